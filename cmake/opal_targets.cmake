@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target of the project shares, and the functions that make libraries and tests.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)            # formatting of messages: std::format is not in g++ 12
+find_package(nlohmann_json REQUIRED)  # --json output of the tools
+find_package(CLI11 REQUIRED)          # command lines of the tools
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)        # topology and binding
+pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET libevent)  # the daemon's event loop
+pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)          # process management interface (runtime only)
+
+add_library(opal_options INTERFACE)
+target_include_directories(opal_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                  $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>)
+target_compile_options(opal_options INTERFACE -Wall -Wextra -Werror
+                       $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
+target_link_options(opal_options INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:$<$<NOT:$<BOOL:${OPAL_SANITIZE}>>:-Wl,--no-undefined>>)
+if(OPAL_SANITIZE)
+  target_compile_options(opal_options INTERFACE -fsanitize=${OPAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(opal_options INTERFACE -fsanitize=${OPAL_SANITIZE})
+endif()
+
+# opal_shared_library(NAME [DIR]): an empty shared library NAME; folders add their files with target_sources.
+function(opal_shared_library name)
+  add_library(${name} SHARED)
+  target_link_libraries(${name} PRIVATE opal_options)
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+endfunction()
+
+# opal_btl_component(NAME SOURCES...): a transport in libopal, known to the registry as opal::btl::NAME::component().
+function(opal_btl_component name)
+  target_sources(opal PRIVATE ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY OPAL_BTL_COMPONENTS ${name})
+endfunction()
+
+# opal_program(NAME SOURCES... ): an executable in bin/.
+function(opal_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE opal_options)
+endfunction()
+
+# opal_test(NAME SOURCES f... [LIBS lib...] [TIMEOUT s] [LABELS l...]): a GoogleTest binary, one ctest entry.
+function(opal_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE opal_options ${arg_LIBS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+endfunction()
+
+# opal_fuzzer(NAME SOURCES f... [LIBS lib...]): a libFuzzer target, built with OPAL_BUILD_FUZZERS.
+function(opal_fuzzer name)
+  if(NOT OPAL_BUILD_FUZZERS)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE opal_options ${arg_LIBS} -fsanitize=fuzzer)
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+endfunction()

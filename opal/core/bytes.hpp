@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/core/bytes.hpp — spans of bytes, sizes with a unit, and the few helpers that turn structs into bytes.
+#pragma once
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace opal {
+
+using ByteSpan = std::span<const std::byte>;   ///< bytes that are only read
+using MutableBytes = std::span<std::byte>;     ///< bytes that may be written
+
+/// The cache line of every machine we build for; std::hardware_destructive_interference_size is missing in clang 14.
+inline constexpr std::size_t kCacheLine = 64;
+
+/// A number of bytes in configuration: prints and parses as "4 KiB", "16M".
+struct ByteSize {
+  std::uint64_t bytes = 0;
+  friend constexpr auto operator<=>(ByteSize, ByteSize) = default;
+};
+
+inline namespace literals {
+constexpr ByteSize operator""_B(unsigned long long n) { return {n}; }
+constexpr ByteSize operator""_KiB(unsigned long long n) { return {n << 10}; }
+constexpr ByteSize operator""_MiB(unsigned long long n) { return {n << 20}; }
+constexpr ByteSize operator""_GiB(unsigned long long n) { return {n << 30}; }
+}  // namespace literals
+
+/// The bytes of one plain object.
+template <class T>
+  requires std::is_trivially_copyable_v<T>
+ByteSpan bytes_of(const T& object) noexcept {
+  return std::as_bytes(std::span<const T, 1>{&object, 1});
+}
+
+/// Copies a plain object out of the start of `bytes`; false when there are too few.
+template <class T>
+  requires std::is_trivially_copyable_v<T>
+[[nodiscard]] bool read_object(ByteSpan bytes, T& object) noexcept {
+  if (bytes.size() < sizeof(T)) return false;
+  std::memcpy(&object, bytes.data(), sizeof(T));
+  return true;
+}
+
+/// `value` rounded up to a multiple of `alignment`, a power of two.
+constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) noexcept {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+}  // namespace opal
