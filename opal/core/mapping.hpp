@@ -31,6 +31,9 @@ class OPAL_EXPORT Mapping {
   /// Maps `size` zeroed private bytes; `reserve` false leaves them uncommitted (MAP_NORESERVE).  Errors: no_memory, os.
   static Result<Mapping> anonymous(std::size_t size, bool reserve = true) noexcept;
 
+  /// Takes over a range that the caller mmap()ed in its own way.
+  static Mapping adopt(MutableBytes mapped) noexcept { return Mapping{mapped}; }
+
   [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::byte* data() const noexcept { return bytes_.data(); }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/mpool/shared_pool.hpp"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "opal/allocator/first_fit.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/mpool/aligned_mapping.hpp"
+
+namespace opal::mpool {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Error os_error(int error, const char* where, std::uint64_t detail) noexcept {
+  switch (error) {
+    case ENOMEM: return {Errc::no_memory, error, where, detail};
+    case ENOSPC: return {Errc::no_space, error, where, detail};
+    case EMFILE:
+    case ENFILE: return {Errc::limit_reached, error, where, detail};
+    default: return {Errc::os, error, where, detail};
+  }
+}
+
+Result<Fd> open_memory_file(const char* name, std::size_t size, bool hugetlb) noexcept {
+  Fd fd{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | (hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0U))};
+  if (!fd) {
+    if (hugetlb && (errno == EINVAL || errno == ENOENT || errno == ENODEV)) {
+      return Error{Errc::not_supported, errno, "memfd_create(2 MiB hugetlb pages)", 0};
+    }
+    return os_error(errno, "memfd_create(shared pool)", 0);
+  }
+  if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return os_error(errno, "ftruncate(shared pool)", size);
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) return os_error(errno, "fcntl(F_ADD_SEALS)", 0);
+  return fd;
+}
+
+}  // namespace
+
+const char* name(PageKind kind) noexcept {
+  switch (kind) {
+    case PageKind::base: return "base pages";
+    case PageKind::transparent: return "transparent huge pages";
+    case PageKind::hugetlb: return "hugetlb pages";
+  }
+  return "unknown pages";
+}
+
+struct SharedPool::State {
+  State(Fd file, Mapping mapped, std::size_t step, std::size_t page, PageKind kind) noexcept
+      : fd(std::move(file)), mapping(std::move(mapped)), chunk(step), page_size(page), pages(kind) {}
+
+  Result<void> commit_locked(std::size_t bytes) noexcept;
+  Result<void> grow_locked(std::size_t size, std::size_t alignment) noexcept;
+
+  const Fd fd;
+  const Mapping mapping;
+  const std::size_t chunk;
+  const std::size_t page_size;
+  const PageKind pages;
+  mutable std::mutex mutex;
+  std::size_t committed = 0;               // [0, committed) of the file has memory behind it
+  allocator::FirstFit blocks{kCacheLine};  // over offsets in [0, committed)
+};
+
+/// Puts memory behind the next `bytes` of the file and makes them free.
+Result<void> SharedPool::State::commit_locked(std::size_t bytes) noexcept {
+  // The kernel undoes a fallocate() that fails half-way, so an error leaves nothing behind.
+  while (::fallocate(fd.get(), 0, static_cast<off_t>(committed), static_cast<off_t>(bytes)) != 0) {
+    if (errno != EINTR) return os_error(errno, "fallocate(shared pool)", bytes);
+  }
+  OPAL_TRY(blocks.add(committed, bytes));
+  committed += bytes;
+  return {};
+}
+
+/// Commits what is missing so that a block of this size fits at the end of the committed part.
+Result<void> SharedPool::State::grow_locked(std::size_t size, std::size_t alignment) noexcept {
+  const std::uint64_t free_from = committed - blocks.free_before(committed);
+  const std::uint64_t begin = align_up(free_from, alignment);
+  const std::uint64_t room = mapping.size();
+  if (begin > room || size > room - begin) {
+    return Error{Errc::limit_reached, 0, "SharedPool::allocate(virtual size used up)", size};
+  }
+  const std::uint64_t end = align_up(align_up(begin + size, kCacheLine), chunk);
+  return commit_locked(std::min<std::uint64_t>(end, room) - committed);
+}
+
+SharedPool::SharedPool(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+SharedPool::SharedPool(SharedPool&&) noexcept = default;
+SharedPool& SharedPool::operator=(SharedPool&&) noexcept = default;
+SharedPool::~SharedPool() = default;
+
+Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtual_size) {
+  return create(name, virtual_size, Options{});
+}
+
+Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtual_size, Options options) {
+  const bool hugetlb = options.pages == PageKind::hugetlb;
+  const std::size_t page = hugetlb ? kHugePage : base_page_size();
+  constexpr std::size_t kLargest = std::size_t{1} << 46;  // half of a 47-bit address space
+  if (virtual_size == 0 || virtual_size > kLargest || options.chunk == 0 || options.chunk > kLargest) {
+    return Error{Errc::invalid_argument, 0, "SharedPool::create(size)", virtual_size};
+  }
+  const std::size_t size = align_up(virtual_size, page);
+  // A power of two lets growth round with a mask.
+  const std::size_t chunk = std::bit_ceil(std::max(options.chunk, page));
+
+  OPAL_TRY_ASSIGN(Fd fd, open_memory_file(name.c_str(), size, hugetlb));
+  OPAL_TRY_ASSIGN(Mapping mapping, map_aligned(size, kMaxAlignment, MAP_SHARED | MAP_NORESERVE, fd.get()));
+  if (options.pages == PageKind::transparent && ::madvise(mapping.data(), size, MADV_HUGEPAGE) != 0) {
+    return Error{Errc::not_supported, errno, "madvise(MADV_HUGEPAGE)", size};
+  }
+  return SharedPool{std::make_unique<State>(std::move(fd), std::move(mapping), chunk, page, options.pages)};
+}
+
+Result<Mapping> SharedPool::attach(int fd, bool writable) noexcept {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return Error{Errc::protocol, errno, "SharedPool::attach(not a sealable memory file)", 0};
+  if ((seals & kSizeSeals) != kSizeSeals) {
+    return Error{Errc::protocol, 0, "SharedPool::attach(size is not sealed)", static_cast<std::uint64_t>(seals)};
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return os_error(errno, "fstat(shared pool)", 0);
+  if (status.st_size <= 0) return Error{Errc::protocol, 0, "SharedPool::attach(empty file)", 0};
+  return Mapping::shared(fd, static_cast<std::size_t>(status.st_size), 0, writable);
+}
+
+Result<SharedBlock> SharedPool::allocate(std::size_t size, std::size_t alignment) noexcept {
+  if (!std::has_single_bit(alignment) || alignment > kMaxAlignment) {
+    return Error{Errc::invalid_argument, 0, "SharedPool::allocate(alignment)", alignment};
+  }
+  State& pool = *state_;
+  const std::lock_guard lock{pool.mutex};
+  auto offset = pool.blocks.allocate(size, alignment);
+  if (!offset && offset.error().code == Errc::no_space) {
+    OPAL_TRY(pool.grow_locked(std::max<std::size_t>(size, 1), alignment));
+    offset = pool.blocks.allocate(size, alignment);
+  }
+  if (!offset) return offset.error();
+  return SharedBlock{pool.mapping.data() + *offset, *offset};
+}
+
+Result<void> SharedPool::deallocate(std::byte* address) noexcept {
+  const auto offset = offset_of(address);
+  if (!offset) {
+    return Error{Errc::invalid_argument, 0, "SharedPool::deallocate(foreign address)",
+                 reinterpret_cast<std::uintptr_t>(address)};
+  }
+  const std::lock_guard lock{state_->mutex};
+  OPAL_TRY(state_->blocks.deallocate(*offset));
+  return {};
+}
+
+std::size_t SharedPool::trim() noexcept {
+  State& pool = *state_;
+  const std::lock_guard lock{pool.mutex};
+  const std::size_t first_free = pool.committed - pool.blocks.free_before(pool.committed);
+  const std::size_t keep = std::min<std::size_t>(align_up(first_free, pool.chunk), pool.committed);
+  const std::size_t bytes = pool.committed - keep;
+  if (bytes == 0 || !pool.blocks.remove(keep, bytes)) return 0;
+  pool.committed = keep;
+  // Should the kernel refuse, the pages merely stay until the pool goes; committing them again is harmless.
+  (void)::fallocate(pool.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(keep),
+                    static_cast<off_t>(bytes));
+  return bytes;
+}
+
+int SharedPool::fd() const noexcept { return state_->fd.get(); }
+MutableBytes SharedPool::bytes() const noexcept { return state_->mapping.bytes(); }
+std::size_t SharedPool::page_size() const noexcept { return state_->page_size; }
+PageKind SharedPool::pages() const noexcept { return state_->pages; }
+
+std::size_t SharedPool::committed_bytes() const noexcept {
+  const std::lock_guard lock{state_->mutex};
+  return state_->committed;
+}
+
+std::size_t SharedPool::used_bytes() const noexcept {
+  const std::lock_guard lock{state_->mutex};
+  return state_->blocks.used();
+}
+
+std::size_t SharedPool::live_blocks() const noexcept {
+  const std::lock_guard lock{state_->mutex};
+  return state_->blocks.blocks();
+}
+
+std::optional<std::uint64_t> SharedPool::offset_of(const void* address) const noexcept {
+  const MutableBytes all = bytes();
+  const auto distance = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(all.data());
+  if (distance >= all.size()) return std::nullopt;
+  return distance;
+}
+
+}  // namespace opal::mpool
