@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/abi/generator/emit.hpp"
+
+#include <array>
+#include <sstream>
+#include <string_view>
+
+namespace opal::mpi::abi {
+namespace {
+
+constexpr int kTiers = 5;
+constexpr std::array<std::string_view, kTiers> kTierNames = {"first programs", "ordinary applications",
+                                                             "one-sided, derived types", "the rest of the standard",
+                                                             "large counts, MPI_T, files, Fortran"};
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+bool ends_with(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+/// The parameter list; only the parameter called `named` keeps its name unless `all_names`.
+std::string parameters(const Function& function, bool all_names, std::string_view named = {}) {
+  if (function.parameters.empty()) return "void";
+  std::string list;
+  for (const Parameter& parameter : function.parameters) {
+    if (!list.empty()) list += ", ";
+    list += parameter.type;
+    const bool with_name = !parameter.name.empty() && (all_names || parameter.name == named);
+    if (with_name) list += ' ' + parameter.name;
+    list += parameter.array;
+  }
+  return list;
+}
+
+/// The parameter whose error handler a function's errors go to; empty when it names no such object by value.
+std::string scope_parameter(const Function& function) {
+  for (const Parameter& parameter : function.parameters) {
+    for (const std::string_view type : {"MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session"}) {
+      if (parameter.type == type && parameter.array.empty()) return parameter.name;
+    }
+  }
+  return {};
+}
+
+std::string refusal(const Function& function) {
+  const std::string quoted = "\"MPI_" + function.name + '"';
+  std::string named;
+  std::string body;
+  if (function.result != "int" || ends_with(function.name, "_toint")) {
+    body = "opal::mpi::unsupported_value(" + quoted + ");";
+  } else if (starts_with(function.name, "T_")) {
+    body = "return opal::mpi::unsupported_tool(" + quoted + ");";
+  } else {
+    named = scope_parameter(function);
+    // MPI_File_open takes a communicator, but errors of opening go to the handler of MPI_FILE_NULL.
+    if (starts_with(function.name, "File_") && (named.empty() || named == "comm")) named = "MPI_FILE_NULL";
+    body = "return opal::mpi::unsupported(" + quoted + (named.empty() ? "" : ", " + named) + ");";
+  }
+  return "OPAL_MPI_FUNCTION(" + function.result + ", " + function.name + ", (" + parameters(function, false, named) +
+         ")) { " + body + " }\n";
+}
+
+struct Count {
+  int complete = 0;
+  int partly = 0;
+  int all = 0;
+
+  void add(const Function& function) {
+    ++all;
+    if (!function.implemented) return;
+    ++(function.missing.empty() ? complete : partly);
+  }
+};
+
+std::string row(std::string_view title, const Count& count) {
+  std::ostringstream out;
+  out << "| " << title << " | " << count.complete << " | " << count.partly << " | "
+      << count.all - count.complete - count.partly << " | " << count.all << " |\n";
+  return out.str();
+}
+
+constexpr std::string_view kCountHead = " | implemented | partly | not yet | all |\n|---|---:|---:|---:|---:|\n";
+
+std::string state(const Function& function) {
+  if (!function.implemented) return "not yet";
+  return function.missing.empty() ? "yes" : "partly; missing: " + function.missing;
+}
+
+}  // namespace
+
+std::string emit_prototypes(const Table& table) {
+  std::ostringstream out;
+  out << "/* SPDX-License-Identifier: Apache-2.0\n"
+         " * mpi_functions.h: the functions of mpi.h, which includes it.  Generated from functions.def: do not edit. "
+         "*/\n"
+         "#ifndef OPAL_MPI_FUNCTIONS_H\n#define OPAL_MPI_FUNCTIONS_H\n";
+  for (const Group& group : table) {
+    out << "\n/* " << group.title << " */\n";
+    for (const Function& function : group.functions) {
+      for (const char* prefix : {"MPI_", "PMPI_"}) {
+        out << function.result << ' ' << prefix << function.name << '(' << parameters(function, true) << ");\n";
+      }
+    }
+  }
+  out << "\n#endif /* OPAL_MPI_FUNCTIONS_H */\n";
+  return out.str();
+}
+
+std::string emit_export_map(const Table& table) {
+  std::ostringstream out;
+  out << "{\n  global:\n";
+  for (const Group& group : table) {
+    for (const Function& function : group.functions) {
+      out << "    MPI_" << function.name << "; PMPI_" << function.name << ";\n";
+    }
+  }
+  out << "  local: *;\n};\n";
+  return out.str();
+}
+
+std::string emit_refusals(const Table& table) {
+  std::ostringstream out;
+  out << "// Generated from functions.def: the functions that no object of the library defines.\n"
+         "#include \"mpi_shim/abi/function.hpp\"\n"
+         "#include \"mpi_shim/abi/unsupported.hpp\"\n\n";
+  for (const Group& group : table) {
+    for (const Function& function : group.functions) {
+      if (!function.implemented) out << refusal(function);
+    }
+  }
+  return out.str();
+}
+
+std::string emit_coverage(const Table& table) {
+  std::array<Count, kTiers> tiers;
+  Count all;
+  std::ostringstream groups;
+  std::ostringstream rows;
+  for (const Group& group : table) {
+    Count count;
+    rows << "\n## " << group.title << "\n\n| function | tier | state |\n|---|---:|---|\n";
+    for (const Function& function : group.functions) {
+      count.add(function);
+      all.add(function);
+      tiers.at(static_cast<std::size_t>(function.tier - 1)).add(function);
+      rows << "| MPI_" << function.name << " | " << function.tier << " | " << state(function) << " |\n";
+    }
+    groups << row(group.title, count);
+  }
+  std::ostringstream out;
+  out << "# What of MPI 5.0 is implemented\n\n"
+         "Generated from `mpi_shim/abi/functions.def` and the symbols of the library; do not edit, run\n"
+         "`cmake --build build --target mpi_coverage`.  Every function is exported; one that is not there yet raises\n"
+         "MPI_ERR_UNSUPPORTED_OPERATION and says its name.\n\n"
+      << "| tier" << kCountHead;
+  for (int tier = 0; tier < kTiers; ++tier) {
+    const auto index = static_cast<std::size_t>(tier);
+    out << row(std::to_string(tier + 1) + ": " + std::string(kTierNames.at(index)), tiers.at(index));
+  }
+  out << row("**all**", all) << "\n| group" << kCountHead << groups.str() << rows.str();
+  return out.str();
+}
+
+}  // namespace opal::mpi::abi

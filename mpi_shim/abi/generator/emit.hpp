@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/abi/generator/emit.hpp — the files made from the function table.  Pure functions from a table to a text.
+#pragma once
+#include <string>
+
+#include "mpi_shim/abi/generator/table.hpp"
+
+namespace opal::mpi::abi {
+
+/// mpi_functions.h: the prototypes of all functions under both names.
+std::string emit_prototypes(const Table& table);
+
+/// The linker's version script: exactly the MPI_ and PMPI_ names are exported.
+std::string emit_export_map(const Table& table);
+
+/// A C++ file with an entry point that refuses by name for each function the table does not mark as implemented.
+std::string emit_refusals(const Table& table);
+
+/// docs/mpi-coverage.md.
+std::string emit_coverage(const Table& table);
+
+}  // namespace opal::mpi::abi

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs while building: makes one of the files that come from functions.def.
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "mpi_shim/abi/generator/emit.hpp"
+#include "mpi_shim/abi/generator/table.hpp"
+
+namespace {
+
+namespace abi = opal::mpi::abi;
+
+constexpr const char* kUsage =
+    "usage: mpi_abi_generator prototypes|export-map|refusals|coverage FUNCTIONS.DEF OUTPUT [SYMBOLS]\n"
+    "SYMBOLS is the output of `nm -P -g --defined-only` over the library's objects; without it nothing is "
+    "implemented.\n";
+
+std::ifstream open_for_reading(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw std::runtime_error("cannot read " + path);
+  return in;
+}
+
+/// Leaves the file and its time alone when nothing changed, so that nothing is built again for it.
+void write_if_different(const std::string& path, const std::string& text) {
+  if (std::ifstream in(path); in) {
+    std::ostringstream old;
+    old << in.rdbuf();
+    if (old.str() == text) return;
+  }
+  std::ofstream out(path);
+  out << text;
+  if (!out.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::map<std::string, std::string (*)(const abi::Table&)> kinds = {
+        {"prototypes", abi::emit_prototypes},
+        {"export-map", abi::emit_export_map},
+        {"refusals", abi::emit_refusals},
+        {"coverage", abi::emit_coverage},
+    };
+    const auto kind = argc > 1 ? kinds.find(argv[1]) : kinds.end();
+    if (kind == kinds.end() || argc < 4 || argc > 5) {
+      std::cerr << kUsage;
+      return 2;
+    }
+    auto definitions = open_for_reading(argv[2]);
+    abi::Table table = abi::parse_table(definitions);
+    if (argc == 5) {
+      auto symbols = open_for_reading(argv[4]);
+      abi::mark_implemented(table, symbols);
+    }
+    write_if_different(argv[3], kind->second(table));
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "mpi_abi_generator: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/abi/generator/table.hpp — functions.def as data, and which of its functions the library implements.
+// Part of a program that runs while building; errors are exceptions that name the file and the line.
+// Threads: values, no shared state.
+#pragma once
+#include <istream>
+#include <string>
+#include <vector>
+
+namespace opal::mpi::abi {
+
+/// One parameter, split so that it can be written with or without its name: `const int recvcounts[]`.
+struct Parameter {
+  std::string type;   ///< "const int"; "..." for variable arguments
+  std::string name;   ///< "recvcounts"; empty for variable arguments
+  std::string array;  ///< "[]", "[][3]" or empty
+};
+
+/// One line of the table.
+struct Function {
+  int tier = 0;
+  std::string result;  ///< return type
+  std::string name;    ///< without MPI_
+  std::vector<Parameter> parameters;
+  std::string missing;       ///< what an implementation does not cover; empty = complete
+  bool implemented = false;  ///< some object of the library defines it
+};
+
+/// Functions under one heading, in the order of the table.
+struct Group {
+  std::string title;
+  std::vector<Function> functions;
+};
+
+using Table = std::vector<Group>;
+
+/// Reads functions.def.  Throws std::runtime_error with the line's number for anything it does not understand, for a
+/// name given twice and for a function outside of a group.
+Table parse_table(std::istream& in);
+
+/// Marks what is implemented from `nm -P` of the library's objects.  Throws std::runtime_error for a name that is not
+/// in the table and for a PMPI_ function that is not strong or whose MPI_ alias is missing or not weak.
+void mark_implemented(Table& table, std::istream& symbols);
+
+}  // namespace opal::mpi::abi

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The MPI functions that need no library state and may be called before MPI_Init: versions, clocks, address arithmetic,
+// the public members of a status.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+#include "mpi_shim/abi/function.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kLibraryVersion = "OPAL " OPAL_VERSION ", MPI 5.0, standard ABI 1.0";
+static_assert(kLibraryVersion.size() < MPI_MAX_LIBRARY_VERSION_STRING);
+
+// Address arithmetic as the standard wants it: on bits, so that no sum is undefined.
+MPI_Aint wrap(std::uintptr_t bits) { return static_cast<MPI_Aint>(bits); }
+std::uintptr_t bits(MPI_Aint address) { return static_cast<std::uintptr_t>(address); }
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Get_version, (int* version, int* subversion)) {
+  *version = MPI_VERSION;
+  *subversion = MPI_SUBVERSION;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Get_library_version, (char* version, int* resultlen)) {
+  *std::copy(kLibraryVersion.begin(), kLibraryVersion.end(), version) = '\0';
+  *resultlen = static_cast<int>(kLibraryVersion.size());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Abi_get_version, (int* abi_major, int* abi_minor)) {
+  *abi_major = MPI_ABI_VERSION;
+  *abi_minor = MPI_ABI_SUBVERSION;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(double, Wtime, (void)) {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+OPAL_MPI_FUNCTION(double, Wtick, (void)) { return std::chrono::duration<double>(Clock::duration(1)).count(); }
+
+OPAL_MPI_FUNCTION(MPI_Aint, Aint_add, (MPI_Aint base, MPI_Aint disp)) { return wrap(bits(base) + bits(disp)); }
+OPAL_MPI_FUNCTION(MPI_Aint, Aint_diff, (MPI_Aint addr1, MPI_Aint addr2)) { return wrap(bits(addr1) - bits(addr2)); }
+
+OPAL_MPI_FUNCTION(int, Get_address, (const void* location, MPI_Aint* address)) {
+  *address = reinterpret_cast<MPI_Aint>(location);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Status_get_source, (const MPI_Status* status, int* source)) {
+  *source = status->MPI_SOURCE;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Status_get_tag, (const MPI_Status* status, int* tag)) {
+  *tag = status->MPI_TAG;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Status_get_error, (const MPI_Status* status, int* err)) {
+  *err = status->MPI_ERROR;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Status_set_source, (MPI_Status * status, int source)) {
+  status->MPI_SOURCE = source;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Status_set_tag, (MPI_Status * status, int tag)) {
+  status->MPI_TAG = tag;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Status_set_error, (MPI_Status * status, int err)) {
+  status->MPI_ERROR = err;
+  return MPI_SUCCESS;
+}
