@@ -10,7 +10,7 @@
 
 #include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
-#include "opal/core/nearest_name.hpp"
+#include "opal/core/text.hpp"
 
 #ifndef OPAL_SYSCONFDIR
 #define OPAL_SYSCONFDIR "/etc"

@@ -10,6 +10,7 @@
 #include "opal/core/core_config.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/nearest_name.hpp"
+#include "opal/core/text.hpp"
 
 namespace opal::config {
 namespace {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "opal/core/nearest_name.hpp"
+#include "opal/core/text.hpp"
 
 namespace opal::config {
 namespace {
@@ -295,13 +296,6 @@ std::string problem_with(const Value& value, const Range& range) {
   if (*number > range.max.value) return "is too large";
   if (range.power_of_two && !is_power_of_two(value)) return "is not a power of two";
   return {};
-}
-
-std::string_view trimmed(std::string_view text) noexcept {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 }  // namespace opal::config

@@ -77,7 +77,4 @@ OPAL_EXPORT Parsed parse(std::string_view text, Type type, const Range& range);
 /// What is wrong with `value` itself, as a clause; empty when it is within `range`.
 OPAL_EXPORT std::string problem_with(const Value& value, const Range& range);
 
-/// `text` without the blanks at its ends.
-OPAL_EXPORT std::string_view trimmed(std::string_view text) noexcept;
-
 }  // namespace opal::config

@@ -4,13 +4,14 @@
 #include <string>
 
 #include "opal/core/config.hpp"
+#include "opal/core/export.hpp"
 
 namespace opal::config {
 
 struct CoreConfig {
   std::string log = "warn";
   bool strict = false;
-  std::string config_file;
+  std::string config_file = "";
 };
 
 inline constexpr Var<CoreConfig> kCoreVars[] = {
@@ -29,5 +30,8 @@ inline constexpr Var<CoreConfig> kCoreVars[] = {
      "File of settings to read instead of ~/.config/opal/opal.conf; from the environment only."},
 };
 inline constexpr Group<CoreConfig> kCoreGroup{"core", "Everything", kCoreVars};
+
+/// Puts into force what is a matter of the whole process: the level of messages.  `config` comes from Store::load.
+OPAL_EXPORT void apply_to_process(const CoreConfig& config) noexcept;
 
 }  // namespace opal::config

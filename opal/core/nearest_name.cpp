@@ -5,16 +5,6 @@
 
 namespace opal {
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // Rows i-2, i-1 and i of the usual table (optimal string alignment: a swap of neighbours counts one).
   std::vector<std::size_t> before(b.size() + 1);

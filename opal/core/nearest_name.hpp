@@ -9,9 +9,6 @@
 
 namespace opal {
 
-/// The parts of `text` between separators; views into `text`.
-OPAL_EXPORT std::vector<std::string_view> split(std::string_view text, char separator);
-
 /// How many letters must be inserted, removed, replaced or swapped with their neighbour to turn `a` into `b`.
 OPAL_EXPORT std::size_t edit_distance(std::string_view a, std::string_view b);
 

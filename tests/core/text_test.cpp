@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/core/text.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "opal/core/nearest_name.hpp"
+
+namespace opal {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Text, SplitKeepsEmptyParts) {
+  EXPECT_THAT(split("a:b", ':'), ElementsAre("a", "b"));
+  EXPECT_THAT(split("", ':'), ElementsAre(""));
+  EXPECT_THAT(split(":a:", ':'), ElementsAre("", "a", ""));
+}
+
+TEST(Text, TrimmedDropsBlanksAtTheEndsOnly) {
+  EXPECT_EQ(trimmed(" \ta b\r\n"), "a b");
+  EXPECT_EQ(trimmed(" \t "), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
+TEST(EditDistance, CountsInsertionsRemovalsReplacementsAndSwaps) {
+  EXPECT_EQ(edit_distance("", ""), 0u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("fbox_size", "fbox_szie"), 1u) << "neighbours swapped";
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("btl_sm", "btl_sm"), 0u);
+}
+
+TEST(NearestName, FindsTheClosestAndTheFirstOfEquals) {
+  EXPECT_EQ(nearest_name("btl_sm_fbox_sise", {"btl_sm_fbox_max", "btl_sm_fbox_size"}), "btl_sm_fbox_size");
+  EXPECT_EQ(nearest_name("cat", {"bat", "rat"}), "bat");
+  EXPECT_EQ(nearest_name("exact", {"other", "exact"}), "exact");
+}
+
+TEST(NearestName, SuggestsNothingRatherThanSomethingFarOff) {
+  EXPECT_EQ(nearest_name("zebra", {"btl_sm_fbox_size", "log"}), "");
+  EXPECT_EQ(nearest_name("anything", {}), "");
+  EXPECT_EQ(nearest_name(std::string(100'000, 'x'), {"x"}), "");
+}
+
+}  // namespace
+}  // namespace opal
