@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/allocator/bucket.hpp — one stack of free blocks per power of two; a freed block is the next one handed out.
+// A block of 2^k bytes lies at a multiple of 2^k, so any alignment up to the block size costs nothing.
+// Blocks are cut from slabs taken from a parent; blocks beyond `largest` come from the parent one by one.
+// Invariant: the stack of a class has room for all its blocks, so deallocate() needs no memory.
+// Owns: the slabs, given back by trim() and the destructor.  Threads: safe from any thread.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "opal/allocator/allocator.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::allocator {
+
+class OPAL_EXPORT Bucket final : public Allocator {
+ public:
+  struct Options {
+    std::size_t smallest = 16;                   ///< block size of the first class; a power of two
+    std::size_t largest = std::size_t{1} << 20;  ///< block size of the last class; a power of two
+    std::size_t slab = std::size_t{64} << 10;    ///< bytes taken from the parent at a time; a power of two
+  };
+
+  /// Takes nothing from `parent` yet.  Errors: invalid_argument (options), no_memory.
+  static Result<std::unique_ptr<Bucket>> over(Allocator& parent) noexcept;
+  static Result<std::unique_ptr<Bucket>> over(Allocator& parent, Options options) noexcept;
+
+  ~Bucket() override;
+
+  Result<std::byte*> allocate(std::size_t size, std::size_t alignment = kDefaultAlignment) noexcept override;
+  Result<void> deallocate(std::byte* address) noexcept override;
+  [[nodiscard]] Usage usage() const noexcept override;
+  std::size_t trim() noexcept override;
+
+ private:
+  /// Memory from the parent, cut into equal blocks.
+  struct Slab {
+    std::size_t bytes = 0;
+    std::size_t block = 0;           // bytes of one block
+    std::size_t live = 0;            // blocks handed out
+    bool alone = false;              // one block too large for the classes, given back when it is freed
+    std::vector<bool> handed_out{};  // one per block: tells a double free from a good one
+  };
+  using Slabs = std::map<std::byte*, Slab>;
+
+  struct FreeBlock {
+    std::byte* address;
+    Slabs::iterator slab;
+  };
+  struct Class {
+    std::vector<FreeBlock> free;
+    std::size_t blocks = 0;  // free or not, in all slabs of this class
+  };
+
+  Bucket(Allocator& parent, Options options) noexcept : parent_(parent), options_(options) {}
+  Result<Slabs::iterator> add_slab_locked(std::size_t bytes, std::size_t block, std::size_t alignment) noexcept;
+  Result<std::byte*> allocate_alone_locked(std::size_t size, std::size_t alignment) noexcept;
+  Result<void> refill_locked(Class& bucket, std::size_t block) noexcept;
+  std::byte* hand_out_locked(Slabs::iterator slab, std::byte* address) noexcept;
+  void release_slab_locked(Slabs::iterator slab) noexcept;
+  Class& class_of(std::size_t block) noexcept;
+
+  Allocator& parent_;
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::array<Class, 64> classes_;  // index: log2 of the block size
+  Slabs slabs_;
+  Usage usage_;
+};
+
+}  // namespace opal::allocator
