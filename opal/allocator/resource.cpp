@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/allocator/resource.hpp"
 
-#include <cstdio>
 #include <cstdlib>
 #include <new>
+
+#include "opal/core/log.hpp"
 
 namespace opal::allocator {
 
@@ -16,7 +17,7 @@ void* Resource::do_allocate(std::size_t bytes, std::size_t alignment) {
 void Resource::do_deallocate(void* address, std::size_t, std::size_t) {
   const auto freed = allocator_.deallocate(static_cast<std::byte*>(address));
   if (freed) return;
-  std::fprintf(stderr, "opal: %s, address %p\n", freed.error().where, address);
+  log::error("allocator", "{}, address {}", freed.error().where, address);
   std::abort();
 }
 

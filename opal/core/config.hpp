@@ -79,7 +79,7 @@ class Group final : public GroupInfo {
   }
 
   [[nodiscard]] Value default_value(std::size_t index) const override {
-    const C defaults{};
+    static const C defaults{};  // static: g++ 12 believes that a local one is read uninitialized
     return std::visit([&](auto member) { return Value{defaults.*member}; }, vars_[index].member);
   }
 

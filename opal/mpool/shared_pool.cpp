@@ -19,7 +19,6 @@
 namespace opal::mpool {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Error os_error(int error, const char* where, std::uint64_t detail) noexcept {
@@ -46,15 +45,6 @@ Result<Fd> open_memory_file(const char* name, std::size_t size, bool hugetlb) no
 }
 
 }  // namespace
-
-const char* name(PageKind kind) noexcept {
-  switch (kind) {
-    case PageKind::base: return "base pages";
-    case PageKind::transparent: return "transparent huge pages";
-    case PageKind::hugetlb: return "hugetlb pages";
-  }
-  return "unknown pages";
-}
 
 struct SharedPool::State {
   State(Fd file, Mapping mapped, std::size_t step, std::size_t page, PageKind kind) noexcept

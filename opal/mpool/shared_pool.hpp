@@ -16,18 +16,9 @@
 #include "opal/core/export.hpp"
 #include "opal/core/mapping.hpp"
 #include "opal/core/result.hpp"
+#include "opal/mpool/page_kind.hpp"
 
 namespace opal::mpool {
-
-/// What backs the pages of a pool.
-enum class PageKind : std::uint8_t {
-  base,         ///< pages of the machine's base size
-  transparent,  ///< base pages which the kernel was asked to merge into huge ones
-  hugetlb,      ///< pages reserved by the administrator (hugetlbfs)
-};
-
-/// "base pages", "transparent huge pages", "hugetlb pages".  Static lifetime.
-OPAL_EXPORT const char* name(PageKind kind) noexcept;
 
 /// One allocation: where it is here, and where it is in everybody's mapping.
 struct SharedBlock {
@@ -43,7 +34,7 @@ class OPAL_EXPORT SharedPool {
   };
 
   /// Alignment of the mapping in this process, and so the largest alignment that allocate() accepts.
-  static constexpr std::size_t kMaxAlignment = std::size_t{2} << 20;
+  static constexpr std::size_t kMaxAlignment = kHugePage;
 
   /// A pool of at most `virtual_size` bytes (rounded up to the page size); `name` shows up in /proc/PID/maps.
   /// Nothing is committed yet.  Errors: invalid_argument, no_memory, not_supported (page kind), limit_reached, os.

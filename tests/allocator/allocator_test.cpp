@@ -27,10 +27,11 @@ namespace {
 class CountingParent final : public Allocator {
  public:
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override {
-    if (bytes_out + size > limit) return Error{Errc::no_memory, 0, "CountingParent"};
+    if (size > limit - bytes_out) return Error{Errc::no_memory, 0, "CountingParent"};
     alignment = std::max(alignment, kDefaultAlignment);
     auto* block =
         static_cast<std::byte*>(std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment));
+    if (block == nullptr) return Error{Errc::no_memory, 0, "CountingParent"};
     out.emplace(block, size);
     bytes_out += size;
     ++calls;

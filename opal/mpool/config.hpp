@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/mpool/config.hpp — the variables of memory pools; the only place where these defaults are written.
+#pragma once
+#include "opal/core/bytes.hpp"
+#include "opal/core/config.hpp"
+
+namespace opal::mpool {
+
+struct Config {
+  ByteSize shared_size = 16_GiB;
+  ByteSize shared_chunk = 256_KiB;
+};
+
+inline constexpr config::Var<Config> kVars[] = {
+    {"shared_size",
+     &Config::shared_size,
+     {.min = 2_MiB, .max = ByteSize{std::uint64_t{1} << 46}},
+     "bytes",
+     config::Level::tuner,
+     "Address space of a shared pool; memory is committed only as it is used."},
+    {"shared_chunk",
+     &Config::shared_chunk,
+     {.min = 4_KiB, .max = 1_GiB, .power_of_two = true},
+     "bytes",
+     config::Level::tuner,
+     "Memory that a shared pool commits at a time."},
+};
+inline constexpr config::Group<Config> kGroup{"mpool", "Memory pools", kVars};
+
+}  // namespace opal::mpool

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kind of pool through its interface, and allocators stacked on it.
+#include "opal/mpool/pool.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "opal/allocator/basic.hpp"
+#include "opal/allocator/bucket.hpp"
+#include "opal/core/config_store.hpp"
+#include "opal/core/mapping.hpp"
+#include "opal/mpool/shared_pool.hpp"
+
+namespace opal::mpool {
+namespace {
+
+class EveryPool : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto opened = open(GetParam());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    pool_ = std::move(opened).value();
+  }
+  [[nodiscard]] bool shared() const { return std::string{GetParam()}.find("shared") != std::string::npos; }
+  [[nodiscard]] bool huge() const { return std::string{GetParam()}.find("hugepage") != std::string::npos; }
+
+  std::unique_ptr<Pool> pool_;
+};
+
+TEST_P(EveryPool, SaysWhatItIs) {
+  EXPECT_STREQ(pool_->name(), GetParam());
+  EXPECT_EQ(pool_->fd() >= 0, shared());
+  EXPECT_EQ(pool_->page_size() % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), 0u);
+  if (!huge()) {
+    EXPECT_EQ(pool_->pages(), PageKind::base);
+  }
+  if (pool_->pages() == PageKind::hugetlb) {
+    EXPECT_EQ(pool_->page_size(), kHugePage);
+  }
+}
+
+TEST_P(EveryPool, BlocksAreWholePagesThatCanBeWrittenToTheLastByte) {
+  const std::size_t page = pool_->page_size();
+  for (const std::size_t size : {std::size_t{1}, page - 1, page, page + 1, 3 * page}) {
+    const auto block = pool_->allocate(size, 1);
+    ASSERT_TRUE(block) << to_string(block.error());
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*block) % page, 0u);
+    std::memset(*block, 0x11, align_up(size, page));
+  }
+  EXPECT_EQ(pool_->usage().blocks, 5u);
+  EXPECT_GE(pool_->usage().used, 8 * page);
+}
+
+TEST_P(EveryPool, HonoursAlignmentsBeyondThePage) {
+  for (std::size_t alignment = pool_->page_size(); alignment <= kHugePage; alignment *= 2) {
+    const auto block = pool_->allocate(100, alignment);
+    ASSERT_TRUE(block) << to_string(block.error());
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*block) % alignment, 0u);
+  }
+  EXPECT_EQ(pool_->allocate(100, 3000).error().code, Errc::invalid_argument);
+}
+
+TEST_P(EveryPool, RefusesADoubleFreeAForeignAddressAndAnImpossibleSize) {
+  const auto block = pool_->allocate(10'000);
+  ASSERT_TRUE(block && pool_->deallocate(*block));
+  EXPECT_EQ(pool_->deallocate(*block).error().code, Errc::invalid_argument);
+  std::byte local{};
+  EXPECT_EQ(pool_->deallocate(&local).error().code, Errc::invalid_argument);
+  EXPECT_FALSE(pool_->allocate(SIZE_MAX));
+  EXPECT_FALSE(pool_->allocate(SIZE_MAX / 2));
+  EXPECT_EQ(pool_->usage().blocks, 0u);
+}
+
+TEST_P(EveryPool, OffsetsLeadAPeerToTheSameBytes) {
+  const auto block = pool_->allocate(5000);
+  ASSERT_TRUE(block);
+  if (!shared()) {
+    EXPECT_FALSE(pool_->offset_of(*block));
+    return;
+  }
+  const auto offset = pool_->offset_of(*block + 4999);
+  ASSERT_TRUE(offset);
+  (*block)[4999] = std::byte{0x42};
+  auto view = SharedPool::attach(pool_->fd());
+  ASSERT_TRUE(view) << to_string(view.error());
+  EXPECT_EQ(view->data()[*offset], std::byte{0x42});
+  view->data()[*offset] = std::byte{0x43};
+  EXPECT_EQ((*block)[4999], std::byte{0x43});
+}
+
+TEST_P(EveryPool, CarriesABucketOverABasicAllocator) {
+  auto basic = allocator::Basic::over(*pool_, kHugePage);
+  ASSERT_TRUE(basic);
+  auto bucket = allocator::Bucket::over(**basic);
+  ASSERT_TRUE(bucket);
+  std::mt19937 random{1};
+  std::vector<std::pair<std::byte*, std::size_t>> live;
+  for (int step = 0; step < 20'000; ++step) {
+    if (live.size() < 100) {
+      const std::size_t size = 1 + random() % 5000;
+      const auto block = (*bucket)->allocate(size);
+      ASSERT_TRUE(block) << to_string(block.error());
+      std::memset(*block, static_cast<int>(size & 0xff), size);
+      live.emplace_back(*block, size);
+    } else {
+      std::swap(live[random() % live.size()], live.back());
+      const auto [block, size] = live.back();
+      live.pop_back();
+      ASSERT_TRUE(std::all_of(block, block + size, [s = size](std::byte b) { return b == std::byte(s & 0xff); }));
+      ASSERT_TRUE((*bucket)->deallocate(block));
+    }
+  }
+  bucket->reset();
+  basic->reset();
+  EXPECT_EQ(pool_->usage().blocks, 0u) << "each layer gives everything back to the one below";
+}
+
+INSTANTIATE_TEST_SUITE_P(Hints, EveryPool, testing::Values("heap", "hugepage", "shared", "hugepage,shared"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), ',', '_');
+                           return name;
+                         });
+
+TEST(PoolHint, AnUnknownWordIsAnErrorThatNamesItAndTheKnownOnes) {
+  const auto pool = open("hugepage,sharde");
+  ASSERT_FALSE(pool);
+  EXPECT_EQ(pool.error().code, Errc::invalid_argument);
+  const std::string text = pool.error().where;
+  for (const char* part : {"sharde", "heap", "hugepage", "shared"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+TEST(PoolHint, ContradictionsAndEmptyHintsAreErrors) {
+  for (const char* hint : {"", ",", "heap,shared", "shared,heap", "shared,"}) {
+    const auto pool = open(hint);
+    ASSERT_FALSE(pool) << hint;
+    EXPECT_EQ(pool.error().code, Errc::invalid_argument) << hint;
+  }
+}
+
+TEST(PoolHint, OrderAndBlanksDoNotMatter) {
+  const auto pool = open("shared, hugepage");
+  ASSERT_TRUE(pool);
+  EXPECT_STREQ((*pool)->name(), "hugepage,shared");
+}
+
+TEST(PoolHint, SharedPoolsTakeTheirSizeFromTheConfiguration) {
+  config::Store store;
+  store.set("mpool_shared_size", "8M");
+  store.set("mpool_shared_chunk", "64K");
+  const auto config = store.load(kGroup);
+  ASSERT_TRUE(config) << to_string(config.error());
+  const auto pool = open("shared", *config);
+  ASSERT_TRUE(pool);
+  EXPECT_EQ((*pool)->allocate(9 << 20).error().code, Errc::limit_reached);
+  ASSERT_TRUE((*pool)->allocate(1));
+  EXPECT_EQ((*pool)->usage().managed, 64u << 10);
+}
+
+TEST(HugePool, AsksTheKernelForHugePagesWhenNoneAreReserved) {
+  const auto pool = open("hugepage");
+  ASSERT_TRUE(pool);
+  if ((*pool)->pages() != PageKind::transparent) GTEST_SKIP() << "this machine has " << name((*pool)->pages());
+  const auto block = (*pool)->allocate(kHugePage);
+  ASSERT_TRUE(block);
+  // The kernel shows the advice ("hg") for the mapping that holds the block.
+  std::ifstream maps{"/proc/self/smaps"};
+  std::string line;
+  bool here = false;
+  bool advised = false;
+  while (std::getline(maps, line)) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    std::istringstream words{line};
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') {
+      const auto address = reinterpret_cast<std::uintptr_t>(*block);
+      here = begin <= address && address < end;
+    } else if (here && line.rfind("VmFlags:", 0) == 0) {
+      advised = line.find(" hg") != std::string::npos;
+    }
+  }
+  EXPECT_TRUE(advised);
+}
+
+}  // namespace
+}  // namespace opal::mpool
