@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/layering/layers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace opal::layering {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder and the folders it may include besides itself.  "X+" stands for X and everything X may include.
+struct Rule {
+  std::string_view layer;
+  std::string_view allowed;
+};
+
+// The direction of dependency of ARCHITECTURE.md.  A new folder gets a row here, with a reason in ARCHITECTURE.md.
+constexpr std::array kRules{
+    Rule{"opal/core", ""},
+    Rule{"opal/topology", "opal/core"},
+    Rule{"opal/memory", "opal/core"},
+    Rule{"opal/gpu", "opal/core"},
+    Rule{"opal/allocator", "opal/core"},
+    Rule{"opal/mpool", "opal/allocator+ opal/topology opal/memory opal/gpu"},
+    Rule{"opal/rcache", "opal/allocator+ opal/topology opal/memory opal/gpu"},
+    Rule{"opal/btl", "opal/mpool+ opal/rcache+"},
+    Rule{"opal/btl/*", "opal/btl+"},
+    Rule{"opal/am", "opal/btl+"},
+    Rule{"opal/capi", "opal/am+"},
+    Rule{"opal/tools", "opal/capi+"},
+    Rule{"runtime", "opal/am+"},
+    Rule{"runtime/client", "opal/am+ runtime"},
+    Rule{"mpi_shim", "opal/am+ runtime/client"},
+};
+
+/// One transport may be built from another one's public interface.
+constexpr std::array kCompositions{std::pair<std::string_view, std::string_view>{"opal/btl/smcuda", "opal/btl/sm"}};
+
+constexpr std::array<std::string_view, 3> kRoots{"opal", "runtime", "mpi_shim"};
+
+/// Headers of other projects that only one layer may see.
+struct Reserved {
+  std::string_view header_prefix;
+  std::string_view root;
+};
+constexpr std::array kReserved{Reserved{"pmix", "runtime"}, Reserved{"mpi.h", "mpi_shim"}, Reserved{"mpi_", "mpi_shim"},
+                               Reserved{"event2/", "runtime"}};
+
+bool is_below(std::string_view path, std::string_view folder) {
+  return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
+}
+
+/// The row of the table for a layer; components of opal/btl share one.
+const Rule* rule_of(std::string_view layer) {
+  const bool component = is_below(layer, "opal/btl");
+  for (const Rule& rule : kRules) {
+    if (rule.layer == (component ? "opal/btl/*" : layer)) return &rule;
+  }
+  return nullptr;
+}
+
+bool may_include(const Rule& rule, std::string_view target) {
+  std::istringstream words{std::string{rule.allowed}};
+  for (std::string word; words >> word;) {
+    const bool transitive = word.back() == '+';
+    if (transitive) word.pop_back();
+    if (word == target) return true;
+    if (!transitive) continue;
+    if (const Rule* next = rule_of(word); next != nullptr && may_include(*next, target)) return true;
+  }
+  return false;
+}
+
+std::string_view root_of(std::string_view path) { return path.substr(0, path.find('/')); }
+
+bool is_source(const fs::path& path) {
+  constexpr std::array<std::string_view, 6> kExtensions{".hpp", ".cpp", ".h", ".c", ".in", ".def"};
+  return std::find(kExtensions.begin(), kExtensions.end(), path.extension().string()) != kExtensions.end();
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file{path};
+  return {std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{}};
+}
+
+/// "foo.cpp" beside "foo.hpp" includes that first: so the compiler proves the header to be self-contained.
+std::optional<std::string> own_header_objection(const fs::path& root, const std::string& file,
+                                                const std::vector<Include>& includes) {
+  const fs::path path{file};
+  if (path.extension() != ".cpp") return std::nullopt;
+  const fs::path header = fs::path{path}.replace_extension(".hpp");
+  if (!fs::exists(root / header)) return std::nullopt;
+  if (!includes.empty() && includes.front().target == header.string()) return std::nullopt;
+  return file + ": the first include is not its own header " + header.string();
+}
+
+}  // namespace
+
+std::string layer_of(std::string_view path) {
+  if (is_below(path, "opal/btl")) {
+    const std::string_view rest = path.substr(std::string_view{"opal/btl/"}.size());
+    const std::size_t slash = rest.find('/');
+    if (slash != std::string_view::npos) return "opal/btl/" + std::string{rest.substr(0, slash)};
+  }
+  std::string_view longest;
+  for (const Rule& rule : kRules) {
+    if (is_below(path, rule.layer) && rule.layer.size() > longest.size()) longest = rule.layer;
+  }
+  return std::string{longest};
+}
+
+std::optional<std::string> objection(const Include& include) {
+  const std::string where = include.file + ":" + std::to_string(include.line) + ": ";
+  const std::string from = layer_of(include.file);
+  if (from.empty()) return where + "this folder is not in the table of tests/layering/layers.cpp";
+
+  const std::string_view target_root = root_of(include.target);
+  const bool ours = include.target.find('/') != std::string::npos &&
+                    std::find(kRoots.begin(), kRoots.end(), target_root) != kRoots.end();
+  if (!ours) {
+    for (const Reserved& reserved : kReserved) {
+      const bool matches = std::string_view{include.target}.starts_with(reserved.header_prefix);
+      if (matches && root_of(from) != reserved.root) {
+        return where + from + " may not include <" + include.target + ">: it belongs to " + std::string{reserved.root};
+      }
+    }
+    // mpi.h and its parts are found by the application's include path, so their own includes are plain names.
+    if (include.quoted && root_of(from) != "mpi_shim") {
+      return where + "\"" + include.target + "\" is not a path from the root of the repository";
+    }
+    return std::nullopt;
+  }
+
+  const std::string to = layer_of(include.target);
+  if (to == from) return std::nullopt;
+  for (const auto& [composer, part] : kCompositions) {
+    if (from == composer && to == part) return std::nullopt;
+  }
+  // layer_of found `from` in the table, so its rule exists.
+  if (!to.empty() && may_include(*rule_of(from), to)) return std::nullopt;
+  return where + from + " may not include " + (to.empty() ? "an unknown folder" : to) + " (\"" + include.target + "\")";
+}
+
+std::vector<Include> includes_of(const std::string& file, std::string_view text) {
+  std::vector<Include> found;
+  std::istringstream lines{std::string{text}};
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    std::size_t at = line.find_first_not_of(" \t");
+    if (at == std::string::npos || line[at] != '#') continue;
+    at = line.find_first_not_of(" \t", at + 1);
+    constexpr std::string_view kWord = "include";
+    if (at == std::string::npos || line.compare(at, kWord.size(), kWord) != 0) continue;
+    const std::size_t open = line.find_first_of("\"<", at + kWord.size());
+    if (open == std::string::npos) continue;
+    const std::size_t close = line.find(line[open] == '<' ? '>' : '"', open + 1);
+    if (close == std::string::npos) continue;
+    found.push_back({file, number, line.substr(open + 1, close - open - 1), line[open] == '"'});
+  }
+  return found;
+}
+
+std::vector<std::string> check_tree(const fs::path& root) {
+  std::vector<std::string> findings;
+  for (const std::string_view top : kRoots) {
+    if (!fs::exists(root / top)) continue;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator{root / top}) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      const std::string file = fs::relative(entry.path(), root).generic_string();
+      const std::vector<Include> includes = includes_of(file, text_of(entry.path()));
+      for (const Include& include : includes) {
+        if (std::optional<std::string> finding = objection(include)) findings.push_back(std::move(*finding));
+      }
+      if (auto finding = own_header_objection(root, file, includes)) findings.push_back(std::move(*finding));
+    }
+  }
+  std::sort(findings.begin(), findings.end());
+  return findings;
+}
+
+}  // namespace opal::layering
