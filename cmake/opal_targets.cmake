@@ -15,7 +15,12 @@ target_include_directories(opal_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SO
                                                   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>)
 target_compile_options(opal_options INTERFACE -Wall -Wextra -Werror
                        $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
-target_link_options(opal_options INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:$<$<NOT:$<BOOL:${OPAL_SANITIZE}>>:-Wl,--no-undefined>>)
+if(NOT OPAL_SANITIZE)  # a sanitizer's symbols come with the program, not with the library
+  target_link_options(opal_options INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:-Wl,--no-undefined>)
+endif()
+if(OPAL_BUILD_FUZZERS)  # libraries tell the fuzzer which branches an input took
+  target_compile_options(opal_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(OPAL_SANITIZE)
   target_compile_options(opal_options INTERFACE -fsanitize=${OPAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(opal_options INTERFACE -fsanitize=${OPAL_SANITIZE})
@@ -61,6 +66,5 @@ function(opal_fuzzer name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE opal_options ${arg_LIBS} -fsanitize=fuzzer)
-  target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()
