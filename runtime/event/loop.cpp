@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/event/loop.hpp"
+
+#include <event2/event.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <mutex>
+#include <vector>
+
+namespace runtime::event {
+namespace {
+
+struct FreeBase {
+  void operator()(event_base* base) const noexcept { event_base_free(base); }
+};
+struct FreeEvent {
+  void operator()(struct event* e) const noexcept { event_free(e); }
+};
+
+}  // namespace
+
+struct Watch::State : std::enable_shared_from_this<Watch::State> {
+  Callback callback;
+  std::unique_ptr<struct event, FreeEvent> event;
+
+  static void fire(evutil_socket_t /*fd*/, short /*what*/, void* self) {
+    // Keeps the callback alive while it runs, even if it destroys its own Watch.
+    const std::shared_ptr<State> state = static_cast<State*>(self)->shared_from_this();
+    state->callback();
+  }
+};
+
+void Watch::pause() noexcept {
+  if (state_) event_del(state_->event.get());
+}
+
+void Watch::resume() noexcept {
+  if (state_) event_add(state_->event.get(), nullptr);
+}
+
+struct Loop::State {
+  std::unique_ptr<event_base, FreeBase> base;
+  Fd wakeup;
+  Watch wakeup_watch;
+  std::mutex mutex;
+  std::vector<Callback> posted;  // guarded by mutex
+};
+
+Loop::Loop(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+Loop::~Loop() {
+  state_->wakeup_watch = {};  // before the event_base it is registered with
+}
+
+Result<std::unique_ptr<Loop>> Loop::create() {
+  auto state = std::make_unique<State>();
+  state->base.reset(event_base_new());
+  if (!state->base) return Error{Errc::os, errno, "event_base_new"};
+  state->wakeup.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!state->wakeup) return Error{Errc::os, errno, "eventfd(loop)"};
+  std::unique_ptr<Loop> loop{new Loop{std::move(state)}};
+  loop->state_->wakeup_watch =
+      loop->on_readable(loop->state_->wakeup.get(), [self = loop.get()] { self->run_posted(); });
+  return loop;
+}
+
+void Loop::run() { event_base_loop(state_->base.get(), EVLOOP_NO_EXIT_ON_EMPTY); }
+
+void Loop::stop() noexcept { event_base_loopbreak(state_->base.get()); }
+
+void Loop::post(Callback work) {
+  {
+    const std::lock_guard guard{state_->mutex};
+    state_->posted.push_back(std::move(work));
+  }
+  eventfd_write(state_->wakeup.get(), 1);
+}
+
+void Loop::run_posted() {
+  eventfd_t count = 0;
+  eventfd_read(state_->wakeup.get(), &count);
+  std::vector<Callback> work;
+  {
+    const std::lock_guard guard{state_->mutex};
+    work.swap(state_->posted);
+  }
+  for (Callback& callback : work) callback();
+}
+
+Watch Loop::add(int fd, short what, Callback callback, std::chrono::milliseconds delay) {
+  auto watch = std::make_shared<Watch::State>();
+  watch->callback = std::move(callback);
+  watch->event.reset(event_new(state_->base.get(), fd, what, &Watch::State::fire, watch.get()));
+  const timeval time{delay.count() / 1000, (delay.count() % 1000) * 1000};
+  event_add(watch->event.get(), what == EV_TIMEOUT ? &time : nullptr);
+  return Watch{std::move(watch)};
+}
+
+Watch Loop::on_readable(int fd, Callback callback) { return add(fd, EV_READ | EV_PERSIST, std::move(callback), {}); }
+
+Watch Loop::on_writable(int fd, Callback callback) { return add(fd, EV_WRITE | EV_PERSIST, std::move(callback), {}); }
+
+Timer Loop::after(std::chrono::milliseconds delay, Callback callback) {
+  return add(-1, EV_TIMEOUT, std::move(callback), delay);
+}
+
+}  // namespace runtime::event

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch/launcher.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "opal/core/environment.hpp"
+#include "runtime/launch/environment.hpp"
+#include "runtime/launch/hosts.hpp"
+#include "runtime/launch/job.hpp"
+#include "runtime/launch/program.hpp"
+#include "runtime/launch/session.hpp"
+#include "runtime/launch/signals.hpp"
+
+namespace runtime::launch {
+namespace {
+
+constexpr int kCannotLaunch = 1;
+
+int refuse(const std::string& name, const std::string& why, int status = kCannotLaunch) {
+  fmt::print(stderr, "{}: {}\n", name, why);
+  return status;
+}
+
+/// Three descriptors per rank and one per client: as many as the system lets us have.  Returns the limit before.
+std::uint64_t raise_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const std::uint64_t before = limit.rlim_cur;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? before : 0;
+}
+
+std::string explain_not_found(const Program& program, const Options& options) {
+  std::string text = fmt::format("{}: {}", options.program, program.problem);
+  if (program.status == 127 && options.program.find('/') == std::string::npos) {
+    const std::string here = "./" + options.program;
+    if (find_program(here, options.working_directory, "").status == 0) text += fmt::format(" (did you mean {}?)", here);
+  }
+  return text;
+}
+
+}  // namespace
+
+int launch(const std::string& name, const Options& options, warden::CommandLine command_line) {
+  const std::string search_path = opal::environment("PATH").value_or("/usr/bin:/bin");
+  if (!options.working_directory.empty() && ::access(options.working_directory.c_str(), X_OK) != 0) {
+    return refuse(name, fmt::format("--wdir {}: no such directory, or not accessible", options.working_directory));
+  }
+  const Program program = find_program(options.program, options.working_directory, search_path);
+  if (program.status != 0) return refuse(name, explain_not_found(program, options), program.status);
+
+  Session session = Session::plan();
+  auto warden = warden::Handle::start(session.directory(), command_line);
+  if (!warden) return refuse(name, opal::to_string(warden.error()));
+  const auto refuse_now = [&](const std::string& why) {
+    warden->quit();
+    session.remove();
+    return refuse(name, why);
+  };
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the warden die, its descendants become ours
+  auto signals = Signals::block();
+  if (!signals) return refuse_now(opal::to_string(signals.error()));
+  const std::uint64_t open_files = raise_open_files();
+
+  const auto topology = opal::topology::Topology::open();
+  if (!topology) return refuse_now(opal::to_string(topology.error()));
+  const std::vector<Cpus> cores = usable_cores(*topology);
+  const Slots slots = count_ranks(options, static_cast<unsigned>(cores.size()));
+  if (slots.ranks == 0) return refuse_now(slots.problem);
+
+  sweep_stale_sessions();
+  if (auto created = session.create(); !created) {
+    return refuse_now(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
+  }
+  auto loop = event::Loop::create();
+  if (!loop) return refuse_now(opal::to_string(loop.error()));
+
+  JobPlan plan{.name = name,
+               .job_id = session.job_id(),
+               .host = opal::host_name(),
+               .ranks = slots.ranks,
+               .path = program.path,
+               .arguments = options.arguments,
+               .working_directory = options.working_directory,
+               .cpus = bind_ranks(options.bind, slots.ranks, cores),
+               .open_files = open_files,
+               .options = options};
+  plan.arguments.insert(plan.arguments.begin(), options.program);
+  const Variables shared = job_variables(options, session.job_id(), options.working_directory);
+  const RankEnvironment environment = [&](int rank) -> Result<std::vector<std::string>> {
+    Variables variables = shared;
+    const Variables own = rank_variables(rank, slots.ranks);
+    variables.insert(variables.end(), own.begin(), own.end());
+    return to_environment(variables);
+  };
+  Job job{**loop, *warden, std::move(plan), environment, {}};
+  signals->deliver(**loop, [&job](int signo) { job.on_signal(signo); });
+  const int status = job.run();
+  session.remove();
+  warden->quit();
+  return status;
+}
+
+}  // namespace runtime::launch

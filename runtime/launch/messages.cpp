@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch/messages.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+namespace runtime::launch {
+
+std::string to_string(const RankName& name) {
+  return fmt::format("rank {} (pid {} on host {})", name.rank, name.pid, name.host);
+}
+
+std::string signal_name(int signo) {
+  const char* const name = sigabbrev_np(signo);
+  return name == nullptr ? fmt::format("signal {}", signo) : fmt::format("SIG{}", name);
+}
+
+std::string describe_end(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signo = WTERMSIG(wait_status);
+    return fmt::format("was killed by signal {} ({}){}", signo, signal_name(signo),
+                       WCOREDUMP(wait_status) ? ", core dumped" : "");
+  }
+  return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
+}
+
+int exit_status_of(int wait_status) noexcept {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string describe_refusal(int rank, warden::Step step, int os_errno, const std::string& program,
+                             const std::string& directory) {
+  const std::string why = std::strerror(os_errno);
+  switch (step) {
+    case warden::Step::fork: return fmt::format("cannot start rank {}: fork: {}", rank, why);
+    case warden::Step::chdir: return fmt::format("cannot start rank {}: directory {}: {}", rank, directory, why);
+    case warden::Step::bind: return fmt::format("cannot bind rank {}: {}; try --bind none", rank, why);
+    case warden::Step::exec: return fmt::format("cannot start rank {}: {}: {}", rank, program, why);
+    case warden::Step::plan: break;
+  }
+  return fmt::format("cannot start rank {}: handing it to the warden process failed: {}", rank, why);
+}
+
+std::string count_of_ranks(unsigned count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
+
+}  // namespace runtime::launch

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/launch/messages.hpp — how the launcher words what happened to a rank, and the status that follows from it.
+// Pure functions.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+
+#include "runtime/warden/protocol.hpp"
+
+namespace runtime::launch {
+
+/// A rank as people know it.
+struct RankName {
+  int rank;
+  pid_t pid;
+  std::string host;
+};
+
+/// "rank 3 (pid 4711 on host n1)".
+std::string to_string(const RankName& name);
+
+/// "was killed by signal 9 (SIGKILL)", "exited with status 7".
+std::string describe_end(int wait_status);
+
+/// 0..255 as a shell has it: 128 + signal for a signal.
+int exit_status_of(int wait_status) noexcept;
+
+/// "cannot start rank 3: ./a.out: Exec format error".
+std::string describe_refusal(int rank, warden::Step step, int os_errno, const std::string& program,
+                             const std::string& directory);
+
+/// "SIGTERM"; "signal 40" for one without a name.
+std::string signal_name(int signo);
+
+/// "1 rank", "3 ranks".
+std::string count_of_ranks(unsigned count);
+
+}  // namespace runtime::launch

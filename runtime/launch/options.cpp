@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "opal/core/environment.hpp"
+#include "opal/core/nearest_name.hpp"
+
+namespace runtime::launch {
+namespace {
+
+constexpr char kVersion[] = "opalrun (OPAL) 0.1.0";
+constexpr int kUsageError = 2;
+constexpr double kLongestSeconds = 1e9;
+
+constexpr char kFooter[] = R"(Examples:
+  opalrun -n 4 ./solver input.mtx          four ranks on this host, one per core if there are enough
+  opalrun -n 2 --set btl_sm_fbox_size=8K --tag-output opal-perf am_lat
+  opalrun -n 8 --timeout 60 -x DEBUG=1 ./program --its-own-option
+
+Exit status: that of the first rank that failed (128 + signal number for a signal), else 0.
+  124 the job ran into --timeout        126 the program cannot be executed
+  127 the program was not found         2   the command line is wrong
+When a rank fails, the others get SIGTERM and, after the grace period, SIGKILL.
+All variables that --set knows: opal-info --all)";
+
+/// What CLI11 fills in before it is checked and converted.
+struct Raw {
+  std::string hosts;
+  std::vector<std::string> settings;
+  std::vector<std::string> environment;
+  std::vector<std::pair<std::string, std::string>> foreign;
+  std::string bind;
+  double timeout = 0;
+  double grace = 2;
+  unsigned ranks = 0;
+  bool as_root = false;
+};
+
+/// CLI11 knows nothing of a command that takes over the rest of the line.
+class UsageFormatter final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* /*app*/, std::string name) const override {
+    return fmt::format("Usage: {} [OPTIONS] PROGRAM [ARGUMENTS...]\n\n", name);
+  }
+};
+
+void declare(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("-n,-c,--np", raw.ranks, "Number of ranks (default: one per core, or per slot of --host)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 1U << 20));
+  app.add_option("--host", raw.hosts, "Hosts to run on, with their numbers of slots")->option_text("NAME[:SLOTS],...");
+  app.add_option("--hostfile", options.host_file, "File with one \"NAME [slots=N]\" per line")->option_text("FILE");
+  app.add_option("--set", raw.settings, "Sets a configuration variable for all ranks; may be repeated")
+      ->option_text("NAME=VALUE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  app.add_option("-x,--env", raw.environment, "Sets (or just passes on) an environment variable; may be repeated")
+      ->option_text("NAME[=VALUE]")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  app.add_option("--bind,--bind-to", raw.bind,
+                 "Bind each rank to a core of its own, or do not bind (default: core when there are enough)")
+      ->option_text("core|none")
+      ->check(CLI::IsMember({"core", "none"}));
+  app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
+  app.add_flag("--oversubscribe", options.oversubscribe, "Allow more ranks than the slots given with --host");
+  app.add_flag("--tag-output", options.tag_output, "Start each line of output with \"[job,rank]<stdout>: \"");
+  app.add_option("--wdir,--wd", options.working_directory, "Directory to start the program in")->option_text("DIR");
+  app.add_option("--timeout", raw.timeout, "End the job after this time, with status 124")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.001, kLongestSeconds));
+  app.add_option("--grace", raw.grace, "Time between SIGTERM and SIGKILL when a job is ended (default: 2)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.0, 3600.0));
+  app.add_flag("--allow-run-as-root", raw.as_root, "Accepted for existing scripts; root may always run jobs");
+  app.add_option("--mca", raw.foreign, "Accepted for existing scripts and ignored with a warning")
+      ->option_text("NAME VALUE")
+      ->take_all();
+}
+
+/// Long options that other launchers spell with one dash.
+std::string modern_spelling(const std::string& argument) {
+  for (const char* const old : {"-np", "-host", "-hostfile", "-mca", "-wdir", "-wd", "-timeout", "-oversubscribe"}) {
+    if (argument == old) return fmt::format("-{}", argument);
+  }
+  return argument;
+}
+
+/// How many arguments follow the option `argument`.
+std::size_t values_after(const CLI::App& app, const std::string& argument) {
+  if (argument.starts_with("--") ? argument.find('=') != std::string::npos : argument.size() > 2) return 0;
+  const CLI::Option* const option = app.get_option_no_throw(argument);
+  return option == nullptr ? 0 : static_cast<std::size_t>(option->get_items_expected_min());
+}
+
+/// Index of the program in `arguments`: behind it nothing is ours.  Rewrites old spellings before it.
+std::size_t find_program(const CLI::App& app, std::vector<std::string>& arguments) {
+  std::size_t i = 0;
+  while (i < arguments.size()) {
+    arguments[i] = modern_spelling(arguments[i]);
+    if (arguments[i] == "--") {
+      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
+      return i;
+    }
+    if (!arguments[i].starts_with('-') || arguments[i] == "-") return i;
+    i += 1 + values_after(app, arguments[i]);
+  }
+  return arguments.size();
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
+}
+
+/// "a:2,b" -> {"a:2", "b"}.
+std::vector<std::string> split_hosts(const std::string& text) {
+  std::vector<std::string> hosts;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    hosts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return hosts;
+}
+
+/// Empty, or what is wrong.
+std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
+  if (app.count("-n") > 0) options.ranks = raw.ranks;
+  if (app.count("--host") > 0) options.hosts = split_hosts(raw.hosts);
+  if (app.count("--timeout") > 0) options.timeout = milliseconds(raw.timeout);
+  options.grace = milliseconds(raw.grace);
+  if (raw.bind == "core") options.bind = Bind::core;
+  if (raw.bind == "none") options.bind = Bind::none;
+  for (const std::string& text : raw.settings) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return fmt::format("--set {}: it takes NAME=VALUE, such as --set btl_sm_fbox_size=8K", text);
+    }
+    options.settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  for (const std::string& text : raw.environment) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (name.empty()) return fmt::format("-x {}: it takes NAME or NAME=VALUE", text);
+    if (equals != std::string::npos) {
+      options.environment.emplace_back(name, text.substr(equals + 1));
+    } else if (!opal::environment(name.c_str())) {
+      options.warnings.push_back(fmt::format("-x {}: there is no such environment variable to pass on", name));
+    }
+  }
+  for (const auto& [name, value] : raw.foreign) {
+    options.warnings.push_back(fmt::format(
+        "--mca {} {} is ignored: it is for Open MPI; variables of OPAL are set with --set NAME=VALUE", name, value));
+  }
+  return {};
+}
+
+/// The first option that is not ours, and what may have been meant.
+std::string explain_unknown(const CLI::App& app) {
+  const std::vector<std::string> unknown = app.remaining();
+  const std::string first = unknown.empty() ? "" : unknown.front();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string_view nearest =
+      opal::nearest_name(first.substr(0, first.find('=')), std::vector<std::string_view>(names.begin(), names.end()));
+  return fmt::format("unknown option {}{}", first, nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+}
+
+ParsedCommandLine usage_error(const std::string& name, const std::string& what) {
+  return {{}, fmt::format("{}: {}\nTry '{} --help'.\n", name, what, name), kUsageError};
+}
+
+}  // namespace
+
+ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments) {
+  CLI::App app{"Starts the ranks of a parallel program on this host, connects them, and cleans up after them.", name};
+  const auto formatter = std::make_shared<UsageFormatter>();
+  formatter->column_width(34);
+  app.formatter(formatter);
+  app.footer(kFooter);
+  app.set_version_flag("-V,--version", kVersion);
+  Options options;
+  Raw raw;
+  declare(app, options, raw);
+
+  std::vector<std::string> ours = arguments;
+  const std::size_t program = find_program(app, ours);
+  if (program < ours.size()) {
+    options.program = ours[program];
+    options.arguments.assign(ours.begin() + static_cast<std::ptrdiff_t>(program) + 1, ours.end());
+    ours.resize(program);
+  }
+  std::reverse(ours.begin(), ours.end());  // the order in which CLI11 takes a vector
+  try {
+    app.parse(ours);
+  } catch (const CLI::CallForHelp&) {
+    return {{}, app.help(), 0};
+  } catch (const CLI::CallForVersion&) {
+    return {{}, fmt::format("{}\n", kVersion), 0};
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(name, explain_unknown(app));
+  } catch (const CLI::ParseError& error) {
+    return usage_error(name, error.what());
+  }
+  if (const std::string wrong = convert(raw, app, options); !wrong.empty()) return usage_error(name, wrong);
+  if (options.program.empty()) return usage_error(name, "no program to run");
+  return {std::move(options), {}, 0};
+}
+
+}  // namespace runtime::launch

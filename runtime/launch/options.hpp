@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/launch/options.hpp — what the user asked for: the launcher's command line as a value.
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace runtime::launch {
+
+enum class Bind { automatic, core, none };
+
+struct Options {
+  std::optional<unsigned> ranks;                                 ///< nothing: one per slot of the hosts
+  std::vector<std::string> hosts;                                ///< "name" or "name:slots", as written
+  std::string host_file;                                         ///< empty: none
+  std::vector<std::pair<std::string, std::string>> settings;     ///< --set name=value
+  std::vector<std::pair<std::string, std::string>> environment;  ///< -x NAME=VALUE
+  Bind bind = Bind::automatic;
+  bool report_bindings = false;
+  bool oversubscribe = false;
+  bool tag_output = false;
+  std::string working_directory;  ///< empty: the launcher's
+  std::optional<std::chrono::milliseconds> timeout;
+  std::chrono::milliseconds grace{2000};  ///< between SIGTERM and SIGKILL
+  std::vector<std::string> warnings;      ///< to be said once before the job starts
+  std::string program;
+  std::vector<std::string> arguments;  ///< of the program, without its name
+};
+
+/// Either options, or the text to print and the status to exit with (help, version, an error).
+struct ParsedCommandLine {
+  std::optional<Options> options;
+  std::string text;
+  int status = 0;
+};
+
+/// Parses argv; `name` is how the launcher was called (opalrun, mpirun, mpiexec).
+ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments);
+
+}  // namespace runtime::launch

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch/session.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "opal/core/environment.hpp"
+
+namespace runtime::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string base_directory() {
+  const std::optional<std::string> wanted = opal::environment("TMPDIR");
+  return wanted && !wanted->empty() ? *wanted : "/tmp";
+}
+
+std::string name_prefix() { return fmt::format("opal-job-{}-", ::geteuid()); }
+
+/// Opens `directory` and takes its lock; nothing when somebody else has it, or it is not a directory of ours.
+Fd open_and_lock(const std::string& directory) {
+  Fd fd{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat about {};
+  if (!fd || ::fstat(fd.get(), &about) != 0 || about.st_uid != ::geteuid()) return {};
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
+  return fd;
+}
+
+/// Kills every process of this user that was started for `job_id`.
+void kill_members(const std::string& job_id) {
+  const std::string mark = fmt::format("{}={}", kJobIdVariable, job_id);
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator{"/proc", error}) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{} || pid == ::getpid()) continue;
+    std::ifstream file{entry.path() / "environ", std::ios::binary};
+    for (std::string variable; std::getline(file, variable, '\0');) {
+      if (variable != mark) continue;
+      ::kill(pid, SIGKILL);
+      break;
+    }
+  }
+}
+
+/// The launcher's pid out of a directory's name; 0 when there is none.
+pid_t owner_of(const std::string& name) {
+  pid_t pid = 0;
+  const std::size_t start = name_prefix().size();
+  std::from_chars(name.data() + start, name.data() + name.size(), pid);
+  return pid;
+}
+
+}  // namespace
+
+Session Session::plan() {
+  std::uint32_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<std::uint32_t>(::time(nullptr));
+  std::string job_id = fmt::format("{}{}-{:08x}", name_prefix(), ::getpid(), random);
+  std::string directory = fmt::format("{}/{}", base_directory(), job_id);
+  return Session{std::move(job_id), std::move(directory)};
+}
+
+Result<void> Session::create() {
+  if (::mkdir(directory_.c_str(), 0700) != 0) {
+    const Errc code = errno == EACCES || errno == EPERM || errno == EROFS ? Errc::permission : Errc::os;
+    return Error{code, errno, "mkdir(session directory)"};
+  }
+  lock_ = open_and_lock(directory_);
+  if (!lock_) {
+    ::rmdir(directory_.c_str());
+    return Error{Errc::os, errno, "flock(session directory)"};
+  }
+  return {};
+}
+
+void Session::remove() noexcept {
+  if (!lock_) return;
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
+  lock_.reset();
+}
+
+void sweep_stale_sessions() {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator{base_directory(), error}) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(name_prefix())) continue;
+    // A living owner may be between mkdir and flock; the lock alone protects owners that another pid namespace hides.
+    const pid_t owner = owner_of(name);
+    if (owner <= 0 || ::kill(owner, 0) == 0 || errno != ESRCH) continue;
+    if (const Fd lock = open_and_lock(entry.path()); lock) {
+      kill_members(name);
+      fs::remove_all(entry.path(), error);
+    }
+  }
+}
+
+}  // namespace runtime::launch

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// opalrun, mpirun, mpiexec: one program under three names.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <span>
+
+#include "runtime/launch/launcher.hpp"
+
+int main(int argc, char** argv) {
+  const std::span<char* const> command_line{argv, static_cast<std::size_t>(argc)};
+  const std::string name = argc > 0 ? std::filesystem::path{argv[0]}.filename().string() : "opalrun";
+  std::vector<std::string> arguments;
+  if (argc > 1) arguments.assign(argv + 1, argv + argc);
+  const auto parsed = runtime::launch::parse_command_line(name, arguments);
+  if (!parsed.options) {
+    std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
+    return parsed.status;
+  }
+  const int status = runtime::launch::launch(name, *parsed.options, command_line);
+  // Threads of libpmix and a writer stuck on a dead terminal may still run: no destructors while they do.
+  std::fflush(nullptr);
+  ::_exit(status);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/stdio/output.hpp — stdout and stderr of all ranks, gathered into the launcher's own.
+// Owns the reading ends of the ranks' pipes and the writers.  Reads no faster than the outputs take it: pipes fill and
+// ranks wait, as they would on a terminal of their own.  Threads: the loop's thread.
+#pragma once
+#include <chrono>
+#include <list>
+#include <memory>
+
+#include "runtime/event/loop.hpp"
+#include "runtime/stdio/line_merger.hpp"
+#include "runtime/stdio/writer.hpp"
+
+namespace runtime::stdio {
+
+enum class Channel { out, err };
+
+struct OutputOptions {
+  bool tag = false;   ///< "[1,rank]<stdout>: " before every line
+  bool whole = true;  ///< keep lines whole; false passes everything through as it comes (a job of one rank)
+  int out_fd = 1;
+  int err_fd = 2;
+};
+
+class Output {
+ public:
+  Output(event::Loop& loop, const OutputOptions& options, std::function<void()> on_all_closed);
+  ~Output();
+
+  /// Makes the pipe for `channel` of `rank`; returns the end for the rank to write to.  Errors: os.
+  Result<Fd> open(int rank, Channel channel);
+
+  /// One line of the launcher's own on stderr, without the newline.
+  void say(std::string_view line);
+
+  /// How many pipes have not reached their end.
+  [[nodiscard]] std::size_t open_count() const noexcept { return streams_.size(); }
+
+  /// Reads what the pipes still hold, without waiting for anybody who keeps one open.
+  void drain();
+
+  /// Writes everything read; waits for a slow reader for as long as `patience` without progress (zero: for ever).
+  /// False when something was left behind; the process must then end with _exit.
+  bool finish(std::chrono::milliseconds patience);
+
+ private:
+  struct Sink;
+  struct Stream;
+  Sink& sink_of(Channel channel) noexcept;
+  bool read_some(Stream& stream);
+  void emit(Stream& stream, std::string_view text);
+  void end_of(Stream& stream);
+  void set_reading(Sink& sink, bool on);
+  void flush_prompts();
+
+  event::Loop& loop_;
+  const OutputOptions options_;
+  const std::function<void()> on_all_closed_;
+  std::unique_ptr<Sink> out_;
+  std::unique_ptr<Sink> err_;  // null when stderr is the same file as stdout
+  std::list<Stream> streams_;
+  event::Timer prompt_timer_;
+};
+
+}  // namespace runtime::stdio

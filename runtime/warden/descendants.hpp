@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/warden/descendants.hpp — ends every process below this one.  A subreaper inherits the orphans of what it
+// started, so that killing its children again and again reaches every descendant, sessions and daemons included.
+// Threads: the process's main thread only, which is the parent of everything it started.
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <vector>
+
+namespace runtime::warden {
+
+/// The processes whose parent is this one, zombies included.
+std::vector<pid_t> children();
+
+/// Sends SIGKILL to every child and to the process group it leads, except to `spared`.
+void kill_children(pid_t spared = 0);
+
+/// Reaps every child that has ended, telling `on_exit` pid and wait status; false when no child is left at all.
+bool reap_children(const std::function<void(pid_t, int)>& on_exit);
+
+}  // namespace runtime::warden

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/warden/handle.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/warden/warden.hpp"
+
+namespace runtime::warden {
+namespace {
+
+constexpr char kName[] = "opal-warden";
+
+/// So that ps shows what it is and nobody mistakes it for the launcher.
+void rename_process(CommandLine command_line) {
+  ::prctl(PR_SET_NAME, kName);
+  for (char* const argument : command_line) std::memset(argument, 0, std::strlen(argument));
+  if (!command_line.empty()) {
+    // argv[0] was cleared above up to its old end; the strings of argv lie one after the other.
+    char* const begin = command_line.front();
+    const char* const end = command_line.size() > 1 ? command_line[1] : nullptr;
+    if (end != nullptr && end > begin) std::strncpy(begin, kName, static_cast<std::size_t>(end - begin) - 1);
+  }
+}
+
+/// Keeps the launcher's terminal and pipes out of the warden's hands: a reader must see their end when the launcher
+/// goes.
+void keep_only(int socket) {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : {0, 1, 2}) ::dup2(null, fd);
+  if (socket > 3) ::close_range(3, static_cast<unsigned>(socket) - 1, 0);
+  ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
+}
+
+[[noreturn]] void become_warden(const std::string& session_directory, int socket, CommandLine command_line) {
+  const SignalSet ignored = ignored_signals();
+  ::setsid();  // the terminal's signals are the launcher's to pass on
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  rename_process(command_line);
+  const int kept = ::fcntl(socket, F_DUPFD_CLOEXEC, 3);
+  keep_only(kept);
+  serve({kept, session_directory, ignored});
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<Handle> Handle::start(const std::string& session_directory, CommandLine command_line) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Error{Errc::os, errno, "socketpair(warden)"};
+  }
+  Fd ours{ends[0]};
+  Fd theirs{ends[1]};
+  const pid_t pid = ::fork();
+  if (pid < 0) return Error{Errc::os, errno, "fork(warden)"};
+  if (pid == 0) become_warden(session_directory, theirs.get(), command_line);
+  return Handle{pid, std::move(ours)};
+}
+
+Result<void> Handle::spawn(std::int32_t rank, const SpawnPlan& plan, const Stdio& stdio) {
+  const Fd memory{::memfd_create("opal-plan", MFD_CLOEXEC)};
+  if (!memory) return Error{Errc::os, errno, "memfd_create(plan)"};
+  const std::string bytes = encode(plan);
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t written = ::write(memory.get(), bytes.data() + done, bytes.size() - done);
+    if (written < 0 && errno != EINTR) return Error{Errc::os, errno, "write(plan)"};
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+  const Request request{Request::Kind::spawn, rank, 0};
+  return send_message(fd(), opal::bytes_of(request), {memory.get(), stdio.in, stdio.out, stdio.err});
+}
+
+Result<void> Handle::signal(std::int32_t rank, int signo) {
+  return send_message(fd(), opal::bytes_of(Request{Request::Kind::signal, rank, signo}));
+}
+
+Result<void> Handle::kill_all() {
+  return send_message(fd(), opal::bytes_of(Request{Request::Kind::kill_all, kEveryRank, 0}));
+}
+
+Result<std::optional<Report>> Handle::next() {
+  Report report{};
+  OPAL_TRY_ASSIGN(auto received, receive_message(fd(), std::as_writable_bytes(std::span{&report, 1}), false));
+  if (!received) return std::optional<Report>{};
+  if (received->size == 0) return Error{Errc::peer_gone, 0, "the warden process"};
+  return std::optional<Report>{report};
+}
+
+void Handle::quit() noexcept {
+  if (send_message(fd(), opal::bytes_of(Request{Request::Kind::quit, kEveryRank, 0}))) {
+    ::waitpid(pid_, nullptr, 0);
+  }
+}
+
+}  // namespace runtime::warden

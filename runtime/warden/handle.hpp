@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/warden/handle.hpp — the launcher's side of its warden: start it, ask it, hear from it.
+// Threads: the launcher's main thread, and start() before any other thread exists.
+#pragma once
+#include <span>
+
+#include "runtime/warden/protocol.hpp"
+#include "runtime/warden/rank_process.hpp"
+
+namespace runtime::warden {
+
+/// Where the command line of this process lies, to rename the warden in ps; may be empty.
+using CommandLine = std::span<char* const>;
+
+class Handle {
+ public:
+  /// Forks the warden.  `session_directory` need not exist yet.  Errors: os.
+  static Result<Handle> start(const std::string& session_directory, CommandLine command_line);
+
+  Handle(Handle&&) noexcept = default;
+  Handle& operator=(Handle&&) noexcept = default;
+
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+  /// Readable when next() has something to say.
+  [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+
+  /// Asks for a rank; the answer is a report `started` or `refused`.  Errors: peer_gone, os.
+  Result<void> spawn(std::int32_t rank, const SpawnPlan& plan, const Stdio& stdio);
+
+  /// Signals the process group of `rank`, or with kEveryRank of all that live.  Errors: peer_gone, os.
+  Result<void> signal(std::int32_t rank, int signo);
+
+  /// Kills every process of the job; the answer is a report `empty`.  Errors: peer_gone, os.
+  Result<void> kill_all();
+
+  /// The next report, or nothing when there is none now.  Errors: peer_gone (the warden died), os, protocol.
+  Result<std::optional<Report>> next();
+
+  /// Ends the warden and waits for it; the job must be empty.
+  void quit() noexcept;
+
+ private:
+  Handle(pid_t pid, Fd socket) noexcept : pid_(pid), socket_(std::move(socket)) {}
+  pid_t pid_;
+  Fd socket_;
+};
+
+}  // namespace runtime::warden

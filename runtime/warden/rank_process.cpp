@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/warden/rank_process.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace runtime::warden {
+namespace {
+
+[[noreturn]] void give_up(int report, Step step, int os_errno) {
+  const StartFailure failure{step, os_errno};
+  // The parent sees a short read as `fork` with EIO, so a failed write here is not lost either.
+  [[maybe_unused]] const ssize_t written = ::write(report, &failure, sizeof failure);
+  ::_exit(127);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  result.reserve(texts.size() + 1);
+  for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+void bind_to(const std::vector<std::uint32_t>& cpus, int report) {
+  std::uint32_t largest = 0;
+  for (const std::uint32_t cpu : cpus) largest = std::max(largest, cpu);
+  cpu_set_t* set = CPU_ALLOC(largest + 1);
+  const std::size_t size = CPU_ALLOC_SIZE(largest + 1);
+  CPU_ZERO_S(size, set);
+  for (const std::uint32_t cpu : cpus) CPU_SET_S(cpu, size, set);
+  if (::sched_setaffinity(0, size, set) != 0) give_up(report, Step::bind, errno);
+  CPU_FREE(set);
+}
+
+/// A descriptor that is 0, 1 or 2 by accident would be overwritten by the dup2 of another.
+int above_stdio(int fd) { return fd > 2 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, 3); }
+
+[[noreturn]] void become_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& ignored, pid_t warden,
+                              int report) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != warden) ::_exit(127);  // it died before the line above
+  if (!plan.cpus.empty()) bind_to(plan.cpus, report);
+  if (!plan.working_directory.empty() && ::chdir(plan.working_directory.c_str()) != 0) {
+    give_up(report, Step::chdir, errno);
+  }
+  const Stdio safe{above_stdio(stdio.in), above_stdio(stdio.out), above_stdio(stdio.err)};
+  if (::dup2(safe.in, 0) < 0 || ::dup2(safe.out, 1) < 0 || ::dup2(safe.err, 2) < 0) {
+    give_up(report, Step::exec, errno);
+  }
+  if (plan.open_files != 0) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = plan.open_files;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  for (int signo = 1; signo < NSIG; ++signo) {
+    if (signo == SIGKILL || signo == SIGSTOP) continue;
+    ::signal(signo, ignored[static_cast<std::size_t>(signo)] ? SIG_IGN : SIG_DFL);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+
+  const std::vector<char*> arguments = pointers(plan.arguments);
+  const std::vector<char*> environment = pointers(plan.environment);
+  ::execve(plan.path.c_str(), arguments.data(), environment.data());
+  if (errno == ENOEXEC) {  // a script without "#!": what a shell does
+    std::vector<char*> script{const_cast<char*>("/bin/sh"), const_cast<char*>(plan.path.c_str())};
+    script.insert(script.end(), arguments.begin() + 1, arguments.end());
+    ::execve("/bin/sh", script.data(), environment.data());
+  }
+  give_up(report, Step::exec, errno);
+}
+
+}  // namespace
+
+Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& ignored) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {0, StartFailure{Step::fork, errno}};
+  Fd reader{ends[0]};
+  Fd writer{ends[1]};
+  const pid_t warden = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return {0, StartFailure{Step::fork, errno}};
+  if (pid == 0) become_rank(plan, stdio, ignored, warden, writer.get());
+  ::setpgid(pid, pid);  // in both processes: whoever comes first, nobody sees the rank in our group
+  writer.reset();       // exec closes the other copy
+  StartFailure failure{};
+  ssize_t size = -1;
+  do {
+    size = ::read(reader.get(), &failure, sizeof failure);
+  } while (size < 0 && errno == EINTR);
+  if (size == 0) return {pid, std::nullopt};
+  ::waitpid(pid, nullptr, 0);
+  if (size != sizeof failure) failure = {Step::fork, EIO};
+  return {0, failure};
+}
+
+SignalSet ignored_signals() {
+  SignalSet ignored;
+  for (int signo = 1; signo < NSIG; ++signo) {
+    struct sigaction action {};
+    if (::sigaction(signo, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) {
+      ignored.set(static_cast<std::size_t>(signo));
+    }
+  }
+  return ignored;
+}
+
+}  // namespace runtime::warden

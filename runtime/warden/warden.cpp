@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/warden/warden.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+
+#include "opal/core/mapping.hpp"
+#include "runtime/warden/descendants.hpp"
+
+namespace runtime::warden {
+namespace {
+
+constexpr int kKillAgainMs = 10;  // how long a fork that raced with the last round of SIGKILL may live
+
+class Warden {
+ public:
+  explicit Warden(const Duty& duty) : duty_(duty) {
+    sigset_t mask;
+    sigfillset(&mask);
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);  // only SIGKILL ends a warden; the launcher decides about the rest
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    child_ended_.reset(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  void run() {
+    while (!done_) {
+      pollfd events[] = {{duty_.socket, POLLIN, 0}, {child_ended_.get(), POLLIN, 0}};
+      ::poll(events, 2, killing_ ? kKillAgainMs : -1);
+      signalfd_siginfo discarded;
+      while (::read(child_ended_.get(), &discarded, sizeof discarded) > 0) continue;
+      // Requests first: a rank that ended is reported after everything that was asked before its end was seen.
+      if (events[0].revents != 0) handle_request();
+      reap();
+      if (killing_) kill_children();
+    }
+  }
+
+ private:
+  void handle_request() {
+    Request request{};
+    auto received = receive_message(duty_.socket, std::as_writable_bytes(std::span{&request, 1}), false);
+    if (!received || (received->has_value() && (*received)->size == 0)) return launcher_died();
+    if (!received->has_value()) return;
+    switch (request.kind) {
+      case Request::Kind::spawn: return spawn(request.rank, (*received)->fds);
+      case Request::Kind::signal: return signal(request.rank, request.signal);
+      case Request::Kind::kill_all: killing_ = true; return;
+      case Request::Kind::quit: done_ = true; return;
+    }
+  }
+
+  void spawn(std::int32_t rank, const std::vector<Fd>& fds) {
+    const Started started = start(fds);
+    if (started.failure) {
+      return report({Report::Kind::refused, rank, 0, started.failure->os_errno, started.failure->step});
+    }
+    ranks_.emplace(started.pid, rank);
+    report({Report::Kind::started, rank, started.pid, 0, {}});
+  }
+
+  Started start(const std::vector<Fd>& fds) {
+    if (fds.size() != 4) return {0, StartFailure{Step::plan, EPROTO}};
+    struct stat about {};
+    if (::fstat(fds[0].get(), &about) != 0) return {0, StartFailure{Step::plan, errno}};
+    auto bytes = opal::Mapping::shared(fds[0].get(), static_cast<std::size_t>(about.st_size), 0, false);
+    if (!bytes) return {0, StartFailure{Step::plan, bytes.error().os_errno}};
+    const auto plan = decode(bytes->bytes());
+    if (!plan) return {0, StartFailure{Step::plan, EPROTO}};
+    return start_rank(*plan, {fds[1].get(), fds[2].get(), fds[3].get()}, duty_.ignored);
+  }
+
+  void signal(std::int32_t rank, std::int32_t signo) {
+    for (const auto& [pid, owner] : ranks_) {
+      if (rank == kEveryRank || rank == owner) ::kill(-pid, signo);
+    }
+  }
+
+  void reap() {
+    const bool any_left = reap_children([this](pid_t pid, int status) {
+      const auto rank = ranks_.find(pid);
+      if (rank == ranks_.end()) return;  // an orphan of some rank
+      report({Report::Kind::exited, rank->second, pid, status, {}});
+      ranks_.erase(rank);
+    });
+    if (!killing_ || any_left) return;
+    killing_ = false;
+    if (!launcher_gone_) return report({Report::Kind::empty, kEveryRank, 0, 0, {}});
+    // Nobody is left who could still write there.
+    std::error_code ignored;
+    if (!duty_.session_directory.empty()) std::filesystem::remove_all(duty_.session_directory, ignored);
+    done_ = true;
+  }
+
+  void report(const Report& report) {
+    if (launcher_gone_) return;
+    if (!send_message(duty_.socket, opal::bytes_of(report))) launcher_died();
+  }
+
+  void launcher_died() {
+    launcher_gone_ = true;
+    killing_ = true;
+    duty_.socket = -1;  // poll ignores it from now on
+  }
+
+  Duty duty_;
+  Fd child_ended_;
+  std::map<pid_t, std::int32_t> ranks_;  // the living ones
+  bool killing_ = false;
+  bool launcher_gone_ = false;
+  bool done_ = false;
+};
+
+}  // namespace
+
+void serve(const Duty& duty) { Warden{duty}.run(); }
+
+}  // namespace runtime::warden

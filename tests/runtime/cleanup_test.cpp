@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SIGKILL of a rank, of opalrun or of its warden, at any moment, leaves no process, no file and no shared memory.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "tests/runtime/launched_job.hpp"
+
+namespace runtime::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Each rank has a child, a grandchild in a session of its own with an empty environment, and waits.
+const std::vector<std::string> kFamily{
+    "-n", "2", "--grace", "0.2", "sh", "-c", "sleep 300 & setsid sh -c 'sleep 300 & sleep 300' & echo up; sleep 300"};
+
+TEST(Cleanup, KilledRankLeavesNothing) {
+  LaunchedJob job{{"-n", "2", "--grace", "0.2", "sh", "-c", "sleep 300 & echo $$; sleep 300"}};
+  ASSERT_TRUE(job.wait_for_output("\n"));
+  for (const pid_t pid : job.processes()) {
+    if (pid == job.pid() || pid == job.warden()) continue;
+    ::kill(pid, SIGKILL);
+    break;
+  }
+  const Outcome outcome = job.wait();
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Cleanup, KilledLauncherLeavesNothing) {
+  LaunchedJob job{kFamily};
+  ASSERT_TRUE(job.wait_for_output("up\nup\n"));
+  ::kill(job.pid(), SIGKILL);
+  EXPECT_EQ(job.wait().status, 128 + SIGKILL);
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Cleanup, KilledWardenEndsTheJobWithAMessageAndLeavesNothing) {
+  LaunchedJob job{kFamily};
+  ASSERT_TRUE(job.wait_for_output("up\nup\n"));
+  ::kill(job.warden(), SIGKILL);
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL);
+  EXPECT_THAT(outcome.err, HasSubstr("the process that looks after the ranks (opal-warden, pid "));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+enum class Victim { launcher, warden, rank };
+
+class CleanupAtAnyMoment : public ::testing::TestWithParam<Victim> {};
+
+TEST_P(CleanupAtAnyMoment, NothingIsLeft) {
+  std::mt19937 random{static_cast<unsigned>(GetParam()) + 1};
+  for (int round = 0; round < 12; ++round) {
+    LaunchedJob job{{"-n", "4", "--grace", "0.1", "sh", "-c", "sleep 300 & sleep 300"}};
+    std::this_thread::sleep_for(std::chrono::microseconds{random() % 60'000});
+    if (GetParam() == Victim::launcher) {
+      ::kill(job.pid(), SIGKILL);
+    } else if (GetParam() == Victim::warden) {
+      const pid_t warden = job.warden();
+      ASSERT_NE(warden, 0);
+      ::kill(warden, SIGKILL);
+    } else {
+      std::vector<pid_t> ranks;
+      ASSERT_TRUE(eventually([&] {
+        ranks.clear();
+        for (const pid_t pid : job.processes()) {
+          if (pid != job.pid() && pid != job.warden() && ::getpgid(pid) == pid) ranks.push_back(pid);
+        }
+        return !ranks.empty();
+      }));
+      ::kill(ranks[random() % ranks.size()], SIGKILL);
+    }
+    const Outcome outcome = job.wait();
+    EXPECT_NE(outcome.status, 0) << "round " << round;
+    ASSERT_EQ(job.leftovers(), "") << "round " << round;
+  }
+}
+
+std::string name_of_victim(const ::testing::TestParamInfo<Victim>& info) {
+  constexpr std::array kNames{"Launcher", "Warden", "Rank"};
+  return kNames[static_cast<std::size_t>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryVictim, CleanupAtAnyMoment,
+                         ::testing::Values(Victim::launcher, Victim::warden, Victim::rank), name_of_victim);
+
+TEST(Cleanup, DirectoryOfADeadLauncherIsSweptByTheNextOne) {
+  LaunchedJob first{{"-n", "1", "sleep", "300"}};  // gives the directory; ended below
+  const auto stale = first.directory() / fmt::format("opal-job-{}-{}-0badcafe", ::geteuid(), 32767999);
+  std::filesystem::create_directories(stale / "deep");
+  std::ofstream{stale / "deep" / "file"} << "left over";
+  const auto foreign = first.directory() / "opal-job-without-owner";
+  std::filesystem::create_directories(foreign);
+  const std::string command = fmt::format("TMPDIR={} {} -n 1 true", first.directory().string(), OPALRUN_PATH);
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_FALSE(std::filesystem::exists(stale));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+  std::filesystem::remove_all(foreign);
+  ::kill(first.pid(), SIGTERM);
+  EXPECT_EQ(first.wait().status, 128 + SIGTERM);
+  EXPECT_EQ(first.leftovers(), "");
+}
+
+}  // namespace
+}  // namespace runtime::test

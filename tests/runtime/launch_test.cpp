@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// opalrun as a user sees it: exit statuses, messages, limits, environment, binding.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <thread>
+
+#include "opal/topology/topology.hpp"
+#include "tests/runtime/launched_job.hpp"
+
+namespace runtime::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+TEST(Launch, RunsOneProcessPerRankAndTellsItWhoItIs) {
+  const Outcome job = run_job({"-n", "3", "sh", "-c", "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"});
+  EXPECT_EQ(job.status, 0) << job.err;
+  EXPECT_THAT(lines_of(job.out), UnorderedElementsAre("0 of 3", "1 of 3", "2 of 3"));
+  EXPECT_EQ(job.err, "");
+}
+
+TEST(Launch, ThirtyTwoRanksStartAndEnd) {
+  const Outcome job = run_job({"-n", "32", "sh", "-c", "echo here"});
+  EXPECT_EQ(job.status, 0) << job.err;
+  EXPECT_EQ(lines_of(job.out).size(), 32U);
+}
+
+TEST(Launch, ExitStatusIsThatOfTheRankThatFailedFirst) {
+  const Outcome job = run_job({"-n", "3", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 7; exec sleep 60"});
+  EXPECT_EQ(job.status, 7);
+  const auto lines = lines_of(job.err);
+  ASSERT_EQ(lines.size(), 1U) << job.err;
+  EXPECT_THAT(lines[0], HasSubstr("rank 1 (pid "));
+  EXPECT_THAT(lines[0], HasSubstr("exited with status 7; ending the other 2 ranks"));
+}
+
+TEST(Launch, RankKilledByASignalIsReportedOnceAndEndsTheJob) {
+  const Outcome job = run_job({"-n", "2", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] && kill -9 $$; exec sleep 60"});
+  EXPECT_EQ(job.status, 128 + SIGKILL);
+  const auto lines = lines_of(job.err);
+  ASSERT_EQ(lines.size(), 1U) << job.err;
+  EXPECT_THAT(lines[0], HasSubstr("rank 0 (pid "));
+  EXPECT_THAT(lines[0], HasSubstr("was killed by signal 9 (SIGKILL); ending the other rank"));
+}
+
+TEST(Launch, RankThatIgnoresSigtermIsKilledAfterTheGracePeriod) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome job = run_job({"-n", "2", "--grace", "0.2", "sh", "-c",
+                               "[ $OMPI_COMM_WORLD_RANK = 0 ] && sleep 0.3 && exit 3; trap '' TERM; "
+                               "while true; do sleep 1; done"});
+  EXPECT_EQ(job.status, 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{30});
+}
+
+TEST(Launch, TimeoutEndsTheJobWithStatus124AndSaysSo) {
+  const Outcome job = run_job({"-n", "2", "--timeout", "0.3", "sleep", "60"});
+  EXPECT_EQ(job.status, 124);
+  EXPECT_THAT(job.err, HasSubstr("did not end within --timeout 0.3 s; ending 2 ranks"));
+}
+
+TEST(Launch, UnknownProgramIsStatus127AndADirectoryIs126) {
+  const Outcome unknown = run_job({"-n", "2", "no-such-program-anywhere"});
+  EXPECT_EQ(unknown.status, 127);
+  EXPECT_EQ(unknown.err, "opalrun: no-such-program-anywhere: command not found\n");
+  const Outcome missing = run_job({"/no/such/file"});
+  EXPECT_EQ(missing.status, 127);
+  EXPECT_THAT(missing.err, HasSubstr("no such file or directory"));
+  const Outcome directory = run_job({"/tmp"});
+  EXPECT_EQ(directory.status, 126);
+  EXPECT_THAT(directory.err, HasSubstr("is a directory"));
+}
+
+TEST(Launch, WrongCommandLinesAreStatus2AndNameTheNearestOption) {
+  const Outcome typo = run_job({"--tag-outptu", "true"});
+  EXPECT_EQ(typo.status, 2);
+  EXPECT_THAT(typo.err, HasSubstr("unknown option --tag-outptu; did you mean --tag-output?"));
+  EXPECT_EQ(run_job({"-n", "zero", "true"}).status, 2);
+  EXPECT_EQ(run_job({"-n", "2"}).status, 2);
+}
+
+TEST(Launch, OptionsBehindTheProgramBelongToTheProgram) {
+  const Outcome job = run_job({"-np", "1", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca",
+                               "btl", "self", "echo", "-n", "5", "--timeout", "--", "-np"});
+  EXPECT_EQ(job.status, 0);
+  EXPECT_EQ(job.out, "5 --timeout -- -np");
+  EXPECT_THAT(job.err, HasSubstr("--mca btl self is ignored"));
+}
+
+TEST(Launch, HostsAreThisHostOnlyAndTheirSlotsCount) {
+  EXPECT_EQ(lines_of(run_job({"--host", "localhost:3", "echo", "x"}).out).size(), 3U);
+  const Outcome other = run_job({"--host", "elsewhere.example:2", "true"});
+  EXPECT_NE(other.status, 0);
+  EXPECT_THAT(other.err, HasSubstr("host elsewhere.example is another host"));
+  const Outcome full = run_job({"--host", "localhost:2", "-n", "3", "true"});
+  EXPECT_THAT(full.err, HasSubstr("--oversubscribe"));
+  EXPECT_EQ(run_job({"--host", "localhost:2", "-n", "3", "--oversubscribe", "true"}).status, 0);
+}
+
+TEST(Launch, EnvironmentSettingsAndDirectoryReachTheRanks) {
+  const Outcome job = run_job({"-n", "1", "-x", "COLOUR=blue", "--wdir", "/usr", "--set", "btl_sm_fbox_size=8K", "sh",
+                               "-c", "echo $COLOUR; pwd; printf '%s' \"$OPAL_SET\""});
+  EXPECT_EQ(job.status, 0) << job.err;
+  EXPECT_THAT(lines_of(job.out), ElementsAre("blue", "/usr", "btl_sm_fbox_size=8K"));
+}
+
+TEST(Launch, RanksAreBoundToCoresOfTheirOwnWhenThereAreEnough) {
+  const auto topology = opal::topology::Topology::open();
+  ASSERT_TRUE(topology);
+  const std::string count = "grep Cpus_allowed: /proc/self/status";
+  if (topology->core_count() >= 2) {
+    const auto lines = lines_of(run_job({"-n", "2", "sh", "-c", count}).out);
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_NE(lines[0], lines[1]);
+  }
+  const std::string many = fmt::format("{}", topology->core_count() + 1);
+  const auto free = lines_of(run_job({"-n", many, "sh", "-c", count}).out);
+  ASSERT_EQ(free.size(), topology->core_count() + 1);
+  EXPECT_EQ(free.front(), free.back());
+  EXPECT_THAT(run_job({"-n", "1", "--bind", "core", "--report-bindings", "true"}).err, HasSubstr("rank 0 is bound to"));
+}
+
+TEST(Launch, SigintEndsTheJobAndUserSignalsAreForwarded) {
+  LaunchedJob job{{"-n", "2", "sh", "-c",
+                   "trap 'echo usr1' USR1; trap 'echo int; exit 0' INT; echo ready; while true; do sleep 0.05; done"}};
+  ASSERT_TRUE(job.wait_for_output("ready\nready\n"));
+  ::kill(job.pid(), SIGUSR1);
+  ASSERT_TRUE(job.wait_for_output("usr1\nusr1\n"));
+  ::kill(job.pid(), SIGINT);
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 128 + SIGINT);
+  EXPECT_THAT(outcome.out, HasSubstr("int\nint\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("received SIGINT: ending 2 ranks"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Launch, ProcessesThatARankLeavesBehindEndWithTheJob) {
+  const Outcome job = run_job({"-n", "2", "sh", "-c", "setsid sleep 300 & sleep 300 & echo done"});
+  EXPECT_EQ(job.status, 0);
+  EXPECT_EQ(job.out, "done\ndone\n");
+}
+
+}  // namespace
+}  // namespace runtime::test
