@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generator behind mpi.h's prototypes: what it accepts, refuses and writes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "mpi_shim/abi/generator/emit.hpp"
+#include "mpi_shim/abi/generator/table.hpp"
+#include "mpi_shim/abi/unsupported.hpp"
+
+namespace {
+
+using opal::mpi::abi::mark_implemented;
+using opal::mpi::abi::parse_table;
+using opal::mpi::abi::Table;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kSmallTable = R"(# a comment
+[First group]
+1 int Send(const void* buf, int count, MPI_Comm comm)
+3 int Waitall(int count, MPI_Request array_of_requests[], int ranges[][3])
+  missing: more than one request
+
+[Second group]
+2 double Wtime(void)
+4 int Pcontrol(const int level, ...)
+5 int T_finalize(void)
+5 int File_open(MPI_Comm comm, const char* filename, MPI_File* fh)
+)";
+
+Table parsed(const std::string& text) {
+  std::istringstream in(text);
+  return parse_table(in);
+}
+
+Table marked(const std::string& symbols) {
+  Table table = parsed(kSmallTable);
+  std::istringstream in(symbols);
+  mark_implemented(table, in);
+  return table;
+}
+
+std::string complaint(const std::string& text) {
+  try {
+    parsed(text);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+TEST(AbiGenerator, ReadsGroupsTypesArraysAndNotes) {
+  const Table table = parsed(kSmallTable);
+  ASSERT_EQ(table.size(), 2U);
+  EXPECT_EQ(table[0].title, "First group");
+  const auto& waitall = table[0].functions.at(1);
+  EXPECT_EQ(waitall.tier, 3);
+  EXPECT_EQ(waitall.missing, "more than one request");
+  EXPECT_EQ(waitall.parameters.at(2).type, "int");
+  EXPECT_EQ(waitall.parameters.at(2).name, "ranges");
+  EXPECT_EQ(waitall.parameters.at(2).array, "[][3]");
+  EXPECT_TRUE(table[1].functions.at(0).parameters.empty());
+  EXPECT_EQ(table[1].functions.at(1).parameters.at(1).type, "...");
+}
+
+TEST(AbiGenerator, NamesTheLineItCannotRead) {
+  EXPECT_THAT(complaint("[g]\n1 int Send(int count\n"), HasSubstr("functions.def:2"));
+  EXPECT_THAT(complaint("[g]\n7 int Send(int count)\n"), HasSubstr("tier"));
+  EXPECT_THAT(complaint("[g]\n1 int Send(int)\n"), HasSubstr("parameter without a name"));
+  EXPECT_THAT(complaint("1 int Send(int count)\n"), HasSubstr("before the first"));
+  EXPECT_THAT(complaint("[g]\n  missing: all of it\n"), HasSubstr("without a function"));
+  EXPECT_THAT(complaint("[g]\n1 int Send(int a)\n1 int Send(int b)\n"), HasSubstr("twice"));
+}
+
+TEST(AbiGenerator, BelievesOnlyAStrongPmpiNameWithAWeakMpiAlias) {
+  const Table table = marked("libx.a[o]:\nPMPI_Send T 0 1\nMPI_Send W 0 1\nother T 0 1\n");
+  EXPECT_TRUE(table[0].functions.at(0).implemented);
+  EXPECT_FALSE(table[0].functions.at(1).implemented);
+  EXPECT_THROW(marked("PMPI_Send T 0 1\n"), std::runtime_error);
+  EXPECT_THROW(marked("PMPI_Send T 0 1\nMPI_Send T 0 1\n"), std::runtime_error);
+  EXPECT_THROW(marked("MPI_Send W 0 1\n"), std::runtime_error);
+  EXPECT_THROW(marked("PMPI_Sendd T 0 1\nMPI_Sendd W 0 1\n"), std::runtime_error);
+}
+
+TEST(AbiGenerator, WritesBothPrototypesAndExportsBothNames) {
+  const Table table = parsed(kSmallTable);
+  const std::string prototypes = opal::mpi::abi::emit_prototypes(table);
+  EXPECT_THAT(prototypes, HasSubstr("\nint MPI_Waitall(int count, MPI_Request array_of_requests[], int ranges[][3]);\n"
+                                    "int PMPI_Waitall("));
+  EXPECT_THAT(prototypes, HasSubstr("double PMPI_Wtime(void);"));
+  EXPECT_THAT(prototypes, HasSubstr("int MPI_Pcontrol(const int level, ...);"));
+  const std::string exports = opal::mpi::abi::emit_export_map(table);
+  EXPECT_THAT(exports, HasSubstr("MPI_Wtime; PMPI_Wtime;"));
+  EXPECT_THAT(exports, HasSubstr("local: *;"));
+}
+
+TEST(AbiGenerator, RefusesOnTheHandlerOfTheObjectTheFunctionNames) {
+  const std::string refusals = opal::mpi::abi::emit_refusals(marked("PMPI_Waitall T 0 1\nMPI_Waitall W 0 1\n"));
+  EXPECT_THAT(refusals, Not(HasSubstr("Waitall")));
+  EXPECT_THAT(refusals,
+              HasSubstr("(const void*, int, MPI_Comm comm)) { return opal::mpi::unsupported(\"MPI_Send\", comm);"));
+  EXPECT_THAT(refusals, HasSubstr("opal::mpi::unsupported(\"MPI_File_open\", MPI_FILE_NULL)"));
+  EXPECT_THAT(refusals, HasSubstr("opal::mpi::unsupported_tool(\"MPI_T_finalize\")"));
+  EXPECT_THAT(refusals, HasSubstr("(double, Wtime, (void)) { opal::mpi::unsupported_value(\"MPI_Wtime\");"));
+}
+
+TEST(AbiGenerator, CountsWhatIsCompletePartAndMissing) {
+  const std::string coverage =
+      opal::mpi::abi::emit_coverage(marked("PMPI_Waitall T 0 1\nMPI_Waitall W 0 1\nPMPI_Send T 0 1\nMPI_Send W 0 1\n"));
+  EXPECT_THAT(coverage, HasSubstr("| **all** | 1 | 1 | 4 | 6 |"));
+  EXPECT_THAT(coverage, HasSubstr("| MPI_Waitall | 3 | partly; missing: more than one request |"));
+  EXPECT_THAT(coverage, HasSubstr("| MPI_Send | 1 | yes |"));
+  EXPECT_THAT(coverage, HasSubstr("| MPI_Wtime | 2 | not yet |"));
+}
+
+// ---- the refusal itself ----
+
+struct Raised {
+  opal::mpi::ErrorScope scope;
+  int error_class = 0;
+  std::string function;
+};
+Raised last_raised;
+
+int remember(opal::mpi::ErrorScope scope, int error_class, const char* function, const char* /*message*/) {
+  last_raised = {scope, error_class, function};
+  return 4711;
+}
+
+TEST(AbiRefusal, GoesThroughTheHookWithClassFunctionAndObject) {
+  opal::mpi::set_raise_hook(remember);
+  EXPECT_EQ(opal::mpi::unsupported("MPI_Fancy", MPI_COMM_SELF), 4711);
+  EXPECT_EQ(last_raised.error_class, MPI_ERR_UNSUPPORTED_OPERATION);
+  EXPECT_EQ(last_raised.function, "MPI_Fancy");
+  EXPECT_EQ(last_raised.scope.kind, opal::mpi::ErrorScope::Kind::comm);
+  EXPECT_EQ(last_raised.scope.handle, MPI_COMM_SELF);
+  EXPECT_EQ(opal::mpi::unsupported("MPI_Plain"), 4711);
+  EXPECT_EQ(last_raised.scope.kind, opal::mpi::ErrorScope::Kind::none);
+  opal::mpi::set_raise_hook(nullptr);
+}
+
+TEST(AbiRefusalDeathTest, EndsTheProcessWithTheNameUnlessAHandlerIsSet) {
+  EXPECT_EXIT(opal::mpi::unsupported("MPI_Fancy", MPI_COMM_WORLD),
+              ::testing::ExitedWithCode(MPI_ERR_UNSUPPORTED_OPERATION), "MPI_Fancy is not supported yet");
+  EXPECT_EXIT(opal::mpi::unsupported_value("MPI_Fancy_toint"), ::testing::ExitedWithCode(MPI_ERR_UNSUPPORTED_OPERATION),
+              "MPI_Fancy_toint is not supported yet");
+}
+
+TEST(AbiRefusal, ReturnsTheErrorForFilesAndForTools) {
+  EXPECT_EQ(opal::mpi::unsupported("MPI_File_open", MPI_FILE_NULL), MPI_ERR_UNSUPPORTED_OPERATION);
+  EXPECT_EQ(opal::mpi::unsupported_tool("MPI_T_init_thread"), MPI_T_ERR_NOT_SUPPORTED);
+}
+
+}  // namespace
