@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several threads on one cache: borrowed memory stays registered, limits hold, nothing is lost.  Meant for TSan too.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "opal/rcache/grdma.hpp"
+
+namespace opal::rcache {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+const void* at(std::uintptr_t address) { return reinterpret_cast<const void*>(address); }
+
+/// Room for `capacity` registrations; knows which are live.
+class SharedDevice final : public Device {
+ public:
+  explicit SharedDevice(std::size_t capacity) : capacity_(capacity) {}
+
+  Result<void> register_memory(Registration& registration) noexcept override {
+    const std::lock_guard lock{mutex_};
+    if (live_.size() >= capacity_) return Error{Errc::no_memory, 12, "SharedDevice(full)"};
+    live_.insert(++last_);
+    registration.cookie().set(last_);
+    ++registered_;
+    return {};
+  }
+  void deregister_memory(Registration& registration) noexcept override {
+    const std::lock_guard lock{mutex_};
+    if (live_.erase(registration.cookie().get<std::uint64_t>()) != 1) ++errors;
+  }
+  [[nodiscard]] bool knows(const Registration& registration) {
+    const std::lock_guard lock{mutex_};
+    return live_.count(registration.cookie().get<std::uint64_t>()) == 1;
+  }
+  [[nodiscard]] std::size_t live() {
+    const std::lock_guard lock{mutex_};
+    return live_.size();
+  }
+  [[nodiscard]] std::uint64_t registered() {
+    const std::lock_guard lock{mutex_};
+    return registered_;
+  }
+  std::atomic<int> errors{0};
+
+ private:
+  const std::size_t capacity_;
+  std::mutex mutex_;
+  std::unordered_set<std::uint64_t> live_;
+  std::uint64_t last_ = 0;
+  std::uint64_t registered_ = 0;
+};
+
+struct Churn {
+  bool leave_pinned;
+  std::size_t capacity;
+  std::uint64_t count_limit;
+};
+
+class GrdmaThreads : public testing::TestWithParam<Churn> {};
+
+TEST_P(GrdmaThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
+  constexpr unsigned kThreads = 4;
+  constexpr int kSteps = 8'000;
+  constexpr std::size_t kHeld = 4;  // per thread; capacities below leave room for all of them
+  SharedDevice device{GetParam().capacity};
+  std::atomic<int> failures{0};
+  std::atomic<std::uint64_t> gets{0};
+  {
+    Grdma cache{device, {.leave_pinned = GetParam().leave_pinned, .count_limit = GetParam().count_limit}, kPage};
+    std::vector<std::thread> threads;
+    for (unsigned id = 0; id < kThreads; ++id) {
+      threads.emplace_back([&, id] {
+        std::mt19937 random{id};
+        std::vector<Registration*> held;
+        for (int step = 0; step < kSteps; ++step) {
+          const std::uintptr_t address = kPage * (1 + random() % 100);
+          const std::size_t length = kPage * (1 + random() % 5);
+          if (held.size() < kHeld) {
+            const auto got = cache.get(at(address), length, 1 + random() % 2);
+            ++gets;
+            if (!got) {
+              ++failures;
+              continue;
+            }
+            held.push_back(*got);
+          } else {
+            Registration*& one = held[random() % held.size()];
+            if (!device.knows(*one)) ++failures;
+            cache.put(one);
+            one = held.back();
+            held.pop_back();
+          }
+          if (random() % 50 == 0) cache.invalidate(at(address), length);
+        }
+        for (Registration* registration : held) {
+          if (!device.knows(*registration)) ++failures;
+          cache.put(registration);
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(failures, 0);
+    const Statistics end = cache.statistics();
+    EXPECT_EQ(end.registered.count, device.live());
+    EXPECT_EQ(end.hits + end.misses, gets);
+    cache.flush();
+    EXPECT_EQ(device.live(), 0u);
+  }
+  EXPECT_EQ(device.errors, 0);
+}
+
+// Each thread holds at most 4, and may register one more while it does: with room for 4 * 5 nobody is ever refused.
+INSTANTIATE_TEST_SUITE_P(Limits, GrdmaThreads,
+                         testing::Values(Churn{true, 1'000'000, 0}, Churn{true, 20, 0}, Churn{true, 1'000'000, 20},
+                                         Churn{false, 20, 0}),
+                         [](const auto& info) {
+                           return std::string{info.param.leave_pinned ? "Pinned" : "NotPinned"} +
+                                  std::to_string(info.index);
+                         });
+
+TEST(GrdmaPressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows) {
+  constexpr std::size_t kCapacity = 1000;
+  constexpr std::uintptr_t kRegions = 100'000;
+  SharedDevice device{kCapacity};
+  Grdma cache{device, {}, kPage};
+  std::mt19937 random{5};
+  for (int step = 0; step < 300'000; ++step) {
+    // A hot tenth of a percent is used half of the time: it must survive the stream of cold ones.
+    const std::uintptr_t region = random() % 2 == 0 ? random() % 100 : random() % kRegions;
+    const auto lease = cache.lease(at((1 + region) * 16 * kPage), 8 * kPage, 1);
+    ASSERT_TRUE(lease) << to_string(lease.error()) << " at step " << step;
+    ASSERT_LE(device.live(), kCapacity);
+  }
+  const Statistics end = cache.statistics();
+  EXPECT_EQ(end.failures, 0u);
+  EXPECT_EQ(end.registered.count, kCapacity);
+  EXPECT_GT(end.hits, 140'000u) << "true LRU keeps the hot regions";
+  EXPECT_EQ(end.evictions, device.registered() - kCapacity);
+}
+
+}  // namespace
+}  // namespace opal::rcache
