@@ -33,10 +33,14 @@ class FakeDevice final : public Device {
 
   Result<void> register_memory(Registration& registration) noexcept override {
     if (during_register) during_register(registration);
-    const std::lock_guard lock{mutex_};
+    std::unique_lock lock{mutex_};
     ++register_calls;
     if ((registration.access() & forbidden) != 0) return Error{Errc::permission, 13, "FakeDevice"};
-    if (table.size() >= capacity) return Error{when_full, 12, "FakeDevice(full)"};
+    if (table.size() >= capacity) {
+      lock.unlock();
+      if (on_full) on_full();
+      return Error{when_full, 12, "FakeDevice(full)"};
+    }
     const std::uint64_t key = ++last_key_;
     table.emplace(key, Entry{registration.begin(), registration.end(), registration.access()});
     registration.cookie().set(key);
@@ -45,6 +49,7 @@ class FakeDevice final : public Device {
   }
 
   void deregister_memory(Registration& registration) noexcept override {
+    if (during_deregister) during_deregister();
     const std::lock_guard lock{mutex_};
     const auto key = registration.cookie().get<std::uint64_t>();
     EXPECT_EQ(table.erase(key), 1u) << "deregistered something that was not registered";
@@ -62,6 +67,8 @@ class FakeDevice final : public Device {
   Errc when_full = Errc::no_memory;
   Access forbidden = 0;  ///< rights that registering fails with
   std::function<void(const Registration&)> during_register;
+  std::function<void()> during_deregister;
+  std::function<void()> on_full;  ///< after it is clear that registering fails, before the cache hears of it
 
   std::map<std::uint64_t, Entry> table;  ///< live registrations by key
   std::vector<std::uint64_t> deregistered;

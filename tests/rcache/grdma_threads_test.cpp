@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "opal/rcache/grdma.hpp"
+#include "tests/rcache/fake_device.hpp"
 
 namespace opal::rcache {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
-const void* at(std::uintptr_t address) { return reinterpret_cast<const void*>(address); }
+using test::at;
+using test::kPage;
 
 /// Room for `capacity` registrations; knows which are live.
 class SharedDevice final : public Device {
@@ -125,6 +125,46 @@ INSTANTIATE_TEST_SUITE_P(Limits, GrdmaThreads,
                            return std::string{info.param.leave_pinned ? "Pinned" : "NotPinned"} +
                                   std::to_string(info.index);
                          });
+
+/// One thread gives up the only registration the device has room for while another one wants a new one.
+class GrdmaHandOver : public testing::Test {
+ protected:
+  /// Runs the two; returns what the second one got.
+  Errc outcome() {
+    device_.capacity = 1;
+    Registration* const first = *cache_.get(at(kPage), kPage, 1);
+    std::thread giver{[&] { cache_.put(first); }};
+    while (!giving_up_) std::this_thread::yield();
+    const auto second = cache_.lease(at(8 * kPage), kPage, 1);
+    giver.join();
+    return second ? Errc{} : second.error().code;
+  }
+  test::FakeDevice device_;
+  Grdma cache_{device_, {.leave_pinned = false}, kPage};
+  std::atomic<bool> giving_up_{false};
+  std::atomic<bool> refused_{false};
+};
+
+TEST_F(GrdmaHandOver, AThreadWithoutRoomWaitsForADeregistrationUnderWay) {
+  device_.during_deregister = [&] {
+    giving_up_ = true;
+    while (!refused_) std::this_thread::yield();
+  };
+  device_.on_full = [&] { refused_ = true; };
+  EXPECT_EQ(outcome(), Errc{}) << "nothing is idle, but room is about to appear";
+}
+
+TEST_F(GrdmaHandOver, RoomThatAppearsBetweenTheRefusalAndTheLookForVictimsIsUsed) {
+  device_.during_deregister = [&] {
+    giving_up_ = true;
+    while (!refused_) std::this_thread::yield();
+  };
+  device_.on_full = [&] {
+    refused_ = true;
+    while (cache_.statistics().registered.count != 1) std::this_thread::yield();  // only the new one is left
+  };
+  EXPECT_EQ(outcome(), Errc{});
+}
 
 TEST(GrdmaPressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows) {
   constexpr std::size_t kCapacity = 1000;
