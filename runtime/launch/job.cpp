@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/launch/liveness.hpp"
 #include "runtime/launch/messages.hpp"
 #include "runtime/launch/program.hpp"
 #include "runtime/warden/descendants.hpp"
@@ -59,8 +60,9 @@ int Job::run() {
 
 void Job::say(const std::string& text) { output_.say(fmt::format("{}: {}", plan_.name, text)); }
 
-pid_t Job::pid_of(int rank) const noexcept {
-  return rank >= 0 && static_cast<unsigned>(rank) < plan_.ranks ? ranks_[static_cast<unsigned>(rank)].pid : 0;
+bool Job::is_alive(int rank) const {
+  const Rank& asked = ranks_.at(static_cast<std::size_t>(rank));
+  return !asked.ended && (asked.pid == 0 || !is_exiting(asked.pid));
 }
 
 void Job::start_more() {
@@ -122,7 +124,6 @@ void Job::handle(const warden::Report& report) {
     case warden::Report::Kind::started:
       ++settled_;
       rank.pid = report.pid;
-      if (observer_.on_started) observer_.on_started(report.rank, report.pid);
       if (plan_.options.report_bindings) {
         const Cpus& cpus = plan_.cpus[static_cast<unsigned>(report.rank)];
         say(fmt::format("rank {} is {}", report.rank, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
@@ -148,19 +149,19 @@ void Job::on_exit(int rank_number, pid_t pid, int wait_status) {
   Rank& rank = ranks_[static_cast<unsigned>(rank_number)];
   if (rank.ended) return;
   rank.ended = true;
-  rank.pid = 0;
   ++ended_;
   const RankName name{rank_number, pid, plan_.host};
+  const bool left = observer_.left_properly(rank_number);
+  if (phase_ == Phase::running && (wait_status != 0 || !left)) observer_.on_failed(rank_number);
   if (wait_status != 0) {
     fail(exit_status_of(wait_status),
          fmt::format("{} {}{}", to_string(name), describe_end(wait_status), what_follows()), SIGTERM);
-  } else if (observer_.left_properly && !observer_.left_properly(rank_number)) {
+  } else if (!left) {
     fail(kLauncherFailed,
          fmt::format("{} exited with status 0 without leaving the job (MPI_Finalize or the like){}", to_string(name),
                      what_follows()),
          SIGTERM);
   }
-  if (observer_.on_ended) observer_.on_ended(rank_number);
   if (ended_ == asked_ && (asked_ == plan_.ranks || phase_ != Phase::running)) empty();
 }
 
@@ -173,7 +174,7 @@ std::string Job::what_follows() const {
 unsigned Job::living() const noexcept { return asked_ - ended_; }
 
 void Job::on_abort(int rank, int status, const std::string& text) {
-  const RankName name{rank, pid_of(rank), plan_.host};
+  const RankName name{rank, ranks_.at(static_cast<std::size_t>(rank)).pid, plan_.host};
   const int shown = status & 0xff;
   fail(shown == 0 ? kLauncherFailed : shown,
        fmt::format("{} aborted the job with status {}{}{}", to_string(name), status, text.empty() ? "" : ": ", text),

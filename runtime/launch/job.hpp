@@ -33,11 +33,10 @@ struct JobPlan {
 /// Adds what a rank needs in its environment, as "NAME=VALUE"; asked once per rank.
 using RankEnvironment = std::function<Result<std::vector<std::string>>(int rank)>;
 
-/// Hears about ranks; from the loop's thread.
+/// Knows what ranks do besides running; called from the loop's thread.
 struct RankObserver {
-  std::function<void(int rank, pid_t pid)> on_started;
-  std::function<void(int rank)> on_ended;
-  std::function<bool(int rank)> left_properly;  ///< false: it still takes part in the job, its end is a failure
+  std::function<void(int rank)> on_failed;      ///< the first one that failed, before the others are ended
+  std::function<bool(int rank)> left_properly;  ///< false: it still takes part in the job, so its end is a failure
 };
 
 class Job {
@@ -57,16 +56,14 @@ class Job {
   /// A line of the launcher's own, after its name.
   void say(const std::string& text);
 
-  /// The pid of a rank that runs; 0 otherwise.
-  [[nodiscard]] pid_t pid_of(int rank) const noexcept;
+  /// False once `rank` has ended or is about to.
+  [[nodiscard]] bool is_alive(int rank) const;
 
  private:
   enum class Phase { running, ending, emptying, done };
   struct Rank {
-    pid_t pid = 0;  // 0 until it runs and after it ended
-    bool asked = false;
+    pid_t pid = 0;  // 0 until the warden reports it
     bool ended = false;
-    stdio::Channel channel{};
   };
 
   void start_more();

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 
 #include "opal/core/environment.hpp"
 #include "runtime/launch/environment.hpp"
@@ -15,6 +17,7 @@
 #include "runtime/launch/program.hpp"
 #include "runtime/launch/session.hpp"
 #include "runtime/launch/signals.hpp"
+#include "runtime/pmix/server.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -42,6 +45,10 @@ std::string explain_not_found(const Program& program, const Options& options) {
     if (find_program(here, options.working_directory, "").status == 0) text += fmt::format(" (did you mean {}?)", here);
   }
   return text;
+}
+
+void append(Variables& variables, const Variables& more) {
+  variables.insert(variables.end(), more.begin(), more.end());
 }
 
 }  // namespace
@@ -77,8 +84,25 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   if (auto created = session.create(); !created) {
     return refuse_now(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
   }
+  std::error_code ignored;
   auto loop = event::Loop::create();
   if (!loop) return refuse_now(opal::to_string(loop.error()));
+
+  std::optional<Job> job;  // made after the server, whose upcalls come only when ranks run
+  const std::vector<Cpus> cpus = bind_ranks(options.bind, slots.ranks, cores);
+  pmix::forget_outer_launcher();
+  auto server = pmix::Server::start(
+      **loop,
+      {.job_id = session.job_id(),
+       .host = opal::host_name(),
+       .session_directory = session.directory(),
+       .working_directory = options.working_directory.empty() ? std::filesystem::current_path(ignored).string()
+                                                              : options.working_directory,
+       .ranks = slots.ranks,
+       .cpus = cpus},
+      {.on_abort = [&](int rank, int status, const std::string& text) { job->on_abort(rank, status, text); },
+       .is_alive = [&](int rank) { return job->is_alive(rank); }});
+  if (!server) return refuse_now(opal::to_string(server.error()));
 
   JobPlan plan{.name = name,
                .job_id = session.job_id(),
@@ -87,23 +111,27 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
                .path = program.path,
                .arguments = options.arguments,
                .working_directory = options.working_directory,
-               .cpus = bind_ranks(options.bind, slots.ranks, cores),
+               .cpus = cpus,
                .open_files = open_files,
                .options = options};
   plan.arguments.insert(plan.arguments.begin(), options.program);
   const Variables shared = job_variables(options, session.job_id(), options.working_directory);
   const RankEnvironment environment = [&](int rank) -> Result<std::vector<std::string>> {
     Variables variables = shared;
-    const Variables own = rank_variables(rank, slots.ranks);
-    variables.insert(variables.end(), own.begin(), own.end());
+    append(variables, rank_variables(rank, slots.ranks));
+    OPAL_TRY_ASSIGN(const Variables of_server, (*server)->variables(rank));
+    append(variables, of_server);
     return to_environment(variables);
   };
-  Job job{**loop, *warden, std::move(plan), environment, {}};
-  signals->deliver(**loop, [&job](int signo) { job.on_signal(signo); });
-  const int status = job.run();
+  job.emplace(**loop, *warden, std::move(plan), environment,
+              RankObserver{.on_failed = [&](int rank) { (*server)->announce_death(rank); },
+                           .left_properly = [&](int rank) { return (*server)->left_properly(rank); }});
+  signals->deliver(**loop, [&job](int signo) { job->on_signal(signo); });
+  const int status = job->run();
   session.remove();
   warden->quit();
-  return status;
+  // libpmix's threads and a writer that is stuck on a dead terminal may still run: nothing is destroyed under them.
+  ::_exit(status);
 }
 
 }  // namespace runtime::launch

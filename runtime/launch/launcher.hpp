@@ -6,8 +6,9 @@
 
 namespace runtime::launch {
 
-/// Runs the job.  `name` is how the launcher was called; `command_line` is argv, for the warden's name in ps.
-/// Call once, before the process has threads, and end with _exit: threads of libraries may still run.
+/// Runs the job and ends the process with its exit status; returns a status only when nothing was started.
+/// `name` is how the launcher was called; `command_line` is argv, for the warden's name in ps.
+/// Call once, before the process has threads.
 int launch(const std::string& name, const Options& options, warden::CommandLine command_line);
 
 }  // namespace runtime::launch

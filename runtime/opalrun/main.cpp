@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // opalrun, mpirun, mpiexec: one program under three names.
-#include <unistd.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <span>
@@ -18,8 +16,5 @@ int main(int argc, char** argv) {
     std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
     return parsed.status;
   }
-  const int status = runtime::launch::launch(name, *parsed.options, command_line);
-  // Threads of libpmix and a writer stuck on a dead terminal may still run: no destructors while they do.
-  std::fflush(nullptr);
-  ::_exit(status);
+  return runtime::launch::launch(name, *parsed.options, command_line);
 }

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/client/client.hpp"
+
+#include <pmix.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "opal/core/environment.hpp"
+#include "opal/core/log.hpp"
+#include "runtime/pmix/info_list.hpp"
+#include "runtime/pmix/status.hpp"
+
+namespace runtime {
+namespace {
+
+using opal::ByteSpan;
+using opal::Errc;
+using opal::Error;
+using opal::Result;
+using pmix::InfoList;
+using pmix::to_error;
+
+struct ReleaseValue {
+  void operator()(pmix_value_t* value) const noexcept { PMIX_VALUE_RELEASE(value); }
+};
+using Value = std::unique_ptr<pmix_value_t, ReleaseValue>;
+
+/// A process of this job; a key for libpmix, which wants it zero-terminated.
+pmix_proc_t proc_of(const std::string& job, pmix_rank_t rank) {
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, job.c_str(), rank);
+  return proc;
+}
+
+Result<std::string> key_text(std::string_view key) {
+  if (key.empty() || key.size() > PMIX_MAX_KEYLEN) {
+    return Error{Errc::invalid_argument, 0, "key: empty or too long", key.size()};
+  }
+  return std::string{key};
+}
+
+/// What the launcher says about the job or a rank without asking any rank; null when it says nothing.
+Value ask(const pmix_proc_t& proc, const char* key) {
+  InfoList infos;
+  infos.add(PMIX_OPTIONAL, true);
+  pmix_value_t* value = nullptr;
+  if (PMIx_Get(&proc, key, infos.data(), infos.size(), &value) != PMIX_SUCCESS) return nullptr;
+  return Value{value};
+}
+
+/// Launchers disagree about integer types, so any will do.
+std::optional<std::uint64_t> number(const Value& value) {
+  if (!value) return {};
+  pmix_status_t status = PMIX_SUCCESS;
+  std::uint64_t result = 0;
+  PMIX_VALUE_GET_NUMBER(status, value.get(), result, std::uint64_t);
+  if (status != PMIX_SUCCESS) return {};
+  return result;
+}
+
+/// "0,1,5-7" -> {0, 1, 5, 6, 7}, without what is not a rank of a job of `size`.
+std::vector<unsigned> parse_ranks(std::string_view text, unsigned size) {
+  std::vector<unsigned> ranks;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    unsigned first = 0;
+    const char* const end = part.data() + part.size();
+    auto [next, error] = std::from_chars(part.data(), end, first);
+    unsigned last = first;
+    if (error == std::errc{} && next != end && *next == '-') error = std::from_chars(next + 1, end, last).ec;
+    if (error != std::errc{} || last >= size) continue;
+    for (unsigned rank = first; rank <= last; ++rank) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+Result<Client::Bytes> bytes_of_value(const pmix_value_t& value) {
+  if (value.type != PMIX_BYTE_OBJECT) return Error{Errc::protocol, 0, "a published value is not bytes", value.type};
+  const auto* const begin = reinterpret_cast<const std::byte*>(value.data.bo.bytes);
+  return Client::Bytes(begin, begin + value.data.bo.size);
+}
+
+}  // namespace
+
+struct Client::State {
+  bool singleton = false;
+  bool finalized = false;
+  std::string job_id;
+  unsigned rank = 0;
+  unsigned size = 1;
+  std::vector<unsigned> local_peers{0};
+
+  // A singleton's own data; nobody else could ask for it.
+  std::mutex mutex;
+  std::map<std::string, Bytes, std::less<>> uncommitted;  // guarded by mutex
+  std::map<std::string, Bytes, std::less<>> committed;    // guarded by mutex
+  std::map<std::string, Bytes, std::less<>> names;        // guarded by mutex
+
+  Result<void> join();
+  Result<Bytes> find(const std::map<std::string, Bytes, std::less<>>& where, std::string_view key) {
+    const std::lock_guard guard{mutex};
+    const auto entry = where.find(key);
+    if (entry == where.end()) return Error{Errc::invalid_argument, 0, "no such key"};
+    return entry->second;
+  }
+};
+
+Result<void> Client::State::join() {
+  pmix_proc_t self;
+  if (const pmix_status_t status = PMIx_Init(&self, nullptr, 0); status != PMIX_SUCCESS) {
+    return to_error(status, "PMIx_Init: the launcher of this process does not answer");
+  }
+  job_id = self.nspace;
+  rank = self.rank;
+  const pmix_proc_t everybody = proc_of(job_id, PMIX_RANK_WILDCARD);
+  const std::optional<std::uint64_t> count = number(ask(everybody, PMIX_JOB_SIZE));
+  if (!count || *count == 0 || *count > UINT32_MAX || rank >= *count) {
+    PMIx_Finalize(nullptr, 0);
+    return Error{Errc::protocol, 0, "the launcher does not say how large the job is"};
+  }
+  size = static_cast<unsigned>(*count);
+  const Value peers = ask(everybody, PMIX_LOCAL_PEERS);
+  if (peers && peers->type == PMIX_STRING && peers->data.string != nullptr) {
+    local_peers = parse_ranks(peers->data.string, size);
+  }
+  if (!std::binary_search(local_peers.begin(), local_peers.end(), rank)) local_peers = {rank};
+  return {};
+}
+
+Client::Client(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+Client::~Client() {
+  if (const auto left = finalize(); !left) opal::log::warn("runtime", "leaving the job: {}", to_string(left.error()));
+}
+
+Result<std::unique_ptr<Client>> Client::open() {
+  auto state = std::make_unique<State>();
+  state->singleton = !opal::environment("PMIX_NAMESPACE").has_value();
+  if (state->singleton) {
+    state->job_id = "opal-singleton-" + opal::host_name() + "-" + std::to_string(::getpid());
+  } else {
+    OPAL_TRY(state->join());
+  }
+  return std::unique_ptr<Client>{new Client{std::move(state)}};
+}
+
+unsigned Client::rank() const noexcept { return state_->rank; }
+unsigned Client::size() const noexcept { return state_->size; }
+bool Client::singleton() const noexcept { return state_->singleton; }
+const std::string& Client::job_id() const noexcept { return state_->job_id; }
+const std::vector<unsigned>& Client::local_peers() const noexcept { return state_->local_peers; }
+unsigned Client::local_size() const noexcept { return static_cast<unsigned>(state_->local_peers.size()); }
+
+bool Client::is_local(unsigned rank) const noexcept {
+  return std::binary_search(state_->local_peers.begin(), state_->local_peers.end(), rank);
+}
+
+unsigned Client::local_rank() const noexcept {
+  const auto& peers = state_->local_peers;
+  return static_cast<unsigned>(std::lower_bound(peers.begin(), peers.end(), state_->rank) - peers.begin());
+}
+
+Result<void> Client::put(std::string_view key, ByteSpan value) {
+  OPAL_TRY_ASSIGN(const std::string name, key_text(key));
+  if (state_->singleton) {
+    const std::lock_guard guard{state_->mutex};
+    state_->uncommitted[name].assign(value.begin(), value.end());
+    return {};
+  }
+  pmix_value_t item;
+  PMIX_VALUE_CONSTRUCT(&item);
+  item.type = PMIX_BYTE_OBJECT;
+  item.data.bo.bytes = const_cast<char*>(reinterpret_cast<const char*>(value.data()));  // PMIx_Put copies it
+  item.data.bo.size = value.size();
+  const pmix_status_t status = PMIx_Put(PMIX_GLOBAL, name.c_str(), &item);
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Put");
+  return {};
+}
+
+Result<void> Client::commit() {
+  if (state_->singleton) {
+    const std::lock_guard guard{state_->mutex};
+    for (auto& [key, value] : state_->uncommitted) state_->committed[key] = std::move(value);
+    state_->uncommitted.clear();
+    return {};
+  }
+  const pmix_status_t status = PMIx_Commit();
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Commit");
+  return {};
+}
+
+Result<void> Client::fence(Exchange exchange) {
+  if (state_->singleton) return {};
+  const pmix_proc_t everybody = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
+  InfoList infos;
+  if (exchange == Exchange::collect) infos.add(PMIX_COLLECT_DATA, true);
+  const pmix_status_t status = PMIx_Fence(&everybody, 1, infos.data(), infos.size());
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Fence");
+  return {};
+}
+
+Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, Wait wait, std::chrono::seconds timeout) {
+  if (rank >= state_->size) return Error{Errc::invalid_argument, 0, "get: no such rank", rank};
+  OPAL_TRY_ASSIGN(const std::string name, key_text(key));
+  if (state_->singleton) return state_->find(state_->committed, key);
+  InfoList infos;
+  if (wait == Wait::no) {
+    infos.add(PMIX_IMMEDIATE, true);
+  } else {
+    infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
+  }
+  const pmix_proc_t owner = proc_of(state_->job_id, rank);
+  pmix_value_t* value = nullptr;
+  const pmix_status_t status = PMIx_Get(&owner, name.c_str(), infos.data(), infos.size(), &value);
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Get");
+  return bytes_of_value(*Value{value});
+}
+
+Result<void> Client::publish(std::string_view name, ByteSpan value) {
+  OPAL_TRY_ASSIGN(const std::string key, key_text(name));
+  if (state_->singleton) {
+    const std::lock_guard guard{state_->mutex};
+    if (!state_->names.try_emplace(key, value.begin(), value.end()).second) {
+      return Error{Errc::invalid_argument, 0, "publish: the name is taken"};
+    }
+    return {};
+  }
+  const pmix_byte_object_t object{const_cast<char*>(reinterpret_cast<const char*>(value.data())), value.size()};
+  InfoList infos;
+  infos.load(key.c_str(), &object, PMIX_BYTE_OBJECT);
+  const pmix_status_t status = PMIx_Publish(infos.data(), infos.size());
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Publish");
+  return {};
+}
+
+Result<Client::Bytes> Client::lookup(std::string_view name, Wait wait, std::chrono::seconds timeout) {
+  OPAL_TRY_ASSIGN(const std::string key, key_text(name));
+  if (state_->singleton) return state_->find(state_->names, key);
+  pmix_pdata_t data;
+  PMIX_PDATA_CONSTRUCT(&data);
+  PMIX_LOAD_KEY(data.key, key.c_str());
+  InfoList infos;
+  if (wait == Wait::until_published) {
+    infos.add(PMIX_WAIT, 0);  // 0: for all keys asked for
+    infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
+  }
+  const pmix_status_t status = PMIx_Lookup(&data, 1, infos.data(), infos.size());
+  Result<Bytes> result = status == PMIX_SUCCESS ? bytes_of_value(data.value) : to_error(status, "PMIx_Lookup");
+  PMIX_PDATA_DESTRUCT(&data);
+  return result;
+}
+
+Result<void> Client::unpublish(std::string_view name) {
+  OPAL_TRY_ASSIGN(std::string key, key_text(name));
+  if (state_->singleton) {
+    const std::lock_guard guard{state_->mutex};
+    state_->names.erase(key);
+    return {};
+  }
+  char* keys[] = {key.data(), nullptr};
+  const pmix_status_t status = PMIx_Unpublish(keys, nullptr, 0);
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Unpublish");
+  return {};
+}
+
+void Client::abort(int status, std::string_view text) noexcept {
+  std::fflush(nullptr);
+  if (state_->singleton) {
+    std::fprintf(stderr, "aborted with status %d: %.*s\n", status, static_cast<int>(text.size()), text.data());
+  } else {
+    PMIx_Abort(status, std::string{text}.c_str(), nullptr, 0);
+  }
+  const int shown = status & 0xff;
+  ::_exit(shown == 0 ? EXIT_FAILURE : shown);
+}
+
+Result<void> Client::finalize() {
+  if (state_->singleton || state_->finalized) return {};
+  state_->finalized = true;
+  const pmix_status_t status = PMIx_Finalize(nullptr, 0);
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Finalize");
+  return {};
+}
+
+}  // namespace runtime

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/client/client.hpp — a process's view of its job: who it is, and the exchange of small data between ranks.
+// Under any launcher that speaks PMIx (opalrun, srun --mpi=pmix, mpirun) it is a PMIx client; without one the process
+// is rank 0 of 1 and libpmix is never called.  Fetch peers' data lazily: get() of one key from one rank at a time.
+// One Client per process at a time.  Threads: everything is safe from any thread once open() returned, except that
+// finalize() and the destructor must come after all other calls.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+
+namespace runtime {
+
+/// The key under which every process publishes the address blob of its active-message Context.
+inline constexpr std::string_view kAddressKey = "opal.am";
+
+/// What a fence does besides waiting for everybody.
+enum class Exchange {
+  lazy,     ///< nothing moves until somebody asks: get() fetches from the owner
+  collect,  ///< everything committed is brought to every host: worth it when all ranks talk to all
+};
+
+/// Which of the ranks `get` may wait for.
+enum class Wait {
+  until_published,  ///< until the rank has committed the key, for at most the timeout
+  no,               ///< only what is there now
+};
+
+class OPAL_EXPORT Client {
+ public:
+  using Bytes = std::vector<std::byte>;
+  static constexpr std::chrono::seconds kDefaultTimeout{60};
+
+  /// Joins the job, or becomes a singleton when no launcher is there.  Errors: unreachable (the launcher named in the
+  /// environment does not answer), protocol (it does not say how large the job is).
+  static opal::Result<std::unique_ptr<Client>> open();
+
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client();
+
+  [[nodiscard]] unsigned rank() const noexcept;
+  [[nodiscard]] unsigned size() const noexcept;
+  [[nodiscard]] bool singleton() const noexcept;
+
+  /// The same for all ranks of the job, and no other job's.
+  [[nodiscard]] const std::string& job_id() const noexcept;
+
+  /// Ranks on this host, in ascending order, this one included.
+  [[nodiscard]] const std::vector<unsigned>& local_peers() const noexcept;
+  [[nodiscard]] bool is_local(unsigned rank) const noexcept;
+  [[nodiscard]] unsigned local_rank() const noexcept;  ///< this rank's place in local_peers()
+  [[nodiscard]] unsigned local_size() const noexcept;
+
+  /// Offers `value` under `key` to all ranks from the next commit() on.  Errors: invalid_argument (key too long), ...
+  opal::Result<void> put(std::string_view key, opal::ByteSpan value);
+  opal::Result<void> commit();
+
+  /// Returns when every rank of the job has called it.  Errors: peer_gone (a rank died), unreachable.
+  opal::Result<void> fence(Exchange exchange = Exchange::lazy);
+
+  /// The value that `rank` put.  Errors: timed_out, invalid_argument (no such key or rank), unreachable.
+  opal::Result<Bytes> get(unsigned rank, std::string_view key, Wait wait = Wait::until_published,
+                          std::chrono::seconds timeout = kDefaultTimeout);
+
+  /// A name that any process under this launcher can look up, such as an MPI port.  Errors: invalid_argument (taken),
+  /// not_supported (this launcher has no names).
+  opal::Result<void> publish(std::string_view name, opal::ByteSpan value);
+  /// Errors: invalid_argument (unknown, with Wait::no), timed_out, not_supported.
+  opal::Result<Bytes> lookup(std::string_view name, Wait wait = Wait::no,
+                             std::chrono::seconds timeout = kDefaultTimeout);
+  opal::Result<void> unpublish(std::string_view name);
+
+  /// Ends the whole job: the launcher reports `text` once and exits with `status`.  Does not return.
+  [[noreturn]] void abort(int status, std::string_view text) noexcept;
+
+  /// Leaves the job; a rank that ends without it is a failure.  The destructor does it too.  Errors: unreachable.
+  opal::Result<void> finalize();
+
+ private:
+  struct State;
+  explicit Client(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace runtime

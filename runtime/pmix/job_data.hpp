@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/pmix/job_data.hpp — what a PMIx server tells its clients about their job: sizes, maps, places.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/pmix/info_list.hpp"
+
+namespace runtime::pmix {
+
+/// One job on one host.
+struct JobDescription {
+  std::string job_id;  ///< becomes the PMIx namespace
+  std::string host;
+  std::string session_directory;  ///< for files of the server and its clients
+  std::string working_directory;
+  unsigned ranks = 0;
+  std::vector<std::vector<std::uint32_t>> cpus;  ///< per rank, those it is bound to; empty: all
+};
+
+/// The infos for PMIx_server_register_nspace; the server must be initialised.
+InfoList job_infos(const JobDescription& job);
+
+}  // namespace runtime::pmix

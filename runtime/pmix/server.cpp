@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pmix/server.hpp"
+
+#include <hwloc.h>
+#include <pmix_server.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <future>
+
+#include "opal/core/environment.hpp"
+#include "runtime/pmix/status.hpp"
+#include "runtime/pmix/upcalls.hpp"
+
+namespace runtime::pmix {
+namespace {
+
+// Up to this many ranks the store by messages starts faster; above, the one in shared memory answers faster.
+constexpr unsigned kSmallJob = 16;
+
+struct DestroyTopology {
+  void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
+};
+using HostTopology = std::unique_ptr<hwloc_topology, DestroyTopology>;
+
+/// Without I/O devices, whose discovery takes longer than all the rest of a launch.
+HostTopology discover() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  HostTopology topology{raw};
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  return hwloc_topology_load(raw) == 0 ? std::move(topology) : nullptr;
+}
+
+using Done = std::promise<pmix_status_t>;
+
+void on_done(pmix_status_t status, void* promise) { static_cast<Done*>(promise)->set_value(status); }
+
+/// Runs a libpmix call that answers through a callback of its thread, and waits for the answer.
+template <class Call>
+pmix_status_t wait_for(Call call) {
+  Done done;
+  const pmix_status_t status = call(on_done, &done);
+  if (status == PMIX_OPERATION_SUCCEEDED) return PMIX_SUCCESS;
+  return status == PMIX_SUCCESS ? done.get_future().get() : status;
+}
+
+Result<void> check(pmix_status_t status, const char* where) {
+  if (status != PMIX_SUCCESS) return to_error(status, where);
+  return {};
+}
+
+void set_default(const char* name, const char* value) { ::setenv(name, value, 0); }
+
+}  // namespace
+
+struct Server::State {
+  Core core;
+  HostTopology topology;
+  JobDescription job;
+  InfoList settings;  // libpmix keeps pointers into what it was started with
+
+  Result<void> start();
+  Result<void> register_ranks();
+  [[nodiscard]] pmix_proc_t proc(pmix_rank_t rank) const {
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, job.job_id.c_str(), rank);
+    return proc;
+  }
+};
+
+Server::Server(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, Host host) {
+  std::unique_ptr<State> state{new State{Core{loop, job.job_id, job.ranks, std::move(host)}, discover(), job, {}}};
+  OPAL_TRY(state->start());
+  return std::unique_ptr<Server>{new Server{std::move(state)}};
+}
+
+Result<void> Server::State::start() {
+  // Fences of local ranks only would not reach us, and a dead rank would pass for one that arrived.
+  set_default("PMIX_MCA_pmix_server_fence_localonly_opt", "0");
+  if (job.ranks <= kSmallJob) set_default("PMIX_MCA_gds", "hash");
+
+  settings.add(PMIX_SERVER_NSPACE, job.job_id + "-server");
+  settings.add_rank(PMIX_SERVER_RANK, 0);
+  settings.add(PMIX_HOSTNAME, job.host);
+  settings.add(PMIX_SERVER_TMPDIR, job.session_directory);
+  settings.add(PMIX_SYSTEM_TMPDIR, job.session_directory);
+  settings.add(PMIX_SERVER_SHARE_TOPOLOGY, true);
+  char source[] = "hwloc";
+  const pmix_topology_t shared{source, topology.get()};
+  if (topology) settings.load(PMIX_TOPOLOGY2, &shared, PMIX_TOPO);
+  OPAL_TRY(check(PMIx_server_init(upcalls(core), settings.data(), settings.size()), "PMIx_server_init"));
+  return register_ranks();
+}
+
+Result<void> Server::State::register_ranks() {
+  InfoList infos = job_infos(job);
+  const char* const name = job.job_id.c_str();
+  OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
+                   return PMIx_server_register_nspace(name, static_cast<int>(job.ranks), infos.data(), infos.size(),
+                                                      done, cookie);
+                 }),
+                 "PMIx_server_register_nspace"));
+  OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
+                   return PMIx_server_setup_local_support(name, nullptr, 0, done, cookie);
+                 }),
+                 "PMIx_server_setup_local_support"));
+  for (unsigned rank = 0; rank < job.ranks; ++rank) {
+    const pmix_proc_t client = proc(rank);
+    OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
+                     return PMIx_server_register_client(&client, ::getuid(), ::getgid(), nullptr, done, cookie);
+                   }),
+                   "PMIx_server_register_client"));
+  }
+  return {};
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> Server::variables(int rank) {
+  const pmix_proc_t client = state_->proc(static_cast<pmix_rank_t>(rank));
+  char** environment = nullptr;
+  const pmix_status_t status = PMIx_server_setup_fork(&client, &environment);
+  std::vector<std::pair<std::string, std::string>> result;
+  for (char** entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text{*entry};
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos) result.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  if (environment != nullptr) pmix_argv_free(environment);
+  OPAL_TRY(check(status, "PMIx_server_setup_fork"));
+  // Clients must use the same store as the server.
+  for (const char* const name : {"PMIX_MCA_gds"}) {
+    if (const auto value = opal::environment(name)) result.emplace_back(name, *value);
+  }
+  return result;
+}
+
+bool Server::left_properly(int rank) const {
+  return state_->core.membership[static_cast<std::size_t>(rank)] != Core::Membership::member;
+}
+
+void Server::announce_death(int rank) {
+  const pmix_proc_t dead = state_->proc(static_cast<pmix_rank_t>(rank));
+  auto infos = std::make_unique<InfoList>();
+  infos->add_proc(PMIX_EVENT_AFFECTED_PROC, dead);
+  infos->add(PMIX_EVENT_NON_DEFAULT, true);
+  const auto release = [](pmix_status_t, void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
+  const pmix_status_t status = PMIx_Notify_event(PMIX_ERR_PROC_TERM_WO_SYNC, &dead, PMIX_RANGE_NAMESPACE, infos->data(),
+                                                 infos->size(), release, infos.get());
+  if (status == PMIX_SUCCESS) (void)infos.release();  // `release` owns it now
+}
+
+void forget_outer_launcher() {
+  for (const auto& [name, value] : opal::environment_with_prefix("PMIX_")) {
+    if (!name.starts_with("PMIX_MCA_")) ::unsetenv(name.c_str());
+  }
+}
+
+}  // namespace runtime::pmix

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/pmix/server.hpp — the PMIx server inside the launcher: the ranks' PMIx library talks to it.
+// libpmix keeps two threads of its own; every upcall is handed to the loop and answered from there.  libpmix is one per
+// process, so there is one Server per process; it is never finalized and must live until the process ends with _exit.
+// Threads: the loop's thread.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/event/loop.hpp"
+#include "runtime/pmix/job_data.hpp"
+
+namespace runtime::pmix {
+
+/// What the server needs from the job; called in the loop's thread.
+struct Host {
+  std::function<void(int rank, int status, const std::string& text)> on_abort;
+  std::function<bool(int rank)> is_alive;  ///< false once the rank has ended or is about to
+};
+
+class Server {
+ public:
+  /// Starts the server and registers the job.  Errors: os, internal (libpmix's status in the detail).
+  static Result<std::unique_ptr<Server>> start(event::Loop& loop, const JobDescription& job, Host host);
+  ~Server();
+
+  /// Environment variables by which `rank` finds the server.  Errors: internal.
+  Result<std::vector<std::pair<std::string, std::string>>> variables(int rank);
+
+  /// False while `rank` is a member that has not left: it called PMIx_Init but not PMIx_Finalize.
+  [[nodiscard]] bool left_properly(int rank) const;
+
+  /// Tells the other ranks' event handlers that `rank` died.
+  void announce_death(int rank);
+
+ private:
+  struct State;
+  explicit Server(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+/// Removes from this process's environment what an outer launcher left there for us as its client.
+void forget_outer_launcher();
+
+}  // namespace runtime::pmix

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that uses runtime::Client: client_rank SCENARIO.  Prints what it saw; exits with 0 when that is right.
+#include <pmix.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "runtime/client/client.hpp"
+
+namespace {
+
+using runtime::Client;
+using runtime::Exchange;
+using runtime::Wait;
+
+/// Different for every rank, and of a size that takes several packets.
+Client::Bytes value_of(unsigned rank) {
+  Client::Bytes bytes(100'000 + rank);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 31 + rank);
+  return bytes;
+}
+
+opal::ByteSpan text_bytes(std::string_view text) { return std::as_bytes(std::span{text}); }
+
+int fail(const char* what, const opal::Error& error) {
+  std::printf("%s: %s\n", what, opal::to_string(error).c_str());
+  return 1;
+}
+
+int exchange(Client& client, Exchange how) {
+  const Client::Bytes mine = value_of(client.rank());
+  if (auto done = client.put(runtime::kAddressKey, mine); !done) return fail("put", done.error());
+  if (auto done = client.commit(); !done) return fail("commit", done.error());
+  if (auto done = client.fence(how); !done) return fail("fence", done.error());
+  for (unsigned i = 0; i < client.size(); ++i) {
+    const unsigned peer = (client.rank() + i) % client.size();
+    const auto got = client.get(peer, runtime::kAddressKey);
+    if (!got) return fail("get", got.error());
+    if (*got != value_of(peer)) return std::printf("rank %u got something else from %u\n", client.rank(), peer), 1;
+  }
+  std::printf("rank %u of %u, local %u of %u: same\n", client.rank(), client.size(), client.local_rank(),
+              client.local_size());
+  return 0;
+}
+
+/// Nobody waits in a fence: get() itself waits until the owner has committed.
+int without_fence(Client& client) {
+  const unsigned next = (client.rank() + 1) % client.size();
+  if (const auto early = client.get(client.rank(), "nothing", Wait::no, std::chrono::seconds{1}); early) return 1;
+  if (client.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  if (!client.put("key", value_of(client.rank())) || !client.commit()) return 1;
+  const auto got = client.get(next, "key");
+  if (!got) return fail("get", got.error());
+  const bool same = *got == value_of(next);
+  // Its owner must not be gone before everybody has asked.
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  std::printf("%s\n", same ? "same" : "different");
+  return same ? 0 : 1;
+}
+
+int names(Client& client) {
+  if (client.rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    if (auto done = client.publish("port-a", text_bytes("address of a")); !done) return fail("publish", done.error());
+    if (client.publish("port-a", text_bytes("again"))) return std::puts("a name was published twice"), 1;
+  } else {
+    const auto found = client.lookup("port-a", Wait::until_published);
+    if (!found) return fail("lookup", found.error());
+    const bool same = *found == Client::Bytes(text_bytes("address of a").begin(), text_bytes("address of a").end());
+    std::printf("lookup: %s\n", same ? "same" : "different");
+    if (client.lookup("port-b")) return std::puts("found what was never published"), 1;
+    const auto late = client.lookup("port-b", Wait::until_published, std::chrono::seconds{1});
+    if (late || late.error().code != opal::Errc::timed_out) return std::puts("no timeout"), 1;
+  }
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  if (client.rank() == 0) {
+    if (auto done = client.unpublish("port-a"); !done) return fail("unpublish", done.error());
+  }
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  if (client.lookup("port-a")) return std::puts("found what was unpublished"), 1;
+  return 0;
+}
+
+int abort_job(Client& client) {
+  if (client.rank() == 1) client.abort(9, "no convergence");
+  (void)client.fence();
+  return 0;
+}
+
+/// The others must not be told that the fence succeeded.
+int die_in_fence(Client& client) {
+  ::signal(SIGTERM, SIG_IGN);
+  if (client.rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    ::kill(::getpid(), SIGKILL);
+  }
+  const auto done = client.fence();
+  std::printf("fence %s\n", done ? "succeeded" : "failed");
+  std::fflush(stdout);
+  ::_exit(0);
+}
+
+std::atomic<bool> g_told{false};
+
+void on_event(size_t /*id*/, pmix_status_t /*status*/, const pmix_proc_t* /*source*/, pmix_info_t* /*info*/,
+              size_t /*ninfo*/, pmix_info_t* /*results*/, size_t /*nresults*/, pmix_event_notification_cbfunc_fn_t done,
+              void* cookie) {
+  g_told = true;
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
+}
+
+int death_event(Client& client) {
+  ::signal(SIGTERM, SIG_IGN);
+  pmix_status_t code = PMIX_ERR_PROC_TERM_WO_SYNC;
+  if (PMIx_Register_event_handler(&code, 1, nullptr, 0, on_event, nullptr, nullptr) < 0) return 1;
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  if (client.rank() == 0) ::kill(::getpid(), SIGKILL);
+  while (!g_told) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  std::puts("told");
+  return 0;
+}
+
+int leave_without_finalize() { ::_exit(0); }
+
+int count_fences(Client& client) {
+  for (int i = 0; i < 200; ++i) {
+    if (auto done = client.fence(); !done) return fail("fence", done.error());
+  }
+  std::puts("fenced");
+  return 0;
+}
+
+int wait_for_ever(Client& client) {
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  std::puts("up");
+  std::fflush(stdout);
+  while (true) (void)client.get((client.rank() + 1) % client.size(), "never", Wait::until_published);
+}
+
+int run(Client& client, const std::string& scenario) {
+  if (scenario == "exchange") return exchange(client, Exchange::lazy);
+  if (scenario == "collect") return exchange(client, Exchange::collect);
+  if (scenario == "without_fence") return without_fence(client);
+  if (scenario == "names") return names(client);
+  if (scenario == "abort") return abort_job(client);
+  if (scenario == "die_in_fence") return die_in_fence(client);
+  if (scenario == "death_event") return death_event(client);
+  if (scenario == "leave") return leave_without_finalize();
+  if (scenario == "fences") return count_fences(client);
+  if (scenario == "forever") return wait_for_ever(client);
+  std::printf("unknown scenario %s\n", scenario.c_str());
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  auto client = Client::open();
+  if (!client) return fail("open", client.error());
+  const int status = run(**client, argv[1]);
+  if (auto left = (*client)->finalize(); !left) return fail("finalize", left.error());
+  return status;
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime::Client under opalrun's PMIx server, and as a singleton.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "runtime/client/client.hpp"
+#include "tests/runtime/launched_job.hpp"
+
+namespace runtime::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+Outcome run_ranks(const std::string& ranks, const std::string& scenario) {
+  return run_job({"-n", ranks, "--grace", "0.5", helper("client_rank"), scenario});
+}
+
+TEST(Client, RanksExchangeDataLazily) {
+  const Outcome job = run_ranks("4", "exchange");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(lines_of(job.out), SizeIs(4));
+  EXPECT_THAT(lines_of(job.out), Each(HasSubstr("same")));
+  EXPECT_THAT(job.out, HasSubstr("rank 3 of 4, local 3 of 4: same"));
+}
+
+TEST(Client, RanksExchangeDataInACollectingFence) {
+  const Outcome job = run_ranks("3", "collect");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(lines_of(job.out), SizeIs(3));
+}
+
+TEST(Client, ThirtyTwoRanksExchangeData) {
+  const Outcome job = run_ranks("32", "exchange");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(lines_of(job.out), SizeIs(32));
+}
+
+TEST(Client, GetWaitsForARankThatHasNotPublishedYet) {
+  const Outcome job = run_ranks("2", "without_fence");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_EQ(job.out, "same\nsame\n");
+}
+
+TEST(Client, NamesArePublishedLookedUpAndWithdrawn) {
+  const Outcome job = run_ranks("2", "names");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(job.out, HasSubstr("lookup: same"));
+}
+
+TEST(Client, AbortEndsTheJobWithItsStatusAndIsReportedOnce) {
+  const Outcome job = run_ranks("3", "abort");
+  EXPECT_EQ(job.status, 9);
+  const auto lines = lines_of(job.err);
+  ASSERT_THAT(lines, SizeIs(1)) << job.err;
+  EXPECT_THAT(lines[0], HasSubstr("aborted the job with status 9: no convergence"));
+  EXPECT_THAT(lines[0], HasSubstr("rank 1 (pid "));
+}
+
+TEST(Client, FenceWithADeadRankFailsAndTheJobEnds) {
+  const Outcome job = run_ranks("3", "die_in_fence");
+  EXPECT_EQ(job.status, 128 + SIGKILL);
+  EXPECT_EQ(job.out, "fence failed\nfence failed\n");
+  EXPECT_THAT(lines_of(job.err), SizeIs(1)) << job.err;
+}
+
+TEST(Client, EventHandlersAreToldOfARankThatDied) {
+  const Outcome job = run_ranks("2", "death_event");
+  EXPECT_EQ(job.status, 128 + SIGKILL);
+  EXPECT_EQ(job.out, "told\n");
+}
+
+TEST(Client, RankThatEndsWithoutFinalizeIsAFailure) {
+  const Outcome job = run_ranks("2", "leave");
+  EXPECT_NE(job.status, 0);
+  EXPECT_THAT(job.err, HasSubstr("exited with status 0 without leaving the job"));
+}
+
+TEST(Client, TwoHundredFencesDoNotWaitForDelayedAcknowledgements) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome job = run_ranks("2", "fences");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  // With Nagle's algorithm on either side each takes 40 ms.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{6});
+}
+
+TEST(Client, KilledAtAnyMomentTheJobLeavesNothing) {
+  std::mt19937 random{7};
+  for (int round = 0; round < 12; ++round) {
+    LaunchedJob job{{"-n", "3", "--grace", "0.2", helper("client_rank"), "forever"}};
+    std::this_thread::sleep_for(std::chrono::microseconds{random() % 120'000});
+    const pid_t warden = round % 3 == 1 ? job.warden() : 0;
+    if (round % 3 == 0) ::kill(job.pid(), SIGKILL);
+    if (round % 3 == 1) ::kill(warden, SIGKILL);
+    if (round % 3 == 2) ::kill(job.pid(), SIGTERM);
+    EXPECT_NE(job.wait().status, 0);
+    ASSERT_EQ(job.leftovers(), "") << "round " << round;
+  }
+}
+
+TEST(Client, IsASingletonWithoutALauncher) {
+  auto client = Client::open();
+  ASSERT_TRUE(client);
+  EXPECT_TRUE((*client)->singleton());
+  EXPECT_EQ((*client)->rank(), 0U);
+  EXPECT_EQ((*client)->size(), 1U);
+  EXPECT_EQ((*client)->local_peers(), std::vector<unsigned>{0});
+  const Client::Bytes value(10, std::byte{3});
+  ASSERT_TRUE((*client)->put("key", value));
+  EXPECT_FALSE((*client)->get(0, "key")) << "not committed yet";
+  ASSERT_TRUE((*client)->commit());
+  ASSERT_TRUE((*client)->fence());
+  const auto got = (*client)->get(0, "key");
+  ASSERT_TRUE(got);
+  EXPECT_EQ(*got, value);
+  EXPECT_FALSE((*client)->get(1, "key"));
+  EXPECT_TRUE((*client)->publish("name", value));
+  EXPECT_FALSE((*client)->publish("name", value));
+  EXPECT_TRUE((*client)->lookup("name"));
+  EXPECT_TRUE((*client)->finalize());
+}
+
+TEST(Client, ForeignKeysThatAreTooLongAreRefused) {
+  auto client = Client::open();
+  ASSERT_TRUE(client);
+  EXPECT_FALSE((*client)->put(std::string(1000, 'k'), {}));
+  EXPECT_FALSE((*client)->put("", {}));
+}
+
+}  // namespace
+}  // namespace runtime::test
