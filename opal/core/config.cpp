@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "opal/core/config_store.hpp"
 #include "opal/core/core_config.hpp"
 #include "opal/core/log.hpp"
 
@@ -18,8 +19,14 @@ std::string GroupInfo::full_name(std::size_t index) const {
   return text += var(index).name;
 }
 
-void apply_to_process(const CoreConfig& config) noexcept {
-  if (const std::optional<log::Level> level = log::level_from_name(config.log)) log::set_level(*level);
+Result<void> apply_to_process(const Store& store) {
+  OPAL_TRY_ASSIGN(const CoreConfig config, store.load(kCoreGroup));
+  for (const Listing& variable : store.list(kCoreGroup)) {
+    // A Store that says nothing of it, as tests have, leaves the process alone.
+    if (variable.name != "log" || variable.source == Source::builtin) continue;
+    if (const std::optional<log::Level> level = log::level_from_name(config.log)) log::set_level(*level);
+  }
+  return {};
 }
 
 }  // namespace opal::config

@@ -63,6 +63,11 @@ class GroupInfo {
   const char* title_;
 };
 
+/// A library above libopal shows its variables to opal-info by exporting this function under this name:
+///   extern "C" OPAL_EXPORT const config::GroupInfo* const* opal_config_groups(std::size_t* count) noexcept;
+using ListGroups = const GroupInfo* const* (*)(std::size_t* count) noexcept;
+inline constexpr const char* kListGroupsSymbol = "opal_config_groups";
+
 /// The variables of struct C.
 template <class C>
 class Group final : public GroupInfo {

@@ -5,6 +5,7 @@
 
 #include "opal/core/config.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
 
 namespace opal::config {
 
@@ -31,7 +32,10 @@ inline constexpr Var<CoreConfig> kCoreVars[] = {
 };
 inline constexpr Group<CoreConfig> kCoreGroup{"core", "Everything", kCoreVars};
 
-/// Puts into force what is a matter of the whole process: the level of messages.  `config` comes from Store::load.
-OPAL_EXPORT void apply_to_process(const CoreConfig& config) noexcept;
+class Store;
+
+/// Puts into force what is a matter of the whole process, if `store` says it: the level of messages.
+/// Errors: invalid_argument for a bad value of kCoreGroup.
+OPAL_EXPORT Result<void> apply_to_process(const Store& store);
 
 }  // namespace opal::config

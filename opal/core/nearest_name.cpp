@@ -37,7 +37,14 @@ std::string_view nearest_name(std::string_view name, const std::vector<std::stri
     allowed = distance;
     nearest = candidate;
   }
-  return nearest;
+  if (!nearest.empty()) return nearest;
+
+  // Nobody mistypes half a name, but people do stop early: "deb" for "debug".
+  constexpr std::size_t kShortestStart = 3;
+  for (const std::string_view candidate : known) {
+    if (name.size() >= kShortestStart && candidate.starts_with(name)) return candidate;
+  }
+  return {};
 }
 
 }  // namespace opal

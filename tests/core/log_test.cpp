@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "opal/core/config_store.hpp"
 #include "opal/core/core_config.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/fd.hpp"
@@ -139,11 +140,17 @@ TEST_F(Log, LevelsHaveNamesThatAreReadBack) {
   EXPECT_EQ(level_from_name("loud"), std::nullopt);
 }
 
-TEST_F(Log, TheConfigurationSetsTheLevel) {
-  config::apply_to_process({.log = "debug"});
+TEST_F(Log, TheConfigurationSetsTheLevelWhenItSaysOne) {
+  config::Store store;
+  set_level(Level::info);
+  EXPECT_TRUE(config::apply_to_process(store));
+  EXPECT_EQ(level(), Level::info);
+  store.set("log", "debug");
+  EXPECT_TRUE(config::apply_to_process(store));
   EXPECT_EQ(level(), Level::debug);
-  config::apply_to_process({.log = "error"});
-  EXPECT_FALSE(enabled(Level::warn));
+  store.set("log", "loud");
+  EXPECT_FALSE(config::apply_to_process(store));
+  EXPECT_EQ(level(), Level::debug);
 }
 
 }  // namespace

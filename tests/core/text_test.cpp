@@ -40,6 +40,12 @@ TEST(NearestName, FindsTheClosestAndTheFirstOfEquals) {
   EXPECT_EQ(nearest_name("exact", {"other", "exact"}), "exact");
 }
 
+TEST(NearestName, CompletesANameThatStopsEarly) {
+  EXPECT_EQ(nearest_name("deb", {"error", "debug"}), "debug");
+  EXPECT_EQ(nearest_name("btl_sm_fbox", {"log", "btl_sm_fbox_max", "btl_sm_fbox_size"}), "btl_sm_fbox_max");
+  EXPECT_EQ(nearest_name("b", {"btl_sm_fbox_max"}), "");
+}
+
 TEST(NearestName, SuggestsNothingRatherThanSomethingFarOff) {
   EXPECT_EQ(nearest_name("zebra", {"btl_sm_fbox_size", "log"}), "");
   EXPECT_EQ(nearest_name("anything", {}), "");
