@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
+#include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/nearest_name.hpp"
 
@@ -139,11 +140,9 @@ std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   if (raw.bind == "core") options.bind = Bind::core;
   if (raw.bind == "none") options.bind = Bind::none;
   for (const std::string& text : raw.settings) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return fmt::format("--set {}: it takes NAME=VALUE, such as --set btl_sm_fbox_size=8K", text);
-    }
-    options.settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    auto setting = opal::config::parse_assignment(text);
+    if (!setting) return fmt::format("--set {}: it takes NAME=VALUE, such as --set btl_sm_fbox_size=8K", text);
+    options.settings.push_back(std::move(*setting));
   }
   for (const std::string& text : raw.environment) {
     const std::size_t equals = text.find('=');

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fstream>
 #include <thread>
 
 #include "opal/topology/topology.hpp"
@@ -73,6 +74,19 @@ TEST(Launch, UnknownProgramIsStatus127AndADirectoryIs126) {
   const Outcome directory = run_job({"/tmp"});
   EXPECT_EQ(directory.status, 126);
   EXPECT_THAT(directory.err, HasSubstr("is a directory"));
+}
+
+TEST(Launch, FileThatIsNoProgramIsStatus126AndAScriptWithoutInterpreterRuns) {
+  const std::string file = ::testing::TempDir() + "/opal-not-a-program";
+  std::ofstream{file} << "echo run by the shell\n";
+  EXPECT_EQ(run_job({file}).status, 126) << "not executable";
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  EXPECT_EQ(run_job({"-n", "1", file}).out, "run by the shell\n");
+  std::ofstream{file} << "#!/no/such/interpreter\n";
+  const Outcome job = run_job({"-n", "2", file});
+  EXPECT_EQ(job.status, 127);
+  EXPECT_THAT(job.err, HasSubstr("cannot start rank 0: " + file));
+  std::filesystem::remove(file);
 }
 
 TEST(Launch, WrongCommandLinesAreStatus2AndNameTheNearestOption) {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launcher's command line, hosts, binding and wording, without starting anything.
+#include "runtime/launch/options.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "opal/core/environment.hpp"
+#include "runtime/launch/binding.hpp"
+#include "runtime/launch/environment.hpp"
+#include "runtime/launch/hosts.hpp"
+#include "runtime/launch/messages.hpp"
+
+namespace runtime::launch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+Options parsed(const std::vector<std::string>& arguments) {
+  const ParsedCommandLine result = parse_command_line("opalrun", arguments);
+  EXPECT_TRUE(result.options) << result.text;
+  return result.options.value_or(Options{});
+}
+
+std::string refused(const std::vector<std::string>& arguments) {
+  const ParsedCommandLine result = parse_command_line("opalrun", arguments);
+  EXPECT_FALSE(result.options);
+  EXPECT_EQ(result.status, 2);
+  return result.text;
+}
+
+TEST(Options, EverythingBehindTheProgramIsTheProgramsOwn) {
+  const Options options = parsed({"-n", "4", "prog", "-n", "5", "--help"});
+  EXPECT_EQ(options.ranks, 4U);
+  EXPECT_EQ(options.program, "prog");
+  EXPECT_THAT(options.arguments, ElementsAre("-n", "5", "--help"));
+}
+
+TEST(Options, TwoDashesEndTheOptionsOfTheLauncher) {
+  const Options options = parsed({"-n", "1", "--", "--strange-name", "x"});
+  EXPECT_EQ(options.program, "--strange-name");
+  EXPECT_THAT(options.arguments, ElementsAre("x"));
+}
+
+TEST(Options, SpellingsOfOtherLaunchersAreUnderstood) {
+  const Options options = parsed({"-np", "2", "-host", "localhost:2", "--bind-to", "none", "-mca", "btl", "tcp,self",
+                                  "--allow-run-as-root", "--oversubscribe", "-wdir", "/tmp", "a.out"});
+  EXPECT_EQ(options.ranks, 2U);
+  EXPECT_THAT(options.hosts, ElementsAre("localhost:2"));
+  EXPECT_EQ(options.bind, Bind::none);
+  EXPECT_TRUE(options.oversubscribe);
+  EXPECT_EQ(options.working_directory, "/tmp");
+  EXPECT_EQ(options.program, "a.out");
+  ASSERT_EQ(options.warnings.size(), 1U);
+  EXPECT_THAT(options.warnings[0], HasSubstr("--mca btl tcp,self is ignored"));
+}
+
+TEST(Options, SettingsAndVariablesKeepTheirOrderAndMayContainEquals) {
+  const Options options = parsed({"--set", "a=1", "--set", "b=x=y", "-x", "PATHS=/a=b", "--env", "EMPTY=", "prog"});
+  EXPECT_THAT(options.settings, ElementsAre(Pair("a", "1"), Pair("b", "x=y")));
+  EXPECT_THAT(options.environment, ElementsAre(Pair("PATHS", "/a=b"), Pair("EMPTY", "")));
+}
+
+TEST(Options, TimesAreSecondsWithFractions) {
+  const Options options = parsed({"--timeout", "0.25", "--grace=1.5", "prog"});
+  EXPECT_EQ(options.timeout, std::chrono::milliseconds{250});
+  EXPECT_EQ(options.grace, std::chrono::milliseconds{1500});
+}
+
+TEST(Options, MistakesAreNamed) {
+  EXPECT_THAT(refused({"-n"}), HasSubstr("--np"));
+  EXPECT_THAT(refused({"-n", "0", "prog"}), HasSubstr("--np"));
+  EXPECT_THAT(refused({"--bind", "socket", "prog"}), HasSubstr("--bind"));
+  EXPECT_THAT(refused({"--timeout", "-3", "prog"}), HasSubstr("--timeout"));
+  EXPECT_THAT(refused({"--set", "novalue", "prog"}), HasSubstr("NAME=VALUE"));
+  EXPECT_THAT(refused({"--set", "Not A Name=1", "prog"}), HasSubstr("NAME=VALUE"));
+  EXPECT_THAT(refused({"--reprot-bindings", "prog"}), HasSubstr("did you mean --report-bindings?"));
+  EXPECT_THAT(refused({}), HasSubstr("no program to run"));
+}
+
+TEST(Options, HelpAndVersionAreNotErrors) {
+  EXPECT_EQ(parse_command_line("mpirun", {"--help"}).status, 0);
+  EXPECT_THAT(parse_command_line("mpirun", {"--help"}).text, HasSubstr("Usage: mpirun [OPTIONS] PROGRAM"));
+  EXPECT_THAT(parse_command_line("mpirun", {"--version"}).text, HasSubstr("OPAL"));
+}
+
+TEST(Hosts, ListsAndFilesGiveTheSlots) {
+  Options options;
+  EXPECT_EQ(count_ranks(options, 6).ranks, 6U);
+  options.hosts = {"localhost:2", opal::host_name() + ":3"};
+  EXPECT_EQ(count_ranks(options, 6).ranks, 5U);
+  options.hosts = {"localhost"};
+  EXPECT_EQ(count_ranks(options, 6).ranks, 6U);
+  options.ranks = 40;
+  EXPECT_EQ(count_ranks(options, 6).ranks, 40U) << "without slots there is nothing to exceed";
+  options.hosts = {"localhost:x"};
+  EXPECT_THAT(count_ranks(options, 6).problem, HasSubstr("is not a number of slots"));
+  options.hosts = {"localhost:2", ""};
+  EXPECT_THAT(count_ranks(options, 6).problem, HasSubstr("empty host name"));
+
+  const std::string path = ::testing::TempDir() + "/opal-hosts";
+  std::ofstream{path} << "# comment\n\nlocalhost slots=3 max_slots=4\n127.0.0.1:2 # more\n";
+  Options from_file;
+  from_file.host_file = path;
+  EXPECT_EQ(count_ranks(from_file, 1).ranks, 5U);
+  std::ofstream{path} << "localhost slots=none\n";
+  EXPECT_THAT(count_ranks(from_file, 1).problem, HasSubstr(":1: "));
+  from_file.host_file = "/no/such/file";
+  EXPECT_THAT(count_ranks(from_file, 1).problem, HasSubstr("No such file"));
+}
+
+TEST(Binding, DealsCoresOutOnlyWhenThereAreEnough) {
+  const std::vector<Cpus> cores{{0, 4}, {1, 5}};
+  EXPECT_THAT(bind_ranks(Bind::automatic, 2, cores), ElementsAre(Cpus{0, 4}, Cpus{1, 5}));
+  EXPECT_THAT(bind_ranks(Bind::automatic, 3, cores), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
+  EXPECT_THAT(bind_ranks(Bind::core, 3, cores), ElementsAre(Cpus{0, 4}, Cpus{1, 5}, Cpus{0, 4}));
+  EXPECT_THAT(bind_ranks(Bind::none, 1, cores), ElementsAre(IsEmpty()));
+  EXPECT_EQ(to_string(Cpus{0, 1, 2, 5, 7, 8}), "cpus 0-2,5,7-8");
+  EXPECT_EQ(to_string(Cpus{3}), "cpu 3");
+}
+
+TEST(Messages, StatusesAreThoseOfAShell) {
+  EXPECT_EQ(exit_status_of(0), 0);
+  EXPECT_EQ(exit_status_of(7 << 8), 7);
+  EXPECT_EQ(exit_status_of(SIGSEGV), 128 + SIGSEGV);
+  EXPECT_EQ(describe_end(SIGSEGV), "was killed by signal 11 (SIGSEGV)");
+  EXPECT_EQ(describe_end(7 << 8), "exited with status 7");
+  EXPECT_EQ(signal_name(SIGRTMIN + 3), fmt::format("signal {}", SIGRTMIN + 3));
+}
+
+TEST(Environment, LaterVariablesReplaceEarlierOnes) {
+  EXPECT_THAT(to_environment({{"A", "1"}, {"B", "2"}, {"A", "3"}}), ElementsAre("A=3", "B=2"));
+}
+
+}  // namespace
+}  // namespace runtime::launch

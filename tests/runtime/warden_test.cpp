@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The warden's protocol, and a warden at work without the rest of the launcher.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/warden/handle.hpp"
+
+namespace runtime::warden {
+namespace {
+
+const SpawnPlan kPlan{.path = "/bin/true",
+                      .arguments = {"true", "", "two words"},
+                      .environment = {"A=1", "B="},
+                      .working_directory = "/tmp",
+                      .cpus = {0, 3},
+                      .open_files = 100};
+
+ByteSpan bytes_of(const std::string& text) { return std::as_bytes(std::span{text}); }
+
+TEST(SpawnPlan, SurvivesItsWayThroughAFile) {
+  const auto decoded = decode(bytes_of(encode(kPlan)));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(*decoded, kPlan);
+}
+
+TEST(SpawnPlan, IsRefusedWhenCutOffOrExtendedAnywhere) {
+  const std::string good = encode(kPlan);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(decode(bytes_of(good).first(size))) << size;
+  }
+  EXPECT_FALSE(decode(bytes_of(good + "x")));
+  std::string huge = good;
+  huge.replace(0, 8, 8, '\xff');
+  EXPECT_FALSE(decode(bytes_of(huge))) << "a length larger than the rest";
+}
+
+/// Waits for the next report.
+std::optional<Report> next(Handle& warden) {
+  while (true) {
+    auto report = warden.next();
+    if (!report) return {};
+    if (report->has_value()) return **report;
+    pollfd ready{warden.fd(), POLLIN, 0};
+    if (::poll(&ready, 1, 20'000) <= 0) return {};
+  }
+}
+
+struct Null {
+  Fd fd{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  [[nodiscard]] Stdio stdio() const { return {fd.get(), fd.get(), fd.get()}; }
+};
+
+SpawnPlan shell(const std::string& script) {
+  SpawnPlan plan;
+  plan.path = "/bin/sh";
+  plan.arguments = {"sh", "-c", script};
+  return plan;
+}
+
+TEST(Warden, ReportsStartAndEndOfARank) {
+  auto warden = Handle::start("", {});
+  ASSERT_TRUE(warden);
+  const Null null;
+  ASSERT_TRUE(warden->spawn(5, shell("exit 3"), null.stdio()));
+  const auto started = next(*warden);
+  ASSERT_TRUE(started);
+  EXPECT_EQ(started->kind, Report::Kind::started);
+  EXPECT_EQ(started->rank, 5);
+  const auto exited = next(*warden);
+  ASSERT_TRUE(exited);
+  EXPECT_EQ(exited->kind, Report::Kind::exited);
+  EXPECT_EQ(exited->pid, started->pid);
+  EXPECT_EQ(WEXITSTATUS(exited->status), 3);
+  warden->quit();
+}
+
+TEST(Warden, SaysWhichStepOfAStartFailed) {
+  auto warden = Handle::start("", {});
+  ASSERT_TRUE(warden);
+  const Null null;
+  SpawnPlan no_program = shell("");
+  no_program.path = "/no/such/program";
+  ASSERT_TRUE(warden->spawn(0, no_program, null.stdio()));
+  auto report = next(*warden);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->kind, Report::Kind::refused);
+  EXPECT_EQ(report->step, Step::exec);
+  EXPECT_EQ(report->status, ENOENT);
+
+  SpawnPlan no_directory = shell("");
+  no_directory.working_directory = "/no/such/directory";
+  ASSERT_TRUE(warden->spawn(1, no_directory, null.stdio()));
+  report = next(*warden);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->step, Step::chdir);
+
+  SpawnPlan no_cpu = shell("");
+  no_cpu.cpus = {4000};
+  ASSERT_TRUE(warden->spawn(2, no_cpu, null.stdio()));
+  report = next(*warden);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->step, Step::bind);
+  warden->quit();
+}
+
+TEST(Warden, KillsWhatARankLeftBehindAndSaysWhenNothingIsLeft) {
+  auto warden = Handle::start("", {});
+  ASSERT_TRUE(warden);
+  const Null null;
+  ASSERT_TRUE(warden->spawn(0, shell("setsid sh -c 'sleep 300 & sleep 300' & sleep 300"), null.stdio()));
+  ASSERT_TRUE(next(*warden));
+  ASSERT_TRUE(warden->kill_all());
+  const auto exited = next(*warden);
+  ASSERT_TRUE(exited);
+  EXPECT_EQ(exited->kind, Report::Kind::exited);
+  EXPECT_EQ(WTERMSIG(exited->status), SIGKILL);
+  const auto empty = next(*warden);
+  ASSERT_TRUE(empty);
+  EXPECT_EQ(empty->kind, Report::Kind::empty);
+  warden->quit();
+}
+
+TEST(Warden, ItsDeathIsSeenAndTakesTheRankAlong) {
+  auto warden = Handle::start("", {});
+  ASSERT_TRUE(warden);
+  const Null null;
+  ASSERT_TRUE(warden->spawn(0, shell("sleep 300"), null.stdio()));
+  const auto started = next(*warden);
+  ASSERT_TRUE(started);
+  const Fd rank{static_cast<int>(::syscall(SYS_pidfd_open, started->pid, 0))};
+  ::kill(warden->pid(), SIGKILL);
+  EXPECT_FALSE(next(*warden));
+  ::waitpid(warden->pid(), nullptr, 0);
+  pollfd gone{rank.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&gone, 1, 20'000), 1) << "the rank outlived its warden";
+}
+
+}  // namespace
+}  // namespace runtime::warden
