@@ -10,8 +10,8 @@
 
 namespace opal {
 
-using ByteSpan = std::span<const std::byte>;   ///< bytes that are only read
-using MutableBytes = std::span<std::byte>;     ///< bytes that may be written
+using ByteSpan = std::span<const std::byte>;  ///< bytes that are only read
+using MutableBytes = std::span<std::byte>;    ///< bytes that may be written
 
 /// The cache line of every machine we build for; std::hardware_destructive_interference_size is missing in clang 14.
 inline constexpr std::size_t kCacheLine = 64;
@@ -31,14 +31,12 @@ constexpr ByteSize operator""_GiB(unsigned long long n) { return {n << 30}; }
 
 /// The bytes of one plain object.
 template <class T>
-  requires std::is_trivially_copyable_v<T>
-ByteSpan bytes_of(const T& object) noexcept {
-  return std::as_bytes(std::span<const T, 1>{&object, 1});
-}
+requires std::is_trivially_copyable_v<T> ByteSpan bytes_of(const T& object)
+noexcept { return std::as_bytes(std::span<const T, 1>{&object, 1}); }
 
 /// Copies a plain object out of the start of `bytes`; false when there are too few.
 template <class T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 [[nodiscard]] bool read_object(ByteSpan bytes, T& object) noexcept {
   if (bytes.size() < sizeof(T)) return false;
   std::memcpy(&object, bytes.data(), sizeof(T));

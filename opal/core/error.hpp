@@ -37,9 +37,9 @@ enum class Errc : std::uint8_t {
 /// One error: the code to act on, errno if the kernel said one, and the exact place.
 struct Error {
   Errc code;
-  int os_errno = 0;           ///< 0 when no system call failed
-  const char* where = "";     ///< a string literal naming the call or the check; never freed
-  std::uint64_t detail = 0;   ///< meaning given by `where` (a size, an address, a tag ...)
+  int os_errno = 0;          ///< 0 when no system call failed
+  const char* where = "";    ///< a string literal naming the call or the check; never freed
+  std::uint64_t detail = 0;  ///< meaning given by `where` (a size, an address, a tag ...)
 };
 static_assert(std::is_trivially_copyable_v<Error> && sizeof(Error) == 24, "errors travel by value on data paths");
 

@@ -17,7 +17,7 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT(google-explicit-constructor)
   Result(Error error) noexcept : state_(std::in_place_index<1>, error) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
@@ -82,17 +82,17 @@ class [[nodiscard]] Result<void> {
 #define OPAL_CONCAT(a, b) OPAL_CONCAT_INNER(a, b)
 
 /// Returns the error of `expression` (a Result<void>) from the enclosing function, if it has one.
-#define OPAL_TRY(expression)                                                     \
-  do {                                                                           \
-    if (auto opal_try_result = (expression); !opal_try_result) {                 \
-      return opal_try_result.error();                                            \
-    }                                                                            \
+#define OPAL_TRY(expression)                                     \
+  do {                                                           \
+    if (auto opal_try_result = (expression); !opal_try_result) { \
+      return opal_try_result.error();                            \
+    }                                                            \
   } while (false)
 
 /// `OPAL_TRY_ASSIGN(auto x, f());` declares x from f()'s value or returns f()'s error.
-#define OPAL_TRY_ASSIGN(declaration, expression)                                 \
-  auto OPAL_CONCAT(opal_try_, __LINE__) = (expression);                          \
-  if (!OPAL_CONCAT(opal_try_, __LINE__)) {                                       \
-    return OPAL_CONCAT(opal_try_, __LINE__).error();                             \
-  }                                                                              \
+#define OPAL_TRY_ASSIGN(declaration, expression)        \
+  auto OPAL_CONCAT(opal_try_, __LINE__) = (expression); \
+  if (!OPAL_CONCAT(opal_try_, __LINE__)) {              \
+    return OPAL_CONCAT(opal_try_, __LINE__).error();    \
+  }                                                     \
   declaration = std::move(OPAL_CONCAT(opal_try_, __LINE__)).value()

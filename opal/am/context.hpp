@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/context.hpp — active messages and one-sided access for everybody: opens the transports, finds the best one to
+// each peer, runs the handlers, waits.
+// Owns its modules and endpoints.  Handlers run inside progress()/wait(), one at a time; they may post, must not block,
+// call progress() or disconnect.  Threads: Options::threads.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opal/am/endpoint.hpp"
+#include "opal/am/lock.hpp"
+#include "opal/am/region.hpp"
+#include "opal/btl/registry.hpp"
+#include "opal/core/config.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::am {
+
+/// Told about peers; from inside progress().  Defaults do nothing.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}  ///< a peer that we did not connect() to
+  /// Everything pending on the endpoint has completed with an error.
+  virtual void on_peer_failed(Endpoint& /*peer*/, const Error& /*why*/) noexcept {}
+};
+
+struct Options {
+  ThreadLevel threads = ThreadLevel::single;
+  Observer* observer = nullptr;             ///< must outlive the Context
+  const btl::Registry* registry = nullptr;  ///< null: the built-in transports
+};
+
+/// A transport as this Context sees it, for opal-info and explain().
+struct TransportState {
+  std::string_view name;
+  bool usable;
+  std::string reason;  ///< why not usable; empty otherwise
+};
+
+class OPAL_EXPORT Context {
+ public:
+  /// Opens every usable transport that the variable am_transports allows.  Errors: unreachable (none usable), or the
+  /// configuration's.
+  static Result<std::unique_ptr<Context>> open(const config::Store& store, const Options& options = {});
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  [[nodiscard]] const PeerId& id() const noexcept;
+  [[nodiscard]] std::vector<TransportState> transports() const;
+
+  // --- Peers
+  // ----------------------------------------------------------------------------------------------------------
+
+  /// The address blob with which any process can connect() to this Context; a few hundred bytes.
+  [[nodiscard]] ByteSpan address() const noexcept;
+  /// The endpoint to the Context that published `address`; the existing one if there is one.  Errors: protocol
+  /// (garbled), version_mismatch, unreachable (text in Endpoint::explain form is logged).
+  Result<Endpoint*> connect(ByteSpan address);
+  /// Ends an endpoint; see btl::Module::disconnect.  Not from inside a handler or completion.
+  void disconnect(Endpoint& endpoint) noexcept;
+
+  /// Bootstrap without a launcher: accepts connections that only exchange address blobs.  "host:port", port 0 picks
+  /// one. Returns the actual "host:port".  Each peer that arrives is reported through Observer::on_peer_connected.
+  Result<std::string> listen(std::string_view host_port);
+  /// Blocks until the exchange with a listen()ing Context is done.  Errors: unreachable, timed_out, protocol, os.
+  Result<Endpoint*> connect_to(std::string_view host_port, std::chrono::milliseconds timeout);
+
+  // --- Messages
+  // -------------------------------------------------------------------------------------------------------
+
+  /// Errors: invalid_argument, limit_reached (the tag has a handler).
+  Result<void> set_handler(Tag tag, const btl::Handler& handler);
+  void clear_handler(Tag tag) noexcept;
+
+  // --- Memory
+  // ---------------------------------------------------------------------------------------------------------
+
+  /// Makes [base, +size) reachable for whoever gets the Region's key, as long as the Region lives.
+  Result<Region> register_memory(void* base, std::uint64_t size, Rights rights);
+  /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
+  Post flush(Completion& completion) noexcept;
+
+  // --- Progress and waiting
+  // -------------------------------------------------------------------------------------------
+
+  /// Runs at most about `budget` handlers; returns how much happened, 0 = idle.
+  std::size_t progress(std::size_t budget = 64) noexcept;
+  /// Progresses; when idle spins briefly, then sleeps until something happens or `timeout` passed (negative: for ever).
+  /// Returns how much happened, 0 = timed out or woken by another thread.
+  std::size_t wait(std::chrono::milliseconds timeout) noexcept;
+  /// One descriptor for all transports, for an event loop of one's own: arm(), and if it says true, poll for reading.
+  [[nodiscard]] int fd() const noexcept;
+  bool arm() noexcept;
+
+ private:
+  friend class Endpoint;
+  struct State;
+  explicit Context(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace opal::am

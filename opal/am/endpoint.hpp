@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/endpoint.hpp — one peer process, through the best transport that reaches it.
+// Owned by its Context; valid until Context::disconnect() or the Context's end, also after the peer died.
+// Threads: as the Context's thread level says.  Data path: one branch for the lock, then the transport's own call.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "opal/am/lock.hpp"
+#include "opal/btl/module.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::am {
+
+class Context;
+class ExposedMemory;
+
+class OPAL_EXPORT Endpoint {
+ public:
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+  ~Endpoint();
+
+  [[nodiscard]] Context& context() const noexcept { return context_; }
+  [[nodiscard]] const PeerId& peer() const noexcept { return peer_; }
+  [[nodiscard]] bool dead() const noexcept { return route_->dead(); }
+  /// Why the endpoint died, or why the last post without a completion failed.
+  [[nodiscard]] const Error& error() const noexcept { return route_->error(); }
+
+  /// The transport in use: its limits and estimates.
+  [[nodiscard]] const btl::Attributes& attributes() const noexcept { return route_->module().attributes(); }
+  /// True when put/get need no help from the peer's process.
+  [[nodiscard]] bool one_sided() const noexcept { return route_->one_sided(); }
+  /// Every candidate transport, taken or refused, and why; several lines.  Allocates.
+  [[nodiscard]] std::string explain() const;
+
+  // --- Active messages
+  // ------------------------------------------------------------------------------------------------
+
+  /// Sends header and payload (together at most attributes().max_send bytes) as one message.  Both are copied.
+  Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+    const Lock::Guard guard{lock_};
+    if (has_pending()) [[unlikely]]
+      return Post::again;
+    return route_->module().send_inline(*route_, tag, header, payload);
+  }
+
+  /// As send_inline, but never `again`: what the transport cannot take now is copied to the heap and sent from
+  /// progress(), in order with everything else on this endpoint.  For handlers and rare control messages; the queue is
+  /// bounded by am_pending_limit bytes per endpoint, beyond which the answer is `failed` with limit_reached.
+  Post send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+
+  /// A buffer in the transport to fill in place; empty when there is none now.
+  btl::Fragment alloc(std::size_t size) noexcept;
+  /// A fragment that refers to the caller's payload; see btl::Module::prepare_src.
+  btl::Fragment prepare_src(ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
+  Post send(btl::Fragment& fragment, Tag tag) noexcept;
+
+  // --- One-sided
+  // ------------------------------------------------------------------------------------------------------
+
+  /// The handle for this endpoint's transport out of a key that the peer made (Region::key()).
+  /// Errors: protocol (garbled), unreachable (the key has no handle for this transport).
+  [[nodiscard]] Result<MemoryHandle> unpack_key(ByteSpan key) const;
+
+  /// [remote_address, +size) may be any part of what the handle registered; else that operation alone fails.
+  Post put(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+           Completion& completion) noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->module().put(*route_, source, nullptr, remote_address, remote, size, completion);
+  }
+  Post get(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+           Completion& completion) noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->module().get(*route_, destination, nullptr, remote_address, remote, size, completion);
+  }
+  Post atomic(const AtomicRequest& request, Completion& completion) noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->module().atomic(*route_, request, completion);
+  }
+  /// Completes when every put and atomic posted before is visible at the peer.
+  Post flush(Completion& completion) noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->module().flush(route_, completion);
+  }
+
+  /// Makes memory readable/writable for this peer through the registration cache: cheap when it was exposed before.
+  /// For transfers in a protocol, whose buffers come again; for long-lived windows use Context::register_memory.
+  Result<ExposedMemory> expose(void* base, std::uint64_t size, Rights rights) noexcept;
+
+  /// A pointer for the layer above; OPAL never looks at it.
+  void* upper = nullptr;
+
+ private:
+  friend class Context;
+  struct Pending;
+  Endpoint(Context& context, const PeerId& peer, Lock& lock);
+  [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
+
+  Context& context_;
+  PeerId peer_;
+  Lock& lock_;
+  btl::Endpoint* route_ = nullptr;    // the transport taken
+  std::unique_ptr<Pending> pending_;  // null while nothing waits
+  std::string explanation_;
+};
+
+/// The endpoint a message came from; valid for every Delivery that a handler of a Context is given.
+inline Endpoint& sender(const btl::Delivery& delivery) noexcept { return *static_cast<Endpoint*>(delivery.from.upper); }
+
+}  // namespace opal::am

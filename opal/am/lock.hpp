@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/lock.hpp — the Context's lock: nothing but one predictable branch at thread level `single`.
+// Recursive, since handlers run under it and post.
+#pragma once
+#include <cstdint>
+#include <mutex>
+
+namespace opal::am {
+
+enum class ThreadLevel : std::uint8_t {
+  single,    ///< one thread at a time uses the Context; no atomic read-modify-write is paid for
+  multiple,  ///< any thread may call anything
+};
+
+class Lock {
+ public:
+  explicit Lock(ThreadLevel level) noexcept : real_(level == ThreadLevel::multiple) {}
+
+  class Guard {
+   public:
+    explicit Guard(Lock& lock) noexcept : lock_(lock) {
+      if (lock_.real_) [[unlikely]]
+        lock_.mutex_.lock();
+    }
+    ~Guard() {
+      if (lock_.real_) [[unlikely]]
+        lock_.mutex_.unlock();
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    Lock& lock_;
+  };
+
+ private:
+  const bool real_;
+  std::recursive_mutex mutex_;
+};
+
+}  // namespace opal::am

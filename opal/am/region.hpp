@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/region.hpp — memory that peers may reach: Region for windows that live long (exactly as long as the object),
+// ExposedMemory for the buffers of a protocol (through the registration cache, which may keep them registered).
+// Both are move-only resources and must end before their Context does.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "opal/btl/memory_handle.hpp"
+#include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::am {
+
+class Context;
+
+class OPAL_EXPORT Region {
+ public:
+  Region() noexcept;
+  Region(Region&&) noexcept;
+  Region& operator=(Region&&) noexcept;
+  ~Region();  ///< deregisters: every handle a peer holds is stale from here on
+
+  [[nodiscard]] void* base() const noexcept;
+  [[nodiscard]] std::uint64_t size() const noexcept;
+  /// Bytes to send to whoever may use the memory; the peer gives them to Endpoint::unpack_key.
+  [[nodiscard]] ByteSpan key() const noexcept;
+
+ private:
+  friend class Context;
+  struct State;
+  explicit Region(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+class OPAL_EXPORT ExposedMemory {
+ public:
+  ExposedMemory() noexcept;
+  ExposedMemory(ExposedMemory&&) noexcept;
+  ExposedMemory& operator=(ExposedMemory&&) noexcept;
+  ~ExposedMemory();  ///< gives the registration back to the cache
+
+  /// For the peer of the endpoint that exposed it.
+  [[nodiscard]] const MemoryHandle& handle() const noexcept;
+
+ private:
+  friend class Endpoint;
+  ExposedMemory(void* cache, void* registration) noexcept;
+  void* cache_ = nullptr;         // rcache::Grdma
+  void* registration_ = nullptr;  // rcache::Registration
+};
+
+}  // namespace opal::am

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/component.hpp — what the registry knows of a transport: a constant record with two plain functions.
+// New fields get a default, so that existing transports never change when the interface grows (seed 002).
+#pragma once
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "opal/btl/module.hpp"
+#include "opal/core/config.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl {
+
+using Modules = std::vector<std::unique_ptr<Module>>;  ///< one per device or rail; most transports have one
+
+struct Component {
+  std::string_view name;          ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}
+  std::string_view summary;       ///< one line for people
+  std::uint32_t exclusivity = 0;  ///< higher is preferred among those that reach a peer: smcuda > sm > verbs > tcp
+  const config::GroupInfo* vars = nullptr;  ///< its configuration variables
+  /// Whether this process can use it here; the error says why not ("no /dev/infiniband").  Opens nothing.
+  Result<void> (*usable)(const config::Store& store) noexcept = nullptr;
+  Result<Modules> (*open)(const Host& host, const config::Store& store) = nullptr;
+};
+
+}  // namespace opal::btl

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/endpoint.hpp — one peer through one module.
+// Owned by its module; valid from connect() or Observer::on_accepted() until disconnect() or the module's end, also
+// after the peer died.  Threads: as its module.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "opal/btl/peer_id.hpp"
+#include "opal/core/error.hpp"
+
+namespace opal::btl {
+
+class Module;
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  [[nodiscard]] Module& module() const noexcept { return module_; }
+  [[nodiscard]] const PeerId& peer() const noexcept { return peer_; }
+
+  /// True once the peer is gone or broke the protocol; every later post answers `failed`.
+  [[nodiscard]] bool dead() const noexcept { return dead_; }
+  /// Why the endpoint died, or why the last post without a completion failed.
+  [[nodiscard]] const Error& error() const noexcept { return error_; }
+  void set_error(const Error& why) noexcept { error_ = why; }
+
+  /// True when put/get move data without the peer's help (single copy, RDMA); false when they are emulated.
+  [[nodiscard]] virtual bool one_sided() const noexcept { return false; }
+  /// Which path this peer got and why, for explain(): e.g. "cma: probe copied 4096 bytes".  Allocates.
+  [[nodiscard]] virtual std::string describe() const = 0;
+
+  /// A pointer for the layer above; the transport never looks at it.
+  void* upper = nullptr;
+
+ protected:
+  Endpoint(Module& module, const PeerId& peer) noexcept : module_(module), peer_(peer) {}
+  void mark_dead(const Error& why) noexcept {
+    dead_ = true;
+    error_ = why;
+  }
+
+ private:
+  Module& module_;
+  PeerId peer_;
+  bool dead_ = false;
+  Error error_{};
+};
+
+}  // namespace opal::btl

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/fragment.hpp — a buffer being sent: room inside the transport that the caller fills in place, or, from
+// prepare_src(), a header there plus a reference to the caller's memory.
+// Move-only; gives itself back when it is destroyed unsent.  Threads: as its module.
+#pragma once
+#include <utility>
+
+#include "opal/btl/post.hpp"
+#include "opal/core/bytes.hpp"
+
+namespace opal::btl {
+
+class Endpoint;
+class Module;
+
+class Fragment {
+ public:
+  Fragment() noexcept = default;
+  /// For transports.  `slot` is their own name of the buffer.
+  Fragment(Endpoint& to, MutableBytes data, void* slot) noexcept : to_(&to), data_(data), slot_(slot) {}
+  Fragment(Fragment&& other) noexcept { *this = std::move(other); }
+  Fragment& operator=(Fragment&& other) noexcept {
+    if (this != &other) {
+      give_back();
+      to_ = std::exchange(other.to_, nullptr);
+      data_ = std::exchange(other.data_, {});
+      slot_ = std::exchange(other.slot_, nullptr);
+      user_payload = std::exchange(other.user_payload, {});
+      completion = std::exchange(other.completion, nullptr);
+    }
+    return *this;
+  }
+  Fragment(const Fragment&) = delete;
+  Fragment& operator=(const Fragment&) = delete;
+  ~Fragment() { give_back(); }
+
+  explicit operator bool() const noexcept { return to_ != nullptr; }
+  [[nodiscard]] Endpoint& to() const noexcept { return *to_; }
+  [[nodiscard]] MutableBytes data() const noexcept { return data_; }
+  [[nodiscard]] void* slot() const noexcept { return slot_; }
+  /// Sends fewer bytes than were allocated; `size` <= data().size().
+  void shrink(std::size_t size) noexcept { data_ = data_.first(size); }
+
+  ByteSpan user_payload;             ///< prepare_src() only: follows data() on the wire; borrowed until completion
+  Completion* completion = nullptr;  ///< called if send() answers `queued`
+
+  /// For transports: the buffer is now theirs (sent or returned); the fragment is empty.
+  void disown() noexcept {
+    to_ = nullptr;
+    data_ = {};
+    slot_ = nullptr;
+    user_payload = {};
+    completion = nullptr;
+  }
+
+ private:
+  inline void give_back() noexcept;  // defined in module.hpp: calls Module::free
+  Endpoint* to_ = nullptr;
+  MutableBytes data_;
+  void* slot_ = nullptr;
+};
+
+}  // namespace opal::btl

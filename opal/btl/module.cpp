@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contract's defaults: whatever a transport does not do itself goes over active messages and the software table.
+#include "opal/btl/module.hpp"
+
+#include <cstring>
+
+#include "opal/btl/rdma_emulation.hpp"
+
+namespace opal::btl {
+
+Module::Module(const Host& host, const Attributes& attributes)
+    : host_(host), attributes_(attributes), emulation_(std::make_unique<RdmaEmulation>(*this)) {}
+
+Module::~Module() = default;
+
+Fragment Module::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
+  Fragment fragment = alloc(to, header.size() + payload.size());
+  if (!fragment) return fragment;
+  if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
+  if (!payload.empty()) std::memcpy(fragment.data().data() + header.size(), payload.data(), payload.size());
+  fragment.completion = &completion;
+  return fragment;
+}
+
+Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  return host_.registrations.add(base, size, rights);
+}
+
+Result<void> Module::deregister_memory(const MemoryHandle& handle) { return host_.registrations.remove(handle); }
+
+Post Module::put(Endpoint& to, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return emulation_->put(to, source, remote_address, remote, size, completion);
+}
+
+Post Module::get(Endpoint& to, void* destination, const MemoryHandle* /*local*/, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return emulation_->get(to, destination, remote_address, remote, size, completion);
+}
+
+Post Module::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  return emulation_->atomic(to, request, completion);
+}
+
+Post Module::flush(Endpoint* to, Completion& completion) noexcept { return emulation_->flush(to, completion); }
+
+}  // namespace opal::btl

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/module.hpp — one open instance of a transport: the contract that every transport fulfils.
+//
+// Life: open (component.hpp) -> address() is handed to peers by any means -> connect()/on_accepted at any time, from
+// any job -> posts -> disconnect at any time -> destruction (pending operations complete with `canceled`). Order:
+// active messages on one endpoint arrive in the order they were posted, whichever internal path each took. One-sided
+// operations are not ordered against active messages or each other; flush() orders them. Threads: externally
+// synchronised: one caller at a time, including progress().  am::Context adds the lock. Data path (send*, put, get,
+// atomic, progress): no allocation, no lock, no throw, no formatting; a system call only where the transport is one
+// (tcp) or a copy is one (cma).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "opal/btl/atomic.hpp"
+#include "opal/btl/endpoint.hpp"
+#include "opal/btl/fragment.hpp"
+#include "opal/btl/host.hpp"
+#include "opal/btl/memory_handle.hpp"
+#include "opal/btl/post.hpp"
+#include "opal/btl/tag.hpp"
+#include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl {
+
+class RdmaEmulation;
+
+/// What the layer above needs to know to choose and to cut messages.  Constant after open.
+struct Attributes {
+  std::string_view transport;       ///< the component's name
+  std::uint32_t exclusivity = 0;    ///< among transports that reach a peer the highest wins
+  std::size_t max_send = 0;         ///< largest header + payload of one active message, bytes
+  std::size_t eager = 0;            ///< up to here one message is the cheapest way; above, a get pays off; bytes
+  std::uint64_t latency_ns = 0;     ///< estimate, one way
+  std::uint64_t bandwidth_Bps = 0;  ///< estimate
+};
+
+class OPAL_EXPORT Module {
+ public:
+  virtual ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  [[nodiscard]] const Attributes& attributes() const noexcept { return attributes_; }
+  [[nodiscard]] const Host& host() const noexcept { return host_; }
+
+  // --- Peers (control path) ---------------------------------------------------------------------------------------
+
+  /// The blob with which any peer can connect to this module.  Valid as long as the module.
+  [[nodiscard]] virtual ByteSpan address() const noexcept = 0;
+
+  /// The endpoint to `peer`, whose module published `address`; the existing one if there is one (also if the peer came
+  /// first).  May return before the connection stands: posts answer `again` until then.  Owned by the module.
+  /// Errors: unreachable (with the reason), protocol, version_mismatch, permission, peer_gone, os.
+  virtual Result<Endpoint*> connect(const PeerId& peer, ByteSpan address) = 0;
+
+  /// Ends the endpoint: what was sent before is still delivered where the peer lives; pending operations complete with
+  /// `canceled`; the reference is dangling afterwards.  The same peer may be connected again.  Not from inside a
+  /// handler or completion.
+  virtual void disconnect(Endpoint& endpoint) noexcept = 0;
+
+  // --- Active messages ----------------------------------------------------------------------------------------------
+
+  /// Sends header and payload as one message; copies both, so never `queued`.  Longer than max_send: `failed`.
+  virtual Post send_inline(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept = 0;
+
+  /// A buffer of `size` <= max_send bytes inside the transport, to be filled in place.  Empty: try again later, or,
+  /// when the endpoint is dead or size too large, endpoint.error() says so.
+  virtual Fragment alloc(Endpoint& to, std::size_t size) noexcept = 0;
+
+  /// A fragment of `header` plus a reference to `payload`, which stays the caller's and unchanged until `completion`
+  /// or until send() answers `done`.  The default copies into alloc(): right where the copy is cheaper than pinning.
+  virtual Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
+
+  /// Sends a fragment.  `done`/`queued`: the fragment is empty afterwards; `again`: it is unchanged; `failed`: given
+  /// back.
+  virtual Post send(Fragment& fragment, Tag tag) noexcept = 0;
+
+  /// Gives an unsent fragment back; Fragment's destructor calls it.
+  virtual void free(Fragment& fragment) noexcept = 0;
+
+  // --- One-sided ----------------------------------------------------------------------------------------------------
+  // [remote_address, +size) may be any part of what `remote` registered.  Outside, stale or without the right: that
+  // operation alone fails and nothing is written.  `local` may be null for every transport that does not need it.
+  // A completed put is visible at the target.  The defaults run over active messages (rdma_emulation.hpp).
+
+  /// Makes [base, +size) addressable by peers.  The default is a slot in the Context's RegistrationTable.
+  virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
+  /// The handle is stale at once.  Errors: invalid_argument (not live).
+  virtual Result<void> deregister_memory(const MemoryHandle& handle);
+
+  virtual Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
+  virtual Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
+  virtual Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
+
+  /// Completes when every put and atomic posted before on `to` (all endpoints if null) is visible at its target.
+  virtual Post flush(Endpoint* to, Completion& completion) noexcept;
+
+  // --- Progress and waiting
+  // -------------------------------------------------------------------------------------------
+
+  /// Receives, completes, resumes; runs at most about `budget` handlers.  Returns how much happened, 0 = idle.  A call
+  /// from inside a handler or completion does nothing and returns 0.
+  virtual std::size_t progress(std::size_t budget) noexcept = 0;
+
+  /// A descriptor that becomes readable when progress() has something to do after arm() said true.  Owned by the
+  /// module.
+  [[nodiscard]] virtual int wait_fd() const noexcept = 0;
+  /// Prepares for sleep on wait_fd().  False: there is work already, do not sleep.  progress() disarms.
+  virtual bool arm() noexcept = 0;
+
+ protected:
+  Module(const Host& host, const Attributes& attributes);
+  /// The put/get/atomics over active messages that the defaults use; pump it from progress(), tell it of dead
+  /// endpoints.
+  [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+
+ private:
+  friend class RdmaEmulation;
+  Host host_;
+  Attributes attributes_;
+  std::unique_ptr<RdmaEmulation> emulation_;
+};
+
+inline void Fragment::give_back() noexcept {
+  if (to_ != nullptr) to_->module().free(*this);
+}
+
+}  // namespace opal::btl

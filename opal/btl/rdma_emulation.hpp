@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/rdma_emulation.hpp — put, get, atomics and flush over active messages, for every transport or peer that
+// cannot do them itself, so that every transport offers all of it.
+//
+// How: the initiator cuts a put into messages that carry the handle, the whole operation's range and this piece's
+// place; the target checks the whole range against its registration table before it writes the first byte, checks again
+// at each piece (the registration may go away in between), and acknowledges the last.  A get asks; the target sends
+// pieces back. An atomic asks and is answered.  An operation is completed by the target's answer, so `complete` means
+// visible there; flush waits for the operations before it. Owned by its Module; not thread safe beyond it.  Peer bytes
+// are checked before any use.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "opal/btl/atomic.hpp"
+#include "opal/btl/handlers.hpp"
+#include "opal/btl/memory_handle.hpp"
+#include "opal/btl/post.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::btl {
+
+class Endpoint;
+class Module;
+
+class OPAL_EXPORT RdmaEmulation {
+ public:
+  explicit RdmaEmulation(Module& module);
+  ~RdmaEmulation();
+  RdmaEmulation(const RdmaEmulation&) = delete;
+  RdmaEmulation& operator=(const RdmaEmulation&) = delete;
+
+  /// Puts the emulation's handlers into a Context's table; once per table, before the first module is opened.
+  static Result<void> install(HandlerTable& handlers);
+
+  Post put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
+           std::uint64_t size, Completion& completion) noexcept;
+  Post get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
+           std::uint64_t size, Completion& completion) noexcept;
+  Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
+  Post flush(Endpoint* to, Completion& completion) noexcept;
+
+  /// Sends what back-pressure held up.  Call from the module's progress(); returns how many messages went out.
+  std::size_t progress() noexcept;
+  /// True when nothing waits to be sent; a module must not sleep otherwise.
+  [[nodiscard]] bool idle() const noexcept;
+  /// Completes every operation pending on `endpoint` with `why` and forgets its peer's requests.
+  void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace opal::btl

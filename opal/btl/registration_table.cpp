@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/registration_table.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <limits>
+
+namespace opal::btl {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+Result<SoftwareHandle> decode(const MemoryHandle& handle) noexcept {
+  SoftwareHandle decoded{};
+  if (handle.bytes().size() != sizeof decoded || !read_object(handle.bytes(), decoded)) {
+    return Error{Errc::protocol, 0, "memory handle: not one of a software transport", handle.bytes().size()};
+  }
+  return decoded;
+}
+
+/// True when [address, +size) lies in [base, +length), with no sum that could wrap.
+bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, std::uint64_t size) noexcept {
+  return address >= base && size <= length && address - base <= length - size;
+}
+
+}  // namespace
+
+Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) const noexcept {
+  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, decode(handle));
+  if (decoded.slot >= slots_.size()) {
+    return Error{Errc::protocol, 0, "memory handle: no such registration slot", decoded.slot};
+  }
+  const RegistrationSlot& slot = slots_[decoded.slot];
+  const std::uint64_t generation = slot.generation.load(std::memory_order_acquire);
+  const std::uint64_t base = slot.base.load(std::memory_order_acquire);
+  const std::uint64_t length = slot.size.load(std::memory_order_acquire);
+  const auto rights = static_cast<Rights>(slot.rights.load(std::memory_order_acquire));
+  const bool live =
+      generation % 2 == 1 && generation == decoded.generation && slot.generation.load(kRelaxed) == generation;
+  if (!live) return Error{Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", decoded.base};
+  if (!contains(base, length, address, size)) {
+    return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
+  }
+  if (!includes(rights, wanted)) {
+    return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
+  }
+  return {};
+}
+
+RegistrationTable::RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation)
+    : memory_(std::move(memory)), map_(std::move(map)), count_(slots), next_generation_(first_generation & ~1ULL) {
+  for (std::uint32_t slot = 0; slot < slots; ++slot) free_.push_back(slot);
+}
+
+std::span<RegistrationSlot> RegistrationTable::slots() const noexcept {
+  // The mapping is zero-filled, which is a valid empty slot, and page aligned.
+  return {reinterpret_cast<RegistrationSlot*>(map_.data()), count_};
+}
+
+Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
+  const std::size_t size = align_up(std::size_t{slots} * sizeof(RegistrationSlot), 4096);
+  Fd memory{::memfd_create("opal-registrations", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!memory) return Error{Errc::os, errno, "memfd_create(registrations)", size};
+  if (::ftruncate(memory.get(), static_cast<off_t>(size)) != 0) {
+    return Error{Errc::os, errno, "ftruncate(registrations)", size};
+  }
+  // Reserve now: missing memory is an error here, but a SIGBUS at first touch otherwise.
+  if (const int rc = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(size)); rc != 0) {
+    return Error{Errc::no_memory, rc, "posix_fallocate(registrations)", size};
+  }
+  OPAL_TRY_ASSIGN(Mapping map, Mapping::shared(memory.get(), size));
+  // Our writable mapping exists: from here on nobody who gets the descriptor can write, shrink or grow it.
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+    return Error{Errc::os, errno, "fcntl(F_ADD_SEALS, registrations)", size};
+  }
+  std::uint64_t first = 0;
+  if (::getrandom(&first, sizeof first, 0) != static_cast<ssize_t>(sizeof first)) {
+    return Error{Errc::os, errno, "getrandom(registration generation)"};
+  }
+  return RegistrationTable{std::move(memory), std::move(map), slots, first};
+}
+
+Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size, Rights rights) {
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  if (size > std::numeric_limits<std::uint64_t>::max() - address) {
+    return Error{Errc::invalid_argument, 0, "register_memory: the range wraps around the address space", size};
+  }
+  if (free_.empty()) return Error{Errc::limit_reached, 0, "register_memory: all registration slots are taken", count_};
+  const std::uint32_t index = free_.front();
+  free_.pop_front();
+  ++live_;
+  RegistrationSlot& slot = slots()[index];
+  slot.base.store(address, kRelaxed);
+  slot.size.store(size, kRelaxed);
+  slot.rights.store(static_cast<std::uint64_t>(rights), kRelaxed);
+  next_generation_ += 2;
+  slot.generation.store(next_generation_ + 1, std::memory_order_release);
+  const SoftwareHandle handle{next_generation_ + 1, address, size, index, static_cast<std::uint32_t>(rights)};
+  return MemoryHandle::from_bytes(bytes_of(handle));
+}
+
+Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
+  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, decode(handle));
+  if (decoded.slot >= count_ || slots()[decoded.slot].generation.load(kRelaxed) != decoded.generation) {
+    return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
+  }
+  RegistrationSlot& slot = slots()[decoded.slot];
+  slot.generation.store(decoded.generation + 1, std::memory_order_release);
+  slot.size.store(0, std::memory_order_release);
+  free_.push_back(decoded.slot);
+  --live_;
+  return {};
+}
+
+}  // namespace opal::btl

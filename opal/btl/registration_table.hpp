@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/registration_table.hpp — the registrations of one Context, for every transport that checks them in software
+// (self, sm, tcp): base, size, rights and a generation per slot.  It lives in a memfd, so that a peer on the same host
+// can check a handle itself before a single copy; everybody else checks on arrival, at the owner.
+// A handle is good only while its slot carries the generation that the handle names; slots rotate and generations start
+// at a random number, so a handle of the past never fits again.
+// Threads: add/remove from one thread at a time (the Context's lock); check() from any thread or process.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <deque>
+
+#include "opal/btl/memory_handle.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/core/mapping.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl {
+
+/// The bytes of a software handle on the wire, little endian.  base and size are a copy for the initiator's arithmetic;
+/// the owner's table is what counts.
+struct SoftwareHandle {
+  std::uint64_t generation;
+  std::uint64_t base;
+  std::uint64_t size;
+  std::uint32_t slot;
+  std::uint32_t rights;
+};
+static_assert(sizeof(SoftwareHandle) == 32 && std::has_unique_object_representations_v<SoftwareHandle>,
+              "wire layout v1");
+
+/// One slot of the table, shared with peers read-only.  `generation` is odd while the slot is live; writers make it
+/// even first, readers load it before and after the other fields.
+struct RegistrationSlot {
+  std::atomic<std::uint64_t> generation;
+  std::atomic<std::uint64_t> base;
+  std::atomic<std::uint64_t> size;
+  std::atomic<std::uint64_t> rights;
+};
+static_assert(sizeof(RegistrationSlot) == 32, "layout v1: slots are addressed by index");
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock-based atomic does not work across processes");
+
+/// A read-only view of somebody's table (one's own, or a peer's mapping of it).
+class OPAL_EXPORT RegistrationView {
+ public:
+  RegistrationView() noexcept = default;
+  explicit RegistrationView(std::span<const RegistrationSlot> slots) noexcept : slots_(slots) {}
+
+  /// Checks that [address, +size) lies inside the live registration `handle` with `wanted` rights.
+  /// Errors: protocol (not a software handle), invalid_argument (stale, or out of bounds), permission.
+  [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                   Rights wanted) const noexcept;
+
+ private:
+  std::span<const RegistrationSlot> slots_;
+};
+
+class OPAL_EXPORT RegistrationTable {
+ public:
+  /// A table of `slots` entries (32 bytes each).  Errors: no_memory, os.
+  static Result<RegistrationTable> create(std::uint32_t slots);
+
+  /// Registers [base, +size) and returns its handle.  size 0 is allowed and permits nothing.
+  /// Errors: invalid_argument (range wraps), limit_reached (all slots taken).
+  Result<MemoryHandle> add(const void* base, std::uint64_t size, Rights rights);
+
+  /// Makes the handle stale at once.  Errors: invalid_argument (not live: never registered here, or removed already).
+  Result<void> remove(const MemoryHandle& handle);
+
+  [[nodiscard]] RegistrationView view() const noexcept { return RegistrationView{slots()}; }
+  [[nodiscard]] int fd() const noexcept { return memory_.get(); }  ///< the memfd, to map on the same host
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return map_.size(); }
+  [[nodiscard]] std::size_t live() const noexcept { return live_; }  ///< registrations not yet removed
+
+ private:
+  RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation);
+  [[nodiscard]] std::span<RegistrationSlot> slots() const noexcept;
+
+  Fd memory_;
+  Mapping map_;
+  std::uint32_t count_;
+  std::uint64_t next_generation_;   // even; +2 per registration
+  std::deque<std::uint32_t> free_;  // first in, first out: the longest unused slot is taken next
+  std::size_t live_ = 0;
+};
+
+}  // namespace opal::btl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/tag.hpp — a tag selects the handler of an active message.  16 bits, in ranges so that layers never collide.
+#pragma once
+#include <cstdint>
+
+namespace opal {
+
+using Tag = std::uint16_t;
+
+/// First and last tag of one layer, both included.
+struct TagRange {
+  Tag first;
+  Tag last;
+  [[nodiscard]] constexpr bool contains(Tag tag) const noexcept { return tag >= first && tag <= last; }
+};
+
+inline constexpr TagRange kBtlTags{0x0001, 0x00ff};      ///< inside transports and the put/get emulation
+inline constexpr TagRange kAmTags{0x0100, 0x0fff};       ///< opal/am itself
+inline constexpr TagRange kRuntimeTags{0x1000, 0x1fff};  ///< the runtime's out-of-band channel
+inline constexpr TagRange kMpiTags{0x2000, 0x2fff};      ///< the MPI shim
+inline constexpr TagRange kUserTags{0x8000, 0xfffe};     ///< programs and external libraries
+// 0x0000 and 0xffff are never tags: transports use them as "nothing here" and "skip".
+
+}  // namespace opal
