@@ -14,7 +14,7 @@
 #include "opal/am/lock.hpp"
 #include "opal/am/region.hpp"
 #include "opal/btl/registry.hpp"
-#include "opal/core/config.hpp"
+#include "opal/core/config_store.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::am {

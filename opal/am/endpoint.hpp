@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "opal/am/lock.hpp"
 #include "opal/btl/module.hpp"
@@ -101,8 +102,9 @@ class OPAL_EXPORT Endpoint {
   Context& context_;
   PeerId peer_;
   Lock& lock_;
-  btl::Endpoint* route_ = nullptr;    // the transport taken
-  std::unique_ptr<Pending> pending_;  // null while nothing waits
+  btl::Endpoint* route_ = nullptr;      // the transport taken
+  std::vector<btl::Endpoint*> routes_;  // every way to the peer, route_ among them
+  std::unique_ptr<Pending> pending_;    // null while nothing waits
   std::string explanation_;
 };
 

@@ -46,9 +46,9 @@ class OPAL_EXPORT ExposedMemory {
 
  private:
   friend class Endpoint;
-  ExposedMemory(void* cache, void* registration) noexcept;
-  void* cache_ = nullptr;         // rcache::Grdma
-  void* registration_ = nullptr;  // rcache::Registration
+  struct State;
+  explicit ExposedMemory(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace opal::am

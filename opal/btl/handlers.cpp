@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/handlers.hpp"
 
+#include <fmt/format.h>
+
 #include "opal/btl/endpoint.hpp"
 #include "opal/core/log.hpp"
 
@@ -24,8 +26,9 @@ void HandlerTable::clear(Tag tag) noexcept {
 }
 
 void HandlerTable::report_unwanted(const Delivery& delivery) noexcept {
-  log_once(Level::warn, "btl", delivery.tag, "message from {} with tag {:#06x}, which has no handler, dropped",
-           to_string(delivery.from.peer()), delivery.tag);
+  log::once(log::Level::warn, fmt::format("unwanted tag {}", delivery.tag), "btl",
+            "message from {} with tag {:#06x}, which has no handler, dropped", to_string(delivery.from.peer()),
+            delivery.tag);
 }
 
 }  // namespace opal::btl

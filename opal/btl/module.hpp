@@ -35,6 +35,7 @@ struct Attributes {
   std::uint32_t exclusivity = 0;    ///< among transports that reach a peer the highest wins
   std::size_t max_send = 0;         ///< largest header + payload of one active message, bytes
   std::size_t eager = 0;            ///< up to here one message is the cheapest way; above, a get pays off; bytes
+  bool own_handles = false;         ///< register_memory makes handles of its own kind, not the Context's table's
   std::uint64_t latency_ns = 0;     ///< estimate, one way
   std::uint64_t bandwidth_Bps = 0;  ///< estimate
 };

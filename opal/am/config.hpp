@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/config.hpp — the variables of the active-message layer; the only place where these defaults are written.
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "opal/core/bytes.hpp"
+#include "opal/core/config.hpp"
+
+namespace opal::am {
+
+struct Config {
+  std::string transports;  ///< empty: every usable one
+  ByteSize pending_limit = 16_MiB;
+  std::chrono::microseconds spin = std::chrono::microseconds{50};
+  std::uint32_t registrations = 65536;
+};
+
+inline constexpr config::Var<Config> kVars[] = {
+    {"transports",
+     &Config::transports,
+     {},
+     "",
+     config::Level::user,
+     "Transports to use, comma separated, e.g. \"self,tcp\"; a leading ^ means all but these; empty means all usable."},
+    {"pending_limit",
+     &Config::pending_limit,
+     {.min = 4096, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "Most bytes that send_or_queue keeps for one endpoint while its transport is busy."},
+    {"spin",
+     &Config::spin,
+     {.min = 0, .max = 1'000'000},
+     "us",
+     config::Level::tuner,
+     "How long wait() polls before it sleeps; about the cost of one wake-up. 0 on oversubscribed cores."},
+    {"registrations",
+     &Config::registrations,
+     {.min = 16, .max = 1U << 24},
+     "slots",
+     config::Level::tuner,
+     "Memory registrations one process may hold at once on transports that check them in software (32 bytes each)."},
+};
+inline constexpr config::Group<Config> kGroup{"am", "Active messages", kVars};
+
+}  // namespace opal::am

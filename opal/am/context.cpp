@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Context's life, its peers and its memory; progress and waiting are in progress.cpp, the data path in endpoint.cpp.
+#include "opal/am/context.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opal/am/address.hpp"
+#include "opal/am/key.hpp"
+#include "opal/am/state.hpp"
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::am {
+
+Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const Options& options) {
+  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+  const btl::Registry builtins = btl::Registry::with_builtins();
+  const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
+  OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
+  OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));
+
+  auto state = std::make_unique<State>(config, options, std::move(table));
+  OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
+  OPAL_TRY(btl::RdmaEmulation::install(state->handlers));
+  const btl::Host host{state->id, state->handlers, state->registrations, *state};
+  state->transports = Transports::open(host, store, registry, filter);
+  if (state->transports.modules.empty()) {
+    for (const Refused& refused : state->transports.refused) {
+      log::error("am", "transport {}: {}", refused.transport, refused.reason);
+    }
+    return Error{Errc::unreachable, 0, "Context::open: no transport is usable"};
+  }
+  for (const auto& module : state->transports.modules) OPAL_TRY(state->waiter->add(module->wait_fd()));
+  state->address = state->encode_address();
+  return std::unique_ptr<Context>{new Context{std::move(state)}};
+}
+
+Context::Context(std::unique_ptr<State> state) noexcept : state_(std::move(state)) { state_->context = this; }
+
+Context::~Context() {
+  while (!state_->endpoints.empty()) disconnect(*state_->endpoints.begin()->second);
+  state_->bootstrap.reset();
+  state_->transports.modules.clear();
+}
+
+const PeerId& Context::id() const noexcept { return state_->id; }
+
+ByteSpan Context::address() const noexcept { return state_->address; }
+
+std::vector<TransportState> Context::transports() const {
+  std::vector<TransportState> list;
+  for (const auto& module : state_->transports.modules) list.push_back({module->attributes().transport, true, {}});
+  for (const Refused& refused : state_->transports.refused) list.push_back({refused.transport, false, refused.reason});
+  return list;
+}
+
+std::vector<std::byte> Context::State::encode_address() const {
+  Address own{id, {}};
+  for (const auto& module : transports.modules) {
+    own.transports.push_back({module->attributes().transport, module->address()});
+  }
+  return encode(own);
+}
+
+Endpoint& Context::State::add(const PeerId& peer, btl::Endpoint& route, std::string explanation) {
+  auto endpoint = std::unique_ptr<Endpoint>{new Endpoint{*context, peer, lock}};
+  endpoint->route_ = &route;
+  endpoint->routes_.push_back(&route);
+  endpoint->explanation_ = std::move(explanation);
+  route.upper = endpoint.get();
+  return *(endpoints[peer] = std::move(endpoint));
+}
+
+void Context::State::on_accepted(btl::Endpoint& route) noexcept {
+  if (const auto known = endpoints.find(route.peer()); known != endpoints.end()) {
+    route.upper = known->second.get();
+    known->second->routes_.push_back(&route);
+    return;
+  }
+  Endpoint& endpoint =
+      add(route.peer(), route,
+          fmt::format("{}: taken, the peer chose it: {}\n", route.module().attributes().transport, route.describe()));
+  if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
+}
+
+void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept {
+  auto* endpoint = static_cast<Endpoint*>(route.upper);
+  // A second way to the same peer is not what the layer above uses.
+  if (endpoint == nullptr || endpoint->route_ != &route) return;
+  endpoint->pending_.reset();
+  std::erase(pending, endpoint);
+  log::debug("am", "peer {} failed: {}", to_string(endpoint->peer()), to_string(why));
+  if (options.observer != nullptr) options.observer->on_peer_failed(*endpoint, why);
+}
+
+Result<Endpoint*> Context::connect(ByteSpan address) {
+  const Lock::Guard guard{state_->lock};
+  OPAL_TRY_ASSIGN(const Address peer, decode(address));
+  if (const auto known = state_->endpoints.find(peer.id); known != state_->endpoints.end()) {
+    if (!known->second->dead()) return known->second.get();
+    return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
+  }
+  std::string explanation;
+  for (const Refused& refused : state_->transports.refused) {
+    explanation += fmt::format("{}: not usable here: {}\n", refused.transport, refused.reason);
+  }
+  btl::Endpoint* taken = nullptr;
+  for (const auto& module : state_->transports.modules) {
+    const std::string_view name = module->attributes().transport;
+    if (taken != nullptr) {
+      explanation += fmt::format("{}: not needed, lower exclusivity\n", name);
+      continue;
+    }
+    const auto theirs = std::find_if(peer.transports.begin(), peer.transports.end(),
+                                     [&](const TransportAddress& entry) { return entry.transport == name; });
+    if (theirs == peer.transports.end()) {
+      explanation += fmt::format("{}: the peer does not have it\n", name);
+      continue;
+    }
+    if (auto route = module->connect(peer.id, theirs->address)) {
+      taken = *route;
+      explanation += fmt::format("{}: taken: {}\n", name, taken->describe());
+    } else {
+      explanation += fmt::format("{}: refused: {}\n", name, to_string(route.error()));
+    }
+  }
+  if (taken == nullptr) {
+    log::error("am", "no transport reaches peer {}:\n{}", to_string(peer.id), explanation);
+    return Error{Errc::unreachable, 0, "Context::connect: no transport reaches the peer"};
+  }
+  return &state_->add(peer.id, *taken, std::move(explanation));
+}
+
+void Context::disconnect(Endpoint& endpoint) noexcept {
+  const Lock::Guard guard{state_->lock};
+  std::erase(state_->pending, &endpoint);
+  for (btl::Endpoint* route : endpoint.routes_) route->module().disconnect(*route);
+  state_->endpoints.erase(endpoint.peer());
+}
+
+Result<std::string> Context::listen(std::string_view host_port) {
+  const Lock::Guard guard{state_->lock};
+  if (state_->bootstrap != nullptr) return Error{Errc::invalid_argument, 0, "Context::listen: listening already"};
+  OPAL_TRY_ASSIGN(state_->bootstrap, Bootstrap::listen(host_port, *state_->waiter));
+  return state_->bootstrap->where();
+}
+
+Result<Endpoint*> Context::connect_to(std::string_view host_port, std::chrono::milliseconds timeout) {
+  OPAL_TRY_ASSIGN(const std::vector<std::byte> blob, exchange_addresses(host_port, address(), timeout));
+  return connect(blob);
+}
+
+Result<void> Context::set_handler(Tag tag, const btl::Handler& handler) {
+  const Lock::Guard guard{state_->lock};
+  return state_->handlers.set(tag, handler);
+}
+
+void Context::clear_handler(Tag tag) noexcept {
+  const Lock::Guard guard{state_->lock};
+  state_->handlers.clear(tag);
+}
+
+}  // namespace opal::am

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cold half of an Endpoint: queueing, fragments, explanations, registration.
+#include "opal/am/endpoint.hpp"
+
+#include "opal/am/key.hpp"
+#include "opal/am/state.hpp"
+
+namespace opal::am {
+
+Endpoint::Endpoint(Context& context, const PeerId& peer, Lock& lock) : context_(context), peer_(peer), lock_(lock) {}
+
+Endpoint::~Endpoint() = default;
+
+std::string Endpoint::explain() const { return explanation_; }
+
+Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  const Lock::Guard guard{lock_};
+  if (!has_pending()) {
+    const Post post = route_->module().send_inline(*route_, tag, header, payload);
+    if (post != Post::again) return post;
+  }
+  Context::State& state = *context_.state_;
+  const std::size_t size = header.size() + payload.size();
+  if ((has_pending() ? pending_->bytes : 0) + size > state.config.pending_limit.bytes) {
+    route_->set_error({Errc::limit_reached, 0, "send_or_queue: am_pending_limit bytes wait already", size});
+    return Post::failed;
+  }
+  if (!has_pending()) {
+    pending_ = std::make_unique<Pending>();
+    state.pending.push_back(this);
+  }
+  Pending::Message& message = pending_->messages.emplace_back(Pending::Message{tag, {}});
+  message.bytes.reserve(size);
+  message.bytes.insert(message.bytes.end(), header.begin(), header.end());
+  message.bytes.insert(message.bytes.end(), payload.begin(), payload.end());
+  pending_->bytes += size;
+  return Post::done;
+}
+
+btl::Fragment Endpoint::alloc(std::size_t size) noexcept {
+  const Lock::Guard guard{lock_};
+  if (has_pending()) return {};
+  return route_->module().alloc(*route_, size);
+}
+
+btl::Fragment Endpoint::prepare_src(ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
+  const Lock::Guard guard{lock_};
+  if (has_pending()) return {};
+  return route_->module().prepare_src(*route_, header, payload, completion);
+}
+
+Post Endpoint::send(btl::Fragment& fragment, Tag tag) noexcept {
+  const Lock::Guard guard{lock_};
+  if (has_pending()) return Post::again;
+  return route_->module().send(fragment, tag);
+}
+
+Result<MemoryHandle> Endpoint::unpack_key(ByteSpan key) const { return find_handle(key, attributes().transport); }
+
+}  // namespace opal::am

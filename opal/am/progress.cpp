@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Progress and waiting of a Context.
+#include <memory>
+
+#include "opal/am/state.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::am {
+
+std::size_t Context::State::send_pending() noexcept {
+  std::size_t sent = 0;
+  for (std::size_t i = 0; i < pending.size();) {
+    Endpoint& endpoint = *pending[i];
+    Endpoint::Pending& queue = *endpoint.pending_;
+    btl::Endpoint& route = *endpoint.route_;
+    while (queue.first < queue.messages.size()) {
+      const Endpoint::Pending::Message& message = queue.messages[queue.first];
+      const Post post = route.module().send_inline(route, message.tag, message.bytes, {});
+      if (post == Post::again) break;
+      ++queue.first;  // a failed one is lost with its endpoint, which on_failed reports
+      ++sent;
+    }
+    if (queue.first == queue.messages.size()) {
+      endpoint.pending_.reset();
+      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  return sent;
+}
+
+std::size_t Context::progress(std::size_t budget) noexcept {
+  const Lock::Guard guard{state_->lock};
+  std::size_t count = 0;
+  for (const auto& module : state_->transports.modules) count += module->progress(budget);
+  if (!state_->pending.empty()) [[unlikely]]
+    count += state_->send_pending();
+  if (state_->bootstrap != nullptr) [[unlikely]] {
+    count += state_->bootstrap->progress(state_->address, [this](ByteSpan blob) {
+      auto peer = connect(blob);
+      if (!peer) {
+        log::warn("am", "bootstrap: cannot connect to a visitor: {}", to_string(peer.error()));
+        return false;
+      }
+      if (state_->options.observer != nullptr) state_->options.observer->on_peer_connected(**peer);
+      return true;
+    });
+  }
+  // At level `multiple` another thread may sleep for exactly what was just received.
+  if (count != 0 && state_->options.threads == ThreadLevel::multiple) state_->waiter->wake_others();
+  return count;
+}
+
+namespace {
+
+/// One flush per module; the caller's completion runs when the last is through.  Deletes itself.
+struct FlushAll {
+  struct Part : Completion {
+    FlushAll* all = nullptr;
+  };
+  static void part_done(Completion& self) noexcept {
+    FlushAll& all = *static_cast<Part&>(self).all;
+    if (!self.ok()) all.error = self.error;
+    all.part_ended();
+  }
+  void part_ended() noexcept {
+    if (--left != 0) return;
+    const std::unique_ptr<FlushAll> end{this};
+    whole->finish(error);
+  }
+  explicit FlushAll(std::size_t count, Completion& completion) : left(count + 1), whole(&completion), parts(count) {}
+  std::size_t left;  // parts not yet through, plus one while posting
+  Completion* whole;
+  Error error{};
+  std::vector<Part> parts;
+};
+
+}  // namespace
+
+Post Context::flush(Completion& completion) noexcept {
+  const Lock::Guard guard{state_->lock};
+  const auto& modules = state_->transports.modules;
+  auto* all = std::make_unique<FlushAll>(modules.size(), completion).release();
+  bool queued = false;
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    FlushAll::Part& part = all->parts[i];
+    part.fn = &FlushAll::part_done;
+    part.all = all;
+    const Post post = modules[i]->flush(nullptr, part);
+    if (post == Post::queued) {
+      queued = true;
+      continue;
+    }
+    if (post != Post::done)
+      all->error = part.ok() ? Error{Errc::busy, 0, "Context::flush: a transport is full"} : part.error;
+    --all->left;
+  }
+  if (queued) {
+    all->part_ended();
+    return Post::queued;
+  }
+  const std::unique_ptr<FlushAll> end{all};
+  if (end->error.code == Errc{}) return Post::done;
+  completion.error = end->error;
+  return end->error.code == Errc::busy ? Post::again : Post::failed;
+}
+
+int Context::fd() const noexcept { return state_->waiter->fd(); }
+
+bool Context::arm() noexcept {
+  const Lock::Guard guard{state_->lock};
+  bool idle = true;
+  for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
+  return idle;
+}
+
+std::size_t Context::wait(std::chrono::milliseconds timeout) noexcept {
+  if (const std::size_t count = progress()) return count;
+  const Deadline deadline = Deadline::after(timeout);
+  const Deadline spin_end = Deadline::after(state_->config.spin);
+  while (!spin_end.expired() && !deadline.expired()) {
+    for (int look = 0; look < 16; ++look) {
+      if (const std::size_t count = progress()) return count;
+      cpu_relax();
+    }
+  }
+  Waiter::Sleeper sleeper{*state_->waiter};
+  while (!deadline.expired()) {
+    if (arm()) {
+      // What back-pressure holds up has no descriptor to announce that there is room again: look every millisecond.
+      sleeper.sleep(state_->pending.empty() ? deadline : Deadline::after(std::chrono::milliseconds{1}));
+    }
+    if (const std::size_t count = progress()) return count;
+    // Woken by another thread: what we wait for may have happened there.
+    if (state_->options.threads == ThreadLevel::multiple) return 0;
+  }
+  return 0;
+}
+
+}  // namespace opal::am

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/am/region.hpp"
+
+#include "opal/am/key.hpp"
+#include "opal/am/state.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::am {
+
+/// Where a Region is registered: once per transport with handles of its own kind, once for all the others together.
+struct Region::State {
+  struct Registration {
+    btl::Module* module;
+    MemoryHandle handle;
+  };
+  ~State() {
+    const Lock::Guard guard{*lock};
+    for (const Registration& registration : registrations) {
+      if (auto gone = registration.module->deregister_memory(registration.handle); !gone) {
+        log::error("am", "Region: {}", to_string(gone.error()));
+      }
+    }
+  }
+  Lock* lock = nullptr;
+  void* base = nullptr;
+  std::uint64_t size = 0;
+  std::vector<Registration> registrations;
+  std::vector<std::byte> key;
+};
+
+Region::Region() noexcept = default;
+Region::Region(Region&&) noexcept = default;
+Region& Region::operator=(Region&&) noexcept = default;
+Region::~Region() = default;
+Region::Region(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+void* Region::base() const noexcept { return state_ != nullptr ? state_->base : nullptr; }
+std::uint64_t Region::size() const noexcept { return state_ != nullptr ? state_->size : 0; }
+ByteSpan Region::key() const noexcept { return state_ != nullptr ? ByteSpan{state_->key} : ByteSpan{}; }
+
+Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights rights) {
+  const Lock::Guard guard{state_->lock};
+  auto region = std::make_unique<Region::State>();
+  region->lock = &state_->lock;
+  region->base = base;
+  region->size = size;
+  bool shared = false;
+  for (const auto& module : state_->transports.modules) {
+    const bool own = module->attributes().own_handles;
+    if (!own && shared) continue;
+    OPAL_TRY_ASSIGN(const MemoryHandle handle, module->register_memory(base, size, rights));
+    region->registrations.push_back({module.get(), handle});
+    append_handle(region->key, own ? module->attributes().transport : std::string_view{}, handle);
+    shared = shared || !own;
+  }
+  return Region{std::move(region)};
+}
+
+struct ExposedMemory::State {
+  ~State() {
+    const Lock::Guard guard{*lock};
+    if (auto gone = module->deregister_memory(handle); !gone) log::error("am", "expose: {}", to_string(gone.error()));
+  }
+  Lock* lock;
+  btl::Module* module;
+  MemoryHandle handle;
+};
+
+ExposedMemory::ExposedMemory() noexcept = default;
+ExposedMemory::ExposedMemory(ExposedMemory&&) noexcept = default;
+ExposedMemory& ExposedMemory::operator=(ExposedMemory&&) noexcept = default;
+ExposedMemory::~ExposedMemory() = default;
+ExposedMemory::ExposedMemory(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+const MemoryHandle& ExposedMemory::handle() const noexcept { return state_->handle; }
+
+Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights rights) noexcept {
+  const Lock::Guard guard{lock_};
+  btl::Module& module = route_->module();
+  OPAL_TRY_ASSIGN(const MemoryHandle handle, module.register_memory(base, size, rights));
+  return ExposedMemory{std::unique_ptr<ExposedMemory::State>{new ExposedMemory::State{&lock_, &module, handle}}};
+}
+
+}  // namespace opal::am

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/state.hpp — the inside of a Context, shared by the files that implement it.  Private to opal/am.
+// Order of members = order of life: modules go before what they refer to, endpoints before modules.
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/am/bootstrap.hpp"
+#include "opal/am/config.hpp"
+#include "opal/am/context.hpp"
+#include "opal/am/transports.hpp"
+#include "opal/am/waiter.hpp"
+
+namespace opal::am {
+
+/// Messages that send_or_queue could not hand to the transport yet, oldest first.
+struct Endpoint::Pending {
+  struct Message {
+    Tag tag;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Message> messages;
+  std::size_t first = 0;  // messages before it are sent
+  std::size_t bytes = 0;
+};
+
+struct Context::State final : btl::Observer {
+  State(const Config& config, const Options& options, btl::RegistrationTable table)
+      : config(config), options(options), lock(options.threads), registrations(std::move(table)) {}
+
+  void on_accepted(btl::Endpoint& route) noexcept override;
+  void on_failed(btl::Endpoint& route, const Error& why) noexcept override;
+
+  /// Adds an endpoint whose route is known.
+  Endpoint& add(const PeerId& peer, btl::Endpoint& route, std::string explanation);
+  /// Sends what waits; returns how many messages went out.
+  std::size_t send_pending() noexcept;
+  [[nodiscard]] std::vector<std::byte> encode_address() const;
+
+  Context* context = nullptr;
+  const Config config;
+  const Options options;
+  Lock lock;
+  PeerId id = PeerId::random();
+  btl::HandlerTable handlers;
+  btl::RegistrationTable registrations;
+  std::unique_ptr<Waiter> waiter;
+  Transports transports;
+  std::vector<std::byte> address;
+  std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;
+  std::vector<Endpoint*> pending;  // endpoints that have a Pending
+  std::unique_ptr<Bootstrap> bootstrap;
+};
+
+}  // namespace opal::am

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/waiter.hpp — how a Context sleeps: one epoll descriptor over the modules' descriptors, and, at thread level
+// `multiple`, an eventfd per sleeping thread, since another thread's progress may be what a sleeper waits for.
+// Threads: add() before use; everything else from any thread.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "opal/core/clock.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::am {
+
+class Waiter {
+ public:
+  static Result<std::unique_ptr<Waiter>> create();
+
+  /// Watches `fd` for reading.
+  Result<void> add(int fd);
+  void remove(int fd) noexcept;
+
+  [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
+
+  /// A thread that is about to sleep: announced by its construction, so that wake_others() after it is not lost.
+  class Sleeper {
+   public:
+    explicit Sleeper(Waiter& waiter) noexcept;
+    ~Sleeper();
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+    /// Sleeps until a descriptor is readable, somebody woke us, or the deadline.
+    void sleep(const Deadline& deadline) noexcept;
+
+   private:
+    Waiter& waiter_;
+    int event_;  // this thread's eventfd; closed at thread exit
+  };
+
+  /// Wakes every sleeper: something happened that may concern them.  Costs one relaxed load when nobody sleeps.
+  void wake_others() noexcept {
+    if (sleepers_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      wake_all();
+  }
+
+ private:
+  explicit Waiter(Fd epoll) noexcept : epoll_(std::move(epoll)) {}
+  void wake_all() noexcept;
+
+  Fd epoll_;
+  std::atomic<int> sleepers_count_{0};
+  std::mutex mutex_;
+  std::vector<int> sleepers_;  // guarded by mutex_
+};
+
+}  // namespace opal::am
