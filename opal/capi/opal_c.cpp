@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI: nothing but translation.  Opaque handles are the C++ objects' addresses.
+#include "opal/capi/opal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <new>
+#include <string>
+
+#include "opal/am/context.hpp"
+
+using opal::ByteSpan;
+using opal::Errc;
+using opal::Error;
+using opal::Post;
+
+namespace {
+
+thread_local std::string last_error;
+
+opal_status_t to_status(Errc code) noexcept { return -static_cast<opal_status_t>(code); }
+static_assert(static_cast<int>(Errc::busy) == -OPAL_ERR_BUSY &&
+                  static_cast<int>(Errc::internal) == -OPAL_ERR_INTERNAL &&
+                  static_cast<int>(Errc::peer_gone) == -OPAL_ERR_PEER_GONE,
+              "status numbers are Errc's, negated, and never change");
+
+opal_status_t fail(const Error& error) noexcept {
+  last_error = opal::to_string(error);
+  return to_status(error.code);
+}
+
+opal_status_t misuse(const char* where) noexcept { return fail({Errc::invalid_argument, 0, where}); }
+
+ByteSpan bytes(const void* data, std::size_t size) noexcept { return {static_cast<const std::byte*>(data), size}; }
+
+opal::am::Endpoint& endpoint(opal_endpoint_t* handle) noexcept {
+  return *reinterpret_cast<opal::am::Endpoint*>(handle);
+}
+const opal::am::Endpoint& endpoint(const opal_endpoint_t* handle) noexcept {
+  return *reinterpret_cast<const opal::am::Endpoint*>(handle);
+}
+opal_endpoint_t* handle_of(opal::am::Endpoint& object) noexcept { return reinterpret_cast<opal_endpoint_t*>(&object); }
+
+opal_status_t to_status(Post post, const Error& why) noexcept {
+  switch (post) {
+    case Post::done: return OPAL_DONE;
+    case Post::queued: return OPAL_QUEUED;
+    case Post::again: return OPAL_AGAIN;
+    case Post::failed: return fail(why);
+  }
+  return OPAL_ERR_INTERNAL;
+}
+
+/// A C completion's C++ half, living in its reserved bytes.
+struct Bridge : opal::Completion {
+  explicit Bridge(opal_completion_t* completion) noexcept : c(completion) {
+    fn = [](opal::Completion& self) noexcept {
+      opal_completion_t* c = static_cast<Bridge&>(self).c;
+      c->status = self.ok() ? OPAL_OK : to_status(self.error.code);
+      c->finished = 1;
+      if (c->fn != nullptr) c->fn(c);
+    };
+  }
+  opal_completion_t* c;
+};
+static_assert(sizeof(Bridge) <= sizeof(opal_completion_t::reserved) && alignof(Bridge) <= alignof(std::uint64_t),
+              "the C++ completion lives in the C one's reserved words");
+static_assert(sizeof(opal_remote_key_t) == sizeof(opal::MemoryHandle) &&
+                  alignof(opal_remote_key_t) >= alignof(opal::MemoryHandle),
+              "an unpacked key is a MemoryHandle");
+
+/// Posts with the C completion bridged, and keeps its fields true for every answer.
+template <class Operation>
+opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
+  if (completion == nullptr) return misuse("opal: a completion is needed");
+  auto* bridge = new (completion->reserved) Bridge{completion};
+  completion->finished = 0;
+  completion->status = OPAL_OK;
+  const Post answer = operation(static_cast<opal::Completion&>(*bridge));
+  const opal_status_t status = to_status(answer, bridge->error);
+  if (answer == Post::done) completion->finished = 1;
+  if (answer == Post::failed) completion->status = status;
+  return status;
+}
+
+const opal::MemoryHandle& unpacked(const opal_remote_key_t* key) noexcept {
+  return *reinterpret_cast<const opal::MemoryHandle*>(key->opaque);
+}
+
+struct UserHandler {
+  std::uint16_t tag;
+  opal_handler_fn fn;
+  void* user;
+  void on_message(opal::btl::Delivery& delivery) noexcept {
+    fn(user, handle_of(opal::am::sender(delivery)), delivery.data.data(), delivery.data.size());
+  }
+};
+
+}  // namespace
+
+struct opal_region {
+  opal_context* context;
+  opal::am::Region region;
+};
+
+struct opal_context final : opal::am::Observer {
+  opal_context_options_t options{};
+  std::list<UserHandler> handlers;  // stable addresses
+  std::list<opal_region> regions;
+  std::unique_ptr<opal::am::Context> context;  // goes first: its callbacks use the rest
+
+  ~opal_context() override {
+    regions.clear();
+    context.reset();
+  }
+  void on_peer_connected(opal::am::Endpoint& peer) noexcept override {
+    if (options.on_peer_connected != nullptr) options.on_peer_connected(options.user, handle_of(peer), OPAL_OK);
+  }
+  void on_peer_failed(opal::am::Endpoint& peer, const Error& why) noexcept override {
+    if (options.on_peer_failed != nullptr) options.on_peer_failed(options.user, handle_of(peer), to_status(why.code));
+  }
+};
+
+extern "C" {
+
+const char* opal_status_name(opal_status_t status) {
+  if (status == OPAL_OK) return "ok";
+  if (status == OPAL_QUEUED) return "queued";
+  if (status == OPAL_AGAIN) return "again";
+  return status < 0 && status >= OPAL_ERR_INTERNAL ? opal::name(static_cast<Errc>(-status)) : "unknown";
+}
+
+const char* opal_last_error(void) { return last_error.c_str(); }
+
+const char* opal_version(void) { return OPAL_VERSION_STRING; }
+
+opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context) {
+  if (context == nullptr) return misuse("opal_context_open: nowhere to put the context");
+  auto opened = std::make_unique<opal_context>();
+  if (options != nullptr) {
+    if (options->struct_size < offsetof(opal_context_options_t, on_peer_connected)) {
+      return misuse("opal_context_open: options.struct_size is not set; use OPAL_INIT");
+    }
+    std::memcpy(&opened->options, options, std::min<std::size_t>(options->struct_size, sizeof *options));
+  }
+  opal::am::Options am_options;
+  am_options.threads = opened->options.thread_level == OPAL_THREAD_MULTIPLE ? opal::am::ThreadLevel::multiple
+                                                                            : opal::am::ThreadLevel::single;
+  am_options.observer = opened.get();
+  auto result = opal::am::Context::open(opal::config::Store::from_environment(), am_options);
+  if (!result) return fail(result.error());
+  opened->context = std::move(*result);
+  *context = opened.release();
+  return OPAL_OK;
+}
+
+void opal_context_close(opal_context_t* context) { const std::unique_ptr<opal_context> end{context}; }
+
+void opal_context_address(const opal_context_t* context, const void** address, size_t* size) {
+  *address = context->context->address().data();
+  *size = context->context->address().size();
+}
+
+opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer) {
+  if (address == nullptr || peer == nullptr) return misuse("opal_connect: address and peer are needed");
+  auto result = context->context->connect(bytes(address, size));
+  if (!result) return fail(result.error());
+  *peer = handle_of(**result);
+  return OPAL_OK;
+}
+
+void opal_disconnect(opal_endpoint_t* peer) { endpoint(peer).context().disconnect(endpoint(peer)); }
+
+opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where, size_t where_size) {
+  if (host_port == nullptr) return misuse("opal_listen: \"host:port\" is needed");
+  auto result = context->context->listen(host_port);
+  if (!result) return fail(result.error());
+  if (where != nullptr && where_size != 0) {
+    const std::size_t length = std::min(result->size(), where_size - 1);
+    std::memcpy(where, result->data(), length);
+    where[length] = '\0';
+  }
+  return OPAL_OK;
+}
+
+opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms, opal_endpoint_t** peer) {
+  if (host_port == nullptr || peer == nullptr) return misuse("opal_connect_to: \"host:port\" and peer are needed");
+  auto result = context->context->connect_to(host_port, std::chrono::milliseconds{timeout_ms});
+  if (!result) return fail(result.error());
+  *peer = handle_of(**result);
+  return OPAL_OK;
+}
+
+size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size) {
+  const std::string explanation = endpoint(peer).explain();
+  if (text != nullptr && size != 0) {
+    const std::size_t length = std::min(explanation.size(), size - 1);
+    std::memcpy(text, explanation.data(), length);
+    text[length] = '\0';
+  }
+  return explanation.size();
+}
+
+size_t opal_endpoint_max_send(const opal_endpoint_t* peer) { return endpoint(peer).attributes().max_send; }
+
+void opal_endpoint_set_user(opal_endpoint_t* peer, void* user) { endpoint(peer).upper = user; }
+void* opal_endpoint_user(const opal_endpoint_t* peer) { return endpoint(peer).upper; }
+
+opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler, void* user) {
+  if (handler == nullptr || !opal::kUserTags.contains(tag)) {
+    return misuse(
+        "opal_set_handler: a function and a tag between OPAL_TAG_USER_FIRST and OPAL_TAG_USER_LAST are needed");
+  }
+  UserHandler& entry = context->handlers.emplace_back(UserHandler{tag, handler, user});
+  if (auto set = context->context->set_handler(tag, opal::btl::bind<&UserHandler::on_message>(entry, "user")); !set) {
+    context->handlers.pop_back();
+    return fail(set.error());
+  }
+  return OPAL_OK;
+}
+
+void opal_clear_handler(opal_context_t* context, uint16_t tag) {
+  if (!opal::kUserTags.contains(tag)) return;
+  context->context->clear_handler(tag);
+  context->handlers.remove_if([tag](const UserHandler& entry) { return entry.tag == tag; });
+}
+
+opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size, const void* payload,
+                        size_t payload_size) {
+  opal::am::Endpoint& peer = endpoint(to);
+  return to_status(peer.send_inline(tag, bytes(header, header_size), bytes(payload, payload_size)), peer.error());
+}
+
+opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
+                                 const void* payload, size_t payload_size) {
+  opal::am::Endpoint& peer = endpoint(to);
+  return to_status(peer.send_or_queue(tag, bytes(header, header_size), bytes(payload, payload_size)), peer.error());
+}
+
+opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, uint32_t rights,
+                            opal_region_t** region) {
+  if (region == nullptr || (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
+    return misuse("opal_register: rights are OPAL_REMOTE_* values, and somewhere to put the region is needed");
+  }
+  auto result = context->context->register_memory(base, size, static_cast<opal::Rights>(rights));
+  if (!result) return fail(result.error());
+  *region = &context->regions.emplace_back(opal_region{context, std::move(*result)});
+  return OPAL_OK;
+}
+
+void opal_deregister(opal_region_t* region) {
+  if (region == nullptr) return;
+  region->context->regions.remove_if([region](const opal_region& entry) { return &entry == region; });
+}
+
+void opal_region_key(const opal_region_t* region, const void** key, size_t* size) {
+  *key = region->region.key().data();
+  *size = region->region.key().size();
+}
+
+opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size, opal_remote_key_t* unpacked) {
+  if (unpacked == nullptr) return misuse("opal_unpack_key: nowhere to put the key");
+  auto handle = endpoint(peer).unpack_key(bytes(key, size));
+  if (!handle) return fail(handle.error());
+  new (unpacked->opaque) opal::MemoryHandle{*handle};
+  return OPAL_OK;
+}
+
+opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
+                       uint64_t size, opal_completion_t* completion) {
+  return post(completion, [&](opal::Completion& end) {
+    return endpoint(to).put(source, remote_address, unpacked(key), size, end);
+  });
+}
+
+opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_address, const opal_remote_key_t* key,
+                       uint64_t size, opal_completion_t* completion) {
+  return post(completion, [&](opal::Completion& end) {
+    return endpoint(to).get(destination, remote_address, unpacked(key), size, end);
+  });
+}
+
+opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address, const opal_remote_key_t* key,
+                          uint64_t operand, uint64_t compare, uint64_t* result, opal_completion_t* completion) {
+  if (op < OPAL_ADD || op > OPAL_COMPARE_SWAP || type < OPAL_I32 || type > OPAL_F64) {
+    return misuse("opal_atomic: op is OPAL_ADD..OPAL_COMPARE_SWAP, type is OPAL_I32..OPAL_F64");
+  }
+  return post(completion, [&](opal::Completion& end) {
+    return endpoint(to).atomic({static_cast<opal::AtomicOp>(op), static_cast<opal::AtomicType>(type), remote_address,
+                                &unpacked(key), operand, compare, result},
+                               end);
+  });
+}
+
+opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) {
+  return post(completion, [&](opal::Completion& end) { return endpoint(to).flush(end); });
+}
+
+size_t opal_progress(opal_context_t* context) { return context->context->progress(); }
+
+size_t opal_wait(opal_context_t* context, int timeout_ms) {
+  return context->context->wait(std::chrono::milliseconds{timeout_ms});
+}
+
+int opal_fd(const opal_context_t* context) { return context->context->fd(); }
+
+int opal_arm(opal_context_t* context) { return context->context->arm() ? 1 : 0; }
+
+}  // extern "C"

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Active messages over every transport: content, sizes, order, back-pressure, re-entrance, many to one.
+#include <cstring>
+#include <numeric>
+
+#include "tests/conformance/side.hpp"
+
+namespace opal::test {
+namespace {
+
+class Messages : public Conformance {};
+OPAL_CONFORMANCE_SUITE(Messages);
+
+std::vector<std::size_t> interesting_sizes(std::size_t max) {
+  std::vector<std::size_t> sizes(130);
+  std::iota(sizes.begin(), sizes.end(), 0);
+  for (std::size_t power = 256; power <= max; power *= 2) {
+    for (const std::size_t size : {power - 1, power, power + 1}) {
+      if (size <= max) sizes.push_back(size);
+    }
+  }
+  sizes.push_back(max);
+  return sizes;
+}
+
+TEST_P(Messages, HeaderAndPayloadArriveAsOneRun) {
+  const auto header = pattern(24, 1);
+  const auto payload = pattern(100, 2);
+  ASSERT_EQ(send_to_b(header, payload), Post::done);
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+  auto expected = header;
+  expected.insert(expected.end(), payload.begin(), payload.end());
+  EXPECT_EQ(b().received[0], expected);
+}
+
+TEST_P(Messages, EverySizeUpToTheMaximumArrivesIntact) {
+  const std::vector<std::size_t> sizes = interesting_sizes(a().module().attributes().max_send);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto message = pattern(sizes[i], static_cast<std::uint32_t>(i));
+    const std::size_t cut = std::min<std::size_t>(sizes[i], i % 32);
+    ASSERT_EQ(send_to_b(ByteSpan{message}.first(cut), ByteSpan{message}.subspan(cut)), Post::done) << sizes[i];
+  }
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == sizes.size(); }));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(b().received[i], pattern(sizes[i], static_cast<std::uint32_t>(i))) << "size " << sizes[i];
+  }
+}
+
+TEST_P(Messages, OneByteMoreThanTheMaximumIsRefusedAndTheEndpointLives) {
+  const std::size_t max = a().module().attributes().max_send;
+  const std::vector<std::byte> tooLong(max + 1);
+  ASSERT_EQ(send_to_b({}, tooLong), Post::failed);
+  EXPECT_EQ(to_b().error().code, Errc::invalid_argument);
+  EXPECT_FALSE(to_b().dead());
+  EXPECT_FALSE(a().module().alloc(to_b(), max + 1));
+  ASSERT_EQ(send_to_b({}, pattern(8, 3)), Post::done);
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+  EXPECT_EQ(b().received[0], pattern(8, 3));
+}
+
+TEST_P(Messages, ArriveInTheOrderTheyWerePostedWhateverTheirSize) {
+  constexpr std::uint32_t kCount = 5000;
+  const std::size_t max = a().module().attributes().max_send;
+  std::uint32_t next = 0;
+  b().handler = [&](btl::Delivery& delivery) {
+    std::uint32_t number = 0;
+    ASSERT_TRUE(read_object(delivery.data, number));
+    ASSERT_EQ(number, next);
+    const std::size_t size = delivery.data.size() - sizeof number;
+    EXPECT_EQ(std::memcmp(delivery.data.data() + sizeof number, pattern(size, number).data(), size), 0);
+    ++next;
+  };
+  for (std::uint32_t number = 0; number < kCount; ++number) {
+    const std::size_t sizes[] = {4, 40, 900, 3000, max - sizeof number};
+    const std::size_t size = sizes[(number * 2654435761U >> 8) % (number % 50 == 0 ? 5 : 3)];
+    ASSERT_EQ(send_to_b(bytes_of(number), pattern(size, number)), Post::done);
+  }
+  EXPECT_TRUE(pump_both([&] { return next == kCount; }));
+}
+
+TEST_P(Messages, BackPressureSaysAgainAndLosesNothing) {
+  constexpr std::uint32_t kMost = 4'000'000;
+  const auto payload = pattern(1000, 7);
+  std::uint32_t posted = 0;
+  // Nobody receives: sooner or later the transport must refuse instead of taking memory for ever.
+  Post post = Post::done;
+  for (int refusals = 0; posted < kMost && refusals < 1000;) {
+    post = a().module().send_inline(to_b(), kTag, bytes_of(posted), payload);
+    if (post == Post::done) {
+      ++posted;
+      refusals = 0;
+    } else {
+      ASSERT_EQ(post, Post::again);
+      ++refusals;
+      if (!alone() && posted == 0) {  // the connection may need both sides before the first message goes
+        a().module().progress(1);
+        b().module().progress(1);
+        refusals = 0;
+      }
+    }
+  }
+  ASSERT_EQ(post, Post::again) << "memory for " << posted << " messages was taken and no end";
+  std::uint32_t next = 0;
+  b().handler = [&](btl::Delivery& delivery) {
+    std::uint32_t number = 0;
+    ASSERT_TRUE(read_object(delivery.data, number));
+    ASSERT_EQ(number, next++);
+    ASSERT_EQ(delivery.data.size(), sizeof number + payload.size());
+  };
+  ASSERT_TRUE(pump_both([&] { return next == posted; }));
+  ASSERT_EQ(send_to_b(bytes_of(posted), payload), Post::done);
+  EXPECT_TRUE(pump_both([&] { return next == posted + 1; }));
+}
+
+TEST_P(Messages, HandlersMayAnswerAndProgressInsideThemDoesNothing) {
+  constexpr int kRounds = 2000;
+  int rounds = 0;
+  std::size_t nested = 0;
+  auto answer = [&](Side& self) {
+    return [&](btl::Delivery& delivery) {
+      nested += self.module().progress(64);
+      if (++rounds >= kRounds) return;
+      const Post post = self.module().send_inline(delivery.from, kTag, delivery.data, {});
+      ASSERT_NE(post, Post::failed);
+      ASSERT_EQ(post, Post::done) << "one message in flight always fits";
+    };
+  };
+  a().handler = answer(a());
+  if (!alone()) b().handler = answer(b());
+  ASSERT_EQ(send_to_b({}, pattern(64, 5)), Post::done);
+  EXPECT_TRUE(pump_both([&] { return rounds >= kRounds; }));
+  EXPECT_EQ(nested, 0U);
+}
+
+TEST_P(Messages, AFragmentIsFilledInPlaceShrunkAndSent) {
+  const std::size_t sizes[] = {1, 64, 1000, a().module().attributes().max_send};
+  for (const std::size_t size : sizes) {
+    btl::Fragment fragment;
+    ASSERT_TRUE(pump_both([&] { return static_cast<bool>(fragment = a().module().alloc(to_b(), size)); }));
+    ASSERT_GE(fragment.data().size(), size);
+    fragment.shrink(size);
+    const auto message = pattern(size, static_cast<std::uint32_t>(size));
+    std::memcpy(fragment.data().data(), message.data(), size);
+    CountedCompletion completion;
+    fragment.completion = &completion;
+    Post post = Post::again;
+    ASSERT_TRUE(pump_both([&] { return (post = a().module().send(fragment, kTag)) != Post::again; }));
+    ASSERT_NE(post, Post::failed);
+    EXPECT_FALSE(fragment);
+    const std::size_t count = b().received.size() + 1;
+    ASSERT_TRUE(pump_both([&] { return b().received.size() >= count || !b().received.empty(); }));
+    ASSERT_TRUE(pump_both([&] { return post == Post::done || completion.calls == 1; }));
+    EXPECT_EQ(b().received.back(), message);
+    b().received.clear();
+  }
+}
+
+TEST_P(Messages, FragmentsThatAreNeverSentComeBack) {
+  for (int i = 0; i < 20'000; ++i) {
+    btl::Fragment fragment;
+    ASSERT_TRUE(pump_both([&] { return static_cast<bool>(fragment = a().module().alloc(to_b(), 1024)); })) << i;
+  }
+  EXPECT_TRUE(b().received.empty());
+}
+
+TEST_P(Messages, APreparedFragmentCarriesTheCallersMemory) {
+  const auto header = pattern(16, 1);
+  const std::size_t max = a().module().attributes().max_send;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{100}, max - header.size()}) {
+    auto payload = pattern(size, 9);
+    CountedCompletion completion;
+    btl::Fragment fragment;
+    ASSERT_TRUE(pump_both(
+        [&] { return static_cast<bool>(fragment = a().module().prepare_src(to_b(), header, payload, completion)); }));
+    Post post = Post::again;
+    ASSERT_TRUE(pump_both([&] { return (post = a().module().send(fragment, kTag)) != Post::again; }));
+    ASSERT_TRUE(post == Post::done || post == Post::queued);
+    if (post == Post::queued) {
+      ASSERT_TRUE(pump_both([&] { return completion.calls == 1; }));
+    }
+    std::fill(payload.begin(), payload.end(), std::byte{0xee});  // ours again: the message must not change
+    ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+    auto expected = header;
+    const auto original = pattern(size, 9);
+    expected.insert(expected.end(), original.begin(), original.end());
+    EXPECT_EQ(b().received[0], expected);
+    b().received.clear();
+  }
+}
+
+TEST_P(Messages, ManySendersReachOneReceiverAndEachKeepsItsOrder) {
+  if (alone()) GTEST_SKIP() << "self has one endpoint only";
+  constexpr std::uint32_t kSenders = 12;
+  constexpr std::uint32_t kEach = 800;
+  std::vector<std::unique_ptr<Side>> senders;
+  std::vector<btl::Endpoint*> routes;
+  for (std::uint32_t i = 0; i < kSenders; ++i) {
+    senders.push_back(std::make_unique<Side>(GetParam()));
+    routes.push_back(senders.back()->connect(b()));
+  }
+  std::vector<std::uint32_t> next(kSenders);
+  b().handler = [&](btl::Delivery& delivery) {
+    std::uint32_t who[2] = {};
+    ASSERT_GE(delivery.data.size(), sizeof who);
+    std::memcpy(who, delivery.data.data(), sizeof who);
+    ASSERT_LT(who[0], kSenders);
+    ASSERT_EQ(who[1], next[who[0]]++);
+  };
+  const auto small = pattern(16, 1);
+  const auto large = pattern(2500, 2);
+  std::vector<std::uint32_t> sent(kSenders);
+  ASSERT_TRUE(pump(
+      [&] {
+        bool all = true;
+        for (std::uint32_t i = 0; i < kSenders; ++i) {
+          senders[i]->module().progress(16);
+          // As many as go: the receiver is always the bottleneck.
+          while (sent[i] < kEach) {
+            const std::uint32_t who[2] = {i, sent[i]};
+            const Post post = senders[i]->module().send_inline(*routes[i], kTag, std::as_bytes(std::span{who}),
+                                                               sent[i] % 7 == 0 ? large : small);
+            if (post != Post::done) break;
+            ++sent[i];
+          }
+          all = all && next[i] == kEach;
+        }
+        return all;
+      },
+      b()));
+}
+
+}  // namespace
+}  // namespace opal::test
