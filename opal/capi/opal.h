@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * opal/capi/opal.h -- OPAL for C: active messages, one-sided access and memory registration between processes.
+ *
+ * Conventions
+ *  1. Functions that can fail return opal_status_t: OPAL_OK (0), or a negative code that never changes its number.
+ *     opal_last_error() has the text of the calling thread's last failure.
+ *  2. Operations that are posted return OPAL_DONE (0: finished, buffers reusable), OPAL_QUEUED (1: the completion will
+ *     be called exactly once), OPAL_AGAIN (2: nothing happened; call opal_progress and try again), or a negative code.
+ *  3. Objects are opaque and belong to the context that made them; opal_context_close ends them all.
+ *  4. Option structs start with struct_size, to be set with OPAL_INIT or sizeof: newer libraries read older structs.
+ *  5. Bytes are pointer and length.  Keys and addresses are plain bytes, to be copied and sent by any means.
+ *  6. Callbacks get the `user` pointer given with them.  They run inside opal_progress/opal_wait, one at a time; they
+ *     may post (opal_send_or_queue never says OPAL_AGAIN), must not wait, call opal_progress, or disconnect.
+ *  7. Threads: with OPAL_THREAD_SINGLE one thread at a time uses a context; with OPAL_THREAD_MULTIPLE any thread may.
+ *  8. Configuration variables come from files and OPAL_* environment variables (opal-info lists them).
+ */
+#ifndef OPAL_H
+#define OPAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define OPAL_VERSION_MAJOR 0
+#define OPAL_VERSION_MINOR 1
+#define OPAL_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t opal_status_t;
+enum {
+  OPAL_OK = 0,
+  OPAL_DONE = 0,
+  OPAL_QUEUED = 1,
+  OPAL_AGAIN = 2,
+  OPAL_ERR_BUSY = -1,
+  OPAL_ERR_TIMED_OUT = -2,
+  OPAL_ERR_NO_MEMORY = -3,
+  OPAL_ERR_NO_SPACE = -4,
+  OPAL_ERR_LIMIT_REACHED = -5,
+  OPAL_ERR_INVALID_ARGUMENT = -6,
+  OPAL_ERR_NOT_SUPPORTED = -7,
+  OPAL_ERR_PERMISSION = -8,
+  OPAL_ERR_UNREACHABLE = -9,
+  OPAL_ERR_PEER_GONE = -10,
+  OPAL_ERR_PROTOCOL = -11,
+  OPAL_ERR_VERSION_MISMATCH = -12,
+  OPAL_ERR_CANCELED = -13,
+  OPAL_ERR_OS = -14,
+  OPAL_ERR_INTERNAL = -15
+};
+
+/* "peer_gone" for OPAL_ERR_PEER_GONE and so on; never NULL, static. */
+OPAL_API const char* opal_status_name(opal_status_t status);
+/* One line about the calling thread's last failed call: what, where, errno.  Valid until its next failure. */
+OPAL_API const char* opal_last_error(void);
+/* "0.1.0" */
+OPAL_API const char* opal_version(void);
+
+typedef struct opal_context opal_context_t;
+typedef struct opal_endpoint opal_endpoint_t;
+typedef struct opal_region opal_region_t;
+
+/* ---- Contexts ------------------------------------------------------------------------------------------------- */
+
+enum { OPAL_THREAD_SINGLE = 0, OPAL_THREAD_MULTIPLE = 1 };
+
+typedef void (*opal_peer_fn)(void* user, opal_endpoint_t* peer, opal_status_t why);
+
+typedef struct opal_context_options {
+  uint32_t struct_size;
+  uint32_t thread_level;
+  opal_peer_fn on_peer_connected; /* a peer came that we did not connect to; why is OPAL_OK; may be NULL */
+  opal_peer_fn on_peer_failed;    /* after everything pending on it was completed with an error; may be NULL */
+  void* user;                     /* for both */
+} opal_context_options_t;
+#define OPAL_INIT(type) {.struct_size = sizeof(type)}
+
+/* Opens every usable transport.  options may be NULL.  Errors: unreachable, invalid_argument (a variable). */
+OPAL_API opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context);
+/* NULL is allowed.  Pending completions are called with OPAL_ERR_CANCELED; regions still alive are deregistered. */
+OPAL_API void opal_context_close(opal_context_t* context);
+
+/* ---- Peers ---------------------------------------------------------------------------------------------------- */
+
+/* The bytes with which any process can opal_connect to this context.  Valid as long as the context. */
+OPAL_API void opal_context_address(const opal_context_t* context, const void** address, size_t* size);
+/* Errors: protocol, version_mismatch, unreachable. */
+OPAL_API opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer);
+/* Ends an endpoint; the pointer is dangling afterwards.  Not from a callback. */
+OPAL_API void opal_disconnect(opal_endpoint_t* peer);
+/* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated. */
+OPAL_API opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where, size_t where_size);
+/* Finds a listening context, waiting for it to start if need be.  Errors: unreachable, timed_out, protocol. */
+OPAL_API opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms,
+                                       opal_endpoint_t** peer);
+/* Writes which transport was taken and why the others were not; returns the length it needs without the zero. */
+OPAL_API size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size);
+/* Largest header + payload of one message to this peer, bytes. */
+OPAL_API size_t opal_endpoint_max_send(const opal_endpoint_t* peer);
+/* A pointer of yours per endpoint. */
+OPAL_API void opal_endpoint_set_user(opal_endpoint_t* peer, void* user);
+OPAL_API void* opal_endpoint_user(const opal_endpoint_t* peer);
+
+/* ---- Active messages ------------------------------------------------------------------------------------------ */
+
+/* Tags for programs; the others belong to OPAL. */
+enum { OPAL_TAG_USER_FIRST = 0x8000, OPAL_TAG_USER_LAST = 0xfffe };
+
+/* `data` is header and payload in one run, 8-byte aligned, valid until the handler returns. */
+typedef void (*opal_handler_fn)(void* user, opal_endpoint_t* from, const void* data, size_t size);
+
+/* Errors: invalid_argument (not a user tag, no function), limit_reached (the tag has a handler). */
+OPAL_API opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler, void* user);
+/* Not from inside that handler. */
+OPAL_API void opal_clear_handler(opal_context_t* context, uint16_t tag);
+
+/* Both parts are copied.  Returns OPAL_DONE, OPAL_AGAIN or an error. */
+OPAL_API opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
+                                 const void* payload, size_t payload_size);
+/* As opal_send, but keeps a copy instead of saying OPAL_AGAIN, up to am_pending_limit bytes per peer. */
+OPAL_API opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
+                                          const void* payload, size_t payload_size);
+
+/* ---- Memory and one-sided access ------------------------------------------------------------------------------ */
+
+enum { OPAL_REMOTE_READ = 1, OPAL_REMOTE_WRITE = 2, OPAL_REMOTE_ATOMIC = 4, OPAL_REMOTE_ALL = 7 };
+
+/* Errors: invalid_argument (the range wraps, unknown rights), limit_reached. */
+OPAL_API opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, uint32_t rights,
+                                     opal_region_t** region);
+/* From here on every use of the region's key by a peer is refused.  NULL is allowed. */
+OPAL_API void opal_deregister(opal_region_t* region);
+/* The bytes that a peer needs; valid as long as the region. */
+OPAL_API void opal_region_key(const opal_region_t* region, const void** key, size_t* size);
+
+/* A peer's key made ready for an endpoint.  A value. */
+typedef struct opal_remote_key {
+  uint64_t opaque[32];
+} opal_remote_key_t;
+/* Errors: protocol (garbled), unreachable (no handle for the transport in use). */
+OPAL_API opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size,
+                                       opal_remote_key_t* unpacked);
+
+/* How a queued operation ends.  Owned by the caller; must live until it was called. */
+typedef struct opal_completion opal_completion_t;
+struct opal_completion {
+  void (*fn)(opal_completion_t* self); /* may be NULL: then look at `finished` */
+  void* user;
+  opal_status_t status; /* OPAL_OK or why it failed; set before fn and before a post returns an error */
+  int32_t finished;     /* 0 while queued */
+  uint64_t reserved[6]; /* the library's */
+};
+
+/* [remote_address, +size) may be any part of what the key registered; outside, that operation fails and nothing is
+ * written.  A completed put is visible at the target. */
+OPAL_API opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address,
+                                const opal_remote_key_t* key, uint64_t size, opal_completion_t* completion);
+OPAL_API opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_address,
+                                const opal_remote_key_t* key, uint64_t size, opal_completion_t* completion);
+
+enum {
+  OPAL_ADD = 0,
+  OPAL_AND = 1,
+  OPAL_OR = 2,
+  OPAL_XOR = 3,
+  OPAL_SWAP = 4,
+  OPAL_MIN = 5,
+  OPAL_MAX = 6,
+  OPAL_COMPARE_SWAP = 7
+};
+enum { OPAL_I32 = 0, OPAL_U32 = 1, OPAL_I64 = 2, OPAL_U64 = 3, OPAL_F32 = 4, OPAL_F64 = 5 };
+
+/* Values as 64-bit patterns (32-bit types in the low half).  `result` receives the old value; NULL if not wanted. */
+OPAL_API opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address,
+                                   const opal_remote_key_t* key, uint64_t operand, uint64_t compare, uint64_t* result,
+                                   opal_completion_t* completion);
+/* Completes when every put and atomic posted before on `to` is visible there. */
+OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion);
+
+/* ---- Progress and waiting ------------------------------------------------------------------------------------- */
+
+/* Runs handlers and completions; returns how much happened, 0 = idle. */
+OPAL_API size_t opal_progress(opal_context_t* context);
+/* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns as opal_progress. */
+OPAL_API size_t opal_wait(opal_context_t* context, int timeout_ms);
+/* For an event loop of your own: when opal_arm says 1, poll opal_fd for reading; on 0 there is work, opal_progress. */
+OPAL_API int opal_fd(const opal_context_t* context);
+OPAL_API int opal_arm(opal_context_t* context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* OPAL_H */
