@@ -18,6 +18,7 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   const btl::Registry builtins = btl::Registry::with_builtins();
   const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
+  OPAL_TRY_ASSIGN(const rcache::GrdmaConfig cache_config, store.load(rcache::kGrdmaGroup));
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));
 
@@ -32,7 +33,10 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
     }
     return Error{Errc::unreachable, 0, "Context::open: no transport is usable"};
   }
-  for (const auto& module : state->transports.modules) OPAL_TRY(state->waiter->add(module->wait_fd()));
+  for (const auto& module : state->transports.modules) {
+    OPAL_TRY(state->waiter->add(module->wait_fd()));
+    state->registration_caches.push_back(std::make_unique<RegistrationCache>(*module, cache_config));
+  }
   state->address = state->encode_address();
   return std::unique_ptr<Context>{new Context{std::move(state)}};
 }
@@ -42,6 +46,7 @@ Context::Context(std::unique_ptr<State> state) noexcept : state_(std::move(state
 Context::~Context() {
   while (!state_->endpoints.empty()) disconnect(*state_->endpoints.begin()->second);
   state_->bootstrap.reset();
+  state_->registration_caches.clear();
   state_->transports.modules.clear();
 }
 
@@ -70,6 +75,9 @@ Endpoint& Context::State::add(const PeerId& peer, btl::Endpoint& route, std::str
   endpoint->routes_.push_back(&route);
   endpoint->explanation_ = std::move(explanation);
   route.upper = endpoint.get();
+  const auto cache = std::find_if(registration_caches.begin(), registration_caches.end(),
+                                  [&](const auto& entry) { return &entry->module() == &route.module(); });
+  endpoint->registrations_ = cache->get();
   return *(endpoints[peer] = std::move(endpoint));
 }
 

@@ -16,6 +16,7 @@ namespace opal::am {
 
 class Context;
 class ExposedMemory;
+class RegistrationCache;
 
 class OPAL_EXPORT Endpoint {
  public:
@@ -102,9 +103,10 @@ class OPAL_EXPORT Endpoint {
   Context& context_;
   PeerId peer_;
   Lock& lock_;
-  btl::Endpoint* route_ = nullptr;      // the transport taken
-  std::vector<btl::Endpoint*> routes_;  // every way to the peer, route_ among them
-  std::unique_ptr<Pending> pending_;    // null while nothing waits
+  btl::Endpoint* route_ = nullptr;              // the transport taken
+  std::vector<btl::Endpoint*> routes_;          // every way to the peer, route_ among them
+  RegistrationCache* registrations_ = nullptr;  // of the route's module
+  std::unique_ptr<Pending> pending_;            // null while nothing waits
   std::string explanation_;
 };
 

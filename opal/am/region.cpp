@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/am/region.hpp"
 
+#include <type_traits>
+#include <utility>
+
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
 #include "opal/core/log.hpp"
@@ -56,29 +59,36 @@ Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights r
   return Region{std::move(region)};
 }
 
-struct ExposedMemory::State {
-  ~State() {
-    const Lock::Guard guard{*lock};
-    if (auto gone = module->deregister_memory(handle); !gone) log::error("am", "expose: {}", to_string(gone.error()));
+ExposedMemory::ExposedMemory(ExposedMemory&& other) noexcept
+    : lock_(other.lock_), cache_(other.cache_), registration_(std::exchange(other.registration_, nullptr)) {}
+
+ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {
+  if (this != &other) {
+    reset();
+    lock_ = other.lock_;
+    cache_ = other.cache_;
+    registration_ = std::exchange(other.registration_, nullptr);
   }
-  Lock* lock;
-  btl::Module* module;
-  MemoryHandle handle;
-};
+  return *this;
+}
 
-ExposedMemory::ExposedMemory() noexcept = default;
-ExposedMemory::ExposedMemory(ExposedMemory&&) noexcept = default;
-ExposedMemory& ExposedMemory::operator=(ExposedMemory&&) noexcept = default;
-ExposedMemory::~ExposedMemory() = default;
-ExposedMemory::ExposedMemory(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+void ExposedMemory::reset() noexcept {
+  if (registration_ == nullptr) return;
+  const Lock::Guard guard{*lock_};
+  cache_->put(std::exchange(registration_, nullptr));
+}
 
-const MemoryHandle& ExposedMemory::handle() const noexcept { return state_->handle; }
+ByteSpan ExposedMemory::handle() const noexcept {
+  // The cookie is the MemoryHandle as RegistrationCache stored it; its used bytes are what the peer needs.
+  static_assert(std::is_trivially_copyable_v<MemoryHandle>);
+  return reinterpret_cast<const MemoryHandle*>(registration_->cookie().bytes().data())->bytes();
+}
 
 Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights rights) noexcept {
   const Lock::Guard guard{lock_};
-  btl::Module& module = route_->module();
-  OPAL_TRY_ASSIGN(const MemoryHandle handle, module.register_memory(base, size, rights));
-  return ExposedMemory{std::unique_ptr<ExposedMemory::State>{new ExposedMemory::State{&lock_, &module, handle}}};
+  OPAL_TRY_ASSIGN(rcache::Registration* const registration,
+                  registrations_->cache().get(base, size, static_cast<rcache::Access>(rights)));
+  return ExposedMemory{lock_, registrations_->cache(), *registration};
 }
 
 }  // namespace opal::am

@@ -7,9 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "opal/am/lock.hpp"
 #include "opal/btl/memory_handle.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
+#include "opal/rcache/cache.hpp"
 
 namespace opal::am {
 
@@ -36,19 +38,23 @@ class OPAL_EXPORT Region {
 
 class OPAL_EXPORT ExposedMemory {
  public:
-  ExposedMemory() noexcept;
-  ExposedMemory(ExposedMemory&&) noexcept;
-  ExposedMemory& operator=(ExposedMemory&&) noexcept;
-  ~ExposedMemory();  ///< gives the registration back to the cache
+  ExposedMemory() noexcept = default;
+  ExposedMemory(ExposedMemory&& other) noexcept;
+  ExposedMemory& operator=(ExposedMemory&& other) noexcept;
+  ~ExposedMemory() { reset(); }  ///< gives the registration back to the cache
 
-  /// For the peer of the endpoint that exposed it.
-  [[nodiscard]] const MemoryHandle& handle() const noexcept;
+  explicit operator bool() const noexcept { return registration_ != nullptr; }
+  /// The bytes of a MemoryHandle, for the peer of the endpoint that exposed it; valid as long as *this.
+  [[nodiscard]] ByteSpan handle() const noexcept;
+  void reset() noexcept;
 
  private:
   friend class Endpoint;
-  struct State;
-  explicit ExposedMemory(std::unique_ptr<State> state) noexcept;
-  std::unique_ptr<State> state_;
+  ExposedMemory(Lock& lock, rcache::Cache& cache, rcache::Registration& registration) noexcept
+      : lock_(&lock), cache_(&cache), registration_(&registration) {}
+  Lock* lock_ = nullptr;
+  rcache::Cache* cache_ = nullptr;
+  rcache::Registration* registration_ = nullptr;  // borrowed from the cache; null when empty
 };
 
 }  // namespace opal::am

@@ -9,6 +9,7 @@
 #include "opal/am/bootstrap.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
+#include "opal/am/registration_cache.hpp"
 #include "opal/am/transports.hpp"
 #include "opal/am/waiter.hpp"
 
@@ -47,6 +48,7 @@ struct Context::State final : btl::Observer {
   btl::RegistrationTable registrations;
   std::unique_ptr<Waiter> waiter;
   Transports transports;
+  std::vector<std::unique_ptr<RegistrationCache>> registration_caches;  // one per module
   std::vector<std::byte> address;
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;
   std::vector<Endpoint*> pending;  // endpoints that have a Pending

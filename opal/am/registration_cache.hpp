@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/registration_cache.hpp — one module's registrations of protocol buffers, kept by rcache::Grdma.
+// Owned by the Context, outlived by its module.  Threads: under the Context's lock, as the module is.
+#pragma once
+#include "opal/btl/module.hpp"
+#include "opal/rcache/grdma.hpp"
+
+namespace opal::am {
+
+class RegistrationCache final : public rcache::Device {
+ public:
+  RegistrationCache(btl::Module& module, const rcache::GrdmaConfig& config) noexcept
+      : module_(module), cache_(*this, config, granularity(module)) {}
+
+  [[nodiscard]] btl::Module& module() const noexcept { return module_; }
+  [[nodiscard]] rcache::Grdma& cache() noexcept { return cache_; }
+
+  Result<void> register_memory(rcache::Registration& registration) noexcept override;
+  void deregister_memory(rcache::Registration& registration) noexcept override;
+
+ private:
+  /// Devices register pages.  Handles that software checks cover exactly what was asked for: nothing beside a buffer is
+  /// ever exposed.
+  static std::size_t granularity(const btl::Module& module) noexcept { return module.attributes().own_handles ? 0 : 1; }
+
+  btl::Module& module_;
+  rcache::Grdma cache_;
+};
+
+}  // namespace opal::am
