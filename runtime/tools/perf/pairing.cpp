@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tools/perf/pairing.hpp"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -106,7 +107,7 @@ class Launched final : public Pairing {
     OPAL_TRY(client_->put(key, mine));
     OPAL_TRY(client_->commit());
     OPAL_TRY(client_->fence());
-    return client_->get(1 - client_->rank(), key);
+    return client_->get(1U - client_->rank(), key);
   }
 
   /// Maps a page of rank 0's in both.
@@ -147,8 +148,11 @@ class Launched final : public Pairing {
 }  // namespace
 
 Result<std::unique_ptr<Pairing>> Pairing::create() {
-  if (!runtime::Client::launched()) return fork_pair();
-  OPAL_TRY_ASSIGN(auto client, runtime::Client::init());
+  OPAL_TRY_ASSIGN(auto client, runtime::Client::open());
+  if (client->singleton()) {
+    client.reset();
+    return fork_pair();
+  }
   if (client->size() != 2) {
     return Error{Errc::invalid_argument, 0, "opal-perf measures between two processes: opalrun -n 2 opal-perf ...",
                  client->size()};

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal-perf: measures every transport beside what the machine can do.  Alone it starts its second process itself; under
+// a launcher it uses ranks 0 and 1.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "runtime/tools/perf/floor.hpp"
+#include "runtime/tools/perf/report.hpp"
+#include "runtime/tools/perf/tests.hpp"
+
+namespace opal::perf {
+namespace {
+
+struct Options {
+  std::string test;
+  std::string transport;
+  std::string sizes;
+  std::uint64_t iterations = 0;
+  bool json = false;
+  std::string plot_file;
+};
+
+using PairTest = Result<void> (*)(Conversation&, const Plan&, const Report&);
+
+struct TestInfo {
+  PairTest run;
+  std::uint64_t first_size;
+  std::uint64_t last_size;
+  const char* summary;
+};
+
+const std::map<std::string, TestInfo> kPairTests{
+    {"am_lat", {am_lat, 8, 32768, "one-way time of an active message, by ping-pong"}},
+    {"am_rate", {am_rate, 8, 1024, "active messages per second, one direction"}},
+    {"am_bw", {am_bw, 64, 65536, "bytes per second in active messages"}},
+    {"put_lat", {put_lat, 8, 4 << 20, "time of one put until it is visible at the peer"}},
+    {"put_bw", {put_bw, 1024, 4 << 20, "bytes per second, 16 puts in flight"}},
+    {"get_lat", {get_lat, 8, 4 << 20, "time of one get"}},
+    {"get_bw", {get_bw, 1024, 4 << 20, "bytes per second, 16 gets in flight"}},
+    {"atomic_lat", {atomic_lat, 8, 8, "time of one fetching 64-bit atomic"}},
+};
+
+constexpr std::uint64_t kRegionSize = 64ULL << 20;
+
+/// "8:1M" into 8, 16, 32 ... 1 MiB; "64" into 64; empty into the test's own range.
+Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uint64_t first, std::uint64_t last) {
+  const auto number = [](const std::string& part) -> Result<std::uint64_t> {
+    std::size_t used = 0;
+    std::uint64_t value = 0;
+    try {
+      value = std::stoull(part, &used);
+    } catch (const std::exception&) {
+      return Error{Errc::invalid_argument, 0, "--size: expected N or N:M, with K, M or G for powers of 1024"};
+    }
+    const std::string unit = part.substr(used);
+    if (unit == "K" || unit == "k")
+      value <<= 10;
+    else if (unit == "M")
+      value <<= 20;
+    else if (unit == "G")
+      value <<= 30;
+    else if (!unit.empty())
+      return Error{Errc::invalid_argument, 0, "--size: expected N or N:M, with K, M or G for powers of 1024"};
+    return value;
+  };
+  if (!text.empty()) {
+    const std::size_t colon = text.find(':');
+    OPAL_TRY_ASSIGN(first, number(text.substr(0, colon)));
+    last = first;
+    if (colon != std::string::npos) {
+      OPAL_TRY_ASSIGN(last, number(text.substr(colon + 1)));
+    }
+  }
+  if (first == 0 || last < first || last > kRegionSize) {
+    return Error{Errc::invalid_argument, 0, "--size: sizes go from 1 byte to 64 MiB, smaller first", last};
+  }
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t size = first; size <= last; size *= 2) sizes.push_back(size);
+  return sizes;
+}
+
+/// The transports to measure: the one asked for, or every usable one that joins processes.
+Result<std::vector<std::string>> transports(const Options& options, bool with_self) {
+  if (!options.transport.empty()) return std::vector<std::string>{options.transport};
+  OPAL_TRY_ASSIGN(const auto context, am::Context::open(config::Store::from_environment()));
+  std::vector<std::string> names;
+  for (const am::TransportState& state : context->transports()) {
+    if (state.usable && (with_self || state.name != "self")) names.emplace_back(state.name);
+  }
+  return names;
+}
+
+class Program {
+ public:
+  explicit Program(Options options) : options_(std::move(options)) {}
+
+  Result<void> run() {
+    const Report report = [this](const Row& row) {
+      rows_.push_back(row);
+      if (options_.json)
+        fmt::print("{}\n", to_json(row));
+      else
+        table_.print(row);
+    };
+    if (options_.test == "reg" || options_.test == "alloc" || options_.test == "mem") {
+      OPAL_TRY(local(report));
+    } else {
+      OPAL_TRY(paired(report));
+    }
+    if (!options_.plot_file.empty() && (pairing_ == nullptr || pairing_->rank() == 0)) {
+      OPAL_TRY(plot(rows_, options_.plot_file));
+      if (!options_.json) fmt::print("\nplot: {}\n", options_.plot_file);
+    }
+    return {};
+  }
+
+ private:
+  Result<void> local(const Report& report) {
+    Plan plan;
+    plan.iterations = options_.iterations;
+    OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 16, 65536));
+    if (options_.test == "reg") return registration_cache(plan, report);
+    if (options_.test == "alloc") return allocators(plan, report);
+    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, true));
+    return memory_per_peer(names, report);
+  }
+
+  Result<void> paired(const Report& report) {
+    // The second process is forked before a Context with its threads exists.
+    OPAL_TRY_ASSIGN(pairing_, Pairing::create());
+    CacheLineFloor floor{pairing_->rank(), pairing_->shared_page()};
+    const std::optional<Latency> line = floor.measure();
+    Plan plan;
+    plan.iterations = options_.iterations;
+    if (line) plan.floor_ns = line->p50;
+    const bool overview = options_.test == "overview";
+    if (pairing_->rank() == 0 && (overview || options_.test == "floor")) report_floor(line, report);
+    if (options_.test == "floor") return {};
+
+    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, false));
+    std::vector<std::string> tests{options_.test};
+    if (overview) tests = {"am_lat", "am_rate", "am_bw", "put_lat", "get_bw", "put_bw", "atomic_lat"};
+    for (const std::string& name : names) {
+      OPAL_TRY_ASSIGN(const auto conversation, Conversation::open(*pairing_, name, kRegionSize));
+      if (pairing_->rank() != 0) {
+        conversation->respond();
+      } else {
+        for (const std::string& test : tests) {
+          const TestInfo& info = kPairTests.at(test);
+          OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, info.first_size, info.last_size));
+          if (overview) thin_out(plan.sizes);
+          OPAL_TRY(info.run(*conversation, plan, report));
+        }
+        conversation->stop();
+      }
+      OPAL_TRY(pairing_->exchange(bytes_of(kRegionSize)));  // both are through before either closes
+    }
+    return {};
+  }
+
+  /// An overview shows every fourth power of two.
+  static void thin_out(std::vector<std::uint64_t>& sizes) {
+    std::vector<std::uint64_t> kept;
+    for (std::size_t i = 0; i < sizes.size(); i += 2) kept.push_back(sizes[i]);
+    sizes = kept;
+  }
+
+  void report_floor(const std::optional<Latency>& line, const Report& report) const {
+    if (line) {
+      Row row{.test = "floor", .btl = {}, .size = kCacheLine, .iterations = 80'000};
+      row.op = "cache line, one way";
+      row.latency = *line;
+      report(row);
+    }
+    for (std::uint64_t size = 1024; size <= 4 << 20; size *= 4) {
+      Row row{.test = "floor", .btl = {}, .size = size, .iterations = 5};
+      row.op = "memcpy";
+      row.memcpy_Bps = memcpy_Bps(size);
+      row.bandwidth_Bps = row.memcpy_Bps;
+      report(row);
+    }
+  }
+
+  Options options_;
+  std::unique_ptr<Pairing> pairing_;
+  std::vector<Row> rows_;
+  TablePrinter table_;
+};
+
+int main_program(int argc, char** argv) {
+  CLI::App app{"Measures OPAL's transports beside what this machine can do at all."};
+  Options options;
+  std::string tests =
+      "What to measure:\n  overview    the floor, and a selection of all tests over every transport\n"
+      "  floor       a cache line between two cores, and memcpy\n";
+  for (const auto& [name, info] : kPairTests) tests += fmt::format("  {:<11} {}\n", name, info.summary);
+  tests +=
+      "  reg         the registration cache: hit, miss, evict, invalidate\n"
+      "  alloc       the allocators\n  mem         resident bytes of a Context and of an idle peer";
+  std::vector<std::string> names{"overview", "floor", "reg", "alloc", "mem"};
+  for (const auto& [name, info] : kPairTests) names.push_back(name);
+  app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
+  app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");
+  app.add_option("--size", options.sizes, "N or N:M: bytes, in powers of two from N to M; K, M, G are powers of 1024");
+  app.add_option("--iters", options.iterations, "Operations per point; the default takes about a fifth of a second");
+  app.add_flag("--json", options.json, "One JSON object per line instead of a table");
+  app.add_option("--plot", options.plot_file, "Draws latency and bandwidth over size into this SVG file");
+  app.footer(
+      "Started alone, opal-perf runs its second process itself, one on each of two cores.\n"
+      "Under a launcher it measures between ranks 0 and 1: opalrun -n 2 opal-perf am_lat --btl sm");
+  CLI11_PARSE(app, argc, argv);
+  if (auto done = Program{std::move(options)}.run(); !done) {
+    fmt::print(stderr, "opal-perf: {}\n", to_string(done.error()));
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace opal::perf
+
+int main(int argc, char** argv) { return opal::perf::main_program(argc, argv); }
