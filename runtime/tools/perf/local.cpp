@@ -155,10 +155,10 @@ Result<void> registration_cache(const Plan& plan, const Report& report) {
 
 Result<void> allocators(const Plan& plan, const Report& report) {
   OPAL_TRY_ASSIGN(const auto pool, mpool::open("heap"));
-  allocator::Basic basic{*pool};
-  allocator::Bucket bucket{*pool};
-  OPAL_TRY(measure_allocator("basic", basic, plan, report));
-  return measure_allocator("bucket", bucket, plan, report);
+  OPAL_TRY_ASSIGN(const auto basic, allocator::Basic::over(*pool));
+  OPAL_TRY_ASSIGN(const auto bucket, allocator::Bucket::over(*pool));
+  OPAL_TRY(measure_allocator("basic", *basic, plan, report));
+  return measure_allocator("bucket", *bucket, plan, report);
 }
 
 Result<void> memory_per_peer(const std::vector<std::string>& transports, const Report& report) {

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Pairing>> fork_pair() {
 /// Ranks 0 and 1 of a job; the launcher binds them.
 class Launched final : public Pairing {
  public:
-  explicit Launched(std::unique_ptr<runtime::Client> client) noexcept : client_(std::move(client)) {}
+  explicit Launched(std::unique_ptr<::runtime::Client> client) noexcept : client_(std::move(client)) {}
   [[nodiscard]] int rank() const noexcept override { return static_cast<int>(client_->rank()); }
   [[nodiscard]] MutableBytes shared_page() noexcept override { return page_.bytes(); }
 
@@ -140,7 +140,7 @@ class Launched final : public Pairing {
   }
 
  private:
-  std::unique_ptr<runtime::Client> client_;
+  std::unique_ptr<::runtime::Client> client_;
   Mapping page_;
   int round_ = 0;
 };
@@ -148,7 +148,7 @@ class Launched final : public Pairing {
 }  // namespace
 
 Result<std::unique_ptr<Pairing>> Pairing::create() {
-  OPAL_TRY_ASSIGN(auto client, runtime::Client::open());
+  OPAL_TRY_ASSIGN(auto client, ::runtime::Client::open());
   if (client->singleton()) {
     client.reset();
     return fork_pair();

@@ -21,18 +21,18 @@ Latency statistics(std::vector<double> samples);
 
 /// What was not measured stays empty.
 struct Row {
-  std::string test;                     ///< "am_lat", ...
-  std::string btl;                      ///< transport; empty where none is involved
+  std::string test{};                     ///< "am_lat", ...
+  std::string btl{};                      ///< transport; empty where none is involved
   std::uint64_t size = 0;               ///< bytes
   std::uint64_t iterations = 0;         ///< operations in all
-  std::optional<Latency> latency;       ///< one way for *_lat
-  std::optional<double> bandwidth_Bps;  ///< payload
-  std::optional<double> messages_per_s;
-  std::optional<double> floor_ns;    ///< cache line one way, same processes, same run
-  std::optional<double> memcpy_Bps;  ///< memcpy of the same size, same run
-  std::string op;                    ///< reg: hit, miss, evict, invalidate; alloc, mem: what
-  std::optional<std::uint64_t> threads;
-  std::optional<std::uint64_t> regions;
+  std::optional<Latency> latency{};       ///< one way for *_lat
+  std::optional<double> bandwidth_Bps{};  ///< payload
+  std::optional<double> messages_per_s{};
+  std::optional<double> floor_ns{};    ///< cache line one way, same processes, same run
+  std::optional<double> memcpy_Bps{};  ///< memcpy of the same size, same run
+  std::string op{};                    ///< reg: hit, miss, evict, invalidate; alloc, mem: what
+  std::optional<std::uint64_t> threads{};
+  std::optional<std::uint64_t> regions{};
 };
 
 }  // namespace opal::perf
