@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal-perf: its statistics, its output forms, and the program itself on short runs over every transport.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/tools/perf/report.hpp"
+
+namespace opal::perf {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Ran {
+  int status;
+  std::string output;
+};
+
+Ran run(const std::string& arguments) {
+  Ran ran{-1, {}};
+  FILE* pipe = ::popen(("timeout 60 " OPAL_PERF_PROGRAM " " + arguments + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer{};
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    ran.output.append(buffer.data(), got);
+  ran.status = WEXITSTATUS(::pclose(pipe));
+  return ran;
+}
+
+TEST(PerfStatistics, MedianAndTailComeFromTheSortedSamples) {
+  std::vector<double> samples;
+  for (int i = 100; i >= 1; --i) samples.push_back(i);
+  const Latency latency = statistics(samples);
+  EXPECT_EQ(latency.min, 1);
+  EXPECT_EQ(latency.p50, 50);
+  EXPECT_EQ(latency.p99, 99);
+  EXPECT_DOUBLE_EQ(latency.mean, 50.5);
+  EXPECT_EQ(statistics({}).mean, 0);
+}
+
+TEST(PerfReport, SizesAreWrittenInTheLargestUnitThatIsExact) {
+  EXPECT_EQ(size_text(8), "8 B");
+  EXPECT_EQ(size_text(1000), "1000 B");
+  EXPECT_EQ(size_text(4096), "4 KiB");
+  EXPECT_EQ(size_text(3 << 20), "3 MiB");
+}
+
+TEST(PerfReport, JsonHasTheContractsFieldsAndLeavesOutWhatWasNotMeasured) {
+  Row row{.test = "am_lat", .btl = "sm", .size = 8, .iterations = 100};
+  row.latency = Latency{1, 2, 3, 2.5};
+  row.floor_ns = 70;
+  const auto json = nlohmann::json::parse(to_json(row));
+  EXPECT_EQ(json["test"], "am_lat");
+  EXPECT_EQ(json["btl"], "sm");
+  EXPECT_EQ(json["size"], 8);
+  EXPECT_EQ(json["iterations"], 100);
+  EXPECT_EQ(json["latency_ns"]["p50"], 2.0);
+  EXPECT_EQ(json["latency_ns"]["p99"], 3.0);
+  EXPECT_EQ(json["floor_ns"], 70.0);
+  EXPECT_FALSE(json.contains("bandwidth_Bps"));
+}
+
+TEST(PerfPlot, DrawsALinePerTestAndTransportAndRefusesNothing) {
+  const std::string path = std::filesystem::temp_directory_path() / "opal_perf_plot_test.svg";
+  std::vector<Row> rows;
+  for (std::uint64_t size = 8; size <= 4096; size *= 2) {
+    Row row{.test = "am_lat", .btl = "sm", .size = size, .iterations = 1};
+    row.latency = Latency{100, 120, 150, 125};
+    rows.push_back(row);
+    row.btl = "tcp";
+    row.latency = Latency{9000, 9500, 12000, 10000};
+    rows.push_back(row);
+  }
+  ASSERT_TRUE(plot(rows, path));
+  std::ifstream file{path};
+  std::stringstream svg;
+  svg << file.rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr("sm am_lat"));
+  EXPECT_THAT(svg.str(), HasSubstr("tcp am_lat"));
+  EXPECT_THAT(svg.str(), HasSubstr("4 KiB"));
+  std::filesystem::remove(path);
+  EXPECT_EQ(plot({}, path).error().code, Errc::invalid_argument);
+  EXPECT_EQ(plot(rows, "/nonexistent-directory/x.svg").error().code, Errc::os);
+}
+
+TEST(PerfProgram, MeasuresMessagesAndPutsAndWritesOneJsonObjectPerLine) {
+  for (const char* transport : {"sm", "tcp"}) {
+    for (const char* test : {"am_lat", "am_rate", "put_lat", "get_bw", "atomic_lat"}) {
+      const Ran ran = run(std::string{test} + " --btl " + transport + " --size 8:64 --iters 50 --json");
+      ASSERT_EQ(ran.status, 0) << ran.output;
+      std::istringstream lines{ran.output};
+      std::string line;
+      int count = 0;
+      while (std::getline(lines, line)) {
+        const auto json = nlohmann::json::parse(line);
+        EXPECT_EQ(json["test"], test);
+        EXPECT_EQ(json["btl"], transport);
+        EXPECT_TRUE(json.contains("latency_ns") || json.contains("bandwidth_Bps"));
+        ++count;
+      }
+      EXPECT_GT(count, 0) << test;
+    }
+  }
+}
+
+TEST(PerfProgram, MeasuresTheFloorTheCacheTheAllocatorsAndTheMemory) {
+  for (const char* test : {"floor", "alloc --size 64 --iters 100", "mem", "reg --iters 1000"}) {
+    const Ran ran = run(std::string{test} + " --json");
+    EXPECT_EQ(ran.status, 0) << test << ran.output;
+    EXPECT_NO_THROW(nlohmann::json::parse(ran.output.substr(0, ran.output.find('\n')))) << ran.output;
+  }
+}
+
+TEST(PerfProgram, SaysWhatIsWrongWithItsArguments) {
+  EXPECT_THAT(run("am_lat --size banana").output, HasSubstr("--size"));
+  EXPECT_NE(run("am_lat --size 0").status, 0);
+  EXPECT_THAT(run("no_such_test").output, HasSubstr("TEST"));
+  EXPECT_THAT(run("am_lat --btl pigeon --iters 1").output, HasSubstr("pigeon"));
+  EXPECT_NE(run("am_lat --btl pigeon --iters 1").status, 0);
+}
+
+}  // namespace
+}  // namespace opal::perf
