@@ -75,16 +75,24 @@ Endpoint& Context::State::add(const PeerId& peer, btl::Endpoint& route, std::str
   endpoint->routes_.push_back(&route);
   endpoint->explanation_ = std::move(explanation);
   route.upper = endpoint.get();
-  const auto cache = std::find_if(registration_caches.begin(), registration_caches.end(),
-                                  [&](const auto& entry) { return &entry->module() == &route.module(); });
-  endpoint->registrations_ = cache->get();
+  endpoint->registrations_ = &registrations_of(route.module());
   return *(endpoints[peer] = std::move(endpoint));
+}
+
+RegistrationCache& Context::State::registrations_of(const btl::Module& module) noexcept {
+  return **std::find_if(registration_caches.begin(), registration_caches.end(),
+                        [&](const auto& entry) { return &entry->module() == &module; });
 }
 
 void Context::State::on_accepted(btl::Endpoint& route) noexcept {
   if (const auto known = endpoints.find(route.peer()); known != endpoints.end()) {
-    route.upper = known->second.get();
-    known->second->routes_.push_back(&route);
+    Endpoint& endpoint = *known->second;
+    route.upper = &endpoint;
+    endpoint.routes_.push_back(&route);
+    if (!endpoint.route_->dead()) return;
+    endpoint.route_ = &route;  // the peer came back
+    endpoint.registrations_ = &registrations_of(route.module());
+    if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
     return;
   }
   Endpoint& endpoint =

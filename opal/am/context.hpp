@@ -14,6 +14,7 @@
 #include "opal/am/lock.hpp"
 #include "opal/am/region.hpp"
 #include "opal/btl/registry.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/config_store.hpp"
 #include "opal/core/export.hpp"
 
@@ -91,8 +92,23 @@ class OPAL_EXPORT Context {
   /// Runs at most about `budget` handlers; returns how much happened, 0 = idle.
   std::size_t progress(std::size_t budget = 64) noexcept;
   /// Progresses; when idle spins briefly, then sleeps until something happens or `timeout` passed (negative: for ever).
-  /// Returns how much happened, 0 = timed out or woken by another thread.
-  std::size_t wait(std::chrono::milliseconds timeout) noexcept;
+  /// Returns how much happened, 0 = timed out or woken by another thread.  At level `multiple` another thread's
+  /// progress may bring what you wait for between your look and the sleep: use wait_until there.
+  std::size_t wait(std::chrono::milliseconds timeout) noexcept { return wait_while(nullptr, nullptr, timeout); }
+
+  /// Waits, as wait() does, until `condition()` holds or the time is over; returns whether it holds.  The condition is
+  /// looked at under the Context's lock, so it may read what handlers write, and is never missed.
+  template <class Condition>
+  bool wait_until(Condition condition, std::chrono::milliseconds timeout) noexcept {
+    const auto missing = [](void* object) noexcept { return !(*static_cast<Condition*>(object))(); };
+    const Deadline deadline = Deadline::after(timeout);
+    while (holds(missing, &condition)) {
+      if (deadline.expired()) return false;
+      wait_while(missing, &condition, std::chrono::milliseconds{deadline.poll_timeout_ms()});
+    }
+    return true;
+  }
+
   /// One descriptor for all transports, for an event loop of one's own: arm(), and if it says true, poll for reading.
   [[nodiscard]] int fd() const noexcept;
   bool arm() noexcept;
@@ -100,6 +116,11 @@ class OPAL_EXPORT Context {
  private:
   friend class Endpoint;
   struct State;
+  using Predicate = bool (*)(void* object) noexcept;
+  /// wait(), but returns at once when the predicate (null: none) stopped holding before the sleep.
+  std::size_t wait_while(Predicate holds, void* object, std::chrono::milliseconds timeout) noexcept;
+  bool holds(Predicate predicate, void* object) noexcept;  ///< under the lock
+  bool has_pending() noexcept;
   explicit Context(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };

@@ -26,9 +26,15 @@ class OPAL_EXPORT Endpoint {
 
   [[nodiscard]] Context& context() const noexcept { return context_; }
   [[nodiscard]] const PeerId& peer() const noexcept { return peer_; }
-  [[nodiscard]] bool dead() const noexcept { return route_->dead(); }
+  [[nodiscard]] bool dead() const noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->dead();
+  }
   /// Why the endpoint died, or why the last post without a completion failed.
-  [[nodiscard]] const Error& error() const noexcept { return route_->error(); }
+  [[nodiscard]] Error error() const noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->error();
+  }
 
   /// The transport in use: its limits and estimates.
   [[nodiscard]] const btl::Attributes& attributes() const noexcept { return route_->module().attributes(); }

@@ -38,12 +38,14 @@ std::size_t Context::progress(std::size_t budget) noexcept {
     count += state_->send_pending();
   if (state_->bootstrap != nullptr) [[unlikely]] {
     count += state_->bootstrap->progress(state_->address, [this](ByteSpan blob) {
+      const std::size_t known = state_->endpoints.size();
       auto peer = connect(blob);
       if (!peer) {
         log::warn("am", "bootstrap: cannot connect to a visitor: {}", to_string(peer.error()));
         return false;
       }
-      if (state_->options.observer != nullptr) state_->options.observer->on_peer_connected(**peer);
+      const bool fresh = state_->endpoints.size() != known;  // else its transport has announced it already
+      if (fresh && state_->options.observer != nullptr) state_->options.observer->on_peer_connected(**peer);
       return true;
     });
   }
@@ -115,7 +117,12 @@ bool Context::arm() noexcept {
   return idle;
 }
 
-std::size_t Context::wait(std::chrono::milliseconds timeout) noexcept {
+bool Context::holds(Predicate predicate, void* object) noexcept {
+  const Lock::Guard guard{state_->lock};
+  return predicate(object);
+}
+
+std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::milliseconds timeout) noexcept {
   if (const std::size_t count = progress()) return count;
   const Deadline deadline = Deadline::after(timeout);
   const Deadline spin_end = Deadline::after(state_->config.spin);
@@ -125,17 +132,23 @@ std::size_t Context::wait(std::chrono::milliseconds timeout) noexcept {
       cpu_relax();
     }
   }
+  // Announced first, looked after: whatever another thread's progress brings from here on wakes us.
   Waiter::Sleeper sleeper{*state_->waiter};
   while (!deadline.expired()) {
+    if (predicate != nullptr && !holds(predicate, object)) return 0;
     if (arm()) {
       // What back-pressure holds up has no descriptor to announce that there is room again: look every millisecond.
-      sleeper.sleep(state_->pending.empty() ? deadline : Deadline::after(std::chrono::milliseconds{1}));
+      sleeper.sleep(has_pending() ? Deadline::after(std::chrono::milliseconds{1}) : deadline);
     }
     if (const std::size_t count = progress()) return count;
-    // Woken by another thread: what we wait for may have happened there.
     if (state_->options.threads == ThreadLevel::multiple) return 0;
   }
   return 0;
+}
+
+bool Context::has_pending() noexcept {
+  const Lock::Guard guard{state_->lock};
+  return !state_->pending.empty();
 }
 
 }  // namespace opal::am

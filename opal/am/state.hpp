@@ -35,6 +35,7 @@ struct Context::State final : btl::Observer {
 
   /// Adds an endpoint whose route is known.
   Endpoint& add(const PeerId& peer, btl::Endpoint& route, std::string explanation);
+  [[nodiscard]] RegistrationCache& registrations_of(const btl::Module& module) noexcept;
   /// Sends what waits; returns how many messages went out.
   std::size_t send_pending() noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
