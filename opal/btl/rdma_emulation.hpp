@@ -44,7 +44,8 @@ class OPAL_EXPORT RdmaEmulation {
   std::size_t progress() noexcept;
   /// True when nothing waits to be sent; a module must not sleep otherwise.
   [[nodiscard]] bool idle() const noexcept;
-  /// Completes every operation pending on `endpoint` with `why` and forgets its peer's requests.
+  /// Completes every operation pending on `endpoint` with `why` and forgets its peer's requests.  Not from inside a
+  /// send: modules note a death there and act on it in progress() or disconnect().
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
  private:

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/rdma_emulation.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/module.hpp"
+#include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/rdma_wire.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl {
+namespace {
+
+/// What one peer may have waiting at us: more than an honest initiator ever posts.
+constexpr std::size_t kMostPerPeer = RdmaOperations::kMost;
+
+/// Takes a header off the front of a peer's message.
+template <class T>
+bool take(ByteSpan& message, T& header) noexcept {
+  if (!read_object(message, header)) return false;
+  message = message.subspan(sizeof header);
+  return true;
+}
+
+/// Takes `size` bytes of handle off the front.
+Result<MemoryHandle> take_handle(ByteSpan& message, std::uint64_t size) noexcept {
+  if (size > message.size()) return Error{Errc::protocol, 0, "emulated put/get: truncated handle", size};
+  auto handle = MemoryHandle::from_bytes(message.first(size));
+  message = message.subspan(size);
+  return handle;
+}
+
+template <class T>
+std::size_t write_header(std::byte* to, const T& header, ByteSpan handle) noexcept {
+  std::memcpy(to, &header, sizeof header);
+  if (!handle.empty()) std::memcpy(to + sizeof header, handle.data(), handle.size());
+  return sizeof header + handle.size();
+}
+
+std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
+
+/// A peer's get that we are answering.
+struct Serving {
+  std::uint64_t operation;
+  std::uint64_t base;
+  std::uint64_t total;
+  std::uint64_t sent;
+  MemoryHandle handle;
+};
+
+/// What a peer has asked and not been given yet.
+struct Requests {
+  std::deque<Serving> gets;
+  std::deque<wire::Reply> replies;
+};
+
+struct Flush {
+  Endpoint* to;  // null: all
+  std::uint64_t upto;
+  Completion* completion;
+};
+
+}  // namespace
+
+struct RdmaEmulation::State {
+  explicit State(Module& module) : module(module) {}
+
+  // Initiator
+  Post begin_put(RdmaOperation& operation) noexcept;
+  bool send_put_pieces(RdmaOperation& operation) noexcept;
+  void finish(RdmaOperation& operation, const Error& why) noexcept;
+  void check_flushes() noexcept;
+  [[nodiscard]] bool open_before(const Flush& flush) noexcept;
+
+  // Target
+  void reply(Endpoint& to, const wire::Reply& reply) noexcept;
+  bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
+
+  // Handlers
+  void on_put_piece(Delivery& delivery) noexcept;
+  void on_get_request(Delivery& delivery) noexcept;
+  void on_get_piece(Delivery& delivery) noexcept;
+  void on_atomic_request(Delivery& delivery) noexcept;
+  void on_reply(Delivery& delivery) noexcept;
+
+  [[nodiscard]] RegistrationView registrations() const noexcept { return module.host().registrations.view(); }
+  [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
+
+  Module& module;
+  RdmaOperations operations;
+  std::vector<RdmaOperation*> sending;  // puts with pieces left to send
+  std::vector<Flush> flushes;
+  std::unordered_map<Endpoint*, Requests> requests;
+};
+
+// ---- Initiator
+// ---------------------------------------------------------------------------------------------------------
+
+bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
+  const ByteSpan handle = operation.handle.bytes();
+  const std::size_t room = max_send() - sizeof(wire::PutPiece) - handle.size();
+  // At most a few pieces at a time, so that operations take turns.
+  for (int turn = 0; turn < 8; ++turn) {
+    const std::uint64_t size = std::min<std::uint64_t>(room, operation.total - operation.moved);
+    const wire::PutPiece piece{operations.name_of(operation), operation.base, operation.total, operation.moved,
+                               handle.size()};
+    std::byte header[sizeof piece + MemoryHandle::kMaxSize];
+    const std::size_t header_size = write_header(header, piece, handle);
+    const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, header_size},
+                                         {operation.source + operation.moved, size});
+    if (post != Post::done) return false;  // again, or dead: then endpoint_gone ends the operation
+    operation.moved += size;
+    if (operation.moved == operation.total) return true;
+  }
+  return false;
+}
+
+Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
+                        std::uint64_t size, Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion);
+  if (operation == nullptr) return Post::again;
+  completion.error = {};
+  operation->source = static_cast<const std::byte*>(source);
+  operation->base = remote_address;
+  operation->total = size;
+  operation->handle = remote;
+  if (!state_->send_put_pieces(*operation)) state_->sending.push_back(operation);
+  return Post::queued;
+}
+
+Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
+                        std::uint64_t size, Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion);
+  if (operation == nullptr) return Post::again;
+  completion.error = {};
+  operation->destination = static_cast<std::byte*>(destination);
+  operation->total = size;
+  const wire::GetRequest request{state_->operations.name_of(*operation), remote_address, size, remote.bytes().size()};
+  const Post post = state_->module.send_inline(to, wire::kGetRequest, bytes_of(request), remote.bytes());
+  if (post == Post::done) return Post::queued;
+  (void)state_->operations.end(*operation);
+  if (post == Post::failed) completion.error = to.error();
+  return post;
+}
+
+Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (!is_supported(request.op, request.type)) {
+    completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
+    return Post::failed;
+  }
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion);
+  if (operation == nullptr) return Post::again;
+  completion.error = {};
+  operation->result = request.result;
+  const ByteSpan handle = request.remote->bytes();
+  const wire::AtomicRequest message{state_->operations.name_of(*operation),
+                                    request.remote_address,
+                                    request.operand,
+                                    request.compare,
+                                    static_cast<std::uint32_t>(request.op),
+                                    static_cast<std::uint32_t>(request.type),
+                                    handle.size()};
+  const Post post = state_->module.send_inline(to, wire::kAtomicRequest, bytes_of(message), handle);
+  if (post == Post::done) return Post::queued;
+  (void)state_->operations.end(*operation);
+  if (post == Post::failed) completion.error = to.error();
+  return post;
+}
+
+bool RdmaEmulation::State::open_before(const Flush& flush) noexcept {
+  return std::any_of(operations.slots().begin(), operations.slots().end(), [&](const RdmaOperation& operation) {
+    return (operation.kind == RdmaOperation::Kind::put || operation.kind == RdmaOperation::Kind::atomic) &&
+           (flush.to == nullptr || operation.to == flush.to) && operation.order <= flush.upto;
+  });
+}
+
+Post RdmaEmulation::flush(Endpoint* to, Completion& completion) noexcept {
+  completion.error = {};
+  const Flush flush{to, state_->operations.posted(), &completion};
+  if (state_->operations.active() == 0 || !state_->open_before(flush)) return Post::done;
+  state_->flushes.push_back(flush);
+  return Post::queued;
+}
+
+void RdmaEmulation::State::check_flushes() noexcept {
+  for (std::size_t i = 0; i < flushes.size();) {
+    if (open_before(flushes[i])) {
+      ++i;
+      continue;
+    }
+    Completion& completion = *flushes[i].completion;
+    flushes.erase(flushes.begin() + static_cast<std::ptrdiff_t>(i));
+    completion.finish();
+    i = 0;  // the completion may have posted or flushed
+  }
+}
+
+void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) noexcept {
+  std::erase(sending, &operation);
+  operations.end(operation).finish(why);
+  if (!flushes.empty()) check_flushes();
+}
+
+// ---- Target
+// ------------------------------------------------------------------------------------------------------------
+
+void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcept {
+  if (const auto waiting = requests.find(&to); waiting == requests.end() || waiting->second.replies.empty()) {
+    if (module.send_inline(to, wire::kReply, bytes_of(reply), {}) != Post::again) return;
+  }
+  std::deque<wire::Reply>& replies = requests[&to].replies;
+  if (replies.size() < kMostPerPeer) {
+    replies.push_back(reply);
+  } else {
+    log::once(log::Level::warn, "emulation flood", "btl", "peer {} posts more operations than it may; answers dropped",
+              to_string(to.peer()));
+  }
+}
+
+void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::PutPiece piece{};
+  if (!take(data, piece)) return;
+  auto handle = take_handle(data, piece.handle_size);
+  if (!handle || piece.offset > piece.total || data.size() > piece.total - piece.offset) {
+    return reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
+  }
+  // The whole range, at every piece: nothing is written by a put that is not wholly inside, and a registration that
+  // goes away in the middle stops it.
+  const Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
+  const bool last = piece.offset + data.size() == piece.total;
+  if (checked && !data.empty()) std::memcpy(at(piece.base + piece.offset), data.data(), data.size());
+  if (!checked && (last || piece.offset == 0)) {
+    reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
+  } else if (last) {
+    reply(delivery.from, {piece.operation, 0, 0});
+  }
+}
+
+bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
+  const std::size_t room = max_send() - sizeof(wire::GetPiece);
+  for (int turn = 0; turn < 8; ++turn) {
+    if (auto checked = registrations().check(serving.handle, serving.base, serving.total, Rights::remote_read);
+        !checked) {
+      reply(to, {serving.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
+      return true;
+    }
+    const std::uint64_t size = std::min<std::uint64_t>(room, serving.total - serving.sent);
+    const wire::GetPiece piece{serving.operation, serving.sent};
+    const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {at(serving.base + serving.sent), size});
+    if (post == Post::failed) return true;  // the peer is gone
+    if (post == Post::again) return false;
+    serving.sent += size;
+    if (serving.sent == serving.total) return true;
+  }
+  return false;
+}
+
+void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::GetRequest request{};
+  if (!take(data, request)) return;
+  auto handle = take_handle(data, request.handle_size);
+  if (!handle) return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
+  Serving serving{request.operation, request.base, request.total, 0, *handle};
+  const auto waiting = requests.find(&delivery.from);
+  const bool first_in_line = waiting == requests.end() || waiting->second.gets.empty();
+  if (first_in_line && send_get_pieces(delivery.from, serving)) return;
+  std::deque<Serving>& gets = requests[&delivery.from].gets;
+  if (gets.size() >= kMostPerPeer) {
+    return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
+  }
+  gets.push_back(serving);
+}
+
+void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::AtomicRequest request{};
+  if (!take(data, request)) return;
+  const auto refuse = [&](Errc code) {
+    reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(code)});
+  };
+  auto handle = take_handle(data, request.handle_size);
+  if (!handle || request.op > 0xff || request.type > 0xff) return refuse(Errc::protocol);
+  const auto op = static_cast<AtomicOp>(request.op);
+  const auto type = static_cast<AtomicType>(request.type);
+  if (!is_supported(op, type)) return refuse(Errc::not_supported);
+  if (request.address % size_of(type) != 0) return refuse(Errc::invalid_argument);
+  if (auto checked = registrations().check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
+    return refuse(checked.error().code);
+  }
+  reply(delivery.from,
+        {request.operation, execute_atomic(op, type, at(request.address), request.operand, request.compare), 0});
+}
+
+// ---- Answers
+// -----------------------------------------------------------------------------------------------------------
+
+void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::GetPiece piece{};
+  if (!take(data, piece)) return;
+  RdmaOperation* operation = operations.find(piece.operation, delivery.from);
+  if (operation == nullptr || operation->kind != RdmaOperation::Kind::get) return;  // ended meanwhile
+  if (piece.offset != operation->moved || data.size() > operation->total - operation->moved) {
+    return finish(*operation, {Errc::protocol, 0, "emulated get: a piece out of place", piece.offset});
+  }
+  if (!data.empty()) std::memcpy(operation->destination + operation->moved, data.data(), data.size());
+  operation->moved += data.size();
+  if (operation->moved == operation->total) finish(*operation, {});
+}
+
+void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
+  wire::Reply reply{};
+  if (!read_object(delivery.data, reply)) return;
+  RdmaOperation* operation = operations.find(reply.operation, delivery.from);
+  if (operation == nullptr) return;  // ended meanwhile
+  if (reply.code != 0) {
+    const bool known = reply.code <= static_cast<std::uint64_t>(Errc::internal);
+    return finish(*operation, {known ? static_cast<Errc>(reply.code) : Errc::protocol, 0, "refused by the target",
+                               operation->base});
+  }
+  const bool all_sent = operation->kind != RdmaOperation::Kind::put || operation->moved == operation->total;
+  if (operation->kind == RdmaOperation::Kind::get || !all_sent) {
+    return finish(*operation, {Errc::protocol, 0, "emulated put/get: an answer to what was not asked"});
+  }
+  if (operation->kind == RdmaOperation::Kind::atomic && operation->result != nullptr) *operation->result = reply.value;
+  finish(*operation, {});
+}
+
+// ---- Life
+// --------------------------------------------------------------------------------------------------------------
+
+RdmaEmulation::RdmaEmulation(Module& module) : state_(std::make_unique<State>(module)) {}
+RdmaEmulation::~RdmaEmulation() = default;
+
+Result<void> RdmaEmulation::install(HandlerTable& handlers) {
+  using Method = void (State::*)(Delivery&) noexcept;
+  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
+    const auto fn = [](void*, Delivery& delivery) noexcept {
+      ((*delivery.from.module().emulation().state_).*method)(delivery);
+    };
+    return handlers.set(tag, {fn, nullptr, name});
+  };
+  OPAL_TRY(set(wire::kPutPiece, "put", std::integral_constant<Method, &State::on_put_piece>{}));
+  OPAL_TRY(set(wire::kGetRequest, "get", std::integral_constant<Method, &State::on_get_request>{}));
+  OPAL_TRY(set(wire::kGetPiece, "get piece", std::integral_constant<Method, &State::on_get_piece>{}));
+  OPAL_TRY(set(wire::kAtomicRequest, "atomic", std::integral_constant<Method, &State::on_atomic_request>{}));
+  return set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{});
+}
+
+std::size_t RdmaEmulation::progress() noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < state_->sending.size();) {
+    RdmaOperation& operation = *state_->sending[i];
+    const std::uint64_t before = operation.moved;
+    if (state_->send_put_pieces(operation)) {
+      state_->sending.erase(state_->sending.begin() + static_cast<std::ptrdiff_t>(i));
+      ++count;
+    } else {
+      count += operation.moved != before ? 1 : 0;
+      ++i;
+    }
+  }
+  for (auto entry = state_->requests.begin(); entry != state_->requests.end();) {
+    auto& [endpoint, waiting] = *entry;
+    while (!waiting.replies.empty() &&
+           state_->module.send_inline(*endpoint, wire::kReply, bytes_of(waiting.replies.front()), {}) != Post::again) {
+      waiting.replies.pop_front();
+      ++count;
+    }
+    // One turn for the get at the head; the others of this peer wait behind it.
+    if (!waiting.gets.empty()) {
+      const std::uint64_t before = waiting.gets.front().sent;
+      const bool ended = state_->send_get_pieces(*endpoint, waiting.gets.front());
+      count += ended || waiting.gets.front().sent != before ? 1 : 0;
+      if (ended) waiting.gets.pop_front();
+    }
+    entry = waiting.gets.empty() && waiting.replies.empty() ? state_->requests.erase(entry) : std::next(entry);
+  }
+  return count;
+}
+
+bool RdmaEmulation::idle() const noexcept { return state_->sending.empty() && state_->requests.empty(); }
+
+void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
+  state_->requests.erase(&endpoint);
+  // By index: a completion may post elsewhere, which may add slots.
+  for (std::size_t i = 0; i < state_->operations.slots().size(); ++i) {
+    RdmaOperation& operation = state_->operations.slots()[i];
+    if (operation.kind != RdmaOperation::Kind::none && operation.to == &endpoint) state_->finish(operation, why);
+  }
+}
+
+}  // namespace opal::btl

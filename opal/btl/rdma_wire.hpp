@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/rdma_wire.hpp — the messages of the put/get emulation.  Little endian; all of it comes from a peer: the
+// sizes are checked on arrival, addresses and handles against the registration table.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "opal/btl/tag.hpp"
+
+namespace opal::btl::wire {
+
+inline constexpr Tag kPutPiece = kBtlTags.first + 0x10;
+inline constexpr Tag kGetRequest = kBtlTags.first + 0x11;
+inline constexpr Tag kGetPiece = kBtlTags.first + 0x12;
+inline constexpr Tag kAtomicRequest = kBtlTags.first + 0x13;
+inline constexpr Tag kReply = kBtlTags.first + 0x14;
+
+/// A part of a put, followed by handle_size bytes of handle and then the data.  Every piece names the whole range, so
+/// that the target needs no memory of earlier pieces to check it.
+struct PutPiece {
+  std::uint64_t operation;    ///< the initiator's name for it, comes back in the reply
+  std::uint64_t base;         ///< first byte of the whole put at the target
+  std::uint64_t total;        ///< bytes of the whole put
+  std::uint64_t offset;       ///< of this piece in the whole
+  std::uint64_t handle_size;  ///< <= MemoryHandle::kMaxSize
+};
+static_assert(sizeof(PutPiece) == 40 && std::has_unique_object_representations_v<PutPiece>, "wire layout v1");
+
+/// Followed by handle_size bytes of handle.
+struct GetRequest {
+  std::uint64_t operation;
+  std::uint64_t base;
+  std::uint64_t total;
+  std::uint64_t handle_size;
+};
+static_assert(sizeof(GetRequest) == 32 && std::has_unique_object_representations_v<GetRequest>, "wire layout v1");
+
+/// Followed by the data; pieces of one get arrive in order.
+struct GetPiece {
+  std::uint64_t operation;
+  std::uint64_t offset;
+};
+static_assert(sizeof(GetPiece) == 16 && std::has_unique_object_representations_v<GetPiece>, "wire layout v1");
+
+/// Followed by handle_size bytes of handle.
+struct AtomicRequest {
+  std::uint64_t operation;
+  std::uint64_t address;
+  std::uint64_t operand;
+  std::uint64_t compare;
+  std::uint32_t op;    ///< AtomicOp
+  std::uint32_t type;  ///< AtomicType
+  std::uint64_t handle_size;
+};
+static_assert(sizeof(AtomicRequest) == 48 && std::has_unique_object_representations_v<AtomicRequest>, "wire layout v1");
+
+/// The end of a put or an atomic, or the refusal of any of them.
+struct Reply {
+  std::uint64_t operation;
+  std::uint64_t value;  ///< an atomic's old value
+  std::uint64_t code;   ///< Errc, 0 = done
+};
+static_assert(sizeof(Reply) == 24 && std::has_unique_object_representations_v<Reply>, "wire layout v1");
+
+}  // namespace opal::btl::wire

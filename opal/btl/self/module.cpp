@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/self/module.hpp"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace opal::btl::self {
+namespace {
+
+Attributes attributes(const Config& config) {
+  Attributes result;
+  result.transport = "self";
+  result.exclusivity = 65536;
+  result.max_send = std::min(config.max_send.bytes, config.ring_size.bytes / 4);
+  result.eager = std::min<std::size_t>(result.max_send, 4096);
+  result.latency_ns = 20;
+  result.bandwidth_Bps = 10'000'000'000;
+  return result;
+}
+
+std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
+
+Post fail(Completion& completion, const Error& why) noexcept {
+  completion.error = why;
+  return Post::failed;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
+  Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  if (!doorbell) return Error{Errc::os, errno, "eventfd(self)"};
+  return std::unique_ptr<Module>{new Module{host, config, std::move(doorbell)}};
+}
+
+Module::Module(const Host& host, const Config& config, Fd doorbell)
+    : btl::Module(host, attributes(config)), ring_(config.ring_size.bytes), doorbell_(std::move(doorbell)) {
+  fragments_.reserve(config.fragments);
+  for (std::uint32_t i = 0; i < config.fragments; ++i) fragments_.emplace_back();  // buffers are made at first use
+  endpoint_ = std::make_unique<Endpoint>(*this, host.id);
+}
+
+Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan /*address*/) {
+  if (peer != host().id) return Error{Errc::unreachable, 0, "self: reaches this process only"};
+  return endpoint_.get();
+}
+
+void Module::disconnect(btl::Endpoint& endpoint) noexcept { endpoint.upper = nullptr; }
+
+std::byte* Module::reserve(std::size_t size) noexcept {
+  const std::size_t need = sizeof(Record) + align_up(size, 8);
+  const std::size_t place = tail_ % ring_.size();
+  const std::size_t to_end = ring_.size() - place;
+  const std::size_t skipped = need > to_end ? to_end : 0;
+  if (tail_ + skipped + need - head_ > ring_.size()) return nullptr;
+  if (skipped != 0) {
+    const Record skip{0, kSkip, 0};
+    std::memcpy(ring_.data() + place, &skip, sizeof skip);
+    tail_ += skipped;
+  }
+  return ring_.data() + tail_ % ring_.size() + sizeof(Record);
+}
+
+void Module::commit(std::byte* place, std::size_t size, Tag tag) noexcept {
+  const Record record{static_cast<std::uint32_t>(size), tag, 0};
+  std::memcpy(place - sizeof record, &record, sizeof record);
+  tail_ += sizeof record + align_up(size, 8);
+  if (armed_) [[unlikely]] {
+    armed_ = false;
+    (void)::eventfd_write(doorbell_.get(), 1);
+  }
+}
+
+Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  const std::size_t size = header.size() + payload.size();
+  if (size > attributes().max_send) [[unlikely]] {
+    to.set_error({Errc::invalid_argument, 0, "self: message longer than max_send", size});
+    return Post::failed;
+  }
+  std::byte* place = reserve(size);
+  if (place == nullptr) return Post::again;
+  if (!header.empty()) std::memcpy(place, header.data(), header.size());
+  if (!payload.empty()) std::memcpy(place + header.size(), payload.data(), payload.size());
+  commit(place, size, tag);
+  return Post::done;
+}
+
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (size > attributes().max_send) {
+    to.set_error({Errc::invalid_argument, 0, "self: fragment larger than max_send", size});
+    return {};
+  }
+  if (fragments_.empty()) return {};
+  std::unique_ptr<std::byte[]> buffer = std::move(fragments_.back());
+  fragments_.pop_back();
+  if (buffer == nullptr) buffer = std::make_unique_for_overwrite<std::byte[]>(attributes().max_send);
+  std::byte* data = buffer.release();
+  return Fragment{to, {data, size}, data};
+}
+
+Post Module::send(Fragment& fragment, Tag tag) noexcept {
+  const Post post = send_inline(fragment.to(), tag, fragment.data(), fragment.user_payload);
+  if (post != Post::again) free(fragment);
+  return post;
+}
+
+void Module::free(Fragment& fragment) noexcept {
+  fragments_.emplace_back(static_cast<std::byte*>(fragment.slot()));  // its room was reserved in the constructor
+  fragment.disown();
+}
+
+bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                   Rights wanted) noexcept {
+  const Result<void> checked = host().registrations.view().check(handle, address, size, wanted);
+  completion.error = checked ? Error{} : checked.error();
+  return checked.has_value();
+}
+
+Post Module::put(btl::Endpoint& /*to*/, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  if (!check(completion, remote, remote_address, size, Rights::remote_write)) return Post::failed;
+  if (size != 0) std::memmove(at(remote_address), source, size);
+  return Post::done;
+}
+
+Post Module::get(btl::Endpoint& /*to*/, void* destination, const MemoryHandle* /*local*/, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  if (!check(completion, remote, remote_address, size, Rights::remote_read)) return Post::failed;
+  if (size != 0) std::memmove(destination, at(remote_address), size);
+  return Post::done;
+}
+
+Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Completion& completion) noexcept {
+  if (!is_supported(request.op, request.type)) {
+    return fail(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
+  }
+  const std::size_t size = size_of(request.type);
+  if (request.remote_address % size != 0) {
+    return fail(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
+  }
+  if (!check(completion, *request.remote, request.remote_address, size, Rights::remote_atomic)) return Post::failed;
+  const std::uint64_t old =
+      execute_atomic(request.op, request.type, at(request.remote_address), request.operand, request.compare);
+  if (request.result != nullptr) *request.result = old;
+  return Post::done;
+}
+
+Post Module::flush(btl::Endpoint* /*to*/, Completion& completion) noexcept {
+  completion.error = {};
+  return Post::done;  // every operation was done before its post returned
+}
+
+std::size_t Module::progress(std::size_t budget) noexcept {
+  if (progressing_) return 0;
+  progressing_ = true;
+  if (armed_) [[unlikely]]
+    armed_ = false;
+  std::size_t count = 0;
+  while (count < budget && head_ != tail_) {
+    const std::size_t place = head_ % ring_.size();
+    Record record{};
+    std::memcpy(&record, ring_.data() + place, sizeof record);
+    if (record.tag == kSkip) {
+      head_ += ring_.size() - place;
+      continue;
+    }
+    Delivery delivery{*endpoint_, record.tag, {ring_.data() + place + sizeof record, record.size}};
+    host().handlers.dispatch(delivery);
+    head_ += sizeof record + align_up(record.size, 8);  // after the handler: its bytes must stay until then
+    ++count;
+  }
+  progressing_ = false;
+  return count;
+}
+
+bool Module::arm() noexcept {
+  if (head_ != tail_) return false;
+  eventfd_t rung = 0;
+  (void)::eventfd_read(doorbell_.get(), &rung);  // an old ring must not wake us again
+  armed_ = true;
+  return true;
+}
+
+}  // namespace opal::btl::self

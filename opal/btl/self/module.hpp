@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/self/module.hpp — a process talking to itself: messages through a ring of bytes, put/get/atomics directly.
+// Messages are never delivered from inside a send: a handler that sends to itself would otherwise recurse.
+// Owns: its ring and its one endpoint.  Threads: as btl::Module.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "opal/btl/module.hpp"
+#include "opal/btl/self/config.hpp"
+#include "opal/core/fd.hpp"
+
+namespace opal::btl::self {
+
+class Endpoint final : public btl::Endpoint {
+ public:
+  Endpoint(btl::Module& module, const PeerId& peer) noexcept : btl::Endpoint(module, peer) {}
+  [[nodiscard]] bool one_sided() const noexcept override { return true; }
+  [[nodiscard]] std::string describe() const override { return "this very process"; }
+};
+
+class Module final : public btl::Module {
+ public:
+  /// Errors: no_memory, os.
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
+  Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
+  void disconnect(btl::Endpoint& endpoint) noexcept override;
+
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
+
+  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
+
+  std::size_t progress(std::size_t budget) noexcept override;
+  [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
+  bool arm() noexcept override;
+
+ private:
+  /// Before each message in the ring; messages are padded to 8 bytes.
+  struct Record {
+    std::uint32_t size;
+    Tag tag;  // kSkip: nothing more up to the end of the ring
+    std::uint16_t unused;
+  };
+  static constexpr Tag kSkip = 0xffff;
+
+  Module(const Host& host, const Config& config, Fd doorbell);
+  /// Room for a record of `size` bytes in one piece, or null; commit() makes it a message.
+  std::byte* reserve(std::size_t size) noexcept;
+  void commit(std::byte* place, std::size_t size, Tag tag) noexcept;
+  bool check(Completion& completion, const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+             Rights wanted) noexcept;
+
+  std::vector<std::byte> ring_;
+  std::uint64_t head_ = 0;                               // bytes ever read
+  std::uint64_t tail_ = 0;                               // bytes ever written
+  std::vector<std::unique_ptr<std::byte[]>> fragments_;  // idle fragment buffers
+  Fd doorbell_;
+  bool armed_ = false;
+  bool progressing_ = false;
+  std::unique_ptr<Endpoint> endpoint_;
+};
+
+}  // namespace opal::btl::self
