@@ -89,7 +89,8 @@ class Group final : public GroupInfo {
   }
 
   /// Stores `value`, of the variable's own type, into its member of `config`.
-  void assign(C& config, std::size_t index, const Value& value) const {
+  // Not inlined: g++ 12 then sees string members in structs that have none and warns of array bounds.
+  [[gnu::noinline]] void assign(C& config, std::size_t index, const Value& value) const {
     std::visit([&]<class T>(T C::*member) { config.*member = std::get<T>(value); }, vars_[index].member);
   }
 

@@ -163,7 +163,8 @@ TEST_P(Rdma, OffsetsBeyondFourGigabytesReachTheRightPlace) {
   auto sparse = Mapping::anonymous(kSize, false);
   ASSERT_TRUE(sparse);
   const MemoryHandle handle = expose(sparse->data(), kSize);
-  for (const std::uint64_t offset : {(4ULL << 30) - 50, (4ULL << 30) + 7, (8ULL << 30) + 12345, kSize - 100}) {
+  const std::uint64_t offsets[] = {(4ULL << 30) - 50, (4ULL << 30) + 7, (8ULL << 30) + 12345, kSize - 100};
+  for (const std::uint64_t offset : offsets) {
     const auto bytes = pattern(100, static_cast<std::uint32_t>(offset));
     ASSERT_EQ(put(bytes.data(), address_of(sparse->data()) + offset, handle, 100).code, kOk);
     EXPECT_EQ(std::memcmp(sparse->data() + offset, bytes.data(), 100), 0) << offset;

@@ -64,7 +64,8 @@ std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
 
 std::vector<std::string> usable_transports() {
   std::vector<std::string> names;
-  for (const btl::Component* component : btl::Registry::with_builtins().components()) {
+  const btl::Registry registry = btl::Registry::with_builtins();
+  for (const btl::Component* component : registry.components()) {
     if (auto usable = component->usable(config::Store{}); usable) {
       names.emplace_back(component->name);
     } else {

@@ -10,7 +10,7 @@
 namespace opal::btl::self {
 namespace {
 
-Attributes attributes(const Config& config) {
+Attributes attributes_for(const Config& config) {
   Attributes result;
   result.transport = "self";
   result.exclusivity = 65536;
@@ -37,7 +37,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 }
 
 Module::Module(const Host& host, const Config& config, Fd doorbell)
-    : btl::Module(host, attributes(config)), ring_(config.ring_size.bytes), doorbell_(std::move(doorbell)) {
+    : btl::Module(host, attributes_for(config)), ring_(config.ring_size.bytes), doorbell_(std::move(doorbell)) {
   fragments_.reserve(config.fragments);
   for (std::uint32_t i = 0; i < config.fragments; ++i) fragments_.emplace_back();  // buffers are made at first use
   endpoint_ = std::make_unique<Endpoint>(*this, host.id);
