@@ -7,6 +7,7 @@
 
 #include "opal/btl/post.hpp"
 #include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
 
 namespace opal::btl {
 
@@ -54,7 +55,10 @@ class Fragment {
   }
 
  private:
-  inline void give_back() noexcept;  // defined in module.hpp: calls Module::free
+  void give_back() noexcept {
+    if (to_ != nullptr) give_back_unsent();
+  }
+  OPAL_EXPORT void give_back_unsent() noexcept;  // calls Module::free
   Endpoint* to_ = nullptr;
   MutableBytes data_;
   void* slot_ = nullptr;

@@ -13,6 +13,8 @@ Module::Module(const Host& host, const Attributes& attributes)
 
 Module::~Module() = default;
 
+void Fragment::give_back_unsent() noexcept { to_->module().free(*this); }
+
 Fragment Module::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
   Fragment fragment = alloc(to, header.size() + payload.size());
   if (!fragment) return fragment;

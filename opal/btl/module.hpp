@@ -129,8 +129,4 @@ class OPAL_EXPORT Module {
   std::unique_ptr<RdmaEmulation> emulation_;
 };
 
-inline void Fragment::give_back() noexcept {
-  if (to_ != nullptr) to_->module().free(*this);
-}
-
 }  // namespace opal::btl
