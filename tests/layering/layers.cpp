@@ -35,6 +35,7 @@ constexpr std::array kRules{
     Rule{"opal/tools", "opal/capi+"},
     Rule{"runtime", "opal/am+"},
     Rule{"runtime/client", "opal/am+ runtime"},
+    Rule{"runtime/tools", "opal/am+ runtime/client runtime"},
     Rule{"mpi_shim", "opal/am+ runtime/client"},
 };
 

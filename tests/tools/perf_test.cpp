@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "opal/btl/registry.hpp"
 #include "runtime/tools/perf/report.hpp"
 
 namespace opal::perf {
@@ -90,7 +91,10 @@ TEST(PerfPlot, DrawsALinePerTestAndTransportAndRefusesNothing) {
 }
 
 TEST(PerfProgram, MeasuresMessagesAndPutsAndWritesOneJsonObjectPerLine) {
-  for (const char* transport : {"sm", "tcp"}) {
+  const btl::Registry registry = btl::Registry::with_builtins();
+  for (const btl::Component* component : registry.components()) {
+    const std::string transport{component->name};
+    if (transport == "self" || !component->usable(config::Store{})) continue;
     for (const char* test : {"am_lat", "am_rate", "put_lat", "get_bw", "atomic_lat"}) {
       const Ran ran = run(std::string{test} + " --btl " + transport + " --size 8:64 --iters 50 --json");
       ASSERT_EQ(ran.status, 0) << ran.output;

@@ -98,6 +98,7 @@ class Program {
   explicit Program(Options options) : options_(std::move(options)) {}
 
   Result<void> run() {
+    OPAL_TRY(parse_sizes(options_.sizes, 1, 1));  // a typing mistake is told before anything starts
     const Report report = [this](const Row& row) {
       rows_.push_back(row);
       if (options_.json)
