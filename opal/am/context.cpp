@@ -7,17 +7,21 @@
 #include <algorithm>
 
 #include "opal/am/address.hpp"
+#include "opal/am/groups.hpp"
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
 #include "opal/btl/rdma_emulation.hpp"
+#include "opal/core/core_config.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::am {
 
 Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const Options& options) {
-  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   const btl::Registry builtins = btl::Registry::with_builtins();
   const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
+  OPAL_TRY(config::apply_to_process(store));
+  OPAL_TRY(store.verify(config_groups(registry), kUpperPrefixes));
+  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   OPAL_TRY_ASSIGN(const rcache::GrdmaConfig cache_config, store.load(rcache::kGrdmaGroup));
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report for programs: one JSON object whose keys are stable.
+#include <nlohmann/json.hpp>
+
+#include "opal/tools/info/report.hpp"
+
+namespace opal::tools::info {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const config::Listing& variable) {
+  json object{{"name", variable.name},
+              {"type", name(variable.var.type)},
+              {"unit", variable.var.unit},
+              {"level", name(variable.var.level)},
+              {"value", variable.value},
+              {"default", variable.default_text},
+              {"source", name(variable.source)},
+              {"origin", variable.origin},
+              {"allowed", to_string(variable.var.range, variable.var.type)},
+              {"doc", variable.var.doc}};
+  if (!variable.problem.empty()) object["problem"] = variable.problem;
+  return object;
+}
+
+}  // namespace
+
+std::string to_json(const Report& report, const Filter& filter) {
+  json object{{"version", report.build.version},
+              {"build",
+               {{"compiler", report.build.compiler},
+                {"type", report.build.build_type},
+                {"architecture", report.build.architecture},
+                {"sanitizers", report.build.sanitizers},
+                {"assertions", report.build.assertions}}},
+              {"transports", json::array()},
+              {"groups", json::array()},
+              {"problems", json::array()}};
+  for (const Transport& transport : report.transports) {
+    json entry{{"name", transport.name},
+               {"summary", transport.summary},
+               {"exclusivity", transport.exclusivity},
+               {"usable", transport.refused.empty()}};
+    if (!transport.refused.empty()) entry["why"] = transport.refused;
+    object["transports"].push_back(std::move(entry));
+  }
+  for (const Group& group : report.groups) {
+    if (!filter.shows(group)) continue;
+    json entry{{"name", group.name}, {"title", group.title}, {"variables", json::array()}};
+    for (const config::Listing& variable : group.variables) {
+      if (filter.shows(variable)) entry["variables"].push_back(to_json(variable));
+    }
+    object["groups"].push_back(std::move(entry));
+  }
+  for (const config::Problem& problem : report.problems) {
+    const bool error = problem.severity == config::Problem::Severity::error;
+    object["problems"].push_back({{"severity", error ? "error" : "warning"}, {"text", problem.text}});
+  }
+  // A setting may hold any bytes; what is not UTF-8 is shown as the replacement character.
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace opal::tools::info

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal-info: what this installation is, which transports it can use here, and every variable with its value and source.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "opal/am/groups.hpp"
+#include "opal/tools/info/report.hpp"
+#include "opal/tools/info/upper_groups.hpp"
+
+namespace {
+
+using namespace opal;
+using namespace opal::tools::info;
+
+constexpr const char* kExamples = R"(
+Examples:
+  opal-info                               the transports, and the variables everybody may want to set
+  opal-info --group btl_sm --level tuner  what can be tuned in the shared-memory transport
+  opal-info --set btl_sm_fbox_size=5000   whether a setting is good, without running anything
+  opal-info --all --json                  everything, for a program
+
+Exit status: 0; 1 when a setting is wrong (what is wrong is on stderr); 2 for a wrong command line.)";
+
+struct Options {
+  bool all = false;
+  bool json = false;
+  bool markdown = false;
+  std::vector<std::string> groups;
+  std::vector<std::string> settings;
+  std::string level;  ///< empty: what suits the rest of the command line
+};
+
+/// Somebody who asks for a group, or a program, wants to see all of it; the plain listing is for a first look.
+config::Level shown_level(const Options& options) {
+  for (const config::Level level : {config::Level::user, config::Level::tuner, config::Level::developer}) {
+    if (options.level == name(level)) return level;
+  }
+  const bool everything = options.all || options.json || !options.groups.empty();
+  return everything ? config::Level::developer : config::Level::user;
+}
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+/// Says what is wrong with the settings; true when one of them is an error.
+bool print_problems(const std::vector<config::Problem>& problems) {
+  bool any_error = false;
+  for (const config::Problem& problem : problems) {
+    const bool error = problem.severity == config::Problem::Severity::error;
+    any_error = any_error || error;
+    std::fprintf(stderr, "opal-info: %s: %s\n", error ? "error" : "warning", problem.text.c_str());
+  }
+  return any_error;
+}
+
+int run(const Options& options) {
+  config::Store store;
+  if (!options.markdown) store = config::Store::from_environment();  // documentation is the same on every machine
+  for (const std::string& setting : options.settings) {
+    Result<std::pair<std::string, std::string>> assignment = config::parse_assignment(setting);
+    if (!assignment) {
+      std::fprintf(stderr, "opal-info: --set %s: %s\n", setting.c_str(), assignment.error().where);
+      return 2;
+    }
+    store.set(assignment->first, assignment->second);
+  }
+
+  const btl::Registry registry = btl::Registry::with_builtins();
+  std::vector<const config::GroupInfo*> groups = am::config_groups(registry);
+  for (const config::GroupInfo* group : upper_groups()) groups.push_back(group);
+  for (const std::string& wanted : options.groups) {
+    if (std::any_of(groups.begin(), groups.end(), [&](const auto* group) { return group->name() == wanted; })) continue;
+    std::string names;
+    for (const config::GroupInfo* group : groups) names += fmt::format(" {}", group->name());
+    std::fprintf(stderr, "opal-info: no group is called %s; there are:%s\n", wanted.c_str(), names.c_str());
+    return 2;
+  }
+
+  const Report report = collect(registry, groups, store);
+  const Filter filter{options.groups, shown_level(options)};
+  if (options.markdown) {
+    print(to_markdown(report));
+  } else if (options.json) {
+    print(to_json(report, filter));
+  } else {
+    if (options.groups.empty()) print(overview_text(report) + '\n');
+    print(variables_text(report, filter));
+    if (options.groups.empty() && shown_level(options) == config::Level::user)
+      print("\nMore variables: opal-info --all, or --level tuner\n");
+  }
+  return print_problems(report.problems) ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Shows the version and build of OPAL, the transports usable here, and every configuration variable."};
+  app.footer(kExamples);
+  app.add_flag("--all,-a", options.all, "variables of every level");
+  app.add_option("--group,-g", options.groups, "only the variables of this group (may be repeated)")
+      ->type_name("GROUP");
+  app.add_option("--level,-l", options.level, "variables up to this level: user, tuner or developer")
+      ->type_name("LEVEL")
+      ->check(CLI::IsMember({"user", "tuner", "developer"}).description(""));
+  app.add_option("--set", options.settings, "as if the program had set a variable (may be repeated)")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  app.add_flag("--json", options.json, "one JSON object instead of text");
+  app.add_flag("--markdown", options.markdown, "docs/config.md: all variables and their defaults");
+  app.set_version_flag("--version", std::string{"opal-info "} + build_info().version);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return run(options);
+}

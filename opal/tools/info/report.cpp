@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/tools/info/report.hpp"
+
+#include <algorithm>
+
+namespace opal::tools::info {
+
+Report collect(const btl::Registry& registry, std::span<const config::GroupInfo* const> groups,
+               const config::Store& store) {
+  Report report{.build = build_info(), .transports = {}, .groups = {}, .problems = store.problems(groups)};
+  for (const btl::Component* component : registry.components()) {
+    Transport transport{std::string{component->name}, std::string{component->summary}, component->exclusivity, {}};
+    if (const Result<void> usable = component->usable(store); !usable) transport.refused = to_string(usable.error());
+    report.transports.push_back(std::move(transport));
+  }
+  for (const config::GroupInfo* group : groups) {
+    report.groups.push_back({group->name(), group->title(), store.list(*group)});
+  }
+  return report;
+}
+
+bool Filter::shows(const Group& group) const {
+  return groups.empty() || std::find(groups.begin(), groups.end(), group.name) != groups.end();
+}
+
+}  // namespace opal::tools::info

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/tools/info/upper_groups.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "opal/core/log.hpp"
+
+namespace opal::tools::info {
+namespace {
+
+// Found through the program's run path: beside libopal, in the build tree as after installation.
+constexpr std::array kLibraries{"libopal_runtime.so.0", "libmpi_abi.so.1"};
+
+bool contains(const std::vector<const config::GroupInfo*>& groups, std::string_view name) {
+  return std::any_of(groups.begin(), groups.end(), [&](const auto* group) { return group->name() == name; });
+}
+
+}  // namespace
+
+std::vector<const config::GroupInfo*> upper_groups() {
+  std::vector<const config::GroupInfo*> groups;
+  for (const char* library : kLibraries) {
+    void* handle = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    if (handle == nullptr) {
+      log::debug("opal-info", "{}", ::dlerror());
+      continue;
+    }
+    const auto list = reinterpret_cast<config::ListGroups>(::dlsym(handle, config::kListGroupsSymbol));
+    if (list == nullptr) continue;
+    std::size_t count = 0;
+    const config::GroupInfo* const* const found = list(&count);
+    // dlsym also looks into what the library depends on, so a group may come twice.
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!contains(groups, found[i]->name())) groups.push_back(found[i]);
+    }
+  }
+  return groups;
+}
+
+}  // namespace opal::tools::info
