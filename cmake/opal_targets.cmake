@@ -46,6 +46,7 @@ function(opal_program name)
 endfunction()
 
 # opal_test(NAME SOURCES f... [LIBS lib...] [TIMEOUT s] [LABELS l...]): a GoogleTest binary, one ctest entry.
+# Label multiproc: starts processes that keep two cores busy.  Label timing: measures, and wants the machine alone.
 function(opal_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -56,6 +57,12 @@ function(opal_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if("multiproc" IN_LIST arg_LABELS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  endif()
+  if("timing" IN_LIST arg_LABELS)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
 endfunction()
 
 # opal_fuzzer(NAME SOURCES f... [LIBS lib...]): a libFuzzer target, built with OPAL_BUILD_FUZZERS.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C form of two_peers.cpp: two programs exchange active messages, and put into and get from the middle of each other's
- * memory.  No launcher, no MPI.
- *   two_peers_c listen 127.0.0.1:7777 [FILE]      two_peers_c connect 127.0.0.1:7777
+/* The C form of two_peers.cpp: two programs exchange active messages, and put into and get from the middle of each
+ * other's memory.  No launcher, no MPI. two_peers_c listen 127.0.0.1:7777 [FILE]      two_peers_c connect
+ * 127.0.0.1:7777
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,8 @@
  *   - the names that MPI 3.0 removed and old programs still call.
  *
  * mpi.h includes this file when OPAL_MPI_COMPAT is defined, as our mpicc and mpicxx do; a program that brings its own
- * versions compiles with -UOPAL_MPI_COMPAT.  MPI_UB and MPI_LB cannot be offered: no predefined handle stands for them. */
+ * versions compiles with -UOPAL_MPI_COMPAT.  MPI_UB and MPI_LB cannot be offered: no predefined handle stands for them.
+ */
 #ifndef OPAL_MPI_COMPAT_H
 #define OPAL_MPI_COMPAT_H
 
@@ -21,7 +22,7 @@ extern "C" {
 
 typedef int MPI_Fint;
 
-#define MPI_ABI_FORTRAN_HANDLE_(type, name)                                                 \
+#define MPI_ABI_FORTRAN_HANDLE_(type, name)                                                   \
   static inline MPI_Fint MPI_##name##_c2f(type handle) { return MPI_##name##_toint(handle); } \
   static inline type MPI_##name##_f2c(MPI_Fint handle) { return MPI_##name##_fromint(handle); }
 

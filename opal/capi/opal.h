@@ -76,7 +76,8 @@ typedef struct opal_context_options {
   opal_peer_fn on_peer_failed;    /* after everything pending on it was completed with an error; may be NULL */
   void* user;                     /* for both */
 } opal_context_options_t;
-#define OPAL_INIT(type) {.struct_size = sizeof(type)}
+#define OPAL_INIT(type) \
+  { .struct_size = sizeof(type) }
 
 /* Opens every usable transport.  options may be NULL.  Errors: unreachable, invalid_argument (a variable). */
 OPAL_API opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context);
@@ -184,7 +185,8 @@ OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* comple
 
 /* Runs handlers and completions; returns how much happened, 0 = idle. */
 OPAL_API size_t opal_progress(opal_context_t* context);
-/* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns as opal_progress. */
+/* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns as opal_progress.
+ */
 OPAL_API size_t opal_wait(opal_context_t* context, int timeout_ms);
 /* For an event loop of your own: when opal_arm says 1, poll opal_fd for reading; on 0 there is work, opal_progress. */
 OPAL_API int opal_fd(const opal_context_t* context);

@@ -90,9 +90,11 @@ class [[nodiscard]] Result<void> {
   } while (false)
 
 /// `OPAL_TRY_ASSIGN(auto x, f());` declares x from f()'s value or returns f()'s error.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses
 #define OPAL_TRY_ASSIGN(declaration, expression)        \
   auto OPAL_CONCAT(opal_try_, __LINE__) = (expression); \
   if (!OPAL_CONCAT(opal_try_, __LINE__)) {              \
     return OPAL_CONCAT(opal_try_, __LINE__).error();    \
   }                                                     \
   declaration = std::move(OPAL_CONCAT(opal_try_, __LINE__)).value()
+// NOLINTEND(bugprone-macro-parentheses)

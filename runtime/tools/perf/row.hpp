@@ -23,8 +23,8 @@ Latency statistics(std::vector<double> samples);
 struct Row {
   std::string test{};                     ///< "am_lat", ...
   std::string btl{};                      ///< transport; empty where none is involved
-  std::uint64_t size = 0;               ///< bytes
-  std::uint64_t iterations = 0;         ///< operations in all
+  std::uint64_t size = 0;                 ///< bytes
+  std::uint64_t iterations = 0;           ///< operations in all
   std::optional<Latency> latency{};       ///< one way for *_lat
   std::optional<double> bandwidth_Bps{};  ///< payload
   std::optional<double> messages_per_s{};
