@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/barrier.hpp — who pays that no wake-up is lost.
+// A sender publishes a message and then looks whether the receiver sleeps; a receiver says that it sleeps and then
+// looks for messages.  One of the two must see the other, which takes a full fence between store and load on both
+// sides. Senders do this for every message, receivers once per sleep.  So the receiver pays for both: membarrier(2)
+// makes every running thread of every registered process pass a full fence; a sender then needs none (the compiler is
+// held back). Where the kernel does not offer it, senders fence themselves.  Threads: any.
+#pragma once
+#include <atomic>
+
+#include "opal/core/export.hpp"
+
+namespace opal::btl::sm {
+
+/// Registers this process, so that fence_everybody() of others reaches it.  False: the kernel cannot.
+OPAL_EXPORT bool accept_remote_fences() noexcept;
+
+/// A full fence here and, as far as they accept them, in every process of this machine.
+OPAL_EXPORT void fence_everybody() noexcept;
+
+/// Between a sender's store and its load.  `paid`: both sides' processes accept remote fences.
+inline void sender_fence(bool paid) noexcept {
+  if (paid) [[likely]] {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    __sync_synchronize();  // atomic_thread_fence, which g++ refuses under ThreadSanitizer
+  }
+}
+
+}  // namespace opal::btl::sm

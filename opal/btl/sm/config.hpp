@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/config.hpp — the variables of the shared-memory transport; the only place where their defaults are
+// written.
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "opal/core/bytes.hpp"
+#include "opal/core/config.hpp"
+
+namespace opal::btl::sm {
+
+inline constexpr std::uint32_t kExclusivity = 600;  ///< above verbs and tcp, below smcuda
+
+struct Config {
+  std::uint32_t fbox_threshold = 16;
+  std::uint32_t fbox_max = 32;
+  ByteSize fbox_size = 4_KiB;
+  ByteSize segment_size = 2_MiB;
+  ByteSize eager = 4_KiB;
+  ByteSize max_send = 32_KiB;
+  std::uint32_t fifo_slots = 1024;
+  std::string single_copy = "cma";
+  std::chrono::milliseconds connect_timeout{5000};
+};
+
+inline constexpr config::Var<Config> kVars[] = {
+    {"fbox_threshold",
+     &Config::fbox_threshold,
+     {.min = 1, .max = 1 << 20},
+     "sends",
+     config::Level::tuner,
+     "Sends to one peer before it is offered a fast box."},
+    {"fbox_max",
+     &Config::fbox_max,
+     {.min = 0, .max = 4096},
+     "boxes",
+     config::Level::tuner,
+     "Fast boxes that one process accepts at a time; 0 turns them off."},
+    {"fbox_size",
+     &Config::fbox_size,
+     {.min = 1_KiB, .max = 1_MiB, .power_of_two = true},
+     "bytes",
+     config::Level::tuner,
+     "Bytes of each fast box; a message takes at most a quarter of it."},
+    {"segment_size",
+     &Config::segment_size,
+     {.min = 256_KiB, .max = 64_MiB},
+     "bytes",
+     config::Level::tuner,
+     "Most memory that messages to one peer may take; committed only as traffic needs it."},
+    {"eager",
+     &Config::eager,
+     {.min = 256, .max = 64_KiB},
+     "bytes",
+     config::Level::tuner,
+     "Payload of a small fragment, and the size up to which one message is the cheapest way."},
+    {"max_send",
+     &Config::max_send,
+     {.min = 4_KiB, .max = 1_MiB},
+     "bytes",
+     config::Level::tuner,
+     "Largest message, header included; larger data goes by put and get."},
+    {"fifo_slots",
+     &Config::fifo_slots,
+     {.min = 16, .max = 65536, .power_of_two = true},
+     "messages",
+     config::Level::tuner,
+     "Messages outside of fast boxes that may wait for one receiver."},
+    {"single_copy",
+     &Config::single_copy,
+     {},
+     "",
+     config::Level::user,
+     "Mechanisms for put and get in order of preference, separated by commas: cma, none."},
+    {"connect_timeout",
+     &Config::connect_timeout,
+     {.min = 1, .max = 600'000},
+     "ms",
+     config::Level::developer,
+     "How long connect() waits for the answer of a local peer."},
+};
+inline constexpr config::Group<Config> kGroup{"btl_sm", "Shared memory between processes of one host", kVars};
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// The doorman's thread and the passive half of connecting; the module's half is doorman_connect.cpp.
+#include "opal/btl/sm/doorman.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "opal/core/log.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+constexpr std::uint64_t kListenerId = 1;
+constexpr std::uint64_t kStopId = 2;
+constexpr std::size_t kMostSilent = 256;  // visitors that connect and say nothing cost a descriptor each
+
+bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/// A thread that inherits a full signal mask: handlers run in the program's own threads only.
+template <class Body>
+Result<std::thread> start_quiet_thread(Body body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  Result<std::thread> result = Error{Errc::os, EAGAIN, "start thread (sm doorman)"};
+  try {
+    result = std::thread{body};
+  } catch (const std::system_error& error) {
+    result = Error{Errc::os, error.code().value(), "start thread (sm doorman)"};
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return result;
+}
+
+}  // namespace
+
+Doorman::Doorman(const LocalSide& local, Fd listener, Fd epoll, Fd stop, int doorbell)
+    : local_(local),
+      listener_(std::move(listener)),
+      epoll_(std::move(epoll)),
+      stop_(std::move(stop)),
+      doorbell_(doorbell),
+      indices_(wire::kMaxPeers) {}
+
+Result<std::unique_ptr<Doorman>> Doorman::start(const LocalSide& local, const PeerId& door, int doorbell) {
+  OPAL_TRY_ASSIGN(Fd listener, listen_at(door));
+  Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+  if (!epoll) return Error{Errc::os, errno, "epoll_create1(sm doorman)"};
+  Fd stop{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  if (!stop) return Error{Errc::os, errno, "eventfd(sm doorman)"};
+  if (!add_to(epoll.get(), listener.get(), kListenerId) || !add_to(epoll.get(), stop.get(), kStopId)) {
+    return Error{Errc::os, errno, "epoll_ctl(sm doorman)"};
+  }
+  std::unique_ptr<Doorman> doorman{
+      new Doorman{local, std::move(listener), std::move(epoll), std::move(stop), doorbell}};
+  OPAL_TRY_ASSIGN(doorman->thread_, start_quiet_thread([self = doorman.get()] { self->run(); }));
+  return doorman;
+}
+
+Doorman::~Doorman() {
+  if (!thread_.joinable()) return;
+  (void)::eventfd_write(stop_.get(), 1);
+  thread_.join();
+  for (auto& [id, connection] : connections_) {
+    if (connection.established && !connection.we_left) {
+      (void)send_hello(connection.socket.get(), local_.plain(HelloKind::goodbye, connection.peer));
+    }
+  }
+}
+
+void Doorman::run() noexcept {
+  std::array<epoll_event, 16> events;
+  for (;;) {
+    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), -1);
+    if (count < 0 && errno != EINTR) {
+      log::error("btl.sm", "doorman: epoll_wait failed ({}): no more peers can connect", errno);
+      return;
+    }
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
+      if (id == kStopId) return;
+      if (id == kListenerId) {
+        accept_visitors();
+      } else {
+        on_readable(id);
+      }
+    }
+  }
+}
+
+void Doorman::accept_visitors() noexcept {
+  for (;;) {
+    Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!socket) return;  // none left, or the process is out of descriptors: the visitor is told by its timeout
+    const std::lock_guard lock{mutex_};
+    if (silent_ >= kMostSilent) continue;
+    const std::uint64_t id = next_id_++;
+    if (!add_to(epoll_.get(), socket.get(), id)) continue;
+    ++silent_;
+    connections_[id].socket = std::move(socket);
+  }
+}
+
+void Doorman::on_readable(std::uint64_t id) noexcept {
+  int visitor = -1;
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;  // ended since epoll reported it
+    if (found->second.established) {
+      (void)still_stands_locked(id);
+      return;
+    }
+    visitor = found->second.socket.get();  // only this thread touches visitors
+  }
+  greet(id, visitor);
+}
+
+void Doorman::greet(std::uint64_t id, int socket) noexcept {
+  Result<void> outcome;
+  bool crossing = false;
+  if (auto received = receive_hello(socket, Deadline::after(std::chrono::nanoseconds{0})); !received) {
+    outcome = received.error();
+  } else if (received->hello.kind != HelloKind::hello) {
+    outcome = Error{Errc::protocol, 0, "sm hello: not a hello", static_cast<std::uint64_t>(received->hello.kind)};
+  } else {
+    outcome = welcome(id, socket, *received, crossing);
+    const PeerId& from = received->hello.from;
+    if (crossing) {
+      (void)send_hello(socket, local_.plain(HelloKind::crossing, from));
+    } else if (!outcome) {
+      log::info("btl.sm", "a visitor is refused: {}", to_string(outcome.error()));
+      (void)send_hello(socket, local_.plain(HelloKind::refused, from, outcome.error().code));
+    }
+  }
+  if (outcome && !crossing) return;
+  const std::lock_guard lock{mutex_};
+  connections_.erase(id);  // closes the socket
+  --silent_;
+}
+
+bool Doorman::must_cross_locked(const PeerId& peer) noexcept {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return false;
+  if (found->second.link != 0 && still_stands_locked(found->second.link)) return true;
+  // still_stands_locked may have dropped the entry
+  const auto now = peers_.find(peer);
+  return now != peers_.end() && now->second.connecting && local_.self() < peer;
+}
+
+Result<void> Doorman::welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing) {
+  const PeerId peer = received.hello.from;
+  OPAL_TRY_ASSIGN(const PeerProcess process, PeerProcess::of(socket));
+  if (peer == local_.self()) return Error{Errc::invalid_argument, 0, "sm: this is the module itself", 0};
+  std::uint32_t index = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    crossing = must_cross_locked(peer);
+    if (crossing) return {};
+    OPAL_TRY_ASSIGN(index, take_index_locked());
+  }
+  auto link = local_.prepare(peer, index);
+  Result<void> completed;
+  if (link) completed = local_.complete(**link, process.pid, received);
+  const std::lock_guard lock{mutex_};
+  // connect() may have begun or even succeeded meanwhile.
+  if (link && completed) crossing = must_cross_locked(peer);
+  if (!link || !completed || crossing) {
+    indices_[index] = false;  // the peer has never heard of it
+    if (!link) return link.error();
+    return completed;
+  }
+  Connection& connection = connections_[id];
+  --silent_;
+  establish_locked(connection, **link, id);
+  Link& established = **link;
+  // First the news: once the peer has our answer its messages may come, and progress() must know whose they are.
+  tell_locked({News::Kind::accepted, id, index, std::move(*link)});
+  if (!local_.introduce(socket, HelloKind::accept, established)) peer_ended_locked(id, false);
+  return {};
+}
+
+void Doorman::establish_locked(Connection& connection, Link& link, std::uint64_t id) {
+  link.id = id;
+  connection.peer = link.peer;
+  connection.index = link.index;
+  connection.gone = link.gone;
+  connection.established = true;
+  peers_[link.peer].link = id;
+  changed_.notify_all();
+}
+
+Result<std::uint32_t> Doorman::take_index_locked() noexcept {
+  const auto free = std::find(indices_.begin(), indices_.end(), false);
+  if (free == indices_.end()) return Error{Errc::limit_reached, 0, "sm: too many local peers", indices_.size()};
+  *free = true;
+  return static_cast<std::uint32_t>(free - indices_.begin());
+}
+
+/// Looks whether the peer of an established link has said something; all it can say is that it goes.
+bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || found->second.peer_left) return false;
+  const auto received = receive_hello(found->second.socket.get(), Deadline::after(std::chrono::nanoseconds{0}));
+  if (!received && received.error().code == Errc::timed_out) return true;
+  const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
+  if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(found->second.peer));
+  peer_ended_locked(id, goodbye);
+  return false;
+}
+
+void Doorman::peer_ended_locked(std::uint64_t id, bool goodbye) noexcept {
+  Connection& connection = connections_[id];
+  if (connection.peer_left) return;
+  connection.peer_left = true;
+  connection.gone->store(true, std::memory_order_release);
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+  forget_link_locked(connection.peer, id);
+  if (!connection.we_left) tell_locked({goodbye ? News::Kind::left : News::Kind::died, id, connection.index, nullptr});
+  settle_locked(id);
+}
+
+void Doorman::forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end() || found->second.link != id) return;
+  found->second.link = 0;
+  if (!found->second.connecting) peers_.erase(found);
+}
+
+void Doorman::settle_locked(std::uint64_t id) noexcept {
+  const auto found = connections_.find(id);
+  if (!found->second.we_left || !found->second.peer_left) return;
+  const std::uint32_t index = found->second.index;
+  connections_.erase(found);
+  tell_locked({News::Kind::closed, id, index, nullptr});
+}
+
+void Doorman::tell_locked(News news) noexcept {
+  news_.push_back(std::move(news));
+  has_news_.store(true, std::memory_order_release);
+  (void)::eventfd_write(doorbell_, 1);
+}
+
+}  // namespace opal::btl::sm

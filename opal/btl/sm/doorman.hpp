@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/doorman.hpp — the thread that answers peers who want to connect, at any time and whatever the program is
+// doing, and that notices when a peer hangs up.  It sleeps in epoll; data never passes through it.
+// Every connection keeps its Unix socket: `goodbye` on it is a clean end, hang-up without goodbye is the peer's death.
+// Both sides connecting at once end with one connection: the attempt of the smaller PeerId wins, the other side's
+// connect() waits for it.
+// What the module must know goes into a list behind a mutex; an atomic flag says that it is not empty.  That, the index
+// table and the connection table are all that the two threads share.  Threads: public functions are the module's.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/sm/handshake.hpp"
+#include "opal/btl/sm/link.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::sm {
+
+/// Something that happened at the door.
+struct News {
+  enum class Kind : std::uint8_t {
+    accepted,  ///< a peer has connected; `link` is it
+    left,      ///< the peer of link `id` has said goodbye
+    died,      ///< the peer of link `id` is gone without goodbye
+    closed,    ///< both sides have ended link `id`: no new message can bear `index`
+  };
+  Kind kind;
+  std::uint64_t id;
+  std::uint32_t index;
+  std::unique_ptr<Link> link;
+};
+
+class OPAL_EXPORT Doorman {
+ public:
+  /// Opens the socket `door` and starts the thread.  `local` and `doorbell` (rung with every piece of news) must
+  /// outlive the doorman.  Errors: os.
+  static Result<std::unique_ptr<Doorman>> start(const LocalSide& local, const PeerId& door, int doorbell);
+  /// Says goodbye to everybody.
+  ~Doorman();
+  Doorman(const Doorman&) = delete;
+  Doorman& operator=(const Doorman&) = delete;
+
+  /// A connection to the peer at `address`, ours or the one that the peer has made meanwhile.
+  /// Errors: unreachable, peer_gone, protocol, version_mismatch, permission, limit_reached, no_memory, os.
+  Result<std::unique_ptr<Link>> connect(const Address& address);
+
+  /// Ends a link: goodbye to the peer.  `closed` follows when the peer has ended it too.
+  void close(std::uint64_t id) noexcept;
+  /// After `closed`, when no old message can bear the index any more.
+  void release_index(std::uint32_t index) noexcept;
+
+  [[nodiscard]] bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::vector<News> take_news();
+
+ private:
+  struct Connection {
+    Fd socket;
+    PeerId peer;
+    std::uint32_t index = 0;
+    bool established = false;  // false: connected, has not said hello
+    bool we_left = false;
+    bool peer_left = false;
+    std::shared_ptr<std::atomic<bool>> gone;
+  };
+  /// What the table of peers says about one.
+  struct PeerState {
+    bool connecting = false;  // connect() is at work
+    std::uint64_t link = 0;   // established link, 0 = none
+  };
+
+  Doorman(const LocalSide& local, Fd listener, Fd epoll, Fd stop, int doorbell);
+
+  Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
+                                        bool& exposed);
+
+  void run() noexcept;
+  void accept_visitors() noexcept;
+  void on_readable(std::uint64_t id) noexcept;
+  void greet(std::uint64_t id, int socket) noexcept;
+  Result<void> welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing);
+
+  /// True when a visitor must be told to use the connection in the other direction.
+  bool must_cross_locked(const PeerId& peer) noexcept;
+  Result<std::uint32_t> take_index_locked() noexcept;
+  void establish_locked(Connection& connection, Link& link, std::uint64_t id);
+  std::unique_ptr<Link> take_accepted_locked(const PeerId& peer) noexcept;
+  bool still_stands_locked(std::uint64_t id) noexcept;
+  void peer_ended_locked(std::uint64_t id, bool goodbye) noexcept;
+  void forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept;
+  void settle_locked(std::uint64_t id) noexcept;
+  void tell_locked(News news) noexcept;
+
+  const LocalSide& local_;
+  const Fd listener_;
+  const Fd epoll_;
+  const Fd stop_;
+  const int doorbell_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;                            // a peer's state, for connect()
+  std::unordered_map<std::uint64_t, Connection> connections_;  // by link id
+  std::unordered_map<PeerId, PeerState> peers_;
+  std::vector<bool> indices_;  // true = taken
+  std::vector<News> news_;
+  std::atomic<bool> has_news_{false};
+  std::uint64_t next_id_ = 16;  // below: the doorman's own descriptors
+  std::size_t silent_ = 0;      // visitors that have not said hello
+  std::thread thread_;          // last: it uses all of the above
+};
+
+}  // namespace opal::btl::sm

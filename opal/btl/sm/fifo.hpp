@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/fifo.hpp — a bounded queue of 64-bit words with many producers and one consumer, as views over slots that
+// somebody else owns.  A producer finds the first empty slot and swaps it to full in one step: there is no moment at
+// which a slot is taken but not written, so a producer killed at any instruction leaves the queue whole.
+// `tail` only tells producers where to start looking.  Whatever it holds, producers find the truth from the laps in the
+// slots; a hint ahead of the truth, which only a broken peer writes, is put right by the consumer (heal).
+// Threads: producers from anywhere; one consumer.
+#pragma once
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "opal/btl/sm/wire.hpp"
+
+namespace opal::btl::sm {
+
+using FifoSlots = std::span<std::atomic<std::uint64_t>>;  ///< a power of two of them
+
+class FifoProducer {
+ public:
+  FifoProducer() noexcept = default;
+  FifoProducer(FifoSlots slots, std::atomic<std::uint64_t>& tail) noexcept
+      : slots_(slots), tail_(&tail), log_(static_cast<std::uint32_t>(std::countr_zero(slots.size()))) {}
+
+  /// Appends `item`; everything written before is visible to whoever pops it.  False: the queue is full.
+  [[nodiscard]] bool push(wire::FifoItem item) noexcept {
+    std::uint64_t position = tail_->load(std::memory_order_relaxed);
+    // Twice round is enough for any hint; more means that others fill it as fast as we look.
+    for (std::size_t looks = 2 * slots_.size() + 8; looks != 0; --looks) {
+      std::atomic<std::uint64_t>& slot = slots_[position & (slots_.size() - 1)];
+      const std::uint64_t lap = position >> log_ & wire::kLapMask;
+      std::uint64_t word = slot.load(std::memory_order_relaxed);
+      if (word == wire::empty_slot(lap)) {
+        if (slot.compare_exchange_strong(word, wire::full_slot(lap, item), std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+          tail_->store(position + 1, std::memory_order_release);
+          return true;
+        }
+      }
+      if (wire::is_full(word) && wire::lap_of(word) == ((lap - 1) & wire::kLapMask)) return false;
+      // `word` tells a position of this slot that is certainly taken: go on after it.
+      const std::uint64_t taken_lap = wire::lap_of(word) - (wire::is_full(word) ? 0 : 1);
+      const std::uint64_t forward = (taken_lap - lap) & wire::kLapMask;
+      const bool backward = forward > wire::kLapMask / 2;
+      const std::uint64_t laps = backward ? forward - (wire::kLapMask + 1) : forward;  // wraps: adds a negative number
+      position += (laps << log_) + 1;
+    }
+    return false;
+  }
+
+ private:
+  FifoSlots slots_;
+  std::atomic<std::uint64_t>* tail_ = nullptr;
+  std::uint32_t log_ = 0;
+};
+
+class FifoConsumer {
+ public:
+  FifoConsumer() noexcept = default;
+  FifoConsumer(FifoSlots slots, std::atomic<std::uint64_t>& tail) noexcept
+      : slots_(slots), tail_(&tail), log_(static_cast<std::uint32_t>(std::countr_zero(slots.size()))) {}
+
+  /// Makes every slot wait for the first lap; before any producer sees the queue.
+  void reset() noexcept {
+    for (std::atomic<std::uint64_t>& slot : slots_) slot.store(wire::empty_slot(0), std::memory_order_relaxed);
+    tail_->store(0, std::memory_order_release);
+    head_ = 0;
+  }
+
+  [[nodiscard]] bool empty() const noexcept {
+    return head_slot().load(std::memory_order_relaxed) == wire::empty_slot(head_ >> log_);
+  }
+
+  /// Takes the oldest item; nothing when there is none.  The item is a peer's: check it.
+  [[nodiscard]] std::optional<wire::FifoItem> pop() noexcept {
+    const std::uint64_t lap = head_ >> log_ & wire::kLapMask;
+    const std::uint64_t word = head_slot().load(std::memory_order_acquire);
+    if (word == wire::empty_slot(lap)) return std::nullopt;
+    head_slot().store(wire::empty_slot(lap + 1), std::memory_order_release);
+    ++head_;
+    if (word != wire::full_slot(lap, wire::item_of(word))) [[unlikely]] {
+      ++garbled_;  // no producer of ours writes such a word; the message, if there was one, is missed by its sequence
+      return wire::FifoItem{wire::kMaxPeers, 0};
+    }
+    return wire::item_of(word);
+  }
+
+  /// Puts a hint right that claims more than there is.  Cheap, but touches the producers' line: now and then.
+  void heal() noexcept {
+    const std::uint64_t tail = tail_->load(std::memory_order_acquire);
+    // The hint follows the slots: when it is past an empty head, no honest producer has written it.
+    if (tail != head_ && tail - head_ <= UINT64_MAX / 2 && empty()) tail_->store(head_, std::memory_order_release);
+  }
+
+  [[nodiscard]] std::uint64_t head() const noexcept { return head_; }  ///< items taken so far
+  [[nodiscard]] std::uint64_t garbled() const noexcept { return garbled_; }
+  [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
+
+ private:
+  [[nodiscard]] std::atomic<std::uint64_t>& head_slot() const noexcept { return slots_[head_ & (slots_.size() - 1)]; }
+
+  FifoSlots slots_;
+  std::atomic<std::uint64_t>* tail_ = nullptr;
+  std::uint32_t log_ = 0;
+  std::uint64_t head_ = 0;
+  std::uint64_t garbled_ = 0;
+};
+
+}  // namespace opal::btl::sm

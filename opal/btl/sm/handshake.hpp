@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/handshake.hpp — what two modules say to each other over the Unix socket between them, byte for byte, and
+// the address blob that leads there.  One message in each direction makes a connection: each brings the descriptors of
+// the sender's inbox, lane, registration table and doorbell.  Later messages only end it.
+// Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "opal/btl/peer_id.hpp"
+#include "opal/core/bytes.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::sm {
+
+inline constexpr std::uint32_t kAddressMagic = 0x6d73'706f;  // "opsm"
+inline constexpr std::uint32_t kHelloMagic = 0x6568'6d73;    // "smhe"
+inline constexpr std::uint32_t kHelloVersion = 1;
+
+/// A module's address blob.
+struct Address {
+  std::uint32_t magic;
+  std::uint32_t version;
+  std::array<std::byte, 16> boot;   ///< /proc/sys/kernel/random/boot_id: the same on one running kernel only
+  std::uint64_t network_namespace;  ///< inode: abstract sockets are seen within one only
+  std::uint64_t user_id;
+  PeerId peer;
+  PeerId door;  ///< random name of the socket
+
+  /// The address of a socket called `door` in this process's world.  Errors: os.
+  OPAL_EXPORT static Result<Address> here(const PeerId& peer, const PeerId& door);
+  /// Errors: protocol, version_mismatch.
+  OPAL_EXPORT static Result<Address> decode(ByteSpan blob);
+};
+static_assert(sizeof(Address) == 72 && std::has_unique_object_representations_v<Address>, "wire layout v1");
+
+enum class HelloKind : std::uint32_t {
+  hello = 1,  ///< I want to connect
+  accept,     ///< welcome
+  crossing,   ///< there is, or will be, a connection in the other direction: use that
+  refused,    ///< no; see `refusal`
+  goodbye,    ///< I have sent my last message
+};
+
+struct Hello {
+  std::uint32_t magic = kHelloMagic;
+  std::uint32_t version = kHelloVersion;
+  HelloKind kind{};
+  std::uint32_t refusal = 0;  ///< an Errc
+  PeerId from;
+  PeerId to;
+  std::uint32_t your_index = 0;  ///< what the receiver writes into the sender's FIFO as its own name
+  std::uint32_t max_send = 0;    ///< the sender's largest message
+  std::uint32_t fences = 0;      ///< 1: the sender's stores can be fenced from afar (barrier.hpp)
+  std::uint32_t reserved = 0;
+  std::uint64_t probe_address = 0;  ///< of a page of ProbePage::kSize bytes
+  std::uint64_t probe_seed = 0;
+};
+static_assert(sizeof(Hello) == 80 && std::has_unique_object_representations_v<Hello>, "wire layout v1");
+
+/// The descriptors that come with `hello` and `accept`, in this order.
+struct HelloFds {
+  Fd inbox;
+  Fd lane;
+  Fd registrations;
+  Fd doorbell;
+};
+inline constexpr std::size_t kHelloFds = 4;
+
+struct ReceivedHello {
+  Hello hello;
+  HelloFds fds;  ///< only with hello and accept
+};
+
+/// Who is at the other end of a connected Unix socket.  Errors: os, permission (another user).
+struct PeerProcess {
+  int pid;  ///< 0 when it is not visible in this PID namespace
+  OPAL_EXPORT static Result<PeerProcess> of(int socket);
+};
+
+/// A listening socket with the abstract name of `door`.  Errors: os.
+OPAL_EXPORT Result<Fd> listen_at(const PeerId& door);
+/// A socket connected to it.  Errors: unreachable (nobody there, or not in time), os.
+OPAL_EXPORT Result<Fd> connect_to(const PeerId& door, const Deadline& deadline);
+
+/// Sends a message with `fds` (four, or none).  Never blocks.  Errors: peer_gone, os.
+OPAL_EXPORT Result<void> send_hello(int socket, const Hello& hello, std::span<const int> fds = {});
+
+/// Waits for a message.  Errors: timed_out, peer_gone (closed), protocol, version_mismatch, os.
+OPAL_EXPORT Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline);
+
+}  // namespace opal::btl::sm

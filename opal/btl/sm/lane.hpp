@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/lane.hpp — the memory of one direction between two processes.  OutLane is the sender's side: it owns the
+// memory, fragments and the ring of its fast box.  InLane is the receiver's: a mapping, and what it gives back.
+// A lane is shared by these two processes only, so a broken peer can harm no conversation but its own; and it lives as
+// long as one of them maps it, so what was sent before a disconnect or a death can still be received.
+// An idle lane costs one page.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "opal/btl/peer_id.hpp"
+#include "opal/btl/sm/config.hpp"
+#include "opal/btl/sm/fast_box.hpp"
+#include "opal/btl/sm/fragment_pool.hpp"
+#include "opal/btl/sm/wire.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/mapping.hpp"
+#include "opal/core/result.hpp"
+#include "opal/mpool/shared_pool.hpp"
+
+namespace opal::btl::sm {
+
+class OPAL_EXPORT OutLane {
+ public:
+  /// Errors: those of mpool::SharedPool.
+  static Result<std::unique_ptr<OutLane>> create(const Config& config, const PeerId& from, const PeerId& to);
+  OutLane(const OutLane&) = delete;
+  OutLane& operator=(const OutLane&) = delete;
+
+  [[nodiscard]] int fd() const noexcept { return memory_.fd(); }
+  [[nodiscard]] FragmentPool& fragments() noexcept { return fragments_; }
+  [[nodiscard]] std::size_t committed_bytes() const noexcept { return memory_.committed_bytes(); }
+
+  /// Offers a ring of `size` bytes (made at the first call); false when there is no memory for it.
+  bool offer_box(std::uint32_t size) noexcept;
+  enum class Answer : std::uint8_t { none, accepted, refused };
+  /// What the receiver says to the last offer.
+  [[nodiscard]] Answer answer() const noexcept;
+  /// The writer for an accepted offer.
+  [[nodiscard]] BoxWriter box() const noexcept { return BoxWriter{ring_, header_->box_released}; }
+
+ private:
+  OutLane(const Config& config, mpool::SharedPool memory, wire::LaneHeader& header);
+  mpool::SharedPool memory_;
+  wire::LaneHeader* header_;
+  FragmentPool fragments_;
+  MutableBytes ring_;
+  std::uint64_t ring_offset_ = 0;
+  std::uint16_t offers_ = 0;
+};
+
+/// A fragment as its receiver found it; checked against the lane.
+struct ReceivedFragment {
+  wire::FragmentHeader header;
+  ByteSpan data;
+};
+
+class OPAL_EXPORT InLane {
+ public:
+  InLane() noexcept = default;
+  /// Maps a lane from `from` to `to`.  Errors: protocol, version_mismatch, no_memory, os.
+  static Result<InLane> attach(int fd, const PeerId& from, const PeerId& to);
+
+  /// The fragment at `line`.  Errors: protocol.
+  [[nodiscard]] Result<ReceivedFragment> fragment(std::uint32_t line) const noexcept;
+  /// Gives the oldest fragment of a class back to the sender.
+  void release(std::uint32_t size_class) noexcept {
+    header_->fragments_released[size_class].store(++released_[size_class], std::memory_order_release);
+  }
+
+  /// The ring that the sender offers.  Errors: protocol.
+  [[nodiscard]] Result<BoxReader> offered_box() noexcept;
+  /// Answers the offer that offered_box() has looked at last.
+  void answer(bool accepted) noexcept;
+
+ private:
+  InLane(Mapping map, wire::LaneHeader& header) noexcept : map_(std::move(map)), header_(&header) {}
+  Mapping map_;
+  wire::LaneHeader* header_ = nullptr;
+  std::uint32_t released_[wire::kFragmentClasses] = {};
+  std::uint16_t offer_ = 0;
+};
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sm/link.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+namespace opal::btl::sm {
+namespace {
+
+constexpr std::uint32_t kLargestMaxSend = 1U << 24;
+
+/// Maps a peer's registration table read-only; it must not be able to shrink under us.
+Result<Mapping> map_registrations(int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return Error{Errc::protocol, 0, "sm registrations: not sealed against shrinking"};
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return Error{Errc::os, errno, "fstat(sm registrations)"};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0 || size % sizeof(RegistrationSlot) != 0) {
+    return Error{Errc::protocol, 0, "sm registrations: size", size};
+  }
+  return Mapping::shared(fd, size, 0, false);
+}
+
+/// A descriptor that we write 8 bytes to whenever the peer sleeps must be an eventfd, not something that could block.
+Result<void> check_doorbell(int fd) {
+  std::array<char, 64> target{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+  if (size <= 0 || std::string_view{target.data(), static_cast<std::size_t>(size)} != "anon_inode:[eventfd]") {
+    return Error{Errc::protocol, 0, "sm doorbell: not an eventfd"};
+  }
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || (flags & O_NONBLOCK) == 0) return Error{Errc::protocol, 0, "sm doorbell: it could block"};
+  return {};
+}
+
+}  // namespace
+
+LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, int registrations_fd, int doorbell_fd,
+                     SingleCopyChoice choice, bool fences)
+    : config_(config),
+      self_(self),
+      inbox_fd_(inbox_fd),
+      registrations_fd_(registrations_fd),
+      doorbell_fd_(doorbell_fd),
+      choice_(choice),
+      fences_(fences),
+      probe_(PeerId::random().low) {}
+
+Result<std::unique_ptr<Link>> LocalSide::prepare(const PeerId& peer, std::uint32_t index) const {
+  auto link = std::make_unique<Link>();
+  link->peer = peer;
+  link->index = index;
+  OPAL_TRY_ASSIGN(link->out, OutLane::create(config_, self_, peer));
+  return link;
+}
+
+Hello LocalSide::plain(HelloKind kind, const PeerId& to, Errc refusal) const noexcept {
+  Hello hello;
+  hello.kind = kind;
+  hello.refusal = static_cast<std::uint32_t>(refusal);
+  hello.from = self_;
+  hello.to = to;
+  return hello;
+}
+
+Result<void> LocalSide::introduce(int socket, HelloKind kind, const Link& link) const {
+  Hello hello = plain(kind, link.peer);
+  hello.your_index = link.index;
+  hello.max_send = static_cast<std::uint32_t>(config_.max_send.bytes);
+  hello.fences = fences_ ? 1 : 0;
+  hello.probe_address = probe_.address();
+  hello.probe_seed = probe_.seed();
+  const std::array fds{inbox_fd_, link.out->fd(), registrations_fd_, doorbell_fd_};
+  return send_hello(socket, hello, fds);
+}
+
+Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) const {
+  const Hello& hello = received.hello;
+  if (hello.to != self_) return Error{Errc::protocol, 0, "sm hello: meant for somebody else"};
+  if (hello.from != link.peer) return Error{Errc::protocol, 0, "sm hello: from somebody else"};
+  if (hello.your_index >= wire::kMaxPeers) return Error{Errc::protocol, 0, "sm hello: index", hello.your_index};
+  if (hello.max_send == 0 || hello.max_send > kLargestMaxSend) {
+    return Error{Errc::protocol, 0, "sm hello: largest message", hello.max_send};
+  }
+  link.index_there = hello.your_index;
+  link.peer_max_send = hello.max_send;
+  link.fences_paid = fences_ && hello.fences == 1;
+  OPAL_TRY_ASSIGN(link.in, InLane::attach(received.fds.lane.get(), link.peer, self_));
+  OPAL_TRY_ASSIGN(link.inbox, PeerInbox::attach(received.fds.inbox.get(), link.peer));
+  OPAL_TRY_ASSIGN(link.registrations_map, map_registrations(received.fds.registrations.get()));
+  const MutableBytes table = link.registrations_map.bytes();
+  link.registrations = RegistrationView{
+      {reinterpret_cast<const RegistrationSlot*>(table.data()), table.size() / sizeof(RegistrationSlot)}};
+  OPAL_TRY(check_doorbell(received.fds.doorbell.get()));
+  link.doorbell = std::move(received.fds.doorbell);
+  link.copy = SingleCopy::probe(choice_, pid, hello.probe_address, hello.probe_seed);
+  return {};
+}
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/link.hpp — everything that one connection consists of, made by both sides in the same two steps:
+// prepare() makes what we bring, complete() checks and maps what the peer has brought.
+// Threads: LocalSide is constant after open and used by the module's thread and the doorman's.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "opal/btl/peer_id.hpp"
+#include "opal/btl/registration_table.hpp"
+#include "opal/btl/sm/config.hpp"
+#include "opal/btl/sm/handshake.hpp"
+#include "opal/btl/sm/inbox.hpp"
+#include "opal/btl/sm/lane.hpp"
+#include "opal/btl/sm/single_copy.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/core/mapping.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::sm {
+
+/// One connection.  Becomes part of an Endpoint.
+struct Link {
+  std::uint64_t id = 0;  ///< the doorman's name of it
+  PeerId peer;
+  std::uint32_t index = 0;        ///< what the peer calls itself in our FIFO
+  std::uint32_t index_there = 0;  ///< what we call ourselves in the peer's FIFO
+  std::uint32_t peer_max_send = 0;
+  bool fences_paid = false;  ///< see sender_fence()
+  std::unique_ptr<OutLane> out;
+  InLane in;
+  PeerInbox inbox;
+  Fd doorbell;
+  Mapping registrations_map;
+  RegistrationView registrations;
+  SingleCopy copy;
+  /// Set by the doorman as soon as the peer has hung up; shared because the doorman may learn it at any time.
+  std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
+};
+
+/// What this module is, as far as others are told.
+class OPAL_EXPORT LocalSide {
+ public:
+  LocalSide(const Config& config, const PeerId& self, int inbox_fd, int registrations_fd, int doorbell_fd,
+            SingleCopyChoice choice, bool fences);
+
+  [[nodiscard]] const PeerId& self() const noexcept { return self_; }
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+
+  /// What we bring: a lane to `peer`, who is to call himself `index` here.
+  [[nodiscard]] Result<std::unique_ptr<Link>> prepare(const PeerId& peer, std::uint32_t index) const;
+
+  /// Sends it.
+  [[nodiscard]] Result<void> introduce(int socket, HelloKind kind, const Link& link) const;
+
+  /// Adds what the peer, process `pid` (0 = unknown), has sent: maps, checks, probes.  Errors: protocol,
+  /// version_mismatch, permission, no_memory, os.
+  [[nodiscard]] Result<void> complete(Link& link, int pid, ReceivedHello& received) const;
+
+  /// A message without descriptors.
+  [[nodiscard]] Hello plain(HelloKind kind, const PeerId& to, Errc refusal = {}) const noexcept;
+
+ private:
+  const Config config_;
+  const PeerId self_;
+  const int inbox_fd_;
+  const int registrations_fd_;
+  const int doorbell_fd_;
+  const SingleCopyChoice choice_;
+  const bool fences_;
+  ProbePage probe_;
+};
+
+}  // namespace opal::btl::sm

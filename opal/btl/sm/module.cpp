@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening and closing a shared-memory module, waiting, and the round of progress().
+#include "opal/btl/sm/module.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/sm/barrier.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+constexpr std::size_t kLeastFromFifo = 8;  // per round, however busy the boxes are
+constexpr std::uint32_t kRounds = 1024;    // idle ones between two looks at the FIFO's hint
+
+Attributes attributes_of(const Config& config) {
+  Attributes attributes;
+  attributes.transport = "sm";
+  attributes.exclusivity = kExclusivity;
+  attributes.max_send = config.max_send.bytes;
+  attributes.eager = std::min(config.eager.bytes, config.max_send.bytes);
+  attributes.latency_ns = 100;
+  attributes.bandwidth_Bps = 10'000'000'000;
+  return attributes;
+}
+
+Result<void> check(const Config& config) {
+  if (config.eager >= config.max_send) {
+    return Error{Errc::invalid_argument, 0, "btl_sm_eager must be below btl_sm_max_send", config.eager.bytes};
+  }
+  // A quarter of the segment is for small fragments, the rest for large ones: two of each keep a stream going.
+  if (config.segment_size.bytes / 4 < 3 * config.eager.bytes || config.segment_size.bytes < 4 * config.max_send.bytes) {
+    return Error{Errc::invalid_argument, 0, "btl_sm_segment_size is too small for btl_sm_eager and btl_sm_max_send",
+                 config.segment_size.bytes};
+  }
+  return {};
+}
+
+}  // namespace
+
+Module::Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
+               const SingleCopyChoice& choice, bool fences)
+    : btl::Module(host, attributes),
+      config_(config),
+      inbox_(std::move(inbox)),
+      doorbell_(std::move(doorbell)),
+      local_(config_, host.id, inbox_.fd(), host.registrations.fd(), doorbell_.get(), choice, fences),
+      by_index_(wire::kMaxPeers) {}
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
+  OPAL_TRY(check(config));
+  OPAL_TRY_ASSIGN(const SingleCopyChoice choice, SingleCopyChoice::parse(config.single_copy));
+  // Under Yama's ptrace_scope 1 only descendants may read our memory unless we say otherwise; it can be said for one
+  // process or for all, and there are many peers.  Elsewhere the call fails and is not needed.
+  if (choice.cma) (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
+  Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
+  std::unique_ptr<Module> module{new Module{host, attributes_of(config), config, std::move(inbox), std::move(doorbell),
+                                            choice, accept_remote_fences()}};
+  const PeerId door = PeerId::random();
+  OPAL_TRY_ASSIGN(module->address_, Address::here(host.id, door));
+  OPAL_TRY_ASSIGN(module->doorman_, Doorman::start(module->local_, door, module->doorbell_.get()));
+  return module;
+}
+
+Module::~Module() {
+  // Completions may post; everything they could reach must be dead first.
+  for (const auto& endpoint : endpoints_) {
+    if (!endpoint->dead()) fail(*endpoint, {Errc::canceled, 0, "sm: the module is being closed"});
+  }
+  for (const auto& endpoint : endpoints_) {
+    if (!endpoint->told_) emulation().endpoint_gone(*endpoint, endpoint->error());
+  }
+}
+
+std::size_t Module::progress(std::size_t budget) noexcept {
+  if (in_progress_) return 0;
+  in_progress_ = true;
+  if (armed_) disarm();
+  std::size_t count = 0;
+  if (doorman_->has_news()) [[unlikely]]
+    count += hear_news();
+  count += poll_boxes(budget);
+  count += poll_fifo(std::max(budget - std::min(count, budget), kLeastFromFifo));
+  if (!blocked_.empty()) [[unlikely]]
+    check_blocked();
+  if (!leaving_.empty() || !failed_.empty() || !cooling_.empty()) [[unlikely]]
+    count += settle();
+  count += emulation().progress();
+  if (count == 0 && ++idle_ % kRounds == 0) inbox_.fifo().heal();
+  in_progress_ = false;
+  return count;
+}
+
+bool Module::has_work() const noexcept {
+  if (doorman_->has_news() || !inbox_.fifo().empty() || !leaving_.empty() || !failed_.empty()) return true;
+  return std::any_of(boxes_.begin(), boxes_.end(), [](const Endpoint* from) { return from->box_in_.ready(); });
+}
+
+bool Module::arm() noexcept {
+  if (++sleep_ == 0) sleep_ = 1;
+  armed_ = true;
+  inbox_.sleeping().store(sleep_, std::memory_order_relaxed);
+  fence_everybody();  // every sender now either sees that we sleep, or has published what we look for next
+  inbox_.fifo().heal();
+  if (!has_work() && emulation().idle()) return true;
+  disarm();
+  return false;
+}
+
+void Module::disarm() noexcept {
+  armed_ = false;
+  inbox_.sleeping().store(0, std::memory_order_relaxed);
+  eventfd_t rings = 0;
+  (void)::eventfd_read(doorbell_.get(), &rings);
+}
+
+}  // namespace opal::btl::sm

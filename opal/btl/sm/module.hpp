@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/module.hpp — messages between processes of one host through shared memory; put and get by single copy
+// where the peer allows it, else by the emulation.  docs/design/sm.md draws the memory and tells the protocols.
+// Owns: its inbox, one Link per peer, the doorman thread.  Threads: as btl::Module; the doorman touches nothing here.
+// Invariants: by_index_ names an endpoint from the moment the peer may use the index until the endpoint is
+// disconnected; an index is used again only when no message in the FIFO can bear it any more.
+#pragma once
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/module.hpp"
+#include "opal/btl/sm/config.hpp"
+#include "opal/btl/sm/doorman.hpp"
+#include "opal/btl/sm/endpoint.hpp"
+#include "opal/btl/sm/inbox.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::btl::sm {
+
+class OPAL_EXPORT Module final : public btl::Module {
+ public:
+  /// Errors: invalid_argument (a variable), no_memory, no_space, os.
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  ~Module() override;
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }
+  Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
+  void disconnect(btl::Endpoint& endpoint) noexcept override;
+
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
+
+  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+
+  std::size_t progress(std::size_t budget) noexcept override;
+  [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
+  bool arm() noexcept override;
+
+  /// Fast boxes accepted from peers, for tests and tools.
+  [[nodiscard]] std::size_t boxes_in() const noexcept { return boxes_.size(); }
+  /// Whether messages to this peer may go through a fast box.
+  [[nodiscard]] static bool has_box_out(const btl::Endpoint& to) noexcept {
+    return static_cast<const Endpoint&>(to).box_out_.on();
+  }
+  /// Our mapping of what the peer can write and we read, for tests that play the broken peer.
+  [[nodiscard]] static InLane& lane_in(btl::Endpoint& from) noexcept { return static_cast<Endpoint&>(from).link_->in; }
+
+ private:
+  Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
+         const SingleCopyChoice& choice, bool fences);
+
+  // send.cpp
+  Post send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  Post post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept;
+  Post refuse(Endpoint& to, Tag tag, std::size_t size) noexcept;
+  void check_for_box(Endpoint& to) noexcept;
+  std::uint32_t offer_box_if_due(Endpoint& to) noexcept;
+  template <class Copy>
+  Post copy_or_fail(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size, Rights wanted,
+                    Completion& completion, Copy copy) noexcept;
+
+  // receive.cpp
+  std::size_t poll_boxes(std::size_t budget) noexcept;
+  std::size_t poll_fifo(std::size_t budget) noexcept;
+  std::size_t receive_from_box(Endpoint& from, std::size_t budget) noexcept;
+  void receive_item(wire::FifoItem item) noexcept;
+  void look_at_offer(Endpoint& from) noexcept;
+  void check_blocked() noexcept;
+
+  // peers.cpp
+  Endpoint& add(std::unique_ptr<Link> link);
+  std::size_t hear_news() noexcept;
+  std::size_t settle() noexcept;
+  void fail(Endpoint& endpoint, const Error& why) noexcept;
+  void forget_box(Endpoint& endpoint) noexcept;
+  void cool(std::uint32_t index) noexcept;
+  void disarm() noexcept;
+  [[nodiscard]] bool has_work() const noexcept;
+
+  struct CoolingIndex {
+    std::uint32_t index;
+    std::uint64_t until;  // position of our FIFO
+  };
+
+  const Config config_;
+  Inbox inbox_;
+  Fd doorbell_;
+  LocalSide local_;
+  Address address_{};
+
+  std::vector<Endpoint*> boxes_;     // peers whose fast box we read
+  std::vector<Endpoint*> by_index_;  // by the name a peer has in our FIFO; null: nobody
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  std::unordered_map<PeerId, Endpoint*> by_peer_;  // not dead
+  std::vector<Endpoint*> blocked_;                 // boxes that wait for the FIFO
+  std::vector<Endpoint*> leaving_;                 // peers that have gone; their last messages are being delivered
+  std::vector<Endpoint*> failed_;                  // dead, the layer above does not know yet
+  std::vector<CoolingIndex> cooling_;
+  std::uint32_t sleep_ = 0;  // number of the last sleep
+  std::uint32_t idle_ = 0;   // empty rounds in a row, for the rare checks
+  bool armed_ = false;
+  bool in_progress_ = false;
+  std::unique_ptr<Doorman> doorman_;  // last: its thread uses what is above
+};
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peers of a shared-memory module: how they come, go, die and are forgotten.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/sm/module.hpp"
+
+namespace opal::btl::sm {
+
+std::string Endpoint::describe() const {
+  return fmt::format("shared memory; {}; fast box {}", link_->copy.why(), box_out_.on() ? "in use" : "not yet");
+}
+
+Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
+  OPAL_TRY_ASSIGN(const Address theirs, Address::decode(address));
+  if (theirs.peer != peer) return Error{Errc::protocol, 0, "sm address: of another peer"};
+  if (const auto known = by_peer_.find(peer); known != by_peer_.end()) return known->second;
+  if (peer == host().id) return Error{Errc::unreachable, 0, "sm: that is this Context itself"};
+  if (theirs.boot != address_.boot) return Error{Errc::unreachable, 0, "sm: the peer is on another host"};
+  if (theirs.network_namespace != address_.network_namespace) {
+    return Error{Errc::unreachable, 0, "sm: the peer is in another network namespace", theirs.network_namespace};
+  }
+  if (theirs.user_id != address_.user_id) {
+    return Error{Errc::unreachable, 0, "sm: the peer belongs to another user", theirs.user_id};
+  }
+  OPAL_TRY_ASSIGN(std::unique_ptr<Link> link, doorman_->connect(theirs));
+  return &add(std::move(link));
+}
+
+Endpoint& Module::add(std::unique_ptr<Link> link) {
+  endpoints_.push_back(std::make_unique<Endpoint>(*this, std::move(link)));
+  Endpoint& endpoint = *endpoints_.back();
+  endpoint.sends_till_box_ = config_.fbox_threshold;
+  by_index_[endpoint.link_->index] = &endpoint;
+  by_peer_[endpoint.peer()] = &endpoint;
+  return endpoint;
+}
+
+std::size_t Module::hear_news() noexcept {
+  std::vector<News> news = doorman_->take_news();
+  for (News& piece : news) {
+    switch (piece.kind) {
+      case News::Kind::accepted: host().observer.on_accepted(add(std::move(piece.link))); break;
+      case News::Kind::left:
+      case News::Kind::died: {
+        Endpoint* const endpoint = by_index_[piece.index];
+        if (endpoint == nullptr || endpoint->link_->id != piece.id || endpoint->leaving_ || endpoint->dead()) break;
+        endpoint->leaving_ = true;
+        endpoint->why_ = {
+            Errc::peer_gone, 0,
+            piece.kind == News::Kind::left ? "sm: the peer has disconnected" : "sm: the peer's process has ended"};
+        endpoint->last_item_ = inbox_.fifo().head() + inbox_.fifo().slots();
+        leaving_.push_back(endpoint);
+        // Whoever connects to this peer from now on means a new life of it.
+        if (const auto known = by_peer_.find(endpoint->peer()); known != by_peer_.end() && known->second == endpoint) {
+          by_peer_.erase(known);
+        }
+        break;
+      }
+      case News::Kind::closed: cooling_.push_back({piece.index, inbox_.fifo().head() + inbox_.fifo().slots()}); break;
+    }
+  }
+  return news.size();
+}
+
+void Module::fail(Endpoint& endpoint, const Error& why) noexcept {
+  if (endpoint.dead()) return;
+  endpoint.mark_dead(why);
+  endpoint.why_ = why;
+  endpoint.box_out_.turn_off();
+  failed_.push_back(&endpoint);
+  if (const auto known = by_peer_.find(endpoint.peer()); known != by_peer_.end() && known->second == &endpoint) {
+    by_peer_.erase(known);
+  }
+}
+
+void Module::forget_box(Endpoint& endpoint) noexcept {
+  if (!endpoint.has_box_in_) return;
+  endpoint.has_box_in_ = false;
+  std::erase(boxes_, &endpoint);
+}
+
+/// Ends what has to end; at a point of progress() where no message is being looked at.
+std::size_t Module::settle() noexcept {
+  std::size_t count = 0;
+  // Everything that a leaving peer has put into the FIFO lies within one length of it from where it left.
+  const auto passed = [&](std::uint64_t position) { return inbox_.fifo().empty() || inbox_.fifo().head() >= position; };
+  std::vector<Endpoint*> leaving = std::exchange(leaving_, {});
+  for (Endpoint* endpoint : leaving) {
+    if (endpoint->dead()) continue;
+    if (!passed(endpoint->last_item_)) {
+      leaving_.push_back(endpoint);
+      continue;
+    }
+    while (endpoint->has_box_in_ && receive_from_box(*endpoint, SIZE_MAX) != 0) {
+    }
+    fail(*endpoint, endpoint->why_);
+  }
+  while (!failed_.empty()) {
+    Endpoint* const endpoint = failed_.front();
+    failed_.erase(failed_.begin());
+    forget_box(*endpoint);
+    std::erase(blocked_, endpoint);
+    doorman_->close(endpoint->link_->id);
+    emulation().endpoint_gone(*endpoint, endpoint->why_);
+    endpoint->told_ = true;
+    host().observer.on_failed(*endpoint, endpoint->why_);
+    ++count;
+  }
+  std::erase_if(cooling_, [&](const CoolingIndex& cooling) {
+    if (!passed(cooling.until)) return false;
+    by_index_[cooling.index] = nullptr;
+    doorman_->release_index(cooling.index);
+    return true;
+  });
+  return count;
+}
+
+void Module::disconnect(btl::Endpoint& peer) noexcept {
+  auto& endpoint = static_cast<Endpoint&>(peer);
+  fail(endpoint, {Errc::canceled, 0, "sm: disconnected"});
+  if (!endpoint.told_) emulation().endpoint_gone(endpoint, {Errc::canceled, 0, "sm: disconnected"});
+  doorman_->close(endpoint.link_->id);
+  forget_box(endpoint);
+  std::erase(blocked_, &endpoint);
+  std::erase(leaving_, &endpoint);
+  std::erase(failed_, &endpoint);
+  // From here on its messages are dropped; the index is free when the peer has closed its end too.
+  Endpoint*& place = by_index_[endpoint.link_->index];
+  if (place == &endpoint) place = nullptr;
+  const auto own = std::find_if(endpoints_.begin(), endpoints_.end(),
+                                [&](const std::unique_ptr<Endpoint>& entry) { return entry.get() == &endpoint; });
+  std::swap(*own, endpoints_.back());
+  endpoints_.pop_back();
+}
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sending half of a shared-memory module: fast box, else a fragment announced in the peer's FIFO; single copy.
+#include "opal/btl/sm/module.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+// A peer that has no box to give now may have one later; asking costs it a look, so not at once.
+constexpr std::uint32_t kRetryFactor = 64;
+
+constexpr bool is_tag(Tag tag) noexcept { return static_cast<Tag>(tag - 1) < 0xfffe; }
+
+/// Fragments name their place in the lane where other transports keep a pointer.
+void* slot_of(FragmentRef fragment) noexcept {
+  return reinterpret_cast<void*>(std::uintptr_t{fragment.line} << 1 | fragment.size_class);
+}
+FragmentRef fragment_of(OutLane& lane, const void* slot) noexcept {
+  const auto name = reinterpret_cast<std::uintptr_t>(slot);
+  return lane.fragments().at(static_cast<std::uint32_t>(name >> 1), name & 1);
+}
+
+}  // namespace
+
+Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  if (is_tag(tag) && peer.push_to_box(tag, header, payload)) [[likely]]
+    return Post::done;
+  return send_by_fifo(peer, tag, header, payload);
+}
+
+Post Module::refuse(Endpoint& to, Tag tag, std::size_t size) noexcept {
+  if (to.dead()) return Post::failed;
+  if (to.box_out_.broken() || to.link_->out->fragments().broken()) {
+    fail(to, {Errc::protocol, 0, "sm: the peer gave back what it did not have"});
+    return Post::failed;
+  }
+  if (!is_tag(tag)) {
+    to.set_error({Errc::invalid_argument, 0, "sm send: not a tag", tag});
+    return Post::failed;
+  }
+  if (size > config_.max_send.bytes) {
+    to.set_error({Errc::invalid_argument, 0, "sm send: longer than max_send", size});
+    return Post::failed;
+  }
+  return Post::done;
+}
+
+Post Module::send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  const std::size_t size = header.size() + payload.size();
+  if (const Post post = refuse(to, tag, size); post != Post::done) return post;
+  if (to.offer_open_) check_for_box(to);
+  FragmentPool& fragments = to.link_->out->fragments();
+  const FragmentRef fragment = fragments.take(size);
+  if (!fragment) return fragments.broken() ? refuse(to, tag, size) : Post::again;
+  copy_to(fragment.body(), header);
+  copy_to(fragment.body() + header.size(), payload);
+  const Post post = post_fragment(to, fragment, tag, size);
+  if (post == Post::again) fragments.put_back(fragment);
+  return post;
+}
+
+Post Module::post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept {
+  const std::uint32_t flags = offer_box_if_due(to);
+  *fragment.header = {static_cast<std::uint32_t>(size), tag, to.next_seq_, fragment.size_class, flags};
+  if (!to.link_->inbox.fifo().push({to.link_->index_there, fragment.line})) return Post::again;
+  to.link_->out->fragments().sent(fragment);
+  ++to.next_seq_;
+  if (flags != 0) to.offer_open_ = true;
+  if (to.sends_till_box_ != 0) --to.sends_till_box_;
+  to.wake();
+  return Post::done;
+}
+
+std::uint32_t Module::offer_box_if_due(Endpoint& to) noexcept {
+  if (to.sends_till_box_ != 0 || to.offer_open_ || to.box_out_.on()) return 0;
+  if (to.link_->out->offer_box(static_cast<std::uint32_t>(config_.fbox_size.bytes))) return wire::kOffersBox;
+  to.sends_till_box_ = config_.fbox_threshold * kRetryFactor;
+  return 0;
+}
+
+void Module::check_for_box(Endpoint& to) noexcept {
+  switch (to.link_->out->answer()) {
+    case OutLane::Answer::none: return;
+    case OutLane::Answer::accepted: to.box_out_ = to.link_->out->box(); break;
+    case OutLane::Answer::refused: to.sends_till_box_ = config_.fbox_threshold * kRetryFactor; break;
+  }
+  to.offer_open_ = false;
+}
+
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  if (refuse(peer, kBtlTags.first, size) != Post::done) return {};
+  const FragmentRef fragment = peer.link_->out->fragments().take(size);
+  if (!fragment) return {};
+  return Fragment{to, {fragment.body(), size}, slot_of(fragment)};
+}
+
+Post Module::send(Fragment& fragment, Tag tag) noexcept {
+  auto& to = static_cast<Endpoint&>(fragment.to());
+  const std::size_t size = fragment.data().size();
+  if (refuse(to, tag, size) != Post::done) {
+    free(fragment);
+    return Post::failed;
+  }
+  if (to.offer_open_) check_for_box(to);
+  // A short message is cheaper copied once more into the box than announced in the FIFO.
+  if (to.push_to_box(tag, fragment.data(), {})) {
+    free(fragment);
+    return Post::done;
+  }
+  const Post post = post_fragment(to, fragment_of(*to.link_->out, fragment.slot()), tag, size);
+  if (post == Post::done) fragment.disown();
+  return post;
+}
+
+void Module::free(Fragment& fragment) noexcept {
+  OutLane& lane = *static_cast<Endpoint&>(fragment.to()).link_->out;
+  lane.fragments().put_back(fragment_of(lane, fragment.slot()));
+  fragment.disown();
+}
+
+/// Runs `copy` after the peer's own table has said that the range may be touched.  `again`: use the emulation.
+template <class Copy>
+Post Module::copy_or_fail(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size,
+                          Rights wanted, Completion& completion, Copy copy) noexcept {
+  if (to.dead() || to.link_->gone->load(std::memory_order_acquire)) {  // its PID may be somebody else's by now
+    completion.error = to.dead() ? to.error() : Error{Errc::peer_gone, 0, "sm: the peer has hung up"};
+    return Post::failed;
+  }
+  Result<void> outcome = to.link_->registrations.check(remote, address, size, wanted);
+  if (outcome) outcome = copy();
+  if (outcome) return Post::done;
+  if (outcome.error().code == Errc::not_supported) return Post::again;
+  completion.error = outcome.error();
+  return Post::failed;
+}
+
+Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  if (SingleCopy& copy = peer.link_->copy; copy.usable()) {
+    const Post post = copy_or_fail(peer, remote_address, remote, size, Rights::remote_write, completion,
+                                   [&] { return copy.write(remote_address, source, size); });
+    if (post != Post::again) return post;
+  }
+  return btl::Module::put(to, source, local, remote_address, remote, size, completion);
+}
+
+Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  if (SingleCopy& copy = peer.link_->copy; copy.usable()) {
+    const Post post = copy_or_fail(peer, remote_address, remote, size, Rights::remote_read, completion,
+                                   [&] { return copy.read(destination, remote_address, size); });
+    if (post != Post::again) return post;
+  }
+  return btl::Module::get(to, destination, local, remote_address, remote, size, completion);
+}
+
+}  // namespace opal::btl::sm
