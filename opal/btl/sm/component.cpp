@@ -36,7 +36,6 @@ constexpr Component kComponent{
 
 }  // namespace
 
-const Component& component() noexcept;  // declared by what CMake writes for the registry
 const Component& component() noexcept { return kComponent; }
 
 }  // namespace opal::btl::sm

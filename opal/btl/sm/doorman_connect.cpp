@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "opal/btl/sm/doorman.hpp"
