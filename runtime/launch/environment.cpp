@@ -7,7 +7,7 @@
 
 #include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
-#include "runtime/launch/session.hpp"
+#include "runtime/variables.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -31,9 +31,9 @@ std::vector<std::string> to_environment(const Variables& variables) {
   return result;
 }
 
-Variables job_variables(const Options& options, const std::string& job_id, const std::string& directory) {
+Variables job_variables(const Options& options, const std::string& job_id) {
   Variables variables = opal::environment_with_prefix("");
-  if (!directory.empty()) variables.emplace_back("PWD", directory);
+  if (!options.working_directory.empty()) variables.emplace_back("PWD", options.working_directory);
   variables.insert(variables.end(), options.environment.begin(), options.environment.end());
   if (!options.settings.empty()) {
     variables.emplace_back(kSettings, opal::config::Store::encode_for_launch(options.settings));

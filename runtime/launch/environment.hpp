@@ -16,7 +16,7 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 std::vector<std::string> to_environment(const Variables& variables);
 
 /// What all ranks share.
-Variables job_variables(const Options& options, const std::string& job_id, const std::string& directory);
+Variables job_variables(const Options& options, const std::string& job_id);
 
 /// Who one rank is, for scripts; names are those that scripts already look for.
 Variables rank_variables(int rank, unsigned ranks);

@@ -226,6 +226,7 @@ void Job::emptied() {
   phase_ = Phase::done;
   grace_ = {};
   orphans_ = {};
+  observer_.on_emptied();
   output_.drain();
   loop_.stop();
 }

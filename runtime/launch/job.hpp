@@ -37,6 +37,7 @@ using RankEnvironment = std::function<Result<std::vector<std::string>>(int rank)
 struct RankObserver {
   std::function<void(int rank)> on_failed;      ///< the first one that failed, before the others are ended
   std::function<bool(int rank)> left_properly;  ///< false: it still takes part in the job, so its end is a failure
+  std::function<void()> on_emptied;             ///< no process of the job is left
 };
 
 class Job {

@@ -16,13 +16,17 @@
 #include "runtime/launch/job.hpp"
 #include "runtime/launch/program.hpp"
 #include "runtime/launch/session.hpp"
+#include "runtime/launch/settings.hpp"
 #include "runtime/launch/signals.hpp"
+#include "runtime/oob/daemon.hpp"
 #include "runtime/pmix/server.hpp"
+#include "runtime/variables.hpp"
 
 namespace runtime::launch {
 namespace {
 
 constexpr int kCannotLaunch = 1;
+constexpr int kUsageError = 2;
 
 int refuse(const std::string& name, const std::string& why, int status = kCannotLaunch) {
   fmt::print(stderr, "{}: {}\n", name, why);
@@ -47,6 +51,14 @@ std::string explain_not_found(const Program& program, const Options& options) {
   return text;
 }
 
+/// The launcher's own Context is set up as those of the ranks.
+opal::config::Store settings_for_daemon(const Options& options) {
+  opal::config::Store store = opal::config::Store::from_environment();
+  const opal::config::Store ours = launcher_settings(options);
+  for (const opal::config::Setting& setting : ours.settings()) store.add(setting);
+  return store;
+}
+
 void append(Variables& variables, const Variables& more) {
   variables.insert(variables.end(), more.begin(), more.end());
 }
@@ -58,6 +70,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   if (!options.working_directory.empty() && ::access(options.working_directory.c_str(), X_OK) != 0) {
     return refuse(name, fmt::format("--wdir {}: no such directory, or not accessible", options.working_directory));
   }
+  if (const std::string wrong = check_settings(options); !wrong.empty()) return refuse(name, wrong, kUsageError);
   const Program program = find_program(options.program, options.working_directory, search_path);
   if (program.status != 0) return refuse(name, explain_not_found(program, options), program.status);
 
@@ -115,7 +128,17 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
                .open_files = open_files,
                .options = options};
   plan.arguments.insert(plan.arguments.begin(), options.program);
-  const Variables shared = job_variables(options, session.job_id(), options.working_directory);
+  const auto daemon = oob::Daemon::open(
+      **loop, settings_for_daemon(options), session.job_id(), slots.ranks,
+      {.on_abort = [&](int rank, int status, const std::string& text) { job->on_abort(rank, status, text); },
+       .say = [&](const std::string& line) { job->say(line); }});
+  Variables shared = job_variables(options, session.job_id());
+  if (daemon) {
+    shared.emplace_back(kDaemonVariable, (*daemon)->address_text());
+  } else {
+    plan.options.warnings.push_back(
+        fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(daemon.error())));
+  }
   const RankEnvironment environment = [&](int rank) -> Result<std::vector<std::string>> {
     Variables variables = shared;
     append(variables, rank_variables(rank, slots.ranks));
@@ -125,7 +148,11 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   };
   job.emplace(**loop, *warden, std::move(plan), environment,
               RankObserver{.on_failed = [&](int rank) { (*server)->announce_death(rank); },
-                           .left_properly = [&](int rank) { return (*server)->left_properly(rank); }});
+                           .left_properly = [&](int rank) { return (*server)->left_properly(rank); },
+                           .on_emptied =
+                               [&] {
+                                 if (daemon) (*daemon)->finish();
+                               }});
   signals->deliver(**loop, [&job](int signo) { job->on_signal(signo); });
   const int status = job->run();
   session.remove();

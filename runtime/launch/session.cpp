@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "opal/core/environment.hpp"
+#include "runtime/variables.hpp"
 
 namespace runtime::launch {
 namespace {

@@ -8,9 +8,6 @@
 
 namespace runtime::launch {
 
-/// The variable by which every process of a job can be told from all others.
-inline constexpr char kJobIdVariable[] = "OPAL_INTERNAL_JOB_ID";
-
 class Session {
  public:
   /// Chooses a name that no other job on this host has; creates nothing yet.

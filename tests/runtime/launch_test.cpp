@@ -116,10 +116,22 @@ TEST(Launch, HostsAreThisHostOnlyAndTheirSlotsCount) {
 }
 
 TEST(Launch, EnvironmentSettingsAndDirectoryReachTheRanks) {
-  const Outcome job = run_job({"-n", "1", "-x", "COLOUR=blue", "--wdir", "/usr", "--set", "btl_sm_fbox_size=8K", "sh",
+  const Outcome job = run_job({"-n", "1", "-x", "COLOUR=blue", "--wdir", "/usr", "--set", "am_spin=8us", "sh",
                                "-c", "echo $COLOUR; pwd; printf '%s' \"$OPAL_SET\""});
   EXPECT_EQ(job.status, 0) << job.err;
-  EXPECT_THAT(lines_of(job.out), ElementsAre("blue", "/usr", "btl_sm_fbox_size=8K"));
+  EXPECT_THAT(lines_of(job.out), ElementsAre("blue", "/usr", "am_spin=8us"));
+}
+
+TEST(Launch, UnknownVariablesAndBadValuesAreRefusedBeforeAnythingStarts) {
+  const Outcome typo = run_job({"--set", "am_spinn=3", "echo", "started"});
+  EXPECT_EQ(typo.status, 2);
+  EXPECT_EQ(typo.out, "");
+  EXPECT_THAT(typo.err, HasSubstr("am_spinn"));
+  EXPECT_THAT(typo.err, HasSubstr("did you mean am_spin?"));
+  const Outcome value = run_job({"--set", "am_spin=fast", "echo", "started"});
+  EXPECT_EQ(value.status, 2);
+  EXPECT_THAT(value.err, HasSubstr("am_spin"));
+  EXPECT_EQ(run_job({"--set", "mpi_anything=1", "true"}).status, 0) << "the MPI library checks its own";
 }
 
 TEST(Launch, RanksAreBoundToCoresOfTheirOwnWhenThereAreEnough) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/variables.hpp — environment variables by which opalrun and the processes it starts know each other.
+// Names that start with OPAL_INTERNAL_ are never taken for configuration.
+#pragma once
+
+namespace runtime {
+
+/// The job's name: every process of a job has it, and no other process.
+inline constexpr char kJobIdVariable[] = "OPAL_INTERNAL_JOB_ID";
+
+/// The address of the launcher's active-message Context, in hexadecimal.
+inline constexpr char kDaemonVariable[] = "OPAL_INTERNAL_DAEMON";
+
+}  // namespace runtime

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The out-of-band channel: its messages, its log lines, and ranks that talk with their daemon.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "opal/btl/registry.hpp"
+#include "opal/core/config_store.hpp"
+#include "runtime/oob/log_collector.hpp"
+#include "runtime/oob/wire.hpp"
+#include "tests/runtime/launched_job.hpp"
+
+namespace runtime::test {
+namespace {
+
+using oob::Assembler;
+using oob::PieceHeader;
+using oob::Topic;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+std::string piece(std::uint64_t total, std::uint64_t offset, const std::string& part, std::uint16_t topic = 64) {
+  const PieceHeader header{oob::kVersion, topic, 0, total, offset};
+  return std::string{oob::as_text(opal::bytes_of(header))} + part;
+}
+
+/// The completed message's content, "-" while it is unfinished, "!" for a refused piece.
+std::string add(Assembler& assembler, const std::string& bytes) {
+  const auto message = assembler.add(oob::as_bytes(bytes));
+  if (!message) return "!";
+  return *message == nullptr ? "-" : std::string{oob::as_text((*message)->content)};
+}
+
+TEST(Assembler, PutsPiecesTogether) {
+  Assembler assembler;
+  EXPECT_EQ(add(assembler, piece(3, 0, "abc")), "abc");
+  EXPECT_EQ(add(assembler, piece(0, 0, "")), "");
+  EXPECT_EQ(add(assembler, piece(6, 0, "ab")), "-");
+  EXPECT_EQ(add(assembler, piece(6, 2, "cd")), "-");
+  EXPECT_EQ(add(assembler, piece(6, 4, "ef")), "abcdef");
+}
+
+TEST(Assembler, MessageThatStartsAgainReplacesTheUnfinishedOne) {
+  Assembler assembler;
+  EXPECT_EQ(add(assembler, piece(6, 0, "ab")), "-");
+  EXPECT_EQ(add(assembler, piece(2, 0, "xy")), "xy");
+  EXPECT_EQ(add(assembler, piece(6, 2, "cdef")), "!");
+}
+
+TEST(Assembler, RefusesWhatIsNotAPieceOfAMessage) {
+  Assembler assembler;
+  EXPECT_EQ(add(assembler, ""), "!");
+  EXPECT_EQ(add(assembler, std::string(23, '\0')), "!");
+  EXPECT_EQ(add(assembler, std::string(24, '\xff')), "!");
+  EXPECT_EQ(add(assembler, piece(2, 0, "abc")), "!") << "more than its total";
+  EXPECT_EQ(add(assembler, piece(8, 9, "")), "!") << "offset behind the end";
+  EXPECT_EQ(add(assembler, piece(UINT64_MAX, 0, "a")), "!") << "larger than anything we take";
+  EXPECT_EQ(add(assembler, piece(8, UINT64_MAX - 1, "abcd")), "!") << "offset and size wrap around";
+  EXPECT_EQ(add(assembler, piece(8, 4, "abcd")), "!") << "a continuation of nothing";
+  EXPECT_EQ(add(assembler, piece(8, 0, "")), "!") << "would never end";
+  EXPECT_EQ(add(assembler, piece(4, 0, "ab", 64)), "-");
+  EXPECT_EQ(add(assembler, piece(4, 2, "cd", 65)), "!") << "another topic";
+  EXPECT_EQ(add(assembler, piece(2, 0, "ok")), "ok");
+}
+
+TEST(DaemonAddress, SurvivesItsSpellingAndOthersAreRefused) {
+  const std::string bytes{"\0\x01\xfe\xff", 4};
+  EXPECT_EQ(oob::to_hex(oob::as_bytes(bytes)), "0001feff");
+  EXPECT_EQ(oob::from_hex("0001feff").value(), bytes);
+  EXPECT_FALSE(oob::from_hex("0001f"));
+  EXPECT_FALSE(oob::from_hex("0g"));
+}
+
+TEST(LogCollector, ShowsALineOnceWithEverybodyWhoSaidIt) {
+  auto loop = event::Loop::create().value();
+  std::vector<std::string> shown;
+  oob::LogCollector log{*loop, 4, [&](const std::string& line) { shown.push_back(line); }};
+  for (const unsigned rank : {2U, 0U, 3U, 1U, 0U}) log.add(rank, "same");
+  for (const unsigned rank : {0U, 3U, 1U}) log.add(rank, "some");
+  log.add(2, "one");
+  EXPECT_TRUE(shown.empty()) << "a line waits for its twins";
+  log.flush();
+  EXPECT_THAT(shown, ElementsAre("[all 4 ranks] same", "[ranks 0-1,3] some", "[rank 2] one"));
+}
+
+TEST(LogCollector, DoesNotLetLinesWaitForLong) {
+  auto loop = event::Loop::create().value();
+  std::string shown;
+  oob::LogCollector log{*loop, 4, [&](const std::string& line) {
+                          shown = line;
+                          loop->stop();
+                        }};
+  log.add(1, "hello");
+  loop->run();
+  EXPECT_EQ(shown, "[rank 1] hello");
+}
+
+/// The channel over one transport.
+class Oob : public ::testing::TestWithParam<std::string> {
+ protected:
+  Outcome run_ranks(const std::string& ranks, const std::string& scenario) {
+    return run_job({"-n", ranks, "--grace", "0.5", "--timeout", "60", "--set",
+                    fmt::format("am_transports={}", GetParam()), helper("oob_rank"), scenario});
+  }
+};
+
+TEST_P(Oob, MessagesOfAnySizeComeBackAsTheyWere) {
+  const Outcome job = run_ranks("2", "echo");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_EQ(job.out, "echoed\nechoed\n");
+}
+
+TEST_P(Oob, ManyRanksSendManyMessages) {
+  const Outcome job = run_ranks("8", "many");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(lines_of(job.out), SizeIs(8));
+}
+
+TEST_P(Oob, LineThatAllRanksLogIsShownOnce) {
+  const Outcome job = run_ranks("4", "log");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(lines_of(job.err),
+              UnorderedElementsAre("opalrun: [all 4 ranks] no huge pages here", "opalrun: [rank 1] only I say this"));
+}
+
+TEST_P(Oob, AbortEndsTheJobWithItsReason) {
+  const Outcome job = run_ranks("3", "abort");
+  EXPECT_EQ(job.status, 11);
+  EXPECT_THAT(job.err, HasSubstr("rank 1 (pid "));
+  EXPECT_THAT(job.err, HasSubstr("aborted the job with status 11: out of cheese"));
+}
+
+TEST_P(Oob, GarbageIsDroppedAndTheChannelGoesOn) {
+  const Outcome job = run_ranks("2", "garbage");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(job.err, HasSubstr("a message of rank 0 is dropped: "));
+}
+
+TEST_P(Oob, RankThatDoesNotExistIsRefused) {
+  const Outcome job = run_ranks("1", "wrong_rank");
+  EXPECT_EQ(job.status, 1);
+  EXPECT_THAT(job.err, HasSubstr("no such rank in this job"));
+}
+
+TEST_P(Oob, RankMayLeaveTheChannelAndComeBack) {
+  const Outcome job = run_ranks("2", "again");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+}
+
+/// Every transport that reaches another process of this host.
+std::vector<std::string> transports() {
+  const auto registry = opal::btl::Registry::with_builtins();
+  const opal::config::Store store;
+  std::vector<std::string> names;
+  for (const opal::btl::Component* component : registry.components()) {
+    if (component->name != "self" && component->usable(store)) names.emplace_back(component->name);
+  }
+  return names;
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Oob);
+INSTANTIATE_TEST_SUITE_P(Transports, Oob, ::testing::ValuesIn(transports()),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace runtime::test
