@@ -12,7 +12,11 @@ namespace opal::test {
 namespace {
 
 class Peers : public Conformance {};
-OPAL_CONFORMANCE_SUITE(Peers);
+OPAL_CONFORMANCE_SUITE(Peers, usable_transports);
+
+/// What needs a second side.
+class PeersOfTwo : public Conformance {};
+OPAL_CONFORMANCE_SUITE(PeersOfTwo, joining_transports);
 
 std::size_t open_descriptors() {
   std::size_t count = 0;
@@ -34,8 +38,7 @@ TEST_P(Peers, ConnectingTwiceGivesTheSameEndpoint) {
   EXPECT_FALSE(to_b().describe().empty());
 }
 
-TEST_P(Peers, ThePassiveSideLearnsOfThePeerAndAnswersOnTheSameEndpoint) {
-  if (alone()) GTEST_SKIP() << "self has no passive side";
+TEST_P(PeersOfTwo, ThePassiveSideLearnsOfThePeerAndAnswersOnTheSameEndpoint) {
   ASSERT_EQ(send_to_b({}, pattern(10, 1)), Post::done);
   ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
   ASSERT_EQ(b().accepted.size(), 1U);
@@ -48,8 +51,7 @@ TEST_P(Peers, ThePassiveSideLearnsOfThePeerAndAnswersOnTheSameEndpoint) {
   EXPECT_TRUE(a().accepted.empty());
 }
 
-TEST_P(Peers, BothSidesConnectingAtOnceEndWithOneEndpointEach) {
-  if (alone()) GTEST_SKIP() << "self has no second side";
+TEST_P(PeersOfTwo, BothSidesConnectingAtOnceEndWithOneEndpointEach) {
   for (int round = 0; round < 20; ++round) {
     Side left{GetParam()};
     Side right{GetParam()};
@@ -69,8 +71,7 @@ TEST_P(Peers, BothSidesConnectingAtOnceEndWithOneEndpointEach) {
   }
 }
 
-TEST_P(Peers, AnEndpointIsRemovedAndAddedAgain) {
-  if (alone()) GTEST_SKIP() << "self has one endpoint for life";
+TEST_P(PeersOfTwo, AnEndpointIsRemovedAndAddedAgain) {
   for (std::uint32_t round = 0; round < 10; ++round) {
     btl::Endpoint* route = a().connect(b());
     ASSERT_EQ(send(*route, bytes_of(round), {}, a(), b()), Post::done);
@@ -82,8 +83,7 @@ TEST_P(Peers, AnEndpointIsRemovedAndAddedAgain) {
   }
 }
 
-TEST_P(Peers, AThousandConnectionsLeaveNothingBehind) {
-  if (alone()) GTEST_SKIP() << "self has one endpoint for life";
+TEST_P(PeersOfTwo, AThousandConnectionsLeaveNothingBehind) {
   std::size_t descriptors = 0;
   std::size_t maps = 0;
   for (std::uint32_t round = 0; round < 1000; ++round) {
@@ -104,8 +104,7 @@ TEST_P(Peers, AThousandConnectionsLeaveNothingBehind) {
   EXPECT_LE(mappings(), maps + 8) << "the heap may grow by a mapping or two, not by one per connection";
 }
 
-TEST_P(Peers, DisconnectCompletesWhatIsPendingWithCanceled) {
-  if (alone()) GTEST_SKIP() << "self completes at once";
+TEST_P(PeersOfTwo, DisconnectCompletesWhatIsPendingWithCanceled) {
   std::vector<std::byte> region(4 << 20);
   auto handle = b().module().register_memory(region.data(), region.size(), Rights::all);
   ASSERT_TRUE(handle);
@@ -124,8 +123,7 @@ TEST_P(Peers, DisconnectCompletesWhatIsPendingWithCanceled) {
   }
 }
 
-TEST_P(Peers, AGarbledAddressIsRefusedWithAReason) {
-  if (alone()) GTEST_SKIP() << "self's address has no content";
+TEST_P(PeersOfTwo, AGarbledAddressIsRefusedWithAReason) {
   const ByteSpan good = b().module().address();
   Side fresh{GetParam()};
   for (std::size_t size = 0; size < good.size(); ++size) {

@@ -9,13 +9,8 @@
 namespace opal::test {
 namespace {
 
-class Processes : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (GetParam() == "self") GTEST_SKIP() << "self does not join processes";
-  }
-};
-OPAL_CONFORMANCE_SUITE(Processes);
+class Processes : public ::testing::TestWithParam<std::string> {};
+OPAL_CONFORMANCE_SUITE(Processes, joining_transports);
 
 struct Exposed {
   std::uint64_t address;

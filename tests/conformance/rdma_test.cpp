@@ -37,7 +37,7 @@ class Rdma : public Conformance {
     return finish([&](Completion& completion) { return a().module().atomic(to_b(), request, completion); });
   }
 };
-OPAL_CONFORMANCE_SUITE(Rdma);
+OPAL_CONFORMANCE_SUITE(Rdma, usable_transports);
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 

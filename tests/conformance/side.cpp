@@ -76,6 +76,12 @@ std::vector<std::string> usable_transports() {
   return names;
 }
 
+std::vector<std::string> joining_transports() {
+  std::vector<std::string> names = usable_transports();
+  std::erase(names, "self");
+  return names;
+}
+
 void Conformance::SetUp() {
   a_ = std::make_unique<Side>(GetParam());
   if (!alone()) b_ = std::make_unique<Side>(GetParam());

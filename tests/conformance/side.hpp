@@ -90,6 +90,8 @@ template <class... Sides>
 
 /// The names of all built-in transports that are usable here; the others are printed with their reason.
 std::vector<std::string> usable_transports();
+/// Those of them that join two sides: all but self.
+std::vector<std::string> joining_transports();
 
 /// A test over two connected sides; for `self` both names mean the one side that talks to itself.
 class Conformance : public ::testing::TestWithParam<std::string> {
@@ -113,8 +115,8 @@ class Conformance : public ::testing::TestWithParam<std::string> {
   btl::Endpoint* to_b_ = nullptr;
 };
 
-#define OPAL_CONFORMANCE_SUITE(name)                                                           \
-  INSTANTIATE_TEST_SUITE_P(Over, name, ::testing::ValuesIn(::opal::test::usable_transports()), \
-                           [](const auto& info) { return info.param; })
+/// Runs a suite over every usable transport, or over those that join two sides.
+#define OPAL_CONFORMANCE_SUITE(name, transports) \
+  INSTANTIATE_TEST_SUITE_P(Over, name, ::testing::ValuesIn(transports()), [](const auto& info) { return info.param; })
 
 }  // namespace opal::test
