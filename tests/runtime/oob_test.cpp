@@ -150,6 +150,15 @@ TEST_P(Oob, RankMayLeaveTheChannelAndComeBack) {
   EXPECT_EQ(job.status, 0) << job.out << job.err;
 }
 
+TEST_P(Oob, OpalPerfMeasuresTheRoundTrip) {
+  const Outcome job = run_job({"-n", "2", "--timeout", "60", OPAL_PERF_PATH, "oob_lat", "--btl", GetParam(), "--size",
+                               "8:16", "--iters", "200", "--json"});
+  ASSERT_EQ(job.status, 0) << job.out << job.err;
+  ASSERT_THAT(lines_of(job.out), SizeIs(2));
+  EXPECT_THAT(lines_of(job.out)[1], HasSubstr("\"test\":\"oob_lat\""));
+  EXPECT_THAT(lines_of(job.out)[1], HasSubstr("\"size\":16"));
+}
+
 /// Every transport that reaches another process of this host.
 std::vector<std::string> transports() {
   const auto registry = opal::btl::Registry::with_builtins();

@@ -108,6 +108,8 @@ class Program {
     };
     if (options_.test == "reg" || options_.test == "alloc" || options_.test == "mem") {
       OPAL_TRY(local(report));
+    } else if (options_.test == "oob_lat") {
+      OPAL_TRY(out_of_band(report));
     } else {
       OPAL_TRY(paired(report));
     }
@@ -127,6 +129,14 @@ class Program {
     if (options_.test == "alloc") return allocators(plan, report);
     OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, true));
     return memory_per_peer(names, report);
+  }
+
+  Result<void> out_of_band(const Report& report) {
+    Plan plan;
+    plan.iterations = options_.iterations;
+    OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 8, 32768));
+    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, false));
+    return oob_lat(names, plan, report);
   }
 
   Result<void> paired(const Report& report) {
@@ -199,9 +209,10 @@ int main_program(int argc, char** argv) {
       "  floor       a cache line between two cores, and memcpy\n";
   for (const auto& [name, info] : kPairTests) tests += fmt::format("  {:<11} {}\n", name, info.summary);
   tests +=
+      "  oob_lat     one-way time of a message between a rank and opalrun, which sleeps in between\n"
       "  reg         the registration cache: hit, miss, evict, invalidate\n"
       "  alloc       the allocators\n  mem         resident bytes of a Context and of an idle peer";
-  std::vector<std::string> names{"overview", "floor", "reg", "alloc", "mem"};
+  std::vector<std::string> names{"overview", "floor", "oob_lat", "reg", "alloc", "mem"};
   for (const auto& [name, info] : kPairTests) names.push_back(name);
   app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
   app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");

@@ -27,6 +27,9 @@ Result<void> get_lat(Conversation& with, const Plan& plan, const Report& report)
 Result<void> get_bw(Conversation& with, const Plan& plan, const Report& report);
 Result<void> atomic_lat(Conversation& with, const Plan& plan, const Report& report);
 
+/// Between rank 0 and the launcher, over each of `transports`.  Errors: not_supported without opalrun.
+Result<void> oob_lat(const std::vector<std::string>& transports, const Plan& plan, const Report& report);
+
 // In one process.
 Result<void> registration_cache(const Plan& plan, const Report& report);
 Result<void> allocators(const Plan& plan, const Report& report);
