@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/datatype/constructors.hpp — the standard's type constructors.  Each gives a new, uncommitted type that keeps
+// its parts alive.  Threads: safe from any thread.
+// Errors of all: invalid_argument (a negative count or block length, lists of different lengths, an array section
+// outside of its array), limit_reached (a size or bound beyond 63 bits), no_memory.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "mpi_shim/datatype/datatype.hpp"
+#include "opal/core/result.hpp"
+
+namespace mpi_shim::datatype {
+
+using Counts = std::span<const std::int64_t>;
+
+opal::Result<DatatypeRef> contiguous(std::int64_t count, Datatype& part);
+
+/// `stride` in extents of the part.
+opal::Result<DatatypeRef> vector(std::int64_t count, std::int64_t block_length, std::int64_t stride, Datatype& part);
+/// `stride` in bytes.
+opal::Result<DatatypeRef> hvector(std::int64_t count, std::int64_t block_length, std::int64_t stride, Datatype& part);
+
+/// `displacements` in extents of the part.
+opal::Result<DatatypeRef> indexed(Counts block_lengths, Counts displacements, Datatype& part);
+/// `displacements` in bytes.
+opal::Result<DatatypeRef> hindexed(Counts block_lengths, Counts displacements, Datatype& part);
+
+/// `displacements` in extents of the part.
+opal::Result<DatatypeRef> indexed_block(std::int64_t block_length, Counts displacements, Datatype& part);
+/// `displacements` in bytes.
+opal::Result<DatatypeRef> hindexed_block(std::int64_t block_length, Counts displacements, Datatype& part);
+
+/// `displacements` in bytes.
+opal::Result<DatatypeRef> structure(Counts block_lengths, Counts displacements, std::span<Datatype* const> parts);
+
+/// The same data with explicit lower bound and extent in bytes.
+opal::Result<DatatypeRef> resized(Datatype& part, std::int64_t lb, std::int64_t extent);
+
+/// A committed copy if the part is committed.
+opal::Result<DatatypeRef> dup(Datatype& part);
+
+enum class Order : std::uint8_t { c, fortran };
+
+/// The section [starts, starts + subsizes) of an array of `sizes`; its bounds are those of the whole array.
+opal::Result<DatatypeRef> subarray(Counts sizes, Counts subsizes, Counts starts, Order order, Datatype& part);
+
+}  // namespace mpi_shim::datatype

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/datatype/cursor.hpp"
+
+#include <algorithm>
+
+namespace mpi_shim::datatype {
+
+opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_t count) {
+  if (count < 0) return opal::Error{opal::Errc::invalid_argument, 0, "count >= 0", static_cast<std::uint64_t>(count)};
+  const auto bytes = type.packed_size(count);
+  if (!bytes) return opal::Error{opal::Errc::limit_reached, 0, "count * size of a datatype"};
+  layout_ = &type.layout();
+  buffer_ = reinterpret_cast<std::uintptr_t>(buffer);
+  size_ = *bytes;
+  const Item* only = layout_->only_item();
+  if (only != nullptr) whole_ = *only;
+  if (only == nullptr || !repeat_in_place(whole_, std::max<std::int64_t>(count, 1), type.extent())) {
+    whole_ = Item{};
+    whole_.body = Body::sequence;
+    whole_.first = layout_->root_first;
+    whole_.last = layout_->root_last;
+    whole_.bytes = layout_->bytes;
+    whole_.count = count;
+    whole_.stride = type.extent();
+  }
+  const std::size_t levels = layout_->depth + 1;
+  if (levels <= kInlineLevels) {
+    frames_ = inline_frames_.data();
+  } else {
+    deep_frames_.resize(levels);
+    frames_ = deep_frames_.data();
+  }
+  seek(0);
+  return {};
+}
+
+std::uintptr_t Cursor::repetition(const Frame& frame) noexcept {
+  // Modulo 2^64, so that negative offsets and strides work on addresses.
+  return frame.base + static_cast<std::uintptr_t>(frame.item->offset) +
+         static_cast<std::uintptr_t>(frame.iteration) * static_cast<std::uintptr_t>(frame.item->stride);
+}
+
+void Cursor::seek(std::int64_t position) noexcept {
+  position_ = position;
+  if (position >= size_) return;  // nothing is read from the frames any more
+  top_ = 0;
+  frames_[0] = {&whole_, &whole_ + 1, position / whole_.bytes, buffer_};
+  within_ = position % whole_.bytes;
+  while (frames_[top_].item->body == Body::sequence) {
+    const Frame& outer = frames_[top_];
+    const Item* first = layout_->items.data() + outer.item->first;
+    const Item* end = layout_->items.data() + outer.item->last;
+    const Item* item =
+        std::upper_bound(first, end, within_, [](std::int64_t p, const Item& i) { return p < i.begin; }) - 1;
+    within_ -= item->begin;
+    frames_[top_ + 1] = {item, end, within_ / item->bytes, repetition(outer)};
+    within_ %= item->bytes;
+    ++top_;
+  }
+  const Item& item = *frames_[top_].item;
+  if (item.body == Body::list) {
+    const Block* first = layout_->blocks.data() + item.first;
+    const Block* end = layout_->blocks.data() + item.last;
+    const Block* block =
+        std::upper_bound(first, end, within_, [](std::int64_t p, const Block& b) { return p < b.begin; }) - 1;
+    within_ -= block->begin;
+    block_ = static_cast<std::uint32_t>(block - layout_->blocks.data());
+  }
+}
+
+// From an item that was just entered to the first of its leaves.
+void Cursor::descend() noexcept {
+  while (frames_[top_].item->body == Body::sequence) {
+    const Frame& outer = frames_[top_];
+    const Item* items = layout_->items.data();
+    frames_[top_ + 1] = {items + outer.item->first, items + outer.item->last, 0, repetition(outer)};
+    ++top_;
+  }
+  block_ = frames_[top_].item->first;
+}
+
+// From a leaf whose repetitions are all done to the next leaf, if there is one.
+void Cursor::leave_item() noexcept {
+  for (;;) {
+    Frame& frame = frames_[top_];
+    ++frame.item;
+    frame.iteration = 0;
+    if (frame.item != frame.end) return descend();
+    if (top_ == 0) return;
+    --top_;
+    if (++frames_[top_].iteration < frames_[top_].item->count) return descend();
+  }
+}
+
+template <Direction direction>
+std::size_t Cursor::transfer_vector(Frame& frame, std::byte* dense, std::size_t length) noexcept {
+  const Item& item = *frame.item;
+  const auto block = static_cast<std::size_t>(item.bytes);
+  std::uintptr_t address = repetition(frame);
+  std::size_t moved = 0;
+  if (within_ != 0) {
+    moved = std::min(length, block - static_cast<std::size_t>(within_));
+    copy_block<direction>(dense, address + static_cast<std::uintptr_t>(within_), moved);
+    within_ += static_cast<std::int64_t>(moved);
+    if (within_ != item.bytes) return moved;
+    within_ = 0;
+    ++frame.iteration;
+    address += static_cast<std::uintptr_t>(item.stride);
+  }
+  const std::int64_t left = item.count - frame.iteration;
+  if (left > 1) {
+    const std::int64_t full = std::min(left, static_cast<std::int64_t>((length - moved) / block));
+    copy_strided<direction>(dense + moved, address, item.stride, full, block);
+    moved += static_cast<std::size_t>(full) * block;
+    frame.iteration += full;
+    address += static_cast<std::uintptr_t>(full) * static_cast<std::uintptr_t>(item.stride);
+  } else if (left == 1 && length - moved >= block) {
+    copy_block<direction>(dense + moved, address, block);
+    moved += block;
+    ++frame.iteration;
+  }
+  if (frame.iteration != item.count && moved != length) {
+    copy_block<direction>(dense + moved, address, length - moved);
+    within_ = static_cast<std::int64_t>(length - moved);
+    moved = length;
+  }
+  return moved;
+}
+
+template <Direction direction>
+std::size_t Cursor::transfer_list(Frame& frame, std::byte* dense, std::size_t length) noexcept {
+  const Item& item = *frame.item;
+  const Block* const blocks = layout_->blocks.data();
+  std::uintptr_t address = repetition(frame);
+  std::size_t moved = 0;
+  while (moved != length) {
+    const Block& block = blocks[block_];
+    const auto bytes = static_cast<std::size_t>(blocks[block_ + 1].begin - block.begin);
+    const std::uintptr_t start = address + static_cast<std::uintptr_t>(block.offset);
+    const std::size_t behind = static_cast<std::size_t>(within_);
+    if (behind == 0 && length - moved >= bytes) {
+      copy_small_block<direction>(dense + moved, start, bytes);
+      moved += bytes;
+    } else {
+      const std::size_t part = std::min(length - moved, bytes - behind);
+      copy_block<direction>(dense + moved, start + behind, part);
+      moved += part;
+      if (behind + part != bytes) {
+        within_ = static_cast<std::int64_t>(behind + part);
+        return moved;
+      }
+      within_ = 0;
+    }
+    if (++block_ == item.last) {
+      block_ = item.first;
+      if (++frame.iteration == item.count) break;
+      address += static_cast<std::uintptr_t>(item.stride);
+    }
+  }
+  return moved;
+}
+
+template <Direction direction>
+std::size_t Cursor::transfer(std::byte* dense, std::size_t length) noexcept {
+  length = std::min(length, static_cast<std::size_t>(remaining()));
+  std::size_t moved = 0;
+  while (moved != length) {
+    Frame& frame = frames_[top_];
+    moved += frame.item->body == Body::block ? transfer_vector<direction>(frame, dense + moved, length - moved)
+                                             : transfer_list<direction>(frame, dense + moved, length - moved);
+    if (frame.iteration == frame.item->count) leave_item();
+  }
+  position_ += static_cast<std::int64_t>(length);
+  return length;
+}
+
+std::size_t Cursor::pack(opal::MutableBytes to) noexcept { return transfer<Direction::pack>(to.data(), to.size()); }
+
+std::size_t Cursor::unpack(opal::ByteSpan from) noexcept {
+  // One walk serves both directions; unpacking only reads the dense side.
+  return transfer<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
+}
+
+Piece Cursor::next_piece(std::size_t limit) noexcept {
+  if (done() || limit == 0) return {};
+  Frame& frame = frames_[top_];
+  const Item& item = *frame.item;
+  const bool is_list = item.body == Body::list;
+  const Block* const block = is_list ? &layout_->blocks[block_] : nullptr;
+  const std::int64_t offset = is_list ? block->offset : 0;
+  const std::int64_t bytes = is_list ? block[1].begin - block->begin : item.bytes;
+  const std::uintptr_t address = repetition(frame) + static_cast<std::uintptr_t>(offset + within_);
+  const std::size_t length = std::min(limit, static_cast<std::size_t>(bytes - within_));
+  within_ += static_cast<std::int64_t>(length);
+  position_ += static_cast<std::int64_t>(length);
+  if (within_ == bytes) {
+    within_ = 0;
+    if (!is_list || ++block_ == item.last) {
+      block_ = item.first;
+      if (++frame.iteration == item.count) leave_item();
+    }
+  }
+  return {at(address), length};
+}
+
+}  // namespace mpi_shim::datatype

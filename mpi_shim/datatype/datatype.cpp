@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/datatype/datatype.hpp"
+
+namespace mpi_shim::datatype {
+namespace {
+
+Bounds element_bounds(Element element) {
+  const ElementInfo& facts = info(element);
+  // A pair's data ends with its index; what follows is padding, which belongs to the extent only.
+  const std::int64_t span =
+      facts.element_class == ElementClass::pair ? facts.second_offset + info(facts.second).size : facts.size;
+  return Bounds::of_element(facts.size, span, facts.alignment);
+}
+
+Layout element_layout(Element element) {
+  const ElementInfo& facts = info(element);
+  if (facts.element_class != ElementClass::pair) return Layout::of_block(facts.size);
+  const Layout value = Layout::of_block(info(facts.first).size);
+  const Layout index = Layout::of_block(info(facts.second).size);
+  LayoutBuilder builder;
+  builder.add(value, 1, 0, 0);
+  builder.add(index, 1, 0, facts.second_offset);
+  return std::move(builder).finish();
+}
+
+}  // namespace
+
+Datatype::Datatype(const Bounds& bounds, Layout layout, Signature signature, Recipe recipe)
+    : Object(kKind),
+      bounds_(bounds),
+      extent_(bounds.extent()),
+      contiguous_(layout.is_one_run() && bounds.size == bounds.extent()),
+      layout_(std::move(layout)),
+      signature_(std::move(signature)),
+      recipe_(std::move(recipe)) {}
+
+Datatype::Datatype(std::uintptr_t handle, const char* name, Element element)
+    : Object(kKind, handle),
+      bounds_(element_bounds(element)),
+      extent_(bounds_.extent()),
+      committed_(true),
+      element_(element),
+      layout_(element_layout(element)),
+      signature_(Signature::of_element(element)),
+      name_(name) {
+  contiguous_ = layout_.is_one_run() && bounds_.size == extent_;
+}
+
+std::optional<std::int64_t> Datatype::packed_size(std::int64_t count) const noexcept {
+  std::int64_t bytes = 0;
+  if (count < 0 || !multiply_checked(count, size(), bytes)) return std::nullopt;
+  Bounds whole;
+  if (!contiguous_ && !whole.add(bounds_, count, extent_, 0)) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace mpi_shim::datatype

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/datatype/datatype.hpp — an MPI datatype: bounds, layout of its bytes, signature of its elements, how it was
+// made. Owned by references (handle::Ref): the application's handle, types made of it, pending communication. Threads:
+// immutable after construction but for `commit` and the name, which the caller orders as the standard asks. Counts,
+// sizes and offsets are 64-bit; construction checks that none overflows.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "mpi_shim/datatype/bounds.hpp"
+#include "mpi_shim/datatype/checked.hpp"
+#include "mpi_shim/datatype/element.hpp"
+#include "mpi_shim/datatype/layout.hpp"
+#include "mpi_shim/datatype/recipe.hpp"
+#include "mpi_shim/datatype/signature.hpp"
+#include "mpi_shim/handle/object.hpp"
+
+namespace mpi_shim::datatype {
+
+class Datatype final : public handle::Object {
+ public:
+  static constexpr handle::Kind kKind = handle::Kind::datatype;
+
+  /// A derived type; constructors.hpp makes them.
+  Datatype(const Bounds& bounds, Layout layout, Signature signature, Recipe recipe);
+  /// A predefined type in static storage; predefined.hpp makes them.
+  Datatype(std::uintptr_t handle, const char* name, Element element);
+
+  [[nodiscard]] std::int64_t size() const noexcept { return bounds_.size; }  ///< data bytes of one instance
+  [[nodiscard]] std::int64_t lb() const noexcept { return bounds_.lb(); }
+  [[nodiscard]] std::int64_t ub() const noexcept { return bounds_.ub(); }
+  [[nodiscard]] std::int64_t extent() const noexcept { return extent_; }
+  [[nodiscard]] std::int64_t true_lb() const noexcept { return bounds_.true_lb; }
+  [[nodiscard]] std::int64_t true_extent() const noexcept { return bounds_.true_extent(); }
+
+  /// Data bytes of `count` instances; nothing when they do not fit 63 bits, or when an address in them would not.
+  [[nodiscard]] std::optional<std::int64_t> packed_size(std::int64_t count) const noexcept;
+
+  /// Whether any number of instances in a row is one block of memory, which begins at true_lb().
+  [[nodiscard]] bool is_contiguous() const noexcept { return contiguous_; }
+  /// Whether `count` instances are one block of memory, which begins at true_lb().
+  [[nodiscard]] bool is_contiguous(std::int64_t count) const noexcept {
+    return contiguous_ || (count <= 1 && layout_.is_one_run());
+  }
+
+  [[nodiscard]] const Bounds& bounds() const noexcept { return bounds_; }
+  [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
+  [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
+
+  /// The element of a predefined type; none for a derived one (see signature().uniform()).
+  [[nodiscard]] std::optional<Element> element() const noexcept { return element_; }
+
+  [[nodiscard]] bool is_committed() const noexcept { return committed_; }
+  void commit() noexcept { committed_ = true; }
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
+ private:
+  Bounds bounds_;
+  std::int64_t extent_;
+  bool contiguous_;
+  bool committed_ = false;
+  std::optional<Element> element_;
+  Layout layout_;
+  Signature signature_;
+  Recipe recipe_;
+  std::string name_;
+};
+
+using DatatypeRef = handle::Ref<Datatype>;
+
+}  // namespace mpi_shim::datatype

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/datatype/layout.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "mpi_shim/datatype/checked.hpp"
+
+namespace mpi_shim::datatype {
+namespace {
+
+constexpr std::uint32_t kInlineItems = 16;       // a part with more is nested rather than copied each time it is used
+constexpr std::size_t kShortestProgression = 4;  // fewer equal steps are cheaper as a list
+
+std::uint32_t deepest(const Item* first, const Item* last) {
+  std::uint32_t depth = 0;
+  for (; first != last; ++first) depth = std::max(depth, first->depth);
+  return depth;
+}
+
+bool same_shape(const Item& a, const Item& b) {
+  return a.body == b.body && a.bytes == b.bytes && a.count == b.count && a.stride == b.stride && a.first == b.first &&
+         a.last == b.last;
+}
+
+// How many items from `first` on have one shape and constant distance (at least 1).
+std::size_t progression(const std::vector<Item>& sequence, std::size_t first) {
+  std::size_t end = first + 1;
+  std::int64_t step = 0;
+  for (; end < sequence.size() && same_shape(sequence[first], sequence[end]); ++end) {
+    std::int64_t distance = 0;
+    if (!subtract_checked(sequence[end].offset, sequence[end - 1].offset, distance)) break;
+    if (end == first + 1) {
+      step = distance;
+    } else if (distance != step) {
+      break;
+    }
+  }
+  return end - first;
+}
+
+// Whether an outermost item needs the blocks or items of its layout.
+bool refers_to_others(const Layout& part) {
+  return std::any_of(part.items.begin() + part.root_first, part.items.begin() + part.root_last,
+                     [](const Item& item) { return item.body != Body::block; });
+}
+
+}  // namespace
+
+Layout Layout::of_block(std::int64_t length) {
+  Layout layout;
+  if (length == 0) return layout;
+  Item run;
+  run.bytes = length;
+  layout.items.push_back(run);
+  layout.root_last = 1;
+  layout.depth = 1;
+  layout.bytes = length;
+  return layout;
+}
+
+bool repeat_in_place(Item& item, std::int64_t count, std::int64_t stride) noexcept {
+  if (count == 1) return true;
+  if (item.count == 1) {
+    item.count = count;
+    item.stride = stride;
+  } else {
+    std::int64_t span = 0;
+    if (!multiply_checked(item.count, item.stride, span) || span != stride) return false;
+    item.count *= count;
+  }
+  if (item.body == Body::block && item.stride == item.bytes) {
+    item.bytes *= item.count;
+    item.count = 1;
+    item.stride = 0;
+  }
+  return true;
+}
+
+LayoutBuilder::Origin LayoutBuilder::import(const Layout& part) {
+  if (const auto known = imported_.find(&part); known != imported_.end()) return known->second;
+  constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+  if (out_.items.size() + part.items.size() > kMost || out_.blocks.size() + part.blocks.size() > kMost) {
+    overflowed_ = true;
+    return {0, 0};
+  }
+  const Origin origin{static_cast<std::uint32_t>(out_.items.size()), static_cast<std::uint32_t>(out_.blocks.size())};
+  out_.blocks.insert(out_.blocks.end(), part.blocks.begin(), part.blocks.end());
+  for (const Item& item : part.items) out_.items.push_back(rebased(item, origin));
+  imported_.emplace(&part, origin);
+  return origin;
+}
+
+Item LayoutBuilder::rebased(Item item, Origin origin) noexcept {
+  const std::uint32_t shift = item.body == Body::list ? origin.blocks : item.body == Body::sequence ? origin.items : 0;
+  item.first += shift;
+  item.last += shift;
+  return item;
+}
+
+void LayoutBuilder::append(const Item& item) {
+  // A short list goes back to single runs, which may join their new neighbours.
+  if (item.body == Body::list && item.count == 1 && item.last - item.first <= kInlineItems) {
+    for (std::uint32_t i = item.first; i < item.last; ++i) {
+      Item run;
+      run.offset = item.offset + out_.blocks[i].offset;
+      run.bytes = out_.blocks[i + 1].begin - out_.blocks[i].begin;
+      sequence_.push_back(run);
+    }
+    return;
+  }
+  sequence_.push_back(item);
+}
+
+void LayoutBuilder::add(const Layout& part, std::int64_t count, std::int64_t stride, std::int64_t offset) {
+  if (count == 0 || part.bytes == 0 || overflowed_) return;
+  const bool nested = part.root_items() > 1 && (count > 1 || part.root_items() > kInlineItems);
+  const Origin origin = nested || refers_to_others(part) ? import(part) : Origin{0, 0};
+  if (overflowed_) return;
+  if (part.root_items() == 1) {
+    Item item = rebased(part.items[part.root_first], origin);
+    item.offset += offset;
+    if (count == 1) {
+      append(item);
+    } else {
+      wrap_repeated(item, count, stride);
+    }
+    return;
+  }
+  if (!nested) {
+    for (std::uint32_t i = part.root_first; i < part.root_last; ++i) {
+      Item item = rebased(part.items[i], origin);
+      item.offset += offset;
+      append(item);
+    }
+    return;
+  }
+  Item loop;
+  loop.offset = offset;
+  loop.stride = count == 1 ? 0 : stride;
+  loop.count = count;
+  loop.bytes = part.bytes;
+  loop.first = part.root_first + origin.items;
+  loop.last = part.root_last + origin.items;
+  loop.depth = part.depth + 1;
+  loop.body = Body::sequence;
+  sequence_.push_back(loop);
+}
+
+void LayoutBuilder::wrap_repeated(Item item, std::int64_t count, std::int64_t stride) {
+  if (repeat_in_place(item, count, stride)) {
+    sequence_.push_back(item);
+    return;
+  }
+  const std::int64_t offset = std::exchange(item.offset, 0);
+  Item loop = nest({item});
+  loop.offset = offset;
+  loop.stride = stride;
+  loop.count = count;
+  sequence_.push_back(loop);
+}
+
+// Stores `sequence` and returns an item that runs through it once.
+Item LayoutBuilder::nest(const std::vector<Item>& sequence) {
+  Item whole;
+  if (out_.items.size() + sequence.size() > std::numeric_limits<std::uint32_t>::max()) {
+    overflowed_ = true;
+    return whole;
+  }
+  whole.body = Body::sequence;
+  whole.first = static_cast<std::uint32_t>(out_.items.size());
+  for (Item item : sequence) {
+    item.begin = whole.bytes;
+    whole.bytes += item.total_bytes();
+    out_.items.push_back(item);
+  }
+  whole.last = static_cast<std::uint32_t>(out_.items.size());
+  whole.depth = 1 + deepest(out_.items.data() + whole.first, out_.items.data() + whole.last);
+  return whole;
+}
+
+void LayoutBuilder::repeat(std::int64_t count, std::int64_t stride) {
+  if (count == 0) {
+    sequence_.clear();
+    return;
+  }
+  optimise(sequence_);
+  if (count == 1 || sequence_.empty() || overflowed_) return;
+  if (sequence_.size() == 1) {
+    const Item item = sequence_.front();
+    sequence_.clear();
+    wrap_repeated(item, count, stride);
+    return;
+  }
+  Item loop = nest(sequence_);
+  loop.stride = stride;
+  loop.count = count;
+  sequence_.assign(1, loop);
+}
+
+// Joins neighbours: touching runs to one run, equal steps to a vector or a loop, the rest of the runs to lists.
+void LayoutBuilder::optimise(std::vector<Item>& sequence) {
+  std::vector<Item> joined;
+  joined.reserve(sequence.size());
+  for (const Item& item : sequence) {
+    if (!joined.empty() && item.is_run() && joined.back().is_run() &&
+        joined.back().offset + joined.back().bytes == item.offset) {
+      joined.back().bytes += item.bytes;
+    } else {
+      joined.push_back(item);
+    }
+  }
+  sequence.clear();
+  std::size_t i = 0;
+  std::size_t loose = 0;  // joined[loose, i) are runs that have not been written yet
+  while (i < joined.size()) {
+    const std::size_t length = progression(joined, i);
+    if (length >= kShortestProgression || (length > 1 && length == joined.size())) {
+      flush_runs(joined, loose, i, sequence);
+      Item item = joined[i];
+      const std::int64_t step = joined[i + 1].offset - joined[i].offset;
+      const auto count = static_cast<std::int64_t>(length);
+      if (!repeat_in_place(item, count, step)) {
+        const std::int64_t offset = std::exchange(item.offset, 0);
+        item = nest({item});
+        item.offset = offset;
+        item.count = count;
+        item.stride = step;
+      }
+      sequence.push_back(item);
+      i += length;
+      loose = i;
+    } else if (!joined[i].is_run()) {
+      flush_runs(joined, loose, i, sequence);
+      sequence.push_back(joined[i]);
+      loose = ++i;
+    } else {
+      ++i;
+    }
+  }
+  flush_runs(joined, loose, i, sequence);
+}
+
+void LayoutBuilder::flush_runs(const std::vector<Item>& sequence, std::size_t first, std::size_t last,
+                               std::vector<Item>& out) {
+  if (first == last) return;
+  if (last - first == 1) {
+    out.push_back(sequence[first]);
+    return;
+  }
+  if (out_.blocks.size() + (last - first) >= std::numeric_limits<std::uint32_t>::max()) {
+    overflowed_ = true;
+    return;
+  }
+  Item list;
+  list.body = Body::list;
+  list.first = static_cast<std::uint32_t>(out_.blocks.size());
+  for (; first < last; ++first) {
+    out_.blocks.push_back({sequence[first].offset, list.bytes});
+    list.bytes += sequence[first].bytes;
+  }
+  list.last = static_cast<std::uint32_t>(out_.blocks.size());
+  out_.blocks.push_back({0, list.bytes});
+  out.push_back(list);
+}
+
+Layout LayoutBuilder::finish() && {
+  optimise(sequence_);
+  if (!sequence_.empty() && !overflowed_) {
+    const Item whole = nest(sequence_);
+    out_.root_first = whole.first;
+    out_.root_last = whole.last;
+    out_.bytes = whole.bytes;
+    out_.depth = whole.depth - 1;
+  }
+  return std::move(out_);
+}
+
+}  // namespace mpi_shim::datatype

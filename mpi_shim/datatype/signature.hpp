@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/datatype/signature.hpp — the elements of one instance of a datatype, in message order, as runs with repeats.
+// Answers what the bytes of a message are: how many elements so many bytes hold, and which.
+// Owned by its datatype.  Threads: immutable once built.  Invariants: no empty run; nested runs are shared.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi_shim/datatype/element.hpp"
+
+namespace mpi_shim::datatype {
+
+/// `count` times one element, or `count` times the runs [first, last).
+struct SignatureRun {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;     ///< of one repetition
+  std::int64_t elements = 0;  ///< of one repetition, a pair counting as two
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  Element element = Element::byte;
+
+  [[nodiscard]] bool is_group() const noexcept { return last != first; }
+};
+
+/// How many elements some bytes hold.
+struct ElementCount {
+  std::int64_t elements = 0;
+  std::int64_t rest = 0;  ///< bytes behind the last whole element
+};
+
+class Signature {
+ public:
+  static Signature of_element(Element element);
+
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::int64_t elements() const noexcept { return elements_; }  ///< a pair counts as two
+
+  /// The element of which everything is made; none when there are several, or nothing at all.
+  [[nodiscard]] std::optional<Element> uniform() const noexcept { return uniform_; }
+
+  /// The whole elements in the first `bytes` bytes of any number of instances in a row.
+  [[nodiscard]] ElementCount elements_in(std::int64_t bytes) const noexcept;
+
+  /// Calls visit(element, count) for each run of one instance in order; neighbouring runs may be of one element.
+  template <class Visit>
+  void for_each_run(Visit&& visit) const {
+    visit_range(root_first_, root_last_, visit);
+  }
+
+ private:
+  friend class SignatureBuilder;
+
+  template <class Visit>
+  void visit_range(std::uint32_t first, std::uint32_t last, Visit& visit) const {
+    for (; first < last; ++first) {
+      const SignatureRun& run = runs_[first];
+      if (!run.is_group()) {
+        visit(run.element, run.count);
+      } else {
+        for (std::int64_t i = 0; i < run.count; ++i) visit_range(run.first, run.last, visit);
+      }
+    }
+  }
+
+  std::vector<SignatureRun> runs_;
+  std::uint32_t root_first_ = 0;
+  std::uint32_t root_last_ = 0;
+  std::int64_t bytes_ = 0;
+  std::int64_t elements_ = 0;
+  std::optional<Element> uniform_;
+};
+
+/// Builds a signature in message order.  The caller has checked with Bounds that the size does not overflow.
+class SignatureBuilder {
+ public:
+  /// Appends `count` times `part`, which outlives the builder.
+  void add(const Signature& part, std::int64_t count);
+  /// Repeats everything added so far.
+  void repeat(std::int64_t count);
+  [[nodiscard]] Signature finish() &&;
+
+ private:
+  std::uint32_t import(const Signature& part);
+  void append(const SignatureRun& run);
+  SignatureRun nest();
+
+  Signature out_;
+  std::vector<SignatureRun> sequence_;
+  std::unordered_map<const Signature*, std::uint32_t> imported_;
+};
+
+}  // namespace mpi_shim::datatype

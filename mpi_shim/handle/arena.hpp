@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/handle/arena.hpp — the one address range in which every object behind an MPI handle lives.
+// A handle is a pointer that the application hands back, possibly freed, possibly garbage: because all objects lie in
+// one reserved range that is never unmapped, any 64-bit value can be looked at without a fault. Threads: safe from any
+// thread.  Invariants: slots are multiples of 64 bytes, aligned to 64; a freed slot rests behind others of its size
+// before it is used again, so that a stale handle is noticed rather than taken for a new object.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "mpi_shim/handle/spin_lock.hpp"
+
+namespace mpi_shim::handle {
+
+class Arena {
+ public:
+  static constexpr std::size_t kSlotUnit = 64;    ///< slot sizes and addresses are multiples of this
+  static constexpr std::size_t kMaxSlot = 8192;   ///< the largest object
+  static constexpr std::size_t kQuarantine = 32;  ///< freed slots of one size that rest before the first is used again
+
+  constexpr Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// The arena of this process.  It is never torn down: programs call MPI from their exit handlers.
+  static Arena& process() noexcept { return process_arena; }
+
+  /// `bytes` <= kMaxSlot of uninitialised memory aligned to 64 whose first word reads 0; null when there is no memory.
+  [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
+
+  /// Gives back what allocate(bytes) returned; the slot's first word reads 0 from now on.
+  void release(void* slot, std::size_t bytes) noexcept;
+
+  /// Whether `address` may be read as the start of a slot, in use or not.  True for no address outside the arena.
+  [[nodiscard]] bool is_slot_address(std::uintptr_t address) const noexcept {
+    return address % kSlotUnit == 0 &&
+           address - base_.load(std::memory_order_relaxed) < usable_.load(std::memory_order_acquire);
+  }
+
+ private:
+  struct FreeSlot {
+    std::uint64_t zero;  // where a live object has its magic word
+    FreeSlot* next;
+  };
+  struct SizeClass {
+    FreeSlot* oldest = nullptr;
+    FreeSlot* newest = nullptr;
+    std::size_t resting = 0;
+    std::byte* fresh = nullptr;  // not handed out yet
+    std::byte* fresh_end = nullptr;
+  };
+  static Arena process_arena;
+
+  bool reserve_locked() noexcept;
+  std::byte* chunk_locked() noexcept;
+
+  SpinLock lock_;
+  std::atomic<std::uintptr_t> base_{0};
+  std::atomic<std::size_t> usable_{0};  // bytes from base_ that are mapped readable
+  std::size_t reserved_ = 0;
+  std::size_t chunks_end_ = 0;
+  SizeClass classes_[kMaxSlot / kSlotUnit];
+};
+
+}  // namespace mpi_shim::handle

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/handle/object.hpp — what everything behind an MPI handle begins with: a magic word and a reference count.
+// Owned by its references: the application's handle is one, every pending use another, and the last one destroys it.
+// Threads: retain and release from any thread; the rest as the derived class says.
+// Invariants: the magic word tells the kind, and whether the application may still name the object.  Predefined objects
+// (handles below 0x400) are never counted and never destroyed.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "mpi_shim/handle/arena.hpp"
+#include "opal/core/result.hpp"
+
+namespace mpi_shim::handle {
+
+enum class Kind : std::uint8_t {
+  comm = 1,
+  datatype,
+  errhandler,
+  file,
+  group,
+  info,
+  message,
+  op,
+  request,
+  session,
+  win,
+};
+
+/// Handles below this value name predefined objects.
+inline constexpr std::uintptr_t kBuiltinEnd = 0x400;
+
+class Object;
+template <class T>
+class Ref;
+template <class T, class... Args>
+opal::Result<Ref<T>> create(Args&&... args);
+
+class Object {
+ public:
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  /// The magic word of an object of this kind that the application may name.
+  static constexpr std::uint64_t live_magic(Kind kind) noexcept {
+    return 0x6f70616c'4d504900U | static_cast<std::uint8_t>(kind);
+  }
+
+  [[nodiscard]] std::uint64_t magic() const noexcept { return magic_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_predefined() const noexcept { return predefined_ != 0; }
+
+  /// What the application holds: the ABI's small integer for a predefined object, the address of any other.
+  [[nodiscard]] std::uintptr_t handle() const noexcept {
+    return predefined_ != 0 ? predefined_ : reinterpret_cast<std::uintptr_t>(this);
+  }
+
+  void retain() noexcept {
+    if (predefined_ == 0) references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void release() noexcept {
+    if (predefined_ != 0) return;
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_(this);
+  }
+
+  /// Ends the application's handle: it names nothing from now on; pending uses keep the object.  One caller, once.
+  void retire() noexcept {
+    if (predefined_ != 0) return;
+    magic_.store(kRetired, std::memory_order_relaxed);
+    release();
+  }
+
+ protected:
+  /// `predefined` is the ABI's value below kBuiltinEnd for an object in static storage, 0 for one made by create().
+  explicit Object(Kind kind, std::uintptr_t predefined = 0) noexcept
+      : magic_(live_magic(kind)), predefined_(static_cast<std::uint32_t>(predefined)) {}
+  ~Object() = default;
+
+ private:
+  template <class T, class... Args>
+  friend opal::Result<Ref<T>> create(Args&&... args);
+
+  static constexpr std::uint64_t kRetired = 0x72657469'72656400U;
+
+  std::atomic<std::uint64_t> magic_;
+  void (*destroy_)(Object*) noexcept = nullptr;
+  std::atomic<std::uint32_t> references_{1};
+  std::uint32_t predefined_;
+};
+
+/// One counted reference to a T; empty or valid.
+template <class T>
+class Ref {
+ public:
+  Ref() noexcept = default;
+  /// Takes one more reference to `object`.
+  static Ref share(T& object) noexcept {
+    object.retain();
+    return adopt(&object);
+  }
+  /// Becomes the owner of a reference that exists already.
+  static Ref adopt(T* object) noexcept {
+    Ref ref;
+    ref.object_ = object;
+    return ref;
+  }
+  Ref(const Ref& other) noexcept : object_(other.object_) {
+    if (object_ != nullptr) object_->retain();
+  }
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_ != nullptr) object_->release();
+  }
+
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  T* get() const noexcept { return object_; }
+  T& operator*() const noexcept { return *object_; }
+  T* operator->() const noexcept { return object_; }
+  /// Hands the reference to the caller, who now owes a release() (or, for the application's handle, a retire()).
+  [[nodiscard]] T* detach() noexcept { return std::exchange(object_, nullptr); }
+
+ private:
+  T* object_ = nullptr;
+};
+
+/// Makes a T in the arena.  Errors: no_memory.
+template <class T, class... Args>
+opal::Result<Ref<T>> create(Args&&... args) {
+  static_assert(sizeof(T) <= Arena::kMaxSlot && alignof(T) <= Arena::kSlotUnit);
+  void* slot = Arena::process().allocate(sizeof(T));
+  if (slot == nullptr) return opal::Error{opal::Errc::no_memory, 0, "handle::create", sizeof(T)};
+  T* object = new (slot) T(std::forward<Args>(args)...);
+  Object* base = object;
+  base->destroy_ = [](Object* dying) noexcept {
+    auto* whole = static_cast<T*>(dying);
+    whole->~T();
+    Arena::process().release(whole, sizeof(T));
+  };
+  return Ref<T>::adopt(object);
+}
+
+}  // namespace mpi_shim::handle
