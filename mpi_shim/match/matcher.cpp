@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/match/matcher.hpp"
+
+namespace mpi_shim::match {
+
+Matcher::PostedQueues& Matcher::queues_for(const Envelope& wanted) noexcept {
+  if (wanted.source == kAnySource) return wanted.tag == kAnyTag ? any_ : any_source_;
+  return wanted.tag == kAnyTag ? any_tag_ : exact_;
+}
+
+std::uint64_t Matcher::posted_key(const Envelope& wanted) noexcept {
+  if (wanted.source == kAnySource) return wanted.tag == kAnyTag ? 0 : key_of(wanted.tag);
+  return wanted.tag == kAnyTag ? key_of(wanted.source) : exact_key(wanted.source, wanted.tag);
+}
+
+PostedRecv* Matcher::arrive(const Envelope& message) noexcept {
+  PostedRecv* found = exact_.first(exact_key(message.source, message.tag));
+  PostedQueues* home = &exact_;
+  // Each form of receive keeps its own order; the earliest of their firsts is the earliest of all.
+  const auto consider = [&](PostedQueues& queues, std::uint64_t key) {
+    if (queues.size() == 0) return;
+    PostedRecv* candidate = queues.first(key);
+    if (candidate != nullptr && (found == nullptr || candidate->order_ < found->order_)) {
+      found = candidate;
+      home = &queues;
+    }
+  };
+  consider(any_source_, key_of(message.tag));
+  consider(any_tag_, key_of(message.source));
+  consider(any_, 0);
+  if (found == nullptr) return nullptr;
+  home->remove(*found);
+  found->queued_ = false;
+  return found;
+}
+
+void Matcher::add(Unexpected& message) {
+  const Envelope& from = message.envelope;
+  unexpected_.push(message, exact_key(from.source, from.tag));
+  if (indexed_by_source_) unexpected_by_source_.push(message, key_of(from.source));
+  if (indexed_by_tag_) unexpected_by_tag_.push(message, key_of(from.tag));
+  message.arrived_next_ = nullptr;
+  message.arrived_previous_ = newest_;
+  (newest_ != nullptr ? newest_->arrived_next_ : oldest_) = &message;
+  newest_ = &message;
+  message.queued_ = true;
+}
+
+void Matcher::unlink(Unexpected& message) noexcept {
+  unexpected_.remove(message);
+  if (indexed_by_source_) unexpected_by_source_.remove(message);
+  if (indexed_by_tag_) unexpected_by_tag_.remove(message);
+  (message.arrived_previous_ != nullptr ? message.arrived_previous_->arrived_next_ : oldest_) = message.arrived_next_;
+  (message.arrived_next_ != nullptr ? message.arrived_next_->arrived_previous_ : newest_) = message.arrived_previous_;
+  message.queued_ = false;
+}
+
+void Matcher::index_by_source() {
+  if (indexed_by_source_) return;
+  indexed_by_source_ = true;
+  for_each_unexpected([&](Unexpected& m) { unexpected_by_source_.push(m, key_of(m.envelope.source)); });
+}
+
+void Matcher::index_by_tag() {
+  if (indexed_by_tag_) return;
+  indexed_by_tag_ = true;
+  for_each_unexpected([&](Unexpected& m) { unexpected_by_tag_.push(m, key_of(m.envelope.tag)); });
+}
+
+Unexpected* Matcher::probe(const Envelope& wanted) {
+  if (oldest_ == nullptr) return nullptr;
+  if (wanted.source != kAnySource && wanted.tag != kAnyTag) {
+    return unexpected_.first(exact_key(wanted.source, wanted.tag));
+  }
+  if (wanted.source != kAnySource) {
+    index_by_source();
+    return unexpected_by_source_.first(key_of(wanted.source));
+  }
+  if (wanted.tag != kAnyTag) {
+    index_by_tag();
+    return unexpected_by_tag_.first(key_of(wanted.tag));
+  }
+  return oldest_;
+}
+
+Unexpected* Matcher::take(const Envelope& wanted) {
+  Unexpected* message = probe(wanted);
+  if (message != nullptr) unlink(*message);
+  return message;
+}
+
+Unexpected* Matcher::post(PostedRecv& receive) {
+  if (Unexpected* message = take(receive.wanted); message != nullptr) return message;
+  receive.order_ = posts_++;
+  receive.queued_ = true;
+  queues_for(receive.wanted).push(receive, posted_key(receive.wanted));
+  return nullptr;
+}
+
+bool Matcher::cancel(PostedRecv& receive) noexcept {
+  if (!receive.queued_) return false;
+  queues_for(receive.wanted).remove(receive);
+  receive.queued_ = false;
+  return true;
+}
+
+bool Matcher::remove(Unexpected& message) noexcept {
+  if (!message.queued_) return false;
+  unlink(message);
+  return true;
+}
+
+}  // namespace mpi_shim::match
