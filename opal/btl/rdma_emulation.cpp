@@ -43,6 +43,23 @@ std::size_t write_header(std::byte* to, const T& header, ByteSpan handle) noexce
 
 std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
 
+/// What the handle itself tells the initiator: bounds and rights.  Refusing here keeps a put with an absurd size from
+/// reading far beyond its source before the target's refusal arrives.  The target checks everything again.
+Result<void> check_here(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept {
+  SoftwareHandle claims{};
+  if (handle.bytes().size() != sizeof claims || !read_object(handle.bytes(), claims)) {
+    return Error{Errc::invalid_argument, 0, "emulated put/get: not a handle of a software registration",
+                 handle.bytes().size()};
+  }
+  if (address < claims.base || size > claims.size || address - claims.base > claims.size - size) {
+    return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
+  }
+  if (!includes(static_cast<Rights>(claims.rights), wanted)) {
+    return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
+  }
+  return {};
+}
+
 /// A peer's get that we are answering.
 struct Serving {
   std::uint64_t operation;
@@ -122,6 +139,9 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
 Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
   if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (auto checked = check_here(remote, remote_address, size, Rights::remote_write); !checked) {
+    return completion.error = checked.error(), Post::failed;
+  }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion);
   if (operation == nullptr) return Post::again;
   completion.error = {};
@@ -136,6 +156,9 @@ Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_a
 Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
   if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (auto checked = check_here(remote, remote_address, size, Rights::remote_read); !checked) {
+    return completion.error = checked.error(), Post::failed;
+  }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion);
   if (operation == nullptr) return Post::again;
   completion.error = {};
@@ -154,6 +177,10 @@ Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completio
   if (!is_supported(request.op, request.type)) {
     completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
     return Post::failed;
+  }
+  const std::size_t size = size_of(request.type);
+  if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
+    return completion.error = checked.error(), Post::failed;
   }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion);
   if (operation == nullptr) return Post::again;

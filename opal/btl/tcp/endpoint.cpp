@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/tcp/endpoint.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "opal/btl/tcp/module.hpp"
+#include "opal/btl/tcp/sockets.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::tcp {
+namespace {
+
+/// Messages larger than this are not copied behind a backlog larger than the second number: the caller waits instead,
+/// and the kernel later takes them straight from where they are.
+constexpr std::size_t kLarge = 16 << 10;
+constexpr std::size_t kEnoughBacklog = 64 << 10;
+/// Fragments smaller than this are copied rather than referred to.
+constexpr std::size_t kSmallPiece = 4 << 10;
+constexpr std::size_t kVectors = 16;
+
+constexpr std::array<std::byte, 8> kPadding{};
+
+std::uint64_t after(std::chrono::milliseconds time) noexcept {
+  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
+}
+
+iovec vector_of(ByteSpan bytes) noexcept { return {const_cast<std::byte*>(bytes.data()), bytes.size()}; }
+
+}  // namespace
+
+Result<std::unique_ptr<Endpoint>> Endpoint::create(Module& module, Reactor& reactor, const PeerId& peer) {
+  const Config& config = module.config();
+  const std::size_t least = 2 * wire::frame_size(config.max_send.bytes) + OutputQueue::kReserve;
+  OPAL_TRY_ASSIGN(Mapping ring, Mapping::anonymous(std::max<std::size_t>(config.send_ring.bytes, least), false));
+  return std::unique_ptr<Endpoint>{new Endpoint{module, reactor, peer, std::move(ring)}};
+}
+
+Endpoint::Endpoint(Module& module, Reactor& reactor, const PeerId& peer, Mapping ring) noexcept
+    : btl::Endpoint(module, peer), Source(reactor), tcp_(module), ring_(std::move(ring)), queue_(ring_.bytes()) {}
+
+Endpoint::~Endpoint() = default;
+
+// ---- Connection -------------------------------------------------------------------------------------------------
+
+void Endpoint::dial(const wire::Hello& hello, std::vector<SocketAddress> candidates) {
+  Dialer::Owner& owner = *this;
+  dialer_ = std::make_unique<Dialer>(reactor(), tcp_.config(), hello, std::move(candidates), owner);
+  dialer_->start();
+}
+
+void Endpoint::adopt(Fd fd, std::uint32_t peer_max_send) noexcept {
+  dialer_.reset();
+  tune(tcp_.config(), fd.get());
+  auto input = Mapping::anonymous(FrameReader::buffer_size(peer_max_send), false);
+  if (!input) return end(input.error());
+  input_ = std::move(*input);
+  reader_ = FrameReader{input_.bytes(), peer_max_send};
+  where_ = fmt::format("{} -> {}", to_string(local_address(fd.get())), to_string(peer_address(fd.get())));
+  if (const auto watched = watch(std::move(fd)); !watched) return end(watched.error());
+  // The first event tells what the socket can do; it is probably both, and trying is cheap.
+  readable = writable = true;
+  if (leaving_) {
+    set_deadline(after(tcp_.config().linger_timeout));
+  } else {
+    watch_for_silence();
+  }
+  schedule();
+}
+
+void Endpoint::on_connected(Fd fd, std::uint32_t peer_max_send) noexcept { adopt(std::move(fd), peer_max_send); }
+
+void Endpoint::on_unreachable(const Error& why) noexcept {
+  where_ = dialer_->describe();
+  if (leaving_) {
+    dialer_.reset();
+    drop_queue(why);
+    return;
+  }
+  if (tcp_.has_parked(peer())) {
+    tcp_.unpark(peer());  // the peer reached us though we cannot reach it
+    if (dialer_ == nullptr) return;
+  }
+  dialer_.reset();
+  log::warn("btl.tcp", "cannot connect to peer {}: {}", to_string(peer()), where_);
+  end(why);
+}
+
+std::string Endpoint::describe() const {
+  if (dialer_ != nullptr) return "connecting: " + dialer_->describe();
+  if (dead()) return fmt::format("ended ({}): {}", opal::to_string(error()), where_);
+  return where_;
+}
+
+void Endpoint::watch_for_silence() noexcept {
+  if (const auto timeout = tcp_.config().peer_timeout; timeout.count() != 0) set_deadline(after(timeout / 4));
+}
+
+void Endpoint::on_deadline() noexcept {
+  if (leaving_) {
+    close();
+    dialer_.reset();
+    drop_queue({Errc::timed_out, 0, "tcp: linger timeout"});
+    return;
+  }
+  const auto timeout = tcp_.config().peer_timeout;
+  if (is_silent(fd(), static_cast<std::uint64_t>(std::chrono::nanoseconds{timeout}.count()))) {
+    return end({Errc::peer_gone, ETIMEDOUT, "tcp: the peer's host has not answered for btl_tcp_peer_timeout",
+                static_cast<std::uint64_t>(timeout.count())});
+  }
+  watch_for_silence();
+}
+
+void Endpoint::end(const Error& why) noexcept {
+  if (ended_) return;
+  ended_ = true;
+  // A send may have failed before; a goodbye found afterwards is the better reason.
+  if (!dead() || why.os_errno == 0) mark_dead(why);
+  close();
+  dialer_.reset();
+  if (!leaving_) tcp_.ended(*this);
+}
+
+void Endpoint::finished(const OutputQueue::Referenced& what, const Error& why) noexcept {
+  if (what.slot != nullptr) tcp_.give_back(what.slot);
+  if (what.completion != nullptr) {
+    tcp_.count_event();
+    what.completion->finish(why);
+  }
+}
+
+void Endpoint::drop_queue(const Error& why) noexcept {
+  queue_.clear([&](const OutputQueue::Referenced& what) { finished(what, why); });
+}
+
+// ---- Sending ----------------------------------------------------------------------------------------------------
+
+Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
+  if (dead()) [[unlikely]]
+    return Post::failed;
+  if (size > tcp_.attributes().max_send) [[unlikely]] {
+    set_error({Errc::invalid_argument, 0, "tcp: message longer than max_send", size});
+    return Post::failed;
+  }
+  return Post::done;
+}
+
+std::int64_t Endpoint::send_now(iovec* vectors, std::size_t count) noexcept {
+  const std::int64_t sent = send_some(fd(), vectors, count);
+  if (sent >= 0) return sent;
+  send_failed(static_cast<int>(-sent));
+  return -1;
+}
+
+void Endpoint::send_failed(int error) noexcept {
+  mark_dead({Errc::peer_gone, error, "tcp: send"});
+  writable = false;
+  // Read to the end first: messages, and perhaps a goodbye, lie before it.
+  readable = ended = true;
+  schedule();
+}
+
+Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  const std::size_t size = header.size() + payload.size();
+  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  const wire::Frame frame{static_cast<std::uint32_t>(size), tag, static_cast<std::uint16_t>(wire::Kind::message)};
+  const std::array<ByteSpan, 4> parts{bytes_of(frame), header, payload, ByteSpan{kPadding}.first(wire::padding(size))};
+  const std::size_t whole = wire::frame_size(size);
+  std::size_t taken = 0;
+  if (queue_.empty() && connected()) {
+    std::array<iovec, 4> vectors{vector_of(parts[0]), vector_of(parts[1]), vector_of(parts[2]), vector_of(parts[3])};
+    const std::int64_t sent = send_now(vectors.data(), vectors.size());
+    if (sent == static_cast<std::int64_t>(whole)) [[likely]]
+      return Post::done;
+    if (sent < 0) return Post::failed;
+    taken = static_cast<std::size_t>(sent);
+    writable = false;
+  } else if ((size > kLarge && queue_.backlog() > kEnoughBacklog) || !queue_.fits(whole)) {
+    return Post::again;
+  }
+  for (const ByteSpan part : parts) {
+    const std::size_t skipped = std::min(taken, part.size());
+    taken -= skipped;
+    queue_.append(part.subspan(skipped));
+  }
+  return Post::done;
+}
+
+Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion,
+                             void* slot) noexcept {
+  const std::size_t size = data.size() + user_payload.size();
+  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  const wire::Frame frame{static_cast<std::uint32_t>(size), tag, static_cast<std::uint16_t>(wire::Kind::message)};
+  const ByteSpan frame_bytes = bytes_of(frame);
+  const ByteSpan padding = ByteSpan{kPadding}.first(wire::padding(size));
+  std::size_t taken = 0;
+  if (queue_.empty() && connected()) {
+    std::array<iovec, 4> vectors{vector_of(frame_bytes), vector_of(data), vector_of(user_payload), vector_of(padding)};
+    const std::int64_t sent = send_now(vectors.data(), vectors.size());
+    if (sent < 0) return Post::failed;
+    if (sent == static_cast<std::int64_t>(wire::frame_size(size))) {
+      tcp_.give_back(slot);
+      return Post::done;
+    }
+    taken = static_cast<std::size_t>(sent);
+    writable = false;
+  } else if (!queue_.fits(sizeof frame + kSmallPiece + padding.size(), 4)) {
+    return Post::again;
+  }
+  const auto rest = [&taken](ByteSpan part) {
+    const std::size_t skipped = std::min(taken, part.size());
+    taken -= skipped;
+    return part.subspan(skipped);
+  };
+  queue_.append(rest(frame_bytes));
+  const ByteSpan data_rest = rest(data);
+  if (data_rest.size() > kSmallPiece) {
+    queue_.append_reference(data_rest, {nullptr, slot});
+  } else {
+    queue_.append(data_rest);
+    tcp_.give_back(slot);
+  }
+  const ByteSpan payload_rest = rest(user_payload);
+  if (!payload_rest.empty()) queue_.append_reference(payload_rest, {completion, nullptr});
+  queue_.append(rest(padding));
+  return payload_rest.empty() ? Post::done : Post::queued;
+}
+
+void Endpoint::flush() noexcept {
+  while (writable && !queue_.empty()) {
+    std::array<iovec, kVectors> vectors;
+    const std::size_t count = queue_.gather(vectors.data(), vectors.size());
+    std::size_t offered = 0;
+    for (std::size_t i = 0; i < count; ++i) offered += vectors[i].iov_len;
+    const std::int64_t sent = send_now(vectors.data(), count);
+    if (sent < 0) return;
+    if (sent > 0) tcp_.count_event();
+    if (static_cast<std::size_t>(sent) < offered) writable = false;
+    queue_.consume(static_cast<std::size_t>(sent), [&](const OutputQueue::Referenced& what) { finished(what, {}); });
+  }
+}
+
+// ---- Receiving --------------------------------------------------------------------------------------------------
+
+void Endpoint::on_ready() noexcept {
+  if (!connected()) return;
+  if (writable && !queue_.empty()) flush();
+  if (leaving_) return finish_leaving();
+  receive();
+}
+
+bool Endpoint::deliver() noexcept {
+  while (true) {
+    if (!tcp_.may_deliver()) {
+      schedule();  // there may be more in the buffer
+      return false;
+    }
+    switch (reader_.next()) {
+      case FrameReader::Next::message: tcp_.deliver(*this, reader_.tag(), reader_.payload()); break;
+      case FrameReader::Next::goodbye: end({Errc::peer_gone, 0, "the peer has disconnected"}); return false;
+      case FrameReader::Next::broken:
+        log::warn("btl.tcp", "peer {} broke the protocol: {}", to_string(peer()), opal::to_string(reader_.error()));
+        end(reader_.error());
+        return false;
+      case FrameReader::Next::incomplete: return true;
+    }
+  }
+}
+
+void Endpoint::receive() noexcept {
+  if (!deliver()) return;
+  while (readable) {
+    const MutableBytes room = reader_.room();
+    const std::int64_t got = receive_some(fd(), room);
+    if (got == -EAGAIN) {
+      readable = false;
+      return;
+    }
+    if (got <= 0) {
+      return end({Errc::peer_gone, got == 0 ? ECONNRESET : static_cast<int>(-got),
+                  "tcp: the connection ended without a goodbye"});
+    }
+    reader_.received(static_cast<std::size_t>(got));
+    // A short read has emptied the socket, and the kernel will tell of more; but an end may have been told already.
+    if (static_cast<std::size_t>(got) < room.size() && !ended) readable = false;
+    if (!deliver()) return;
+  }
+}
+
+// ---- Leaving ----------------------------------------------------------------------------------------------------
+
+void Endpoint::leave(const Error& why) noexcept {
+  const bool silent = dead() || (dialer_ != nullptr && queue_.empty());  // nobody to tell, or nothing to say
+  leaving_ = true;
+  mark_dead(why);
+  if (silent || ended_) {
+    close();
+    dialer_.reset();
+    drop_queue(why);
+    return;
+  }
+  queue_.detach(detached_, [&](const OutputQueue::Referenced& what) { finished(what, why); });
+  const wire::Frame goodbye{0, 0, static_cast<std::uint16_t>(wire::Kind::goodbye)};
+  queue_.append(bytes_of(goodbye));
+  set_deadline(after(tcp_.config().linger_timeout));
+  if (connected()) {
+    if (writable) flush();
+    finish_leaving();
+  }
+}
+
+void Endpoint::finish_leaving() noexcept {
+  if (queue_.empty() && writable) {
+    ::shutdown(fd(), SHUT_WR);
+    writable = false;
+  }
+  discard_input();
+}
+
+void Endpoint::discard_input() noexcept {
+  // What the peer sends now is for nobody; but closing with unread bytes would make the kernel reset the connection and
+  // lose what is still on its way to the peer.
+  while (readable) {
+    const std::int64_t got = receive_some(fd(), input_.bytes());
+    if (got == -EAGAIN) {
+      readable = false;
+    } else if (got <= 0) {
+      return close();
+    }
+  }
+}
+
+bool Endpoint::delivered() const noexcept { return !connected() || (queue_.empty() && unacknowledged(fd()) == 0); }
+
+}  // namespace opal::btl::tcp

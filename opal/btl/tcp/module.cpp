@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/tcp/module.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/tcp/sockets.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::tcp {
+namespace {
+
+/// Payloads up to this size are copied into the fragment: cheaper than a piece of their own.
+constexpr std::size_t kSmallPayload = 4 << 10;
+
+Attributes attributes_of(const Config& config) {
+  Attributes attributes;
+  attributes.transport = "tcp";
+  attributes.exclusivity = 100;
+  attributes.max_send = config.max_send.bytes;
+  attributes.eager = std::min(config.eager.bytes, config.max_send.bytes);
+  attributes.latency_ns = 10'000;
+  attributes.bandwidth_Bps = 1'000'000'000;
+  return attributes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
+  OPAL_TRY_ASSIGN(const InterfaceFilter include, InterfaceFilter::parse(config.if_include));
+  OPAL_TRY_ASSIGN(const InterfaceFilter exclude, InterfaceFilter::parse(config.if_exclude));
+  OPAL_TRY_ASSIGN(const std::vector<Interface> all, local_interfaces());
+  const std::vector<Interface> chosen = select(all, include, exclude);
+  if (chosen.empty()) return Error{Errc::unreachable, 0, "tcp: no interface is left to use", all.size()};
+  const bool filtered = !include.empty() || !exclude.empty();
+
+  OPAL_TRY_ASSIGN(Reactor reactor, Reactor::open());
+  OPAL_TRY_ASSIGN(FragmentPool fragments, FragmentPool::create(config.fragments, config.max_send.bytes));
+  // One address: listen there only.  Several of many: listen everywhere and refuse what comes in elsewhere.
+  const bool one = chosen.size() == 1 && (filtered || chosen[0].address.is_loopback());
+  OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config, one ? &chosen[0].address : nullptr));
+  std::unique_ptr<Module> module{new Module{host, config, std::move(reactor), std::move(fragments),
+                                            filtered && !one ? chosen : std::vector<Interface>{}}};
+  module->host_number_ = this_host();
+  Address address{host.id, module->host_number_, {}};
+  for (const Interface& interface : chosen) {
+    if (address.sockets.size() == kMaxSockets) break;
+    address.sockets.push_back(interface.address);
+    address.sockets.back().set_port(listening.port);
+  }
+  module->address_ = encode(address);
+  OPAL_TRY(module->acceptor_.watch(std::move(listening.fd)));
+  return module;
+}
+
+Module::Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments,
+               std::vector<Interface> allowed)
+    : btl::Module(host, attributes_of(config)),
+      config_(config),
+      reactor_(std::move(reactor)),
+      fragments_(std::move(fragments)),
+      acceptor_(reactor_, config_, host.id, std::move(allowed), *this) {}
+
+Module::~Module() {
+  acceptor_.close();
+  while (!live_.empty()) disconnect(*live_.begin()->second);
+  while (!gone_.empty()) disconnect(*gone_.back());
+  linger();
+}
+
+void Module::linger() noexcept {
+  const Deadline deadline = Deadline::after(config_.linger_timeout);
+  const auto done = [](const auto& endpoint) { return endpoint->left() || endpoint->delivered(); };
+  while (!std::all_of(leaving_.begin(), leaving_.end(), done) && !deadline.expired()) {
+    reactor_.collect();
+    reactor_.run();
+    // Acknowledgements raise no event, so look again soon.
+    pollfd fd{reactor_.wait_fd(), POLLIN, 0};
+    if (!std::all_of(leaving_.begin(), leaving_.end(), done)) (void)::poll(&fd, 1, 1);
+  }
+  leaving_.clear();
+}
+
+// ---- Peers ------------------------------------------------------------------------------------------------------
+
+Endpoint* Module::live(const PeerId& peer) noexcept {
+  const auto found = live_.find(peer);
+  return found == live_.end() ? nullptr : found->second.get();
+}
+
+wire::Hello Module::hello_to(const PeerId& peer) const noexcept {
+  return {wire::kHelloMagic, wire::kWireVersion, static_cast<std::uint32_t>(config_.max_send.bytes), host().id, peer};
+}
+
+Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
+  OPAL_TRY_ASSIGN(Address decoded, decode(address));
+  if (decoded.id != peer) return Error{Errc::protocol, 0, "tcp address: it is another peer's"};
+  if (peer == host().id) return Error{Errc::unreachable, 0, "tcp: does not connect a process to itself"};
+  if (Endpoint* known = live(peer); known != nullptr) {
+    if (!known->dead()) return known;
+    known->end(known->error());  // a send has failed; what was still to be read is given up
+  }
+  const bool same_host = decoded.host == host_number_;
+  std::erase_if(decoded.sockets, [&](const SocketAddress& socket) { return socket.is_loopback() && !same_host; });
+  if (decoded.sockets.empty()) {
+    return Error{Errc::unreachable, 0, "tcp: the peer has only loopback addresses, on another host"};
+  }
+  OPAL_TRY_ASSIGN(std::unique_ptr<Endpoint> created, Endpoint::create(*this, reactor_, peer));
+  Endpoint& endpoint = *created;
+  live_[peer] = std::move(created);
+  endpoint.dial(hello_to(peer), std::move(decoded.sockets));
+  return &endpoint;
+}
+
+std::unique_ptr<Endpoint> Module::take_out(Endpoint& endpoint) noexcept {
+  std::erase(to_report_, &endpoint);
+  if (const auto found = live_.find(endpoint.peer()); found != live_.end() && found->second.get() == &endpoint) {
+    std::unique_ptr<Endpoint> taken = std::move(found->second);
+    live_.erase(found);
+    return taken;
+  }
+  const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const auto& one) { return one.get() == &endpoint; });
+  if (found == gone_.end()) return nullptr;
+  std::unique_ptr<Endpoint> taken = std::move(*found);
+  gone_.erase(found);
+  return taken;
+}
+
+void Module::disconnect(btl::Endpoint& endpoint) noexcept {
+  auto& own = static_cast<Endpoint&>(endpoint);
+  std::unique_ptr<Endpoint> taken = take_out(own);
+  if (taken == nullptr) return;
+  const Error why{Errc::canceled, 0, "disconnect"};
+  own.leave(why);
+  emulation().endpoint_gone(endpoint, why);
+  if (!own.left()) leaving_.push_back(std::move(taken));
+  unpark(own.peer());  // the peer wanted a new connection already
+}
+
+void Module::ended(Endpoint& endpoint) noexcept {
+  const auto found = live_.find(endpoint.peer());
+  if (found == live_.end() || found->second.get() != &endpoint) return;
+  gone_.push_back(std::move(found->second));
+  live_.erase(found);
+  to_report_.push_back(&endpoint);
+}
+
+void Module::report_ended() noexcept {
+  while (!to_report_.empty()) {
+    Endpoint& endpoint = *to_report_.front();
+    to_report_.erase(to_report_.begin());
+    const Error why = endpoint.error();
+    endpoint.drop_queue(why);
+    emulation().endpoint_gone(endpoint, why);
+    host().observer.on_failed(endpoint, why);
+    ++events_;
+    unpark(endpoint.peer());
+  }
+}
+
+Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
+  if (from == host().id) return Acceptor::Verdict::refuse;
+  const Endpoint* known = live(from);
+  if (known == nullptr) return Acceptor::Verdict::accept;
+  // Both connect at once: the connection made by the lower identity stays, and both sides know which that is.
+  if (known->dialing() && from < host().id) return Acceptor::Verdict::accept;
+  return Acceptor::Verdict::park;
+}
+
+void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept {
+  ++events_;
+  if (Endpoint* known = live(from); known != nullptr) {
+    if (known->dialing()) known->adopt(std::move(fd), peer_max_send);
+    return;
+  }
+  auto created = Endpoint::create(*this, reactor_, from);
+  if (!created) {
+    log::warn("btl.tcp", "connection of peer {} dropped: {}", to_string(from), opal::to_string(created.error()));
+    return;
+  }
+  Endpoint& endpoint = **created;
+  live_[from] = std::move(*created);
+  endpoint.adopt(std::move(fd), peer_max_send);
+  host().observer.on_accepted(endpoint);
+}
+
+void Module::on_overdue(const PeerId& from) noexcept {
+  Endpoint* known = live(from);
+  if (known == nullptr) return unpark(from);
+  // Our own search ends by itself; an established connection has been given up by the peer without our noticing.
+  if (!known->dialing()) known->end({Errc::peer_gone, 0, "tcp: the peer has opened a new connection"});
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------------------
+
+void Module::deliver(btl::Endpoint& from, Tag tag, ByteSpan data) noexcept {
+  --turns_;
+  ++events_;
+  Delivery delivery{from, tag, data};
+  host().handlers.dispatch(delivery);
+}
+
+Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
+}
+
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (to.dead()) return {};
+  if (size > attributes().max_send) {
+    to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", size});
+    return {};
+  }
+  std::byte* buffer = fragments_.take();
+  return buffer == nullptr ? Fragment{} : Fragment{to, {buffer, size}, buffer};
+}
+
+Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
+  if (payload.size() <= kSmallPayload) return btl::Module::prepare_src(to, header, payload, completion);
+  if (header.size() + payload.size() > attributes().max_send) {
+    to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", payload.size()});
+    return {};
+  }
+  Fragment fragment = alloc(to, header.size());
+  if (!fragment) return fragment;
+  if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
+  fragment.user_payload = payload;
+  fragment.completion = &completion;
+  return fragment;
+}
+
+Post Module::send(Fragment& fragment, Tag tag) noexcept {
+  auto& to = static_cast<Endpoint&>(fragment.to());
+  const Post post = to.send_fragment(tag, fragment.data(), fragment.user_payload, fragment.completion, fragment.slot());
+  if (post == Post::failed) {
+    free(fragment);
+  } else if (post != Post::again) {
+    fragment.disown();
+  }
+  return post;
+}
+
+void Module::free(Fragment& fragment) noexcept {
+  give_back(fragment.slot());
+  fragment.disown();
+}
+
+// ---- Progress ---------------------------------------------------------------------------------------------------
+
+std::size_t Module::progress(std::size_t budget) noexcept {
+  if (in_progress_) return 0;
+  in_progress_ = true;
+  turns_ = budget;
+  events_ = 0;
+  reactor_.collect();
+  if (reactor_.has_work()) reactor_.run();
+  const std::size_t sent = emulation().progress();
+  report_ended();
+  std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
+  in_progress_ = false;
+  return events_ + sent;
+}
+
+bool Module::arm() noexcept {
+  if (in_progress_ || reactor_.has_work() || !to_report_.empty()) return false;
+  reactor_.collect();
+  if (reactor_.has_work()) return false;
+  // What the emulation could not send now waits for room on a connection, of which the kernel tells.
+  if (!emulation().idle() && emulation().progress() != 0) return false;
+  return !reactor_.has_work() && to_report_.empty();
+}
+
+}  // namespace opal::btl::tcp

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/tcp/module.hpp — TCP between any two processes that share a network: one listening socket, one connection
+// per peer, made on demand, everything non-blocking on one epoll instance.
+// Two sides that connect to each other at once end with one connection: the one that the side with the lower PeerId
+// made.  put/get/atomics run over messages (rdma_emulation.hpp).
+// A peer's disconnect reaches us as on_failed with peer_gone "the peer has disconnected" and no line in the log; its
+// death as peer_gone with the errno.  Either way the endpoint is dead, and the peer may come back on a new one.
+// Threads: as btl::Module.
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/module.hpp"
+#include "opal/btl/tcp/acceptor.hpp"
+#include "opal/btl/tcp/config.hpp"
+#include "opal/btl/tcp/endpoint.hpp"
+#include "opal/btl/tcp/fragment_pool.hpp"
+#include "opal/btl/tcp/interfaces.hpp"
+#include "opal/btl/tcp/reactor.hpp"
+
+namespace opal::btl::tcp {
+
+class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
+ public:
+  /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
+  /// no_memory, os.
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  /// Brings out what was posted, for at most Config::linger_timeout.
+  ~Module() override;
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
+  Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
+  void disconnect(btl::Endpoint& endpoint) noexcept override;
+
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
+  Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
+
+  std::size_t progress(std::size_t budget) noexcept override;
+  [[nodiscard]] int wait_fd() const noexcept override { return reactor_.wait_fd(); }
+  bool arm() noexcept override;
+
+ private:
+  friend class Endpoint;
+  Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments,
+         std::vector<Interface> allowed);
+
+  Acceptor::Verdict judge(const PeerId& from) noexcept override;
+  void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept override;
+  void on_overdue(const PeerId& from) noexcept override;
+
+  // For endpoints.
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+  /// False when this progress() has run enough handlers.
+  [[nodiscard]] bool may_deliver() const noexcept { return turns_ != 0; }
+  void deliver(btl::Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  void count_event() noexcept { ++events_; }
+  void give_back(void* slot) noexcept { fragments_.give_back(static_cast<std::byte*>(slot)); }
+  void ended(Endpoint& endpoint) noexcept;
+  [[nodiscard]] bool has_parked(const PeerId& peer) const noexcept { return acceptor_.has_parked(peer); }
+  void unpark(const PeerId& peer) noexcept { acceptor_.unpark(peer); }
+
+  Endpoint* live(const PeerId& peer) noexcept;
+  [[nodiscard]] wire::Hello hello_to(const PeerId& peer) const noexcept;
+  void report_ended() noexcept;
+  std::unique_ptr<Endpoint> take_out(Endpoint& endpoint) noexcept;
+  void linger() noexcept;
+
+  const Config config_;
+  Reactor reactor_;  // before everything that has a Source in it
+  FragmentPool fragments_;
+  std::vector<std::byte> address_;
+  Acceptor acceptor_;
+  std::unordered_map<PeerId, std::unique_ptr<Endpoint>> live_;
+  std::vector<std::unique_ptr<Endpoint>> gone_;     // dead, until disconnect()
+  std::vector<Endpoint*> to_report_;                // in gone_, the observer has not been told
+  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, still sending
+  bool in_progress_ = false;
+  std::size_t turns_ = 0;   // handlers that this progress() may still run
+  std::size_t events_ = 0;  // what happened in this progress()
+  std::uint64_t host_number_ = 0;
+};
+
+}  // namespace opal::btl::tcp

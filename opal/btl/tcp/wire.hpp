@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/tcp/wire.hpp — every byte that goes over a connection.  Change anything here => bump kWireVersion.
+//   connector: Hello.  acceptor: Welcome (or silence and a closed socket).  Then both: frames, padded to 8 bytes each,
+//   so that a payload that starts aligned stays so in the receiver's buffer.  Little endian.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "opal/btl/peer_id.hpp"
+
+namespace opal::btl::tcp::wire {
+
+static_assert(std::endian::native == std::endian::little, "structs go over the wire as they are");
+
+inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::uint64_t kHelloMagic = 0x6f6c6c65682d6c74;    // "tl-hello"
+inline constexpr std::uint64_t kWelcomeMagic = 0x6d6f636c65772d74;  // "t-welcom"
+
+/// First bytes of the connector.
+struct Hello {
+  std::uint64_t magic;
+  std::uint32_t version;   ///< the layout of everything behind this field depends on it
+  std::uint32_t max_send;  ///< largest message the connector will send; the acceptor sizes its buffer by it
+  PeerId from;
+  PeerId to;  ///< must be the acceptor's: known only from its address blob
+};
+static_assert(sizeof(Hello) == 48 && std::has_unique_object_representations_v<Hello>, "wire layout v1");
+
+/// The acceptor's answer.
+struct Welcome {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t max_send;  ///< largest message the acceptor will send
+  PeerId from;             ///< the acceptor
+  std::uint64_t code;      ///< 0: welcome; else an Errc, and the socket is closed
+};
+static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<Welcome>, "wire layout v1");
+
+enum class Kind : std::uint16_t {
+  message = 1,
+  goodbye = 2,  ///< the sender has disconnected; nothing follows
+};
+
+/// Before each payload.  The payload is padded to 8 bytes; size does not count the padding.
+struct Frame {
+  std::uint32_t size;
+  std::uint16_t tag;   ///< 0 for goodbye
+  std::uint16_t kind;  ///< Kind
+};
+static_assert(sizeof(Frame) == 8 && std::has_unique_object_representations_v<Frame>, "wire layout v1");
+
+constexpr std::size_t padding(std::size_t size) noexcept { return (8 - size % 8) % 8; }
+/// Bytes of a whole frame with `size` bytes of payload.
+constexpr std::size_t frame_size(std::size_t size) noexcept { return sizeof(Frame) + size + padding(size); }
+
+}  // namespace opal::btl::tcp::wire
