@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "opal/core/bytes.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/result.hpp"
 
@@ -39,7 +40,10 @@ class Bootstrap {
     std::size_t count = 0;
     for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
       switch (read(*visitor)) {
-        case Reading::more: ++visitor; continue;
+        case Reading::more:
+          if (visitor->patience.expired()) break;
+          ++visitor;
+          continue;
         case Reading::broken: break;
         case Reading::whole:
           if (arrived(ByteSpan{visitor->bytes}.subspan(kHeaderSize))) answer(*visitor, own);
@@ -54,12 +58,14 @@ class Bootstrap {
  private:
   static constexpr std::size_t kHeaderSize = 8;
   static constexpr std::size_t kMaxVisitors = 64;  // half-finished exchanges at once; more wait in the kernel's queue
+  static constexpr std::chrono::seconds kPatience{5};  // a visitor that takes longer loses its place
 
   enum class Reading { more, whole, broken };
   struct Visitor {
     Fd socket;
     std::vector<std::byte> bytes;  // received so far; grows to the announced size only after the header was checked
     std::size_t received = 0;
+    Deadline patience = Deadline::after(kPatience);
   };
 
   Bootstrap(Fd socket, std::string where, Waiter& waiter) noexcept;

@@ -15,12 +15,16 @@ std::string Endpoint::explain() const { return explanation_; }
 
 Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const Lock::Guard guard{lock_};
+  const std::size_t size = header.size() + payload.size();
   if (!has_pending()) {
     const Post post = route_->module().send_inline(*route_, tag, header, payload);
     if (post != Post::again) return post;
   }
   Context::State& state = *context_.state_;
-  const std::size_t size = header.size() + payload.size();
+  if (size > route_->module().attributes().max_send) {  // else it would fail where nobody is told
+    route_->set_error({Errc::invalid_argument, 0, "send_or_queue: longer than max_send", size});
+    return Post::failed;
+  }
   if ((has_pending() ? pending_->bytes : 0) + size > state.config.pending_limit.bytes) {
     route_->set_error({Errc::limit_reached, 0, "send_or_queue: am_pending_limit bytes wait already", size});
     return Post::failed;

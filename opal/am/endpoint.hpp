@@ -37,9 +37,15 @@ class OPAL_EXPORT Endpoint {
   }
 
   /// The transport in use: its limits and estimates.
-  [[nodiscard]] const btl::Attributes& attributes() const noexcept { return route_->module().attributes(); }
+  [[nodiscard]] const btl::Attributes& attributes() const noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->module().attributes();
+  }
   /// True when put/get need no help from the peer's process.
-  [[nodiscard]] bool one_sided() const noexcept { return route_->one_sided(); }
+  [[nodiscard]] bool one_sided() const noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->one_sided();
+  }
   /// Every candidate transport, taken or refused, and why; several lines.  Allocates.
   [[nodiscard]] std::string explain() const;
 

@@ -7,25 +7,35 @@
 
 namespace opal::am {
 
+bool Context::State::send_pending(Endpoint& endpoint, std::size_t& sent) noexcept {
+  btl::Endpoint& route = *endpoint.route_;
+  // A post that finds the peer dead calls on_failed, which throws the queue away: look at it anew after each.
+  while (endpoint.has_pending() && !endpoint.pending_->messages.empty()) {
+    Endpoint::Pending::Message message = std::move(endpoint.pending_->messages.front());
+    const Post post = route.module().send_inline(route, message.tag, message.bytes, {});
+    if (!endpoint.has_pending()) break;
+    Endpoint::Pending& queue = *endpoint.pending_;
+    if (post == Post::again) {
+      queue.messages.front() = std::move(message);
+      return false;
+    }
+    queue.bytes -= message.bytes.size();
+    queue.messages.pop_front();
+    ++sent;
+  }
+  return true;
+}
+
 std::size_t Context::State::send_pending() noexcept {
   std::size_t sent = 0;
   for (std::size_t i = 0; i < pending.size();) {
     Endpoint& endpoint = *pending[i];
-    Endpoint::Pending& queue = *endpoint.pending_;
-    btl::Endpoint& route = *endpoint.route_;
-    while (queue.first < queue.messages.size()) {
-      const Endpoint::Pending::Message& message = queue.messages[queue.first];
-      const Post post = route.module().send_inline(route, message.tag, message.bytes, {});
-      if (post == Post::again) break;
-      ++queue.first;  // a failed one is lost with its endpoint, which on_failed reports
-      ++sent;
-    }
-    if (queue.first == queue.messages.size()) {
-      endpoint.pending_.reset();
-      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
+    if (!send_pending(endpoint, sent)) {
       ++i;
+      continue;
     }
+    endpoint.pending_.reset();
+    std::erase(pending, &endpoint);
   }
   return sent;
 }

@@ -2,6 +2,7 @@
 // opal/am/state.hpp — the inside of a Context, shared by the files that implement it.  Private to opal/am.
 // Order of members = order of life: modules go before what they refer to, endpoints before modules.
 #pragma once
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -21,9 +22,8 @@ struct Endpoint::Pending {
     Tag tag;
     std::vector<std::byte> bytes;
   };
-  std::vector<Message> messages;
-  std::size_t first = 0;  // messages before it are sent
-  std::size_t bytes = 0;
+  std::deque<Message> messages;
+  std::size_t bytes = 0;  // of all messages
 };
 
 struct Context::State final : btl::Observer {
@@ -38,6 +38,8 @@ struct Context::State final : btl::Observer {
   [[nodiscard]] RegistrationCache& registrations_of(const btl::Module& module) noexcept;
   /// Sends what waits; returns how many messages went out.
   std::size_t send_pending() noexcept;
+  /// The same for one endpoint, adding to `sent`; false when the transport is busy before the end.
+  static bool send_pending(Endpoint& endpoint, std::size_t& sent) noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
   Context* context = nullptr;

@@ -13,7 +13,9 @@
  *  6. Callbacks get the `user` pointer given with them.  They run inside opal_progress/opal_wait, one at a time; they
  *     may post (opal_send_or_queue never says OPAL_AGAIN), must not wait, call opal_progress, or disconnect.
  *  7. Threads: with OPAL_THREAD_SINGLE one thread at a time uses a context; with OPAL_THREAD_MULTIPLE any thread may.
- *  8. Configuration variables come from files and OPAL_* environment variables (opal-info lists them).
+ *  8. A missing (NULL) argument, a tag, right or operation that does not exist: OPAL_ERR_INVALID_ARGUMENT and nothing
+ *     happened.  Dangling pointers and endpoints of another context cannot be told from good ones.
+ *  9. Configuration variables come from files and OPAL_* environment variables (opal-info lists them).
  */
 #ifndef OPAL_H
 #define OPAL_H
@@ -76,8 +78,17 @@ typedef struct opal_context_options {
   opal_peer_fn on_peer_failed;    /* after everything pending on it was completed with an error; may be NULL */
   void* user;                     /* for both */
 } opal_context_options_t;
+#ifdef __cplusplus
+#define OPAL_INIT(type)                                             \
+  ([]() -> type {                                                   \
+    type opal_initial = type();                                     \
+    opal_initial.struct_size = static_cast<uint32_t>(sizeof(type)); \
+    return opal_initial;                                            \
+  }())
+#else
 #define OPAL_INIT(type) \
   { .struct_size = sizeof(type) }
+#endif
 
 /* Opens every usable transport.  options may be NULL.  Errors: unreachable, invalid_argument (a variable). */
 OPAL_API opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context);
@@ -118,7 +129,7 @@ OPAL_API opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, o
 /* Not from inside that handler. */
 OPAL_API void opal_clear_handler(opal_context_t* context, uint16_t tag);
 
-/* Both parts are copied.  Returns OPAL_DONE, OPAL_AGAIN or an error. */
+/* Both parts are copied; together at most opal_endpoint_max_send bytes.  Returns OPAL_DONE, OPAL_AGAIN or an error. */
 OPAL_API opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
                                  const void* payload, size_t payload_size);
 /* As opal_send, but keeps a copy instead of saying OPAL_AGAIN, up to am_pending_limit bytes per peer. */
@@ -180,14 +191,19 @@ OPAL_API opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64
                                    opal_completion_t* completion);
 /* Completes when every put and atomic posted before on `to` is visible there. */
 OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion);
+/* The same for every endpoint of the context. */
+OPAL_API opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion);
 
 /* ---- Progress and waiting ------------------------------------------------------------------------------------- */
 
 /* Runs handlers and completions; returns how much happened, 0 = idle. */
 OPAL_API size_t opal_progress(opal_context_t* context);
 /* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns as opal_progress.
- */
+ * With OPAL_THREAD_MULTIPLE another thread's progress may bring what you wait for: use opal_wait_until there. */
 OPAL_API size_t opal_wait(opal_context_t* context, int timeout_ms);
+/* Waits until condition(user) is not 0 or the time is over; returns 1 if it held, 0 if not.  The condition is looked at
+ * while no handler runs, so it may read what handlers write, and is never missed. */
+OPAL_API int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user, int timeout_ms);
 /* For an event loop of your own: when opal_arm says 1, poll opal_fd for reading; on 0 there is work, opal_progress. */
 OPAL_API int opal_fd(const opal_context_t* context);
 OPAL_API int opal_arm(opal_context_t* context);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -47,10 +48,13 @@ opal_status_t to_status(Post post, const Error& why) noexcept {
     case Post::done: return OPAL_DONE;
     case Post::queued: return OPAL_QUEUED;
     case Post::again: return OPAL_AGAIN;
-    case Post::failed: return fail(why);
+    case Post::failed:
+      return fail(why.code != Errc{} ? why : Error{Errc::internal, 0, "a post failed without a reason"});
   }
   return OPAL_ERR_INTERNAL;
 }
+
+bool is_missing(const void* data, std::uint64_t size) noexcept { return data == nullptr && size != 0; }
 
 /// A C completion's C++ half, living in its reserved bytes.
 struct Bridge : opal::Completion {
@@ -73,7 +77,7 @@ static_assert(sizeof(opal_remote_key_t) == sizeof(opal::MemoryHandle) &&
 /// Posts with the C completion bridged, and keeps its fields true for every answer.
 template <class Operation>
 opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
-  if (completion == nullptr) return misuse("opal: a completion is needed");
+  if (completion == nullptr) return misuse("a completion is needed");
   auto* bridge = new (completion->reserved) Bridge{completion};
   completion->finished = 0;
   completion->status = OPAL_OK;
@@ -82,6 +86,22 @@ opal_status_t post(opal_completion_t* completion, Operation operation) noexcept 
   if (answer == Post::done) completion->finished = 1;
   if (answer == Post::failed) completion->status = status;
   return status;
+}
+
+/// opal_send and opal_send_or_queue: the same but for the Endpoint's function.
+template <auto Send>
+opal_status_t send_with(opal_endpoint_t* to, std::uint16_t tag, const void* header, std::size_t header_size,
+                        const void* payload, std::size_t payload_size) noexcept {
+  if (to == nullptr || !opal::kUserTags.contains(tag) || is_missing(header, header_size) ||
+      is_missing(payload, payload_size)) [[unlikely]] {
+    return misuse(
+        "opal_send: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and the bytes are needed");
+  }
+  opal::am::Endpoint& peer = endpoint(to);
+  const Post answer = (peer.*Send)(tag, bytes(header, header_size), bytes(payload, payload_size));
+  if (answer == Post::done) [[likely]]
+    return OPAL_DONE;
+  return to_status(answer, answer == Post::failed ? peer.error() : Error{});
 }
 
 const opal::MemoryHandle& unpacked(const opal_remote_key_t* key) noexcept {
@@ -106,6 +126,7 @@ struct opal_region {
 
 struct opal_context final : opal::am::Observer {
   opal_context_options_t options{};
+  std::mutex mutex;                 // of the two lists; never held while the context's own lock is taken
   std::list<UserHandler> handlers;  // stable addresses
   std::list<opal_region> regions;
   std::unique_ptr<opal::am::Context> context;  // goes first: its callbacks use the rest
@@ -143,6 +164,9 @@ opal_status_t opal_context_open(const opal_context_options_t* options, opal_cont
       return misuse("opal_context_open: options.struct_size is not set; use OPAL_INIT");
     }
     std::memcpy(&opened->options, options, std::min<std::size_t>(options->struct_size, sizeof *options));
+    if (options->thread_level > OPAL_THREAD_MULTIPLE) {
+      return misuse("opal_context_open: thread_level is OPAL_THREAD_SINGLE or OPAL_THREAD_MULTIPLE");
+    }
   }
   opal::am::Options am_options;
   am_options.threads = opened->options.thread_level == OPAL_THREAD_MULTIPLE ? opal::am::ThreadLevel::multiple
@@ -158,22 +182,29 @@ opal_status_t opal_context_open(const opal_context_options_t* options, opal_cont
 void opal_context_close(opal_context_t* context) { const std::unique_ptr<opal_context> end{context}; }
 
 void opal_context_address(const opal_context_t* context, const void** address, size_t* size) {
+  if (context == nullptr || address == nullptr || size == nullptr) return;
   *address = context->context->address().data();
   *size = context->context->address().size();
 }
 
 opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer) {
-  if (address == nullptr || peer == nullptr) return misuse("opal_connect: address and peer are needed");
+  if (context == nullptr || address == nullptr || peer == nullptr) {
+    return misuse("opal_connect: a context, an address, and somewhere to put the endpoint are needed");
+  }
   auto result = context->context->connect(bytes(address, size));
   if (!result) return fail(result.error());
   *peer = handle_of(**result);
   return OPAL_OK;
 }
 
-void opal_disconnect(opal_endpoint_t* peer) { endpoint(peer).context().disconnect(endpoint(peer)); }
+void opal_disconnect(opal_endpoint_t* peer) {
+  if (peer != nullptr) endpoint(peer).context().disconnect(endpoint(peer));
+}
 
 opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where, size_t where_size) {
-  if (host_port == nullptr) return misuse("opal_listen: \"host:port\" is needed");
+  if (context == nullptr || host_port == nullptr) {
+    return misuse("opal_listen: a context and \"host:port\" are needed");
+  }
   auto result = context->context->listen(host_port);
   if (!result) return fail(result.error());
   if (where != nullptr && where_size != 0) {
@@ -185,7 +216,9 @@ opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* 
 }
 
 opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms, opal_endpoint_t** peer) {
-  if (host_port == nullptr || peer == nullptr) return misuse("opal_connect_to: \"host:port\" and peer are needed");
+  if (context == nullptr || host_port == nullptr || peer == nullptr) {
+    return misuse("opal_connect_to: a context, \"host:port\", and somewhere to put the endpoint are needed");
+  }
   auto result = context->context->connect_to(host_port, std::chrono::milliseconds{timeout_ms});
   if (!result) return fail(result.error());
   *peer = handle_of(**result);
@@ -193,6 +226,7 @@ opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, in
 }
 
 size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size) {
+  if (peer == nullptr) return 0;
   const std::string explanation = endpoint(peer).explain();
   if (text != nullptr && size != 0) {
     const std::size_t length = std::min(explanation.size(), size - 1);
@@ -202,65 +236,77 @@ size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t siz
   return explanation.size();
 }
 
-size_t opal_endpoint_max_send(const opal_endpoint_t* peer) { return endpoint(peer).attributes().max_send; }
+size_t opal_endpoint_max_send(const opal_endpoint_t* peer) {
+  return peer != nullptr ? endpoint(peer).attributes().max_send : 0;
+}
 
-void opal_endpoint_set_user(opal_endpoint_t* peer, void* user) { endpoint(peer).upper = user; }
-void* opal_endpoint_user(const opal_endpoint_t* peer) { return endpoint(peer).upper; }
+void opal_endpoint_set_user(opal_endpoint_t* peer, void* user) {
+  if (peer != nullptr) endpoint(peer).upper = user;
+}
+void* opal_endpoint_user(const opal_endpoint_t* peer) { return peer != nullptr ? endpoint(peer).upper : nullptr; }
 
 opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler, void* user) {
-  if (handler == nullptr || !opal::kUserTags.contains(tag)) {
+  if (context == nullptr || handler == nullptr || !opal::kUserTags.contains(tag)) {
     return misuse(
-        "opal_set_handler: a function and a tag between OPAL_TAG_USER_FIRST and OPAL_TAG_USER_LAST are needed");
+        "opal_set_handler: a context, a function and a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST are needed");
   }
-  UserHandler& entry = context->handlers.emplace_back(UserHandler{tag, handler, user});
-  if (auto set = context->context->set_handler(tag, opal::btl::bind<&UserHandler::on_message>(entry, "user")); !set) {
-    context->handlers.pop_back();
-    return fail(set.error());
-  }
+  std::list<UserHandler> added{{tag, handler, user}};
+  const opal::btl::Handler bound = opal::btl::bind<&UserHandler::on_message>(added.front(), "user");
+  if (auto set = context->context->set_handler(tag, bound); !set) return fail(set.error());
+  const std::lock_guard guard{context->mutex};
+  context->handlers.splice(context->handlers.end(), added);
   return OPAL_OK;
 }
 
 void opal_clear_handler(opal_context_t* context, uint16_t tag) {
-  if (!opal::kUserTags.contains(tag)) return;
-  context->context->clear_handler(tag);
+  if (context == nullptr || !opal::kUserTags.contains(tag)) return;
+  context->context->clear_handler(tag);  // from here on no other thread is inside it
+  const std::lock_guard guard{context->mutex};
   context->handlers.remove_if([tag](const UserHandler& entry) { return entry.tag == tag; });
 }
 
 opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size, const void* payload,
                         size_t payload_size) {
-  opal::am::Endpoint& peer = endpoint(to);
-  return to_status(peer.send_inline(tag, bytes(header, header_size), bytes(payload, payload_size)), peer.error());
+  return send_with<&opal::am::Endpoint::send_inline>(to, tag, header, header_size, payload, payload_size);
 }
 
 opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
                                  const void* payload, size_t payload_size) {
-  opal::am::Endpoint& peer = endpoint(to);
-  return to_status(peer.send_or_queue(tag, bytes(header, header_size), bytes(payload, payload_size)), peer.error());
+  return send_with<&opal::am::Endpoint::send_or_queue>(to, tag, header, header_size, payload, payload_size);
 }
 
 opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, uint32_t rights,
                             opal_region_t** region) {
-  if (region == nullptr || (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
-    return misuse("opal_register: rights are OPAL_REMOTE_* values, and somewhere to put the region is needed");
+  if (context == nullptr || region == nullptr || is_missing(base, size) ||
+      (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
+    return misuse("opal_register: a context, memory, OPAL_REMOTE_* rights, and somewhere to put the region are needed");
   }
   auto result = context->context->register_memory(base, size, static_cast<opal::Rights>(rights));
   if (!result) return fail(result.error());
+  const std::lock_guard guard{context->mutex};
   *region = &context->regions.emplace_back(opal_region{context, std::move(*result)});
   return OPAL_OK;
 }
 
 void opal_deregister(opal_region_t* region) {
   if (region == nullptr) return;
-  region->context->regions.remove_if([region](const opal_region& entry) { return &entry == region; });
+  std::list<opal_region> removed;  // ends, and deregisters, without the mutex
+  const std::lock_guard guard{region->context->mutex};
+  auto& regions = region->context->regions;
+  const auto place = std::find_if(regions.begin(), regions.end(), [&](const auto& entry) { return &entry == region; });
+  if (place != regions.end()) removed.splice(removed.end(), regions, place);
 }
 
 void opal_region_key(const opal_region_t* region, const void** key, size_t* size) {
+  if (region == nullptr || key == nullptr || size == nullptr) return;
   *key = region->region.key().data();
   *size = region->region.key().size();
 }
 
 opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size, opal_remote_key_t* unpacked) {
-  if (unpacked == nullptr) return misuse("opal_unpack_key: nowhere to put the key");
+  if (peer == nullptr || is_missing(key, size) || unpacked == nullptr) {
+    return misuse("opal_unpack_key: an endpoint, a key, and somewhere to put the unpacked one are needed");
+  }
   auto handle = endpoint(peer).unpack_key(bytes(key, size));
   if (!handle) return fail(handle.error());
   new (unpacked->opaque) opal::MemoryHandle{*handle};
@@ -269,6 +315,9 @@ opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size
 
 opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion) {
+  if (to == nullptr || key == nullptr || is_missing(source, size)) {
+    return misuse("opal_put: an endpoint, a source and an unpacked key are needed");
+  }
   return post(completion, [&](opal::Completion& end) {
     return endpoint(to).put(source, remote_address, unpacked(key), size, end);
   });
@@ -276,6 +325,9 @@ opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_
 
 opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_address, const opal_remote_key_t* key,
                        uint64_t size, opal_completion_t* completion) {
+  if (to == nullptr || key == nullptr || is_missing(destination, size)) {
+    return misuse("opal_get: an endpoint, a destination and an unpacked key are needed");
+  }
   return post(completion, [&](opal::Completion& end) {
     return endpoint(to).get(destination, remote_address, unpacked(key), size, end);
   });
@@ -283,8 +335,10 @@ opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_a
 
 opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address, const opal_remote_key_t* key,
                           uint64_t operand, uint64_t compare, uint64_t* result, opal_completion_t* completion) {
-  if (op < OPAL_ADD || op > OPAL_COMPARE_SWAP || type < OPAL_I32 || type > OPAL_F64) {
-    return misuse("opal_atomic: op is OPAL_ADD..OPAL_COMPARE_SWAP, type is OPAL_I32..OPAL_F64");
+  if (to == nullptr || key == nullptr || op < OPAL_ADD || op > OPAL_COMPARE_SWAP || type < OPAL_I32 ||
+      type > OPAL_F64) {
+    return misuse(
+        "opal_atomic: an endpoint, an unpacked key, OPAL_ADD..OPAL_COMPARE_SWAP and OPAL_I32..OPAL_F64 are needed");
   }
   return post(completion, [&](opal::Completion& end) {
     return endpoint(to).atomic({static_cast<opal::AtomicOp>(op), static_cast<opal::AtomicType>(type), remote_address,
@@ -294,17 +348,29 @@ opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote
 }
 
 opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) {
+  if (to == nullptr) return misuse("opal_flush: an endpoint is needed");
   return post(completion, [&](opal::Completion& end) { return endpoint(to).flush(end); });
 }
 
-size_t opal_progress(opal_context_t* context) { return context->context->progress(); }
-
-size_t opal_wait(opal_context_t* context, int timeout_ms) {
-  return context->context->wait(std::chrono::milliseconds{timeout_ms});
+opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) {
+  if (context == nullptr) return misuse("opal_flush_all: a context is needed");
+  return post(completion, [&](opal::Completion& end) { return context->context->flush(end); });
 }
 
-int opal_fd(const opal_context_t* context) { return context->context->fd(); }
+size_t opal_progress(opal_context_t* context) { return context != nullptr ? context->context->progress() : 0; }
 
-int opal_arm(opal_context_t* context) { return context->context->arm() ? 1 : 0; }
+size_t opal_wait(opal_context_t* context, int timeout_ms) {
+  return context != nullptr ? context->context->wait(std::chrono::milliseconds{timeout_ms}) : 0;
+}
+
+int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user, int timeout_ms) {
+  if (context == nullptr || condition == nullptr) return 0;
+  const auto holds = [=]() noexcept { return condition(user) != 0; };
+  return context->context->wait_until(holds, std::chrono::milliseconds{timeout_ms}) ? 1 : 0;
+}
+
+int opal_fd(const opal_context_t* context) { return context != nullptr ? context->context->fd() : -1; }
+
+int opal_arm(opal_context_t* context) { return context != nullptr && context->context->arm() ? 1 : 0; }
 
 }  // extern "C"
