@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// BAND, BOR and BXOR on integers and bytes; LAND, LOR and LXOR on integers and logical types.
+#include "mpi_shim/op/loop.hpp"
+
+namespace mpi_shim::op {
+namespace {
+
+struct BitAnd {
+  template <class T>
+  static T apply(T a, T b) noexcept {
+    return static_cast<T>(a & b);
+  }
+};
+struct BitOr {
+  template <class T>
+  static T apply(T a, T b) noexcept {
+    return static_cast<T>(a | b);
+  }
+};
+struct BitXor {
+  template <class T>
+  static T apply(T a, T b) noexcept {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+// Bitwise on truth values rather than && and ||: no branch, so that the loop is a vector loop.
+struct LogicalAnd {
+  template <class T>
+  static T apply(T a, T b) noexcept {
+    return static_cast<T>(static_cast<int>(a != 0) & static_cast<int>(b != 0));
+  }
+};
+struct LogicalOr {
+  template <class T>
+  static T apply(T a, T b) noexcept {
+    return static_cast<T>((a | b) != 0);
+  }
+};
+struct LogicalXor {
+  template <class T>
+  static T apply(T a, T b) noexcept {
+    return static_cast<T>((a != 0) != (b != 0));
+  }
+};
+
+template <class Operation>
+Kernel bit_loop(datatype::Element element) noexcept {
+  return element == datatype::Element::byte ? &loop<Operation, std::uint8_t> : integer_loop<Operation>(element);
+}
+
+template <class Operation>
+Kernel logical_loop(datatype::Element element) noexcept {
+  using enum datatype::Element;
+  switch (element) {
+    case boolean:  // as a number: a byte that is neither 0 nor 1 may have come in
+    case logical8: return &loop<Operation, std::uint8_t>;
+    case logical16: return &loop<Operation, std::uint16_t>;
+    case logical32: return &loop<Operation, std::uint32_t>;
+    case logical64: return &loop<Operation, std::uint64_t>;
+    case logical128: return &loop<Operation, Unsigned128>;
+    default: return integer_loop<Operation>(element);
+  }
+}
+static_assert(sizeof(bool) == 1);
+
+}  // namespace
+
+Kernel bit_kernel(OpKind kind, datatype::Element element) noexcept {
+  switch (kind) {
+    case OpKind::band: return bit_loop<BitAnd>(element);
+    case OpKind::bor: return bit_loop<BitOr>(element);
+    case OpKind::bxor: return bit_loop<BitXor>(element);
+    case OpKind::land: return logical_loop<LogicalAnd>(element);
+    case OpKind::lor: return logical_loop<LogicalOr>(element);
+    case OpKind::lxor: return logical_loop<LogicalXor>(element);
+    default: return nullptr;
+  }
+}
+
+}  // namespace mpi_shim::op

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/op/half.hpp — IEEE 754 half precision by conversion to float, for MPI_REAL2 and MPI_COMPLEX4.
+// A value type of two bytes; arithmetic rounds once, to nearest even, as hardware would: a float holds the exact
+// product of two halves, and its double rounding of a sum is harmless (24 >= 2 * 11 + 2 bits).  Threads: a value.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+namespace mpi_shim::op {
+
+struct Half {
+  std::uint16_t bits;
+
+  static Half of(float value) noexcept { return {rounded(value)}; }
+
+  explicit operator float() const noexcept {
+    const std::uint32_t sign = std::uint32_t{bits & 0x8000U} << 16;
+    const std::uint32_t exponent = bits >> 10 & 0x1fU;
+    const std::uint32_t mantissa = bits & 0x3ffU;
+    if (exponent == 0) {  // zero and subnormals: mantissa * 2^-24
+      const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+      return sign != 0 ? -magnitude : magnitude;
+    }
+    const std::uint32_t wide = exponent == 0x1f ? 0xffU : exponent + 112;
+    return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
+  }
+
+  friend Half operator+(Half a, Half b) noexcept { return of(static_cast<float>(a) + static_cast<float>(b)); }
+  friend Half operator-(Half a, Half b) noexcept { return of(static_cast<float>(a) - static_cast<float>(b)); }
+  friend Half operator*(Half a, Half b) noexcept { return of(static_cast<float>(a) * static_cast<float>(b)); }
+  friend bool operator<(Half a, Half b) noexcept { return static_cast<float>(a) < static_cast<float>(b); }
+
+ private:
+  static std::uint16_t rounded(float value) noexcept {
+    const auto wide = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = wide >> 16 & 0x8000U;
+    const std::uint32_t magnitude = wide & 0x7fffffffU;
+    if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);   // not a number
+    if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // rounds to infinity
+    std::uint32_t kept = 0;
+    std::uint32_t lost = 0;
+    std::uint32_t half = 0;
+    if (magnitude >= 0x38800000U) {  // normal in half precision
+      kept = (magnitude - 0x38000000U) >> 13;
+      lost = magnitude & 0x1fffU;
+      half = 0x1000U;
+    } else {
+      const std::uint32_t shift = 126 - (magnitude >> 23);
+      if (shift > 24) return static_cast<std::uint16_t>(sign);  // less than half of the smallest subnormal
+      const std::uint32_t mantissa = (magnitude & 0x7fffffU) | 0x800000U;
+      kept = mantissa >> shift;
+      lost = mantissa & ((1U << shift) - 1);
+      half = 1U << (shift - 1);
+    }
+    if (lost > half || (lost == half && (kept & 1U) != 0)) ++kept;  // a carry into the exponent is right
+    return static_cast<std::uint16_t>(sign | kept);
+  }
+};
+static_assert(sizeof(Half) == 2);
+
+}  // namespace mpi_shim::op

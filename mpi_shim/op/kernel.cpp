@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/op/kernel.hpp"
+
+#include <cstring>
+
+#include "mpi_shim/op/loop.hpp"
+
+namespace mpi_shim::op {
+namespace {
+
+template <std::size_t extent>
+void copy(const void* in, void* inout, std::int64_t count) noexcept {
+  if (count > 0) std::memcpy(inout, in, extent * static_cast<std::size_t>(count));
+}
+
+void keep(const void*, void*, std::int64_t) noexcept {}
+
+Kernel copy_kernel(datatype::Element element) noexcept {
+  switch (info(element).extent) {
+    case 1: return &copy<1>;
+    case 2: return &copy<2>;
+    case 4: return &copy<4>;
+    case 8: return &copy<8>;
+    case 12: return &copy<12>;
+    case 16: return &copy<16>;
+    case 32: return &copy<32>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+Kernel find_kernel(OpKind kind, datatype::Element element) noexcept {
+  switch (kind) {
+    case OpKind::sum:
+    case OpKind::min:
+    case OpKind::max:
+    case OpKind::prod: return arithmetic_kernel(kind, element);
+    case OpKind::band:
+    case OpKind::bor:
+    case OpKind::bxor:
+    case OpKind::land:
+    case OpKind::lor:
+    case OpKind::lxor: return bit_kernel(kind, element);
+    case OpKind::minloc:
+    case OpKind::maxloc: return pair_kernel(kind, element);
+    case OpKind::replace: return copy_kernel(element);
+    case OpKind::no_op: return &keep;
+    case OpKind::user: return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace mpi_shim::op

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/op/op.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "mpi_shim/handle/table.hpp"
+
+namespace mpi_shim::op {
+
+using datatype::Cursor;
+using datatype::Datatype;
+using datatype::Element;
+using datatype::ElementClass;
+using datatype::ElementInfo;
+
+Op::Op(std::uintptr_t handle, const char* name, OpKind kind) noexcept
+    : Object(kKind, handle), kind_(kind), commutes_(kind != OpKind::replace), name_(name) {}
+
+Op::Op(UserFunction* function, bool commutes) noexcept
+    : Object(kKind), kind_(OpKind::user), commutes_(commutes), name_("user-defined"), function_(function) {}
+
+Op::Op(LargeUserFunction* function, bool commutes) noexcept
+    : Object(kKind), kind_(OpKind::user), commutes_(commutes), name_("user-defined"), large_function_(function) {}
+
+bool Op::reduces(const Datatype& type) const noexcept {
+  if (kind_ == OpKind::user) return true;
+  if (kind_ == OpKind::replace || kind_ == OpKind::no_op) return false;
+  return type.element().has_value() && find_kernel(kind_, *type.element()) != nullptr;
+}
+
+void Op::apply(const void* in, void* inout, std::int64_t count, const Datatype& type) const {
+  if (count <= 0) return;
+  if (kind_ != OpKind::user) {
+    find_kernel(kind_, *type.element())(in, inout, count);
+    return;
+  }
+  auto* handle = handle::to_handle<MPI_ABI_Datatype*>(type);
+  void* input = const_cast<void*>(in);  // the standard's prototype; the function only reads it
+  if (large_function_ != nullptr) {
+    large_function_(input, inout, &count, &handle);
+    return;
+  }
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  const auto distance = [&](std::int64_t done) { return static_cast<std::uintptr_t>(done * type.extent()); };
+  for (std::int64_t done = 0; done < count;) {
+    int part = static_cast<int>(std::min(kMost, count - done));
+    auto* from = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(input) + distance(done));
+    auto* to = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(inout) + distance(done));
+    done += part;  // before the call, which gets the address of `part`
+    function_(from, to, &part, &handle);
+  }
+}
+
+bool accumulates(OpKind kind, const Datatype& type) noexcept {
+  const auto element = type.signature().uniform();
+  return element.has_value() && find_kernel(kind, *element) != nullptr;
+}
+
+namespace {
+
+// Pairs may have a gap between value and index, which packed ones do not: one at a time, by way of a pair in memory.
+void accumulate_pairs(Kernel kernel, const ElementInfo& pair, opal::ByteSpan packed, Cursor& target) noexcept {
+  const std::size_t value_bytes = info(pair.first).size;
+  std::array<std::byte, 64> in{};
+  std::array<std::byte, 64> inout{};
+  for (; !packed.empty(); packed = packed.subspan(pair.size)) {
+    std::memcpy(in.data(), packed.data(), value_bytes);
+    std::memcpy(in.data() + pair.second_offset, packed.data() + value_bytes, pair.size - value_bytes);
+    // Not written as a whole pair in place: what lies in the gaps is not ours.
+    const std::int64_t start = target.position();
+    std::array<std::byte, 64> dense{};
+    target.pack(std::span{dense}.first(pair.size));
+    std::memcpy(inout.data(), dense.data(), value_bytes);
+    std::memcpy(inout.data() + pair.second_offset, dense.data() + value_bytes, pair.size - value_bytes);
+    kernel(in.data(), inout.data(), 1);
+    std::memcpy(dense.data(), inout.data(), value_bytes);
+    std::memcpy(dense.data() + value_bytes, inout.data() + pair.second_offset, pair.size - value_bytes);
+    target.seek(start);
+    target.unpack(std::span{dense}.first(pair.size));
+  }
+}
+
+struct NamedOp {
+  std::uint16_t handle;
+  const char* name;
+  OpKind kind;
+};
+
+constexpr NamedOp kNamed[] = {
+    {0x21, "MPI_SUM", OpKind::sum},         {0x22, "MPI_MIN", OpKind::min},       {0x23, "MPI_MAX", OpKind::max},
+    {0x24, "MPI_PROD", OpKind::prod},       {0x28, "MPI_BAND", OpKind::band},     {0x29, "MPI_BOR", OpKind::bor},
+    {0x2a, "MPI_BXOR", OpKind::bxor},       {0x30, "MPI_LAND", OpKind::land},     {0x31, "MPI_LOR", OpKind::lor},
+    {0x32, "MPI_LXOR", OpKind::lxor},       {0x38, "MPI_MINLOC", OpKind::minloc}, {0x39, "MPI_MAXLOC", OpKind::maxloc},
+    {0x3c, "MPI_REPLACE", OpKind::replace}, {0x3d, "MPI_NO_OP", OpKind::no_op},
+};
+constexpr std::size_t kOps = std::size(kNamed);
+constexpr std::uintptr_t kOpHandlesEnd = 0x40;
+
+struct Ops {
+  alignas(Op) std::byte storage[kOps * sizeof(Op)];
+  std::array<Op*, kOps> in_order{};
+  std::array<Op*, kOpHandlesEnd> by_handle{};
+
+  Ops() noexcept {
+    for (std::size_t i = 0; i < kOps; ++i) {
+      const NamedOp& named = kNamed[i];
+      in_order[i] = new (storage + i * sizeof(Op)) Op(named.handle, named.name, named.kind);
+      by_handle[named.handle] = in_order[i];
+    }
+  }
+};
+
+// Made on first use; nothing in it needs an end.
+const Ops& ops() noexcept {
+  static const Ops made;
+  return made;
+}
+
+}  // namespace
+
+opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan elements, Cursor& target) {
+  const ElementInfo& facts = info(element);
+  const Kernel kernel = find_kernel(kind, element);
+  if (kernel == nullptr) return opal::Error{opal::Errc::invalid_argument, 0, "operation defined on the element"};
+  if (elements.size() % facts.size != 0 || target.position() % facts.size != 0) {
+    return opal::Error{opal::Errc::invalid_argument, 0, "whole elements to accumulate", elements.size()};
+  }
+  if (elements.size() > static_cast<std::size_t>(target.remaining())) {
+    return opal::Error{opal::Errc::invalid_argument, 0, "no more to accumulate than the target holds", elements.size()};
+  }
+  if (kind == OpKind::no_op) {
+    target.seek(target.position() + static_cast<std::int64_t>(elements.size()));
+  } else if (kind == OpKind::replace) {
+    target.unpack(elements);
+  } else if (facts.element_class == ElementClass::pair) {
+    accumulate_pairs(kernel, facts, elements, target);
+  } else {
+    while (!elements.empty()) {  // pieces are whole elements, since elements are contiguous and all alike
+      const datatype::Piece piece = target.next_piece(elements.size());
+      kernel(elements.data(), piece.data, static_cast<std::int64_t>(piece.bytes / facts.size));
+      elements = elements.subspan(piece.bytes);
+    }
+  }
+  return {};
+}
+
+std::span<Op* const> predefined_ops() { return ops().in_order; }
+
+Op* predefined(std::uintptr_t handle) { return handle < kOpHandlesEnd ? ops().by_handle[handle] : nullptr; }
+
+void publish_predefined_ops() {
+  for (Op* op : predefined_ops()) handle::set_builtin(*op);
+}
+
+}  // namespace mpi_shim::op

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// MINLOC and MAXLOC on pairs of value and index.
+#include "mpi_shim/op/loop.hpp"
+
+namespace mpi_shim::op {
+namespace {
+
+struct MinimumAndLocation {
+  template <class V, class I>
+  static Pair<V, I> apply(Pair<V, I> a, Pair<V, I> b) noexcept {
+    if (a.value < b.value) return a;
+    if (a.value == b.value && a.index < b.index) return a;
+    return b;
+  }
+};
+struct MaximumAndLocation {
+  template <class V, class I>
+  static Pair<V, I> apply(Pair<V, I> a, Pair<V, I> b) noexcept {
+    if (b.value < a.value) return a;
+    if (a.value == b.value && a.index < b.index) return a;
+    return b;
+  }
+};
+
+template <class Operation>
+Kernel pair_loop(datatype::Element element) noexcept {
+  using enum datatype::Element;
+  switch (element) {
+    case pair_f32_i32: return &loop<Operation, Pair<float, std::int32_t>>;
+    case pair_f64_i32: return &loop<Operation, Pair<double, std::int32_t>>;
+    case pair_i64_i32: return &loop<Operation, Pair<std::int64_t, std::int32_t>>;
+    case pair_i32_i32: return &loop<Operation, Pair<std::int32_t, std::int32_t>>;
+    case pair_i16_i32: return &loop<Operation, Pair<std::int16_t, std::int32_t>>;
+    case pair_fext_i32: return &loop<Operation, Pair<long double, std::int32_t>>;
+    case pair_f32_f32: return &loop<Operation, Pair<float, float>>;
+    case pair_f64_f64: return &loop<Operation, Pair<double, double>>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+Kernel pair_kernel(OpKind kind, datatype::Element element) noexcept {
+  switch (kind) {
+    case OpKind::minloc: return pair_loop<MinimumAndLocation>(element);
+    case OpKind::maxloc: return pair_loop<MaximumAndLocation>(element);
+    default: return nullptr;
+  }
+}
+
+}  // namespace mpi_shim::op
