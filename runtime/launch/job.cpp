@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "runtime/launch/liveness.hpp"
 #include "runtime/launch/messages.hpp"
 #include "runtime/launch/program.hpp"
@@ -19,6 +22,7 @@ constexpr unsigned kStartsInFlight = 16;  // bounded, so that neither side's soc
 constexpr std::chrono::milliseconds kLongestEmptying{10'000};  // a process stuck in the kernel ignores SIGKILL
 constexpr std::chrono::milliseconds kOrphanRound{10};
 constexpr std::chrono::milliseconds kReaderPatience{5'000};
+constexpr std::chrono::milliseconds kLongestDecision{1'000};  // waiting for a dying rank to be gone
 constexpr int kTimeoutStatus = 124;
 constexpr int kLauncherFailed = 1;
 
@@ -32,7 +36,8 @@ Job::Job(event::Loop& loop, warden::Handle& warden, JobPlan plan, RankEnvironmen
       plan_(std::move(plan)),
       environment_(std::move(environment)),
       observer_(std::move(observer)),
-      output_(loop, {.tag = plan_.options.tag_output, .whole = plan_.ranks > 1}, [] {}),
+      own_stderr_(::fcntl(2, F_DUPFD_CLOEXEC, 3)),
+      output_(loop, {.tag = plan_.options.tag_output, .whole = plan_.ranks > 1, .err_fd = own_stderr_.get()}, [] {}),
       ranks_(plan_.ranks) {
   reports_ = loop_.on_readable(warden_.fd(), [this] { read_reports(); });
   if (plan_.options.timeout) {
@@ -60,9 +65,10 @@ int Job::run() {
 
 void Job::say(const std::string& text) { output_.say(fmt::format("{}: {}", plan_.name, text)); }
 
-bool Job::is_alive(int rank) const {
+pmix::Liveness Job::liveness(int rank) const {
   const Rank& asked = ranks_.at(static_cast<std::size_t>(rank));
-  return !asked.ended && (asked.pid == 0 || !is_exiting(asked.pid));
+  if (asked.ended) return pmix::Liveness::ended;
+  return asked.pid != 0 && is_exiting(asked.pid) ? pmix::Liveness::ending : pmix::Liveness::alive;
 }
 
 void Job::start_more() {
@@ -150,19 +156,45 @@ void Job::on_exit(int rank_number, pid_t pid, int wait_status) {
   if (rank.ended) return;
   rank.ended = true;
   ++ended_;
-  const RankName name{rank_number, pid, plan_.host};
   const bool left = observer_.left_properly(rank_number);
-  if (phase_ == Phase::running && (wait_status != 0 || !left)) observer_.on_failed(rank_number);
-  if (wait_status != 0) {
-    fail(exit_status_of(wait_status),
-         fmt::format("{} {}{}", to_string(name), describe_end(wait_status), what_follows()), SIGTERM);
-  } else if (!left) {
+  if (wait_status != 0 || !left) failures_.push_back({rank_number, pid, wait_status});
+  decide();
+  observer_.on_ended(rank_number);
+  if (ended_ == asked_ && (asked_ == plan_.ranks || phase_ != Phase::running)) empty();
+}
+
+/// Says which failure ends the job.  A rank that dies often makes others fail at once, whose end may be reported first:
+/// as long as some rank is dying, the cause may still be to come.
+void Job::decide() {
+  if (phase_ != Phase::running || failures_.empty()) return;
+  for (unsigned rank = 0; rank < asked_; ++rank) {
+    if (decision_overdue_ || liveness(static_cast<int>(rank)) != pmix::Liveness::ending) continue;
+    if (!decision_) {
+      decision_ = loop_.after(kLongestDecision, [this] {
+        decision_overdue_ = true;
+        decide();
+      });
+    }
+    return;
+  }
+  decision_ = {};
+  // Nobody is killed because a peer failed before the launcher has said so: a signal is the likeliest cause.
+  const auto weight = [](const Failure& failure) {
+    return WIFSIGNALED(failure.wait_status) ? 2 : failure.wait_status != 0 ? 1 : 0;
+  };
+  const Failure cause = *std::max_element(failures_.begin(), failures_.end(),
+                                          [&](const Failure& a, const Failure& b) { return weight(a) < weight(b); });
+  const std::string name = to_string(RankName{cause.rank, cause.pid, plan_.host});
+  observer_.on_failed(cause.rank);
+  if (cause.wait_status != 0) {
+    fail(exit_status_of(cause.wait_status),
+         fmt::format("{} {}{}", name, describe_end(cause.wait_status), what_follows()), SIGTERM);
+  } else {
     fail(kLauncherFailed,
-         fmt::format("{} exited with status 0 without leaving the job (MPI_Finalize or the like){}", to_string(name),
+         fmt::format("{} exited with status 0 without leaving the job (MPI_Finalize or the like){}", name,
                      what_follows()),
          SIGTERM);
   }
-  if (ended_ == asked_ && (asked_ == plan_.ranks || phase_ != Phase::running)) empty();
 }
 
 std::string Job::what_follows() const {
@@ -198,12 +230,22 @@ void Job::fail(int status, const std::string& message, int signo) {
   if (phase_ != Phase::running) return;
   status_ = status;
   say(message);
+  silence_libraries();
   end_with(signo);
+}
+
+/// libpmix complains on stderr about every client that goes while it is being ended; our own lines have another
+/// descriptor.
+void Job::silence_libraries() {
+  std::fflush(stderr);
+  const Fd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  if (null) ::dup2(null.get(), 2);
 }
 
 void Job::end_with(int signo) {
   phase_ = Phase::ending;
   timeout_ = {};
+  decision_ = {};
   if (warden_lost_) return;
   (void)warden_.signal(warden::kEveryRank, signo);
   (void)warden_.signal(warden::kEveryRank, SIGCONT);  // a stopped process must wake up to die in order

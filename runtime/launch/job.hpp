@@ -10,6 +10,7 @@
 #include "runtime/event/loop.hpp"
 #include "runtime/launch/binding.hpp"
 #include "runtime/launch/options.hpp"
+#include "runtime/pmix/server.hpp"
 #include "runtime/stdio/output.hpp"
 #include "runtime/stdio/terminal_input.hpp"
 #include "runtime/warden/handle.hpp"
@@ -36,6 +37,7 @@ using RankEnvironment = std::function<Result<std::vector<std::string>>(int rank)
 /// Knows what ranks do besides running; called from the loop's thread.
 struct RankObserver {
   std::function<void(int rank)> on_failed;      ///< the first one that failed, before the others are ended
+  std::function<void(int rank)> on_ended;       ///< any rank, after what follows from it was decided
   std::function<bool(int rank)> left_properly;  ///< false: it still takes part in the job, so its end is a failure
   std::function<void()> on_emptied;             ///< no process of the job is left
 };
@@ -57,8 +59,7 @@ class Job {
   /// A line of the launcher's own, after its name.
   void say(const std::string& text);
 
-  /// False once `rank` has ended or is about to.
-  [[nodiscard]] bool is_alive(int rank) const;
+  [[nodiscard]] pmix::Liveness liveness(int rank) const;
 
  private:
   enum class Phase { running, ending, emptying, done };
@@ -67,15 +68,24 @@ class Job {
     bool ended = false;
   };
 
+  /// A rank whose end is a failure; wait status 0: it did not leave the job properly.
+  struct Failure {
+    int rank;
+    pid_t pid;
+    int wait_status;
+  };
+
   void start_more();
   Result<void> start(int rank);
   Result<Fd> input_for(int rank);
   void read_reports();
   void handle(const warden::Report& report);
   void on_exit(int rank, pid_t pid, int wait_status);
+  void decide();
   void warden_died();
   void kill_orphans();
   void fail(int status, const std::string& message, int signo);
+  static void silence_libraries();
   void end_with(int signo);
   void empty();
   void emptied();
@@ -87,6 +97,7 @@ class Job {
   const JobPlan plan_;
   const RankEnvironment environment_;
   const RankObserver observer_;
+  const Fd own_stderr_;  // stays open when silence_libraries() takes descriptor 2 away
   stdio::Output output_;
   std::unique_ptr<stdio::TerminalInput> input_;
   std::vector<Rank> ranks_;
@@ -95,10 +106,13 @@ class Job {
   unsigned ended_ = 0;
   Phase phase_ = Phase::running;
   int status_ = 0;
+  std::vector<Failure> failures_;  // in the order of their reports; the job ends because of one of them
+  bool decision_overdue_ = false;
   bool by_hand_ = false;  // ended by a signal or the timeout: nobody may be reading the output any more
   bool warden_lost_ = false;
   event::Watch reports_;
   event::Timer timeout_;
+  event::Timer decision_;
   event::Timer grace_;
   event::Timer orphans_;
 };

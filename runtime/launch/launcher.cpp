@@ -114,7 +114,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
        .ranks = slots.ranks,
        .cpus = cpus},
       {.on_abort = [&](int rank, int status, const std::string& text) { job->on_abort(rank, status, text); },
-       .is_alive = [&](int rank) { return job->is_alive(rank); }});
+       .liveness = [&](int rank) { return job->liveness(rank); }});
   if (!server) return refuse_now(opal::to_string(server.error()));
 
   JobPlan plan{.name = name,
@@ -148,6 +148,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   };
   job.emplace(**loop, *warden, std::move(plan), environment,
               RankObserver{.on_failed = [&](int rank) { (*server)->announce_death(rank); },
+                           .on_ended = [&](int) { (*server)->on_rank_ended(); },
                            .left_properly = [&](int rank) { return (*server)->left_properly(rank); },
                            .on_emptied =
                                [&] {

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <future>
+#include <utility>
 
 #include "opal/core/environment.hpp"
 #include "runtime/pmix/status.hpp"
@@ -140,6 +141,11 @@ Result<std::vector<std::pair<std::string, std::string>>> Server::variables(int r
 
 bool Server::left_properly(int rank) const {
   return state_->core.membership[static_cast<std::size_t>(rank)] != Core::Membership::member;
+}
+
+void Server::on_rank_ended() {
+  const std::vector<event::Callback> waiting = std::exchange(state_->core.deferred, {});
+  for (const event::Callback& answer : waiting) answer();
 }
 
 void Server::announce_death(int rank) {

@@ -15,10 +15,13 @@
 
 namespace runtime::pmix {
 
+/// From best to worst: `ending` processes have begun to exit, which nobody has been told yet.
+enum class Liveness { alive, ending, ended };
+
 /// What the server needs from the job; called in the loop's thread.
 struct Host {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
-  std::function<bool(int rank)> is_alive;  ///< false once the rank has ended or is about to
+  std::function<Liveness(int rank)> liveness;
 };
 
 class Server {
@@ -35,6 +38,9 @@ class Server {
 
   /// Tells the other ranks' event handlers that `rank` died.
   void announce_death(int rank);
+
+  /// A rank has ended and the job knows: answers that waited for it are given.
+  void on_rank_ended();
 
  private:
   struct State;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pmix/upcalls.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 namespace runtime::pmix {
 namespace {
@@ -49,21 +51,35 @@ pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, c
   return PMIX_SUCCESS;
 }
 
-bool all_alive(const Core& core, const std::vector<pmix_proc_t>& procs) {
-  const auto alive = [&](std::size_t rank) {
-    return core.membership[rank] != Core::Membership::left && core.host.is_alive(static_cast<int>(rank));
-  };
+/// The worst that is known about `rank`.
+Liveness liveness(const Core& core, std::size_t rank) {
+  if (core.membership[rank] == Core::Membership::left) return Liveness::ended;
+  return core.host.liveness(static_cast<int>(rank));
+}
+
+/// The worst that is known about any of `procs`.
+Liveness liveness(const Core& core, const std::vector<pmix_proc_t>& procs) {
+  Liveness worst = Liveness::alive;
   for (const pmix_proc_t& proc : procs) {
     if (core.job_id != proc.nspace) continue;
-    if (proc.rank < core.membership.size()) {
-      if (!alive(proc.rank)) return false;
-    } else if (proc.rank == PMIX_RANK_WILDCARD) {
-      for (std::size_t rank = 0; rank < core.membership.size(); ++rank) {
-        if (!alive(rank)) return false;
-      }
+    const bool everybody = proc.rank == PMIX_RANK_WILDCARD;
+    const std::size_t first = everybody ? 0 : proc.rank;
+    const std::size_t end = everybody ? core.membership.size() : first + 1;
+    for (std::size_t rank = first; rank < std::min(end, core.membership.size()); ++rank) {
+      worst = std::max(worst, liveness(core, rank));
     }
   }
-  return true;
+  return worst;
+}
+
+/// Calls `answer` with success or the error for a dead member.  While a member is dying the answer waits for its end
+/// to be reported, so that the job knows why it fails before the others can fail of the consequences.
+void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pmix_status_t)>& answer) {
+  switch (liveness(*g_core, members)) {
+    case Liveness::alive: return answer(PMIX_SUCCESS);
+    case Liveness::ended: return answer(PMIX_ERR_PROC_TERM_WO_SYNC);
+    case Liveness::ending: g_core->deferred.push_back([=] { settle(members, answer); }); return;
+  }
 }
 
 /// All members of a fence are ours and have arrived, so its data is complete; but libpmix counts a rank whose
@@ -71,9 +87,11 @@ bool all_alive(const Core& core, const std::vector<pmix_proc_t>& procs) {
 pmix_status_t fence(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/, char* data,
                     size_t ndata, pmix_modex_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    if (all_alive(*g_core, members)) return answer(PMIX_SUCCESS, data, ndata, cookie, std::free, data);
-    std::free(data);
-    answer(PMIX_ERR_PROC_TERM_WO_SYNC, nullptr, 0, cookie, nullptr, nullptr);
+    settle(members, [=](pmix_status_t status) {
+      if (status == PMIX_SUCCESS) return answer(status, data, ndata, cookie, std::free, data);
+      std::free(data);
+      answer(status, nullptr, 0, cookie, nullptr, nullptr);
+    });
   });
   return PMIX_SUCCESS;
 }
@@ -177,7 +195,7 @@ pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*
 pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                             pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    answer(all_alive(*g_core, members) ? PMIX_SUCCESS : PMIX_ERR_PROC_TERM_WO_SYNC, cookie);
+    settle(members, [=](pmix_status_t status) { answer(status, cookie); });
   });
   return PMIX_SUCCESS;
 }

@@ -29,6 +29,7 @@ struct Core {
   std::vector<Membership> membership;  ///< index = rank
   const Host host;
   NameService names;
+  std::vector<event::Callback> deferred;  ///< answers that wait for a dying rank's end to be reported
 };
 
 /// libpmix's table.  `core` is used by every later upcall of this process and must live as long as it.
