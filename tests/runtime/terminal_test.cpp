@@ -111,22 +111,22 @@ char state_of(pid_t pid) {
 }
 
 TEST(Terminal, StopAndContinueReachTheRanks) {
-  LaunchedJob job{{"-n", "2", "sh", "-c", "echo $$; while true; do sleep 0.02; done"}};
+  LaunchedJob job{{"-n", "2", "sh", "-c", "echo $$; exec sleep 300"}};
   ASSERT_TRUE(job.wait_for_output("\n"));
   ASSERT_NE(job.warden(), 0);
-  std::vector<pid_t> shells;
+  std::vector<pid_t> ranks;
   ASSERT_TRUE(eventually([&] {
-    shells.clear();
+    ranks.clear();
     for (const pid_t pid : job.processes()) {
-      if (pid != job.pid() && pid != job.warden() && ::getpgid(pid) == pid) shells.push_back(pid);
+      if (pid != job.pid() && pid != job.warden() && ::getpgid(pid) == pid) ranks.push_back(pid);
     }
-    return shells.size() == 2;
+    return ranks.size() == 2;
   }));
   ::kill(job.pid(), SIGTSTP);
-  EXPECT_TRUE(eventually(
-      [&] { return state_of(job.pid()) == 'T' && state_of(shells[0]) == 'T' && state_of(shells[1]) == 'T'; }));
+  EXPECT_TRUE(
+      eventually([&] { return state_of(job.pid()) == 'T' && state_of(ranks[0]) == 'T' && state_of(ranks[1]) == 'T'; }));
   ::kill(job.pid(), SIGCONT);
-  EXPECT_TRUE(eventually([&] { return state_of(shells[0]) != 'T' && state_of(shells[1]) != 'T'; }));
+  EXPECT_TRUE(eventually([&] { return state_of(ranks[0]) != 'T' && state_of(ranks[1]) != 'T'; }));
   // A stopped job can be ended too.
   ::kill(job.pid(), SIGTSTP);
   EXPECT_TRUE(eventually([&] { return state_of(job.pid()) == 'T'; }));
