@@ -84,17 +84,22 @@ class Group final : public GroupInfo {
   }
 
   [[nodiscard]] Value default_value(std::size_t index) const override {
-    static const C defaults{};  // static: g++ 12 believes that a local one is read uninitialized
-    return std::visit([&](auto member) { return Value{defaults.*member}; }, vars_[index].member);
+    const C defaults{};
+    return read(defaults, vars_[index].member);
   }
 
   /// Stores `value`, of the variable's own type, into its member of `config`.
-  // Not inlined: g++ 12 then sees string members in structs that have none and warns of array bounds.
   [[gnu::noinline]] void assign(C& config, std::size_t index, const Value& value) const {
     std::visit([&]<class T>(T C::*member) { config.*member = std::get<T>(value); }, vars_[index].member);
   }
 
  private:
+  // Not inlined, like assign(): where g++ 12 sees how small a C is, it warns of members of the other types, which
+  // this C does not have.
+  [[gnu::noinline]] static Value read(const C& config, const Member<C>& member) {
+    return std::visit([&](auto pointer) { return Value{config.*pointer}; }, member);
+  }
+
   std::span<const Var<C>> vars_;
 };
 

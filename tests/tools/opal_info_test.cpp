@@ -122,6 +122,16 @@ TEST(OpalInfo, JsonKeepsABadSettingAndAnyBytesInIt) {
   EXPECT_THAT(variable(report, "am_spin")["problem"].get<std::string>(), HasSubstr("is not a time"));
 }
 
+TEST(OpalInfo, ShowsAndChecksTheVariablesOfLibrariesAboveIt) {
+  const std::string environment = "LD_LIBRARY_PATH=" PLANTED_FOLDER;
+  EXPECT_THAT(
+      opal_info("", environment + " OPAL_RUNTIME_PLANTED_DEPTH=4").output,
+      AllOf(HasSubstr("Planted by a test (runtime_planted)"), HasSubstr("4 [environment OPAL_RUNTIME_PLANTED_DEPTH]")));
+  const Outcome bad = opal_info("2>&1 >/dev/null", environment + " OPAL_RUNTIME_PLANTED_DEPTH=40");
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.output, HasSubstr("runtime_planted_depth: value \"40\""));
+}
+
 TEST(OpalInfo, ListsEveryTransportWithAReasonWhenItIsRefused) {
   const json report = json::parse(opal_info("--json").output);
   std::set<std::string> names;
