@@ -15,8 +15,10 @@
 namespace opal::btl {
 namespace {
 
-/// What one peer may have waiting at us: more than an honest initiator ever posts.
-constexpr std::size_t kMostPerPeer = RdmaOperations::kMost;
+/// What one peer may have waiting at us: no honest initiator has more operations under way, and a refused put may be
+/// answered at its first and at its last piece.
+constexpr std::size_t kMostGets = RdmaOperations::kMost;
+constexpr std::size_t kMostReplies = 2 * RdmaOperations::kMost;
 
 /// Takes a header off the front of a peer's message.
 template <class T>
@@ -243,7 +245,7 @@ void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcep
     if (module.send_inline(to, wire::kReply, bytes_of(reply), {}) != Post::again) return;
   }
   std::deque<wire::Reply>& replies = requests[&to].replies;
-  if (replies.size() < kMostPerPeer) {
+  if (replies.size() < kMostReplies) {
     replies.push_back(reply);
   } else {
     log::once(log::Level::warn, "emulation flood", "btl", "peer {} posts more operations than it may; answers dropped",
@@ -301,7 +303,7 @@ void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
   const bool first_in_line = waiting == requests.end() || waiting->second.gets.empty();
   if (first_in_line && send_get_pieces(delivery.from, serving)) return;
   std::deque<Serving>& gets = requests[&delivery.from].gets;
-  if (gets.size() >= kMostPerPeer) {
+  if (gets.size() >= kMostGets) {
     return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
   }
   gets.push_back(serving);
@@ -403,12 +405,14 @@ std::size_t RdmaEmulation::progress() noexcept {
       waiting.replies.pop_front();
       ++count;
     }
-    // One turn for the get at the head; the others of this peer wait behind it.
+    // One turn for the get at the head, which then goes to the back: a small one never waits for all of a large one.
     if (!waiting.gets.empty()) {
       const std::uint64_t before = waiting.gets.front().sent;
       const bool ended = state_->send_get_pieces(*endpoint, waiting.gets.front());
-      count += ended || waiting.gets.front().sent != before ? 1 : 0;
-      if (ended) waiting.gets.pop_front();
+      const bool moved = waiting.gets.front().sent != before;
+      count += ended || moved ? 1 : 0;
+      if (!ended && moved && waiting.gets.size() > 1) waiting.gets.push_back(waiting.gets.front());
+      if (ended || (moved && waiting.gets.size() > 1)) waiting.gets.pop_front();
     }
     entry = waiting.gets.empty() && waiting.replies.empty() ? state_->requests.erase(entry) : std::next(entry);
   }
