@@ -1,2 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installation rules: libraries, headers, programs, the CMake package and the pkg-config files.
+# Installation rules: libraries, public headers, programs, the CMake package and the pkg-config files.
+# The installed tree may be moved as a whole: everything in it finds the rest relative to itself.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/opal)
+file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+
+# Libraries; libmpi_abi and its headers install themselves (mpi_shim/abi).
+set_target_properties(opal opal_runtime PROPERTIES INSTALL_RPATH "$ORIGIN")
+set_target_properties(opal_runtime PROPERTIES EXPORT_NAME runtime)
+install(TARGETS opal opal_runtime EXPORT opal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# Public headers: those directly in a framework's folder, but for the framework's own insides.
+set(private_headers
+    am/address am/bootstrap am/groups am/key am/registration_cache am/state am/transports am/waiter
+    btl/builtin_components btl/rdma_operations btl/rdma_wire
+    core/build_info core/core_config core/environment core/log core/nearest_name core/text
+    mpool/aligned_mapping topology/topology)
+file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/opal CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/opal/*/*.hpp ${PROJECT_SOURCE_DIR}/opal/capi/*.h)
+foreach(header IN LISTS headers)
+  cmake_path(REMOVE_EXTENSION header OUTPUT_VARIABLE stem)
+  cmake_path(GET header PARENT_PATH folder)
+  if(NOT stem IN_LIST private_headers)
+    install(FILES ${PROJECT_SOURCE_DIR}/opal/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/${folder})
+  endif()
+endforeach()
+
+# Programs; opal-info and the compiler wrappers install themselves.
+set_target_properties(opalrun opal-perf opal-info PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+install(TARGETS opalrun opal-perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/installed)
+foreach(name mpirun mpiexec)
+  file(CREATE_LINK opalrun ${CMAKE_CURRENT_BINARY_DIR}/installed/${name} SYMBOLIC)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/installed/${name} DESTINATION ${CMAKE_INSTALL_BINDIR})
+endforeach()
+
+# find_package(opal): targets opal::opal, opal::runtime, opal::mpi_abi.
+install(EXPORT opal NAMESPACE opal:: FILE opal-targets.cmake DESTINATION ${package_dir})
+configure_package_config_file(cmake/opal-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/opal-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/opal-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/opal-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/opal-config-version.cmake
+        DESTINATION ${package_dir})
+
+# pkg-config: opal, opal-runtime, opal-mpi.
+file(RELATIVE_PATH pkgconfig_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+function(opal_pkgconfig name description library requires)
+  configure_file(cmake/opal.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+opal_pkgconfig(opal "${PROJECT_DESCRIPTION}" opal "")
+opal_pkgconfig(opal-runtime "OPAL in a job: who am I, and exchange of small data between ranks" opal_runtime opal)
+opal_pkgconfig(opal-mpi "MPI 5.0, standard ABI, over OPAL" mpi_abi "")

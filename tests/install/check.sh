@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check.sh STEP BUILD_TREE: one step of the test of the installed tree.  `install` goes first: it installs, and then moves
+# the whole tree, so that whatever remembers its old place fails.
+set -eu
+step=$1
+build=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$build/install-test
+prefix=$work/moved/prefix
+export PATH="$prefix/bin:$PATH" CC="${CC:-cc}"
+unset LD_LIBRARY_PATH
+
+run() { echo "+ $*"; timeout 60 "$@"; }
+
+case $step in
+  install)
+    rm -rf "$work"
+    mkdir -p "$work/moved"
+    cmake --install "$build" --prefix "$work/first" >"$work/log" || { cat "$work/log"; exit 1; }
+    mv "$work/first" "$prefix"
+    if grep -rIl "$work/first\|$build" "$prefix"; then
+      echo "these name a place of the build"
+      exit 1
+    fi
+    ;;
+  cmake_package)
+    cmake -S "$here/external" -B "$work/external" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" --log-level=WARNING
+    cmake --build "$work/external"
+    run "$work/external/cxx_user"
+    run "$work/external/c_user"
+    run "$work/external/mpi_user"
+    run opalrun -n 2 "$work/external/job_user"
+    ;;
+  pkg_config)
+    export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+    for name in opal opal-mpi; do
+      [ "$(pkg-config --modversion $name)" = "$(pkg-config --modversion opal-runtime)" ]
+    done
+    $CC -o "$work/c_pkg" "$here/external/c_user.c" $(pkg-config --cflags --libs opal)
+    LD_LIBRARY_PATH="$prefix/lib" run "$work/c_pkg"
+    $CC -o "$work/mpi_pkg" "$here/external/mpi_user.c" $(pkg-config --cflags --libs opal-mpi)
+    LD_LIBRARY_PATH="$prefix/lib" run "$work/mpi_pkg"
+    c++ -std=c++20 -o "$work/job_pkg" "$here/external/job_user.cpp" $(pkg-config --cflags --libs opal-runtime opal)
+    LD_LIBRARY_PATH="$prefix/lib" run opalrun -n 2 "$work/job_pkg"
+    ;;
+  mpicc)
+    run mpicc -o "$work/mpi_wrapped" "$here/external/mpi_user.c"
+    run "$work/mpi_wrapped"
+    ;;
+  programs)
+    run opal-info >"$work/info"
+    grep -q "sm" "$work/info"
+    run mpirun -n 2 true
+    run mpiexec -np 2 true
+    run opal-perf am_lat --btl tcp --size 8 --iters 100
+    ;;
+  *)
+    echo "unknown step $step"
+    exit 2
+    ;;
+esac
