@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace mpi_shim::datatype {
+namespace {
+
+constexpr std::ptrdiff_t kFewBlocks = 16;  // lists this short are copied many repetitions at a time
+
+}  // namespace
 
 opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_t count) {
   if (count < 0) return opal::Error{opal::Errc::invalid_argument, 0, "count >= 0", static_cast<std::uint64_t>(count)};
@@ -110,7 +115,7 @@ std::size_t Cursor::transfer_vector(Frame& frame, std::byte* dense, std::size_t 
   const std::int64_t left = item.count - frame.iteration;
   if (left > 1) {
     const std::int64_t full = std::min(left, static_cast<std::int64_t>((length - moved) / block));
-    copy_strided<direction>(dense + moved, address, item.stride, full, block);
+    copy_strided<direction>(dense + moved, block, address, item.stride, full, block);
     moved += static_cast<std::size_t>(full) * block;
     frame.iteration += full;
     address += static_cast<std::uintptr_t>(full) * static_cast<std::uintptr_t>(item.stride);
@@ -129,34 +134,60 @@ std::size_t Cursor::transfer_vector(Frame& frame, std::byte* dense, std::size_t 
 
 template <Direction direction>
 std::size_t Cursor::transfer_list(Frame& frame, std::byte* dense, std::size_t length) noexcept {
+  // Everything that changes is local: stores to `dense` might alias members.
   const Item& item = *frame.item;
-  const Block* const blocks = layout_->blocks.data();
+  const Block* const first = layout_->blocks.data() + item.first;
+  const Block* const last = layout_->blocks.data() + item.last;
+  const auto whole = static_cast<std::size_t>(item.bytes);
+  const auto each = static_cast<std::size_t>(item.each);
+  const Block* block = layout_->blocks.data() + block_;
+  auto behind = static_cast<std::size_t>(within_);
+  std::int64_t iteration = frame.iteration;
   std::uintptr_t address = repetition(frame);
   std::size_t moved = 0;
-  while (moved != length) {
-    const Block& block = blocks[block_];
-    const auto bytes = static_cast<std::size_t>(blocks[block_ + 1].begin - block.begin);
-    const std::uintptr_t start = address + static_cast<std::uintptr_t>(block.offset);
-    const std::size_t behind = static_cast<std::size_t>(within_);
-    if (behind == 0 && length - moved >= bytes) {
-      copy_small_block<direction>(dense + moved, start, bytes);
-      moved += bytes;
-    } else {
-      const std::size_t part = std::min(length - moved, bytes - behind);
-      copy_block<direction>(dense + moved, start + behind, part);
-      moved += part;
-      if (behind + part != bytes) {
-        within_ = static_cast<std::int64_t>(behind + part);
-        return moved;
-      }
-      within_ = 0;
+  while (moved != length && iteration != item.count) {
+    const std::size_t room = length - moved;
+    if (behind == 0 && block == first && last - first <= kFewBlocks && room >= 2 * whole &&
+        item.count - iteration >= 2) {
+      const std::int64_t full = std::min(item.count - iteration, static_cast<std::int64_t>(room / whole));
+      copy_repeated_list<direction>(dense + moved, address, item.stride, full, whole, first, last);
+      moved += static_cast<std::size_t>(full) * whole;
+      iteration += full;
+      address += static_cast<std::uintptr_t>(full) * static_cast<std::uintptr_t>(item.stride);
+      continue;
     }
-    if (++block_ == item.last) {
-      block_ = item.first;
-      if (++frame.iteration == item.count) break;
+    const auto bytes = static_cast<std::size_t>(block[1].begin - block->begin);
+    if (behind != 0 || room < bytes) {  // a part of a block
+      const std::size_t part = std::min(room, bytes - behind);
+      copy_block<direction>(dense + moved, address + static_cast<std::uintptr_t>(block->offset) + behind, part);
+      moved += part;
+      behind += part;
+      if (behind != bytes) break;
+      behind = 0;
+      ++block;
+    } else if (each != 0) {
+      const std::size_t blocks = std::min(static_cast<std::size_t>(last - block), room / each);
+      copy_listed<direction>(dense + moved, address, block, blocks, each);
+      moved += blocks * each;
+      block += blocks;
+    } else if (static_cast<std::size_t>(last->begin - block->begin) <= room) {
+      copy_list<direction>(dense + moved, address, block, last);
+      moved += whole - static_cast<std::size_t>(block->begin);
+      block = last;
+    } else {
+      copy_small_block<direction>(dense + moved, address + static_cast<std::uintptr_t>(block->offset), bytes);
+      moved += bytes;
+      ++block;
+    }
+    if (block == last) {
+      block = first;
+      ++iteration;
       address += static_cast<std::uintptr_t>(item.stride);
     }
   }
+  block_ = static_cast<std::uint32_t>(block - layout_->blocks.data());
+  within_ = static_cast<std::int64_t>(behind);
+  frame.iteration = iteration;
   return moved;
 }
 

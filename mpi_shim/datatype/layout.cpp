@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "mpi_shim/datatype/checked.hpp"
@@ -10,8 +11,9 @@
 namespace mpi_shim::datatype {
 namespace {
 
-constexpr std::uint32_t kInlineItems = 16;       // a part with more is nested rather than copied each time it is used
-constexpr std::size_t kShortestProgression = 4;  // fewer equal steps are cheaper as a list
+constexpr std::uint32_t kInlineItems = 16;   // a part with more is nested rather than copied each time it is used
+constexpr std::size_t kShortestVector = 16;  // fewer runs at equal steps are cheaper in a list
+constexpr std::size_t kShortestLoop = 4;     // of items that are more than a run
 
 std::uint32_t deepest(const Item* first, const Item* last) {
   std::uint32_t depth = 0;
@@ -38,6 +40,21 @@ std::size_t progression(const std::vector<Item>& sequence, std::size_t first) {
     }
   }
   return end - first;
+}
+
+// The length of equal blocks into which the runs are better cut than left as they are: many runs of unequal small
+// lengths cost a mispredicted branch each.  0 when there is none within twice as many blocks.
+std::int64_t equal_parts(const Item* first, const Item* last) {
+  constexpr std::int64_t kManyRuns = 32;
+  std::int64_t unit = 0;
+  std::int64_t bytes = 0;
+  for (const Item* run = first; run != last; ++run) {
+    unit = std::gcd(unit, run->bytes);
+    bytes += run->bytes;
+  }
+  const std::int64_t runs = last - first;
+  if (unit * runs == bytes) return unit;  // equal already
+  return runs >= kManyRuns && bytes / unit <= 2 * runs ? unit : 0;
 }
 
 // Whether an outermost item needs the blocks or items of its layout.
@@ -216,7 +233,8 @@ void LayoutBuilder::optimise(std::vector<Item>& sequence) {
   std::size_t loose = 0;  // joined[loose, i) are runs that have not been written yet
   while (i < joined.size()) {
     const std::size_t length = progression(joined, i);
-    if (length >= kShortestProgression || (length > 1 && length == joined.size())) {
+    const std::size_t shortest = joined[i].is_run() ? kShortestVector : kShortestLoop;
+    if (length >= shortest || (length > 1 && length == joined.size())) {
       flush_runs(joined, loose, i, sequence);
       Item item = joined[i];
       const std::int64_t step = joined[i + 1].offset - joined[i].offset;
@@ -249,16 +267,21 @@ void LayoutBuilder::flush_runs(const std::vector<Item>& sequence, std::size_t fi
     out.push_back(sequence[first]);
     return;
   }
-  if (out_.blocks.size() + (last - first) >= std::numeric_limits<std::uint32_t>::max()) {
+  if (out_.blocks.size() + 2 * (last - first) >= std::numeric_limits<std::uint32_t>::max()) {
     overflowed_ = true;
     return;
   }
   Item list;
   list.body = Body::list;
   list.first = static_cast<std::uint32_t>(out_.blocks.size());
+  list.each = equal_parts(sequence.data() + first, sequence.data() + last);
   for (; first < last; ++first) {
-    out_.blocks.push_back({sequence[first].offset, list.bytes});
-    list.bytes += sequence[first].bytes;
+    const Item& run = sequence[first];
+    const std::int64_t part = list.each == 0 ? run.bytes : list.each;
+    for (std::int64_t within = 0; within < run.bytes; within += part) {
+      out_.blocks.push_back({run.offset + within, list.bytes});
+      list.bytes += part;
+    }
   }
   list.last = static_cast<std::uint32_t>(out_.blocks.size());
   out_.blocks.push_back({0, list.bytes});

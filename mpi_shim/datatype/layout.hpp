@@ -21,6 +21,7 @@ struct Item {
   std::int64_t count = 1;   ///< repetitions, >= 1
   std::int64_t bytes = 0;   ///< packed bytes of one repetition; the length of the block
   std::int64_t begin = 0;   ///< packed bytes in front of this item in its sequence
+  std::int64_t each = 0;    ///< list: the length of every block, if they are equal
   std::uint32_t first = 0;  ///< list: index into blocks; sequence: index into items
   std::uint32_t last = 0;   ///< one behind
   std::uint32_t depth = 1;  ///< levels of items below and including this one

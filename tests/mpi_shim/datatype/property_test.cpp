@@ -81,14 +81,24 @@ class Generator {
   }
 
   Sample indexed_of(const Sample& part, bool in_bytes, bool equal_lengths) {
-    const auto count = static_cast<std::size_t>(number(0, 8));
+    const bool many = part.map.entries.size() < 10 && number(0, 2) == 0;
+    const auto count = static_cast<std::size_t>(many ? number(30, 150) : number(0, 8));
     std::vector<std::int64_t> lengths(count, number(0, 3));
     std::vector<std::int64_t> displacements(count);
-    const bool regular = number(0, 1) == 1;
+    const bool regular = number(0, 2) == 0;
+    const bool rising = number(0, 1) == 0;  // no overlaps, so that it can be unpacked too
+    std::int64_t end = 0;
     const std::int64_t step = number(-9, 9);
     for (std::size_t i = 0; i < count; ++i) {
       if (!equal_lengths) lengths[i] = number(0, 3);
-      displacements[i] = regular ? static_cast<std::int64_t>(i) * step : number(-20, 40);
+      if (regular) {
+        displacements[i] = static_cast<std::int64_t>(i) * step;
+      } else if (rising) {
+        displacements[i] = end + number(0, 3) * (in_bytes ? 4 : 1);
+        end = displacements[i] + lengths[i] * (in_bytes ? std::max<std::int64_t>(part.map.extent(), 1) : 1);
+      } else {
+        displacements[i] = many ? number(-20, 500) : number(-20, 40);
+      }
     }
     const std::int64_t length = count == 0 ? 1 : lengths[0];
     Sample made;
