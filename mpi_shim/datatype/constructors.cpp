@@ -187,7 +187,7 @@ Result<DatatypeRef> subarray(Counts sizes, Counts subsizes, Counts starts, Order
   assembly.set_markers(0, step);
   std::vector<std::int64_t> integers = listed(static_cast<std::int64_t>(dimensions), sizes, subsizes);
   integers.insert(integers.end(), starts.begin(), starts.end());
-  integers.push_back(order == Order::c ? 12 : 15);  // MPI_ORDER_C, MPI_ORDER_FORTRAN
+  integers.push_back(static_cast<int>(order));
   return std::move(assembly).finish(recipe(Combiner::subarray, std::move(integers), {}, {&part}));
 }
 

@@ -40,9 +40,29 @@ opal::Result<DatatypeRef> resized(Datatype& part, std::int64_t lb, std::int64_t 
 /// A committed copy if the part is committed.
 opal::Result<DatatypeRef> dup(Datatype& part);
 
-enum class Order : std::uint8_t { c, fortran };
+/// The values are the ABI's.
+enum class Order : int { c = 12, fortran = 15 };
 
 /// The section [starts, starts + subsizes) of an array of `sizes`; its bounds are those of the whole array.
 opal::Result<DatatypeRef> subarray(Counts sizes, Counts subsizes, Counts starts, Order order, Datatype& part);
+
+/// How one dimension of an array is spread over processes; the values are the ABI's.
+enum class Distribution : int { none = 16, block = 17, cyclic = 18 };
+/// The standard's default argument of a distribution, in the ABI's value.
+inline constexpr std::int64_t kDefaultArgument = 19;
+
+/// A global array spread over a grid of processes.
+struct DistributedArray {
+  std::int64_t processes;                       ///< in the grid: the product of grid_sizes
+  std::int64_t rank;                            ///< of the process whose part is asked for
+  Counts sizes;                                 ///< of the global array
+  std::span<const Distribution> distributions;  ///< one for each dimension, like the following
+  Counts arguments;                             ///< block sizes, or kDefaultArgument
+  Counts grid_sizes;
+  Order order;  ///< of the array; the grid is in C order always
+};
+
+/// The elements of the array that the process owns, in storage order; its bounds are those of the whole array.
+opal::Result<DatatypeRef> darray(const DistributedArray& array, Datatype& part);
 
 }  // namespace mpi_shim::datatype
