@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <cstring>
+#include <memory>
 #include <mutex>
 
 namespace mpi_shim::handle {
@@ -74,7 +74,7 @@ void* Arena::allocate(std::size_t bytes) noexcept {
 }
 
 void Arena::release(void* slot, std::size_t bytes) noexcept {
-  auto* freed = new (slot) FreeSlot{0, nullptr};
+  FreeSlot* freed = std::construct_at(static_cast<FreeSlot*>(slot));  // all zero
   const std::lock_guard guard{lock_};
   SizeClass& slots = classes_[slot_size(bytes) / kSlotUnit - 1];
   if (slots.resting == 0) {

@@ -7,7 +7,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <new>
+#include <memory>
 #include <utility>
 
 #include "mpi_shim/handle/arena.hpp"
@@ -134,7 +134,7 @@ opal::Result<Ref<T>> create(Args&&... args) {
   static_assert(sizeof(T) <= Arena::kMaxSlot && alignof(T) <= Arena::kSlotUnit);
   void* slot = Arena::process().allocate(sizeof(T));
   if (slot == nullptr) return opal::Error{opal::Errc::no_memory, 0, "handle::create", sizeof(T)};
-  T* object = new (slot) T(std::forward<Args>(args)...);
+  T* object = std::construct_at(static_cast<T*>(slot), std::forward<Args>(args)...);
   Object* base = object;
   base->destroy_ = [](Object* dying) noexcept {
     auto* whole = static_cast<T*>(dying);

@@ -5,7 +5,6 @@
 #pragma once
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -27,13 +26,13 @@ class NodePool {
     Slot* slot = free_;
     free_ = slot->next;
     ++out_;
-    return new (slot->storage) Node(std::forward<Args>(args)...);
+    return std::construct_at(reinterpret_cast<Node*>(slot->storage), std::forward<Args>(args)...);
   }
 
   /// Ends a node of this pool.
   void release(Node& node) noexcept {
     node.~Node();
-    auto* slot = new (&node) Slot;
+    Slot* slot = std::construct_at(reinterpret_cast<Slot*>(&node));
     slot->next = free_;
     free_ = slot;
     --out_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "mpi_shim/handle/table.hpp"
 
@@ -107,7 +108,7 @@ struct Ops {
   Ops() noexcept {
     for (std::size_t i = 0; i < kOps; ++i) {
       const NamedOp& named = kNamed[i];
-      in_order[i] = new (storage + i * sizeof(Op)) Op(named.handle, named.name, named.kind);
+      in_order[i] = std::construct_at(reinterpret_cast<Op*>(storage) + i, named.handle, named.name, named.kind);
       by_handle[named.handle] = in_order[i];
     }
   }
