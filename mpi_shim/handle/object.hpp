@@ -64,6 +64,11 @@ class Object {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_(this);
   }
 
+  /// For objects that a pool uses again: while nobody uses one, its handle names nothing.
+  void set_findable(bool findable, Kind kind) noexcept {
+    magic_.store(findable ? live_magic(kind) : kRetired, std::memory_order_relaxed);
+  }
+
   /// Ends the application's handle: it names nothing from now on; pending uses keep the object.  One caller, once.
   void retire() noexcept {
     if (predefined_ != 0) return;

@@ -56,6 +56,8 @@ Context::~Context() {
 
 const PeerId& Context::id() const noexcept { return state_->id; }
 
+Lock& Context::lock() noexcept { return state_->lock; }
+
 ByteSpan Context::address() const noexcept { return state_->address; }
 
 std::vector<TransportState> Context::transports() const {

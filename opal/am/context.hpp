@@ -52,6 +52,8 @@ class OPAL_EXPORT Context {
   Context& operator=(const Context&) = delete;
 
   [[nodiscard]] const PeerId& id() const noexcept;
+  /// The lock under which handlers run: a layer above that guards its own state with it needs no second one.
+  [[nodiscard]] Lock& lock() noexcept;
   [[nodiscard]] std::vector<TransportState> transports() const;
 
   // --- Peers

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/api/call.hpp"
+
+#include <fmt/format.h>
+
+#include "mpi_shim/core/error_class.hpp"
+#include "mpi_shim/core/raise.hpp"
+
+namespace mpi_shim::api {
+
+int Call::fail(int error_class, const std::string& message) {
+  if (error_ != MPI_SUCCESS) return error_;
+  error_ = raise(scope_, error_class, function_, message.c_str());
+  return error_;
+}
+
+int Call::fail_class(int error_class) {
+  const char* text = error_class_text(error_class);
+  return fail(error_class, text != nullptr ? text : "an error of the program's own");
+}
+
+int Call::fail_on(MPI_Comm comm, int error_class) {
+  if (comm != MPI_COMM_NULL) scope_ = comm;
+  return fail_class(error_class);
+}
+
+void Call::root(const comm::Communicator* comm, int rank) {
+  if (failed() || (rank >= 0 && rank < comm->size())) return;
+  fail(MPI_ERR_ROOT,
+       fmt::format("argument root is {}, but {} has the ranks 0 to {}", rank, name_of(*comm), comm->size() - 1));
+}
+
+void Call::fail_handle(int error_class, const char* argument, const char* kind) {
+  fail(error_class, fmt::format("argument {} is not a valid {}", argument, kind));
+}
+
+void Call::fail_count(MPI_Count count) { fail(MPI_ERR_COUNT, fmt::format("argument count is negative: {}", count)); }
+
+void Call::fail_rank(const char* argument, int rank, const comm::Communicator& comm) {
+  fail(MPI_ERR_RANK, fmt::format("argument {} is {}, but {} has the ranks 0 to {}", argument, rank, name_of(comm),
+                                 comm.remote_size() - 1));
+}
+
+void Call::fail_op(const op::Op& op, const datatype::Datatype& type) {
+  fail(MPI_ERR_OP, fmt::format("{} is not defined for {}", op.name(),
+                               type.name().empty() ? std::string{"a derived datatype"} : type.name()));
+}
+
+void Call::fail_tag(const char* argument, int tag) {
+  fail(MPI_ERR_TAG, fmt::format("argument {} is {}, but tags are 0 or more", argument, tag));
+}
+
+void Call::fail_null(const char* argument) {
+  fail(std::string_view{argument} == "buf" ? MPI_ERR_BUFFER : MPI_ERR_ARG,
+       fmt::format("argument {} is a null pointer", argument));
+}
+
+std::string Call::name_of(const comm::Communicator& comm) {
+  return comm.name.empty() ? std::string{"the communicator"} : "communicator " + comm.name;
+}
+
+}  // namespace mpi_shim::api

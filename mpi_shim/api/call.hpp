@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/api/call.hpp — one call of an MPI function: turns its arguments into objects, checks them, and raises the
+// first mistake with a message that names function and argument.  Lives on the stack of the call.
+//   Call call{"MPI_Send"};
+//   comm::Communicator* comm = call.comm(handle);
+//   ...
+//   if (call.failed()) return call.error();
+// After a mistake the other checks do nothing and their results must not be used.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "mpi_shim/core/handles.hpp"
+#include "mpi_shim/core/process.hpp"
+#include "mpi_shim/core/raise.hpp"
+#include "mpi_shim/op/op.hpp"
+#include "mpi_shim/p2p/buffer.hpp"
+
+namespace mpi_shim::api {
+
+class Call {
+ public:
+  explicit Call(const char* function) noexcept : function_(function), process_(Process::current()) {
+    if (process_ == nullptr) [[unlikely]]
+      fail(MPI_ERR_OTHER, "MPI is not running");
+  }
+
+  [[nodiscard]] bool failed() const noexcept { return error_ != MPI_SUCCESS; }
+  [[nodiscard]] int error() const noexcept { return error_; }
+  [[nodiscard]] Process& process() const noexcept { return *process_; }
+
+  /// Raises an error; later ones are not raised any more.  Returns what the MPI function is to return.
+  [[gnu::cold]] int fail(int error_class, const std::string& message);
+
+  /// What an operation ended with becomes what the function returns.
+  int finish(int error_class) {
+    if (error_class == MPI_SUCCESS) [[likely]]
+      return MPI_SUCCESS;
+    return fail_class(error_class);
+  }
+  [[gnu::cold]] int fail_class(int error_class);
+
+  /// As fail_class(), on the error handler of `comm` (none: MPI_COMM_SELF's).
+  [[gnu::cold]] int fail_on(MPI_Comm comm, int error_class);
+  [[gnu::cold]] void fail_count(MPI_Count count);
+
+  comm::Communicator* comm(MPI_Comm handle, const char* argument = "comm") {
+    auto* communicator = handle::find<comm::Communicator>(handle);
+    if (communicator == nullptr) [[unlikely]] {
+      fail_handle(MPI_ERR_COMM, argument, "communicator");
+    } else {
+      scope_ = handle;
+    }
+    return communicator;
+  }
+
+  std::shared_ptr<const comm::Group> group(MPI_Group handle, const char* argument = "group") {
+    std::shared_ptr<const comm::Group> group = find_group(handle);
+    if (group == nullptr) fail_handle(MPI_ERR_GROUP, argument, "group");
+    return group;
+  }
+
+  /// `base`, `count`, `datatype` as one buffer.  `argument` names the datatype argument in messages.
+  p2p::Buffer buffer(const void* base, MPI_Count count, MPI_Datatype handle) {
+    if (count < 0) [[unlikely]]
+      fail_count(count);
+    const datatype::Datatype* type = this->type(handle);
+    if (failed()) [[unlikely]]
+      return {};
+    if (!p2p::Buffer::fits(static_cast<std::uint64_t>(count), *type)) [[unlikely]] {
+      fail(MPI_ERR_COUNT, "the message is larger than 2^63 bytes");
+      return {};
+    }
+    const p2p::Buffer buffer{base, static_cast<std::uint64_t>(count), *type};
+    if (base == nullptr && buffer.bytes() != 0 && type->is_predefined()) [[unlikely]]
+      fail_null("buf");
+    return buffer;
+  }
+
+  /// A committed datatype.
+  const datatype::Datatype* type(MPI_Datatype handle, const char* argument = "datatype") {
+    const auto* type = handle::find<datatype::Datatype>(handle);
+    if (type == nullptr) [[unlikely]] {
+      fail_handle(MPI_ERR_TYPE, argument, "datatype");
+    } else if (!type->is_committed()) [[unlikely]] {
+      fail(MPI_ERR_TYPE, "the datatype is not committed");
+    }
+    return type;
+  }
+
+  /// A reduction that is defined for `datatype`.
+  const op::Op* op(MPI_Op handle, MPI_Datatype datatype) {
+    const auto* op = handle::find<op::Op>(handle);
+    if (op == nullptr) [[unlikely]] {
+      fail_handle(MPI_ERR_OP, "op", "operation");
+      return nullptr;
+    }
+    const datatype::Datatype* const type = this->type(datatype);
+    if (!failed() && !op->reduces(*type)) [[unlikely]]
+      fail_op(*op, *type);
+    return op;
+  }
+
+  /// A rank to send to, or MPI_PROC_NULL.
+  void destination(const comm::Communicator* comm, int rank) {
+    if (failed()) [[unlikely]]
+      return;
+    if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL) [[unlikely]]
+      fail_rank("dest", rank, *comm);
+  }
+  void source(const comm::Communicator* comm, int rank) {
+    if (failed()) [[unlikely]]
+      return;
+    if ((rank < 0 || rank >= comm->remote_size()) && rank != MPI_PROC_NULL && rank != MPI_ANY_SOURCE) [[unlikely]]
+      fail_rank("source", rank, *comm);
+  }
+  void send_tag(int tag) {
+    if (tag < 0) [[unlikely]]
+      fail_tag("sendtag", tag);
+  }
+  void receive_tag(int tag) {
+    if (tag < 0 && tag != MPI_ANY_TAG) [[unlikely]]
+      fail_tag("recvtag", tag);
+  }
+  void root(const comm::Communicator* comm, int rank);
+  void pointer(const void* pointer, const char* argument) {
+    if (pointer == nullptr) [[unlikely]]
+      fail_null(argument);
+  }
+
+ private:
+  [[gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
+  [[gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm);
+  [[gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
+  [[gnu::cold]] void fail_tag(const char* argument, int tag);
+  [[gnu::cold]] void fail_null(const char* argument);
+
+  [[gnu::cold]] static std::string name_of(const comm::Communicator& comm);
+
+  const char* function_;
+  Process* process_;
+  ErrorScope scope_;
+  int error_ = MPI_SUCCESS;
+};
+
+}  // namespace mpi_shim::api

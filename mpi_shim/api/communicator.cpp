@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators: asking, creating, freeing, naming.
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/comm/creation.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::comm::Communicator;
+
+/// What the creating functions have in common: from the object made to the handle.
+int hand_out(Call& call, int error, Communicator* made, MPI_Comm* newcomm) {
+  if (error != MPI_SUCCESS) return call.finish(error);
+  *newcomm = made != nullptr ? made->mpi_handle() : MPI_COMM_NULL;
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Comm_rank, (MPI_Comm comm, int* rank)) {
+  Call call{"MPI_Comm_rank"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(rank, "rank");
+  if (call.failed()) return call.error();
+  *rank = communicator->rank();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_size, (MPI_Comm comm, int* size)) {
+  Call call{"MPI_Comm_size"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(size, "size");
+  if (call.failed()) return call.error();
+  *size = communicator->size();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_dup"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  return hand_out(call, duplicate(call.process(), *parent, made), made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_split"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.pointer(newcomm, "newcomm");
+  if (color < 0 && color != MPI_UNDEFINED) {
+    call.fail(MPI_ERR_ARG, "argument color is " + std::to_string(color) + ", but colours are 0 or more");
+  }
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  return hand_out(call, split(call.process(), *parent, color, key, made), made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_split_type,
+                  (MPI_Comm comm, int split_type, int key, MPI_Info /*info*/, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_split_type"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.pointer(newcomm, "newcomm");
+  int color = MPI_UNDEFINED;
+  if (split_type == MPI_COMM_TYPE_SHARED) {
+    // The ranks of one host: named by the first of them.
+    if (!call.failed()) color = static_cast<int>(call.process().client().local_peers().front());
+  } else if (split_type != MPI_UNDEFINED && split_type != MPI_COMM_TYPE_HW_GUIDED &&
+             split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) {
+    call.fail(MPI_ERR_ARG, "argument split_type is none of MPI_COMM_TYPE_*");
+  }  // The guided types may always answer MPI_COMM_NULL: no resource of that name divides the processes.
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  return hand_out(call, split(call.process(), *parent, color, key, made), made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_create"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  const auto members = call.group(group);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  for (const int process : members->processes()) {
+    if (parent->group()->rank_of(process) == MPI_UNDEFINED) {
+      return call.fail(MPI_ERR_GROUP, "argument group has a process that is not in argument comm");
+    }
+  }
+  Communicator* made = nullptr;
+  return hand_out(call, create(call.process(), *parent, members, made), made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_free, (MPI_Comm * comm)) {
+  Call call{"MPI_Comm_free"};
+  if (call.failed()) return call.error();
+  call.pointer(comm, "comm");
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(*comm);
+  if (call.failed()) return call.error();
+  if (communicator->is_predefined()) return call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
+  if (const int error = communicator->attributes.clear(*comm); error != MPI_SUCCESS) return call.finish(error);
+  call.process().free_communicator(*communicator);
+  *comm = MPI_COMM_NULL;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* result)) {
+  Call call{"MPI_Comm_compare"};
+  if (call.failed()) return call.error();
+  const Communicator* const first = call.comm(comm1, "comm1");
+  const Communicator* const second = call.comm(comm2, "comm2");
+  call.pointer(result, "result");
+  if (call.failed()) return call.error();
+  if (first == second) {
+    *result = MPI_IDENT;
+  } else {
+    const int groups = first->group()->compare(*second->group());
+    *result = groups == MPI_IDENT ? MPI_CONGRUENT : groups;
+  }
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_test_inter, (MPI_Comm comm, int* flag)) {
+  Call call{"MPI_Comm_test_inter"};
+  if (call.failed()) return call.error();
+  call.comm(comm);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_group, (MPI_Comm comm, MPI_Group* group)) {
+  Call call{"MPI_Comm_group"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(group, "group");
+  if (call.failed()) return call.error();
+  *group = mpi_shim::new_handle(communicator->group());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_set_name, (MPI_Comm comm, const char* comm_name)) {
+  Call call{"MPI_Comm_set_name"};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  call.pointer(comm_name, "comm_name");
+  if (call.failed()) return call.error();
+  communicator->name.assign(comm_name, ::strnlen(comm_name, MPI_MAX_OBJECT_NAME - 1));
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_get_name, (MPI_Comm comm, char* comm_name, int* resultlen)) {
+  Call call{"MPI_Comm_get_name"};
+  if (call.failed()) return call.error();
+  call.pointer(comm_name, "comm_name");
+  call.pointer(resultlen, "resultlen");
+  std::string name = "MPI_COMM_NULL";
+  if (comm != MPI_COMM_NULL) {
+    const Communicator* const communicator = call.comm(comm);
+    if (!call.failed()) name = communicator->name;
+  }
+  if (call.failed()) return call.error();
+  *std::copy(name.begin(), name.end(), comm_name) = '\0';
+  *resultlen = static_cast<int>(name.size());
+  return MPI_SUCCESS;
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting and ending MPI, and questions about where it runs.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+
+namespace {
+
+using mpi_shim::Process;
+using mpi_shim::api::Call;
+
+/// Errors of starting and ending have no communicator whose handler could be asked: they end the process.
+int refuse(const char* function, const std::string& why) {
+  return mpi_shim::raise({}, MPI_ERR_OTHER, function, why.c_str());
+}
+
+int start(const char* function, int thread_level) {
+  if (Process::life() == Process::Life::running) return refuse(function, "MPI was started already");
+  if (Process::life() == Process::Life::finished) return refuse(function, "MPI cannot be started again");
+  if (const auto started = Process::start(thread_level); !started) {
+    return refuse(function, "cannot start: " + to_string(started.error()));
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Init, (int* /*argc*/, char*** /*argv*/)) { return start("MPI_Init", MPI_THREAD_SINGLE); }
+
+OPAL_MPI_FUNCTION(int, Init_thread, (int* /*argc*/, char*** /*argv*/, int required, int* provided)) {
+  if (required < MPI_THREAD_SINGLE || required > MPI_THREAD_MULTIPLE) {
+    return refuse("MPI_Init_thread", fmt::format("argument required is {}, which is no thread level", required));
+  }
+  if (const int error = start("MPI_Init_thread", required); error != MPI_SUCCESS) return error;
+  *provided = required;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Finalize, (void)) {
+  Call call{"MPI_Finalize"};
+  if (call.failed()) return call.error();
+  if (const auto stopped = Process::stop(); !stopped) return refuse("MPI_Finalize", to_string(stopped.error()));
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Initialized, (int* flag)) {
+  *flag = Process::life() != Process::Life::not_started;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Finalized, (int* flag)) {
+  *flag = Process::life() == Process::Life::finished;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Query_thread, (int* provided)) {
+  Call call{"MPI_Query_thread"};
+  if (call.failed()) return call.error();
+  *provided = call.process().thread_level();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Is_thread_main, (int* flag)) {
+  Call call{"MPI_Is_thread_main"};
+  if (call.failed()) return call.error();
+  *flag = call.process().is_main_thread();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
+  Process* const process = Process::current();
+  if (process == nullptr) {
+    std::fprintf(stderr, "MPI_Abort(%d) before MPI_Init or after MPI_Finalize\n", errorcode);
+    ::_exit(errorcode);
+  }
+  std::fflush(nullptr);
+  process->abort(errorcode, fmt::format("rank {} called MPI_Abort with error code {}", process->rank(), errorcode));
+}
+
+OPAL_MPI_FUNCTION(int, Get_processor_name, (char* name, int* resultlen)) {
+  Call call{"MPI_Get_processor_name"};
+  call.pointer(name, "name");
+  call.pointer(resultlen, "resultlen");
+  if (call.failed()) return call.error();
+  std::array<char, MPI_MAX_PROCESSOR_NAME> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) std::snprintf(host.data(), host.size(), "localhost");
+  *resultlen = static_cast<int>(std::strlen(host.data()));
+  std::copy_n(host.data(), *resultlen + 1, name);
+  return MPI_SUCCESS;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI_Gather, Gatherv, Scatter, Scatterv, Allgather, Allgatherv.
+#include "mpi_shim/coll/gather.hpp"
+
+#include <optional>
+
+#include "mpi_shim/api/blocks.hpp"
+#include "mpi_shim/api/collective.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::api::even_blocks;
+using mpi_shim::api::Form;
+using mpi_shim::api::listed_blocks;
+using mpi_shim::coll::Blocks;
+using mpi_shim::coll::Schedule;
+using mpi_shim::comm::Communicator;
+using mpi_shim::p2p::Buffer;
+
+/// A rank's own block; nothing where MPI_IN_PLACE says that it is in its place already.
+std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count, MPI_Datatype datatype,
+                                bool may_be_in_place) {
+  if (buffer == MPI_IN_PLACE) {
+    if (!may_be_in_place) call.fail(MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed here");
+    return std::nullopt;
+  }
+  return call.buffer(buffer, count, datatype);
+}
+
+template <class MakeBlocks>
+int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int root,
+                MPI_Comm comm, MakeBlocks&& make_blocks) {
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  call.root(communicator, root);
+  if (call.failed()) return call.error();
+  const bool is_root = communicator->rank() == root;
+  const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, is_root);
+  const Blocks blocks = is_root ? make_blocks(call, *communicator) : Blocks{};
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator,
+                  [&](Schedule& schedule) { build_gather(schedule, *communicator, own, blocks, root); });
+}
+
+template <class Count>
+int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+           Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, [&](Call& call, const Communicator& communicator) {
+    return even_blocks(call, communicator, recvbuf, recvcount, recvtype);
+  });
+}
+
+template <class Count, class Displacement>
+int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+            const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, [&](Call& call, const Communicator& communicator) {
+    return listed_blocks(call, communicator, recvbuf, recvcounts, displs, recvtype);
+  });
+}
+
+template <class MakeBlocks>
+int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                 MakeBlocks&& make_blocks) {
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  call.root(communicator, root);
+  if (call.failed()) return call.error();
+  const bool is_root = communicator->rank() == root;
+  const std::optional<Buffer> own = own_block(call, recvbuf, recvcount, recvtype, is_root);
+  const Blocks blocks = is_root ? make_blocks(call, *communicator) : Blocks{};
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator,
+                  [&](Schedule& schedule) { build_scatter(schedule, *communicator, blocks, own, root); });
+}
+
+template <class Count>
+int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+            Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm,
+                      [&](Call& call, const Communicator& communicator) {
+                        return even_blocks(call, communicator, sendbuf, sendcount, sendtype);
+                      });
+}
+
+template <class Count, class Displacement>
+int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
+             MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm,
+                      [&](Call& call, const Communicator& communicator) {
+                        return listed_blocks(call, communicator, sendbuf, sendcounts, displs, sendtype);
+                      });
+}
+
+using BuildAllgather = void (*)(Schedule&, Communicator&, const std::optional<Buffer>&, const Blocks&);
+
+template <class MakeBlocks>
+int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Comm comm,
+                   BuildAllgather build, MakeBlocks&& make_blocks) {
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  if (call.failed()) return call.error();
+  const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, true);
+  const Blocks blocks = make_blocks(call, *communicator);
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator, [&](Schedule& schedule) { build(schedule, *communicator, own, blocks); });
+}
+
+template <class Count>
+int allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+              Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, mpi_shim::coll::build_allgather,
+                        [&](Call& call, const Communicator& communicator) {
+                          return even_blocks(call, communicator, recvbuf, recvcount, recvtype);
+                        });
+}
+
+template <class Count, class Displacement>
+int allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+               const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, mpi_shim::coll::build_allgatherv,
+                        [&](Call& call, const Communicator& communicator) {
+                          return listed_blocks(call, communicator, recvbuf, recvcounts, displs, recvtype);
+                        });
+}
+
+}  // namespace
+
+#define OPAL_MPI_GATHER(Count, Displacement)                                                                          \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
+      int root, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Gather, gather, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
+                    comm)
+OPAL_MPI_COLLECTIVE(Scatter, scatter, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
+                    comm)
+
+#define OPAL_MPI_GATHERV(Count, Displacement)                                                           \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
+      const Displacement displs[], MPI_Datatype recvtype, int root, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Gatherv, gatherv, OPAL_MPI_GATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
+                    recvtype, root, comm)
+
+#define OPAL_MPI_SCATTERV(Count, Displacement)                                                                      \
+  const void *sendbuf, const Count sendcounts[], const Displacement displs[], MPI_Datatype sendtype, void *recvbuf, \
+      Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Scatterv, scatterv, OPAL_MPI_SCATTERV, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,
+                    recvtype, root, comm)
+
+#define OPAL_MPI_ALLGATHER(Count, Displacement)                                                                       \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
+      MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Allgather, allgather, OPAL_MPI_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                    recvtype, comm)
+
+#define OPAL_MPI_ALLGATHERV(Count, Displacement)                                                        \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
+      const Displacement displs[], MPI_Datatype recvtype, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Allgatherv, allgatherv, OPAL_MPI_ALLGATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts,
+                    displs, recvtype, comm)

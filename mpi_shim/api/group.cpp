@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of processes.
+#include <algorithm>
+#include <string>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::comm::Group;
+
+int hand_out(Call& call, std::vector<int> processes, MPI_Group* newgroup) {
+  *newgroup = mpi_shim::new_handle(std::make_shared<const Group>(std::move(processes), call.process().rank()));
+  return *newgroup == MPI_GROUP_NULL ? call.finish(MPI_ERR_NO_MEM) : MPI_SUCCESS;
+}
+
+/// Two groups to a third.
+int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group* newgroup,
+            std::vector<int> (*operation)(const Group&, const Group&)) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const auto first = call.group(group1, "group1");
+  const auto second = call.group(group2, "group2");
+  call.pointer(newgroup, "newgroup");
+  if (call.failed()) return call.error();
+  return hand_out(call, operation(*first, *second), newgroup);
+}
+
+/// The ranks of `ranks` must be of the group and different from each other.
+void check_ranks(Call& call, const Group& group, const std::vector<int>& ranks) {
+  std::vector<bool> seen(static_cast<std::size_t>(group.size()));
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= group.size()) {
+      call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is not in the group");
+      return;
+    }
+    if (seen[static_cast<std::size_t>(rank)]) {
+      call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is named twice");
+      return;
+    }
+    seen[static_cast<std::size_t>(rank)] = true;
+  }
+}
+
+std::vector<int> processes_of(const Group& group, const std::vector<int>& ranks) {
+  std::vector<int> processes;
+  processes.reserve(ranks.size());
+  for (const int rank : ranks) processes.push_back(group.process(rank));
+  return processes;
+}
+
+std::vector<int> others(const Group& group, const std::vector<int>& ranks) {
+  std::vector<bool> named(static_cast<std::size_t>(group.size()));
+  for (const int rank : ranks) named[static_cast<std::size_t>(rank)] = true;
+  std::vector<int> rest;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (!named[static_cast<std::size_t>(rank)]) rest.push_back(group.process(rank));
+  }
+  return rest;
+}
+
+enum class Choice { include, exclude };
+
+int choose(Call& call, const Group& group, const std::vector<int>& ranks, Choice choice, MPI_Group* newgroup) {
+  check_ranks(call, group, ranks);
+  if (call.failed()) return call.error();
+  return hand_out(call, choice == Choice::include ? processes_of(group, ranks) : others(group, ranks), newgroup);
+}
+
+int choose_list(const char* function, MPI_Group handle, int n, const int ranks[], Choice choice, MPI_Group* newgroup) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const auto group = call.group(handle);
+  call.pointer(newgroup, "newgroup");
+  if (n < 0) call.fail_count(n);
+  if (n > 0) call.pointer(ranks, "ranks");
+  if (call.failed()) return call.error();
+  return choose(call, *group, std::vector<int>(ranks, ranks + n), choice, newgroup);
+}
+
+int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3], Choice choice, MPI_Group* newgroup) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const auto group = call.group(handle);
+  call.pointer(newgroup, "newgroup");
+  if (n < 0) call.fail_count(n);
+  if (n > 0) call.pointer(ranges, "ranges");
+  std::vector<int> ranks;
+  for (int i = 0; i < n && !call.failed(); ++i) {
+    const auto [first, last, stride] = std::array{ranges[i][0], ranges[i][1], ranges[i][2]};
+    if (stride == 0) {
+      call.fail(MPI_ERR_ARG, "range " + std::to_string(i) + " has stride 0");
+      break;
+    }
+    for (std::int64_t rank = first; stride > 0 ? rank <= last : rank >= last; rank += stride) {
+      if (rank < 0 || rank >= group->size()) {
+        call.fail(MPI_ERR_RANK,
+                  "rank " + std::to_string(rank) + " of range " + std::to_string(i) + " is not in the group");
+        break;
+      }
+      ranks.push_back(static_cast<int>(rank));
+    }
+  }
+  if (call.failed()) return call.error();
+  return choose(call, *group, ranks, choice, newgroup);
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Group_size, (MPI_Group group, int* size)) {
+  Call call{"MPI_Group_size"};
+  if (call.failed()) return call.error();
+  const auto members = call.group(group);
+  call.pointer(size, "size");
+  if (call.failed()) return call.error();
+  *size = members->size();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Group_rank, (MPI_Group group, int* rank)) {
+  Call call{"MPI_Group_rank"};
+  if (call.failed()) return call.error();
+  const auto members = call.group(group);
+  call.pointer(rank, "rank");
+  if (call.failed()) return call.error();
+  *rank = members->rank();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Group_free, (MPI_Group * group)) {
+  Call call{"MPI_Group_free"};
+  call.pointer(group, "group");
+  if (call.failed()) return call.error();
+  call.group(*group);
+  if (call.failed()) return call.error();
+  if (auto* object = mpi_shim::handle::find<mpi_shim::GroupObject>(*group)) object->retire();
+  *group = MPI_GROUP_NULL;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Group_compare, (MPI_Group group1, MPI_Group group2, int* result)) {
+  Call call{"MPI_Group_compare"};
+  if (call.failed()) return call.error();
+  const auto first = call.group(group1, "group1");
+  const auto second = call.group(group2, "group2");
+  call.pointer(result, "result");
+  if (call.failed()) return call.error();
+  *result = first->compare(*second);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Group_translate_ranks,
+                  (MPI_Group group1, int n, const int ranks1[], MPI_Group group2, int ranks2[])) {
+  Call call{"MPI_Group_translate_ranks"};
+  if (call.failed()) return call.error();
+  const auto from = call.group(group1, "group1");
+  const auto to = call.group(group2, "group2");
+  if (n < 0) call.fail_count(n);
+  for (int i = 0; i < n && !call.failed(); ++i) {
+    if (ranks1[i] == MPI_PROC_NULL) {
+      ranks2[i] = MPI_PROC_NULL;
+    } else if (ranks1[i] < 0 || ranks1[i] >= from->size()) {
+      call.fail(MPI_ERR_RANK, "rank " + std::to_string(ranks1[i]) + " is not in argument group1");
+    } else {
+      ranks2[i] = to->rank_of(from->process(ranks1[i]));
+    }
+  }
+  return call.error();
+}
+
+OPAL_MPI_FUNCTION(int, Group_union, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
+  return combine("MPI_Group_union", group1, group2, newgroup, mpi_shim::comm::united);
+}
+OPAL_MPI_FUNCTION(int, Group_intersection, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
+  return combine("MPI_Group_intersection", group1, group2, newgroup, mpi_shim::comm::intersected);
+}
+OPAL_MPI_FUNCTION(int, Group_difference, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
+  return combine("MPI_Group_difference", group1, group2, newgroup, mpi_shim::comm::subtracted);
+}
+
+OPAL_MPI_FUNCTION(int, Group_incl, (MPI_Group group, int n, const int ranks[], MPI_Group* newgroup)) {
+  return choose_list("MPI_Group_incl", group, n, ranks, Choice::include, newgroup);
+}
+OPAL_MPI_FUNCTION(int, Group_excl, (MPI_Group group, int n, const int ranks[], MPI_Group* newgroup)) {
+  return choose_list("MPI_Group_excl", group, n, ranks, Choice::exclude, newgroup);
+}
+OPAL_MPI_FUNCTION(int, Group_range_incl, (MPI_Group group, int n, int ranges[][3], MPI_Group* newgroup)) {
+  return choose_ranges("MPI_Group_range_incl", group, n, ranges, Choice::include, newgroup);
+}
+OPAL_MPI_FUNCTION(int, Group_range_excl, (MPI_Group group, int n, int ranges[][3], MPI_Group* newgroup)) {
+  return choose_ranges("MPI_Group_range_excl", group, n, ranges, Choice::exclude, newgroup);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probing, and receiving what a probe has taken out of matching.
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/p2p/message.hpp"
+#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/status.hpp"
+
+namespace {
+
+using mpi_shim::Outcome;
+using mpi_shim::api::Call;
+using mpi_shim::comm::Communicator;
+using mpi_shim::p2p::Buffer;
+using mpi_shim::p2p::MessageObject;
+using mpi_shim::p2p::Receive;
+using mpi_shim::p2p::Unexpected;
+
+constexpr Outcome kNoProc{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, false};
+
+Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
+  Communicator* const communicator = call.comm(comm);
+  call.source(communicator, source);
+  call.receive_tag(tag);
+  return communicator;
+}
+
+enum class Patience { once, for_ever };
+
+/// MPI_Probe and MPI_Iprobe.
+int probe(const char* function, int source, int tag, MPI_Comm comm, Patience patience, int* flag, MPI_Status* status) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = check(call, comm, source, tag);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  Outcome outcome = kNoProc;
+  *flag = 1;
+  if (source != MPI_PROC_NULL) {
+    auto& engine = communicator->engine();
+    const auto look = [&] { return engine.probe(communicator->user(), source, tag, outcome); };
+    if (patience == Patience::for_ever) {
+      engine.wait_until(look);
+    } else if (!look()) {
+      engine.progress();
+      *flag = look();
+    }
+  }
+  if (*flag != 0) store(outcome, status);
+  return MPI_SUCCESS;
+}
+
+/// MPI_Mprobe and MPI_Improbe.
+int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Patience patience, int* flag,
+                  MPI_Message* handle, MPI_Status* status) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = check(call, comm, source, tag);
+  call.pointer(flag, "flag");
+  call.pointer(handle, "message");
+  if (call.failed()) return call.error();
+  *flag = 1;
+  if (source == MPI_PROC_NULL) {
+    *handle = MPI_MESSAGE_NO_PROC;
+    store(kNoProc, status);
+    return MPI_SUCCESS;
+  }
+  auto& engine = communicator->engine();
+  Outcome outcome;
+  std::unique_ptr<Unexpected> message;
+  const auto look = [&] {
+    message = engine.take(communicator->user(), source, tag, outcome);
+    return message != nullptr;
+  };
+  if (patience == Patience::for_ever) {
+    while (!look()) {
+      Outcome ignored;
+      engine.wait_until([&] { return engine.probe(communicator->user(), source, tag, ignored); });
+    }
+  } else if (!look()) {
+    engine.progress();
+    if (!look()) {
+      *flag = 0;
+      return MPI_SUCCESS;
+    }
+  }
+  auto object = mpi_shim::handle::create<MessageObject>(std::move(message), communicator->user(), comm);
+  if (!object) return call.finish(MPI_ERR_NO_MEM);
+  *handle = mpi_shim::handle::to_handle<MPI_Message>(*object->detach());
+  store(outcome, status);
+  return MPI_SUCCESS;
+}
+
+MessageObject* find_message(Call& call, const MPI_Message* handle) {
+  call.pointer(handle, "message");
+  if (call.failed()) return nullptr;
+  auto* message = mpi_shim::handle::find<MessageObject>(*handle);
+  if (message == nullptr) call.fail(MPI_ERR_REQUEST, "argument message is not a valid message");
+  return message;
+}
+
+/// A request that has the message; the handle is gone.
+Receive& start(Call& call, MessageObject& message, const Buffer& buffer, MPI_Message* handle) {
+  Receive& receive = call.process().engine().new_receive(message.channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
+  receive.set_comm(message.comm_handle);
+  receive.start_matched(std::move(message.message));
+  message.retire();
+  *handle = MPI_MESSAGE_NULL;
+  return receive;
+}
+
+int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
+                    MPI_Status* status) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
+    *handle = MPI_MESSAGE_NULL;
+    store(kNoProc, status);
+    return MPI_SUCCESS;
+  }
+  MessageObject* const message = find_message(call, handle);
+  const Buffer buffer = call.buffer(buf, count, datatype);
+  if (call.failed()) return call.error();
+  const MPI_Comm comm = message->comm_handle;
+  Receive& receive = start(call, *message, buffer, handle);
+  call.process().engine().wait(receive);
+  const Outcome outcome = receive.outcome();
+  receive.put_back();
+  store(outcome, status);
+  return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_on(comm, outcome.error);
+}
+
+int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
+                          MPI_Request* request) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  call.pointer(request, "request");
+  if (call.failed()) return call.error();
+  if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
+    *handle = MPI_MESSAGE_NULL;
+    *request = mpi_shim::no_proc_receive_request().mpi_handle();
+    return MPI_SUCCESS;
+  }
+  MessageObject* const message = find_message(call, handle);
+  const Buffer buffer = call.buffer(buf, count, datatype);
+  if (call.failed()) return call.error();
+  *request = start(call, *message, buffer, handle).mpi_handle();
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status)) {
+  int flag = 0;
+  return probe("MPI_Probe", source, tag, comm, Patience::for_ever, &flag, status);
+}
+OPAL_MPI_FUNCTION(int, Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status)) {
+  return probe("MPI_Iprobe", source, tag, comm, Patience::once, flag, status);
+}
+OPAL_MPI_FUNCTION(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
+  int flag = 0;
+  return matched_probe("MPI_Mprobe", source, tag, comm, Patience::for_ever, &flag, message, status);
+}
+OPAL_MPI_FUNCTION(int, Improbe,
+                  (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status)) {
+  return matched_probe("MPI_Improbe", source, tag, comm, Patience::once, flag, message, status);
+}
+OPAL_MPI_FUNCTION(int, Mrecv, (void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status)) {
+  return matched_receive("MPI_Mrecv", buf, count, datatype, message, status);
+}
+OPAL_MPI_FUNCTION(int, Mrecv_c,
+                  (void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status)) {
+  return matched_receive("MPI_Mrecv_c", buf, count, datatype, message, status);
+}
+OPAL_MPI_FUNCTION(int, Imrecv,
+                  (void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Request* request)) {
+  return start_matched_receive("MPI_Imrecv", buf, count, datatype, message, request);
+}
+OPAL_MPI_FUNCTION(int, Imrecv_c,
+                  (void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message, MPI_Request* request)) {
+  return start_matched_receive("MPI_Imrecv_c", buf, count, datatype, message, request);
+}

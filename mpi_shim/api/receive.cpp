@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receiving, and sending and receiving in one call.
+#include <vector>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/request/status.hpp"
+
+namespace {
+
+using mpi_shim::Outcome;
+using mpi_shim::Request;
+using mpi_shim::api::Call;
+using mpi_shim::comm::Communicator;
+using mpi_shim::p2p::Buffer;
+using mpi_shim::p2p::Mode;
+
+constexpr Outcome kNoProc{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, false};
+
+int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+            MPI_Comm handle, MPI_Status* status) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const comm = call.comm(handle);
+  const Buffer buffer = call.buffer(buf, count, datatype);
+  call.source(comm, source);
+  call.receive_tag(tag);
+  if (call.failed()) [[unlikely]]
+    return call.error();
+  if (source == MPI_PROC_NULL) {
+    store(kNoProc, status);
+    return MPI_SUCCESS;
+  }
+  const Outcome outcome = comm->engine().receive(comm->user(), buffer, source, tag);
+  store(outcome, status);
+  return call.finish(outcome.error);
+}
+
+enum class Start { now, later };
+
+int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                MPI_Comm handle, Start start, MPI_Request* request) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const comm = call.comm(handle);
+  const Buffer buffer = call.buffer(buf, count, datatype);
+  call.source(comm, source);
+  call.receive_tag(tag);
+  call.pointer(request, "request");
+  if (call.failed()) [[unlikely]]
+    return call.error();
+  if (source == MPI_PROC_NULL) {
+    *request = (start == Start::later ? mpi_shim::new_immediate_request(handle, MPI_PROC_NULL)
+                                      : mpi_shim::no_proc_receive_request())
+                   .mpi_handle();
+    return MPI_SUCCESS;
+  }
+  Request& made = comm->engine().new_receive(comm->user(), buffer, source, tag);
+  if (start == Start::later) {
+    made.set_persistent(handle);
+  } else {
+    made.set_comm(handle);
+    made.start();
+  }
+  *request = made.mpi_handle();
+  return MPI_SUCCESS;
+}
+
+int exchange(Call& call, Communicator& comm, const Buffer& out, int dest, int sendtag, const Buffer& in, int source,
+             int recvtag, MPI_Status* status) {
+  auto& engine = comm.engine();
+  Outcome outcome = kNoProc;
+  if (source == MPI_PROC_NULL) {
+    const int error =
+        dest == MPI_PROC_NULL ? MPI_SUCCESS : engine.send(comm.user(), out, dest, sendtag, Mode::standard);
+    store(outcome, status);
+    return call.finish(error);
+  }
+  Request& receive = engine.new_receive(comm.user(), in, source, recvtag);
+  receive.start();
+  const int error = dest == MPI_PROC_NULL ? MPI_SUCCESS : engine.send(comm.user(), out, dest, sendtag, Mode::standard);
+  engine.wait(receive);
+  outcome = receive.outcome();
+  receive.put_back();
+  store(outcome, status);
+  return call.finish(error != MPI_SUCCESS ? error : outcome.error);
+}
+
+int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
+             int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
+             MPI_Comm handle, MPI_Status* status) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const comm = call.comm(handle);
+  const Buffer out = call.buffer(sendbuf, sendcount, sendtype);
+  const Buffer in = call.buffer(recvbuf, recvcount, recvtype);
+  call.destination(comm, dest);
+  call.send_tag(sendtag);
+  call.source(comm, source);
+  call.receive_tag(recvtag);
+  if (call.failed()) [[unlikely]]
+    return call.error();
+  return exchange(call, *comm, out, dest, sendtag, in, source, recvtag, status);
+}
+
+int sendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                     int source, int recvtag, MPI_Comm handle, MPI_Status* status) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const comm = call.comm(handle);
+  const Buffer in = call.buffer(buf, count, datatype);
+  call.destination(comm, dest);
+  call.send_tag(sendtag);
+  call.source(comm, source);
+  call.receive_tag(recvtag);
+  if (call.failed()) [[unlikely]]
+    return call.error();
+  std::vector<std::byte> packed(static_cast<std::size_t>(in.bytes()));
+  const Buffer out = Buffer::of_bytes(packed.data(), packed.size());
+  copy(in, out);
+  return exchange(call, *comm, out, dest, sendtag, in, source, recvtag, status);
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Recv,
+                  (void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                   MPI_Status* status)) {
+  return receive("MPI_Recv", buf, count, datatype, source, tag, comm, status);
+}
+OPAL_MPI_FUNCTION(int, Recv_c,
+                  (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                   MPI_Status* status)) {
+  return receive("MPI_Recv_c", buf, count, datatype, source, tag, comm, status);
+}
+
+OPAL_MPI_FUNCTION(int, Irecv,
+                  (void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                   MPI_Request* request)) {
+  return new_receive("MPI_Irecv", buf, count, datatype, source, tag, comm, Start::now, request);
+}
+OPAL_MPI_FUNCTION(int, Irecv_c,
+                  (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                   MPI_Request* request)) {
+  return new_receive("MPI_Irecv_c", buf, count, datatype, source, tag, comm, Start::now, request);
+}
+OPAL_MPI_FUNCTION(int, Recv_init,
+                  (void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                   MPI_Request* request)) {
+  return new_receive("MPI_Recv_init", buf, count, datatype, source, tag, comm, Start::later, request);
+}
+OPAL_MPI_FUNCTION(int, Recv_init_c,
+                  (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                   MPI_Request* request)) {
+  return new_receive("MPI_Recv_init_c", buf, count, datatype, source, tag, comm, Start::later, request);
+}
+
+OPAL_MPI_FUNCTION(int, Sendrecv,
+                  (const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void* recvbuf,
+                   int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status* status)) {
+  return sendrecv("MPI_Sendrecv", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                  recvtag, comm, status);
+}
+OPAL_MPI_FUNCTION(int, Sendrecv_c,
+                  (const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                   void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+                   MPI_Status* status)) {
+  return sendrecv("MPI_Sendrecv_c", sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                  recvtag, comm, status);
+}
+OPAL_MPI_FUNCTION(int, Sendrecv_replace,
+                  (void* buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
+                   MPI_Comm comm, MPI_Status* status)) {
+  return sendrecv_replace("MPI_Sendrecv_replace", buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+}
+OPAL_MPI_FUNCTION(int, Sendrecv_replace_c,
+                  (void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
+                   MPI_Comm comm, MPI_Status* status)) {
+  return sendrecv_replace("MPI_Sendrecv_replace_c", buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests as objects: starting, freeing, cancelling, looking without waiting.
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/request/status.hpp"
+#include "mpi_shim/request/waiting.hpp"
+
+namespace {
+
+using mpi_shim::Request;
+using mpi_shim::api::Call;
+
+Request* find(Call& call, const MPI_Request* handle) {
+  call.pointer(handle, "request");
+  if (call.failed()) return nullptr;
+  Request* request = *handle == MPI_REQUEST_NULL ? nullptr : mpi_shim::handle::find<Request>(*handle);
+  if (request == nullptr) call.fail(MPI_ERR_REQUEST, "argument request is not a valid request");
+  return request;
+}
+
+void start(Call& call, MPI_Request* handle) {
+  Request* request = find(call, handle);
+  if (call.failed()) return;
+  if (!request->persistent() || request->active()) {
+    call.fail(MPI_ERR_REQUEST, "argument request is not an inactive persistent request");
+    return;
+  }
+  request->start();
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Start, (MPI_Request * request)) {
+  Call call{"MPI_Start"};
+  if (!call.failed()) start(call, request);
+  return call.error();
+}
+
+OPAL_MPI_FUNCTION(int, Startall, (int count, MPI_Request array_of_requests[])) {
+  Call call{"MPI_Startall"};
+  if (count < 0) call.fail_count(count);
+  for (int i = 0; i < count && !call.failed(); ++i) start(call, array_of_requests + i);
+  return call.error();
+}
+
+OPAL_MPI_FUNCTION(int, Request_free, (MPI_Request * request)) {
+  Call call{"MPI_Request_free"};
+  if (call.failed()) return call.error();
+  Request* object = find(call, request);
+  if (call.failed()) return call.error();
+  const opal::am::Lock::Guard guard{call.process().lock()};
+  object->abandon();
+  *request = MPI_REQUEST_NULL;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cancel, (MPI_Request * request)) {
+  Call call{"MPI_Cancel"};
+  if (call.failed()) return call.error();
+  Request* object = find(call, request);
+  if (call.failed()) return call.error();
+  if (object->active()) object->cancel();  // too late is not an error: the operation then completes as usual
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Test_cancelled, (const MPI_Status* status, int* flag)) {
+  *flag = mpi_shim::is_cancelled(*status);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Status_set_cancelled, (MPI_Status * status, int flag)) {
+  mpi_shim::set_cancelled(*status, flag != 0);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
+  Call call{"MPI_Request_get_status"};
+  if (call.failed()) return call.error();
+  if (request != MPI_REQUEST_NULL) find(call, &request);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const Request* active = mpi_shim::active_request(request);
+  if (active != nullptr && !active->done()) call.process().engine().progress();
+  *flag = active == nullptr || active->done();
+  if (*flag != 0) store(active != nullptr ? active->outcome() : mpi_shim::Outcome{}, status);
+  return MPI_SUCCESS;
+}

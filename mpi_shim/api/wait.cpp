@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for requests and testing them.
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/request/status.hpp"
+#include "mpi_shim/request/waiting.hpp"
+
+namespace {
+
+using mpi_shim::active_request;
+using mpi_shim::any_done;
+using mpi_shim::find_done;
+using mpi_shim::Found;
+using mpi_shim::Outcome;
+using mpi_shim::Request;
+using mpi_shim::api::Call;
+
+constexpr Outcome kEmpty{};
+
+void check(Call& call, int count, MPI_Request* requests) {
+  if (count < 0) return call.fail_count(count);
+  if (count > 0) call.pointer(requests, "array_of_requests");
+  for (int i = 0; i < count && !call.failed(); ++i) {
+    if (requests[i] == MPI_REQUEST_NULL || mpi_shim::handle::find<Request>(requests[i]) != nullptr) continue;
+    call.fail(MPI_ERR_REQUEST, "entry " + std::to_string(i) + " of argument array_of_requests is not a valid request");
+  }
+}
+
+std::span<MPI_Request> span_of(MPI_Request* requests, int count) { return {requests, static_cast<std::size_t>(count)}; }
+
+MPI_Status* entry(MPI_Status* statuses, int index) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
+}
+
+/// Hands out every request of the array, all of which are done; MPI_ERR_IN_STATUS if one failed.
+int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statuses) {
+  bool failed = false;
+  MPI_Comm comm = MPI_COMM_NULL;
+  for (int i = 0; i < count; ++i) {
+    Request* request = active_request(requests[i]);
+    Outcome outcome;
+    if (request != nullptr) {
+      if (request->outcome().error != MPI_SUCCESS && !failed) comm = request->comm();
+      outcome = mpi_shim::hand_out(requests[i], *request);
+    }
+    failed = failed || outcome.error != MPI_SUCCESS;
+    MPI_Status* status = entry(statuses, i);
+    store(outcome, status);
+    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
+  }
+  return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+}
+
+bool all_done(int count, MPI_Request* requests) {
+  for (int i = 0; i < count; ++i) {
+    const Request* request = active_request(requests[i]);
+    if (request != nullptr && !request->done()) return false;
+  }
+  return true;
+}
+
+int report(Call& call, const Found& found, MPI_Status* status) {
+  store(found.outcome, status);
+  return found.outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_on(found.comm, found.outcome.error);
+}
+
+/// MPI_Waitsome and MPI_Testsome after something is done or nothing is active.
+int hand_out_some(Call& call, int count, MPI_Request* requests, int* outcount, int* indices, MPI_Status* statuses) {
+  *outcount = 0;
+  bool active = false;
+  bool failed = false;
+  MPI_Comm comm = MPI_COMM_NULL;
+  for (int i = 0; i < count; ++i) {
+    Request* request = active_request(requests[i]);
+    if (request == nullptr) continue;
+    active = true;
+    if (!request->done()) continue;
+    if (request->outcome().error != MPI_SUCCESS && !failed) comm = request->comm();
+    const Outcome outcome = mpi_shim::hand_out(requests[i], *request);
+    failed = failed || outcome.error != MPI_SUCCESS;
+    MPI_Status* status = entry(statuses, *outcount);
+    store(outcome, status);
+    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
+    indices[(*outcount)++] = i;
+  }
+  if (!active) *outcount = MPI_UNDEFINED;
+  return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
+  Call call{"MPI_Wait"};
+  if (call.failed()) return call.error();
+  check(call, 1, request);
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().engine(), span_of(request, 1), true);
+  return report(call, found, status);
+}
+
+OPAL_MPI_FUNCTION(int, Test, (MPI_Request * request, int* flag, MPI_Status* status)) {
+  Call call{"MPI_Test"};
+  if (call.failed()) return call.error();
+  check(call, 1, request);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().engine(), span_of(request, 1), false);
+  *flag = found.any_done || !found.any_active;
+  return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Waitany, (int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
+  Call call{"MPI_Waitany"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(indx, "indx");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().engine(), span_of(array_of_requests, count), true);
+  *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
+  return report(call, found, status);
+}
+
+OPAL_MPI_FUNCTION(int, Testany,
+                  (int count, MPI_Request array_of_requests[], int* indx, int* flag, MPI_Status* status)) {
+  Call call{"MPI_Testany"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(indx, "indx");
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().engine(), span_of(array_of_requests, count), false);
+  *flag = found.any_done || !found.any_active;
+  *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
+  return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Waitall"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  if (call.failed()) return call.error();
+  for (int i = 0; i < count; ++i) {
+    if (const Request* request = active_request(array_of_requests[i])) call.process().engine().wait(*request);
+  }
+  return hand_out_all(call, count, array_of_requests, array_of_statuses);
+}
+
+OPAL_MPI_FUNCTION(int, Testall,
+                  (int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Testall"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  *flag = all_done(count, array_of_requests);
+  if (*flag == 0) {
+    call.process().engine().progress();
+    *flag = all_done(count, array_of_requests);
+  }
+  return *flag != 0 ? hand_out_all(call, count, array_of_requests, array_of_statuses) : MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Waitsome,
+                  (int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
+                   MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Waitsome"};
+  if (call.failed()) return call.error();
+  check(call, incount, array_of_requests);
+  call.pointer(outcount, "outcount");
+  if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
+  if (call.failed()) return call.error();
+  for (;;) {
+    const int error = hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+    if (*outcount != 0) return error;
+    call.process().engine().wait_until([&] { return any_done(span_of(array_of_requests, incount)); });
+  }
+}
+
+OPAL_MPI_FUNCTION(int, Testsome,
+                  (int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
+                   MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Testsome"};
+  if (call.failed()) return call.error();
+  check(call, incount, array_of_requests);
+  call.pointer(outcount, "outcount");
+  if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
+  if (call.failed()) return call.error();
+  call.process().engine().progress();
+  return hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+}

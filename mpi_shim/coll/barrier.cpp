@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/coll/barrier.hpp"
+
+namespace mpi_shim::coll {
+
+void build_barrier(Schedule& schedule, comm::Communicator& comm) {
+  const int size = comm.size();
+  const int rank = comm.rank();
+  for (std::int64_t distance = 1; distance < size; distance *= 2) {
+    const int step = static_cast<int>(distance);
+    schedule.receive({}, (rank - step + size) % size);
+    schedule.send({}, static_cast<int>((rank + distance) % size));
+    schedule.end_round();
+  }
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/run.hpp — a collective from its beginning to its end, for blocking calls and for the library itself.
+#pragma once
+#include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/core/process.hpp"
+
+namespace mpi_shim::coll {
+
+/// Has `build(Schedule&)` write down a collective on `comm` and runs it.  An error class.
+template <class Build>
+int run(comm::Communicator& comm, Build&& build) {
+  Schedule& schedule = Process::current()->scheduler().begin(comm);
+  build(schedule);
+  schedule.start();
+  comm.engine().wait(schedule);
+  const int error = schedule.outcome().error;
+  schedule.put_back();
+  return error;
+}
+
+}  // namespace mpi_shim::coll

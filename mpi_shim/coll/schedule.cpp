@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/coll/schedule.hpp"
+
+#include "mpi_shim/coll/scheduler.hpp"
+
+namespace mpi_shim::coll {
+
+Schedule& Scheduler::begin(comm::Communicator& comm) {
+  const am::Lock::Guard guard{engine_.lock()};
+  Schedule& schedule = pool_.take(*this);
+  schedule.comm_ = &comm;
+  schedule.message_tag_ = comm.next_collective_tag();
+  ++comm.collective().users;
+  return schedule;
+}
+
+const Request::Actions Schedule::kActions{
+    [](Request& self) noexcept { static_cast<Schedule&>(self).begin_rounds(); },
+    [](Request& self) noexcept { static_cast<Schedule&>(self).put_away(); },
+    nullptr,
+};
+
+void Schedule::send(const Buffer& buffer, int to) {
+  steps_.push_back({Step::Kind::send, to, buffer, {}, nullptr, nullptr});
+}
+
+void Schedule::receive(const Buffer& buffer, int from) {
+  steps_.push_back({Step::Kind::receive, from, buffer, {}, nullptr, nullptr});
+}
+
+void Schedule::copy(const Buffer& from, const Buffer& to) {
+  steps_.push_back({Step::Kind::copy, 0, from, to, nullptr, nullptr});
+}
+
+void Schedule::reduce(const void* in, const Buffer& inout, const op::Op& op) {
+  steps_.push_back({Step::Kind::reduce, 0, inout, {}, in, &op});
+}
+
+void Schedule::end_round() { steps_.push_back({Step::Kind::end_round, 0, {}, {}, nullptr, nullptr}); }
+
+std::byte* Schedule::scratch(std::size_t bytes) {
+  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+  return memory_.back().get();
+}
+
+Buffer Schedule::scratch_like(const Buffer& like) {
+  const Buffer::Span span = like.span();
+  return like.at(scratch(span.size) - span.offset);
+}
+
+void Schedule::keep_types() {
+  for (const Step& step : steps_) {
+    for (const Buffer* buffer : {&step.buffer, &step.other}) {
+      if (buffer->has_derived_type()) types_.push_back(buffer->share_type());
+    }
+  }
+}
+
+void Schedule::keep_op(const op::Op& op) {
+  op_ = handle::Ref<op::Op>::share(const_cast<op::Op&>(op));  // counting references changes nothing else
+}
+
+void Schedule::begin_rounds() noexcept {
+  const am::Lock::Guard guard{scheduler_.engine_.lock()};
+  begin();
+  position_ = 0;
+  run();
+}
+
+void Schedule::run() noexcept {
+  running_ = true;
+  while (position_ < steps_.size()) {
+    pending_ = 1;  // so that messages done at once do not end the round
+    start_round();
+    if (--pending_ != 0) {
+      running_ = false;
+      return;  // one_done() goes on
+    }
+    finish_round();
+    if (outcome_.error != MPI_SUCCESS) break;
+  }
+  running_ = false;
+  finish();
+}
+
+void Schedule::start_round() noexcept {
+  // Receives first: what arrives meanwhile then goes straight to its place.
+  for (std::size_t i = position_; i < steps_.size() && steps_[i].kind != Step::Kind::end_round; ++i) {
+    if (steps_[i].kind == Step::Kind::receive) start_receive(steps_[i]);
+  }
+  for (std::size_t i = position_; i < steps_.size() && steps_[i].kind != Step::Kind::end_round; ++i) {
+    if (steps_[i].kind == Step::Kind::send) start_send(steps_[i]);
+  }
+}
+
+void Schedule::finish_round() noexcept {
+  for (; position_ < steps_.size(); ++position_) {
+    const Step& step = steps_[position_];
+    if (step.kind == Step::Kind::end_round) {
+      ++position_;
+      return;
+    }
+    if (step.kind == Step::Kind::copy) p2p::copy(step.buffer, step.other);
+    if (step.kind == Step::Kind::reduce) {
+      step.op->apply(step.in, step.buffer.base(), static_cast<std::int64_t>(step.buffer.count()), step.buffer.type());
+    }
+  }
+}
+
+void Schedule::start_receive(const Step& step) noexcept {
+  p2p::Engine& engine = scheduler_.engine_;
+  watch(engine.new_receive(comm_->collective(), step.buffer, step.rank, message_tag_));
+}
+
+void Schedule::start_send(const Step& step) noexcept {
+  p2p::Engine& engine = scheduler_.engine_;
+  if (engine.send_at_once(comm_->collective(), step.buffer, step.rank, message_tag_)) return;
+  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_, p2p::Mode::standard));
+}
+
+void Schedule::watch(Request& request) noexcept {
+  ++pending_;
+  request.set_watcher({[](void* self, Request& done) noexcept { static_cast<Schedule*>(self)->one_done(done); }, this});
+  request.start();
+}
+
+void Schedule::one_done(Request& request) noexcept {
+  if (request.outcome().error != MPI_SUCCESS) outcome_.error = request.outcome().error;
+  request.put_back();
+  if (--pending_ != 0 || running_) return;
+  finish_round();
+  if (outcome_.error != MPI_SUCCESS) return finish();
+  run();
+}
+
+void Schedule::put_away() noexcept {
+  const am::Lock::Guard guard{scheduler_.engine_.lock()};
+  reset();
+  --comm_->collective().users;
+  steps_.clear();
+  memory_.clear();
+  types_.clear();
+  op_ = {};
+  scheduler_.pool_.give_back(*this);
+}
+
+}  // namespace mpi_shim::coll

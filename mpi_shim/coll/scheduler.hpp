@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/scheduler.hpp — where schedules come from and go back to.  Owns them.
+// Threads: under the Context's lock, taken here.
+#pragma once
+#include "mpi_shim/coll/schedule.hpp"
+#include "mpi_shim/core/object_pool.hpp"
+
+namespace mpi_shim::coll {
+
+class Scheduler {
+ public:
+  explicit Scheduler(p2p::Engine& engine) noexcept : engine_(engine) {}
+
+  /// An empty schedule for the next collective on `comm`: to be called in the same order in all its processes.
+  Schedule& begin(comm::Communicator& comm);
+
+ private:
+  friend class Schedule;
+  p2p::Engine& engine_;
+  ObjectPool<Schedule, Scheduler> pool_;
+};
+
+}  // namespace mpi_shim::coll

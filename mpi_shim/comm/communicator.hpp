@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/comm/communicator.hpp — a group of processes that exchange messages no other communicator sees.
+// Owned by the process (core/process.hpp); its two channels are known to the Engine as long as it lives.
+// Threads: the group and the channels do not change; the rest under the Context's lock.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi_shim/attribute/attributes.hpp"
+#include "mpi_shim/comm/errhandler.hpp"
+#include "mpi_shim/comm/group.hpp"
+#include "mpi_shim/comm/topology.hpp"
+#include "mpi_shim/handle/object.hpp"
+#include "mpi_shim/handle/table.hpp"
+#include "mpi_shim/p2p/engine.hpp"
+
+namespace mpi_shim::comm {
+
+class Communicator final : public handle::Object {
+ public:
+  static constexpr handle::Kind kKind = handle::Kind::comm;
+
+  /// `id`: the number that its processes agreed on; `peers`: by rank, as the group; `predefined`: MPI_COMM_WORLD or
+  /// MPI_COMM_SELF, or MPI_COMM_NULL for any other.
+  Communicator(MPI_Comm predefined, std::uint32_t id, std::shared_ptr<const Group> group, std::vector<p2p::Peer*> peers,
+               p2p::Engine& engine);
+  ~Communicator();
+
+  [[nodiscard]] MPI_Comm mpi_handle() const noexcept { return handle::to_handle<MPI_Comm>(*this); }
+  [[nodiscard]] std::uint32_t id() const noexcept { return id_; }
+  [[nodiscard]] int rank() const noexcept { return user_.rank; }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
+  /// Ranks that messages can be sent to: those of the other group for an intercommunicator.
+  [[nodiscard]] int remote_size() const noexcept { return size(); }
+  [[nodiscard]] const std::shared_ptr<const Group>& group() const noexcept { return group_; }
+  [[nodiscard]] p2p::Peer& peer(int rank) const noexcept { return *peers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] p2p::Engine& engine() const noexcept { return engine_; }
+
+  /// The program's messages.
+  [[nodiscard]] p2p::Channel& user() noexcept { return user_; }
+  /// The messages of collectives.
+  [[nodiscard]] p2p::Channel& collective() noexcept { return collective_; }
+  /// A tag for the next collective; the same in every process, as they all call collectives in the same order.
+  int next_collective_tag() noexcept {
+    collective_tag_ = (collective_tag_ + 1) & 0x7fffffff;
+    return collective_tag_;
+  }
+
+  /// Something started on it is not released yet.
+  [[nodiscard]] bool busy() const noexcept { return user_.users + collective_.users != 0; }
+
+  std::shared_ptr<const Errhandler> errhandler;
+  std::string name;
+  attribute::Attributes<MPI_Comm> attributes;
+  std::shared_ptr<const Cartesian> cartesian;  ///< null without a cartesian topology
+
+ private:
+  const std::uint32_t id_;
+  const std::shared_ptr<const Group> group_;
+  const std::vector<p2p::Peer*> peers_;
+  p2p::Engine& engine_;
+  p2p::Channel user_;
+  p2p::Channel collective_;
+  int collective_tag_ = 0;
+};
+
+}  // namespace mpi_shim::comm

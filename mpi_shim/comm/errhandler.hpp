@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/comm/errhandler.hpp — what happens when an MPI function fails.  Immutable; shared by handles and objects.
+#pragma once
+#include "mpi_shim/include/mpi.h"
+
+namespace mpi_shim::comm {
+
+struct Errhandler {
+  enum class Kind { fatal, abort, returning, comm_function };
+  Kind kind = Kind::fatal;
+  MPI_Comm_errhandler_function* function = nullptr;  ///< comm_function only
+};
+
+}  // namespace mpi_shim::comm

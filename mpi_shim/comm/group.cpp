@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/comm/group.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace mpi_shim::comm {
+
+Group::Group(std::vector<int> processes, int self) : processes_(std::move(processes)) {
+  if (!std::is_sorted(processes_.begin(), processes_.end())) {
+    by_process_.resize(processes_.size());
+    std::iota(by_process_.begin(), by_process_.end(), 0);
+    std::sort(by_process_.begin(), by_process_.end(), [this](int a, int b) { return process(a) < process(b); });
+  }
+  rank_ = rank_of(self);
+}
+
+int Group::rank_of(int process_number) const noexcept {
+  if (by_process_.empty()) {
+    const auto found = std::lower_bound(processes_.begin(), processes_.end(), process_number);
+    if (found == processes_.end() || *found != process_number) return MPI_UNDEFINED;
+    return static_cast<int>(found - processes_.begin());
+  }
+  const auto found = std::lower_bound(by_process_.begin(), by_process_.end(), process_number,
+                                      [this](int rank, int wanted) { return process(rank) < wanted; });
+  if (found == by_process_.end() || process(*found) != process_number) return MPI_UNDEFINED;
+  return *found;
+}
+
+int Group::compare(const Group& other) const {
+  if (processes_ == other.processes_) return MPI_IDENT;
+  if (size() != other.size()) return MPI_UNEQUAL;
+  const bool same_members = std::all_of(processes_.begin(), processes_.end(),
+                                        [&](int process) { return other.rank_of(process) != MPI_UNDEFINED; });
+  return same_members ? MPI_SIMILAR : MPI_UNEQUAL;
+}
+
+std::vector<int> united(const Group& a, const Group& b) {
+  std::vector<int> all{a.processes().begin(), a.processes().end()};
+  for (const int process : b.processes()) {
+    if (a.rank_of(process) == MPI_UNDEFINED) all.push_back(process);
+  }
+  return all;
+}
+
+std::vector<int> intersected(const Group& a, const Group& b) {
+  std::vector<int> both;
+  for (const int process : a.processes()) {
+    if (b.rank_of(process) != MPI_UNDEFINED) both.push_back(process);
+  }
+  return both;
+}
+
+std::vector<int> subtracted(const Group& a, const Group& b) {
+  std::vector<int> rest;
+  for (const int process : a.processes()) {
+    if (b.rank_of(process) == MPI_UNDEFINED) rest.push_back(process);
+  }
+  return rest;
+}
+
+}  // namespace mpi_shim::comm

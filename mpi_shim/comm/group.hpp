@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/comm/group.hpp — an ordered set of processes.  Immutable once made; shared by handles and communicators.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "mpi_shim/include/mpi.h"
+
+namespace mpi_shim::comm {
+
+class Group {
+ public:
+  /// `processes`: by rank, numbers of processes of the job, each at most once.  `self`: the number of this process.
+  Group(std::vector<int> processes, int self);
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(processes_.size()); }
+  /// This process's rank, or MPI_UNDEFINED.
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int process(int rank) const noexcept { return processes_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::span<const int> processes() const noexcept { return processes_; }
+  /// The rank of a process of the job, or MPI_UNDEFINED.
+  [[nodiscard]] int rank_of(int process) const noexcept;
+
+  /// MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL.
+  [[nodiscard]] int compare(const Group& other) const;
+
+ private:
+  std::vector<int> processes_;
+  std::vector<int> by_process_;  // ranks, in ascending order of their process; empty when processes_ ascends
+  int rank_;
+};
+
+// What the MPI_Group_* functions compute: members in the order that the standard says.
+std::vector<int> united(const Group& a, const Group& b);
+std::vector<int> intersected(const Group& a, const Group& b);
+std::vector<int> subtracted(const Group& a, const Group& b);
+
+}  // namespace mpi_shim::comm

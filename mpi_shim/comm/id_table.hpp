@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/comm/id_table.hpp — which communicator numbers this process uses: 0 world, 1 self, then the lowest free
+// ones. A number is reserved while the processes of a new communicator agree on one, so that two threads that create
+// communicators at the same time never get the same.  Threads: under the Context's lock.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace mpi_shim::comm {
+
+class IdTable {
+ public:
+  /// Reserves the lowest free number that is at least `from`.
+  std::uint32_t reserve_free(std::uint32_t from) {
+    for (std::uint32_t id = from;; ++id) {
+      if (reserve(id)) return id;
+    }
+  }
+  /// Reserves `id`; false: it is in use.
+  bool reserve(std::uint32_t id) {
+    if (used_.size() <= id) used_.resize(id + std::size_t{1});
+    if (used_[id]) return false;
+    used_[id] = true;
+    return true;
+  }
+  void release(std::uint32_t id) noexcept { used_[id] = false; }
+
+ private:
+  std::vector<bool> used_;
+};
+
+}  // namespace mpi_shim::comm

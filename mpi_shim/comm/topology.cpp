@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/comm/topology.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "mpi_shim/include/mpi.h"
+
+namespace mpi_shim::comm {
+
+int Cartesian::points() const noexcept {
+  std::int64_t product = 1;
+  for (const int extent : dims) {
+    product *= extent;
+    if (product > std::numeric_limits<int>::max()) return -1;
+  }
+  return static_cast<int>(product);
+}
+
+void Cartesian::coordinates_of(int rank, std::span<int> coordinates) const noexcept {
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (i < coordinates.size()) coordinates[i] = rank % dims[i];
+    rank /= dims[i];
+  }
+}
+
+int Cartesian::rank_of(std::span<const int> coordinates) const noexcept {
+  int rank = 0;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    int coordinate = coordinates[i];
+    if (coordinate < 0 || coordinate >= dims[i]) {
+      if (!periodic[i]) return MPI_PROC_NULL;
+      coordinate %= dims[i];
+      if (coordinate < 0) coordinate += dims[i];
+    }
+    rank = rank * dims[i] + coordinate;
+  }
+  return rank;
+}
+
+Cartesian::Shift Cartesian::shift(int rank, int direction, int displacement) const {
+  std::vector<int> here(dims.size());
+  coordinates_of(rank, here);
+  const auto neighbour = [&](std::int64_t distance) {
+    const auto axis = static_cast<std::size_t>(direction);
+    std::int64_t coordinate = here[axis] + distance;
+    if (periodic[axis]) coordinate = (coordinate % dims[axis] + dims[axis]) % dims[axis];
+    if (coordinate < 0 || coordinate >= dims[axis]) return MPI_PROC_NULL;
+    std::vector<int> there = here;
+    there[axis] = static_cast<int>(coordinate);
+    return rank_of(there);
+  };
+  return {neighbour(-std::int64_t{displacement}), neighbour(displacement)};
+}
+
+namespace {
+
+/// Splits `nodes` into `free` factors in descending order with the smallest spread; the best one found in `best`.
+void search(int nodes, std::size_t free, int largest, std::vector<int>& chosen, std::vector<int>& best) {
+  if (free == 1) {
+    if (nodes > largest) return;
+    chosen.push_back(nodes);
+    const bool better = best.empty() || chosen.front() - chosen.back() < best.front() - best.back() ||
+                        (chosen.front() - chosen.back() == best.front() - best.back() && chosen < best);
+    if (better) best = chosen;
+    chosen.pop_back();
+    return;
+  }
+  for (int factor = 1; factor <= std::min(nodes, largest); ++factor) {
+    if (nodes % factor != 0) continue;
+    // The other factors are at most this one: too small a one cannot make up the product.
+    double most = factor;
+    for (std::size_t i = 1; i < free && most < nodes; ++i) most *= factor;
+    if (most < nodes) continue;
+    chosen.push_back(factor);
+    search(nodes / factor, free - 1, factor, chosen, best);
+    chosen.pop_back();
+  }
+}
+
+}  // namespace
+
+bool balance_dimensions(int nodes, std::span<int> dims) {
+  int left = nodes;
+  std::size_t free = 0;
+  for (const int extent : dims) {
+    if (extent == 0) {
+      ++free;
+    } else if (left % extent != 0) {
+      return false;
+    } else {
+      left /= extent;
+    }
+  }
+  if (free == 0) return left == 1;
+  std::vector<int> chosen;
+  std::vector<int> best;
+  search(left, free, left, chosen, best);
+  if (best.empty()) return false;
+  std::size_t next = 0;
+  for (int& extent : dims) {
+    if (extent == 0) extent = best[next++];
+  }
+  return true;
+}
+
+}  // namespace mpi_shim::comm

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/core/process.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/core/raise.hpp"
+#include "mpi_shim/datatype/predefined.hpp"
+#include "opal/core/config_store.hpp"
+#include "opal/core/log.hpp"
+
+namespace mpi_shim {
+namespace {
+
+std::atomic<Process::Life> life_now{Process::Life::not_started};
+
+constexpr std::uint32_t kWorldId = 0;
+constexpr std::uint32_t kSelfId = 1;
+
+}  // namespace
+
+Process* Process::current_ = nullptr;
+
+Process::Life Process::life() noexcept { return life_now.load(std::memory_order_acquire); }
+
+Result<void> Process::start(int thread_level) {
+  std::unique_ptr<Process> process{new Process};
+  OPAL_TRY(process->join(thread_level));
+  current_ = process.release();
+  life_now.store(Life::running, std::memory_order_release);
+  return {};
+}
+
+Result<void> Process::stop() {
+  const std::unique_ptr<Process> process{current_};
+  OPAL_TRY(process->leave());
+  current_ = nullptr;
+  life_now.store(Life::finished, std::memory_order_release);
+  return {};
+}
+
+Result<void> Process::join(int thread_level) {
+  thread_level_ = thread_level;
+  const config::Store store = config::Store::from_environment();
+  OPAL_TRY_ASSIGN(const p2p::Config p2p_config, store.load(p2p::kGroup));
+  OPAL_TRY_ASSIGN(client_, runtime::Client::open());
+  am::Options options;
+  options.threads = thread_level == MPI_THREAD_MULTIPLE ? am::ThreadLevel::multiple : am::ThreadLevel::single;
+  options.observer = this;
+  OPAL_TRY_ASSIGN(context_, am::Context::open(store, options));
+  OPAL_TRY_ASSIGN(engine_, p2p::Engine::open(*context_, *this, p2p_config));
+  scheduler_ = std::make_unique<coll::Scheduler>(*engine_);
+
+  opal::mpi::set_raise_hook(raise);
+  datatype::publish_predefined_types();
+  op::publish_predefined_ops();
+
+  peers_.resize(client_->size());
+  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].process = static_cast<int>(i);
+  std::vector<int> all(peers_.size());
+  std::iota(all.begin(), all.end(), 0);
+  ids_.reserve(kWorldId);
+  ids_.reserve(kSelfId);
+  const auto fatal = std::make_shared<const comm::Errhandler>();
+  const auto make = [&](MPI_Comm handle, std::uint32_t id, std::vector<int> members, const char* name) {
+    std::vector<p2p::Peer*> peers;
+    for (const int member : members) peers.push_back(&peers_[static_cast<std::size_t>(member)]);
+    auto made = std::make_unique<comm::Communicator>(
+        handle, id, std::make_shared<const comm::Group>(std::move(members), rank()), std::move(peers), *engine_);
+    made->errhandler = fatal;
+    made->name = name;
+    return made;
+  };
+  world_ = make(MPI_COMM_WORLD, kWorldId, std::move(all), "MPI_COMM_WORLD");
+  self_ = make(MPI_COMM_SELF, kSelfId, {rank()}, "MPI_COMM_SELF");
+
+  OPAL_TRY(client_->put(runtime::kAddressKey, context_->address()));
+  OPAL_TRY(client_->commit());
+  return client_->fence();  // nobody asks for an address that is not there yet
+}
+
+Process::~Process() {
+  freed_.clear();
+  others_.clear();
+  self_.reset();
+  world_.reset();
+  scheduler_.reset();
+  engine_.reset();
+  context_.reset();
+}
+
+Result<void> Process::leave() {
+  self_->attributes.clear(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
+  world_->attributes.clear(MPI_COMM_WORLD);
+  // Every message that anybody sends is received before its sender gets out of this barrier...
+  coll::Schedule& barrier = scheduler_->begin(*world_);
+  coll::build_barrier(barrier, *world_);
+  barrier.start();
+  engine_->wait(barrier);
+  barrier.consume();
+  // ... and the barrier's own messages before anybody gets out of the fence.
+  OPAL_TRY(fence_while_progressing());
+  return client_->finalize();
+}
+
+Result<void> Process::fence_while_progressing() {
+  if (client_->singleton()) return {};
+  Result<void> result;
+  std::atomic<bool> over{false};
+  std::thread waiting{[&] {
+    result = client_->fence();
+    over.store(true, std::memory_order_release);
+  }};
+  while (!over.load(std::memory_order_acquire)) {
+    if (engine_->progress() == 0) std::this_thread::yield();
+  }
+  waiting.join();
+  return result;
+}
+
+bool Process::is_main_thread() const noexcept { return ::getpid() == ::gettid(); }
+
+Result<comm::Communicator*> Process::create_communicator(std::uint32_t id, std::shared_ptr<const comm::Group> group) {
+  const am::Lock::Guard guard{lock()};
+  sweep_communicators();
+  std::vector<p2p::Peer*> peers;
+  peers.reserve(static_cast<std::size_t>(group->size()));
+  for (const int process : group->processes()) peers.push_back(&peers_[static_cast<std::size_t>(process)]);
+  OPAL_TRY_ASSIGN(handle::Ref<comm::Communicator> made,
+                  handle::create<comm::Communicator>(MPI_COMM_NULL, id, std::move(group), std::move(peers), *engine_));
+  others_.push_back(made);
+  return made.detach();  // the program's reference
+}
+
+void Process::free_communicator(comm::Communicator& communicator) noexcept {
+  const am::Lock::Guard guard{lock()};
+  for (std::size_t i = 0; i < others_.size(); ++i) {
+    if (others_[i].get() != &communicator) continue;
+    communicator.retire();
+    freed_.push_back(std::move(others_[i]));
+    others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(i));
+    break;
+  }
+  sweep_communicators();
+}
+
+void Process::sweep_communicators() noexcept {
+  for (std::size_t i = freed_.size(); i-- > 0;) {
+    if (freed_[i]->busy()) continue;
+    ids_.release(freed_[i]->id());
+    freed_.erase(freed_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void Process::abort(int status, std::string_view text) noexcept { client_->abort(status, text); }
+
+Result<am::Endpoint*> Process::connect(int process) {
+  if (process == rank()) return context_->connect(context_->address());
+  OPAL_TRY_ASSIGN(const runtime::Client::Bytes address,
+                  client_->get(static_cast<unsigned>(process), runtime::kAddressKey));
+  return context_->connect(address);
+}
+
+void Process::on_peer_failed(int process, const Error& why) noexcept {
+  log::debug("mpi", "process {} is gone: {}", process, to_string(why));
+}
+
+void Process::on_peer_failed(am::Endpoint& peer, const Error& why) noexcept {
+  if (peer.upper != nullptr) engine_->peer_failed(*static_cast<p2p::Peer*>(peer.upper), why);
+}
+
+}  // namespace mpi_shim

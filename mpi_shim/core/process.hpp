@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/core/process.hpp — this process as a member of an MPI job: everything between MPI_Init and MPI_Finalize.
+// There is at most one, and it is the library's only mutable global.  Owns the way to the launcher, the active-message
+// context, the message engine and all communicators.
+// Threads: start() and stop() by one thread; the rest as MPI's thread level says, guarded by the Context's lock.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/comm/communicator.hpp"
+#include "mpi_shim/comm/id_table.hpp"
+#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/p2p/engine.hpp"
+#include "opal/am/context.hpp"
+#include "runtime/client/client.hpp"
+
+namespace mpi_shim {
+
+class Process final : private p2p::Connector, private am::Observer {
+ public:
+  enum class Life : std::uint8_t { not_started, running, finished };
+
+  /// MPI_Init_thread.  `thread_level` is one of MPI_THREAD_*.
+  static Result<void> start(int thread_level);
+  /// MPI_Finalize: returns when every process of the job has come here.
+  static Result<void> stop();
+
+  static Life life() noexcept;
+  /// Null unless running.
+  static Process* current() noexcept { return current_; }
+
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return static_cast<int>(client_->rank()); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(client_->size()); }
+  [[nodiscard]] int thread_level() const noexcept { return thread_level_; }
+  [[nodiscard]] bool is_main_thread() const noexcept;
+  [[nodiscard]] runtime::Client& client() noexcept { return *client_; }
+  [[nodiscard]] p2p::Engine& engine() noexcept { return *engine_; }
+  [[nodiscard]] am::Lock& lock() noexcept { return engine_->lock(); }
+  [[nodiscard]] coll::Scheduler& scheduler() noexcept { return *scheduler_; }
+
+  [[nodiscard]] comm::Communicator& world() noexcept { return *world_; }
+  [[nodiscard]] comm::Communicator& self() noexcept { return *self_; }
+  [[nodiscard]] comm::IdTable& communicator_ids() noexcept { return ids_; }
+
+  /// A communicator of `group`, of which this process is a member, under a number that all of it agreed on.  Errors:
+  /// no_memory.
+  Result<comm::Communicator*> create_communicator(std::uint32_t id, std::shared_ptr<const comm::Group> group);
+  /// Ends it as soon as nothing is under way on it.
+  void free_communicator(comm::Communicator& communicator) noexcept;
+
+  /// Ends the whole job.
+  [[noreturn]] void abort(int status, std::string_view text) noexcept;
+
+ private:
+  Process() = default;
+  Result<void> join(int thread_level);
+  Result<void> leave();
+  Result<void> fence_while_progressing();
+  void sweep_communicators() noexcept;
+
+  Result<am::Endpoint*> connect(int process) override;
+  void on_peer_failed(int process, const Error& why) noexcept override;
+  void on_peer_failed(am::Endpoint& peer, const Error& why) noexcept override;
+
+  static Process* current_;
+
+  int thread_level_ = MPI_THREAD_SINGLE;
+  std::unique_ptr<runtime::Client> client_;
+  std::unique_ptr<am::Context> context_;
+  std::unique_ptr<p2p::Engine> engine_;
+  std::unique_ptr<coll::Scheduler> scheduler_;
+  std::vector<p2p::Peer> peers_;  // by process number; never grows
+  comm::IdTable ids_;
+  std::unique_ptr<comm::Communicator> world_;
+  std::unique_ptr<comm::Communicator> self_;
+  std::vector<handle::Ref<comm::Communicator>> others_;
+  std::vector<handle::Ref<comm::Communicator>> freed_;  // with messages still under way
+};
+
+}  // namespace mpi_shim

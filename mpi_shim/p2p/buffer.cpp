@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/p2p/buffer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/include/mpi.h"
+#include "opal/core/log.hpp"
+
+namespace mpi_shim::p2p {
+
+Buffer Buffer::of_bytes(const void* base, std::uint64_t size) noexcept {
+  static const datatype::Datatype& byte = *datatype::predefined(reinterpret_cast<std::uintptr_t>(MPI_BYTE));
+  return {base, size, byte};
+}
+
+Buffer::Span Buffer::span() const noexcept {
+  if (count_ == 0 || type_ == nullptr) return {0, 0};
+  // Extents may be negative: the first element then lies last.
+  const std::int64_t reach = static_cast<std::int64_t>(count_ - 1) * type_->extent();
+  return {type_->true_lb() + std::min<std::int64_t>(reach, 0),
+          static_cast<std::uint64_t>(type_->true_extent() + (reach < 0 ? -reach : reach))};
+}
+
+void Buffer::start(datatype::Cursor& cursor) const noexcept {
+  if (type_ == nullptr) return;
+  // The sizes were checked when the arguments were (fits()).
+  if (const auto started = cursor.start(*type_, static_cast<void*>(base_), static_cast<std::int64_t>(count_));
+      !started) {
+    log::error("mpi", "cannot walk through a buffer: {}", to_string(started.error()));
+  }
+}
+
+void pack(const Buffer& from, MutableBytes to) noexcept {
+  datatype::Cursor cursor;
+  from.start(cursor);
+  cursor.pack(to);
+}
+
+void unpack(ByteSpan from, const Buffer& to) noexcept {
+  datatype::Cursor cursor;
+  to.start(cursor);
+  cursor.unpack(from);
+}
+
+void copy(const Buffer& from, const Buffer& to) noexcept {
+  const std::size_t bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
+  if (bytes == 0) return;
+  if (from.contiguous() != nullptr && to.contiguous() != nullptr) {
+    std::memmove(to.contiguous(), from.contiguous(), bytes);
+  } else if (from.contiguous() != nullptr) {
+    unpack({from.contiguous(), bytes}, to);
+  } else if (to.contiguous() != nullptr) {
+    pack(from, {to.contiguous(), bytes});
+  } else {
+    datatype::Cursor source;
+    datatype::Cursor target;
+    from.start(source);
+    to.start(target);
+    for (std::size_t left = bytes; left != 0;) {
+      const datatype::Piece piece = source.next_piece(left);
+      if (piece.bytes == 0) return;
+      target.unpack({piece.data, piece.bytes});
+      left -= piece.bytes;
+    }
+  }
+}
+
+}  // namespace mpi_shim::p2p

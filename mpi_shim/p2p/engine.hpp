@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/p2p/engine.hpp — point-to-point messages over active messages: eager, synchronous eager, and rendezvous,
+// where the receiver fetches the data by a get if the transport moves it without the sender's help, and has it pushed
+// otherwise.  The Engine knows the channels, the transfers under way and what waits for the transport.
+// Owns the pools of requests; borrows channels and peers.
+// Threads: everything under the Context's lock, taken here; wait() does not hold it while it sleeps.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/core/object_pool.hpp"
+#include "mpi_shim/core/pool.hpp"
+#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/channel.hpp"
+#include "mpi_shim/p2p/config.hpp"
+#include "mpi_shim/p2p/fetch.hpp"
+#include "mpi_shim/p2p/incoming.hpp"
+#include "mpi_shim/p2p/receive.hpp"
+#include "mpi_shim/p2p/send.hpp"
+#include "mpi_shim/p2p/transfer_table.hpp"
+#include "opal/am/context.hpp"
+
+namespace mpi_shim::p2p {
+
+/// Who knows how to reach a process.
+class Connector {
+ public:
+  virtual Result<am::Endpoint*> connect(int process) = 0;
+  /// The peer is gone; what was under way with it has failed.
+  virtual void on_peer_failed(int process, const Error& why) noexcept = 0;
+
+ protected:
+  ~Connector() = default;
+};
+
+class Engine {
+ public:
+  /// Takes the tags of wire.hpp.  Errors: limit_reached (another Engine has them).
+  static Result<std::unique_ptr<Engine>> open(am::Context& context, Connector& connector, const Config& config);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  [[nodiscard]] am::Context& context() noexcept { return context_; }
+  [[nodiscard]] am::Lock& lock() noexcept { return lock_; }
+
+  // --- Channels
+
+  /// Messages for the channel are matched from now on, those first that came before it was opened.
+  void open_channel(Channel& channel);
+  void close_channel(Channel& channel) noexcept;
+
+  // --- Messages
+
+  /// MPI_Send and MPI_Ssend: an error class.
+  int send(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode) {
+    if (mode == Mode::standard && send_at_once(channel, buffer, destination, tag)) [[likely]]
+      return MPI_SUCCESS;
+    return send_slowly(channel, buffer, destination, tag, mode);
+  }
+
+  /// MPI_Recv.
+  Outcome receive(Channel& channel, const Buffer& buffer, int source, int tag);
+
+  /// Sends a small message now, without a request, if nothing stands in its way.
+  bool send_at_once(Channel& channel, const Buffer& buffer, int destination, int tag) noexcept {
+    const am::Lock::Guard guard{lock_};
+    const Peer& peer = *channel.peers[static_cast<std::size_t>(destination)];
+    if (buffer.bytes() >= peer.eager_below || buffer.contiguous() == nullptr) return false;
+    const wire::MatchHeader header{channel.context, channel.rank, tag};
+    return peer.endpoint->send_inline(wire::kEager, bytes_of(header), {buffer.contiguous(), buffer.bytes()}) ==
+           Post::done;
+  }
+
+  /// A request, not started yet; the caller owns it until put_back().
+  Send& new_send(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
+  Receive& new_receive(Channel& channel, const Buffer& buffer, int source, int tag);
+
+  /// The oldest message that a receive would match, if it has arrived; it stays where it is.
+  bool probe(Channel& channel, int source, int tag, Outcome& outcome) noexcept;
+  /// As probe(), but takes the message out of matching; give it to receive_matched().
+  std::unique_ptr<Unexpected> take(Channel& channel, int source, int tag, Outcome& outcome) noexcept;
+
+  // --- Progress
+
+  std::size_t progress() noexcept;
+  /// Progresses until `condition()`, which may read what handlers write; sleeps when there is nothing to do.
+  template <class Condition>
+  void wait_until(Condition condition) noexcept {
+    while (!condition()) {
+      if (progress() != 0) continue;
+      // What back-pressure holds up has no event that says there is room again: look every millisecond.
+      const bool nothing_stalled = stalled_.empty();
+      context_.wait_until([&] { return condition() || (nothing_stalled && !stalled_.empty()); },
+                          std::chrono::milliseconds{nothing_stalled ? -1 : 1});
+    }
+  }
+  void wait(const Request& request) noexcept {
+    wait_until([&] { return request.done(); });
+  }
+
+  /// Bytes of messages held for receives that are not posted yet.
+  [[nodiscard]] std::uint64_t unexpected_bytes() const noexcept { return unexpected_bytes_; }
+
+  /// Ends everything under way with a process that is gone.
+  void peer_failed(Peer& peer, const Error& why) noexcept;
+
+ private:
+  friend class Send;
+  friend class Receive;
+  friend class Fetch;
+
+  Engine(am::Context& context, Connector& connector, const Config& config);
+  Result<void> install();
+  int send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
+
+  /// Connects if that was not done yet.  An error class.
+  int reach(Peer& peer) noexcept;
+  /// Remembers how large a message to the peer may be sent eagerly.
+  void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
+  /// Calls stalled.resume() from progress until it says true.
+  void wait_for_transport(Stalled& stalled) { stalled_.push_back(&stalled); }
+
+  std::size_t resume_stalled() noexcept;
+  /// Takes over a message that has left its matcher.
+  std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
+  /// True when the message's sender is who it says it is.
+  bool belongs(Channel& channel, const Incoming& message) noexcept;
+
+  void on_first_message(btl::Delivery& delivery) noexcept;
+  void on_matched(btl::Delivery& delivery) noexcept;
+  void on_clear_to_send(btl::Delivery& delivery) noexcept;
+  void on_data(btl::Delivery& delivery) noexcept;
+  void on_finished(btl::Delivery& delivery) noexcept;
+  void refuse(const btl::Delivery& delivery, const char* why) noexcept;
+  /// Sends one of the small answers of wire.hpp; the transport being full never loses it.
+  template <class Answer>
+  void answer(am::Endpoint& to, Tag tag, const Answer& answer) noexcept {
+    post_answer(to, tag, bytes_of(answer));
+  }
+  void post_answer(am::Endpoint& to, Tag tag, ByteSpan answer) noexcept;
+
+  am::Context& context_;
+  Connector& connector_;
+  am::Lock& lock_;
+  const Config config_;
+  ObjectPool<Send, Engine> sends_;
+  ObjectPool<Receive, Engine> receives_;
+  Pool<Fetch, Engine> fetches_;
+  TransferTable<Send> sending_;                     // those whose answer is awaited
+  TransferTable<Receive> receiving_;                // those whose data are pushed to us
+  std::vector<Channel*> channels_;                  // by context number
+  std::vector<std::unique_ptr<Unexpected>> early_;  // for channels that are not open yet
+  std::vector<Stalled*> stalled_;                   // in the order of posting
+  std::uint64_t pass_ = 0;
+  std::uint64_t unexpected_bytes_ = 0;
+};
+
+}  // namespace mpi_shim::p2p

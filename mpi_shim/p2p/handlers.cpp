@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What peers send: each message is checked before anything is done with it; one that makes no sense is refused aloud.
+#include "mpi_shim/p2p/engine.hpp"
+#include "opal/core/log.hpp"
+
+namespace mpi_shim::p2p {
+
+bool Engine::belongs(Channel& channel, const Incoming& message) noexcept {
+  const auto source = static_cast<std::size_t>(message.match.source);
+  if (message.match.source < 0 || source >= channel.peers.size()) return false;
+  Peer& peer = *channel.peers[source];
+  if (message.from->upper == nullptr && peer.endpoint == nullptr) {
+    set_endpoint(peer, *message.from);  // it came to us before we went to it
+    return true;
+  }
+  return message.from->upper == &peer;
+}
+
+void Engine::on_first_message(btl::Delivery& delivery) noexcept {
+  const std::optional<Incoming> message = Incoming::parse(delivery);
+  if (!message) return refuse(delivery, "its header is garbled");
+  const wire::MatchHeader& header = message->match;
+  Channel* channel = header.context < channels_.size() ? channels_[header.context] : nullptr;
+  if (channel == nullptr) [[unlikely]] {
+    // The sender has finished creating a communicator that we are still creating.
+    unexpected_bytes_ += message->payload.size();
+    early_.push_back(std::make_unique<Unexpected>(*message));
+    return;
+  }
+  if (!belongs(*channel, *message)) [[unlikely]]
+    return refuse(delivery, "it claims to come from another process");
+  if (match::PostedRecv* posted = channel->matcher.arrive({header.source, header.tag})) {
+    return static_cast<Receive*>(posted)->accept(*message);
+  }
+  unexpected_bytes_ += message->payload.size();
+  channel->matcher.add(*std::make_unique<Unexpected>(*message).release());  // the matcher's until adopt()
+}
+
+void Engine::on_matched(btl::Delivery& delivery) noexcept {
+  wire::Matched message{};
+  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
+  Send* send = sending_.find(message.send_id);
+  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  send->end(MPI_SUCCESS);
+}
+
+void Engine::on_clear_to_send(btl::Delivery& delivery) noexcept {
+  wire::ClearToSend message{};
+  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
+  Send* send = sending_.find(message.send_id);
+  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  send->on_clear_to_send(message);
+}
+
+void Engine::on_data(btl::Delivery& delivery) noexcept {
+  wire::DataHeader header{};
+  if (!read_object(delivery.data, header)) return refuse(delivery, "it is too short");
+  Receive* receive = receiving_.find(header.receive_id);
+  if (receive == nullptr || receive->from_ != &am::sender(delivery)) return refuse(delivery, "no such receive");
+  if (!receive->on_data(header, delivery.data.subspan(sizeof header))) {
+    refuse(delivery, "its data do not follow those before");
+  }
+}
+
+void Engine::on_finished(btl::Delivery& delivery) noexcept {
+  wire::Finished message{};
+  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
+  Send* send = sending_.find(message.send_id);
+  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  send->end(MPI_SUCCESS);
+}
+
+void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {
+  log::error("mpi", "message with active-message tag {:#x} of {} bytes from peer {} dropped: {}", delivery.tag,
+             delivery.data.size(), to_string(delivery.from.peer()), why);
+}
+
+void Engine::post_answer(am::Endpoint& to, Tag tag, ByteSpan answer) noexcept {
+  if (to.send_or_queue(tag, answer, {}) != Post::failed || to.dead()) return;
+  log::error("mpi", "an answer to peer {} is lost: {}", to_string(to.peer()), to_string(to.error()));
+}
+
+}  // namespace mpi_shim::p2p

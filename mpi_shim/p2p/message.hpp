@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/p2p/message.hpp — a message that MPI_Mprobe has taken out of matching: the object behind an MPI_Message.
+// Owned by the program until MPI_Mrecv.  Threads: as the standard says, one at a time.
+#pragma once
+#include <memory>
+
+#include "mpi_shim/handle/object.hpp"
+#include "mpi_shim/include/mpi.h"
+#include "mpi_shim/p2p/receive.hpp"
+
+namespace mpi_shim::p2p {
+
+class MessageObject final : public handle::Object {
+ public:
+  static constexpr handle::Kind kKind = handle::Kind::message;
+  MessageObject(std::unique_ptr<Unexpected> taken, Channel& from, MPI_Comm comm) noexcept
+      : Object(kKind), message(std::move(taken)), channel(from), comm_handle(comm) {}
+
+  std::unique_ptr<Unexpected> message;
+  Channel& channel;
+  const MPI_Comm comm_handle;
+};
+
+}  // namespace mpi_shim::p2p

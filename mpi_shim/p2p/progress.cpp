@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Progress of point-to-point messages: the transports', then what they could not take before.
+#include "mpi_shim/p2p/engine.hpp"
+
+namespace mpi_shim::p2p {
+
+std::size_t Engine::progress() noexcept {
+  std::size_t count = context_.progress();
+  if (!stalled_.empty()) [[unlikely]]
+    count += resume_stalled();
+  return count;
+}
+
+std::size_t Engine::resume_stalled() noexcept {
+  const am::Lock::Guard guard{lock_};
+  ++pass_;
+  std::vector<Stalled*> turn;
+  turn.swap(stalled_);
+  std::size_t kept = 0;
+  for (Stalled* stalled : turn) {
+    if (!stalled->resume(*stalled)) turn[kept++] = stalled;
+  }
+  const std::size_t resumed = turn.size() - kept;
+  // Those that still do not go stay ahead of those that joined meanwhile.
+  stalled_.insert(stalled_.begin(), turn.begin(), turn.begin() + static_cast<std::ptrdiff_t>(kept));
+  return resumed;
+}
+
+void Engine::peer_failed(Peer& peer, const Error& why) noexcept {
+  peer.failed = true;
+  peer.eager_below = peer.eager_below_when_free = 0;
+  sending_.for_each([&](Send& send) {
+    if (send.peer_ == &peer && send.step_ == Send::Step::answer) send.end(MPI_ERR_PROC_ABORTED);
+  });
+  receiving_.for_each([&](Receive& receive) {
+    if (receive.from_ == peer.endpoint) receive.end(MPI_ERR_PROC_ABORTED);
+  });
+  connector_.on_peer_failed(peer.process, why);
+}
+
+}  // namespace mpi_shim::p2p

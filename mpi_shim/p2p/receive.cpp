@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/p2p/receive.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/p2p/engine.hpp"
+
+namespace mpi_shim::p2p {
+
+Unexpected::Unexpected(const Incoming& incoming) : message(incoming) {
+  envelope = {incoming.match.source, incoming.match.tag};
+  const std::size_t size = incoming.payload.size();
+  std::byte* copy = small_.data();
+  if (size > small_.size()) {
+    large_ = std::make_unique_for_overwrite<std::byte[]>(size);
+    copy = large_.get();
+  }
+  if (size != 0) std::memcpy(copy, incoming.payload.data(), size);
+  message.payload = {copy, size};
+}
+
+const Request::Actions Receive::kActions{
+    [](Request& self) noexcept { static_cast<Receive&>(self).begin_receiving(); },
+    [](Request& self) noexcept { static_cast<Receive&>(self).put_away(); },
+    [](Request& self) noexcept { return static_cast<Receive&>(self).withdraw(); },
+};
+
+void Receive::begin_receiving() noexcept {
+  const am::Lock::Guard guard{engine_.lock_};
+  begin();
+  if (match::Unexpected* early = channel_->matcher.post(*this)) accept(engine_.adopt(early)->message);
+}
+
+void Receive::start_matched(std::unique_ptr<Unexpected> message) noexcept {
+  const am::Lock::Guard guard{engine_.lock_};
+  begin();
+  accept(message->message);
+}
+
+bool Receive::withdraw() noexcept {
+  const am::Lock::Guard guard{engine_.lock_};
+  if (done() || !channel_->matcher.cancel(*this)) return false;
+  outcome_.cancelled = true;
+  finish();
+  return true;
+}
+
+void Receive::accept(const Incoming& message) noexcept {
+  from_ = message.from;
+  outcome_.source = message.match.source;
+  outcome_.tag = message.match.tag;
+  wanted_ = std::min(message.size, buffer_.bytes());
+  outcome_.bytes = wanted_;
+  if (message.size > buffer_.bytes()) outcome_.error = MPI_ERR_TRUNCATE;
+  if (message.kind == wire::kRendezvous) return begin_rendezvous(message);
+  if (message.kind == wire::kEagerSync) engine_.answer(*from_, wire::kMatched, wire::Matched{message.send_id});
+  accept_data(message.payload);
+}
+
+void Receive::accept_data(ByteSpan data) noexcept {
+  const ByteSpan wanted = data.first(static_cast<std::size_t>(wanted_));
+  if (buffer_.contiguous() != nullptr) {
+    if (!wanted.empty()) std::memcpy(buffer_.contiguous(), wanted.data(), wanted.size());
+  } else {
+    unpack(wanted, buffer_);
+  }
+  finish();
+}
+
+void Receive::begin_rendezvous(const Incoming& message) noexcept {
+  if (message.payload.empty() || !from_->one_sided()) return ask_for_data(message.send_id);
+  const auto handle = MemoryHandle::from_bytes(message.payload);
+  if (!handle) return ask_for_data(message.send_id);
+  engine_.fetches_.take(engine_).begin(*this, message, *handle);
+}
+
+void Receive::ask_for_data(std::uint64_t send_id) noexcept {
+  received_ = 0;
+  if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
+  if (wanted_ != 0) id_ = engine_.receiving_.add(*this);
+  engine_.answer(*from_, wire::kClearToSend, wire::ClearToSend{send_id, id_, wanted_});
+  if (wanted_ == 0) finish();
+}
+
+bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
+  if (header.offset != received_ || data.size() > wanted_ - received_) return false;
+  if (buffer_.contiguous() != nullptr) {
+    std::memcpy(buffer_.contiguous() + received_, data.data(), data.size());
+  } else {
+    cursor_.unpack(data);
+  }
+  received_ += data.size();
+  if (received_ == wanted_) end(outcome_.error);
+  return true;
+}
+
+void Receive::end(int error_class) noexcept {
+  if (id_ != 0) engine_.receiving_.remove(std::exchange(id_, 0));
+  outcome_.error = error_class;
+  finish();
+}
+
+void Receive::put_away() noexcept {
+  const am::Lock::Guard guard{engine_.lock_};
+  reset();
+  --channel_->users;
+  buffer_ = {};
+  type_ = {};
+  engine_.receives_.give_back(*this);
+}
+
+}  // namespace mpi_shim::p2p

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/p2p/send.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "mpi_shim/p2p/engine.hpp"
+#include "opal/core/log.hpp"
+
+namespace mpi_shim::p2p {
+
+Send::Send(Engine& engine) noexcept
+    : Request(kActions),
+      Stalled{[](Stalled& self) noexcept { return static_cast<Send&>(self).try_again(); }},
+      engine_(engine) {}
+
+const Request::Actions Send::kActions{
+    [](Request& self) noexcept { static_cast<Send&>(self).begin_sending(); },
+    [](Request& self) noexcept { static_cast<Send&>(self).put_away(); },
+    nullptr,
+};
+
+void Send::begin_sending() noexcept {
+  const am::Lock::Guard guard{engine_.lock_};
+  begin();
+  outcome_.bytes = buffer_.bytes();
+  step_ = Step::first_message;
+  if (const int error = engine_.reach(*peer_); error != MPI_SUCCESS) return end(error);
+  // Earlier messages to this peer wait for the transport: this one must not overtake them.
+  if (peer_->waiting == 0) {
+    const Post post = post_first_message();
+    if (post == Post::failed) return end(MPI_ERR_PROC_ABORTED);
+    if (post != Post::again) {
+      if (step_ == Step::first_message) end(MPI_SUCCESS);
+      return;
+    }
+  }
+  ++peer_->waiting;
+  peer_->eager_below = 0;
+  engine_.wait_for_transport(*this);
+}
+
+bool Send::try_again() noexcept {
+  if (step_ == Step::push) return push();
+  if (peer_->full_in_pass == engine_.pass_) return false;  // an earlier one did not go either
+  const Post post = post_first_message();
+  if (post == Post::again) {
+    peer_->full_in_pass = engine_.pass_;
+    return false;
+  }
+  if (--peer_->waiting == 0) peer_->eager_below = peer_->eager_below_when_free;
+  if (post == Post::failed) {
+    end(MPI_ERR_PROC_ABORTED);
+  } else if (step_ == Step::first_message) {
+    end(MPI_SUCCESS);
+  }
+  return true;
+}
+
+Post Send::post_first_message() noexcept {
+  am::Endpoint& endpoint = *peer_->endpoint;
+  const bool eager = buffer_.bytes() < peer_->eager_below_when_free;
+  const bool answered = !eager || mode_ == Mode::synchronous;
+  // The answer may arrive before the post returns (a peer in the same process), so everything is set up before.
+  if (answered && id_ == 0) id_ = engine_.sending_.add(*this);
+  if (answered) step_ = Step::answer;
+  const Post post = eager ? post_eager(endpoint) : post_offer(endpoint);
+  if (post == Post::again) step_ = Step::first_message;
+  return post;
+}
+
+Post Send::post_eager(am::Endpoint& endpoint) noexcept {
+  if (mode_ == Mode::synchronous) {
+    const wire::SyncHeader header{match_header(), 0, id_};
+    return post_packed(endpoint, wire::kEagerSync, bytes_of(header));
+  }
+  const wire::MatchHeader header = match_header();
+  return post_packed(endpoint, wire::kEager, bytes_of(header));
+}
+
+/// Header and the whole message as one active message, packed straight into the transport's buffer if need be.
+Post Send::post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept {
+  const std::uint64_t bytes = buffer_.bytes();
+  if (buffer_.contiguous() != nullptr) return endpoint.send_inline(tag, header, {buffer_.contiguous(), bytes});
+  btl::Fragment fragment = endpoint.alloc(header.size() + bytes);
+  if (!fragment) return endpoint.dead() ? Post::failed : Post::again;
+  std::memcpy(fragment.data().data(), header.data(), header.size());
+  pack(buffer_, fragment.data().subspan(header.size(), bytes));
+  fragment.shrink(header.size() + bytes);
+  return endpoint.send(fragment, tag);
+}
+
+/// The offer of a rendezvous; with the memory's handle when the receiver can fetch without our help.
+Post Send::post_offer(am::Endpoint& endpoint) noexcept {
+  std::array<std::byte, sizeof(wire::RendezvousHeader) + MemoryHandle::kMaxSize> bytes;
+  std::size_t size = sizeof(wire::RendezvousHeader);
+  wire::RendezvousHeader header{match_header(), 0, id_, buffer_.bytes(), 0};
+  if (buffer_.contiguous() != nullptr && endpoint.one_sided()) {
+    auto memory = endpoint.expose(buffer_.contiguous(), buffer_.bytes(), Rights::remote_read);
+    if (memory) {
+      memory_ = std::move(*memory);
+      const ByteSpan handle = memory_.handle();
+      std::memcpy(bytes.data() + size, handle.data(), handle.size());
+      size += handle.size();
+      header.address = reinterpret_cast<std::uint64_t>(buffer_.contiguous());
+    } else {
+      // Not being able to expose memory only means that the data have to be pushed.
+      log::debug("mpi", "rendezvous without fetching: {}", to_string(memory.error()));
+    }
+  }
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return endpoint.send_inline(wire::kRendezvous, ByteSpan{bytes}.first(size), {});
+}
+
+void Send::on_clear_to_send(const wire::ClearToSend& message) noexcept {
+  wanted_ = std::min(message.size, buffer_.bytes());
+  receive_id_ = message.receive_id;
+  pushed_ = 0;
+  if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
+  step_ = Step::push;
+  engine_.sending_.remove(std::exchange(id_, 0));
+  if (!push()) engine_.wait_for_transport(*this);
+}
+
+bool Send::push() noexcept {
+  am::Endpoint& endpoint = *peer_->endpoint;
+  const std::size_t room = endpoint.attributes().max_send - sizeof(wire::DataHeader);
+  while (pushed_ < wanted_) {
+    const std::size_t piece = static_cast<std::size_t>(std::min<std::uint64_t>(room, wanted_ - pushed_));
+    const wire::DataHeader header{receive_id_, pushed_};
+    btl::Fragment fragment = endpoint.alloc(sizeof header + piece);
+    if (!fragment) {
+      if (!endpoint.dead()) return false;
+      end(MPI_ERR_PROC_ABORTED);
+      return true;
+    }
+    std::memcpy(fragment.data().data(), &header, sizeof header);
+    if (buffer_.contiguous() != nullptr) {
+      std::memcpy(fragment.data().data() + sizeof header, buffer_.contiguous() + pushed_, piece);
+    } else {
+      cursor_.seek(static_cast<std::int64_t>(pushed_));  // it is further when a packed fragment did not go
+      cursor_.pack(fragment.data().subspan(sizeof header, piece));
+    }
+    fragment.shrink(sizeof header + piece);
+    const Post post = endpoint.send(fragment, wire::kData);
+    if (post == Post::again) return false;
+    if (post == Post::failed) {
+      end(MPI_ERR_PROC_ABORTED);
+      return true;
+    }
+    pushed_ += piece;
+  }
+  end(MPI_SUCCESS);
+  return true;
+}
+
+void Send::end(int error_class) noexcept {
+  if (id_ != 0) engine_.sending_.remove(std::exchange(id_, 0));
+  memory_.reset();
+  outcome_.error = error_class;
+  finish();
+}
+
+void Send::put_away() noexcept {
+  const am::Lock::Guard guard{engine_.lock_};
+  reset();
+  --channel_->users;
+  buffer_ = {};
+  type_ = {};
+  engine_.sends_.give_back(*this);
+}
+
+}  // namespace mpi_shim::p2p

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/p2p/transfer_table.hpp — the numbers by which a peer names our transfers.  A number that is not in use, or
+// not any more, is simply not found: bytes from a peer never become pointers.  Threads: under the Context's lock.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace mpi_shim::p2p {
+
+template <class T>
+class TransferTable {
+ public:
+  /// A new number for `transfer`; valid until remove().
+  std::uint64_t add(T& transfer) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+      slots_.push_back({});
+    }
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    Slot& slot = slots_[index];
+    slot.transfer = &transfer;
+    return (std::uint64_t{slot.generation} << 32) | index;
+  }
+
+  /// Null when the number is nobody's.
+  [[nodiscard]] T* find(std::uint64_t id) const noexcept {
+    const std::uint64_t index = id & 0xffffffffU;
+    if (index >= slots_.size() || slots_[index].generation != id >> 32) return nullptr;
+    return slots_[index].transfer;
+  }
+
+  /// Does nothing for a number that is nobody's.
+  void remove(std::uint64_t id) {
+    if (find(id) == nullptr) return;
+    Slot& slot = slots_[id & 0xffffffffU];
+    slot.transfer = nullptr;
+    ++slot.generation;
+    free_.push_back(static_cast<std::uint32_t>(id & 0xffffffffU));
+  }
+
+  /// Calls `visit(T&)` for every transfer; it may remove the one it is given.
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].transfer != nullptr) visit(*slots_[i].transfer);
+    }
+  }
+
+ private:
+  struct Slot {
+    T* transfer = nullptr;
+    std::uint32_t generation = 1;  // so that 0 is nobody's number
+  };
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace mpi_shim::p2p

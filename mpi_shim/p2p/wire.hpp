@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/p2p/wire.hpp — every byte that two MPI processes exchange for point-to-point messages.
+// The kind of a message is its active-message tag, so that the smallest one carries nothing but what matching needs.
+// Same-architecture peers only: fields are in host order.  Ids name a transfer of the process that made the id; they
+// are looked up, never turned into pointers.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "mpi_shim/core/names.hpp"
+
+namespace mpi_shim::p2p::wire {
+
+inline constexpr Tag kEager = kMpiTags.first;            ///< MatchHeader, data
+inline constexpr Tag kEagerSync = kMpiTags.first + 1;    ///< SyncHeader, data; answered by Matched
+inline constexpr Tag kRendezvous = kMpiTags.first + 2;   ///< RendezvousHeader, memory handle or nothing
+inline constexpr Tag kMatched = kMpiTags.first + 3;      ///< Matched: a synchronous eager message found its receive
+inline constexpr Tag kClearToSend = kMpiTags.first + 4;  ///< ClearToSend: the receiver wants the data pushed
+inline constexpr Tag kData = kMpiTags.first + 5;         ///< DataHeader, data
+inline constexpr Tag kFinished = kMpiTags.first + 6;     ///< Finished: the receiver has fetched the data itself
+
+/// What matching looks at.
+struct MatchHeader {
+  std::uint32_t context;  ///< which communicator, and which traffic of it
+  std::int32_t source;    ///< sender's rank there
+  std::int32_t tag;
+};
+static_assert(sizeof(MatchHeader) == 12, "an 8-byte MPI_Send is 20 bytes on the wire");
+
+struct SyncHeader {
+  MatchHeader match;
+  std::uint32_t reserved;
+  std::uint64_t send_id;
+};
+static_assert(sizeof(SyncHeader) == 24 && offsetof(SyncHeader, send_id) == 16, "layout v1");
+
+struct RendezvousHeader {
+  MatchHeader match;
+  std::uint32_t reserved;
+  std::uint64_t send_id;
+  std::uint64_t size;     ///< bytes of the whole message
+  std::uint64_t address;  ///< of the message in the sender's memory, if a handle follows
+};
+static_assert(sizeof(RendezvousHeader) == 40 && offsetof(RendezvousHeader, size) == 24, "layout v1");
+
+struct Matched {
+  std::uint64_t send_id;
+};
+
+struct ClearToSend {
+  std::uint64_t send_id;
+  std::uint64_t receive_id;
+  std::uint64_t size;  ///< bytes wanted: less than the message when the receive is shorter
+};
+
+struct DataHeader {
+  std::uint64_t receive_id;
+  std::uint64_t offset;  ///< of these bytes in the message; pieces come in order
+};
+
+struct Finished {
+  std::uint64_t send_id;
+};
+
+static_assert(std::has_unique_object_representations_v<MatchHeader> &&
+                  std::has_unique_object_representations_v<SyncHeader> &&
+                  std::has_unique_object_representations_v<RendezvousHeader> &&
+                  std::has_unique_object_representations_v<ClearToSend> &&
+                  std::has_unique_object_representations_v<DataHeader> &&
+                  std::has_unique_object_representations_v<Finished>,
+              "no padding: these go out as bytes");
+
+}  // namespace mpi_shim::p2p::wire

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/request/immediate.hpp"
+
+#include <cstdlib>
+
+namespace mpi_shim {
+namespace {
+
+class Immediate final : public Request {
+ public:
+  explicit Immediate(int source) noexcept : Request(kActions), source_(source) {}
+
+ private:
+  static const Actions kActions;
+
+  void run() noexcept {
+    begin();
+    outcome_.source = source_;
+    finish();
+  }
+
+  const int source_;
+};
+
+const Request::Actions Immediate::kActions{
+    [](Request& self) noexcept { static_cast<Immediate&>(self).run(); },
+    [](Request& self) noexcept {
+      if (self.persistent()) self.retire();  // the shared ones stay
+    },
+    nullptr,
+};
+
+Immediate& make(int source) {
+  auto made = handle::create<Immediate>(source);
+  if (!made) std::abort();
+  return *made->detach();
+}
+
+Request& make_shared(int source) {
+  Immediate& request = make(source);
+  request.start();
+  return request;
+}
+
+}  // namespace
+
+Request& done_send_request() noexcept {
+  static Request& request = make_shared(MPI_ANY_SOURCE);
+  return request;
+}
+
+Request& no_proc_receive_request() noexcept {
+  static Request& request = make_shared(MPI_PROC_NULL);
+  return request;
+}
+
+Request& new_immediate_request(MPI_Comm comm, int source) {
+  Immediate& request = make(source);
+  request.set_persistent(comm);
+  return request;
+}
+
+}  // namespace mpi_shim

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/request/request.hpp — an operation that was started and will end: what all kinds of requests share.
+// Owned by the pool of its kind; put_back() gives it back.  Life: idle -> active -> done -> idle; a persistent request
+// goes round many times, any other ends with its first done.
+// Threads: under the Context's lock, except done(), which may be read by anyone.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "mpi_shim/handle/object.hpp"
+#include "mpi_shim/handle/table.hpp"
+#include "mpi_shim/include/mpi.h"
+
+namespace mpi_shim {
+
+/// What an MPI_Status says, in full width.
+struct Outcome {
+  int source = MPI_ANY_SOURCE;
+  int tag = MPI_ANY_TAG;
+  int error = MPI_SUCCESS;  ///< an error class
+  std::uint64_t bytes = 0;
+  bool cancelled = false;
+};
+
+class Request : public handle::Object {
+ public:
+  static constexpr handle::Kind kKind = handle::Kind::request;
+
+  /// Told once when the operation is done; from inside progress or the starting call.
+  struct Watcher {
+    void (*fn)(void* object, Request& request) noexcept = nullptr;
+    void* object = nullptr;
+  };
+
+  [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  /// False for a persistent request that is not started, and for one whose outcome was handed out.
+  [[nodiscard]] bool active() const noexcept { return active_; }
+  [[nodiscard]] bool persistent() const noexcept { return persistent_; }
+  [[nodiscard]] const Outcome& outcome() const noexcept { return outcome_; }
+  /// Whose error handler hears of it.
+  [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
+  [[nodiscard]] MPI_Request mpi_handle() const noexcept { return handle::to_handle<MPI_Request>(*this); }
+
+  /// Begins the operation, a persistent one each time anew.
+  void start() noexcept { actions_.start(*this); }
+  /// Tries to end the operation without its effect; it is then done, and cancelled.  False: it is too late for that.
+  bool cancel() noexcept { return actions_.cancel != nullptr && actions_.cancel(*this); }
+  /// Gives the object back to its pool; it must not be active, or be done.
+  void put_back() noexcept { actions_.put_back(*this); }
+
+  /// The outcome has been handed to the program: a persistent request is idle again, any other goes back.
+  void consume() noexcept {
+    if (persistent_) {
+      active_ = false;
+    } else {
+      put_back();
+    }
+  }
+
+  /// The program is not interested any more: put back now, or as soon as the operation is done.
+  void abandon() noexcept {
+    if (active_ && !done()) {
+      abandoned_ = true;
+    } else {
+      put_back();
+    }
+  }
+
+  void set_persistent(MPI_Comm comm) noexcept {
+    persistent_ = true;
+    comm_ = comm;
+  }
+  void set_comm(MPI_Comm comm) noexcept { comm_ = comm; }
+  void set_watcher(Watcher watcher) noexcept { watcher_ = watcher; }
+
+ protected:
+  /// What the kinds of requests do differently.  A table and no virtual functions: an object behind a handle begins
+  /// with its handle::Object.
+  struct Actions {
+    void (*start)(Request& self) noexcept;
+    void (*put_back)(Request& self) noexcept;
+    bool (*cancel)(Request& self) noexcept;  ///< null: never possible
+  };
+
+  explicit Request(const Actions& actions) noexcept : Object(kKind), actions_(actions) {}
+  ~Request() = default;
+
+  /// To be called at each start.
+  void begin() noexcept {
+    outcome_ = {};
+    active_ = true;
+    done_.store(false, std::memory_order_relaxed);
+  }
+
+  /// To be called exactly once for each begin(); *this may be gone afterwards.
+  void finish() noexcept {
+    done_.store(true, std::memory_order_release);
+    if (watcher_.fn != nullptr) {
+      watcher_.fn(watcher_.object, *this);
+    } else if (abandoned_) [[unlikely]] {
+      put_back();
+    }
+  }
+
+  /// For the put_back action: everything as constructed.
+  void reset() noexcept {
+    done_.store(false, std::memory_order_relaxed);
+    active_ = persistent_ = abandoned_ = false;
+    watcher_ = {};
+    comm_ = MPI_COMM_NULL;
+  }
+
+  Outcome outcome_;
+
+ private:
+  const Actions& actions_;
+  std::atomic<bool> done_{false};
+  bool active_ = false;
+  bool persistent_ = false;
+  bool abandoned_ = false;
+  Watcher watcher_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+}  // namespace mpi_shim

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/request/status.hpp — outcomes in the ABI's MPI_Status: the library's own words hold bytes and "cancelled".
+#pragma once
+#include <cstdint>
+
+#include "mpi_shim/include/mpi.h"
+#include "mpi_shim/request/request.hpp"
+
+namespace mpi_shim {
+
+/// Everything but MPI_ERROR, which only the functions for many requests set.  Null (MPI_STATUS_IGNORE) is fine.
+inline void store(const Outcome& outcome, MPI_Status* status) noexcept {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = outcome.source;
+  status->MPI_TAG = outcome.tag;
+  status->MPI_internal[0] = static_cast<int>(outcome.bytes & 0xffffffffU);
+  status->MPI_internal[1] = static_cast<int>(outcome.bytes >> 32);
+  status->MPI_internal[2] = outcome.cancelled ? 1 : 0;
+}
+
+inline std::uint64_t bytes_of(const MPI_Status& status) noexcept {
+  return static_cast<std::uint32_t>(status.MPI_internal[0]) |
+         (static_cast<std::uint64_t>(static_cast<std::uint32_t>(status.MPI_internal[1])) << 32);
+}
+inline void set_bytes(MPI_Status& status, std::uint64_t bytes) noexcept {
+  status.MPI_internal[0] = static_cast<int>(bytes & 0xffffffffU);
+  status.MPI_internal[1] = static_cast<int>(bytes >> 32);
+}
+
+inline bool is_cancelled(const MPI_Status& status) noexcept { return status.MPI_internal[2] != 0; }
+inline void set_cancelled(MPI_Status& status, bool cancelled) noexcept { status.MPI_internal[2] = cancelled ? 1 : 0; }
+
+}  // namespace mpi_shim

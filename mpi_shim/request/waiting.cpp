@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/request/waiting.hpp"
+
+namespace mpi_shim {
+
+Outcome hand_out(MPI_Request& handle, Request& request) noexcept {
+  const Outcome outcome = request.outcome();
+  if (!request.persistent()) handle = MPI_REQUEST_NULL;
+  request.consume();
+  return outcome;
+}
+
+bool any_done(std::span<const MPI_Request> handles) noexcept {
+  for (const MPI_Request handle : handles) {
+    const Request* request = active_request(handle);
+    if (request != nullptr && request->done()) return true;
+  }
+  return false;
+}
+
+Found find_done(p2p::Engine& engine, std::span<MPI_Request> handles, bool block) noexcept {
+  Found found;
+  for (bool first_look = true;; first_look = false) {
+    found.any_active = false;
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      Request* request = active_request(handles[i]);
+      if (request == nullptr) continue;
+      found.any_active = true;
+      if (!request->done()) continue;
+      found.any_done = true;
+      found.index = i;
+      found.comm = request->comm();
+      found.outcome = hand_out(handles[i], *request);
+      return found;
+    }
+    if (!found.any_active) return found;
+    if (block) {
+      engine.wait_until([&] { return any_done(handles); });
+    } else if (first_look) {
+      engine.progress();
+    } else {
+      return found;
+    }
+  }
+}
+
+}  // namespace mpi_shim

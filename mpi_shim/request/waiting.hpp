@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/request/waiting.hpp — the MPI_Wait* and MPI_Test* families over arrays of handles.  A handle whose outcome
+// was handed out becomes MPI_REQUEST_NULL, unless it is persistent.  Null and inactive requests count as done with an
+// empty status.  Handles have been checked.
+// Threads: a request is waited for by one thread at a time; that is the standard's rule.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "mpi_shim/p2p/engine.hpp"
+#include "mpi_shim/request/request.hpp"
+
+namespace mpi_shim {
+
+/// The request behind a handle if something is under way, else null.
+inline Request* active_request(MPI_Request handle) noexcept {
+  Request* request = handle == MPI_REQUEST_NULL ? nullptr : handle::find<Request>(handle);
+  return request != nullptr && request->active() ? request : nullptr;
+}
+
+/// Hands out the outcome of a request that is done.
+Outcome hand_out(MPI_Request& handle, Request& request) noexcept;
+
+/// What looking at several requests found.
+struct Found {
+  bool any_active = false;
+  bool any_done = false;
+  std::size_t index = 0;
+  Outcome outcome;
+  MPI_Comm comm = MPI_COMM_NULL;  ///< whose error handler hears of an error
+};
+
+[[nodiscard]] bool any_done(std::span<const MPI_Request> handles) noexcept;
+
+/// The first request that is done.  `block`: waits for one unless none is active.
+Found find_done(p2p::Engine& engine, std::span<MPI_Request> handles, bool block) noexcept;
+
+}  // namespace mpi_shim
