@@ -49,8 +49,6 @@ class OPAL_EXPORT Module final : public btl::Module {
   [[nodiscard]] static bool has_box_out(const btl::Endpoint& to) noexcept {
     return static_cast<const Endpoint&>(to).box_out_.on();
   }
-  /// Our mapping of what the peer can write and we read, for tests that play the broken peer.
-  [[nodiscard]] static InLane& lane_in(btl::Endpoint& from) noexcept { return static_cast<Endpoint&>(from).link_->in; }
 
  private:
   Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
