@@ -103,6 +103,8 @@ bool Module::has_work() const noexcept {
 }
 
 bool Module::arm() noexcept {
+  eventfd_t old_rings = 0;  // for what we look for below, or have seen already
+  (void)::eventfd_read(doorbell_.get(), &old_rings);
   if (++sleep_ == 0) sleep_ = 1;
   armed_ = true;
   inbox_.sleeping().store(sleep_, std::memory_order_relaxed);
@@ -116,8 +118,6 @@ bool Module::arm() noexcept {
 void Module::disarm() noexcept {
   armed_ = false;
   inbox_.sleeping().store(0, std::memory_order_relaxed);
-  eventfd_t rings = 0;
-  (void)::eventfd_read(doorbell_.get(), &rings);
 }
 
 }  // namespace opal::btl::sm

@@ -16,7 +16,8 @@ constexpr Tag kTag = 0x8001;
 
 /// Both sides over one aligned buffer, so that ThreadSanitizer sees every race.
 struct Pair {
-  explicit Pair(std::size_t size = 1024, std::uint32_t counters_from = 0) : lines(size / kCacheLine), released(counters_from) {
+  explicit Pair(std::size_t size = 1024, std::uint32_t counters_from = 0)
+      : lines(size / kCacheLine), released(counters_from) {
     const MutableBytes ring{reinterpret_cast<std::byte*>(lines.data()), size};
     writer = BoxWriter{ring, released};
     reader = BoxReader{ring, released};

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that end: what they said before is heard, death is told from goodbye, nothing is left; and what an 8-byte
+// message asks of the kernel.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string_view>
+
+#include "opal/btl/sm/module.hpp"
+#include "tests/conformance/side.hpp"
+#include "tests/harness/child.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+using test::Channel;
+using test::Child;
+using test::kTag;
+using test::pattern;
+using test::pump;
+using test::Side;
+
+/// Connects to the side whose blob the parent sends, then sends `count` messages of mixed sizes.
+btl::Endpoint* talk(Side& own, Channel& parent, std::uint32_t count) {
+  btl::Endpoint* route = own.connect(parent.receive());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    while (own.module().send_inline(*route, kTag, bytes_of(i), pattern(i % 10 == 0 ? 1500 : 20, i)) != Post::done) {
+      own.module().progress(1);
+    }
+  }
+  return route;
+}
+
+TEST(SmDeath, WhatADeadPeerHadSentIsDeliveredFirst) {
+  constexpr std::uint32_t kCount = 60;  // as many as fit without the receiver's help
+  Child child{[](Channel& parent) {
+    Side own{"sm"};
+    talk(own, parent, kCount);
+    parent.send("sent");
+    ::kill(::getpid(), SIGKILL);
+    return 0;
+  }};
+  Side side{"sm"};
+  child.channel().send(side.blob());
+  ASSERT_TRUE(child.channel().expect("sent"));
+  ASSERT_TRUE(child.wait());
+  ASSERT_TRUE(pump([&] { return !side.failures.empty(); }, side));
+  ASSERT_EQ(side.received.size(), kCount);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(std::memcmp(side.received[i].data(), &i, sizeof i), 0);
+    ASSERT_EQ(side.received[i].size(), sizeof i + (i % 10 == 0 ? 1500 : 20));
+  }
+  EXPECT_EQ(side.failures[0].why.code, Errc::peer_gone);
+  EXPECT_NE(std::string_view{side.failures[0].why.where}.find("process has ended"), std::string_view::npos);
+}
+
+TEST(SmDeath, AGoodbyeIsToldFromADeathAndLosesNothing) {
+  constexpr std::uint32_t kCount = 60;
+  Child child{[](Channel& parent) {
+    Side own{"sm"};
+    own.module().disconnect(*talk(own, parent, kCount));
+    parent.send("sent");
+    return parent.expect("stop") ? 0 : 1;
+  }};
+  Side side{"sm"};
+  child.channel().send(side.blob());
+  ASSERT_TRUE(child.channel().expect("sent"));
+  ASSERT_TRUE(pump([&] { return !side.failures.empty(); }, side));
+  EXPECT_EQ(side.received.size(), kCount);
+  EXPECT_EQ(side.failures[0].why.code, Errc::peer_gone);
+  EXPECT_NE(std::string_view{side.failures[0].why.where}.find("disconnected"), std::string_view::npos);
+  child.channel().send("stop");
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(SmDeath, ASleepingProcessIsWokenByAPeersDeath) {
+  Child child{[](Channel& parent) {
+    Side own{"sm"};
+    talk(own, parent, 1);
+    while (true) ::pause();
+    return 0;
+  }};
+  Side side{"sm"};
+  child.channel().send(side.blob());
+  ASSERT_TRUE(pump([&] { return side.received.size() == 1; }, side));
+  ASSERT_TRUE(pump([&] { return side.module().arm(); }, side));
+  pollfd fd{side.module().wait_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 0), 0) << "nothing happens yet";
+  child.kill();
+  EXPECT_EQ(::poll(&fd, 1, 20'000), 1);
+  EXPECT_TRUE(pump([&] { return side.failures.size() == 1; }, side));
+}
+
+TEST(SmDeath, AnIndexIsUsedAgainAndOldMessagesNeverReachTheNewOwner) {
+  Side side{"sm"};
+  for (int round = 0; round < 30; ++round) {
+    Child child{[](Channel& parent) {
+      Side own{"sm"};
+      talk(own, parent, 40);
+      parent.send("sent");
+      ::pause();
+      return 0;
+    }};
+    child.channel().send(side.blob());
+    ASSERT_TRUE(child.channel().expect("sent"));
+    while (side.received.empty()) side.module().progress(1);
+    ASSERT_LT(side.received.size(), 40U);
+    side.module().disconnect(*side.accepted.back());  // with messages still in the FIFO
+    side.received.clear();
+  }
+  Side friendly{"sm"};
+  ASSERT_EQ(test::send(*friendly.connect(side), pattern(8, 1), {}, friendly, side), Post::done);
+  ASSERT_TRUE(pump([&] { return !side.received.empty(); }, side));
+  EXPECT_EQ(side.received[0], pattern(8, 1));
+}
+
+TEST(SmDeath, AStoppedPeerCannotHoldUpOthers) {
+  auto server = [](Channel& parent) {
+    Side own{"sm"};
+    parent.send(own.blob());
+    while (!parent.ready()) own.module().progress(64);
+    return 0;
+  };
+  Child stopped{server};
+  Child running{server};
+  const auto stopped_blob = stopped.channel().receive();
+  const auto running_blob = running.channel().receive();
+  ::kill(stopped.pid(), SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(stopped.pid(), &status, WUNTRACED), stopped.pid());
+  config::Store store;
+  store.set("btl_sm_connect_timeout", "50");
+  Side side{"sm", store};
+  PeerId peer;
+  ASSERT_TRUE(read_object(stopped_blob, peer));
+  const auto refused = side.module().connect(peer, ByteSpan{stopped_blob}.subspan(sizeof peer));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::unreachable);
+  btl::Endpoint* route = side.connect(running_blob);
+  EXPECT_EQ(test::send(*route, pattern(8, 1), {}, side), Post::done);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// From here on every system call of this thread but exit ends the process.
+void forbid_system_calls() {
+  const sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  const sock_fprog program{std::size(rules), const_cast<sock_filter*>(rules)};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) std::abort();
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) std::abort();
+}
+
+TEST(SmCost, ShortMessagesInBothDirectionsNeedNoSystemCall) {
+  constexpr std::uint32_t kRounds = 5000;
+  Child child{[](Channel& parent) {
+    Side own{"sm"};
+    std::uint32_t answers = 0;
+    own.handler = [&](btl::Delivery&) { ++answers; };
+    btl::Endpoint* route = own.connect(parent.receive());
+    for (std::uint32_t i = 0; i < kRounds; ++i) {
+      if (i == 100) forbid_system_calls();  // boxes are open in both directions
+      while (own.module().send_inline(*route, kTag, bytes_of(i), {}) != Post::done) own.module().progress(1);
+      while (answers == i) own.module().progress(64);
+    }
+    ::syscall(SYS_exit_group, 7);
+    return 0;
+  }};
+  Side side{"sm"};
+  side.handler = [&](btl::Delivery& delivery) {
+    ASSERT_EQ(side.module().send_inline(delivery.from, kTag, delivery.data, {}), Post::done);
+  };
+  child.channel().send(side.blob());
+  ASSERT_TRUE(pump([&] { return !side.failures.empty(); }, side));
+  const auto status = child.wait();
+  ASSERT_TRUE(status);
+  EXPECT_TRUE(WIFEXITED(*status)) << "killed for a system call";
+  EXPECT_EQ(WEXITSTATUS(*status), 7);
+}
+#endif
+
+}  // namespace
+}  // namespace opal::btl::sm

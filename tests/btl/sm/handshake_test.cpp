@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// At the door: visitors that bring the wrong things, say nothing, or come from elsewhere are refused; the module lives.
+#include "opal/btl/sm/handshake.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <functional>
+
+#include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/raw_peer.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+using test::pattern;
+using test::pump;
+using test::Side;
+
+class Handshake : public ::testing::Test {
+ protected:
+  [[nodiscard]] Address door() { return *Address::decode(victim_.module().address()); }
+  [[nodiscard]] Deadline soon() const { return Deadline::after(std::chrono::seconds{10}); }
+
+  void expect_alive() {
+    Side visitor{"sm"};
+    btl::Endpoint* route = visitor.connect(victim_);
+    const std::size_t before = victim_.received.size();
+    ASSERT_EQ(test::send(*route, pattern(8, 1), {}, visitor, victim_), Post::done);
+    ASSERT_TRUE(pump([&] { return victim_.received.size() == before + 1; }, victim_));
+  }
+  /// A visitor whose hello `change` has spoilt is refused with `code`.
+  void expect_refused(const std::function<void(Hello&, std::array<int, kHelloFds>&)>& change, Errc code) {
+    RawPeer visitor{victim_.id(), door()};
+    Hello hello = visitor.local.plain(HelloKind::hello, victim_.id());
+    hello.your_index = 5;
+    hello.max_send = 32768;
+    std::array<int, kHelloFds> fds{visitor.inbox.fd(), visitor.link->out->fd(), visitor.registrations.fd(),
+                                   visitor.doorbell.get()};
+    change(hello, fds);
+    ASSERT_TRUE(send_hello(visitor.socket.get(), hello, fds));
+    const auto answer = receive_hello(visitor.socket.get(), soon());
+    ASSERT_TRUE(answer) << to_string(answer.error());
+    EXPECT_EQ(answer->hello.kind, HelloKind::refused);
+    EXPECT_EQ(static_cast<Errc>(answer->hello.refusal), code);
+  }
+
+  Side victim_{"sm"};
+};
+
+Fd memory_file(std::size_t size, int seals) {
+  Fd fd{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(size)), 0);
+  EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+  return fd;
+}
+
+TEST_F(Handshake, DescriptorsOfTheWrongKindAreRefused) {
+  constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  const Fd unsealed = memory_file(1 << 20, 0);
+  const Fd empty = memory_file(4096, kSize);  // sealed, but neither magic is there
+  const Fd tiny = memory_file(8, kSize);
+  const Fd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  const Fd blocking{::eventfd(0, EFD_CLOEXEC)};
+  for (std::size_t which = 0; which < 3; ++which) {  // inbox, lane, registrations
+    for (const Fd* fd : {&unsealed, &null, &tiny}) {
+      expect_refused([&](Hello&, auto& fds) { fds[which] = fd->get(); }, Errc::protocol);
+    }
+    if (which < 2) expect_refused([&](Hello&, auto& fds) { fds[which] = empty.get(); }, Errc::protocol);
+  }
+  expect_refused([](Hello&, auto& fds) { std::swap(fds[0], fds[1]); }, Errc::protocol);
+  expect_refused([&](Hello&, auto& fds) { fds[3] = null.get(); }, Errc::protocol);
+  expect_refused([&](Hello&, auto& fds) { fds[3] = blocking.get(); }, Errc::protocol);
+  expect_alive();
+}
+
+TEST_F(Handshake, WrongNumbersInTheHelloAreRefused) {
+  expect_refused([](Hello& hello, auto&) { hello.to = PeerId::random(); }, Errc::protocol);
+  expect_refused([](Hello& hello, auto&) { hello.your_index = wire::kMaxPeers; }, Errc::protocol);
+  expect_refused([](Hello& hello, auto&) { hello.max_send = 0; }, Errc::protocol);
+  expect_refused([](Hello& hello, auto&) { hello.max_send = 0xffffffff; }, Errc::protocol);
+  expect_refused([](Hello& hello, auto&) { hello.from = PeerId::random(); }, Errc::protocol);  // not its lane's
+  expect_refused([&](Hello& hello, auto&) { hello.from = victim_.id(); }, Errc::invalid_argument);
+  expect_alive();
+}
+
+TEST_F(Handshake, WhatIsNotAHelloIsHungUpOn) {
+  const std::vector<std::size_t> sizes{1, 7, 8, sizeof(Hello) - 1, sizeof(Hello), sizeof(Hello) + 1, 4000};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    Fd socket = *connect_to(door().door, soon());
+    const auto nonsense = pattern(sizes[i], static_cast<std::uint32_t>(i));
+    ASSERT_EQ(::send(socket.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), static_cast<ssize_t>(sizes[i]));
+    const auto answer = receive_hello(socket.get(), soon());
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code, Errc::peer_gone) << "closed without a word";
+  }
+  for (const HelloKind kind : {HelloKind::accept, HelloKind::crossing, HelloKind::refused, HelloKind::goodbye}) {
+    RawPeer visitor{victim_.id(), door()};
+    const Hello hello = visitor.local.plain(kind, victim_.id());
+    const std::array fds{visitor.inbox.fd(), visitor.link->out->fd(), visitor.registrations.fd(),
+                         visitor.doorbell.get()};
+    ASSERT_TRUE(send_hello(visitor.socket.get(), hello,
+                           kind == HelloKind::accept ? std::span<const int>{fds} : std::span<const int>{}));
+    const auto answer = receive_hello(visitor.socket.get(), soon());
+    EXPECT_FALSE(answer);
+  }
+  expect_alive();
+}
+
+TEST_F(Handshake, AnotherVersionIsHungUpOnAndSaysSo) {
+  RawPeer visitor{victim_.id(), door()};
+  Hello hello = visitor.local.plain(HelloKind::goodbye, victim_.id());
+  hello.version = kHelloVersion + 1;
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+  const Fd left{pair[0]};
+  const Fd right{pair[1]};
+  ASSERT_TRUE(send_hello(left.get(), hello));
+  const auto received = receive_hello(right.get(), soon());
+  ASSERT_FALSE(received);
+  EXPECT_EQ(received.error().code, Errc::version_mismatch);
+}
+
+TEST_F(Handshake, SilentVisitorsDoNotKeepOthersOut) {
+  std::vector<Fd> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(*connect_to(door().door, soon()));
+  silent.resize(100);  // with all of them the door is closed, on purpose
+  Side visitor{"sm"};
+  ASSERT_TRUE(
+      pump([&] { return visitor.module().connect(victim_.id(), victim_.module().address()).has_value(); }, victim_));
+}
+
+TEST_F(Handshake, AnAddressOfAnotherWorldIsUnreachableWithTheReason) {
+  Side visitor{"sm"};
+  auto refusal = [&](const std::function<void(Address&)>& change) {
+    Address address = door();
+    change(address);
+    const auto result = visitor.module().connect(victim_.id(), bytes_of(address));
+    return result ? Error{} : result.error();
+  };
+  EXPECT_EQ(refusal([](Address& address) { address.boot[3] ^= std::byte{1}; }).code, Errc::unreachable);
+  EXPECT_EQ(refusal([](Address& address) { ++address.network_namespace; }).code, Errc::unreachable);
+  EXPECT_EQ(refusal([](Address& address) { ++address.user_id; }).code, Errc::unreachable);
+  EXPECT_EQ(refusal([](Address& address) { ++address.version; }).code, Errc::version_mismatch);
+  EXPECT_EQ(refusal([](Address& address) { address.peer = PeerId::random(); }).code, Errc::protocol);
+  const Error gone = refusal([](Address& address) { address.door = PeerId::random(); });
+  EXPECT_EQ(gone.code, Errc::unreachable);
+  EXPECT_EQ(gone.os_errno, ECONNREFUSED);
+  EXPECT_EQ(refusal([](Address&) {}).code, Errc{});
+}
+
+TEST_F(Handshake, ConnectingToItselfIsRefused) {
+  EXPECT_FALSE(victim_.module().connect(victim_.id(), victim_.module().address()));
+}
+
+TEST_F(Handshake, AListenerThatNeverAnswersIsUnreachableInTime) {
+  const PeerId door = PeerId::random();
+  const PeerId peer = PeerId::random();
+  const Fd listener = *listen_at(door);
+  config::Store store;
+  store.set("btl_sm_connect_timeout", "30");
+  Side visitor{"sm", store};
+  const Address address = *Address::here(peer, door);
+  const auto result = visitor.module().connect(peer, bytes_of(address));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Errc::unreachable);
+  EXPECT_EQ(visitor.module().progress(1), 1U) << "the index the listener may know comes back";
+}
+
+}  // namespace
+}  // namespace opal::btl::sm

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/btl/sm/raw_peer.hpp — a peer made of the transport's own parts, but one that writes into shared memory whatever
+// a test wants: the broken neighbour from whom a module must protect itself and its other peers.
+#pragma once
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "opal/btl/sm/link.hpp"
+#include "tests/conformance/side.hpp"
+
+namespace opal::btl::sm {
+
+class RawPeer {
+ public:
+  /// Connects to `victim` properly; everything after that is up to the test.
+  explicit RawPeer(test::Side& victim) : RawPeer(victim.id(), *Address::decode(victim.module().address())) {
+    auto answer = say_hello();
+    EXPECT_TRUE(answer) << to_string(answer.error());
+    EXPECT_EQ(answer->hello.kind, HelloKind::accept);
+    inbox_there = must(mpool::SharedPool::attach(answer->fds.inbox.get()));
+    lane_there = must(mpool::SharedPool::attach(answer->fds.lane.get()));
+    EXPECT_TRUE(local.complete(*link, 0, *answer));
+    EXPECT_TRUE(test::pump([&] { return !victim.accepted.empty() && victim.accepted.back()->peer() == id; }, victim));
+    there = victim.accepted.back();
+  }
+
+  /// Only opens the socket.
+  RawPeer(const PeerId& victim, const Address& address)
+      : inbox(must(Inbox::create(id, 64))),
+        doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        registrations(must(RegistrationTable::create(64))),
+        local(config, id, inbox.fd(), registrations.fd(), doorbell.get(), {}, true),
+        link(must(local.prepare(victim, 5))),
+        lane(must(mpool::SharedPool::attach(link->out->fd()))),
+        socket(must(connect_to(address.door, Deadline::after(std::chrono::seconds{5})))) {}
+
+  /// The honest greeting.
+  Result<ReceivedHello> say_hello() {
+    OPAL_TRY(local.introduce(socket.get(), HelloKind::hello, *link));
+    return receive_hello(socket.get(), Deadline::after(std::chrono::seconds{10}));
+  }
+
+  /// Header of our lane to the victim, and of the victim's lane to us.
+  [[nodiscard]] wire::LaneHeader& header() { return *reinterpret_cast<wire::LaneHeader*>(lane.data()); }
+  [[nodiscard]] wire::LaneHeader& header_there() { return *reinterpret_cast<wire::LaneHeader*>(lane_there.data()); }
+  [[nodiscard]] wire::InboxHeader& inbox_header() { return *reinterpret_cast<wire::InboxHeader*>(inbox_there.data()); }
+  /// The slots of the victim's FIFO.
+  [[nodiscard]] FifoSlots slots() {
+    return {reinterpret_cast<std::atomic<std::uint64_t>*>(inbox_there.data() + sizeof(wire::InboxHeader)),
+            inbox_header().slots};
+  }
+
+  /// Writes a fragment with this header and announces it.
+  void push(wire::FragmentHeader fragment, ByteSpan data = {}) {
+    const FragmentRef place = link->out->fragments().take(std::max<std::size_t>(data.size(), 64));
+    ASSERT_TRUE(place);
+    *place.header = fragment;
+    copy_to(place.body(), data);
+    announce(place.line);
+  }
+  void announce(std::uint32_t line) { ASSERT_TRUE(link->inbox.fifo().push({link->index_there, line})); }
+  /// An honest message.
+  void send(Tag tag, ByteSpan data, std::uint32_t flags = 0) {
+    push({static_cast<std::uint32_t>(data.size()), tag, seq++, 0, flags}, data);
+  }
+
+  template <class T>
+  static T must(Result<T> result) {
+    if (!result) {
+      std::fprintf(stderr, "raw peer: %s\n", to_string(result.error()).c_str());
+      std::abort();
+    }
+    return std::move(result).value();
+  }
+
+  PeerId id = PeerId::random();
+  Config config;
+  Inbox inbox;
+  Fd doorbell;
+  RegistrationTable registrations;
+  LocalSide local;
+  std::unique_ptr<Link> link;
+  Mapping lane;         // of our own outgoing lane, to write into as we please
+  Mapping inbox_there;  // the victim's inbox, all of it
+  Mapping lane_there;   // the victim's lane to us
+  Fd socket;
+  std::uint16_t seq = 0;
+  btl::Endpoint* there = nullptr;  // what we are to the victim
+};
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a peer may have written into shared memory: the ring of a fast box, a lane with fragments and an offer, the
+// slots of a FIFO, a hello.  Reading it never leaves the memory, never loops for ever, and never returns what was not
+// checked.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "opal/btl/sm/fast_box.hpp"
+#include "opal/btl/sm/fifo.hpp"
+#include "opal/btl/sm/handshake.hpp"
+#include "opal/btl/sm/lane.hpp"
+
+namespace {
+
+using namespace opal;
+using namespace opal::btl::sm;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+/// Reads a message byte by byte, so that a byte outside the memory would be noticed.
+void touch(ByteSpan data) {
+  std::byte sum{};
+  for (const std::byte byte : data) sum ^= byte;
+  asm volatile("" : : "r"(sum));
+}
+
+void read_box(ByteSpan input) {
+  constexpr std::size_t kRing = 1024;
+  struct alignas(kCacheLine) Line {
+    std::byte bytes[kCacheLine];
+  };
+  std::vector<Line> ring(kRing / kCacheLine);  // on the heap: AddressSanitizer guards both ends
+  std::memcpy(ring.data(), input.data(), std::min(input.size(), kRing));
+  std::atomic<std::uint32_t> released{0};
+  BoxReader reader{{reinterpret_cast<std::byte*>(ring.data()), kRing}, released};
+  BoxRecord record{};
+  // Every record takes a line and wipes it: once round, nothing can be left.
+  for (std::size_t count = 0; reader.look(record) == BoxReader::Look::record; ++count) {
+    require(count <= 2 * kRing / kCacheLine && record.tag != 0 && record.data.size() <= kRing / 4);
+    touch(record.data);
+    reader.pop(record);
+  }
+}
+
+void read_lane(ByteSpan input) {
+  static const PeerId from{1, 2};
+  static const PeerId to{3, 4};
+  static const auto out = *OutLane::create(Config{}, from, to);
+  static InLane lane = *InLane::attach(out->fd(), from, to);
+  static const Mapping raw = *mpool::SharedPool::attach(out->fd());
+  auto& header = *reinterpret_cast<wire::LaneHeader*>(raw.data());
+  std::uint64_t words[3] = {};
+  std::memcpy(words, input.data(), std::min(input.size(), sizeof words));
+  header.offer.store(words[0]);
+  if (auto box = lane.offered_box()) {
+    BoxRecord record{};
+    if (box->look(record) == BoxReader::Look::record) touch(record.data);
+  }
+  const std::uint32_t line = 3 + static_cast<std::uint32_t>(words[0] >> 60);
+  std::memcpy(raw.data() + std::size_t{line} * kCacheLine, &words[1], 2 * sizeof words[1]);
+  for (const std::uint32_t where : {line, static_cast<std::uint32_t>(words[0]) & (wire::kMaxLines - 1)}) {
+    const auto fragment = lane.fragment(where);
+    if (!fragment) continue;
+    require(fragment->header.tag != 0 && fragment->header.size_class < wire::kFragmentClasses);
+    require(fragment->data.size() <= raw.size() - std::size_t{where} * kCacheLine - sizeof(wire::FragmentHeader));
+    touch(fragment->data.first(std::min<std::size_t>(fragment->data.size(), 64)));
+    if (!fragment->data.empty()) touch(fragment->data.last(1));
+  }
+}
+
+void read_fifo(ByteSpan input) {
+  std::vector<std::atomic<std::uint64_t>> slots(16);
+  std::atomic<std::uint64_t> tail{0};
+  FifoConsumer consumer{slots, tail};
+  consumer.reset();
+  for (std::size_t i = 0; i < slots.size() && (i + 1) * 8 <= input.size(); ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, input.data() + i * 8, sizeof word);
+    if (i == 15) {
+      tail.store(word);
+    } else {
+      slots[i].store(word);
+    }
+  }
+  FifoProducer producer{slots, tail};
+  for (int i = 0; i < 20; ++i) (void)producer.push({1, 1});  // ends, whatever it finds
+  std::size_t popped = 0;
+  while (const auto item = consumer.pop()) {
+    require(item->peer <= wire::kMaxPeers && item->line < wire::kMaxLines);
+    require(++popped <= 2 * slots.size());
+  }
+  consumer.heal();
+  for (std::uint32_t i = 0; i < 40; ++i) {  // whole again
+    require(producer.push({2, i}));
+    const auto item = consumer.pop();
+    require(item && item->peer == 2 && item->line == i);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const ByteSpan input = std::as_bytes(std::span{data, size}).subspan(1);
+  switch (data[0] % 4) {
+    case 0: read_box(input); break;
+    case 1: read_lane(input); break;
+    case 2: read_fifo(input); break;
+    default: (void)Address::decode(input); break;
+  }
+  return 0;
+}
