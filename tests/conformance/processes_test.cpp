@@ -180,10 +180,10 @@ TEST_P(Processes, AKilledPeerDoesNotDisturbTheOthers) {
 }
 
 TEST_P(Processes, SendersKilledWhileTheySendLeaveTheReceiverWorking) {
-  Side side{GetParam()};
+  std::vector<std::unique_ptr<Child>> flooders;  // all before this process has threads
   for (int round = 0; round < 10; ++round) {
-    Child flooder{[&](Channel& parent) {
-      const auto target = parent.receive();
+    flooders.push_back(std::make_unique<Child>([&](Channel& parent) {
+      const auto target = parent.receive(std::chrono::seconds{120});
       Side own{GetParam()};
       btl::Endpoint* route = own.connect(target);
       const auto payload = pattern(3000, 1);
@@ -192,7 +192,11 @@ TEST_P(Processes, SendersKilledWhileTheySendLeaveTheReceiverWorking) {
         if (post == Post::failed) return 1;
         own.module().progress(16);
       }
-    }};
+    }));
+  }
+  Side side{GetParam()};
+  for (int round = 0; round < 10; ++round) {
+    Child& flooder = *flooders[static_cast<std::size_t>(round)];
     flooder.channel().send(side.blob());
     const std::size_t wanted = static_cast<std::size_t>(round) * 211 + 1;
     ASSERT_TRUE(pump([&] { return side.received.size() >= wanted; }, side));

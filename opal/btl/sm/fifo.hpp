@@ -3,7 +3,7 @@
 // somebody else owns.  A producer finds the first empty slot and swaps it to full in one step: there is no moment at
 // which a slot is taken but not written, so a producer killed at any instruction leaves the queue whole.
 // `tail` only tells producers where to start looking.  Whatever it holds, producers find the truth from the laps in the
-// slots; a hint ahead of the truth, which only a broken peer writes, is put right by the consumer (heal).
+// slots; where only a broken peer could have put it, the consumer puts it right (heal).
 // Threads: producers from anywhere; one consumer.
 #pragma once
 #include <atomic>
@@ -87,11 +87,10 @@ class FifoConsumer {
     return wire::item_of(word);
   }
 
-  /// Puts a hint right that claims more than there is.  Cheap, but touches the producers' line: now and then.
+  /// Puts the hint right when the queue is empty: then the truth is known here.  A hint that lags because a producer
+  /// came in between is harmless.  Cheap, but touches the producers' line: now and then.
   void heal() noexcept {
-    const std::uint64_t tail = tail_->load(std::memory_order_acquire);
-    // The hint follows the slots: when it is past an empty head, no honest producer has written it.
-    if (tail != head_ && tail - head_ <= UINT64_MAX / 2 && empty()) tail_->store(head_, std::memory_order_release);
+    if (empty() && tail_->load(std::memory_order_relaxed) != head_) tail_->store(head_, std::memory_order_release);
   }
 
   [[nodiscard]] std::uint64_t head() const noexcept { return head_; }  ///< items taken so far

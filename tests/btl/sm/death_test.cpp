@@ -26,9 +26,9 @@ using test::pattern;
 using test::pump;
 using test::Side;
 
-/// Connects to the side whose blob the parent sends, then sends `count` messages of mixed sizes.
-btl::Endpoint* talk(Side& own, Channel& parent, std::uint32_t count) {
-  btl::Endpoint* route = own.connect(parent.receive());
+/// Connects to the side that `blob` names, then sends `count` messages of mixed sizes.
+btl::Endpoint* talk(Side& own, ByteSpan blob, std::uint32_t count) {
+  btl::Endpoint* route = own.connect(blob);
   for (std::uint32_t i = 0; i < count; ++i) {
     while (own.module().send_inline(*route, kTag, bytes_of(i), pattern(i % 10 == 0 ? 1500 : 20, i)) != Post::done) {
       own.module().progress(1);
@@ -41,7 +41,7 @@ TEST(SmDeath, WhatADeadPeerHadSentIsDeliveredFirst) {
   constexpr std::uint32_t kCount = 60;  // as many as fit without the receiver's help
   Child child{[](Channel& parent) {
     Side own{"sm"};
-    talk(own, parent, kCount);
+    talk(own, parent.receive(), kCount);
     parent.send("sent");
     ::kill(::getpid(), SIGKILL);
     return 0;
@@ -64,7 +64,7 @@ TEST(SmDeath, AGoodbyeIsToldFromADeathAndLosesNothing) {
   constexpr std::uint32_t kCount = 60;
   Child child{[](Channel& parent) {
     Side own{"sm"};
-    own.module().disconnect(*talk(own, parent, kCount));
+    own.module().disconnect(*talk(own, parent.receive(), kCount));
     parent.send("sent");
     return parent.expect("stop") ? 0 : 1;
   }};
@@ -82,7 +82,7 @@ TEST(SmDeath, AGoodbyeIsToldFromADeathAndLosesNothing) {
 TEST(SmDeath, ASleepingProcessIsWokenByAPeersDeath) {
   Child child{[](Channel& parent) {
     Side own{"sm"};
-    talk(own, parent, 1);
+    talk(own, parent.receive(), 1);
     while (true) ::pause();
     return 0;
   }};
@@ -98,17 +98,21 @@ TEST(SmDeath, ASleepingProcessIsWokenByAPeersDeath) {
 }
 
 TEST(SmDeath, AnIndexIsUsedAgainAndOldMessagesNeverReachTheNewOwner) {
-  Side side{"sm"};
+  std::vector<std::unique_ptr<Child>> children;
   for (int round = 0; round < 30; ++round) {
-    Child child{[](Channel& parent) {
+    children.push_back(std::make_unique<Child>([](Channel& parent) {
+      const auto blob = parent.receive(std::chrono::seconds{60});
       Side own{"sm"};
-      talk(own, parent, 40);
+      talk(own, blob, 40);
       parent.send("sent");
       ::pause();
       return 0;
-    }};
-    child.channel().send(side.blob());
-    ASSERT_TRUE(child.channel().expect("sent"));
+    }));
+  }
+  Side side{"sm"};
+  for (const auto& child : children) {
+    child->channel().send(side.blob());
+    ASSERT_TRUE(child->channel().expect("sent"));
     while (side.received.empty()) side.module().progress(1);
     ASSERT_LT(side.received.size(), 40U);
     side.module().disconnect(*side.accepted.back());  // with messages still in the FIFO
