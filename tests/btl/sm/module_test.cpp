@@ -191,7 +191,9 @@ TEST(SmCost, AConnectedPeerThatIsIdleCostsOnePage) {
     peers.push_back(std::make_unique<Side>("sm"));
     ASSERT_NE(hub.connect(*peers.back()), nullptr);
   }
-  EXPECT_LE(memory_of_files("opal-sm-lane"), 2U * 10 * 4096) << "a lane in each direction";
+  // A lane in each direction; a doorman may still hold the descriptor that it has just mapped.
+  EXPECT_TRUE(pump([&] { return memory_of_files("opal-sm-lane") <= 2U * 10 * 4096; }, hub))
+      << memory_of_files("opal-sm-lane");
   btl::Endpoint& active = *hub.connect(*peers[0]);
   exchange(active, hub, *peers[0], 100);
   EXPECT_LE(memory_of_files("opal-sm-lane"), 2U * 10 * 4096 + 64 * 1024) << "memory follows active peers";
