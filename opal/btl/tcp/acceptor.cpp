@@ -50,19 +50,21 @@ class Incoming final : public Source {
       readable = false;
       return;
     }
-    const std::int64_t got = receive_some(fd(), MutableBytes{bytes_}.subspan(received_));
-    if (got == -EAGAIN) {
-      readable = false;
-      return;
+    while (received_ < sizeof hello_) {
+      const std::int64_t got = receive_some(fd(), MutableBytes{bytes_}.subspan(received_));
+      if (got == -EAGAIN) {
+        readable = false;
+        return;
+      }
+      if (got <= 0) return acceptor_.drop(*this, nullptr);
+      received_ += static_cast<std::size_t>(got);
+      std::memcpy(&hello_, bytes_.data(), sizeof hello_);
+      // The first bytes tell a stranger: no need to wait for the rest.
+      if (received_ >= sizeof hello_.magic && hello_.magic != wire::kHelloMagic) {
+        return acceptor_.drop(*this, "it does not speak this protocol");
+      }
     }
-    if (got <= 0) return acceptor_.drop(*this, nullptr);
-    received_ += static_cast<std::size_t>(got);
-    std::memcpy(&hello_, bytes_.data(), sizeof hello_);
-    // The first bytes tell a stranger: no need to wait for the rest.
-    if (received_ >= sizeof hello_.magic && hello_.magic != wire::kHelloMagic) {
-      return acceptor_.drop(*this, "it does not speak this protocol");
-    }
-    if (received_ == sizeof hello_) acceptor_.greeted(*this);
+    acceptor_.greeted(*this);
   }
 
   void on_deadline() noexcept override {
@@ -148,15 +150,7 @@ void Acceptor::greeted(Incoming& incoming) noexcept {
   if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of an absurd size");
   switch (owner_.judge(hello.from)) {
     case Verdict::accept: return let_in(incoming);
-    case Verdict::park:
-      // A second one of the same peer replaces the first: the peer has given that up.
-      for (const auto& other : incoming_) {
-        if (other.get() != &incoming && other->parked() && other->hello().from == hello.from) {
-          drop(*other, nullptr);
-          break;
-        }
-      }
-      return incoming.park();
+    case Verdict::park: return incoming.park();
     case Verdict::refuse: return drop(incoming, "its identity is not acceptable");
   }
 }
@@ -183,11 +177,13 @@ bool Acceptor::has_parked(const PeerId& from) const noexcept {
 }
 
 void Acceptor::unpark(const PeerId& from) noexcept {
-  const auto found = std::find_if(incoming_.begin(), incoming_.end(),
-                                  [&](const auto& one) { return one->parked() && one->hello().from == from; });
-  if (found == incoming_.end()) return;
-  if ((*found)->spoiled()) return drop(**found, nullptr);
-  let_in(**found);
+  while (true) {
+    const auto found = std::find_if(incoming_.begin(), incoming_.end(),
+                                    [&](const auto& one) { return one->parked() && one->hello().from == from; });
+    if (found == incoming_.end()) return;
+    if (!(*found)->spoiled()) return let_in(**found);
+    drop(**found, nullptr);
+  }
 }
 
 }  // namespace opal::btl::tcp

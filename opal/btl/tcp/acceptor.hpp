@@ -38,7 +38,7 @@ class Acceptor final : public Source {
   Acceptor(Reactor& reactor, const Config& config, const PeerId& self, std::vector<Interface> allowed, Owner& owner);
   ~Acceptor() override;
 
-  /// Lets a parked connection of `from` in, if there is one.
+  /// Lets the oldest parked connection of `from` in that the peer has not closed, if there is one.
   void unpark(const PeerId& from) noexcept;
   [[nodiscard]] bool has_parked(const PeerId& from) const noexcept;
   [[nodiscard]] std::size_t half_open() const noexcept { return incoming_.size(); }

@@ -22,7 +22,7 @@ namespace opal::btl::tcp {
 
 /// An IPv6 address or a v4-mapped IPv4 one, and a port, both in network byte order.  The same in memory and on the
 /// wire.
-struct SocketAddress {
+struct OPAL_EXPORT SocketAddress {
   std::array<std::uint8_t, 16> ip{};
   std::array<std::uint8_t, 2> port{};
 
@@ -33,7 +33,7 @@ struct SocketAddress {
   void set_port(std::uint16_t number) noexcept;
 
   /// Nothing for anything but IPv4 and IPv6.
-  OPAL_EXPORT static Result<SocketAddress> from(const sockaddr& address) noexcept;
+  static Result<SocketAddress> from(const sockaddr& address) noexcept;
   /// Fills `storage` with an AF_INET address for v4-mapped ones, else AF_INET6; returns its length.
   socklen_t to(sockaddr_storage& storage) const noexcept;
 };

@@ -46,17 +46,19 @@ class Attempt final : public Source {
       if (!greeted_) return;
     }
     if (!readable) return;
-    const std::int64_t got = receive_some(fd(), MutableBytes{welcome_}.subspan(received_));
-    if (got == -EAGAIN) {
-      readable = false;
-      return;
+    while (received_ < welcome_.size()) {
+      const std::int64_t got = receive_some(fd(), MutableBytes{welcome_}.subspan(received_));
+      if (got == -EAGAIN) {
+        readable = false;
+        return;
+      }
+      if (got <= 0) {
+        const Error why{Errc::unreachable, static_cast<int>(-got), "tcp greeting: closed without an answer"};
+        return dialer_.failed(*this, why, true);
+      }
+      received_ += static_cast<std::size_t>(got);
     }
-    if (got <= 0) {
-      const Error why{Errc::unreachable, static_cast<int>(-got), "tcp greeting: closed without an answer"};
-      return dialer_.failed(*this, why, true);
-    }
-    received_ += static_cast<std::size_t>(got);
-    if (received_ == welcome_.size()) read_welcome();
+    read_welcome();
   }
 
  private:

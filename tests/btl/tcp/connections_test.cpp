@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections between two modules: how they come about, which of two stays, how they end, how a peer comes back.
+#include <random>
+
+#include "opal/btl/tcp/wire.hpp"
+#include "tests/btl/tcp/side.hpp"
+
+namespace opal::test {
+namespace {
+
+namespace wire = btl::tcp::wire;
+using std::chrono::milliseconds;
+
+/// A socket that listens and does nothing else.
+struct Mute {
+  Mute() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any), 0);
+    EXPECT_EQ(::listen(fd.get(), 16), 0);
+    sockaddr_storage bound{};
+    socklen_t length = sizeof bound;
+    EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length), 0);
+    address = *btl::tcp::SocketAddress::from(reinterpret_cast<const sockaddr&>(bound));
+  }
+  Fd fd;
+  btl::tcp::SocketAddress address;
+};
+
+/// A blob of `peer` with other sockets in front of its own.
+std::vector<std::byte> blob_with(const TcpSide& peer, const std::vector<btl::tcp::SocketAddress>& in_front) {
+  btl::tcp::Address address = *btl::tcp::decode(peer.module->address());
+  address.sockets.insert(address.sockets.begin(), in_front.begin(), in_front.end());
+  return btl::tcp::encode(address);
+}
+
+/// Sleeps on the module's descriptor whenever it allows it, as a waiting program does.
+[[nodiscard]] bool sleep_until(const std::function<bool()>& condition, TcpSide& side) {
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (!condition()) {
+    if (deadline.expired()) return false;
+    if (side.module->arm()) {
+      pollfd fd{side.module->wait_fd(), POLLIN, 0};
+      if (::poll(&fd, 1, deadline.poll_timeout_ms()) != 1) return false;
+    }
+    side.module->progress(64);
+  }
+  return true;
+}
+
+TEST(TcpConnections, AnAddressThatRefusesIsSkipped) {
+  TcpSide a;
+  TcpSide b;
+  btl::tcp::SocketAddress refused;
+  {
+    const Mute gone;
+    refused = gone.address;
+  }
+  btl::Endpoint* route = *a.module->connect(b.id, blob_with(b, {refused}));
+  ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(1), {}), Post::done);
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+}
+
+TEST(TcpConnections, ASilentAddressHoldsUpNobody) {
+  btl::tcp::Config config = loopback();
+  config.stagger = milliseconds{20};
+  TcpSide a{config};
+  TcpSide b;
+  const Mute first;
+  const Mute second;
+  btl::Endpoint* route = *a.module->connect(b.id, blob_with(b, {first.address, second.address}));
+  ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(1), {}), Post::done);
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+}
+
+TEST(TcpConnections, SomebodyElseBehindTheAddressIsNotThePeer) {
+  TcpSide a;
+  TcpSide other;
+  btl::tcp::Address address = *btl::tcp::decode(other.module->address());
+  address.id = PeerId::random();
+  btl::Endpoint* route = *a.module->connect(address.id, btl::tcp::encode(address));
+  ASSERT_TRUE(pump([&] { return a.failures.size() == 1; }, a, other));
+  EXPECT_EQ(a.failures[0].first, route);
+  EXPECT_EQ(a.failures[0].second.code, Errc::unreachable);
+  EXPECT_TRUE(other.accepted.empty());
+}
+
+TEST(TcpConnections, AnUnreachablePeerIsReportedWithATableOfWhatWasTried) {
+  btl::tcp::Config config = loopback();
+  config.stagger = milliseconds{10};
+  config.connect_timeout = milliseconds{150};
+  TcpSide a{config};
+  btl::tcp::SocketAddress refused;
+  {
+    const Mute gone;
+    refused = gone.address;
+  }
+  const Mute mute;
+  const btl::tcp::Address address{
+      PeerId::random(), btl::tcp::decode(a.module->address())->host, {refused, mute.address}};
+  btl::Endpoint* route = *a.module->connect(address.id, btl::tcp::encode(address));
+  EXPECT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done) << "waits for the connection";
+  ASSERT_TRUE(sleep_until([&] { return a.failures.size() == 1; }, a)) << "the clock must wake the sleeper";
+  EXPECT_EQ(a.failures[0].second.code, Errc::unreachable);
+  EXPECT_TRUE(route->dead());
+  const std::string text = route->describe();
+  EXPECT_NE(text.find(to_string(refused)), std::string::npos) << text;
+  EXPECT_NE(text.find("Connection refused"), std::string::npos) << text;
+  EXPECT_NE(text.find(to_string(mute.address)), std::string::npos) << text;
+  EXPECT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::failed);
+  a.module->disconnect(*route);
+}
+
+TEST(TcpConnections, LoopbackOfAnotherHostIsNotTried) {
+  TcpSide a;
+  TcpSide b;
+  btl::tcp::Address address = *btl::tcp::decode(b.module->address());
+  address.host += 2;
+  const auto route = a.module->connect(b.id, btl::tcp::encode(address));
+  ASSERT_FALSE(route);
+  EXPECT_EQ(route.error().code, Errc::unreachable);
+}
+
+TEST(TcpConnections, ABlobOfSomebodyElseAndOneselfAreRefused) {
+  TcpSide a;
+  TcpSide b;
+  EXPECT_EQ(a.module->connect(PeerId::random(), b.module->address()).error().code, Errc::protocol);
+  EXPECT_EQ(a.module->connect(a.id, a.module->address()).error().code, Errc::unreachable);
+}
+
+TEST(TcpConnections, WhoeverConnectsFirstTwoSidesEndWithOneConnection) {
+  std::mt19937 random{11};
+  for (int round = 0; round < 150; ++round) {
+    TcpSide left{loopback(), PeerId{1, random()}};
+    TcpSide right{loopback(), PeerId{2, random()}};
+    btl::Endpoint* to_right = nullptr;
+    btl::Endpoint* to_left = nullptr;
+    constexpr std::uint32_t kEach = 10;
+    std::uint32_t sent[2] = {};
+    // Steps in random order: connects, posts and progress of either side.
+    ASSERT_TRUE(pump([&] {
+      TcpSide& side = random() % 2 == 0 ? left : right;
+      TcpSide& other = &side == &left ? right : left;
+      btl::Endpoint*& route = &side == &left ? to_right : to_left;
+      std::uint32_t& number = sent[&side == &left ? 0 : 1];
+      if (random() % 2 == 0) {
+        side.module->progress(random() % 3 + 1);
+      } else if (route == nullptr) {
+        route = side.connect(other);
+      } else if (number < kEach && side.module->send_inline(*route, kTag, bytes_of(number), {}) == Post::done) {
+        ++number;
+      }
+      return left.received.size() == kEach && right.received.size() == kEach;
+    })) << "round "
+        << round << ": " << left.received.size() << " and " << right.received.size();
+    for (std::uint32_t i = 0; i < kEach; ++i) {
+      EXPECT_EQ(std::memcmp(left.received[i].data(), &i, sizeof i), 0);
+      EXPECT_EQ(std::memcmp(right.received[i].data(), &i, sizeof i), 0);
+    }
+    EXPECT_TRUE(left.failures.empty());
+    EXPECT_TRUE(right.failures.empty());
+    EXPECT_LE(left.accepted.size() + right.accepted.size(), 1U);
+  }
+}
+
+TEST(TcpConnections, AGoodbyeAndADeathAreToldApart) {
+  TcpSide a;
+  TcpSide b;
+  btl::Endpoint* route = a.connect(b);
+  ASSERT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done);
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+  a.module->disconnect(*route);
+  ASSERT_TRUE(pump([&] { return b.failures.size() == 1; }, a, b));
+  EXPECT_EQ(b.failures[0].second.code, Errc::peer_gone);
+  EXPECT_EQ(b.failures[0].second.os_errno, 0) << "a disconnect is no failure of the network";
+  EXPECT_TRUE(a.failures.empty());
+  {
+    Stranger dying{b.port()};
+    dying.say(bytes_of(wire::Hello{wire::kHelloMagic, wire::kWireVersion, 100, PeerId::random(), b.id}));
+    ASSERT_TRUE(pump([&] { return b.accepted.size() == 2; }, b));
+  }
+  ASSERT_TRUE(pump([&] { return b.failures.size() == 2; }, b));
+  EXPECT_EQ(b.failures[1].second.code, Errc::peer_gone);
+  EXPECT_NE(b.failures[1].second.os_errno, 0);
+}
+
+TEST(TcpConnections, WhatWasPostedBeforeADisconnectArrives) {
+  for (const bool connected : {false, true}) {
+    TcpSide a;
+    TcpSide b;
+    btl::Endpoint* route = a.connect(b);
+    if (connected) {
+      ASSERT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done);
+      ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+      b.received.clear();
+    }
+    const auto payload = pattern(5000, 1);
+    std::uint32_t posted = 0;
+    while (a.module->send_inline(*route, kTag, bytes_of(posted), payload) == Post::done) ++posted;
+    a.module->disconnect(*route);
+    ASSERT_TRUE(pump([&] { return b.failures.size() == 1; }, a, b));
+    ASSERT_EQ(b.received.size(), posted) << (connected ? "connected" : "not yet connected");
+    for (std::uint32_t i = 0; i < posted; ++i) {
+      ASSERT_EQ(std::memcmp(b.received[i].data(), &i, sizeof i), 0);
+    }
+    EXPECT_EQ(b.failures[0].second.os_errno, 0) << to_string(b.failures[0].second);
+  }
+}
+
+TEST(TcpConnections, AModuleThatEndsBringsOutWhatWasPosted) {
+  TcpSide b;
+  std::uint32_t posted = 0;
+  {
+    TcpSide a;
+    btl::Endpoint* route = a.connect(b);
+    ASSERT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done);
+    ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+    b.received.clear();
+    for (; posted < 100; ++posted) {
+      ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(posted), {}), Post::done);
+    }
+  }
+  ASSERT_TRUE(pump([&] { return b.failures.size() == 1; }, b));
+  EXPECT_EQ(b.received.size(), posted);
+  EXPECT_EQ(b.failures[0].second.os_errno, 0);
+}
+
+TEST(TcpConnections, APeerThatReconnectsAtOnceLosesNothing) {
+  TcpSide a;
+  TcpSide b;
+  for (std::uint32_t round = 0; round < 50; ++round) {
+    btl::Endpoint* route = a.connect(b);
+    ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(round), {}), Post::done);
+    // Now and then b hears nothing of it in between: the new greeting may overtake the old goodbye.
+    if (round % 3 == 0) {
+      ASSERT_TRUE(pump([&] { return b.received.size() > round; }, a, b));
+    } else {
+      for (std::uint32_t i = 0; i < round % 5; ++i) a.module->progress(64);
+    }
+    a.module->disconnect(*route);
+  }
+  ASSERT_TRUE(pump([&] { return b.received.size() == 50; }, a, b)) << b.received.size();
+  EXPECT_TRUE(a.failures.empty());
+}
+
+TEST(TcpConnections, ADeadEndpointStaysUntilDisconnectWhileThePeerComesBackOnANewOne) {
+  TcpSide a;
+  TcpSide b;
+  for (std::size_t round = 1; round <= 3; ++round) {
+    btl::Endpoint* route = a.connect(b);
+    ASSERT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done);
+    ASSERT_TRUE(pump([&] { return b.received.size() == round; }, a, b));
+    a.module->disconnect(*route);
+    ASSERT_TRUE(pump([&] { return b.failures.size() == round; }, a, b));
+  }
+  ASSERT_EQ(b.accepted.size(), 3U);
+  for (btl::Endpoint* endpoint : b.accepted) {
+    EXPECT_TRUE(endpoint->dead());
+    EXPECT_EQ(endpoint->peer(), a.id);
+    b.module->disconnect(*endpoint);
+  }
+}
+
+TEST(TcpConnections, ANewConnectionOfAPeerWhoseOldOneIsSilentTakesItsPlace) {
+  btl::tcp::Config config = loopback();
+  config.handshake_timeout = milliseconds{100};
+  TcpSide side{config};
+  const PeerId peer = PeerId::random();
+  const wire::Hello hello{wire::kHelloMagic, wire::kWireVersion, 100, peer, side.id};
+  Stranger old_one{side.port()};
+  old_one.say(bytes_of(hello));
+  ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
+  {
+    Stranger given_up{side.port()};
+    given_up.say(bytes_of(hello));
+  }
+  Stranger new_one{side.port()};
+  new_one.say(bytes_of(hello));
+  ASSERT_TRUE(sleep_until([&] { return side.accepted.size() == 2; }, side));
+  ASSERT_EQ(side.failures.size(), 1U);
+  EXPECT_EQ(side.failures[0].first, side.accepted[0]);
+  EXPECT_FALSE(side.accepted[1]->dead());
+  EXPECT_FALSE(new_one.closed());
+  EXPECT_EQ(new_one.heard.size(), sizeof(wire::Welcome));
+}
+
+TEST(TcpConnections, ManyPeersAtOnce) {
+  TcpSide hub;
+  std::vector<std::unique_ptr<TcpSide>> spokes;
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    spokes.push_back(std::make_unique<TcpSide>());
+    btl::Endpoint* route = spokes.back()->connect(hub);
+    ASSERT_EQ(spokes.back()->module->send_inline(*route, kTag, bytes_of(i), {}), Post::done);
+  }
+  ASSERT_TRUE(pump(
+      [&] {
+        for (auto& spoke : spokes) spoke->module->progress(64);
+        return hub.received.size() == 60;
+      },
+      hub));
+  EXPECT_EQ(hub.accepted.size(), 60U);
+  for (btl::Endpoint* endpoint : hub.accepted) {
+    ASSERT_EQ(hub.module->send_inline(*endpoint, kTag, {}, {}), Post::done);
+  }
+  for (auto& spoke : spokes) {
+    ASSERT_TRUE(pump([&] { return spoke->received.size() == 1; }, hub, *spoke));
+  }
+}
+
+TEST(TcpConnections, ListensWhereItIsTold) {
+  TcpSide any;  // loopback only: one address, one bound socket
+  EXPECT_EQ(btl::tcp::decode(any.module->address())->sockets.size(), 1U);
+  btl::tcp::Config config = loopback();
+  config.port_min = any.port();
+  btl::HandlerTable handlers;
+  auto registrations = *btl::RegistrationTable::create(4);
+  TcpSide observer;
+  const btl::Host host{PeerId::random(), handlers, registrations, observer};
+  const auto taken = btl::tcp::Module::open(host, config);
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, Errc::limit_reached);
+  config.port_max = std::min(65'535U, config.port_min + 50);
+  EXPECT_TRUE(btl::tcp::Module::open(host, config));
+  config = loopback();
+  config.if_include = "no_such_interface";
+  EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::unreachable);
+  config.if_include = "10.0.0.0/99";
+  EXPECT_EQ(btl::tcp::Module::open(host, config).error().code, Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace opal::test

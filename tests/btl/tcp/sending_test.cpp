@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to messages when the network or the peer is slower than the sender.
+#include <algorithm>
+
+#include "opal/btl/tcp/wire.hpp"
+#include "tests/btl/tcp/side.hpp"
+
+namespace opal::test {
+namespace {
+
+struct Counted : Completion {
+  Counted() {
+    fn = [](Completion& self) noexcept { ++static_cast<Counted&>(self).calls; };
+  }
+  int calls = 0;
+};
+
+struct TcpSending : ::testing::Test {
+  void SetUp() override {
+    route = a.connect(b);
+    ASSERT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done);
+    ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+    b.received.clear();
+  }
+  /// Posts until the transport refuses for good; b does not read.
+  std::uint32_t fill(const std::vector<std::byte>& payload) {
+    std::uint32_t posted = 0;
+    for (int refusals = 0; refusals < 100;) {
+      if (a.module->send_inline(*route, kTag, bytes_of(posted), payload) == Post::done) {
+        ++posted;
+        refusals = 0;
+      } else {
+        ++refusals;
+        a.module->progress(64);
+      }
+    }
+    return posted;
+  }
+  TcpSide a;
+  TcpSide b;
+  btl::Endpoint* route = nullptr;
+};
+
+TEST_F(TcpSending, ASenderHeldUpSleepsAndIsWokenWhenThePeerReads) {
+  const auto payload = pattern(10'000, 1);
+  const std::uint32_t posted = fill(payload);
+  ASSERT_TRUE(a.module->arm()) << "nothing to do until the peer reads";
+  pollfd fd{a.module->wait_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 0), 0);
+  ASSERT_TRUE(pump([&] { return b.received.size() > posted / 2; }, b));
+  ASSERT_EQ(::poll(&fd, 1, 10'000), 1);
+  ASSERT_TRUE(pump([&] { return b.received.size() == posted; }, a, b));
+  for (std::uint32_t i = 0; i < posted; ++i) {
+    ASSERT_EQ(std::memcmp(b.received[i].data(), &i, sizeof i), 0);
+    ASSERT_TRUE(std::equal(payload.begin(), payload.end(), b.received[i].begin() + sizeof i));
+  }
+}
+
+TEST_F(TcpSending, AnEmulatedTransferHeldUpDoesNotKeepTheSenderAwake) {
+  std::vector<std::byte> region(64 << 20);
+  const auto handle = b.module->register_memory(region.data(), region.size(), Rights::all);
+  const auto source = pattern(region.size(), 2);
+  Counted completion;
+  ASSERT_EQ(a.module->put(*route, source.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                          region.size(), completion),
+            Post::queued);
+  // The kernel takes some megabytes; after that there is nothing to do here.
+  ASSERT_TRUE(pump([&] { return a.module->arm(); }, a));
+  EXPECT_EQ(completion.calls, 0);
+  ASSERT_TRUE(pump([&] { return completion.calls == 1; }, a, b));
+  EXPECT_TRUE(completion.ok());
+  EXPECT_TRUE(region == source);
+}
+
+TEST_F(TcpSending, APreparedPayloadIsReferredToUntilItsCompletion) {
+  fill(pattern(20'000, 3));  // large ones leave room in the queue
+  const std::size_t before = b.received.size();
+  auto payload = pattern(100'000, 4);
+  const auto original = payload;
+  const auto header = pattern(24, 5);
+  Counted completion;
+  btl::Fragment fragment = a.module->prepare_src(*route, header, payload, completion);
+  ASSERT_TRUE(fragment);
+  ASSERT_EQ(a.module->send(fragment, kTag), Post::queued);
+  EXPECT_FALSE(fragment);
+  EXPECT_EQ(completion.calls, 0);
+  ASSERT_TRUE(pump([&] { return completion.calls == 1; }, a, b));
+  std::fill(payload.begin(), payload.end(), std::byte{0});
+  ASSERT_TRUE(pump([&] { return b.received.size() > before && b.received.back().size() == 100'024; }, a, b));
+  auto expected = header;
+  expected.insert(expected.end(), original.begin(), original.end());
+  EXPECT_TRUE(b.received.back() == expected);
+  EXPECT_TRUE(completion.ok());
+  EXPECT_EQ(completion.calls, 1);
+}
+
+TEST_F(TcpSending, ADisconnectCancelsTheCompletionAndStillDeliversTheMessage) {
+  fill(pattern(20'000, 3));  // large ones leave room in the queue
+  auto payload = pattern(100'000, 6);
+  const auto original = payload;
+  Counted completion;
+  btl::Fragment fragment = a.module->prepare_src(*route, {}, payload, completion);
+  ASSERT_EQ(a.module->send(fragment, kTag), Post::queued);
+  a.module->disconnect(*route);
+  EXPECT_EQ(completion.calls, 1);
+  EXPECT_EQ(completion.error.code, Errc::canceled);
+  std::fill(payload.begin(), payload.end(), std::byte{0});
+  ASSERT_TRUE(pump([&] { return b.failures.size() == 1; }, a, b));
+  EXPECT_TRUE(b.received.back() == original);
+  EXPECT_EQ(completion.calls, 1);
+}
+
+TEST_F(TcpSending, APeerThatDiesEndsWhatWaitsOnce) {
+  // A peer that reads nothing and then is gone, as a killed process is: unread bytes make the kernel reset.
+  auto peer = std::make_unique<Stranger>(a.port());
+  peer->say(bytes_of(
+      btl::tcp::wire::Hello{btl::tcp::wire::kHelloMagic, btl::tcp::wire::kWireVersion, 100, PeerId::random(), a.id}));
+  ASSERT_TRUE(pump([&] { return a.accepted.size() == 1; }, a));
+  route = a.accepted[0];
+  fill(pattern(20'000, 3));
+  const auto payload = pattern(100'000, 7);
+  Counted sent;
+  btl::Fragment fragment = a.module->prepare_src(*route, {}, payload, sent);
+  ASSERT_EQ(a.module->send(fragment, kTag), Post::queued);
+  std::byte memory[8];
+  const auto handle = b.module->register_memory(memory, 8, Rights::all);
+  Counted got;
+  Counted flushed;
+  ASSERT_EQ(a.module->put(*route, memory, nullptr, reinterpret_cast<std::uint64_t>(memory), *handle, 8, got),
+            Post::queued);
+  ASSERT_EQ(a.module->flush(route, flushed), Post::queued);
+  EXPECT_EQ(sent.calls, 0);
+  peer.reset();
+  ASSERT_TRUE(pump([&] { return a.failures.size() == 1; }, a));
+  for (const Counted* one : {&sent, &got}) {
+    EXPECT_EQ(one->calls, 1);
+    EXPECT_EQ(one->error.code, Errc::peer_gone);
+  }
+  EXPECT_EQ(flushed.calls, 1);
+  EXPECT_EQ(a.failures[0].first, route);
+  EXPECT_NE(a.failures[0].second.os_errno, 0);
+  EXPECT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::failed);
+  for (int i = 0; i < 100; ++i) a.module->progress(64);
+  EXPECT_EQ(a.failures.size(), 1U);
+}
+
+TEST_F(TcpSending, FragmentsRunOutAndComeBack) {
+  std::vector<btl::Fragment> taken;
+  while (btl::Fragment fragment = a.module->alloc(*route, 100)) taken.push_back(std::move(fragment));
+  EXPECT_EQ(taken.size(), btl::tcp::Config{}.fragments);
+  taken.pop_back();
+  EXPECT_TRUE(a.module->alloc(*route, 100));
+  std::memset(taken.back().data().data(), 7, 100);
+  ASSERT_EQ(a.module->send(taken.back(), kTag), Post::done);
+  taken.pop_back();
+  EXPECT_TRUE(a.module->alloc(*route, 100)) << "sent ones come back too";
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+  EXPECT_EQ(b.received[0], std::vector<std::byte>(100, std::byte{7}));
+}
+
+TEST_F(TcpSending, TheBudgetOfProgressIsKeptAndTheRestIsNotForgotten) {
+  for (std::uint32_t i = 0; i < 10; ++i) ASSERT_EQ(a.module->send_inline(*route, kTag, bytes_of(i), {}), Post::done);
+  ASSERT_TRUE(pump([&] {
+    b.module->progress(3);
+    return !b.received.empty();
+  }));
+  EXPECT_LE(b.received.size(), 3U);
+  while (b.received.size() < 10) {
+    const std::size_t before = b.received.size();
+    ASSERT_FALSE(b.module->arm()) << "messages wait in the buffer or the socket";
+    b.module->progress(3);
+    EXPECT_LE(b.received.size(), before + 3);
+  }
+}
+
+}  // namespace
+}  // namespace opal::test
