@@ -172,7 +172,8 @@ Bootstrap::Reading Bootstrap::read(Visitor& visitor) {
     Header header{};
     if (!read_object(visitor.bytes, header)) return Reading::broken;
     if (auto checked = check(header); !checked || header.size == 0) {
-      log::warn("am", "bootstrap: refused a connection that does not speak our protocol");
+      log::once(log::Level::warn, "am.bootstrap.stranger", "am",
+                "bootstrap: refused a connection that does not speak our protocol; more are refused silently");
       return Reading::broken;
     }
     visitor.bytes.resize(kHeaderSize + header.size);

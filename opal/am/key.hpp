@@ -8,15 +8,16 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::am {
 
 /// Adds one entry to a key under construction (start from an empty vector).
-void append_handle(std::vector<std::byte>& key, std::string_view transport, const MemoryHandle& handle);
+OPAL_EXPORT void append_handle(std::vector<std::byte>& key, std::string_view transport, const MemoryHandle& handle);
 
 /// The handle for `transport`, else the shared software one.  Errors: protocol (garbled), unreachable (neither is
 /// there).
-Result<MemoryHandle> find_handle(ByteSpan key, std::string_view transport);
+OPAL_EXPORT Result<MemoryHandle> find_handle(ByteSpan key, std::string_view transport);
 
 }  // namespace opal::am

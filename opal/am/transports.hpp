@@ -8,12 +8,13 @@
 
 #include "opal/btl/registry.hpp"
 #include "opal/core/config_store.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::am {
 
 /// Which transports a list like "self,tcp" or "^tcp" allows.
-class TransportFilter {
+class OPAL_EXPORT TransportFilter {
  public:
   /// Errors: invalid_argument (a name the registry does not have; logged with the known ones).
   static Result<TransportFilter> parse(std::string_view list, const btl::Registry& registry);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// am_transports, the choice among transports, and what explain() says of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "opal/am/transports.hpp"
+#include "tests/am/scripted_transport.hpp"
+
+namespace opal::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+am::TransportFilter parse(std::string_view list) {
+  btl::Registry registry;
+  registry.add(kFast);
+  registry.add(kSlow);
+  auto filter = am::TransportFilter::parse(list, registry);
+  EXPECT_TRUE(filter);
+  return *filter;
+}
+
+TEST(TransportFilter, EmptyAllowsAll) { EXPECT_TRUE(parse("").allows("fast") && parse("").allows("slow")); }
+
+TEST(TransportFilter, AListAllowsWhatItNames) {
+  EXPECT_TRUE(parse("slow").allows("slow"));
+  EXPECT_FALSE(parse("slow").allows("fast"));
+  EXPECT_TRUE(parse("slow,fast").allows("fast"));
+}
+
+TEST(TransportFilter, ACaretAllowsAllOthers) {
+  EXPECT_FALSE(parse("^slow").allows("slow"));
+  EXPECT_TRUE(parse("^slow").allows("fast"));
+  EXPECT_FALSE(parse("^slow,fast").allows("fast"));
+}
+
+TEST(TransportFilter, UnknownNamesAreErrors) {
+  btl::Registry registry;
+  registry.add(kFast);
+  for (const char* list : {"fats", ",", "^fats", "fast,,fast", " fast"}) {
+    const auto filter = am::TransportFilter::parse(list, registry);
+    ASSERT_FALSE(filter) << list;
+    EXPECT_EQ(filter.error().code, Errc::invalid_argument);
+  }
+}
+
+TEST(Choice, HighestExclusivityThatReachesThePeerIsTaken) {
+  ScriptedContext context;
+  EXPECT_EQ(context.connect({"fast", "slow"}).attributes().transport, "fast");
+  EXPECT_EQ(context.connect({"slow"}).attributes().transport, "slow");
+}
+
+TEST(Choice, ExplainNamesEveryCandidateAndWhy) {
+  ScriptedContext context;
+  const std::string both = context.connect({"fast", "slow"}).explain();
+  EXPECT_THAT(both, HasSubstr("fast: taken: imaginary"));
+  EXPECT_THAT(both, HasSubstr("slow: not needed, lower exclusivity"));
+  EXPECT_THAT(both, HasSubstr("absent: not usable here: open(/dev/absent)"));
+  EXPECT_THAT(context.connect({"slow"}).explain(), HasSubstr("fast: the peer does not have it"));
+  context.module(0).refuses = true;
+  EXPECT_THAT(context.connect({"fast", "slow"}).explain(), HasSubstr("fast: refused: scripted: refuses"));
+}
+
+TEST(Choice, NoWayToThePeerIsAnError) {
+  ScriptedContext context;
+  const auto endpoint = context.context->connect(am::encode({PeerId::random(), {{"pigeon", {}}}}));
+  ASSERT_FALSE(endpoint);
+  EXPECT_EQ(endpoint.error().code, Errc::unreachable);
+}
+
+TEST(Choice, TransportsListsUsableAndRefusedOnes) {
+  ScriptedContext context;
+  std::vector<std::string> usable;
+  std::vector<std::string> refused;
+  for (const am::TransportState& state : context.context->transports()) {
+    (state.usable ? usable : refused).emplace_back(state.name);
+  }
+  EXPECT_THAT(usable, ::testing::ElementsAre("fast", "slow"));
+  EXPECT_THAT(refused, ::testing::ElementsAre("absent"));
+}
+
+TEST(Choice, TheVariableLeavesTransportsOut) {
+  config::Store store;
+  store.set("am_transports", "^fast");
+  ScriptedContext context{store};
+  EXPECT_THAT(context.connect({"fast", "slow"}).explain(), HasSubstr("fast: not usable here: not among am_transports"));
+}
+
+}  // namespace
+}  // namespace opal::test

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/am/pair.hpp — two Contexts of one process over one real transport, and what their handlers saw.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opal/am/context.hpp"
+
+namespace opal::test {
+
+inline constexpr Tag kTag = kUserTags.first;
+
+/// Transports of this machine that join two Contexts.
+inline std::vector<std::string> joining_transports() {
+  std::vector<std::string> names;
+  const btl::Registry registry = btl::Registry::with_builtins();
+  for (const btl::Component* component : registry.components()) {
+    if (component->name != "self" && component->usable(config::Store{})) names.emplace_back(component->name);
+  }
+  return names;
+}
+
+/// A Context that counts the messages of kTag and remembers its peers.
+struct Side final : am::Observer {
+  explicit Side(const std::string& transports, am::ThreadLevel threads = am::ThreadLevel::single) {
+    config::Store store;
+    store.set("am_transports", transports);
+    auto opened = am::Context::open(store, {.threads = threads, .observer = this});
+    EXPECT_TRUE(opened);
+    context = std::move(*opened);
+    EXPECT_TRUE(context->set_handler(kTag, btl::bind<&Side::on_message>(*this, "test")));
+  }
+  void on_message(btl::Delivery& delivery) noexcept {
+    ++messages;
+    bytes += delivery.data.size();
+    from = &am::sender(delivery);
+  }
+  void on_peer_connected(am::Endpoint& peer) noexcept override { connected.push_back(&peer); }
+  void on_peer_failed(am::Endpoint&, const Error&) noexcept override { ++failed; }
+
+  std::atomic<std::size_t> messages{0};
+  std::atomic<std::size_t> bytes{0};
+  am::Endpoint* from = nullptr;
+  std::vector<am::Endpoint*> connected;
+  int failed = 0;
+  std::unique_ptr<am::Context> context;
+};
+
+/// Progresses all contexts until `condition` or 20 s; whether it came true.
+template <class Condition, class... Contexts>
+[[nodiscard]] bool pump(Condition condition, Contexts&... contexts) {
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (!condition()) {
+    (contexts.progress(), ...);
+    if (deadline.expired()) return false;
+  }
+  return true;
+}
+
+struct Flag : Completion {
+  Flag() {
+    fn = [](Completion& self) noexcept { ++static_cast<Flag&>(self).calls; };
+  }
+  int calls = 0;
+};
+
+/// Posts until it is taken and, if queued, waits for its end.  Returns its error.
+template <class Operation, class... Contexts>
+Error finish(Operation operation, Contexts&... contexts) {
+  Flag flag;
+  Post post = Post::again;
+  EXPECT_TRUE(pump([&] { return (post = operation(flag)) != Post::again; }, contexts...));
+  if (post == Post::queued) {
+    EXPECT_TRUE(pump([&] { return flag.calls != 0; }, contexts...));
+  }
+  EXPECT_LE(flag.calls, 1);
+  return flag.error;
+}
+
+}  // namespace opal::test

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting: wait(), wait_until(), the one descriptor; and any thread calling anything at level `multiple`.
+#include <poll.h>
+
+#include <thread>
+
+#include "tests/am/pair.hpp"
+
+namespace opal::test {
+namespace {
+
+constexpr std::uint64_t kWord = 1;
+
+class Waiting : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Over, Waiting, ::testing::ValuesIn(joining_transports()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(Waiting, ASleeperIsWokenByAMessage) {
+  Side a{GetParam()};
+  Side b{GetParam()};
+  am::Endpoint* to_b = *a.context->connect(b.context->address());
+  std::jthread sender{[&] {
+    for (int i = 0; i < 100; ++i) {
+      while (to_b->send_inline(kTag, bytes_of(kWord), {}) == Post::again) a.context->progress();
+      const Deadline pause = Deadline::after(std::chrono::microseconds{200});  // so that the other side sleeps
+      while (!pause.expired()) a.context->progress();
+    }
+    while (b.messages != 100) a.context->progress();
+  }};
+  EXPECT_TRUE(b.context->wait_until([&] { return b.messages == 100; }, std::chrono::seconds{20}));
+}
+
+TEST_P(Waiting, TimeIsOverWhenNothingComes) {
+  Side a{GetParam()};
+  const std::uint64_t begin = now_ns();
+  EXPECT_EQ(a.context->wait(std::chrono::milliseconds{20}), 0u);
+  EXPECT_GE(now_ns() - begin, 19'000'000u);
+  EXPECT_FALSE(a.context->wait_until([] { return false; }, std::chrono::milliseconds{5}));
+  EXPECT_TRUE(a.context->wait_until([] { return true; }, std::chrono::milliseconds{0}));
+}
+
+TEST_P(Waiting, TheDescriptorTellsAnEventLoopOfAMessage) {
+  Side a{GetParam()};
+  Side b{GetParam()};
+  am::Endpoint* to_b = *a.context->connect(b.context->address());
+  ASSERT_EQ(to_b->send_or_queue(kTag, bytes_of(kWord), {}), Post::done);  // the first one also connects
+  ASSERT_TRUE(pump([&] { return b.messages == 1; }, *a.context, *b.context));
+
+  for (std::size_t round = 2; round <= 20; ++round) {
+    while (!b.context->arm()) b.context->progress();
+    pollfd fd{b.context->fd(), POLLIN, 0};
+    ASSERT_EQ(to_b->send_or_queue(kTag, bytes_of(kWord), {}), Post::done);
+    a.context->progress();
+    ASSERT_EQ(::poll(&fd, 1, 20000), 1) << "armed, so the message must make it readable";
+    ASSERT_TRUE(pump([&] { return b.messages == round; }, *a.context, *b.context));
+  }
+}
+
+TEST_P(Waiting, AtLevelMultipleEverySleeperSeesWhatAnothersProgressBrought) {
+  Side a{GetParam(), am::ThreadLevel::multiple};
+  Side b{GetParam(), am::ThreadLevel::multiple};
+  am::Endpoint* to_b = *a.context->connect(b.context->address());
+  std::atomic<int> content{0};
+  std::vector<std::jthread> sleepers;
+  for (int i = 0; i < 4; ++i) {
+    sleepers.emplace_back([&] {
+      if (b.context->wait_until([&] { return b.messages == 200; }, std::chrono::seconds{20})) ++content;
+    });
+  }
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(to_b->send_or_queue(kTag, bytes_of(kWord), {}), Post::done);
+  EXPECT_TRUE(a.context->wait_until([&] { return b.messages == 200; }, std::chrono::milliseconds{0}) ||
+              pump([&] { return b.messages == 200; }, *a.context));
+  sleepers.clear();
+  EXPECT_EQ(content, 4);
+}
+
+TEST_P(Waiting, AtLevelMultipleAnyThreadCallsAnything) {
+  Side a{GetParam(), am::ThreadLevel::multiple};
+  Side b{GetParam(), am::ThreadLevel::multiple};
+  am::Endpoint* to_b = *a.context->connect(b.context->address());
+  std::vector<std::uint64_t> memory(4);
+  auto region = b.context->register_memory(memory.data(), memory.size() * 8, Rights::all);
+  ASSERT_TRUE(region);
+  const MemoryHandle key = *to_b->unpack_key(region->key());
+
+  constexpr std::size_t kRounds = 200;
+  std::atomic<bool> over{false};
+  std::jthread server{[&] {
+    while (!over) b.context->wait(std::chrono::milliseconds{1});
+  }};
+  std::vector<std::jthread> clients;
+  for (std::size_t me = 0; me < 4; ++me) {
+    clients.emplace_back([&, me] {
+      const auto where = reinterpret_cast<std::uint64_t>(&memory[me]);
+      for (std::uint64_t i = 1; i <= kRounds; ++i) {
+        while (to_b->send_inline(kTag, bytes_of(i), {}) == Post::again) a.context->progress();
+        struct Signal : Completion {
+          bool ended = false;  // under the Context's lock
+        } signal;
+        signal.fn = [](Completion& self) noexcept { static_cast<Signal&>(self).ended = true; };
+        Post post = Post::again;
+        while ((post = to_b->put(&i, where, key, 8, signal)) == Post::again) a.context->progress();
+        if (post == Post::queued) {
+          EXPECT_TRUE(a.context->wait_until([&] { return signal.ended; }, std::chrono::seconds{20}));
+        }
+        EXPECT_TRUE(signal.ok());
+        EXPECT_FALSE(to_b->dead());
+        if (i % 50 == 0) {
+          std::uint64_t local = 0;
+          EXPECT_TRUE(a.context->register_memory(&local, sizeof local, Rights::all));
+        }
+      }
+    });
+  }
+  clients.clear();
+  EXPECT_TRUE(pump([&] { return b.messages == 4 * kRounds; }, *a.context));
+  over = true;
+  server.join();
+  EXPECT_EQ(memory, std::vector<std::uint64_t>(4, kRounds));
+}
+
+}  // namespace
+}  // namespace opal::test
