@@ -77,6 +77,13 @@ class Call {
     return buffer;
   }
 
+  /// A datatype, committed or not.
+  datatype::Datatype* any_type(MPI_Datatype handle, const char* argument = "datatype") {
+    auto* type = handle::find<datatype::Datatype>(handle);
+    if (type == nullptr) [[unlikely]]
+      fail_handle(MPI_ERR_TYPE, argument, "datatype");
+    return type;
+  }
   /// A committed datatype.
   const datatype::Datatype* type(MPI_Datatype handle, const char* argument = "datatype") {
     const auto* type = handle::find<datatype::Datatype>(handle);

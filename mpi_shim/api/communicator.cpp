@@ -48,7 +48,8 @@ OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  return hand_out(call, duplicate(call.process(), *parent, made), made, newcomm);
+  const int error = duplicate(call.process(), *parent, made);
+  return hand_out(call, error, made, newcomm);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
@@ -61,7 +62,8 @@ OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm*
   }
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  return hand_out(call, split(call.process(), *parent, color, key, made), made, newcomm);
+  const int error = split(call.process(), *parent, color, key, made);
+  return hand_out(call, error, made, newcomm);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_split_type,
@@ -80,7 +82,8 @@ OPAL_MPI_FUNCTION(int, Comm_split_type,
   }  // The guided types may always answer MPI_COMM_NULL: no resource of that name divides the processes.
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  return hand_out(call, split(call.process(), *parent, color, key, made), made, newcomm);
+  const int error = split(call.process(), *parent, color, key, made);
+  return hand_out(call, error, made, newcomm);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
@@ -96,7 +99,8 @@ OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* n
     }
   }
   Communicator* made = nullptr;
-  return hand_out(call, create(call.process(), *parent, members, made), made, newcomm);
+  const int error = create(call.process(), *parent, members, made);
+  return hand_out(call, error, made, newcomm);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_free, (MPI_Comm * comm)) {

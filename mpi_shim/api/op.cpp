@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduction operations as objects, and reductions without communication.
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::op::Op;
+using mpi_shim::p2p::Buffer;
+
+template <class Function>
+int create(const char* name, Function* function, int commute, MPI_Op* op) {
+  Call call{name};
+  call.pointer(op, "op");
+  if (function == nullptr) call.fail(MPI_ERR_ARG, "argument user_fn is a null pointer");
+  if (call.failed()) return call.error();
+  auto made = mpi_shim::handle::create<Op>(function, commute != 0);
+  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  *op = mpi_shim::handle::to_handle<MPI_Op>(*made->detach());  // the program's reference
+  return MPI_SUCCESS;
+}
+
+Op* find(Call& call, MPI_Op handle) {
+  auto* op = mpi_shim::handle::find<Op>(handle);
+  if (op == nullptr) call.fail(MPI_ERR_OP, "argument op is not a valid operation");
+  return op;
+}
+
+int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype,
+                 MPI_Op handle) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const Buffer in = call.buffer(inbuf, count, datatype);
+  const Buffer inout = call.buffer(inoutbuf, count, datatype);
+  const Op* const op = call.op(handle, datatype);
+  if (call.failed()) return call.error();
+  op->apply(in.base(), inout.base(), count, inout.type());
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Op_create, (MPI_User_function * user_fn, int commute, MPI_Op* op)) {
+  return create("MPI_Op_create", user_fn, commute, op);
+}
+OPAL_MPI_FUNCTION(int, Op_create_c, (MPI_User_function_c * user_fn, int commute, MPI_Op* op)) {
+  return create("MPI_Op_create_c", user_fn, commute, op);
+}
+
+OPAL_MPI_FUNCTION(int, Op_free, (MPI_Op * op)) {
+  Call call{"MPI_Op_free"};
+  call.pointer(op, "op");
+  if (call.failed()) return call.error();
+  Op* const object = find(call, *op);
+  if (call.failed()) return call.error();
+  if (object->is_predefined()) return call.fail(MPI_ERR_OP, "a predefined operation cannot be freed");
+  object->retire();
+  *op = MPI_OP_NULL;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Op_commutative, (MPI_Op op, int* commute)) {
+  Call call{"MPI_Op_commutative"};
+  if (call.failed()) return call.error();
+  const Op* const object = find(call, op);
+  call.pointer(commute, "commute");
+  if (call.failed()) return call.error();
+  *commute = object->is_commutative();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Reduce_local, (const void* inbuf, void* inoutbuf, int count, MPI_Datatype datatype, MPI_Op op)) {
+  return reduce_local("MPI_Reduce_local", inbuf, inoutbuf, count, datatype, op);
+}
+OPAL_MPI_FUNCTION(int, Reduce_local_c,
+                  (const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op)) {
+  return reduce_local("MPI_Reduce_local_c", inbuf, inoutbuf, count, datatype, op);
+}
