@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that end: what they said before is heard, death is told from goodbye, nothing is left; and what an 8-byte
-// message asks of the kernel.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+// Processes that end: what they said before is heard, death is told from goodbye, nothing is left.
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,48 +144,6 @@ TEST(SmDeath, AStoppedPeerCannotHoldUpOthers) {
   btl::Endpoint* route = side.connect(running_blob);
   EXPECT_EQ(test::send(*route, pattern(8, 1), {}, side), Post::done);
 }
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// From here on every system call of this thread but exit ends the process.
-void forbid_system_calls() {
-  const sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-  };
-  const sock_fprog program{std::size(rules), const_cast<sock_filter*>(rules)};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) std::abort();
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) std::abort();
-}
-
-TEST(SmCost, ShortMessagesInBothDirectionsNeedNoSystemCall) {
-  constexpr std::uint32_t kRounds = 5000;
-  Child child{[](Channel& parent) {
-    Side own{"sm"};
-    std::uint32_t answers = 0;
-    own.handler = [&](btl::Delivery&) { ++answers; };
-    btl::Endpoint* route = own.connect(parent.receive());
-    for (std::uint32_t i = 0; i < kRounds; ++i) {
-      if (i == 100) forbid_system_calls();  // boxes are open in both directions
-      while (own.module().send_inline(*route, kTag, bytes_of(i), {}) != Post::done) own.module().progress(1);
-      while (answers == i) own.module().progress(64);
-    }
-    ::syscall(SYS_exit_group, 7);
-    return 0;
-  }};
-  Side side{"sm"};
-  side.handler = [&](btl::Delivery& delivery) {
-    ASSERT_EQ(side.module().send_inline(delivery.from, kTag, delivery.data, {}), Post::done);
-  };
-  child.channel().send(side.blob());
-  ASSERT_TRUE(pump([&] { return !side.failures.empty(); }, side));
-  const auto status = child.wait();
-  ASSERT_TRUE(status);
-  EXPECT_TRUE(WIFEXITED(*status)) << "killed for a system call";
-  EXPECT_EQ(WEXITSTATUS(*status), 7);
-}
-#endif
 
 }  // namespace
 }  // namespace opal::btl::sm

@@ -18,14 +18,20 @@ class RawPeer {
  public:
   /// Connects to `victim` properly; everything after that is up to the test.
   explicit RawPeer(test::Side& victim) : RawPeer(victim.id(), *Address::decode(victim.module().address())) {
+    const std::size_t before = victim.accepted.size();  // what is there already may have been disconnected
     auto answer = say_hello();
     EXPECT_TRUE(answer) << to_string(answer.error());
     EXPECT_EQ(answer->hello.kind, HelloKind::accept);
     inbox_there = must(mpool::SharedPool::attach(answer->fds.inbox.get()));
     lane_there = must(mpool::SharedPool::attach(answer->fds.lane.get()));
     EXPECT_TRUE(local.complete(*link, 0, *answer));
-    EXPECT_TRUE(test::pump([&] { return !victim.accepted.empty() && victim.accepted.back()->peer() == id; }, victim));
-    there = victim.accepted.back();
+    const auto find = [&] {
+      for (std::size_t i = before; i < victim.accepted.size() && there == nullptr; ++i) {
+        if (victim.accepted[i]->peer() == id) there = victim.accepted[i];
+      }
+      return there != nullptr;
+    };
+    EXPECT_TRUE(test::pump(find, victim));
   }
 
   /// Only opens the socket.
