@@ -162,7 +162,7 @@ struct opal_completion {
   void (*fn)(opal_completion_t* self); /* may be NULL: then look at `finished` */
   void* user;
   opal_status_t status; /* OPAL_OK or why it failed; set before fn and before a post returns an error */
-  int32_t finished;     /* 0 while queued */
+  int32_t finished;     /* 0 while queued, 1 when it ended, well or not */
   uint64_t reserved[6]; /* the library's */
 };
 

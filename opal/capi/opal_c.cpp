@@ -83,7 +83,7 @@ opal_status_t post(opal_completion_t* completion, Operation operation) noexcept 
   completion->status = OPAL_OK;
   const Post answer = operation(static_cast<opal::Completion&>(*bridge));
   const opal_status_t status = to_status(answer, bridge->error);
-  if (answer == Post::done) completion->finished = 1;
+  if (answer == Post::done || answer == Post::failed) completion->finished = 1;
   if (answer == Post::failed) completion->status = status;
   return status;
 }

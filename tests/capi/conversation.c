@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two contexts of one process talk through the C interface. */
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "opal/capi/opal.h"
+#include "tests/capi/check.h"
+
+enum { TAG = OPAL_TAG_USER_FIRST, TAG_OTHER = OPAL_TAG_USER_LAST };
+
+struct side {
+  opal_context_t* context;
+  opal_endpoint_t* to_other;
+  int messages, connected, failed;
+  opal_endpoint_t* from;
+  unsigned char last[64];
+  size_t last_size;
+};
+
+static void on_message(void* user, opal_endpoint_t* from, const void* data, size_t size) {
+  struct side* self = user;
+  ++self->messages;
+  self->from = from;
+  self->last_size = size;
+  if (size <= sizeof self->last && size != 0) memcpy(self->last, data, size);
+}
+static void on_connected(void* user, opal_endpoint_t* peer, opal_status_t why) {
+  struct side* self = user;
+  self->connected += peer != NULL && why == OPAL_OK;
+}
+static void on_failed(void* user, opal_endpoint_t* peer, opal_status_t why) {
+  struct side* self = user;
+  self->failed += peer != NULL && why < 0;
+}
+
+static opal_status_t open_side(struct side* side) {
+  opal_context_options_t options = OPAL_INIT(opal_context_options_t);
+  memset(side, 0, sizeof *side);
+  options.on_peer_connected = on_connected;
+  options.on_peer_failed = on_failed;
+  options.user = side;
+  const opal_status_t status = opal_context_open(&options, &side->context);
+  return status != OPAL_OK ? status : opal_set_handler(side->context, TAG, on_message, side);
+}
+
+static opal_status_t open_pair(struct side* a, struct side* b) {
+  const void* address;
+  size_t size;
+  opal_status_t status = open_side(a);
+  if (status == OPAL_OK) status = open_side(b);
+  if (status != OPAL_OK) return status;
+  opal_context_address(b->context, &address, &size);
+  return opal_connect(a->context, address, size, &a->to_other);
+}
+
+static void close_pair(struct side* a, struct side* b) {
+  opal_context_close(a->context);
+  opal_context_close(b->context);
+}
+
+/* Progresses both until *value reaches `wanted`; 0 when that takes too long. */
+static int pump(struct side* a, struct side* b, const int* value, int wanted) {
+  for (long i = 0; i < 20000000 && *value < wanted; ++i) {
+    opal_progress(a->context);
+    opal_progress(b->context);
+  }
+  return *value >= wanted;
+}
+
+/* The end of an operation that answered `status`. */
+static opal_status_t ended(struct side* a, struct side* b, opal_status_t status, opal_completion_t* completion) {
+  if (status != OPAL_QUEUED) return status;
+  return pump(a, b, &completion->finished, 1) ? completion->status : OPAL_ERR_TIMED_OUT;
+}
+
+const char* capi_messages(void) {
+  struct side a, b;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  CHECK(opal_send_or_queue(a.to_other, TAG, "head", 4, "tail", 4) == OPAL_DONE);
+  CHECK(pump(&a, &b, &b.messages, 1));
+  CHECK(b.last_size == 8 && memcmp(b.last, "headtail", 8) == 0);
+  CHECK(b.connected == 1);
+
+  opal_endpoint_set_user(b.from, &b);
+  CHECK(opal_endpoint_user(b.from) == &b);
+  CHECK(opal_endpoint_max_send(b.from) >= 1024);
+  opal_status_t status;
+  while ((status = opal_send(b.from, TAG, NULL, 0, "back", 4)) == OPAL_AGAIN) opal_progress(b.context);
+  CHECK(status == OPAL_DONE);
+  CHECK(pump(&a, &b, &a.messages, 1));
+  CHECK(a.from == a.to_other && a.last_size == 4);
+
+  char text[1000];
+  const size_t length = opal_endpoint_explain(a.to_other, text, sizeof text);
+  CHECK(length == strlen(text) && strstr(text, ": taken") != NULL);
+  char shortened[5] = "xxxx";
+  CHECK(opal_endpoint_explain(a.to_other, shortened, sizeof shortened) == length);
+  CHECK(strlen(shortened) == 4 && memcmp(shortened, text, 4) == 0);
+  CHECK(opal_endpoint_explain(a.to_other, NULL, 0) == length);
+  close_pair(&a, &b);
+  return NULL;
+}
+
+const char* capi_queue(void) {
+  struct side a, b;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  for (int i = 0; i < 3000; ++i) CHECK(opal_send_or_queue(a.to_other, TAG, &i, sizeof i, NULL, 0) == OPAL_DONE);
+  CHECK(pump(&a, &b, &b.messages, 3000));
+  int last;
+  memcpy(&last, b.last, sizeof last);
+  CHECK(last == 2999);
+  close_pair(&a, &b);
+  return NULL;
+}
+
+static int called;
+static void on_end(opal_completion_t* self) { called += self->finished && self->status == OPAL_OK; }
+
+const char* capi_put_get(void) {
+  static uint64_t memory[100];
+  struct side a, b;
+  opal_region_t* region;
+  opal_remote_key_t key;
+  opal_completion_t end = {0};
+  const void* bytes;
+  size_t size;
+  memset(memory, 0, sizeof memory);
+  called = 0;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  CHECK(opal_register(b.context, memory, sizeof memory, OPAL_REMOTE_ALL, &region) == OPAL_OK);
+  opal_region_key(region, &bytes, &size);
+  CHECK(opal_unpack_key(a.to_other, bytes, size, &key) == OPAL_OK);
+
+  const uint64_t middle = (uint64_t)(uintptr_t)&memory[50];
+  uint64_t word = 42, back[3], old = 0;
+  end.fn = on_end;
+  opal_status_t status = opal_put(a.to_other, &word, middle, &key, sizeof word, &end);
+  CHECK(ended(&a, &b, status, &end) == OPAL_OK && end.finished && called == (status == OPAL_QUEUED));
+  CHECK(memory[49] == 0 && memory[50] == 42 && memory[51] == 0);
+  status = opal_get(a.to_other, back, middle - 8, &key, sizeof back, &end);
+  CHECK(ended(&a, &b, status, &end) == OPAL_OK);
+  CHECK(back[0] == 0 && back[1] == 42 && back[2] == 0);
+
+  status = opal_atomic(a.to_other, OPAL_ADD, OPAL_U64, middle, &key, 8, 0, &old, &end);
+  CHECK(ended(&a, &b, status, &end) == OPAL_OK && old == 42 && memory[50] == 50);
+  status = opal_atomic(a.to_other, OPAL_COMPARE_SWAP, OPAL_U64, middle, &key, 7, 50, &old, &end);
+  CHECK(ended(&a, &b, status, &end) == OPAL_OK && old == 50 && memory[50] == 7);
+  CHECK(ended(&a, &b, opal_flush(a.to_other, &end), &end) == OPAL_OK);
+  CHECK(ended(&a, &b, opal_flush_all(a.context, &end), &end) == OPAL_OK);
+
+  /* One byte beyond the end: that operation fails, nothing is written, others go on. */
+  const uint64_t past = (uint64_t)(uintptr_t)(memory + 100) - 7;
+  memory[99] = 5;
+  status = ended(&a, &b, opal_put(a.to_other, &word, past, &key, 8, &end), &end);
+  CHECK(status < 0 && end.finished && end.status == status && memory[99] == 5);
+  status = opal_put(a.to_other, &word, middle, &key, sizeof word, &end);
+  CHECK(ended(&a, &b, status, &end) == OPAL_OK && memory[50] == 42);
+  opal_deregister(region);
+  close_pair(&a, &b);
+  return NULL;
+}
+
+const char* capi_stale(void) {
+  static uint64_t memory[4];
+  struct side a, b;
+  opal_region_t *region, *other;
+  opal_remote_key_t key;
+  opal_completion_t end = {0};
+  const void* bytes;
+  size_t size;
+  const uint64_t word = 1;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  CHECK(opal_register(b.context, memory, 16, OPAL_REMOTE_WRITE, &region) == OPAL_OK);
+  CHECK(opal_register(b.context, memory + 2, 16, OPAL_REMOTE_WRITE, &other) == OPAL_OK);
+  opal_region_key(region, &bytes, &size);
+  CHECK(opal_unpack_key(a.to_other, bytes, size, &key) == OPAL_OK);
+  uint64_t got = 9;
+  CHECK(ended(&a, &b, opal_get(a.to_other, &got, (uint64_t)(uintptr_t)memory, &key, 8, &end), &end) < 0);
+  CHECK(got == 9); /* only writing was allowed */
+  opal_deregister(region);
+  opal_deregister(NULL);
+  CHECK(ended(&a, &b, opal_put(a.to_other, &word, (uint64_t)(uintptr_t)memory, &key, 8, &end), &end) < 0);
+  CHECK(memory[0] == 0);
+  CHECK(strlen(opal_last_error()) != 0);
+  close_pair(&a, &b); /* `other` ends with its context */
+  return NULL;
+}
+
+const char* capi_handlers(void) {
+  struct side a, b;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  CHECK(opal_set_handler(b.context, TAG, on_message, &b) == OPAL_ERR_LIMIT_REACHED);
+  CHECK(opal_set_handler(b.context, TAG_OTHER, on_message, &b) == OPAL_OK);
+  CHECK(opal_send_or_queue(a.to_other, TAG_OTHER, NULL, 0, NULL, 0) == OPAL_DONE);
+  CHECK(pump(&a, &b, &b.messages, 1) && b.last_size == 0);
+  opal_clear_handler(b.context, TAG_OTHER);
+  CHECK(opal_send_or_queue(a.to_other, TAG_OTHER, NULL, 0, NULL, 0) == OPAL_DONE); /* dropped */
+  CHECK(opal_send_or_queue(a.to_other, TAG, "x", 1, NULL, 0) == OPAL_DONE);
+  CHECK(pump(&a, &b, &b.messages, 2) && b.last_size == 1);
+  CHECK(opal_set_handler(b.context, TAG_OTHER, on_message, &b) == OPAL_OK);
+  close_pair(&a, &b);
+  return NULL;
+}
+
+struct finder {
+  struct side* side;
+  const char* where;
+  opal_status_t status;
+  int done;
+};
+static void* find(void* argument) {
+  struct finder* self = argument;
+  self->status = opal_connect_to(self->side->context, self->where, 20000, &self->side->to_other);
+  __atomic_store_n(&self->done, 1, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+const char* capi_listen(void) {
+  struct side a, b;
+  char where[64], shortened[6];
+  CHECK(open_side(&a) == OPAL_OK && open_side(&b) == OPAL_OK);
+  CHECK(opal_listen(b.context, "127.0.0.1:0", where, sizeof where) == OPAL_OK);
+  CHECK(strncmp(where, "127.0.0.1:", 10) == 0);
+  CHECK(opal_listen(b.context, "127.0.0.1:0", NULL, 0) == OPAL_ERR_INVALID_ARGUMENT); /* it listens already */
+  CHECK(opal_listen(a.context, "127.0.0.1:0", shortened, sizeof shortened) == OPAL_OK);
+  CHECK(strcmp(shortened, "127.0") == 0);
+
+  struct finder finder = {&a, where, OPAL_ERR_INTERNAL, 0};
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, find, &finder) == 0);
+  while (!__atomic_load_n(&finder.done, __ATOMIC_ACQUIRE)) opal_progress(b.context);
+  pthread_join(thread, NULL);
+  CHECK(finder.status == OPAL_OK);
+  CHECK(opal_send_or_queue(a.to_other, TAG, "hello", 5, NULL, 0) == OPAL_DONE);
+  CHECK(pump(&a, &b, &b.messages, 1) && b.connected == 1);
+  close_pair(&a, &b);
+  return NULL;
+}
+
+static int has_message(void* user) { return ((struct side*)user)->messages != 0; }
+static int never(void* user) { return user == NULL ? 0 : 0; }
+
+const char* capi_waiting(void) {
+  struct side self;
+  const void* address;
+  size_t size;
+  CHECK(open_side(&self) == OPAL_OK);
+  CHECK(opal_wait(self.context, 1) == 0);
+  CHECK(opal_wait_until(self.context, never, NULL, 1) == 0);
+  opal_context_address(self.context, &address, &size);
+  CHECK(opal_connect(self.context, address, size, &self.to_other) == OPAL_OK);
+
+  while (!opal_arm(self.context)) opal_progress(self.context);
+  struct pollfd fd = {opal_fd(self.context), POLLIN, 0};
+  CHECK(opal_send_or_queue(self.to_other, TAG, "x", 1, NULL, 0) == OPAL_DONE);
+  CHECK(poll(&fd, 1, 20000) == 1);
+  CHECK(opal_wait_until(self.context, has_message, &self, 20000) == 1);
+  opal_context_close(self.context);
+  return NULL;
+}
+
+static int canceled;
+static void on_canceled(opal_completion_t* self) { canceled += self->status < 0; }
+
+const char* capi_endings(void) {
+  static uint64_t memory[1000];
+  struct side a, b;
+  opal_region_t* region;
+  opal_remote_key_t key;
+  const void* bytes;
+  size_t size;
+  opal_completion_t ends[16];
+  int queued = 0;
+  canceled = 0;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  CHECK(opal_register(b.context, memory, sizeof memory, OPAL_REMOTE_ALL, &region) == OPAL_OK);
+  opal_region_key(region, &bytes, &size);
+  CHECK(opal_unpack_key(a.to_other, bytes, size, &key) == OPAL_OK);
+  memset(ends, 0, sizeof ends);
+  for (int i = 0; i < 16; ++i) { /* nobody progresses: what is queued stays so */
+    ends[i].fn = on_canceled;
+    const opal_status_t status = opal_get(a.to_other, memory, (uint64_t)(uintptr_t)memory, &key, 8, &ends[i]);
+    CHECK(status == OPAL_QUEUED || status == OPAL_AGAIN || status == OPAL_DONE);
+    queued += status == OPAL_QUEUED;
+  }
+  opal_disconnect(a.to_other);
+  CHECK(canceled == queued);
+  opal_disconnect(NULL);
+  close_pair(&a, &b);
+  opal_context_close(NULL);
+  return NULL;
+}
