@@ -85,8 +85,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   std::size_t count = 0;
   if (doorman_->has_news()) [[unlikely]]
     count += hear_news();
-  count += poll_boxes(budget);
-  count += poll_fifo(std::max(budget - std::min(count, budget), kLeastFromFifo));
+  if (!boxes_.empty()) count += poll_boxes(budget);
+  if (!inbox_.fifo().empty()) count += poll_fifo(std::max(budget - std::min(count, budget), kLeastFromFifo));
   if (!blocked_.empty()) [[unlikely]]
     check_blocked();
   if (!leaving_.empty() || !failed_.empty() || !cooling_.empty()) [[unlikely]]
