@@ -88,6 +88,11 @@ Acceptor::Acceptor(Reactor& reactor, const Config& config, const PeerId& self, s
 
 Acceptor::~Acceptor() = default;
 
+void Acceptor::stop() noexcept {
+  close();
+  incoming_.clear();
+}
+
 void Acceptor::on_ready() noexcept {
   for (int i = 0; i < kAcceptsPerTurn && readable; ++i) {
     Fd fd{::accept4(this->fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};

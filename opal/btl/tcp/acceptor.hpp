@@ -38,6 +38,8 @@ class Acceptor final : public Source {
   Acceptor(Reactor& reactor, const Config& config, const PeerId& self, std::vector<Interface> allowed, Owner& owner);
   ~Acceptor() override;
 
+  /// Closes everything; nobody is let in any more.
+  void stop() noexcept;
   /// Lets the oldest parked connection of `from` in that the peer has not closed, if there is one.
   void unpark(const PeerId& from) noexcept;
   [[nodiscard]] bool has_parked(const PeerId& from) const noexcept;

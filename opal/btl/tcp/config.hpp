@@ -24,8 +24,10 @@ struct Config {
   std::string congestion = "auto";
   std::chrono::milliseconds stagger{250};
   std::chrono::milliseconds connect_timeout{30'000};
+  std::chrono::milliseconds welcome_timeout{600'000};
   std::chrono::milliseconds handshake_timeout{10'000};
-  std::chrono::milliseconds linger_timeout{2'000};
+  std::chrono::milliseconds linger_timeout{30'000};
+  std::chrono::milliseconds close_timeout{2'000};
   std::chrono::milliseconds peer_timeout{30'000};
 };
 
@@ -116,7 +118,13 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 10, .max = 3'600'000},
      "ms",
      config::Level::user,
-     "After this time without a connection the peer counts as unreachable."},
+     "A peer none of whose addresses has answered by then counts as unreachable."},
+    {"welcome_timeout",
+     &Config::welcome_timeout,
+     {.min = 10, .max = 86'400'000},
+     "ms",
+     config::Level::tuner,
+     "How long a peer whose host has answered may take to answer itself: it may be computing."},
     {"handshake_timeout",
      &Config::handshake_timeout,
      {.min = 10, .max = 3'600'000},
@@ -128,7 +136,13 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 0, .max = 600'000},
      "ms",
      config::Level::tuner,
-     "How long messages posted before a disconnect may take to leave."},
+     "How long messages posted before a disconnect may take to leave, while the module goes on."},
+    {"close_timeout",
+     &Config::close_timeout,
+     {.min = 0, .max = 600'000},
+     "ms",
+     config::Level::tuner,
+     "How long the end of the module waits for messages posted before to reach the other hosts."},
     {"peer_timeout",
      &Config::peer_timeout,
      {.min = 0, .max = 86'400'000},

@@ -32,6 +32,7 @@ class Attempt final : public Source {
       : Source(reactor), dialer_(dialer), candidate_(candidate) {}
 
   [[nodiscard]] std::size_t candidate() const noexcept { return candidate_; }
+  [[nodiscard]] bool greeted() const noexcept { return greeted_; }
 
   Result<void> start() noexcept {
     OPAL_TRY_ASSIGN(Fd fd, start_connect(dialer_.config_, dialer_.candidates_[candidate_]));
@@ -148,8 +149,15 @@ void Dialer::start_next() noexcept {
 
 void Dialer::on_deadline() noexcept {
   if (now_ns() >= give_up_ns_) {
+    // Where a host has answered, the peer may just be busy; its own patience is another one.
+    std::erase_if(attempts_, [](const auto& attempt) { return !attempt->greeted(); });
+    const std::uint64_t later = began_ns_ + in_ns(config_.welcome_timeout);
+    if (!attempts_.empty() && now_ns() < later) {
+      give_up_ns_ = later;
+      return set_deadline(later);
+    }
     return owner_.on_unreachable({Errc::unreachable, ETIMEDOUT, "tcp connect: no address of the peer answered in time",
-                                  static_cast<std::uint64_t>(config_.connect_timeout.count())});
+                                  (now_ns() - began_ns_) / 1'000'000});
   }
   if (next_ == candidates_.size() && attempts_.empty()) return end_of_round();
   start_next();

@@ -24,6 +24,7 @@ constexpr std::size_t kEnoughBacklog = 64 << 10;
 /// Fragments smaller than this are copied rather than referred to.
 constexpr std::size_t kSmallPiece = 4 << 10;
 constexpr std::size_t kVectors = 16;
+constexpr unsigned kSilentPeriods = 4;  // in Config::peer_timeout
 
 constexpr std::array<std::byte, 8> kPadding{};
 
@@ -99,7 +100,8 @@ std::string Endpoint::describe() const {
 }
 
 void Endpoint::watch_for_silence() noexcept {
-  if (const auto timeout = tcp_.config().peer_timeout; timeout.count() != 0) set_deadline(after(timeout / 4));
+  if (const auto timeout = tcp_.config().peer_timeout; timeout.count() != 0)
+    set_deadline(after(timeout / kSilentPeriods));
 }
 
 void Endpoint::on_deadline() noexcept {
@@ -110,7 +112,10 @@ void Endpoint::on_deadline() noexcept {
     return;
   }
   const auto timeout = tcp_.config().peer_timeout;
-  if (is_silent(fd(), static_cast<std::uint64_t>(std::chrono::nanoseconds{timeout}.count()))) {
+  const std::chrono::nanoseconds period = timeout / kSilentPeriods;
+  // Several periods in a row: in the first one the data may have been sent only just now.
+  silent_periods_ = is_silent(fd(), static_cast<std::uint64_t>(period.count())) ? silent_periods_ + 1 : 0;
+  if (silent_periods_ == kSilentPeriods) {
     return end({Errc::peer_gone, ETIMEDOUT, "tcp: the peer's host has not answered for btl_tcp_peer_timeout",
                 static_cast<std::uint64_t>(timeout.count())});
   }

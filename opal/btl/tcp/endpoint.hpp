@@ -81,6 +81,7 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
   std::vector<std::byte> detached_;  // leaving: bytes that were the user's
   bool leaving_ = false;
   bool ended_ = false;
+  unsigned silent_periods_ = 0;
   std::string where_;  // both ends of the connection, for describe()
 };
 

@@ -66,14 +66,14 @@ Module::Module(const Host& host, const Config& config, Reactor reactor, Fragment
       acceptor_(reactor_, config_, host.id, std::move(allowed), *this) {}
 
 Module::~Module() {
-  acceptor_.close();
+  acceptor_.stop();
   while (!live_.empty()) disconnect(*live_.begin()->second);
   while (!gone_.empty()) disconnect(*gone_.back());
   linger();
 }
 
 void Module::linger() noexcept {
-  const Deadline deadline = Deadline::after(config_.linger_timeout);
+  const Deadline deadline = Deadline::after(config_.close_timeout);
   const auto done = [](const auto& endpoint) { return endpoint->left() || endpoint->delivered(); };
   while (!std::all_of(leaving_.begin(), leaving_.end(), done) && !deadline.expired()) {
     reactor_.collect();

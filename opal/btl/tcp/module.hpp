@@ -26,7 +26,7 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
-  /// Brings out what was posted, for at most Config::linger_timeout.
+  /// Brings out what was posted, for at most Config::close_timeout.
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }

@@ -146,12 +146,14 @@ std::int64_t receive_some(int fd, MutableBytes to) noexcept {
   }
 }
 
-bool is_silent(int fd, std::uint64_t timeout_ns) noexcept {
+bool is_silent(int fd, std::uint64_t period_ns) noexcept {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
-  const bool waiting = info.tcpi_unacked != 0 || info.tcpi_notsent_bytes != 0;
-  return waiting && std::uint64_t{info.tcpi_last_ack_recv} * 1'000'000U > timeout_ns;
+  // A closed window leaves nothing unacknowledged; then probes go out, ever more rarely, and count until one is
+  // answered.
+  const bool waiting = info.tcpi_unacked != 0 || info.tcpi_probes > 1;
+  return waiting && std::uint64_t{info.tcpi_last_ack_recv} * 1'000'000U >= period_ns;
 }
 
 std::size_t unacknowledged(int fd) noexcept {

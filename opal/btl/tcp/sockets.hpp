@@ -37,9 +37,9 @@ std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept;
 /// Receives without waiting.  Returns the bytes, 0 at the end of the stream, or -errno (EAGAIN: nothing there).
 std::int64_t receive_some(int fd, MutableBytes to) noexcept;
 
-/// True when sent data waits and the other host has acknowledged nothing for `timeout_ns`: it is gone.
-/// A peer that merely does not read acknowledges the kernel's probes.
-bool is_silent(int fd, std::uint64_t timeout_ns) noexcept;
+/// True when the other host should have acknowledged something and nothing has come from it for `period_ns`.
+/// A peer that merely does not read answers the kernel's probes, and is not silent however rare these are.
+bool is_silent(int fd, std::uint64_t period_ns) noexcept;
 
 /// Bytes that the other host has not acknowledged; 0 if the kernel does not say.
 std::size_t unacknowledged(int fd) noexcept;

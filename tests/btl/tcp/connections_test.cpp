@@ -89,7 +89,8 @@ TEST(TcpConnections, SomebodyElseBehindTheAddressIsNotThePeer) {
 TEST(TcpConnections, AnUnreachablePeerIsReportedWithATableOfWhatWasTried) {
   btl::tcp::Config config = loopback();
   config.stagger = milliseconds{10};
-  config.connect_timeout = milliseconds{150};
+  config.connect_timeout = milliseconds{50};
+  config.welcome_timeout = milliseconds{150};
   TcpSide a{config};
   btl::tcp::SocketAddress refused;
   {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to messages when the network or the peer is slower than the sender.
+#include <linux/filter.h>
+
 #include <algorithm>
 
 #include "opal/btl/tcp/wire.hpp"
@@ -142,6 +144,64 @@ TEST_F(TcpSending, APeerThatDiesEndsWhatWaitsOnce) {
   EXPECT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::failed);
   for (int i = 0; i < 100; ++i) a.module->progress(64);
   EXPECT_EQ(a.failures.size(), 1U);
+}
+
+/// A peer as a plain socket, let in by a side with a short patience.
+struct Watched {
+  Watched() {
+    btl::tcp::Config config = loopback();
+    config.peer_timeout = std::chrono::milliseconds{400};
+    side = std::make_unique<TcpSide>(config);
+    peer = std::make_unique<Stranger>(side->port());
+    peer->say(bytes_of(btl::tcp::wire::Hello{btl::tcp::wire::kHelloMagic, btl::tcp::wire::kWireVersion, 100,
+                                             PeerId::random(), side->id}));
+    EXPECT_TRUE(pump([&] { return side->accepted.size() == 1 && !peer->closed() && !peer->heard.empty(); }, *side));
+    route = side->accepted.at(0);
+  }
+  /// Sleeps and progresses, as a waiting program does, for a while or until the endpoint is dead.
+  void live(std::chrono::milliseconds time) {
+    const Deadline deadline = Deadline::after(time);
+    while (!deadline.expired() && !route->dead()) {
+      if (side->module->arm()) {
+        pollfd fd{side->module->wait_fd(), POLLIN, 0};
+        (void)::poll(&fd, 1, deadline.poll_timeout_ms());
+      }
+      side->module->progress(64);
+    }
+  }
+  std::unique_ptr<TcpSide> side;
+  std::unique_ptr<Stranger> peer;
+  btl::Endpoint* route = nullptr;
+};
+
+TEST(TcpSilence, AHostThatAnswersNothingAnyMoreIsFoundDead) {
+  Watched watched;
+  // The peer's kernel drops every packet unseen, as if its cable had been pulled.
+  sock_filter drop = {BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program{1, &drop};
+  ASSERT_EQ(::setsockopt(watched.peer->fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+  ASSERT_EQ(watched.side->module->send_inline(*watched.route, kTag, pattern(100, 1), {}), Post::done);
+  watched.live(std::chrono::seconds{20});
+  ASSERT_EQ(watched.side->failures.size(), 1U);
+  EXPECT_EQ(watched.side->failures[0].second.code, Errc::peer_gone);
+  EXPECT_EQ(watched.side->failures[0].second.os_errno, ETIMEDOUT);
+}
+
+TEST(TcpSilence, APeerThatMerelyDoesNotReadLivesOn) {
+  Watched watched;
+  const auto payload = pattern(20'000, 1);
+  std::size_t posted = 0;
+  for (int refusals = 0; refusals < 100;) {
+    const Post post = watched.side->module->send_inline(*watched.route, kTag, payload, {});
+    ASSERT_NE(post, Post::failed);
+    posted += post == Post::done ? 1 : 0;
+    refusals = post == Post::done ? 0 : refusals + 1;
+    watched.side->module->progress(64);
+  }
+  watched.live(std::chrono::milliseconds{2500});
+  ASSERT_FALSE(watched.route->dead()) << to_string(watched.route->error());
+  const std::size_t expected = sizeof(btl::tcp::wire::Welcome) + posted * btl::tcp::wire::frame_size(payload.size());
+  ASSERT_TRUE(pump([&] { return !watched.peer->closed() && watched.peer->heard.size() == expected; }, *watched.side));
 }
 
 TEST_F(TcpSending, FragmentsRunOutAndComeBack) {
