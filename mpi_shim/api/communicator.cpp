@@ -6,6 +6,7 @@
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/comm/creation.hpp"
+#include "mpi_shim/info/info.hpp"
 
 namespace {
 
@@ -50,6 +51,40 @@ OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
   Communicator* made = nullptr;
   const int error = duplicate(call.process(), *parent, made);
   return hand_out(call, error, made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info /*info*/, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_dup_with_info"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int error = duplicate(call.process(), *parent, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+// Hints may be ignored, and all are: MPI_Comm_get_info then rightly reports none.
+OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
+  Call call{"MPI_Comm_set_info"};
+  if (call.failed()) return call.error();
+  call.comm(comm);
+  if (info != MPI_INFO_NULL && mpi_shim::handle::find<mpi_shim::info::Info>(info) == nullptr) {
+    call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
+  }
+  return call.error();
+}
+
+OPAL_MPI_FUNCTION(int, Comm_get_info, (MPI_Comm comm, MPI_Info* info_used)) {
+  Call call{"MPI_Comm_get_info"};
+  if (call.failed()) return call.error();
+  call.comm(comm);
+  call.pointer(info_used, "info_used");
+  if (call.failed()) return call.error();
+  auto made = mpi_shim::handle::create<mpi_shim::info::Info>();
+  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  *info_used = mpi_shim::handle::to_handle<MPI_Info>(*made->detach());  // the program's reference
+  return MPI_SUCCESS;
 }
 
 OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {

@@ -157,6 +157,14 @@ void Process::sweep_communicators() noexcept {
   }
 }
 
+Result<opal::mpool::Pool*> Process::memory() {
+  const am::Lock::Guard guard{lock()};
+  if (memory_ == nullptr) {
+    OPAL_TRY_ASSIGN(memory_, opal::mpool::open("heap"));
+  }
+  return memory_.get();
+}
+
 void Process::abort(int status, std::string_view text) noexcept { client_->abort(status, text); }
 
 Result<am::Endpoint*> Process::connect(int process) {

@@ -16,6 +16,7 @@
 #include "mpi_shim/core/names.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/am/context.hpp"
+#include "opal/mpool/pool.hpp"
 #include "runtime/client/client.hpp"
 
 namespace mpi_shim {
@@ -49,6 +50,10 @@ class Process final : private p2p::Connector, private am::Observer {
   [[nodiscard]] comm::Communicator& world() noexcept { return *world_; }
   [[nodiscard]] comm::Communicator& self() noexcept { return *self_; }
   [[nodiscard]] comm::IdTable& communicator_ids() noexcept { return ids_; }
+  [[nodiscard]] attribute::Keyvals<MPI_Comm>& communicator_keys() noexcept { return communicator_keys_; }
+
+  /// Where MPI_Alloc_mem takes memory from; opened at the first use.  Errors: as opal::mpool::open().
+  Result<opal::mpool::Pool*> memory();
 
   /// A communicator of `group`, of which this process is a member, under a number that all of it agreed on.  Errors:
   /// no_memory.
@@ -79,6 +84,8 @@ class Process final : private p2p::Connector, private am::Observer {
   std::unique_ptr<coll::Scheduler> scheduler_;
   std::vector<p2p::Peer> peers_;  // by process number; never grows
   comm::IdTable ids_;
+  attribute::Keyvals<MPI_Comm> communicator_keys_;
+  std::unique_ptr<opal::mpool::Pool> memory_;
   std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<comm::Communicator> self_;
   std::vector<handle::Ref<comm::Communicator>> others_;

@@ -38,6 +38,15 @@ class Arena {
            address - base_.load(std::memory_order_relaxed) < usable_.load(std::memory_order_acquire);
   }
 
+  /// Slots as small integers, for handles in Fortran: the number of an address for which is_slot_address() is true...
+  [[nodiscard]] int slot_number(std::uintptr_t address) const noexcept {
+    return static_cast<int>((address - base_.load(std::memory_order_relaxed)) / kSlotUnit);
+  }
+  /// ... and back; no slot's address for a number that no slot has.
+  [[nodiscard]] std::uintptr_t slot_address(int number) const noexcept {
+    return base_.load(std::memory_order_relaxed) + static_cast<std::uintptr_t>(number) * kSlotUnit;
+  }
+
  private:
   struct FreeSlot {
     std::uint64_t zero;  // where a live object has its magic word

@@ -42,4 +42,20 @@ template <class Handle>
   return reinterpret_cast<Handle>(object.handle());
 }
 
+/// A handle as an integer: predefined ones keep their value, any other has its slot's number behind them.
+template <class Handle>
+[[nodiscard]] int to_integer(Handle handle) noexcept {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value < kBuiltinEnd || !Arena::process().is_slot_address(value)) return static_cast<int>(value);
+  return Arena::process().slot_number(value) + static_cast<int>(kBuiltinEnd);
+}
+/// The handle that to_integer() made the integer of; any other integer gives a handle that names nothing.
+template <class Handle>
+[[nodiscard]] Handle from_integer(int integer) noexcept {
+  constexpr int kSlots = static_cast<int>(kBuiltinEnd);
+  if (integer < 0) return nullptr;
+  if (integer < kSlots) return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(integer));
+  return reinterpret_cast<Handle>(Arena::process().slot_address(integer - kSlots));
+}
+
 }  // namespace mpi_shim::handle
