@@ -59,8 +59,11 @@ std::size_t Context::progress(std::size_t budget) noexcept {
       return true;
     });
   }
-  // At level `multiple` another thread may sleep for exactly what was just received.
-  if (count != 0 && state_->options.threads == ThreadLevel::multiple) state_->waiter->wake_others();
+  if (state_->options.threads == ThreadLevel::multiple && state_->waiter->has_sleepers()) {
+    // Another thread may sleep for exactly what was just received.  If there was nothing, we have still disarmed what
+    // it sleeps on, and may not come back ourselves: arm again.
+    if (count != 0 || !arm()) state_->waiter->wake_others();
+  }
   return count;
 }
 

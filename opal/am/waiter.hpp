@@ -39,6 +39,9 @@ class Waiter {
     int event_;  // this thread's eventfd; closed at thread exit
   };
 
+  /// Somebody sleeps or is about to.
+  [[nodiscard]] bool has_sleepers() const noexcept { return sleepers_count_.load(std::memory_order_seq_cst) != 0; }
+
   /// Wakes every sleeper: something happened that may concern them.  Costs one relaxed load when nobody sleeps.
   void wake_others() noexcept {
     if (sleepers_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
