@@ -66,10 +66,10 @@ class Side final : public btl::Observer {
   std::unique_ptr<btl::Module> module_;
 };
 
-/// Progresses all sides until `condition` or 20 s; returns whether it came true.
+/// Progresses all sides until `condition` or two minutes (a hang, not a slow day); returns whether it came true.
 template <class... Sides>
 [[nodiscard]] bool pump(const std::function<bool()>& condition, Sides&... sides) {
-  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  const Deadline deadline = Deadline::after(std::chrono::seconds{120});
   while (!condition()) {
     (sides.module().progress(64), ...);
     if (deadline.expired()) return false;
