@@ -250,13 +250,32 @@ void Module::free(Fragment& fragment) noexcept {
 
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
+bool Module::worth_asking() noexcept {
+  constexpr std::uint32_t kBetweenMessages = 32;  // empty rounds that a message under way may well take
+  constexpr std::uint32_t kRarest = 16;           // with connections; without any, only a newcomer can be missed
+  constexpr std::uint32_t kRarestAlone = 256;
+  if (skip_ != 0) {
+    --skip_;
+    return false;
+  }
+  ++quiet_;
+  if (quiet_ > kBetweenMessages) {
+    skip_ = std::min(quiet_ - kBetweenMessages, live_.empty() ? kRarestAlone : kRarest);
+    quiet_ = std::min(quiet_, kBetweenMessages + kRarestAlone);
+  }
+  return true;
+}
+
 std::size_t Module::progress(std::size_t budget) noexcept {
   if (in_progress_) return 0;
   in_progress_ = true;
   turns_ = budget;
   events_ = 0;
-  reactor_.collect();
-  if (reactor_.has_work()) reactor_.run();
+  if (worth_asking()) reactor_.collect();
+  if (reactor_.has_work()) {
+    quiet_ = 0;
+    reactor_.run();
+  }
   const std::size_t sent = emulation().progress();
   report_ended();
   std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
@@ -266,6 +285,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 
 bool Module::arm() noexcept {
   if (in_progress_ || reactor_.has_work() || !to_report_.empty()) return false;
+  quiet_ = skip_ = 0;  // whatever ends the sleep is looked for at once
   reactor_.collect();
   if (reactor_.has_work()) return false;
   // What the emulation could not send now waits for room on a connection, of which the kernel tells.

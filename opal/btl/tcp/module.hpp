@@ -63,6 +63,9 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   [[nodiscard]] bool has_parked(const PeerId& peer) const noexcept { return acceptor_.has_parked(peer); }
   void unpark(const PeerId& peer) noexcept { acceptor_.unpark(peer); }
 
+  /// Asking the kernel costs as much as several messages through shared memory: where it has had nothing for a while, it
+  /// is asked only now and then.
+  bool worth_asking() noexcept;
   Endpoint* live(const PeerId& peer) noexcept;
   [[nodiscard]] wire::Hello hello_to(const PeerId& peer) const noexcept;
   void report_ended() noexcept;
@@ -78,6 +81,8 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   std::vector<std::unique_ptr<Endpoint>> gone_;     // dead, until disconnect()
   std::vector<Endpoint*> to_report_;                // in gone_, the observer has not been told
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, still sending
+  std::uint32_t quiet_ = 0;  // rounds in a row in which the kernel had nothing
+  std::uint32_t skip_ = 0;   // rounds in which it is not asked
   bool in_progress_ = false;
   std::size_t turns_ = 0;   // handlers that this progress() may still run
   std::size_t events_ = 0;  // what happened in this progress()
