@@ -103,6 +103,11 @@ class OPAL_EXPORT Context {
   template <class Condition>
   bool wait_until(Condition condition, std::chrono::milliseconds timeout) noexcept {
     const auto missing = [](void* object) noexcept { return !(*static_cast<Condition*>(object))(); };
+    // Most answers come within microseconds: look for them without asking a clock.
+    for (int look = 0; look < 200; ++look) {
+      if (!holds(missing, &condition)) return true;
+      progress();
+    }
     const Deadline deadline = Deadline::after(timeout);
     while (holds(missing, &condition)) {
       if (deadline.expired()) return false;
