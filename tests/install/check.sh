@@ -30,6 +30,7 @@ case $step in
     run "$work/external/cxx_user"
     run "$work/external/c_user"
     run "$work/external/mpi_user"
+    run opalrun -n 2 "$work/external/mpi_user"
     run opalrun -n 2 "$work/external/job_user"
     ;;
   pkg_config)
@@ -47,6 +48,25 @@ case $step in
   mpicc)
     run mpicc -o "$work/mpi_wrapped" "$here/external/mpi_user.c"
     run "$work/mpi_wrapped"
+    run mpirun -n 2 "$work/mpi_wrapped"
+    ;;
+  readme)  # the first programs of README.md, word for word; one in C++ talks to one in C
+    block() { sed -n '/^```'"$1"'$/,/^```$/{/^```/!p}' "$here/../../README.md"; }
+    block cpp >"$work/hello.cpp"
+    block c >"$work/hello.c"
+    export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" LD_LIBRARY_PATH="$prefix/lib"
+    c++ -std=c++20 -Wall -Wextra -Werror "$work/hello.cpp" -o "$work/hello_cxx" $(pkg-config --cflags --libs opal)
+    $CC -Wall -Wextra -Werror "$work/hello.c" -o "$work/hello_c" $(pkg-config --cflags --libs opal)
+    port=$((20000 + $$ % 12000))
+    for pair in "hello_cxx hello_c" "hello_c hello_cxx"; do
+      port=$((port + 1))
+      timeout 60 "$work/${pair% *}" listen "127.0.0.1:$port" >"$work/heard" &
+      listener=$!
+      run "$work/${pair#* }" connect "127.0.0.1:$port" | tee "$work/answered"
+      wait $listener
+      grep -q 'got "hello"' "$work/heard"
+      grep -q 'got "hello to you"' "$work/answered"
+    done
     ;;
   programs)
     run opal-info >"$work/info"
