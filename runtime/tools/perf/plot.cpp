@@ -18,8 +18,8 @@ constexpr double kLeft = 80;
 constexpr double kRight = 220;  // room for the legend
 constexpr double kTop = 50;
 constexpr double kBottom = 50;
-constexpr const char* kColours[] = {"#1b6ca8", "#c0392b", "#27864a", "#8e44ad",
-                                    "#b9770e", "#148f8f", "#5d6d7e", "#d35489"};
+constexpr const char* kColours[] = {"#1b6ca8", "#c0392b", "#27864a", "#8e44ad", "#b9770e", "#148f8f",
+                                    "#5d6d7e", "#d35489", "#7a8b1f", "#4b3f9e", "#e07b39", "#2f4f4f"};
 
 struct Line {
   std::vector<std::pair<double, double>> points;  // size, value
@@ -91,7 +91,7 @@ Result<void> plot(std::span<const Row> rows, const std::string& path) {
   Lines latency;
   Lines bandwidth;
   for (const Row& row : rows) {
-    if (row.size == 0) continue;
+    if (row.size == 0 || row.test == "floor") continue;  // the floor is drawn from what it says beside the others
     const auto size = static_cast<double>(row.size);
     const std::string name = row.btl.empty() ? row.test : fmt::format("{} {}", row.btl, row.test);
     if (row.latency && row.latency->p50 > 0) latency[name].points.emplace_back(size, row.latency->p50 * 1e-9);
@@ -108,6 +108,12 @@ Result<void> plot(std::span<const Row> rows, const std::string& path) {
         floor.points.emplace_back(size, *row.floor_ns * 1e-9);
     }
   }
+  // A single size is no line: such tests are for the table.
+  const auto is_point = [](const auto& line) {
+    return line.second.points.size() < 2 || line.second.points.front().first == line.second.points.back().first;
+  };
+  std::erase_if(latency, is_point);
+  std::erase_if(bandwidth, is_point);
   if (latency.empty() && bandwidth.empty()) return Error{Errc::invalid_argument, 0, "plot: nothing measured over size"};
   const double panels = (latency.empty() ? 0 : 1) + (bandwidth.empty() ? 0 : 1);
   std::string svg = fmt::format(
