@@ -24,6 +24,8 @@ constexpr std::size_t kEnoughBacklog = 64 << 10;
 /// Fragments smaller than this are copied rather than referred to.
 constexpr std::size_t kSmallPiece = 4 << 10;
 constexpr std::size_t kVectors = 16;
+/// Messages up to this size are gathered before they are given to the kernel.
+constexpr std::size_t kGather = 512;
 constexpr unsigned kSilentPeriods = 4;  // in Config::peer_timeout
 
 constexpr std::array<std::byte, 8> kPadding{};
@@ -180,7 +182,15 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
   std::size_t taken = 0;
   if (queue_.empty() && connected()) {
     std::array<iovec, 4> vectors{vector_of(parts[0]), vector_of(parts[1]), vector_of(parts[2]), vector_of(parts[3])};
-    const std::int64_t sent = send_now(vectors.data(), vectors.size());
+    std::size_t count = vectors.size();
+    std::array<std::byte, kGather> gathered;
+    if (whole <= gathered.size()) {  // one vector costs the kernel less than four
+      std::byte* place = gathered.data();
+      for (const ByteSpan part : parts) place = std::copy(part.begin(), part.end(), place);
+      vectors[0] = {gathered.data(), whole};
+      count = 1;
+    }
+    const std::int64_t sent = send_now(vectors.data(), count);
     if (sent == static_cast<std::int64_t>(whole)) [[likely]]
       return Post::done;
     if (sent < 0) return Post::failed;
@@ -257,6 +267,12 @@ void Endpoint::on_ready() noexcept {
   if (!connected()) return;
   if (writable && !queue_.empty()) flush();
   if (leaving_) return finish_leaving();
+  receive();
+}
+
+void Endpoint::poll() noexcept {
+  if (!connected()) return;
+  readable = true;
   receive();
 }
 

@@ -50,6 +50,9 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
   /// True when the other host has everything; for the module's end.
   [[nodiscard]] bool delivered() const noexcept;
 
+  /// Receives now, whatever the kernel has told so far.
+  void poll() noexcept;
+
   void on_ready() noexcept override;
   void on_deadline() noexcept override;
 

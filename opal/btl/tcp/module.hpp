@@ -56,21 +56,23 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   /// False when this progress() has run enough handlers.
   [[nodiscard]] bool may_deliver() const noexcept { return turns_ != 0; }
-  void deliver(btl::Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   void count_event() noexcept { ++events_; }
   void give_back(void* slot) noexcept { fragments_.give_back(static_cast<std::byte*>(slot)); }
   void ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] bool has_parked(const PeerId& peer) const noexcept { return acceptor_.has_parked(peer); }
   void unpark(const PeerId& peer) noexcept { acceptor_.unpark(peer); }
 
-  /// Asking the kernel costs as much as several messages through shared memory: where it has had nothing for a while, it
-  /// is asked only now and then.
+  /// Asking the kernel costs as much as several messages through shared memory: where it has had nothing for a while,
+  /// it is asked only now and then.
   bool worth_asking() noexcept;
   Endpoint* live(const PeerId& peer) noexcept;
   [[nodiscard]] wire::Hello hello_to(const PeerId& peer) const noexcept;
   void report_ended() noexcept;
   std::unique_ptr<Endpoint> take_out(Endpoint& endpoint) noexcept;
   void linger() noexcept;
+  /// Receives from the connection that is likely to bring the next message; true when that is enough for now.
+  bool poll_hot() noexcept;
 
   const Config config_;
   Reactor reactor_;  // before everything that has a Source in it
@@ -81,11 +83,13 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   std::vector<std::unique_ptr<Endpoint>> gone_;     // dead, until disconnect()
   std::vector<Endpoint*> to_report_;                // in gone_, the observer has not been told
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, still sending
-  std::uint32_t quiet_ = 0;  // rounds in a row in which the kernel had nothing
-  std::uint32_t skip_ = 0;   // rounds in which it is not asked
+  std::uint32_t quiet_ = 0;                         // rounds in a row in which the kernel had nothing
+  std::uint32_t skip_ = 0;                          // rounds in which it is not asked
   bool in_progress_ = false;
-  std::size_t turns_ = 0;   // handlers that this progress() may still run
-  std::size_t events_ = 0;  // what happened in this progress()
+  std::size_t turns_ = 0;    // handlers that this progress() may still run
+  std::size_t events_ = 0;   // what happened in this progress()
+  Endpoint* hot_ = nullptr;  // brought the last message
+  unsigned polls_ = 0;
   std::uint64_t host_number_ = 0;
 };
 

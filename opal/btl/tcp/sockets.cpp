@@ -130,8 +130,10 @@ std::int64_t send_some(int fd, iovec* vectors, std::size_t count) noexcept {
   msghdr message{};
   message.msg_iov = vectors;
   message.msg_iovlen = count;
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   while (true) {
-    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        count == 1 ? ::send(fd, vectors->iov_base, vectors->iov_len, kFlags) : ::sendmsg(fd, &message, kFlags);
     if (sent >= 0) return sent;
     if (errno == EAGAIN) return 0;
     if (errno != EINTR) return -errno;
