@@ -6,8 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
+#include <string>
 
 #include "opal/core/environment.hpp"
 #include "runtime/launch/binding.hpp"
@@ -105,13 +108,14 @@ TEST(Hosts, ListsAndFilesGiveTheSlots) {
   options.hosts = {"localhost:2", ""};
   EXPECT_THAT(count_ranks(options, 6).problem, HasSubstr("empty host name"));
 
-  const std::string path = ::testing::TempDir() + "/opal-hosts";
+  const std::string path = ::testing::TempDir() + "/opal-hosts." + std::to_string(::getpid());
   std::ofstream{path} << "# comment\n\nlocalhost slots=3 max_slots=4\n127.0.0.1:2 # more\n";
   Options from_file;
   from_file.host_file = path;
   EXPECT_EQ(count_ranks(from_file, 1).ranks, 5U);
   std::ofstream{path} << "localhost slots=none\n";
   EXPECT_THAT(count_ranks(from_file, 1).problem, HasSubstr(":1: "));
+  std::remove(path.c_str());
   from_file.host_file = "/no/such/file";
   EXPECT_THAT(count_ranks(from_file, 1).problem, HasSubstr("No such file"));
 }
