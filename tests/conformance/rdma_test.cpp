@@ -184,7 +184,8 @@ TEST_P(Rdma, OnePutLargerThanFourGigabytesMovesEveryPiece) {
   ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(kPiece)), 0);
   auto target = Mapping::anonymous(kSize + kPiece, false);
   ASSERT_TRUE(target);
-  for (std::uint64_t at = 0; at < kSize; at += kPiece) {
+  // The end has memory of its own: what it holds afterwards must not depend on the order in which a copy walks.
+  for (std::uint64_t at = 0; at + kPiece < kSize; at += kPiece) {
     void* mapped = ::mmap(target->data() + at, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.get(), 0);
     ASSERT_NE(mapped, MAP_FAILED);
   }
