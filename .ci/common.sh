@@ -41,10 +41,10 @@ configure() {
   cmake --log-level=WARNING "${fresh[@]}" --preset "$preset" "$@"
 }
 
-# build PRESET [target...]
+# build PRESET [target...]: goes on after an error, so that one run shows them all.
 build() {
   local dir
   dir=$(build_dir "$1")
   shift
-  NINJA_STATUS='[%f/%t %es] ' cmake --build "$dir" --parallel "$cores" ${1:+--target "$@"}
+  NINJA_STATUS='[%f/%t %es] ' cmake --build "$dir" --parallel "$cores" ${1:+--target "$@"} -- -k 0
 }

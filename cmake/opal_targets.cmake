@@ -46,7 +46,7 @@ function(opal_program name)
 endfunction()
 
 # opal_test(NAME SOURCES f... [LIBS lib...] [TIMEOUT s] [LABELS l...]): a GoogleTest binary, one ctest entry.
-# Label multiproc: starts processes that keep two cores busy.  Label timing: measures, and wants the machine alone.
+# Label multiproc: starts processes that keep two cores busy, with OPAL_RANKS_ENVIRONMENT.  Label timing: measures, and wants the machine alone.
 function(opal_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -58,7 +58,7 @@ function(opal_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   if("multiproc" IN_LIST arg_LABELS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2 ENVIRONMENT "${OPAL_RANKS_ENVIRONMENT}")
   endif()
   if("timing" IN_LIST arg_LABELS)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)

@@ -116,8 +116,8 @@ TEST(Launch, HostsAreThisHostOnlyAndTheirSlotsCount) {
 }
 
 TEST(Launch, EnvironmentSettingsAndDirectoryReachTheRanks) {
-  const Outcome job = run_job({"-n", "1", "-x", "COLOUR=blue", "--wdir", "/usr", "--set", "am_spin=8us", "sh",
-                               "-c", "echo $COLOUR; pwd; printf '%s' \"$OPAL_SET\""});
+  const Outcome job = run_job({"-n", "1", "-x", "COLOUR=blue", "--wdir", "/usr", "--set", "am_spin=8us", "sh", "-c",
+                               "echo $COLOUR; pwd; printf '%s' \"$OPAL_SET\""});
   EXPECT_EQ(job.status, 0) << job.err;
   EXPECT_THAT(lines_of(job.out), ElementsAre("blue", "/usr", "am_spin=8us"));
 }
