@@ -26,6 +26,7 @@ Result<Inbox> Inbox::create(const PeerId& owner, std::uint32_t fifo_slots) {
   OPAL_TRY_ASSIGN(mpool::SharedPool pool, mpool::SharedPool::create("opal-sm-inbox", size, options));
   OPAL_TRY_ASSIGN(const mpool::SharedBlock block, pool.allocate(size, 4096));
   if (block.offset != 0) return Error{Errc::internal, 0, "sm inbox: the first block is not at the start", block.offset};
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in memory that the pool owns
   auto* header =
       new (block.address) wire::InboxHeader{wire::kInboxMagic, wire::kLayoutVersion, fifo_slots, owner, {0}, {0}};
   FifoConsumer fifo{slots_of(block.address, fifo_slots), header->tail};

@@ -21,6 +21,7 @@ Result<std::unique_ptr<OutLane>> OutLane::create(const Config& config, const Pee
   OPAL_TRY_ASSIGN(mpool::SharedPool memory, mpool::SharedPool::create("opal-sm-lane", size, options));
   OPAL_TRY_ASSIGN(const mpool::SharedBlock block, memory.allocate(sizeof(wire::LaneHeader), 4096));
   if (block.offset != 0) return Error{Errc::internal, 0, "sm lane: the first block is not at the start", block.offset};
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in memory that the pool owns
   auto* header = new (block.address) wire::LaneHeader{};
   header->version = wire::kLayoutVersion;
   header->from = from;
