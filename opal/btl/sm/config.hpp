@@ -16,6 +16,7 @@ struct Config {
   std::uint32_t fbox_threshold = 16;
   std::uint32_t fbox_max = 32;
   ByteSize fbox_size = 4_KiB;
+  ByteSize fbox_budget = 1_MiB;
   ByteSize segment_size = 2_MiB;
   ByteSize eager = 4_KiB;
   ByteSize max_send = 32_KiB;
@@ -36,13 +37,19 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 0, .max = 4096},
      "boxes",
      config::Level::tuner,
-     "Fast boxes that one process accepts at a time; 0 turns them off."},
+     "Fast boxes that one process accepts at a time, idle ones being taken back for others; 0 turns them off."},
     {"fbox_size",
      &Config::fbox_size,
      {.min = 1_KiB, .max = 1_MiB, .power_of_two = true},
      "bytes",
      config::Level::tuner,
      "Bytes of each fast box; a message takes at most a quarter of it."},
+    {"fbox_budget",
+     &Config::fbox_budget,
+     {.min = 0, .max = 1_GiB},
+     "bytes",
+     config::Level::tuner,
+     "Bytes of all fast boxes that one process accepts; idle ones are taken back when others ask."},
     {"segment_size",
      &Config::segment_size,
      {.min = 256_KiB, .max = 64_MiB},

@@ -12,6 +12,7 @@
 
 #include "opal/btl/endpoint.hpp"
 #include "opal/btl/sm/barrier.hpp"
+#include "opal/btl/sm/box_state.hpp"
 #include "opal/btl/sm/fast_box.hpp"
 #include "opal/btl/sm/link.hpp"
 
@@ -20,7 +21,10 @@ namespace opal::btl::sm {
 class Endpoint final : public btl::Endpoint {
  public:
   Endpoint(btl::Module& module, std::unique_ptr<Link> link)
-      : btl::Endpoint(module, link->peer), link_(std::move(link)), sleeping_(&link_->inbox.sleeping()) {}
+      : btl::Endpoint(module, link->peer),
+        link_(std::move(link)),
+        sleeping_(&link_->inbox.sleeping()),
+        box_state_(&link_->out->box_state()) {}
 
   [[nodiscard]] bool one_sided() const noexcept override { return link_->copy.usable(); }
   [[nodiscard]] std::string describe() const override;
@@ -28,17 +32,39 @@ class Endpoint final : public btl::Endpoint {
  private:
   friend class Module;
 
-  /// Sends through the fast box.  False: off, too large, or full; nothing has happened.
+  /// Sends through the fast box.  False: off, too large, full, or taken back; nothing has happened.
   [[nodiscard]] bool push_to_box(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     if (!box_out_.push(tag, next_seq_, header, payload)) return false;
+    sender_fence(link_->fences_paid);
+    if (box_state_->load(std::memory_order_relaxed) != wire::kBoxPolled) [[unlikely]] {
+      if (!announce_box()) return false;
+    }
     ++next_seq_;
-    wake();
+    ring_if_asleep();
     return true;
   }
 
-  /// After a message has been published: rings the peer's doorbell if it sleeps, once per sleep.
+  /// The receiver does not look at the box in which a record has just been published.  False: nor will it ever.
+  [[gnu::noinline]] bool announce_box() noexcept {
+    switch (notify(*box_state_)) {
+      case Notice::none: break;
+      case Notice::ring:
+        link_->inbox.ring(link_->index_there);
+        sender_fence(link_->fences_paid);  // of the bell, before a look whether the peer sleeps
+        break;
+      case Notice::taken_back: box_out_.turn_off(); return false;
+    }
+    return true;
+  }
+
+  /// After a message has been published: rings the peer's doorbell if it sleeps.
   void wake() noexcept {
     sender_fence(link_->fences_paid);
+    ring_if_asleep();
+  }
+
+  /// Once per sleep; the fence has been passed.
+  void ring_if_asleep() noexcept {
     const std::uint32_t sleep = sleeping_->load(std::memory_order_relaxed);
     if (sleep != 0 && sleep != rung_) [[unlikely]] {
       rung_ = sleep;
@@ -52,14 +78,19 @@ class Endpoint final : public btl::Endpoint {
   bool offer_open_ = false;
   std::unique_ptr<Link> link_;
   const std::atomic<std::uint32_t>* sleeping_;
+  std::atomic<std::uint32_t>* box_state_;
   std::uint32_t rung_ = 0;            // the peer's last sleep for which we rang
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)
 
   // Receiving.
   std::uint16_t expected_seq_ = 0;
-  bool has_box_in_ = false;
-  bool blocked_ = false;  // the box's next record waits for a message of the FIFO
+  enum class BoxIn : std::uint8_t { none, polled, parked };
+  [[nodiscard]] bool has_box_in() const noexcept { return box_kind_ != BoxIn::none; }
+  BoxIn box_kind_ = BoxIn::none;  // our own record of box_state, which the peer can write
+  bool blocked_ = false;          // the box's next record waits for a message of the FIFO
   BoxReader box_in_;
+  std::uint32_t box_heard_ = 0;     // round of the last message
+  std::uint32_t box_patience_ = 0;  // idle rounds until the box is parked; grows when that was too early
 
   // Ending.
   bool leaving_ = false;         // the peer has ended the link; what it has sent is still being delivered

@@ -153,6 +153,10 @@ class BoxReader {
   /// Done with `record`, which look() has just given.
   void pop(const BoxRecord& record) noexcept { consume(record_bytes(record.data.size())); }
 
+  /// Gives back all that has been read; the last word of a reader whose box is taken back.
+  void finish() noexcept { give_back(); }
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+
  private:
   [[nodiscard]] std::uint32_t offset() const noexcept { return (consumed_ - start_) & (capacity_ - 1); }
 

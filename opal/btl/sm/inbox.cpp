@@ -28,7 +28,7 @@ Result<Inbox> Inbox::create(const PeerId& owner, std::uint32_t fifo_slots) {
   if (block.offset != 0) return Error{Errc::internal, 0, "sm inbox: the first block is not at the start", block.offset};
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in memory that the pool owns
   auto* header =
-      new (block.address) wire::InboxHeader{wire::kInboxMagic, wire::kLayoutVersion, fifo_slots, owner, {0}, {0}};
+      new (block.address) wire::InboxHeader{wire::kInboxMagic, wire::kLayoutVersion, fifo_slots, owner, {0}, {0}, {0}};
   FifoConsumer fifo{slots_of(block.address, fifo_slots), header->tail};
   fifo.reset();
   return Inbox{std::move(pool), *header, fifo};

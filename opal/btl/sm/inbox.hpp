@@ -25,6 +25,8 @@ class OPAL_EXPORT Inbox {
   [[nodiscard]] FifoConsumer& fifo() noexcept { return fifo_; }
   [[nodiscard]] const FifoConsumer& fifo() const noexcept { return fifo_; }
   [[nodiscard]] std::atomic<std::uint32_t>& sleeping() noexcept { return header_->sleeping; }
+  [[nodiscard]] std::atomic<std::uint64_t>& bells() noexcept { return header_->bells; }
+  [[nodiscard]] bool rung() const noexcept { return header_->bells.load(std::memory_order_relaxed) != 0; }
 
  private:
   Inbox(mpool::SharedPool pool, wire::InboxHeader& header, FifoConsumer fifo) noexcept
@@ -42,6 +44,10 @@ class OPAL_EXPORT PeerInbox {
 
   [[nodiscard]] FifoProducer& fifo() noexcept { return fifo_; }
   [[nodiscard]] const std::atomic<std::uint32_t>& sleeping() const noexcept { return header_->sleeping; }
+  /// Makes the owner look at the parked box of `index`, our name there.
+  void ring(std::uint32_t index) noexcept {
+    header_->bells.fetch_or(std::uint64_t{1} << index % 64, std::memory_order_release);
+  }
 
  private:
   PeerInbox(Mapping map, wire::InboxHeader& header, FifoProducer fifo) noexcept

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "opal/btl/sm/box_state.hpp"
+
 namespace opal::btl::sm {
 
 OutLane::OutLane(const Config& config, mpool::SharedPool memory, wire::LaneHeader& header)
@@ -36,8 +38,8 @@ bool OutLane::offer_box(std::uint32_t size) noexcept {
     if (!block) return false;
     ring_ = {block->address, size};
     ring_offset_ = block->offset;
-    std::memset(ring_.data(), 0, ring_.size());
   }
+  std::memset(ring_.data(), 0, ring_.size());  // also a record that nobody read, because the box had been taken back
   if (++offers_ == 0) offers_ = 1;
   const wire::BoxOffer offer{static_cast<std::uint32_t>(ring_offset_ / kCacheLine), offers_,
                              static_cast<std::uint16_t>(std::countr_zero(ring_.size()))};
@@ -105,6 +107,7 @@ Result<BoxReader> InLane::offered_box() noexcept {
 }
 
 void InLane::answer(bool accepted) noexcept {
+  if (accepted) unpark(header_->box_state);
   header_->answer.store(std::uint32_t{offer_} << 1 | (accepted ? 1 : 0), std::memory_order_release);
 }
 

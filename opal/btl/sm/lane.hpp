@@ -31,13 +31,15 @@ class OPAL_EXPORT OutLane {
   [[nodiscard]] FragmentPool& fragments() noexcept { return fragments_; }
   [[nodiscard]] std::size_t committed_bytes() const noexcept { return memory_.committed_bytes(); }
 
-  /// Offers a ring of `size` bytes (made at the first call); false when there is no memory for it.
+  /// Offers an empty ring of `size` bytes (made at the first call); false when there is no memory for it.
   bool offer_box(std::uint32_t size) noexcept;
   enum class Answer : std::uint8_t { none, accepted, refused };
   /// What the receiver says to the last offer.
   [[nodiscard]] Answer answer() const noexcept;
   /// The writer for an accepted offer.
   [[nodiscard]] BoxWriter box() const noexcept { return BoxWriter{ring_, header_->box_released}; }
+  /// Whether the receiver looks at the box; polled while there is none.
+  [[nodiscard]] std::atomic<std::uint32_t>& box_state() const noexcept { return header_->box_state; }
 
  private:
   OutLane(const Config& config, mpool::SharedPool memory, wire::LaneHeader& header);
@@ -70,6 +72,7 @@ class OPAL_EXPORT InLane {
 
   /// The ring that the sender offers.  Errors: protocol.
   [[nodiscard]] Result<BoxReader> offered_box() noexcept;
+  [[nodiscard]] std::atomic<std::uint32_t>& box_state() const noexcept { return header_->box_state; }
   /// Answers the offer that offered_box() has looked at last.
   void answer(bool accepted) noexcept;
 

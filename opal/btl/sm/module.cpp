@@ -85,6 +85,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   std::size_t count = 0;
   if (doorman_->has_news()) [[unlikely]]
     count += hear_news();
+  if (inbox_.rung()) [[unlikely]]
+    answer_bells();
   if (!boxes_.empty()) count += poll_boxes(budget);
   if (!inbox_.fifo().empty()) count += poll_fifo(std::max(budget - std::min(count, budget), kLeastFromFifo));
   if (!blocked_.empty()) [[unlikely]]
@@ -98,7 +100,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 }
 
 bool Module::has_work() const noexcept {
-  if (doorman_->has_news() || !inbox_.fifo().empty() || !leaving_.empty() || !failed_.empty()) return true;
+  if (doorman_->has_news() || inbox_.rung() || !inbox_.fifo().empty() || !leaving_.empty() || !failed_.empty())
+    return true;
   return std::any_of(boxes_.begin(), boxes_.end(), [](const Endpoint* from) { return from->box_in_.ready(); });
 }
 

@@ -44,7 +44,9 @@ class OPAL_EXPORT Module final : public btl::Module {
   bool arm() noexcept override;
 
   /// Fast boxes accepted from peers, for tests and tools.
-  [[nodiscard]] std::size_t boxes_in() const noexcept { return boxes_.size(); }
+  [[nodiscard]] std::size_t boxes_in() const noexcept { return boxes_.size() + parked_.size(); }
+  /// Those of them that every round looks at.
+  [[nodiscard]] std::size_t boxes_polled() const noexcept { return boxes_.size(); }
   /// Whether messages to this peer may go through a fast box.
   [[nodiscard]] static bool has_box_out(const btl::Endpoint& to) noexcept {
     return static_cast<const Endpoint&>(to).box_out_.on();
@@ -64,12 +66,19 @@ class OPAL_EXPORT Module final : public btl::Module {
   Post copy_or_fail(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size, Rights wanted,
                     Completion& completion, Copy copy) noexcept;
 
-  // receive.cpp
+  // boxes.cpp
   std::size_t poll_boxes(std::size_t budget) noexcept;
+  void park_idle(std::size_t most, std::uint32_t least_idle) noexcept;
+  void unpark_box(std::size_t place) noexcept;
+  void answer_bells() noexcept;
+  bool room_for_box(std::uint32_t size) noexcept;
+  void look_at_offer(Endpoint& from) noexcept;
+  void forget_box(Endpoint& endpoint) noexcept;
+
+  // receive.cpp
   std::size_t poll_fifo(std::size_t budget) noexcept;
   std::size_t receive_from_box(Endpoint& from, std::size_t budget) noexcept;
   void receive_item(wire::FifoItem item) noexcept;
-  void look_at_offer(Endpoint& from) noexcept;
   void check_blocked() noexcept;
 
   // peers.cpp
@@ -77,7 +86,6 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::size_t hear_news() noexcept;
   std::size_t settle() noexcept;
   void fail(Endpoint& endpoint, const Error& why) noexcept;
-  void forget_box(Endpoint& endpoint) noexcept;
   void cool(std::uint32_t index) noexcept;
   void disarm() noexcept;
   [[nodiscard]] bool has_work() const noexcept;
@@ -93,7 +101,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   LocalSide local_;
   Address address_{};
 
-  std::vector<Endpoint*> boxes_;     // peers whose fast box we read
+  std::vector<Endpoint*> boxes_;     // peers whose fast box we look at
+  std::vector<Endpoint*> parked_;    // peers whose fast box was idle; the one parked longest first
   std::vector<Endpoint*> by_index_;  // by the name a peer has in our FIFO; null: nobody
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::unordered_map<PeerId, Endpoint*> by_peer_;  // not dead
@@ -101,8 +110,10 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::vector<Endpoint*> leaving_;                 // peers that have gone; their last messages are being delivered
   std::vector<Endpoint*> failed_;                  // dead, the layer above does not know yet
   std::vector<CoolingIndex> cooling_;
-  std::uint32_t sleep_ = 0;  // number of the last sleep
-  std::uint32_t idle_ = 0;   // empty rounds in a row, for the rare checks
+  std::uint64_t box_bytes_ = 0;  // of the rings in boxes_ and parked_
+  std::uint32_t round_ = 0;      // of poll_boxes
+  std::uint32_t sleep_ = 0;      // number of the last sleep
+  std::uint32_t idle_ = 0;       // empty rounds in a row, for the rare checks
   bool armed_ = false;
   bool in_progress_ = false;
   std::unique_ptr<Doorman> doorman_;  // last: its thread uses what is above

@@ -76,12 +76,6 @@ void Module::fail(Endpoint& endpoint, const Error& why) noexcept {
   }
 }
 
-void Module::forget_box(Endpoint& endpoint) noexcept {
-  if (!endpoint.has_box_in_) return;
-  endpoint.has_box_in_ = false;
-  std::erase(boxes_, &endpoint);
-}
-
 /// Ends what has to end; at a point of progress() where no message is being looked at.
 std::size_t Module::settle() noexcept {
   std::size_t count = 0;
@@ -94,7 +88,7 @@ std::size_t Module::settle() noexcept {
       leaving_.push_back(endpoint);
       continue;
     }
-    while (endpoint->has_box_in_ && receive_from_box(*endpoint, SIZE_MAX) != 0) {
+    while (endpoint->has_box_in() && receive_from_box(*endpoint, SIZE_MAX) != 0) {
     }
     fail(*endpoint, endpoint->why_);
   }

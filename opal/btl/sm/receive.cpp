@@ -2,28 +2,10 @@
 // The receiving half of a shared-memory module.  Box and FIFO of one peer are one stream, joined by sequence numbers:
 // whatever comes out of turn waits until the other one has delivered what was sent before; since both are published in
 // order, that is already there, and if it is not, the peer is broken.
-#include <algorithm>
-
 #include "opal/btl/sm/module.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::sm {
-namespace {
-
-constexpr std::size_t kMostFromBox = 32;  // per round and peer: a busy one must not starve the others
-
-}  // namespace
-
-std::size_t Module::poll_boxes(std::size_t budget) noexcept {
-  std::size_t count = 0;
-  const std::size_t most = std::clamp<std::size_t>(budget, 1, kMostFromBox);
-  for (std::size_t i = 0; i < boxes_.size(); ++i) {  // handlers may add boxes
-    Endpoint& from = *boxes_[i];
-    if (from.box_in_.ready()) count += receive_from_box(from, most);
-  }
-  return count;
-}
-
 std::size_t Module::receive_from_box(Endpoint& from, std::size_t budget) noexcept {
   std::size_t count = 0;
   while (count < budget && !from.dead()) {
@@ -77,7 +59,7 @@ void Module::receive_item(wire::FifoItem item) noexcept {
     return;
   }
   while (fragment->header.seq != from->expected_seq_) {
-    if (from->has_box_in_ && receive_from_box(*from, 1) != 0) continue;
+    if (from->has_box_in() && receive_from_box(*from, 1) != 0) continue;
     fail(*from, {Errc::protocol, 0, "sm: a message is missing", from->expected_seq_});
     return;
   }
@@ -86,21 +68,6 @@ void Module::receive_item(wire::FifoItem item) noexcept {
   Delivery delivery{*from, fragment->header.tag, fragment->data};
   host().handlers.dispatch(delivery);
   from->link_->in.release(fragment->header.size_class);
-}
-
-void Module::look_at_offer(Endpoint& from) noexcept {
-  auto box = from.link_->in.offered_box();
-  if (!box || from.has_box_in_) {
-    fail(from, box ? Error{Errc::protocol, 0, "sm fast box: a second one"} : box.error());
-    return;
-  }
-  const bool accepted = boxes_.size() < config_.fbox_max;
-  if (accepted) {
-    from.box_in_ = *box;
-    from.has_box_in_ = true;
-    boxes_.push_back(&from);
-  }
-  from.link_->in.answer(accepted);
 }
 
 /// Boxes whose next record was out of turn: if nothing is left in the FIFO, what they wait for does not exist.

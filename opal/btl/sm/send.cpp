@@ -81,7 +81,10 @@ std::uint32_t Module::offer_box_if_due(Endpoint& to) noexcept {
 void Module::check_for_box(Endpoint& to) noexcept {
   switch (to.link_->out->answer()) {
     case OutLane::Answer::none: return;
-    case OutLane::Answer::accepted: to.box_out_ = to.link_->out->box(); break;
+    case OutLane::Answer::accepted:
+      to.box_out_ = to.link_->out->box();
+      to.sends_till_box_ = config_.fbox_threshold;  // should it be taken back
+      break;
     case OutLane::Answer::refused: to.sends_till_box_ = config_.fbox_threshold * kRetryFactor; break;
   }
   to.offer_open_ = false;

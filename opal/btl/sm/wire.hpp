@@ -16,7 +16,7 @@
 
 namespace opal::btl::sm::wire {
 
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::uint64_t kInboxMagic = 0x0078'6f62'6e69'6d73;  // "sminbox"
 inline constexpr std::uint64_t kLaneMagic = 0x0065'6e61'6c6d'73;     // "smlane"
 
@@ -30,10 +30,12 @@ struct alignas(kCacheLine) InboxHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> sleeping;
   /// Where producers start to look for an empty slot; never ahead of the truth, maybe behind.
   alignas(kCacheLine) std::atomic<std::uint64_t> tail;
+  /// Bit i: a sender whose index is i modulo 64 has written into a fast box that is parked.
+  alignas(kCacheLine) std::atomic<std::uint64_t> bells;
 };
-static_assert(sizeof(InboxHeader) == 3 * kCacheLine && offsetof(InboxHeader, sleeping) == kCacheLine &&
-                  offsetof(InboxHeader, tail) == 2 * kCacheLine,
-              "layout v1: readers of `sleeping` must not be disturbed by writers of `tail`");
+static_assert(sizeof(InboxHeader) == 4 * kCacheLine && offsetof(InboxHeader, sleeping) == kCacheLine &&
+                  offsetof(InboxHeader, tail) == 2 * kCacheLine && offsetof(InboxHeader, bells) == 3 * kCacheLine,
+              "layout v2: readers of `sleeping` must not be disturbed by writers of `tail`");
 
 /// Sizes of fragments: small messages and those up to max_send.
 inline constexpr std::size_t kFragmentClasses = 2;
@@ -51,10 +53,17 @@ struct alignas(kCacheLine) LaneHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> answer;            ///< number of the offer answered << 1 | accepted
   std::atomic<std::uint32_t> box_released;                          ///< bytes of the fast box that may be written again
   std::atomic<std::uint32_t> fragments_released[kFragmentClasses];  ///< fragments given back, in the order of sending
+  /// Whether the receiver looks at the fast box (box_state.hpp).  A line of its own, since every send reads it.
+  alignas(kCacheLine) std::atomic<std::uint32_t> box_state;
 };
-static_assert(sizeof(LaneHeader) == 3 * kCacheLine && offsetof(LaneHeader, offer) == kCacheLine &&
-                  offsetof(LaneHeader, answer) == 2 * kCacheLine,
-              "layout v1: each line has one writer");
+static_assert(sizeof(LaneHeader) == 4 * kCacheLine && offsetof(LaneHeader, offer) == kCacheLine &&
+                  offsetof(LaneHeader, answer) == 2 * kCacheLine && offsetof(LaneHeader, box_state) == 3 * kCacheLine,
+              "layout v2: each line has one writer but for box_state, which a sender writes once per parking");
+
+inline constexpr std::uint32_t kBoxPolled = 0;
+inline constexpr std::uint32_t kBoxParked = 1;
+inline constexpr std::uint32_t kBoxRung = 2;
+inline constexpr std::uint32_t kBoxClosed = 3;
 
 /// A ring offered as fast box.
 struct BoxOffer {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/box_state.hpp — whether the receiver looks at a fast box, decided without the sender's help.
+//
+//     polled --park--> parked --take_back--> closed          by the receiver; closed ends this grant
+//       ^                |
+//       +----unpark---- rung <--notify--+                    by the sender, after it has published a record
+//
+// The receiver parks a box that has been idle, so that it costs nothing, and may take back a parked one.  It says
+// `parked`, passes everybody's fence (barrier.hpp), and looks once more; a sender publishes and then looks at the
+// state.  So either the receiver has seen the record, or the sender sees that nobody looks.  It then rings, or finds
+// the box taken back: its record will never be read and the message takes the other way, with the same sequence number.
+// In steady state a sender pays for this with one load of a line that nobody writes.
+// Threads: one sender, one receiver.  `Word` is std::atomic<std::uint32_t>, or a model's.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "opal/btl/sm/wire.hpp"
+
+namespace opal::btl::sm {
+
+/// What a sender has to do when the state was not `polled` after it has published a record.
+enum class Notice : std::uint8_t {
+  none,       ///< the receiver looks by itself
+  ring,       ///< wake the receiver's interest in this box: its bell
+  taken_back  ///< the record is void
+};
+
+template <class Word>
+[[nodiscard]] Notice notify(Word& state) noexcept {
+  std::uint32_t seen = wire::kBoxParked;
+  if (state.compare_exchange_strong(seen, wire::kBoxRung, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    return Notice::ring;
+  }
+  return seen == wire::kBoxPolled || seen == wire::kBoxRung ? Notice::none : Notice::taken_back;
+}
+
+/// Says that nobody looks.  The caller passes fence_everybody() and looks at the box before it believes that.
+template <class Word>
+void park(Word& state) noexcept {
+  state.store(wire::kBoxParked, std::memory_order_relaxed);
+}
+
+/// Whether the sender of a parked box has rung.
+template <class Word>
+[[nodiscard]] bool has_rung(const Word& state) noexcept {
+  return state.load(std::memory_order_acquire) == wire::kBoxRung;
+}
+
+/// From `parked` or `rung`: the receiver looks again.
+template <class Word>
+void unpark(Word& state) noexcept {
+  state.store(wire::kBoxPolled, std::memory_order_relaxed);
+}
+
+/// Ends the grant of a parked, empty box.  False: the sender has just rung.
+template <class Word>
+[[nodiscard]] bool take_back(Word& state) noexcept {
+  std::uint32_t seen = wire::kBoxParked;
+  return state.compare_exchange_strong(seen, wire::kBoxClosed, std::memory_order_acq_rel, std::memory_order_relaxed);
+}
+
+}  // namespace opal::btl::sm

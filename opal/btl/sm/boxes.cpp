@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fast boxes that a module has accepted: which ones it looks at, which ones it parks, whom it takes one from.
+// A round costs one load per polled box and one for the bells; an idle box is parked and costs nothing until it rings.
+#include <algorithm>
+
+#include "opal/btl/sm/barrier.hpp"
+#include "opal/btl/sm/box_state.hpp"
+#include "opal/btl/sm/module.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+constexpr std::size_t kMostFromBox = 32;  // per round and peer: a busy one must not starve the others
+// Looking at a few idle boxes is cheaper than the fence that parks them and the bell that brings them back.
+constexpr std::size_t kAlwaysPolled = 4;
+constexpr std::uint32_t kSweep = 1024;  // rounds between two looks for idle boxes; a box is idle after as many
+// A box that rings soon after it was parked is given twice the time, up to here: at most one fence per so many rounds.
+constexpr std::uint32_t kMostPatience = 1 << 16;
+
+}  // namespace
+
+std::size_t Module::poll_boxes(std::size_t budget) noexcept {
+  std::size_t count = 0;
+  const std::size_t most = std::clamp<std::size_t>(budget, 1, kMostFromBox);
+  ++round_;
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {  // handlers may add boxes
+    Endpoint& from = *boxes_[i];
+    if (!from.box_in_.ready()) continue;
+    from.box_heard_ = round_;
+    count += receive_from_box(from, most);
+  }
+  if (round_ % kSweep == 0 && boxes_.size() > kAlwaysPolled) [[unlikely]]
+    park_idle(boxes_.size() - kAlwaysPolled, 0);
+  return count;
+}
+
+/// Parks at most `most` boxes that have been idle for their patience, or at least `least_idle` if that is less; one
+/// fence for all of them.
+void Module::park_idle(std::size_t most, std::uint32_t least_idle) noexcept {
+  const std::size_t before = parked_.size();
+  std::erase_if(boxes_, [&](Endpoint* from) {
+    const std::uint32_t enough = least_idle != 0 ? least_idle : from->box_patience_;
+    if (parked_.size() - before == most || round_ - from->box_heard_ < enough) return false;
+    park(from->link_->in.box_state());
+    from->box_kind_ = Endpoint::BoxIn::parked;
+    parked_.push_back(from);
+    return true;
+  });
+  if (parked_.size() == before) return;
+  fence_everybody();  // each sender now either sees that its box is parked, or has published what we look for next
+  for (std::size_t i = before; i < parked_.size();) {
+    if (parked_[i]->box_in_.ready()) {
+      unpark_box(i);
+    } else {
+      ++i;
+    }
+  }
+}
+
+void Module::unpark_box(std::size_t place) noexcept {
+  Endpoint& from = *parked_[place];
+  parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(place));  // the others stay in the order of parking
+  unpark(from.link_->in.box_state());
+  from.box_kind_ = Endpoint::BoxIn::polled;
+  from.box_heard_ = round_;
+  from.box_patience_ = std::min(from.box_patience_ * 2, kMostPatience);
+  boxes_.push_back(&from);
+}
+
+/// Polls the parked boxes whose senders have rung, also if a message of the FIFO has brought out their record already.
+void Module::answer_bells() noexcept {
+  const std::uint64_t bells = inbox_.bells().exchange(0, std::memory_order_acquire);
+  for (std::size_t i = 0; i < parked_.size();) {
+    const Endpoint& from = *parked_[i];
+    if ((bells >> from.link_->index % 64 & 1) != 0 && has_rung(from.link_->in.box_state())) {
+      unpark_box(i);
+    } else {
+      ++i;
+    }
+  }
+}
+
+/// Whether a box of `size` bytes may be accepted; takes parked ones back for it, the one parked longest first.
+bool Module::room_for_box(std::uint32_t size) noexcept {
+  const auto full = [&] { return boxes_in() >= config_.fbox_max || box_bytes_ + size > config_.fbox_budget.bytes; };
+  if (config_.fbox_max == 0 || size > config_.fbox_budget.bytes) return false;
+  if (!full()) return true;
+  if (parked_.empty()) park_idle(1, kSweep);
+  for (std::size_t i = 0; i < parked_.size() && full();) {
+    Endpoint& from = *parked_[i];
+    if (!take_back(from.link_->in.box_state())) {
+      ++i;  // it has just rung
+      continue;
+    }
+    from.box_in_.finish();
+    forget_box(from);
+  }
+  return !full();
+}
+
+void Module::look_at_offer(Endpoint& from) noexcept {
+  auto box = from.link_->in.offered_box();
+  if (!box || from.has_box_in()) {
+    fail(from, box ? Error{Errc::protocol, 0, "sm fast box: a second one"} : box.error());
+    return;
+  }
+  const bool accepted = room_for_box(box->capacity());
+  if (accepted) {
+    from.box_in_ = *box;
+    from.box_kind_ = Endpoint::BoxIn::polled;
+    from.box_heard_ = round_;
+    from.box_patience_ = kSweep;
+    box_bytes_ += box->capacity();
+    boxes_.push_back(&from);
+  }
+  from.link_->in.answer(accepted);
+}
+
+void Module::forget_box(Endpoint& endpoint) noexcept {
+  if (!endpoint.has_box_in()) return;
+  std::erase(endpoint.box_kind_ == Endpoint::BoxIn::polled ? boxes_ : parked_, &endpoint);
+  endpoint.box_kind_ = Endpoint::BoxIn::none;
+  box_bytes_ -= endpoint.box_in_.capacity();
+}
+
+}  // namespace opal::btl::sm
