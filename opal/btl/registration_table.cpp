@@ -13,14 +13,6 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-Result<SoftwareHandle> decode(const MemoryHandle& handle) noexcept {
-  SoftwareHandle decoded{};
-  if (handle.bytes().size() != sizeof decoded || !read_object(handle.bytes(), decoded)) {
-    return Error{Errc::protocol, 0, "memory handle: not one of a software transport", handle.bytes().size()};
-  }
-  return decoded;
-}
-
 /// True when [address, +size) lies in [base, +length), with no sum that could wrap.
 bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, std::uint64_t size) noexcept {
   return address >= base && size <= length && address - base <= length - size;
@@ -30,7 +22,7 @@ bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, s
 
 Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) const noexcept {
-  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, decode(handle));
+  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
   if (decoded.slot >= slots_.size()) {
     return Error{Errc::protocol, 0, "memory handle: no such registration slot", decoded.slot};
   }
@@ -104,7 +96,7 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
 }
 
 Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
-  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, decode(handle));
+  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
   if (decoded.slot >= count_ || slots()[decoded.slot].generation.load(kRelaxed) != decoded.generation) {
     return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
   }

@@ -26,6 +26,15 @@ struct SoftwareHandle {
   std::uint64_t size;
   std::uint32_t slot;
   std::uint32_t rights;
+
+  /// What the handle's bytes claim.  Errors: protocol (not a software handle).
+  static Result<SoftwareHandle> decode(const MemoryHandle& handle) noexcept {
+    SoftwareHandle decoded{};
+    if (handle.bytes().size() != sizeof decoded || !read_object(handle.bytes(), decoded)) {
+      return Error{Errc::protocol, 0, "memory handle: not one of a software transport", handle.bytes().size()};
+    }
+    return decoded;
+  }
 };
 static_assert(sizeof(SoftwareHandle) == 32 && std::has_unique_object_representations_v<SoftwareHandle>,
               "wire layout v1");

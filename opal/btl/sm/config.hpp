@@ -21,7 +21,7 @@ struct Config {
   ByteSize eager = 4_KiB;
   ByteSize max_send = 32_KiB;
   std::uint32_t fifo_slots = 1024;
-  std::string single_copy = "cma";
+  std::string single_copy = "shared,xpmem,cma,knem";
   std::chrono::milliseconds connect_timeout{5000};
 };
 
@@ -79,7 +79,8 @@ inline constexpr config::Var<Config> kVars[] = {
      {},
      "",
      config::Level::user,
-     "Mechanisms for put and get in order of preference, separated by commas: cma, none."},
+     "Mechanisms for put and get in order of preference, separated by commas: shared, xpmem, cma, knem; none ends the "
+     "list."},
     {"connect_timeout",
      &Config::connect_timeout,
      {.min = 1, .max = 600'000},

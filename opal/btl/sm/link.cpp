@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "opal/btl/sm/cma.hpp"
+
 namespace opal::btl::sm {
 namespace {
 
@@ -45,13 +47,13 @@ Result<void> check_doorbell(int fd) {
 }  // namespace
 
 LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, int registrations_fd, int doorbell_fd,
-                     SingleCopyChoice choice, bool fences)
+                     LadderOrder order, bool fences)
     : config_(config),
       self_(self),
       inbox_fd_(inbox_fd),
       registrations_fd_(registrations_fd),
       doorbell_fd_(doorbell_fd),
-      choice_(choice),
+      order_(std::move(order)),
       fences_(fences),
       probe_(PeerId::random().low) {}
 
@@ -102,8 +104,22 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
       {reinterpret_cast<const RegistrationSlot*>(table.data()), table.size() / sizeof(RegistrationSlot)}};
   OPAL_TRY(check_doorbell(received.fds.doorbell.get()));
   link.doorbell = std::move(received.fds.doorbell);
-  link.copy = SingleCopy::probe(choice_, pid, hello.probe_address, hello.probe_seed);
+  build_ladder(link, pid, hello);
   return {};
+}
+
+void LocalSide::build_ladder(Link& link, int pid, const Hello& hello) const {
+  if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
+  const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
+  for (const RungKind kind : order_.kinds) {
+    if (kind != RungKind::cma) {
+      link.copy.refuse(kind, "not in this build");
+    } else if (pid <= 0) {
+      link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
+    } else {
+      link.copy.try_rung(std::make_unique<CmaRung>(pid), page, hello.probe_seed);
+    }
+  }
 }
 
 }  // namespace opal::btl::sm

@@ -11,10 +11,11 @@
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/registration_table.hpp"
 #include "opal/btl/sm/config.hpp"
+#include "opal/btl/sm/copy_ladder.hpp"
 #include "opal/btl/sm/handshake.hpp"
 #include "opal/btl/sm/inbox.hpp"
 #include "opal/btl/sm/lane.hpp"
-#include "opal/btl/sm/single_copy.hpp"
+#include "opal/btl/sm/probe_page.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/mapping.hpp"
@@ -36,7 +37,7 @@ struct Link {
   Fd doorbell;
   Mapping registrations_map;
   RegistrationView registrations;
-  SingleCopy copy;
+  CopyLadder copy;
   /// Set by the doorman as soon as the peer has hung up; shared because the doorman may learn it at any time.
   std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
@@ -45,7 +46,7 @@ struct Link {
 class OPAL_EXPORT LocalSide {
  public:
   LocalSide(const Config& config, const PeerId& self, int inbox_fd, int registrations_fd, int doorbell_fd,
-            SingleCopyChoice choice, bool fences);
+            LadderOrder order, bool fences);
 
   [[nodiscard]] const PeerId& self() const noexcept { return self_; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
@@ -64,12 +65,14 @@ class OPAL_EXPORT LocalSide {
   [[nodiscard]] Hello plain(HelloKind kind, const PeerId& to, Errc refusal = {}) const noexcept;
 
  private:
+  void build_ladder(Link& link, int pid, const Hello& hello) const;
+
   const Config config_;
   const PeerId self_;
   const int inbox_fd_;
   const int registrations_fd_;
   const int doorbell_fd_;
-  const SingleCopyChoice choice_;
+  const LadderOrder order_;
   const bool fences_;
   ProbePage probe_;
 };

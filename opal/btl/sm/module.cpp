@@ -3,13 +3,13 @@
 #include "opal/btl/sm/module.hpp"
 
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sm/barrier.hpp"
+#include "opal/btl/sm/cma.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -43,25 +43,23 @@ Result<void> check(const Config& config) {
 }  // namespace
 
 Module::Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-               const SingleCopyChoice& choice, bool fences)
+               LadderOrder order, bool fences)
     : btl::Module(host, attributes),
       config_(config),
       inbox_(std::move(inbox)),
       doorbell_(std::move(doorbell)),
-      local_(config_, host.id, inbox_.fd(), host.registrations.fd(), doorbell_.get(), choice, fences),
+      local_(config_, host.id, inbox_.fd(), host.registrations.fd(), doorbell_.get(), std::move(order), fences),
       by_index_(wire::kMaxPeers) {}
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
   OPAL_TRY(check(config));
-  OPAL_TRY_ASSIGN(const SingleCopyChoice choice, SingleCopyChoice::parse(config.single_copy));
-  // Under Yama's ptrace_scope 1 only descendants may read our memory unless we say otherwise; it can be said for one
-  // process or for all, and there are many peers.  Elsewhere the call fails and is not needed.
-  if (choice.cma) (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  OPAL_TRY_ASSIGN(LadderOrder order, LadderOrder::parse(config.single_copy));
+  if (order.has(RungKind::cma)) CmaRung::invite_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
   std::unique_ptr<Module> module{new Module{host, attributes_of(config), config, std::move(inbox), std::move(doorbell),
-                                            choice, accept_remote_fences()}};
+                                            std::move(order), accept_remote_fences()}};
   const PeerId door = PeerId::random();
   OPAL_TRY_ASSIGN(module->address_, Address::here(host.id, door));
   OPAL_TRY_ASSIGN(module->doorman_, Doorman::start(module->local_, door, module->doorbell_.get()));

@@ -54,7 +54,7 @@ class OPAL_EXPORT Module final : public btl::Module {
 
  private:
   Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-         const SingleCopyChoice& choice, bool fences);
+         LadderOrder order, bool fences);
 
   // send.cpp
   Post send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
@@ -62,9 +62,10 @@ class OPAL_EXPORT Module final : public btl::Module {
   Post refuse(Endpoint& to, Tag tag, std::size_t size) noexcept;
   void check_for_box(Endpoint& to) noexcept;
   std::uint32_t offer_box_if_due(Endpoint& to) noexcept;
-  template <class Copy>
-  Post copy_or_fail(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size, Rights wanted,
-                    Completion& completion, Copy copy) noexcept;
+
+  // one_sided.cpp
+  Result<RemoteRange> reach(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size,
+                            Rights wanted) noexcept;
 
   // boxes.cpp
   std::size_t poll_boxes(std::size_t budget) noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sending half of a shared-memory module: fast box, else a fragment announced in the peer's FIFO; single copy.
+// The sending half of a shared-memory module: fast box, else a fragment announced in the peer's FIFO.
 #include "opal/btl/sm/module.hpp"
 
 namespace opal::btl::sm {
@@ -120,44 +120,6 @@ void Module::free(Fragment& fragment) noexcept {
   OutLane& lane = *static_cast<Endpoint&>(fragment.to()).link_->out;
   lane.fragments().put_back(fragment_of(lane, fragment.slot()));
   fragment.disown();
-}
-
-/// Runs `copy` after the peer's own table has said that the range may be touched.  `again`: use the emulation.
-template <class Copy>
-Post Module::copy_or_fail(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size,
-                          Rights wanted, Completion& completion, Copy copy) noexcept {
-  if (to.dead() || to.link_->gone->load(std::memory_order_acquire)) {  // its PID may be somebody else's by now
-    completion.error = to.dead() ? to.error() : Error{Errc::peer_gone, 0, "sm: the peer has hung up"};
-    return Post::failed;
-  }
-  Result<void> outcome = to.link_->registrations.check(remote, address, size, wanted);
-  if (outcome) outcome = copy();
-  if (outcome) return Post::done;
-  if (outcome.error().code == Errc::not_supported) return Post::again;
-  completion.error = outcome.error();
-  return Post::failed;
-}
-
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto& peer = static_cast<Endpoint&>(to);
-  if (SingleCopy& copy = peer.link_->copy; copy.usable()) {
-    const Post post = copy_or_fail(peer, remote_address, remote, size, Rights::remote_write, completion,
-                                   [&] { return copy.write(remote_address, source, size); });
-    if (post != Post::again) return post;
-  }
-  return btl::Module::put(to, source, local, remote_address, remote, size, completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto& peer = static_cast<Endpoint&>(to);
-  if (SingleCopy& copy = peer.link_->copy; copy.usable()) {
-    const Post post = copy_or_fail(peer, remote_address, remote, size, Rights::remote_read, completion,
-                                   [&] { return copy.read(destination, remote_address, size); });
-    if (post != Post::again) return post;
-  }
-  return btl::Module::get(to, destination, local, remote_address, remote, size, completion);
 }
 
 }  // namespace opal::btl::sm

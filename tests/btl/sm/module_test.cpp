@@ -237,24 +237,6 @@ TEST(SmSingleCopy, SwitchedOffPutAndGetGoThroughMessages) {
   EXPECT_EQ(back, bytes);
 }
 
-TEST(SmSingleCopy, APeerWhosePidIsNotVisibleGoesThroughMessages) {
-  const ProbePage page{42};
-  const SingleCopyChoice cma = *SingleCopyChoice::parse("cma");
-  EXPECT_FALSE(SingleCopy::probe(cma, 0, page.address(), 42).usable());
-  EXPECT_FALSE(SingleCopy::probe(cma, ::getpid(), page.address(), 43).usable()) << "another process with that PID";
-  const SingleCopy unmapped = SingleCopy::probe(cma, ::getpid(), 4096, 42);
-  EXPECT_FALSE(unmapped.usable());
-  EXPECT_NE(unmapped.why().find("process_vm_readv"), std::string::npos) << unmapped.why();
-}
-
-TEST(SmSingleCopy, TheListOfMechanismsIsChecked) {
-  EXPECT_TRUE(SingleCopyChoice::parse("cma,none")->cma);
-  EXPECT_FALSE(SingleCopyChoice::parse("none,cma")->cma);
-  EXPECT_FALSE(SingleCopyChoice::parse("")->cma);
-  EXPECT_FALSE(SingleCopyChoice::parse("cma;none"));
-  EXPECT_FALSE(SingleCopyChoice::parse("xyz"));
-}
-
 TEST(SmConfig, SizesThatDoNotFitTogetherAreRefused) {
   Side host{"sm"};
   Config small;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Put and get of a shared-memory module: by the peer's copy ladder, and what that leaves over by the emulation.
+#include "opal/btl/sm/module.hpp"
+
+namespace opal::btl::sm {
+
+/// The range, if the peer's own table says that it may be touched.
+Result<RemoteRange> Module::reach(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size,
+                                  Rights wanted) noexcept {
+  if (to.dead()) return to.error();
+  if (to.link_->gone->load(std::memory_order_acquire)) {  // its PID may be somebody else's by now
+    return Error{Errc::peer_gone, 0, "sm: the peer has hung up"};
+  }
+  OPAL_TRY(to.link_->registrations.check(remote, address, size, wanted));
+  OPAL_TRY_ASSIGN(const SoftwareHandle region, SoftwareHandle::decode(remote));
+  return RemoteRange{address, size, region};
+}
+
+Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  const auto* from = static_cast<const std::byte*>(source);
+  std::uint64_t copied = 0;
+  if (CopyLadder& ladder = peer.link_->copy; !ladder.empty()) {
+    const auto range = reach(peer, remote_address, remote, size, Rights::remote_write);
+    const CopyOutcome outcome = range ? ladder.write(*range, from) : CopyOutcome{0, range.error()};
+    if (outcome.ok()) return Post::done;
+    if (outcome.error.code != Errc::not_supported) {
+      completion.error = outcome.error;
+      return Post::failed;
+    }
+    copied = outcome.copied;
+  }
+  return btl::Module::put(to, from + copied, local, remote_address + copied, remote, size - copied, completion);
+}
+
+Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  auto* into = static_cast<std::byte*>(destination);
+  std::uint64_t copied = 0;
+  if (CopyLadder& ladder = peer.link_->copy; !ladder.empty()) {
+    const auto range = reach(peer, remote_address, remote, size, Rights::remote_read);
+    const CopyOutcome outcome = range ? ladder.read(into, *range) : CopyOutcome{0, range.error()};
+    if (outcome.ok()) return Post::done;
+    if (outcome.error.code != Errc::not_supported) {
+      completion.error = outcome.error;
+      return Post::failed;
+    }
+    copied = outcome.copied;
+  }
+  return btl::Module::get(to, into + copied, local, remote_address + copied, remote, size - copied, completion);
+}
+
+}  // namespace opal::btl::sm

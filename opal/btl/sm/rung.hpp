@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/rung.hpp — one mechanism that copies between this process's memory and a peer's without a bounce buffer.
+// A CopyLadder owns the rungs of one peer and steps down from one to the next.  Threads: as the module.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "opal/btl/registration_table.hpp"
+#include "opal/core/error.hpp"
+
+namespace opal::btl::sm {
+
+/// In the order of btl_sm_single_copy's default.
+enum class RungKind : std::uint8_t { shared, xpmem, cma, knem };
+inline constexpr std::size_t kRungKinds = 4;
+
+constexpr std::string_view name(RungKind kind) noexcept {
+  constexpr std::string_view kNames[kRungKinds] = {"shared", "xpmem", "cma", "knem"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+/// Bytes of a peer's memory, which its table has said may be touched, and the registration they belong to: the
+/// mechanisms differ in whether they count from 0 or from the base of what was registered.
+struct RemoteRange {
+  std::uint64_t address;
+  std::uint64_t size;
+  SoftwareHandle region;
+
+  /// Without the first `bytes`.
+  [[nodiscard]] RemoteRange after(std::uint64_t bytes) const noexcept {
+    return {address + bytes, size - bytes, region};
+  }
+};
+
+/// What a rung has done: the first `copied` bytes, and why not the rest.
+struct CopyOutcome {
+  std::uint64_t copied = 0;
+  Error error{};  ///< not_supported: the rung is broken for good; busy: it cannot serve this region (yet);
+                  ///< peer_gone, invalid_argument (the peer has no such memory), os: the copy itself has failed
+
+  [[nodiscard]] bool ok() const noexcept { return error.code == Errc{}; }
+};
+
+class Rung {
+ public:
+  Rung() noexcept = default;
+  virtual ~Rung() = default;
+  Rung(const Rung&) = delete;
+  Rung& operator=(const Rung&) = delete;
+
+  [[nodiscard]] virtual RungKind kind() const noexcept = 0;
+  /// True when any memory of the peer can be reached, false when only some can (memory of the shared pool).
+  [[nodiscard]] virtual bool reaches_all() const noexcept { return true; }
+
+  virtual CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept = 0;
+  virtual CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept = 0;
+  /// Where the range can be read and written here; null when the mechanism copies and does not map.
+  virtual std::byte* map(const RemoteRange& /*range*/) noexcept { return nullptr; }
+};
+
+}  // namespace opal::btl::sm

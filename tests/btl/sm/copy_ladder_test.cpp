@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ladder of single-copy mechanisms: its list, its probes, and that a transfer whose mechanism fails half-way is
+// finished by the next one, or else by messages.
+#include "opal/btl/sm/copy_ladder.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "opal/btl/sm/cma.hpp"
+#include "opal/btl/sm/module.hpp"
+#include "opal/btl/sm/probe_page.hpp"
+#include "tests/conformance/side.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+using test::pattern;
+
+std::vector<std::string_view> names(std::string_view list) {
+  std::vector<std::string_view> result;
+  const Result<LadderOrder> order = LadderOrder::parse(list);
+  for (const RungKind kind : order->kinds) result.push_back(name(kind));
+  return result;
+}
+
+TEST(SmLadderOrder, IsTheListUpToNoneWithoutRepetitions) {
+  using List = std::vector<std::string_view>;
+  EXPECT_EQ(names("shared,xpmem,cma,knem"), (List{"shared", "xpmem", "cma", "knem"}));
+  EXPECT_EQ(names("knem,cma,knem"), (List{"knem", "cma"}));
+  EXPECT_EQ(names("cma,none,xpmem"), (List{"cma"}));
+  EXPECT_EQ(names("none,cma"), List{});
+  EXPECT_EQ(names(""), List{});
+}
+
+TEST(SmLadderOrder, AListWithAnUnknownNameIsRefusedByNameWhenTheModuleOpens) {
+  for (const char* list : {"cma;none", "xyz", "cma,,none", "CMA", "cma, none"}) {
+    EXPECT_FALSE(LadderOrder::parse(list)) << list;
+    test::Side host{"sm"};
+    Config config;
+    config.single_copy = list;
+    const auto refused = Module::open(host.module().host(), config);
+    ASSERT_FALSE(refused) << list;
+    EXPECT_EQ(refused.error().code, Errc::invalid_argument);
+    EXPECT_NE(std::string_view{refused.error().where}.find("shared, xpmem, cma, knem"), std::string_view::npos);
+  }
+}
+
+/// Copies within this process, breaking with `error` after `budget` bytes.
+class Brittle final : public Rung {
+ public:
+  Brittle(RungKind kind, std::uint64_t budget, Errc error) : kind_(kind), budget_(budget), error_(error) {}
+  [[nodiscard]] RungKind kind() const noexcept override { return kind_; }
+  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override {
+    return copy(to, reinterpret_cast<const std::byte*>(from.address), from.size);
+  }
+  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override {
+    return copy(reinterpret_cast<std::byte*>(to.address), from, to.size);
+  }
+
+ private:
+  CopyOutcome copy(std::byte* to, const std::byte* from, std::uint64_t size) noexcept {
+    const std::uint64_t part = std::min(size, budget_);
+    budget_ -= part;
+    std::memcpy(to, from, part);
+    if (part == size) return {part, {}};
+    return {part, {error_, 0, "the brittle rung broke"}};
+  }
+  RungKind kind_;
+  std::uint64_t budget_;
+  Errc error_;
+};
+
+RemoteRange range_of(std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<std::uint64_t>(bytes.data()), bytes.size(), {}};
+}
+
+TEST(SmLadder, ATransferWhoseRungBreaksHalfWayIsFinishedByTheNextOne) {
+  for (const bool reading : {true, false}) {
+    CopyLadder ladder;
+    ladder.add(std::make_unique<Brittle>(RungKind::xpmem, 1000, Errc::not_supported), "test");
+    ladder.add(std::make_unique<Brittle>(RungKind::cma, 5000, Errc::not_supported), "test");
+    ladder.add(std::make_unique<Brittle>(RungKind::knem, 1 << 20, Errc::not_supported), "test");
+    auto source = pattern(50'000, 1);
+    std::vector<std::byte> target(source.size());
+    const CopyOutcome outcome =
+        reading ? ladder.read(target.data(), range_of(source)) : ladder.write(range_of(target), source.data());
+    EXPECT_TRUE(outcome.ok());
+    EXPECT_EQ(target, source);
+    EXPECT_TRUE(ladder.usable());
+    EXPECT_EQ(ladder.why(),
+              "knem: test; no xpmem: given up, the brittle rung broke; no cma: given up, the brittle rung broke");
+  }
+}
+
+TEST(SmLadder, WithoutARungLeftItSaysHowFarItCame) {
+  CopyLadder ladder;
+  ladder.add(std::make_unique<Brittle>(RungKind::xpmem, 1000, Errc::not_supported), "test");
+  ladder.add(std::make_unique<Brittle>(RungKind::cma, 500, Errc::not_supported), "test");
+  auto source = pattern(50'000, 1);
+  std::vector<std::byte> target(source.size());
+  const CopyOutcome outcome = ladder.read(target.data(), range_of(source));
+  EXPECT_EQ(outcome.error.code, Errc::not_supported);
+  EXPECT_EQ(outcome.copied, 1500U);
+  EXPECT_EQ(std::memcmp(target.data(), source.data(), 1500), 0);
+  EXPECT_FALSE(ladder.usable());
+  EXPECT_TRUE(ladder.empty());
+}
+
+TEST(SmLadder, ARungThatCannotServeARegionIsPassedOverAndKept) {
+  CopyLadder ladder;
+  ladder.add(std::make_unique<Brittle>(RungKind::shared, 0, Errc::busy), "test");
+  ladder.add(std::make_unique<Brittle>(RungKind::cma, 1 << 20, Errc::not_supported), "test");
+  auto source = pattern(5000, 1);
+  std::vector<std::byte> target(source.size());
+  EXPECT_TRUE(ladder.read(target.data(), range_of(source)).ok());
+  EXPECT_EQ(target, source);
+  EXPECT_EQ(ladder.why(), "shared: test; cma: test");
+}
+
+TEST(SmLadder, AnErrorOfTheCopyItselfEndsTheTransferAndKeepsTheRung) {
+  CopyLadder ladder;
+  ladder.add(std::make_unique<Brittle>(RungKind::cma, 100, Errc::peer_gone), "test");
+  auto source = pattern(5000, 1);
+  std::vector<std::byte> target(source.size());
+  EXPECT_EQ(ladder.read(target.data(), range_of(source)).error.code, Errc::peer_gone);
+  EXPECT_TRUE(ladder.usable());
+}
+
+TEST(SmLadder, AProbeThatFailsOrReadsSomebodyElseKeepsTheRungOut) {
+  const ProbePage page{42};
+  const RemoteRange there{page.address(), ProbePage::kSize, {}};
+  CopyLadder ladder;
+  ladder.try_rung(std::make_unique<CmaRung>(::getpid()), there, 43);
+  EXPECT_FALSE(ladder.usable()) << "another process with that PID";
+  ladder.try_rung(std::make_unique<CmaRung>(::getpid()), {4096, ProbePage::kSize, {}}, 42);
+  EXPECT_FALSE(ladder.usable());
+  EXPECT_NE(ladder.why().find("process_vm_readv"), std::string::npos) << ladder.why();
+}
+
+}  // namespace
+}  // namespace opal::btl::sm
