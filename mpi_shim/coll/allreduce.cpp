@@ -7,7 +7,7 @@
 namespace mpi_shim::coll {
 namespace {
 
-constexpr std::uint64_t kRingFrom = 64 * 1024;  // bytes; below, latency counts more than bandwidth
+constexpr std::uint64_t kRingFrom = std::uint64_t{64} * 1024;  // bytes; below, latency counts more than bandwidth
 
 /// Rounds of exchange with the rank that differs in one bit.  `partial` is the reduction over a block of neighbouring
 /// ranks, and the lower block is always the left operand: right for operations that do not commute.

@@ -8,7 +8,7 @@
 namespace mpi_shim::coll {
 namespace {
 
-constexpr std::uint64_t kScatterFrom = 256 * 1024;  // bytes; below, latency counts more than bandwidth
+constexpr std::uint64_t kScatterFrom = std::uint64_t{256} * 1024;  // bytes; below, latency counts more than bandwidth
 constexpr int kScatterRanks = 4;
 
 void build_binomial(Schedule& schedule, const Buffer& buffer, const BinomialTree& tree) {

@@ -69,6 +69,7 @@ Result<void> Process::join(int thread_level) {
   const auto fatal = std::make_shared<const comm::Errhandler>();
   const auto make = [&](MPI_Comm handle, std::uint32_t id, std::vector<int> members, const char* name) {
     std::vector<p2p::Peer*> peers;
+    peers.reserve(members.size());
     for (const int member : members) peers.push_back(&peers_[static_cast<std::size_t>(member)]);
     auto made = std::make_unique<comm::Communicator>(
         handle, id, std::make_shared<const comm::Group>(std::move(members), rank()), std::move(peers), *engine_);

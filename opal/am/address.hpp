@@ -25,7 +25,7 @@ struct Address {
 };
 
 inline constexpr std::size_t kMaxTransports = 64;
-inline constexpr std::size_t kMaxAddressSize = 64 * 1024;  ///< no blob is longer
+inline constexpr std::size_t kMaxAddressSize = std::size_t{64} * 1024;  ///< no blob is longer
 
 OPAL_EXPORT std::vector<std::byte> encode(const Address& address);
 /// Errors: protocol (not an address, truncated, too many transports), version_mismatch.  The result borrows `bytes`.

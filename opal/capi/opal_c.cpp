@@ -78,6 +78,7 @@ static_assert(sizeof(opal_remote_key_t) == sizeof(opal::MemoryHandle) &&
 template <class Operation>
 opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
   if (completion == nullptr) return misuse("a completion is needed");
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in the caller's memory, trivially destroyed
   auto* bridge = new (completion->reserved) Bridge{completion};
   completion->finished = 0;
   completion->status = OPAL_OK;

@@ -17,7 +17,7 @@ Result<void> measure(::runtime::oob::Link& link, const Plan& plan, const Report&
       for (std::uint64_t i = 0; i < count && last; ++i) last = link.echo(content);
       return last.has_value();
     });
-    OPAL_TRY(std::move(last));
+    OPAL_TRY(last);
     for (double& ns : samples.ns) ns /= 2;
     Row row{.test = "oob_lat",
             .btl = std::string{link.endpoint().attributes().transport},

@@ -43,7 +43,7 @@ class Forked final : public Pairing {
   Result<std::vector<std::byte>> exchange(ByteSpan mine) override {
     if (::send(socket_.get(), mine.data(), mine.size(), MSG_NOSIGNAL) < 0)
       return Error{Errc::os, errno, "send(pairing)"};
-    std::vector<std::byte> theirs(64 * 1024);
+    std::vector<std::byte> theirs(std::size_t{64} * 1024);
     ssize_t size = 0;
     do {
       size = ::recv(socket_.get(), theirs.data(), theirs.size(), 0);
