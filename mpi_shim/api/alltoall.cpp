@@ -11,6 +11,7 @@ using mpi_shim::api::Call;
 using mpi_shim::api::even_blocks;
 using mpi_shim::api::Form;
 using mpi_shim::api::listed_blocks;
+using mpi_shim::api::sides_of;
 using mpi_shim::api::typed_blocks;
 using mpi_shim::coll::Blocks;
 using mpi_shim::coll::Schedule;
@@ -23,14 +24,17 @@ int exchange(const Form& form, const void* sendbuf, MPI_Comm comm, MakeOut&& mak
   Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   const bool in_place = sendbuf == MPI_IN_PLACE;
+  if (in_place && communicator->is_inter()) call.fail_in_place();
   const Blocks out = in_place ? Blocks{} : make_out(call, *communicator);
   const Blocks in = make_in(call, *communicator);
   if (call.failed()) return call.error();
   return form.run(call, *communicator, [&](Schedule& schedule) {
-    if (in_place) {
-      build_alltoall_in_place(schedule, *communicator, in);
+    if (communicator->is_inter()) {
+      build_inter_alltoall(schedule, sides_of(*communicator), out, in);
+    } else if (in_place) {
+      build_alltoall_in_place(schedule, in);
     } else {
-      build_alltoall(schedule, *communicator, out, in);
+      build_alltoall(schedule, out, in);
     }
   });
 }
@@ -40,8 +44,12 @@ int alltoall(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatyp
              Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   return exchange(
       form, sendbuf, comm,
-      [&](Call& call, const Communicator& c) { return even_blocks(call, c, sendbuf, sendcount, sendtype); },
-      [&](Call& call, const Communicator& c) { return even_blocks(call, c, recvbuf, recvcount, recvtype); });
+      [&](Call& call, const Communicator& c) {
+        return even_blocks(call, c.remote_size(), sendbuf, sendcount, sendtype);
+      },
+      [&](Call& call, const Communicator& c) {
+        return even_blocks(call, c.remote_size(), recvbuf, recvcount, recvtype);
+      });
 }
 
 template <class Count, class Displacement>
@@ -50,9 +58,11 @@ int alltoallv(const Form& form, const void* sendbuf, const Count* sendcounts, co
               MPI_Datatype recvtype, MPI_Comm comm) {
   return exchange(
       form, sendbuf, comm,
-      [&](Call& call, const Communicator& c) { return listed_blocks(call, c, sendbuf, sendcounts, sdispls, sendtype); },
       [&](Call& call, const Communicator& c) {
-        return listed_blocks(call, c, recvbuf, recvcounts, rdispls, recvtype);
+        return listed_blocks(call, c.remote_size(), sendbuf, sendcounts, sdispls, sendtype);
+      },
+      [&](Call& call, const Communicator& c) {
+        return listed_blocks(call, c.remote_size(), recvbuf, recvcounts, rdispls, recvtype);
       });
 }
 
@@ -62,9 +72,11 @@ int alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, co
               const MPI_Datatype* recvtypes, MPI_Comm comm) {
   return exchange(
       form, sendbuf, comm,
-      [&](Call& call, const Communicator& c) { return typed_blocks(call, c, sendbuf, sendcounts, sdispls, sendtypes); },
       [&](Call& call, const Communicator& c) {
-        return typed_blocks(call, c, recvbuf, recvcounts, rdispls, recvtypes);
+        return typed_blocks(call, c.remote_size(), sendbuf, sendcounts, sdispls, sendtypes);
+      },
+      [&](Call& call, const Communicator& c) {
+        return typed_blocks(call, c.remote_size(), recvbuf, recvcounts, rdispls, recvtypes);
       });
 }
 

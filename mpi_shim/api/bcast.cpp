@@ -8,14 +8,18 @@ namespace {
 
 using mpi_shim::api::Call;
 using mpi_shim::api::Form;
+using mpi_shim::api::sides_of;
 using mpi_shim::coll::Schedule;
+using mpi_shim::p2p::Buffer;
 
 int barrier(const Form& form, MPI_Comm comm) {
   Call call{form.function};
   if (call.failed()) return call.error();
   auto* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) { build_barrier(schedule, *communicator); });
+  return form.run(call, *communicator, [&](Schedule& schedule) {
+    communicator->is_inter() ? build_inter_barrier(schedule, sides_of(*communicator)) : build_barrier(schedule);
+  });
 }
 
 template <class Count>
@@ -23,11 +27,16 @@ int bcast(const Form& form, void* buffer, Count count, MPI_Datatype datatype, in
   Call call{form.function};
   if (call.failed()) return call.error();
   auto* const communicator = call.comm(comm);
-  const auto message = call.buffer(buffer, count, datatype);
   call.root(communicator, root);
+  const auto message = root == MPI_PROC_NULL ? Buffer{} : call.buffer(buffer, count, datatype);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator,
-                  [&](Schedule& schedule) { build_bcast(schedule, *communicator, message, root); });
+  return form.run(call, *communicator, [&](Schedule& schedule) {
+    if (communicator->is_inter()) {
+      build_inter_bcast(schedule, sides_of(*communicator), message, root);
+    } else {
+      build_bcast(schedule, message, root);
+    }
+  });
 }
 
 }  // namespace

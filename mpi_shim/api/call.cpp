@@ -25,13 +25,18 @@ int Call::fail_on(MPI_Comm comm, int error_class) {
 }
 
 void Call::root(const comm::Communicator* comm, int rank) {
-  if (failed() || (rank >= 0 && rank < comm->size())) return;
+  if (failed() || (rank >= 0 && rank < comm->remote_size())) return;
+  if (comm->is_inter() && (rank == MPI_ROOT || rank == MPI_PROC_NULL)) return;
   fail(MPI_ERR_ROOT,
-       fmt::format("argument root is {}, but {} has the ranks 0 to {}", rank, name_of(*comm), comm->size() - 1));
+       fmt::format("argument root is {}, but {} has the ranks 0 to {}", rank, name_of(*comm), comm->remote_size() - 1));
 }
 
 void Call::fail_handle(int error_class, const char* argument, const char* kind) {
   fail(error_class, fmt::format("argument {} is not a valid {}", argument, kind));
+}
+
+void Call::fail_kind(const char* argument, const char* kind) {
+  fail(MPI_ERR_COMM, fmt::format("argument {} is {}", argument, kind));
 }
 
 void Call::fail_count(MPI_Count count) { fail(MPI_ERR_COUNT, fmt::format("argument count is negative: {}", count)); }

@@ -43,6 +43,9 @@ class Call {
   /// As fail_class(), on the error handler of `comm` (none: MPI_COMM_SELF's).
   [[gnu::cold]] int fail_on(MPI_Comm comm, int error_class);
   [[gnu::cold]] void fail_count(MPI_Count count);
+  [[gnu::cold]] int fail_in_place() {
+    return fail(MPI_ERR_BUFFER, "argument sendbuf or recvbuf cannot be MPI_IN_PLACE here");
+  }
 
   comm::Communicator* comm(MPI_Comm handle, const char* argument = "comm") {
     auto* communicator = handle::find<comm::Communicator>(handle);
@@ -51,6 +54,20 @@ class Call {
     } else {
       scope_ = handle;
     }
+    return communicator;
+  }
+
+  /// A communicator of one group.
+  comm::Communicator* intracomm(MPI_Comm handle, const char* argument = "comm") {
+    comm::Communicator* const communicator = comm(handle, argument);
+    if (!failed() && communicator->is_inter()) [[unlikely]]
+      fail_kind(argument, "an intercommunicator");
+    return communicator;
+  }
+  /// A communicator of two groups.
+  comm::Communicator* intercomm(MPI_Comm handle, const char* argument = "comm") {
+    comm::Communicator* const communicator = comm(handle, argument);
+    if (!failed() && !communicator->is_inter()) fail_kind(argument, "no intercommunicator");
     return communicator;
   }
 
@@ -129,6 +146,7 @@ class Call {
     if (tag < 0 && tag != MPI_ANY_TAG) [[unlikely]]
       fail_tag("recvtag", tag);
   }
+  /// A rank of the communicator; for an intercommunicator of the other side, or MPI_ROOT or MPI_PROC_NULL.
   void root(const comm::Communicator* comm, int rank);
   void pointer(const void* pointer, const char* argument) {
     if (pointer == nullptr) [[unlikely]]
@@ -137,6 +155,7 @@ class Call {
 
  private:
   [[gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
+  [[gnu::cold]] void fail_kind(const char* argument, const char* kind);
   [[gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm);
   [[gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
   [[gnu::cold]] void fail_tag(const char* argument, int tag);
@@ -149,5 +168,12 @@ class Call {
   ErrorScope scope_;
   int error_ = MPI_SUCCESS;
 };
+
+/// What the functions that make communicators end with: from the object made, if any, to the handle.
+inline int hand_out(Call& call, int error, const comm::Communicator* made, MPI_Comm* newcomm) {
+  if (error != MPI_SUCCESS) return call.finish(error);
+  *newcomm = made != nullptr ? made->mpi_handle() : MPI_COMM_NULL;
+  return MPI_SUCCESS;
+}
 
 }  // namespace mpi_shim::api

@@ -11,13 +11,15 @@ namespace {
 using mpi_shim::api::Call;
 using mpi_shim::comm::Cartesian;
 using mpi_shim::comm::Communicator;
+using mpi_shim::comm::Topology;
 
 /// The grid of a communicator that has one.
 const Cartesian* grid_of(Call& call, MPI_Comm comm, Communicator*& communicator) {
   communicator = call.comm(comm);
   if (call.failed()) return nullptr;
-  if (communicator->cartesian == nullptr) call.fail(MPI_ERR_TOPOLOGY, "argument comm has no cartesian topology");
-  return communicator->cartesian.get();
+  const auto* const grid = communicator->topology_as<Cartesian>();
+  if (grid == nullptr) call.fail(MPI_ERR_TOPOLOGY, "argument comm has no cartesian topology");
+  return grid;
 }
 
 std::size_t count_of(const Cartesian& grid, int maxdims) {
@@ -65,7 +67,7 @@ OPAL_MPI_FUNCTION(int, Cart_create,
                    MPI_Comm* comm_cart)) {
   Call call{"MPI_Cart_create"};
   if (call.failed()) return call.error();
-  Communicator* const parent = call.comm(comm_old, "comm_old");
+  Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_cart, "comm_cart");
   if (call.failed()) return call.error();
   const Cartesian grid = described(call, parent, ndims, dims, periods);
@@ -75,7 +77,7 @@ OPAL_MPI_FUNCTION(int, Cart_create,
   if (const int error = split(call.process(), *parent, color, 0, made); error != MPI_SUCCESS) return call.finish(error);
   *comm_cart = MPI_COMM_NULL;
   if (made == nullptr) return MPI_SUCCESS;
-  made->cartesian = std::make_shared<const Cartesian>(grid);
+  made->topology = std::make_shared<const Topology>(grid);
   *comm_cart = made->mpi_handle();
   return MPI_SUCCESS;
 }
@@ -190,17 +192,7 @@ OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Co
   Communicator* made = nullptr;
   if (const int error = split(call.process(), *parent, color, key, made); error != MPI_SUCCESS)
     return call.finish(error);
-  made->cartesian = std::make_shared<const Cartesian>(std::move(rest));
+  made->topology = std::make_shared<const Topology>(std::move(rest));
   *newcomm = made->mpi_handle();
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Topo_test, (MPI_Comm comm, int* status)) {
-  Call call{"MPI_Topo_test"};
-  if (call.failed()) return call.error();
-  const Communicator* const communicator = call.comm(comm);
-  call.pointer(status, "status");
-  if (call.failed()) return call.error();
-  *status = communicator->cartesian != nullptr ? MPI_CART : MPI_UNDEFINED;
   return MPI_SUCCESS;
 }

@@ -10,9 +10,22 @@
 #pragma once
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/coll/inter.hpp"
 #include "mpi_shim/coll/run.hpp"
 
 namespace mpi_shim::api {
+
+/// An intercommunicator's sides, for its collectives.
+inline coll::TwoSides sides_of(const comm::Communicator& comm) { return {comm.own_side(), comm.other_side()}; }
+
+/// This process's part in a collective with a root.
+struct RootPart {
+  bool is_root;     ///< has the root's arguments
+  bool takes_part;  ///< false with MPI_PROC_NULL: no argument but root and comm counts
+
+  RootPart(const comm::Communicator& comm, int root) noexcept
+      : is_root(comm.is_inter() ? root == MPI_ROOT : root == comm.rank()), takes_part(root != MPI_PROC_NULL) {}
+};
 
 /// Which form was called.
 struct Form {

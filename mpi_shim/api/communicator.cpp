@@ -10,14 +10,52 @@
 
 namespace {
 
+using mpi_shim::Request;
 using mpi_shim::api::Call;
+using mpi_shim::api::hand_out;
 using mpi_shim::comm::Communicator;
 
-/// What the creating functions have in common: from the object made to the handle.
-int hand_out(Call& call, int error, Communicator* made, MPI_Comm* newcomm) {
-  if (error != MPI_SUCCESS) return call.finish(error);
-  *newcomm = made != nullptr ? made->mpi_handle() : MPI_COMM_NULL;
+void check_info(Call& call, MPI_Info info) {
+  if (info != MPI_INFO_NULL && mpi_shim::handle::find<mpi_shim::info::Info>(info) == nullptr) {
+    call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
+  }
+}
+
+int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  check_info(call, info);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int error = duplicate(call.process(), *parent, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  check_info(call, info);
+  call.pointer(newcomm, "newcomm");
+  call.pointer(request, "request");
+  if (call.failed()) return call.error();
+  Request* started = nullptr;
+  if (const int error = start_duplicating(call.process(), *parent, newcomm, started); error != MPI_SUCCESS) {
+    return call.finish(error);
+  }
+  *request = started->mpi_handle();
   return MPI_SUCCESS;
+}
+
+/// The members must be of the communicator's own side.
+void check_subset(Call& call, const Communicator& comm, const mpi_shim::comm::Group& members) {
+  for (const int process : members.processes()) {
+    if (comm.group()->rank_of(process) != MPI_UNDEFINED) continue;
+    call.fail(MPI_ERR_GROUP, "argument group has a process that is not in argument comm");
+    return;
+  }
 }
 
 }  // namespace
@@ -43,25 +81,16 @@ OPAL_MPI_FUNCTION(int, Comm_size, (MPI_Comm comm, int* size)) {
 }
 
 OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
-  Call call{"MPI_Comm_dup"};
-  if (call.failed()) return call.error();
-  Communicator* const parent = call.comm(comm);
-  call.pointer(newcomm, "newcomm");
-  if (call.failed()) return call.error();
-  Communicator* made = nullptr;
-  const int error = duplicate(call.process(), *parent, made);
-  return hand_out(call, error, made, newcomm);
+  return dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
 }
-
-OPAL_MPI_FUNCTION(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info /*info*/, MPI_Comm* newcomm)) {
-  Call call{"MPI_Comm_dup_with_info"};
-  if (call.failed()) return call.error();
-  Communicator* const parent = call.comm(comm);
-  call.pointer(newcomm, "newcomm");
-  if (call.failed()) return call.error();
-  Communicator* made = nullptr;
-  const int error = duplicate(call.process(), *parent, made);
-  return hand_out(call, error, made, newcomm);
+OPAL_MPI_FUNCTION(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
+  return dup("MPI_Comm_dup_with_info", comm, info, newcomm);
+}
+OPAL_MPI_FUNCTION(int, Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
+  return idup("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request);
+}
+OPAL_MPI_FUNCTION(int, Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
+  return idup("MPI_Comm_idup_with_info", comm, info, newcomm, request);
 }
 
 // Hints may be ignored, and all are: MPI_Comm_get_info then rightly reports none.
@@ -69,9 +98,7 @@ OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   Call call{"MPI_Comm_set_info"};
   if (call.failed()) return call.error();
   call.comm(comm);
-  if (info != MPI_INFO_NULL && mpi_shim::handle::find<mpi_shim::info::Info>(info) == nullptr) {
-    call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
-  }
+  check_info(call, info);
   return call.error();
 }
 
@@ -128,13 +155,25 @@ OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* n
   const auto members = call.group(group);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
-  for (const int process : members->processes()) {
-    if (parent->group()->rank_of(process) == MPI_UNDEFINED) {
-      return call.fail(MPI_ERR_GROUP, "argument group has a process that is not in argument comm");
-    }
-  }
+  check_subset(call, *parent, *members);
+  if (call.failed()) return call.error();
   Communicator* made = nullptr;
   const int error = create(call.process(), *parent, members, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_create_group"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.intracomm(comm);
+  const auto members = call.group(group);
+  call.send_tag(tag);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  check_subset(call, *parent, *members);
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int error = create_group(call.process(), *parent, members, tag, made);
   return hand_out(call, error, made, newcomm);
 }
 
@@ -161,20 +200,16 @@ OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* resul
   if (call.failed()) return call.error();
   if (first == second) {
     *result = MPI_IDENT;
+  } else if (first->is_inter() != second->is_inter()) {
+    *result = MPI_UNEQUAL;
   } else {
-    const int groups = first->group()->compare(*second->group());
+    int groups = first->group()->compare(*second->group());
+    if (first->is_inter()) {
+      // Both pairs of groups must be alike; the values grow with the difference.
+      groups = std::max(groups, first->sides().other->compare(*second->sides().other));
+    }
     *result = groups == MPI_IDENT ? MPI_CONGRUENT : groups;
   }
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Comm_test_inter, (MPI_Comm comm, int* flag)) {
-  Call call{"MPI_Comm_test_inter"};
-  if (call.failed()) return call.error();
-  call.comm(comm);
-  call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
-  *flag = 0;
   return MPI_SUCCESS;
 }
 

@@ -13,6 +13,8 @@ using mpi_shim::api::Call;
 using mpi_shim::api::even_blocks;
 using mpi_shim::api::Form;
 using mpi_shim::api::listed_blocks;
+using mpi_shim::api::RootPart;
+using mpi_shim::api::sides_of;
 using mpi_shim::coll::Blocks;
 using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
@@ -22,7 +24,7 @@ using mpi_shim::p2p::Buffer;
 std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count, MPI_Datatype datatype,
                                 bool may_be_in_place) {
   if (buffer == MPI_IN_PLACE) {
-    if (!may_be_in_place) call.fail(MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed here");
+    if (!may_be_in_place) call.fail_in_place();
     return std::nullopt;
   }
   return call.buffer(buffer, count, datatype);
@@ -36,19 +38,25 @@ int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_
   Communicator* const communicator = call.comm(comm);
   call.root(communicator, root);
   if (call.failed()) return call.error();
-  const bool is_root = communicator->rank() == root;
-  const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, is_root);
-  const Blocks blocks = is_root ? make_blocks(call, *communicator) : Blocks{};
+  const RootPart part{*communicator, root};
+  const bool sends = part.takes_part && !(communicator->is_inter() && part.is_root);
+  const std::optional<Buffer> own = sends ? own_block(call, sendbuf, sendcount, sendtype, part.is_root) : Buffer{};
+  const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
   if (call.failed()) return call.error();
-  return form.run(call, *communicator,
-                  [&](Schedule& schedule) { build_gather(schedule, *communicator, own, blocks, root); });
+  return form.run(call, *communicator, [&](Schedule& schedule) {
+    if (communicator->is_inter()) {
+      build_inter_gather(schedule, sides_of(*communicator), *own, blocks, root);
+    } else {
+      build_gather(schedule, own, blocks, root);
+    }
+  });
 }
 
 template <class Count>
 int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
            Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return gather_with(form, sendbuf, sendcount, sendtype, root, comm, [&](Call& call, const Communicator& communicator) {
-    return even_blocks(call, communicator, recvbuf, recvcount, recvtype);
+    return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
   });
 }
 
@@ -56,7 +64,7 @@ template <class Count, class Displacement>
 int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return gather_with(form, sendbuf, sendcount, sendtype, root, comm, [&](Call& call, const Communicator& communicator) {
-    return listed_blocks(call, communicator, recvbuf, recvcounts, displs, recvtype);
+    return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
   });
 }
 
@@ -68,12 +76,18 @@ int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datat
   Communicator* const communicator = call.comm(comm);
   call.root(communicator, root);
   if (call.failed()) return call.error();
-  const bool is_root = communicator->rank() == root;
-  const std::optional<Buffer> own = own_block(call, recvbuf, recvcount, recvtype, is_root);
-  const Blocks blocks = is_root ? make_blocks(call, *communicator) : Blocks{};
+  const RootPart part{*communicator, root};
+  const bool receives = part.takes_part && !(communicator->is_inter() && part.is_root);
+  const std::optional<Buffer> own = receives ? own_block(call, recvbuf, recvcount, recvtype, part.is_root) : Buffer{};
+  const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
   if (call.failed()) return call.error();
-  return form.run(call, *communicator,
-                  [&](Schedule& schedule) { build_scatter(schedule, *communicator, blocks, own, root); });
+  return form.run(call, *communicator, [&](Schedule& schedule) {
+    if (communicator->is_inter()) {
+      build_inter_scatter(schedule, sides_of(*communicator), blocks, *own, root);
+    } else {
+      build_scatter(schedule, blocks, own, root);
+    }
+  });
 }
 
 template <class Count>
@@ -81,7 +95,7 @@ int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype
             Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return scatter_with(form, recvbuf, recvcount, recvtype, root, comm,
                       [&](Call& call, const Communicator& communicator) {
-                        return even_blocks(call, communicator, sendbuf, sendcount, sendtype);
+                        return even_blocks(call, communicator.remote_size(), sendbuf, sendcount, sendtype);
                       });
 }
 
@@ -90,11 +104,11 @@ int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, con
              MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return scatter_with(form, recvbuf, recvcount, recvtype, root, comm,
                       [&](Call& call, const Communicator& communicator) {
-                        return listed_blocks(call, communicator, sendbuf, sendcounts, displs, sendtype);
+                        return listed_blocks(call, communicator.remote_size(), sendbuf, sendcounts, displs, sendtype);
                       });
 }
 
-using BuildAllgather = void (*)(Schedule&, Communicator&, const std::optional<Buffer>&, const Blocks&);
+using BuildAllgather = void (*)(Schedule&, const std::optional<Buffer>&, const Blocks&);
 
 template <class MakeBlocks>
 int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Comm comm,
@@ -103,10 +117,16 @@ int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, M
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
-  const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, true);
+  const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
   const Blocks blocks = make_blocks(call, *communicator);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) { build(schedule, *communicator, own, blocks); });
+  return form.run(call, *communicator, [&](Schedule& schedule) {
+    if (communicator->is_inter()) {
+      build_inter_allgather(schedule, sides_of(*communicator), *own, blocks);
+    } else {
+      build(schedule, own, blocks);
+    }
+  });
 }
 
 template <class Count>
@@ -114,7 +134,7 @@ int allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Dataty
               Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   return allgather_with(form, sendbuf, sendcount, sendtype, comm, mpi_shim::coll::build_allgather,
                         [&](Call& call, const Communicator& communicator) {
-                          return even_blocks(call, communicator, recvbuf, recvcount, recvtype);
+                          return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
                         });
 }
 
@@ -123,7 +143,7 @@ int allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datat
                const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
   return allgather_with(form, sendbuf, sendcount, sendtype, comm, mpi_shim::coll::build_allgatherv,
                         [&](Call& call, const Communicator& communicator) {
-                          return listed_blocks(call, communicator, recvbuf, recvcounts, displs, recvtype);
+                          return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
                         });
 }
 

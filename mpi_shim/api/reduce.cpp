@@ -10,6 +10,8 @@ namespace {
 
 using mpi_shim::api::Call;
 using mpi_shim::api::Form;
+using mpi_shim::api::RootPart;
+using mpi_shim::api::sides_of;
 using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
@@ -22,55 +24,78 @@ int reduce(const Form& form, const void* sendbuf, void* recvbuf, Count count, MP
   Communicator* const communicator = call.comm(comm);
   call.root(communicator, root);
   if (call.failed()) return call.error();
-  const bool is_root = communicator->rank() == root;
-  const bool in_place = sendbuf == MPI_IN_PLACE;
-  if (in_place && !is_root)
-    return call.fail(MPI_ERR_BUFFER, "argument sendbuf is MPI_IN_PLACE, but this is not the root");
-  const Buffer in = call.buffer(in_place ? recvbuf : sendbuf, count, datatype);
-  const Buffer out = is_root ? call.buffer(recvbuf, count, datatype) : Buffer{};
+  const RootPart part{*communicator, root};
+  const bool sends = part.takes_part && !(communicator->is_inter() && part.is_root);
+  const bool in_place = sends && sendbuf == MPI_IN_PLACE;
+  if (in_place && !part.is_root) return call.fail_in_place();
+  const Buffer in = sends ? call.buffer(in_place ? recvbuf : sendbuf, count, datatype) : Buffer{};
+  const Buffer out = part.is_root ? call.buffer(recvbuf, count, datatype) : Buffer{};
   const auto* op = call.op(handle, datatype);
   if (call.failed()) return call.error();
   return form.run(call, *communicator, [&](Schedule& schedule) {
     schedule.keep_op(*op);
-    build_reduce(schedule, *communicator, in, out, *op, root);
+    if (communicator->is_inter()) {
+      build_inter_reduce(schedule, sides_of(*communicator), in, out, *op, root);
+    } else {
+      build_reduce(schedule, in, out, *op, root);
+    }
   });
 }
 
-/// What MPI_Allreduce, MPI_Scan and MPI_Exscan have in common.
-template <class Count, class Build>
-int everywhere(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op handle,
-               MPI_Comm comm, Build&& build) {
-  Call call{form.function};
-  if (call.failed()) return call.error();
-  Communicator* const communicator = call.comm(comm);
-  const Buffer in = call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype);
-  const Buffer out = call.buffer(recvbuf, count, datatype);
-  const auto* op = call.op(handle, datatype);
-  if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
-    schedule.keep_op(*op);
-    build(schedule, *communicator, in, out, *op);
-  });
-}
+/// The arguments that MPI_Allreduce, MPI_Scan and MPI_Exscan have in common.
+struct Everywhere {
+  Buffer in;
+  Buffer out;
+  const mpi_shim::op::Op* op;
+
+  Everywhere(Call& call, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle)
+      : in(call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype)),
+        out(call.buffer(recvbuf, count, datatype)),
+        op(call.op(handle, datatype)) {}
+};
 
 template <class Count>
 int allreduce(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,
               MPI_Comm comm) {
-  return everywhere(form, sendbuf, recvbuf, count, datatype, op, comm, mpi_shim::coll::build_allreduce);
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
+  if (!call.failed() && communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator, [&](Schedule& schedule) {
+    schedule.keep_op(*it.op);
+    if (communicator->is_inter()) {
+      build_inter_allreduce(schedule, sides_of(*communicator), it.in, it.out, *it.op);
+    } else {
+      build_allreduce(schedule, it.in, it.out, *it.op);
+    }
+  });
+}
+
+int scan_with(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+              MPI_Comm comm, bool exclusive) {
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.intracomm(comm);
+  const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator, [&](Schedule& schedule) {
+    schedule.keep_op(*it.op);
+    build_scan(schedule, it.in, it.out, *it.op, exclusive);
+  });
 }
 
 template <class Count>
 int scan(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,
          MPI_Comm comm) {
-  return everywhere(form, sendbuf, recvbuf, count, datatype, op, comm,
-                    [](auto&... arguments) { build_scan(arguments..., false); });
+  return scan_with(form, sendbuf, recvbuf, count, datatype, op, comm, false);
 }
 
 template <class Count>
 int exscan(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,
            MPI_Comm comm) {
-  return everywhere(form, sendbuf, recvbuf, count, datatype, op, comm,
-                    [](auto&... arguments) { build_scan(arguments..., true); });
+  return scan_with(form, sendbuf, recvbuf, count, datatype, op, comm, true);
 }
 
 /// `count_of(rank)` elements go to each rank.
@@ -89,6 +114,7 @@ int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& co
     counts.push_back(static_cast<std::uint64_t>(count));
     total += count;
   }
+  if (communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
   if (call.failed()) return call.error();
   const Buffer in = call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, total, datatype);
   const Buffer out =
@@ -97,7 +123,11 @@ int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& co
   if (call.failed()) return call.error();
   return form.run(call, *communicator, [&](Schedule& schedule) {
     schedule.keep_op(*op);
-    build_reduce_scatter(schedule, *communicator, in, out, counts, *op);
+    if (communicator->is_inter()) {
+      build_inter_reduce_scatter(schedule, sides_of(*communicator), in, out, counts, *op);
+    } else {
+      build_reduce_scatter(schedule, in, out, counts, *op);
+    }
   });
 }
 

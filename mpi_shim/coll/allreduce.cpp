@@ -11,10 +11,9 @@ constexpr std::uint64_t kRingFrom = std::uint64_t{64} * 1024;  // bytes; below, 
 
 /// Rounds of exchange with the rank that differs in one bit.  `partial` is the reduction over a block of neighbouring
 /// ranks, and the lower block is always the left operand: right for operations that do not commute.
-void build_recursive_doubling(Schedule& schedule, comm::Communicator& comm, const Buffer& in, const Buffer& out,
-                              const op::Op& op) {
-  const int rank = comm.rank();
-  const int size = comm.size();
+void build_recursive_doubling(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op) {
+  const int rank = schedule.rank();
+  const int size = schedule.size();
   int power = 1;
   while (power * 2 <= size) power *= 2;
   const int extra = size - power;  // the first 2 * extra ranks work in pairs
@@ -57,9 +56,9 @@ void build_recursive_doubling(Schedule& schedule, comm::Communicator& comm, cons
 }
 
 /// Reduce-scatter around a ring, then allgather around it: every rank moves 2 (n-1)/n of the bytes.
-void build_ring(Schedule& schedule, comm::Communicator& comm, const Buffer& in, const Buffer& out, const op::Op& op) {
-  const int rank = comm.rank();
-  const int size = comm.size();
+void build_ring(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op) {
+  const int rank = schedule.rank();
+  const int size = schedule.size();
   const auto first = [&](int part) {
     return out.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(size);
   };
@@ -89,13 +88,12 @@ void build_ring(Schedule& schedule, comm::Communicator& comm, const Buffer& in, 
 
 }  // namespace
 
-void build_allreduce(Schedule& schedule, comm::Communicator& comm, const Buffer& in, const Buffer& out,
-                     const op::Op& op) {
-  const bool large = in.bytes() >= kRingFrom && in.count() >= static_cast<std::uint64_t>(comm.size());
-  if (large && op.is_commutative() && comm.size() > 2) {
-    build_ring(schedule, comm, in, out, op);
+void build_allreduce(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op) {
+  const bool large = in.bytes() >= kRingFrom && in.count() >= static_cast<std::uint64_t>(schedule.size());
+  if (large && op.is_commutative() && schedule.size() > 2) {
+    build_ring(schedule, in, out, op);
   } else {
-    build_recursive_doubling(schedule, comm, in, out, op);
+    build_recursive_doubling(schedule, in, out, op);
   }
 }
 

@@ -8,9 +8,9 @@ constexpr int kWindow = 32;  // exchanges at a time
 
 }  // namespace
 
-void build_alltoall(Schedule& schedule, comm::Communicator& comm, const Blocks& out, const Blocks& in) {
-  const int size = comm.size();
-  const int rank = comm.rank();
+void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
   const auto at = [](int of) { return static_cast<std::size_t>(of); };
   schedule.copy(out[at(rank)], in[at(rank)]);
   for (int step = 1; step < size; ++step) {
@@ -23,9 +23,9 @@ void build_alltoall(Schedule& schedule, comm::Communicator& comm, const Blocks& 
   schedule.end_round();
 }
 
-void build_alltoall_in_place(Schedule& schedule, comm::Communicator& comm, const Blocks& blocks) {
-  const int size = comm.size();
-  const int rank = comm.rank();
+void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
   const auto at = [](int of) { return static_cast<std::size_t>(of); };
   // All that leaves is put aside first; then everything is an ordinary exchange.
   Blocks aside(blocks.size());

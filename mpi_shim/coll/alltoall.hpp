@@ -8,9 +8,9 @@ namespace mpi_shim::coll {
 
 /// A window of pairwise exchanges at a time: in step k to rank + k and from rank - k, so that no rank is everybody's
 /// target at once.
-void build_alltoall(Schedule& schedule, comm::Communicator& comm, const Blocks& out, const Blocks& in);
+void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in);
 
 /// MPI_IN_PLACE: blocks are exchanged where they are, by way of memory of their size.
-void build_alltoall_in_place(Schedule& schedule, comm::Communicator& comm, const Blocks& blocks);
+void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks);
 
 }  // namespace mpi_shim::coll

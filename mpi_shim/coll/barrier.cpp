@@ -3,9 +3,9 @@
 
 namespace mpi_shim::coll {
 
-void build_barrier(Schedule& schedule, comm::Communicator& comm) {
-  const int size = comm.size();
-  const int rank = comm.rank();
+void build_barrier(Schedule& schedule) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
   for (std::int64_t distance = 1; distance < size; distance *= 2) {
     const int step = static_cast<int>(distance);
     schedule.receive({}, (rank - step + size) % size);

@@ -7,6 +7,6 @@ namespace mpi_shim::coll {
 
 /// Dissemination (Hensgen, Finkel, Manber 1988): ceil(log2 n) rounds, in round k a word from rank - 2^k and to rank +
 /// 2^k.
-void build_barrier(Schedule& schedule, comm::Communicator& comm);
+void build_barrier(Schedule& schedule);
 
 }  // namespace mpi_shim::coll

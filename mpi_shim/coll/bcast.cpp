@@ -28,9 +28,8 @@ Buffer cut(const Buffer& buffer, int from, int to, int parts) {
   return buffer.part(first(from), first(to) - first(from));
 }
 
-void build_scatter_ring(Schedule& schedule, comm::Communicator& comm, const Buffer& buffer, int root,
-                        const BinomialTree& tree) {
-  const int size = comm.size();
+void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, const BinomialTree& tree) {
+  const int size = schedule.size();
   // Down the tree each child gets the parts of its whole subtree.
   if (tree.parent() >= 0) {
     schedule.receive(cut(buffer, tree.position(), tree.position() + tree.subtree(), size), tree.parent());
@@ -56,11 +55,11 @@ void build_scatter_ring(Schedule& schedule, comm::Communicator& comm, const Buff
 
 }  // namespace
 
-void build_bcast(Schedule& schedule, comm::Communicator& comm, const Buffer& buffer, int root) {
-  const BinomialTree tree{comm.rank(), comm.size(), root};
-  if (buffer.bytes() >= kScatterFrom && comm.size() >= kScatterRanks &&
-      buffer.count() >= static_cast<std::uint64_t>(comm.size())) {
-    build_scatter_ring(schedule, comm, buffer, root, tree);
+void build_bcast(Schedule& schedule, const Buffer& buffer, int root) {
+  const BinomialTree tree{schedule.rank(), schedule.size(), root};
+  if (buffer.bytes() >= kScatterFrom && schedule.size() >= kScatterRanks &&
+      buffer.count() >= static_cast<std::uint64_t>(schedule.size())) {
+    build_scatter_ring(schedule, buffer, root, tree);
   } else {
     build_binomial(schedule, buffer, tree);
   }

@@ -7,6 +7,6 @@ namespace mpi_shim::coll {
 
 /// Small messages go down a binomial tree; large ones are scattered down that tree and then gathered around a ring
 /// (van de Geijn and Watts 1997), which moves each byte about twice however many ranks there are.
-void build_bcast(Schedule& schedule, comm::Communicator& comm, const Buffer& buffer, int root);
+void build_bcast(Schedule& schedule, const Buffer& buffer, int root);
 
 }  // namespace mpi_shim::coll

@@ -11,9 +11,9 @@ constexpr std::uint64_t kBruckBelow = 2048;  // bytes of a block; above, copying
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
 
 /// Blocks travel packed and in an order that starts with one's own; the last step puts them where they belong.
-void build_bruck(Schedule& schedule, comm::Communicator& comm, const Buffer& own, const Blocks& blocks) {
-  const int size = comm.size();
-  const int rank = comm.rank();
+void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
   const std::uint64_t bytes = own.bytes();
   std::byte* const packed = schedule.scratch(bytes * static_cast<std::uint64_t>(size));
   const auto packed_blocks = [&](int first, int count) {
@@ -34,14 +34,13 @@ void build_bruck(Schedule& schedule, comm::Communicator& comm, const Buffer& own
 
 }  // namespace
 
-void build_gather(Schedule& schedule, comm::Communicator& comm, const std::optional<Buffer>& own, const Blocks& blocks,
-                  int root) {
-  if (comm.rank() != root) {
+void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  if (schedule.rank() != root) {
     schedule.send(*own, root);
     schedule.end_round();
     return;
   }
-  for (int rank = 0; rank < comm.size(); ++rank) {
+  for (int rank = 0; rank < schedule.size(); ++rank) {
     if (rank != root) {
       schedule.receive(block(blocks, rank), rank);
     } else if (own) {
@@ -51,14 +50,13 @@ void build_gather(Schedule& schedule, comm::Communicator& comm, const std::optio
   schedule.end_round();
 }
 
-void build_scatter(Schedule& schedule, comm::Communicator& comm, const Blocks& blocks, const std::optional<Buffer>& own,
-                   int root) {
-  if (comm.rank() != root) {
+void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+  if (schedule.rank() != root) {
     schedule.receive(*own, root);
     schedule.end_round();
     return;
   }
-  for (int rank = 0; rank < comm.size(); ++rank) {
+  for (int rank = 0; rank < schedule.size(); ++rank) {
     if (rank != root) {
       schedule.send(block(blocks, rank), rank);
     } else if (own) {
@@ -68,20 +66,18 @@ void build_scatter(Schedule& schedule, comm::Communicator& comm, const Blocks& b
   schedule.end_round();
 }
 
-void build_allgather(Schedule& schedule, comm::Communicator& comm, const std::optional<Buffer>& own,
-                     const Blocks& blocks) {
-  const Buffer& mine = block(blocks, comm.rank());
-  if (mine.bytes() < kBruckBelow && comm.size() > 2) {
-    build_bruck(schedule, comm, own ? *own : mine, blocks);
+void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
+  const Buffer& mine = block(blocks, schedule.rank());
+  if (mine.bytes() < kBruckBelow && schedule.size() > 2) {
+    build_bruck(schedule, own ? *own : mine, blocks);
   } else {
-    build_allgatherv(schedule, comm, own, blocks);
+    build_allgatherv(schedule, own, blocks);
   }
 }
 
-void build_allgatherv(Schedule& schedule, comm::Communicator& comm, const std::optional<Buffer>& own,
-                      const Blocks& blocks) {
-  const int size = comm.size();
-  const int rank = comm.rank();
+void build_allgatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
   if (own) schedule.copy(*own, block(blocks, rank));
   schedule.end_round();
   const int next = (rank + 1) % size;

@@ -10,19 +10,15 @@
 namespace mpi_shim::coll {
 
 /// Every rank sends its block to the root, which has all receives posted: no copy and no extra hop.
-void build_gather(Schedule& schedule, comm::Communicator& comm, const std::optional<Buffer>& own, const Blocks& blocks,
-                  int root);
+void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
 
 /// The root sends each rank its block.
-void build_scatter(Schedule& schedule, comm::Communicator& comm, const Blocks& blocks, const std::optional<Buffer>& own,
-                   int root);
+void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root);
 
 /// Blocks of the same size: Bruck et al. 1997 for small ones (ceil(log2 n) rounds), otherwise as build_allgatherv.
-void build_allgather(Schedule& schedule, comm::Communicator& comm, const std::optional<Buffer>& own,
-                     const Blocks& blocks);
+void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks);
 
 /// Around a ring: n-1 rounds, each block moves once between neighbours.
-void build_allgatherv(Schedule& schedule, comm::Communicator& comm, const std::optional<Buffer>& own,
-                      const Blocks& blocks);
+void build_allgatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks);
 
 }  // namespace mpi_shim::coll

@@ -16,12 +16,11 @@ void copy_unless_same(Schedule& schedule, const Buffer& from, const Buffer& to) 
 
 }  // namespace
 
-void build_reduce(Schedule& schedule, comm::Communicator& comm, const Buffer& in, const Buffer& out, const op::Op& op,
-                  int root) {
+void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op, int root) {
   const bool commutes = op.is_commutative();
   const int top = commutes ? root : 0;
-  const bool is_root = comm.rank() == root;
-  const BinomialTree tree{comm.rank(), comm.size(), top};
+  const bool is_root = schedule.rank() == root;
+  const BinomialTree tree{schedule.rank(), schedule.size(), top};
 
   Buffer partial = in;
   if (tree.children().empty()) {
@@ -50,16 +49,15 @@ void build_reduce(Schedule& schedule, comm::Communicator& comm, const Buffer& in
   if (tree.parent() >= 0) schedule.send(partial, tree.parent());
   schedule.end_round();
   if (top != root) {
-    if (comm.rank() == top) schedule.send(partial, root);
+    if (schedule.rank() == top) schedule.send(partial, root);
     if (is_root) schedule.receive(out, top);
   }
   schedule.end_round();
 }
 
-void build_scan(Schedule& schedule, comm::Communicator& comm, const Buffer& in, const Buffer& out, const op::Op& op,
-                bool exclusive) {
-  const int rank = comm.rank();
-  const int size = comm.size();
+void build_scan(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive) {
+  const int rank = schedule.rank();
+  const int size = schedule.size();
   // `partial` is the reduction over the block of ranks that have been heard of, `out` that over those up to this one.
   Buffer partial = schedule.scratch_like(in);
   schedule.copy(in, partial);
@@ -89,10 +87,10 @@ void build_scan(Schedule& schedule, comm::Communicator& comm, const Buffer& in, 
   }
 }
 
-void build_reduce_scatter(Schedule& schedule, comm::Communicator& comm, const Buffer& in, const Buffer& out,
+void build_reduce_scatter(Schedule& schedule, const Buffer& in, const Buffer& out,
                           std::span<const std::uint64_t> counts, const op::Op& op) {
-  const int rank = comm.rank();
-  const int size = comm.size();
+  const int rank = schedule.rank();
+  const int size = schedule.size();
   std::vector<std::uint64_t> first(counts.size() + 1, 0);
   for (std::size_t i = 0; i < counts.size(); ++i) first[i + 1] = first[i] + counts[i];
   const auto part = [&](int of) {

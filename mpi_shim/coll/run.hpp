@@ -6,16 +6,22 @@
 
 namespace mpi_shim::coll {
 
-/// Has `build(Schedule&)` write down a collective on `comm` and runs it.  An error class.
-template <class Build>
-int run(comm::Communicator& comm, Build&& build) {
-  Schedule& schedule = Process::current()->scheduler().begin(comm);
-  build(schedule);
+/// Runs a schedule to its end and gives it back.  An error class.
+inline int run(Process& process, Schedule& schedule) {
   schedule.start();
-  comm.engine().wait(schedule);
+  process.engine().wait(schedule);
   const int error = schedule.outcome().error;
   schedule.put_back();
   return error;
+}
+
+/// Has `build(Schedule&)` write down a collective on `comm` and runs it.  An error class.
+template <class Build>
+int run(comm::Communicator& comm, Build&& build) {
+  Process& process = *Process::current();
+  Schedule& schedule = process.scheduler().begin(comm);
+  build(schedule);
+  return run(process, schedule);
 }
 
 }  // namespace mpi_shim::coll

@@ -7,9 +7,15 @@ namespace mpi_shim::coll {
 
 Schedule& Scheduler::begin(comm::Communicator& comm) {
   const am::Lock::Guard guard{engine_.lock()};
+  return begin(comm, comm.own_side(), comm.next_collective_tag());
+}
+
+Schedule& Scheduler::begin(comm::Communicator& comm, const Team& team, int tag) {
+  const am::Lock::Guard guard{engine_.lock()};
   Schedule& schedule = pool_.take(*this);
   schedule.comm_ = &comm;
-  schedule.message_tag_ = comm.next_collective_tag();
+  schedule.team_ = team;
+  schedule.message_tag_ = tag;
   ++comm.collective().users;
   return schedule;
 }
@@ -21,11 +27,11 @@ const Request::Actions Schedule::kActions{
 };
 
 void Schedule::send(const Buffer& buffer, int to) {
-  steps_.push_back({Step::Kind::send, to, buffer, {}, nullptr, nullptr});
+  steps_.push_back({Step::Kind::send, team_.in_channel(to), buffer, {}, nullptr, nullptr});
 }
 
 void Schedule::receive(const Buffer& buffer, int from) {
-  steps_.push_back({Step::Kind::receive, from, buffer, {}, nullptr, nullptr});
+  steps_.push_back({Step::Kind::receive, team_.in_channel(from), buffer, {}, nullptr, nullptr});
 }
 
 void Schedule::copy(const Buffer& from, const Buffer& to) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "mpi_shim/coll/team.hpp"
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
@@ -28,6 +29,12 @@ class Schedule final : public Request {
   explicit Schedule(Scheduler& scheduler) noexcept : Request(kActions), scheduler_(scheduler) {}
 
   // --- Writing it down
+
+  /// Whose ranks the following steps name; at first those of the process's own side of the communicator.
+  void set_team(const Team& team) noexcept { team_ = team; }
+  /// This process in the team, and how many they are.
+  [[nodiscard]] int rank() const noexcept { return team_.rank(); }
+  [[nodiscard]] int size() const noexcept { return team_.size(); }
 
   void send(const Buffer& buffer, int to);
   void receive(const Buffer& buffer, int from);
@@ -72,6 +79,7 @@ class Schedule final : public Request {
 
   Scheduler& scheduler_;
   comm::Communicator* comm_ = nullptr;
+  Team team_{0, 1};
   int message_tag_ = 0;
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;

@@ -13,6 +13,9 @@ class Scheduler {
 
   /// An empty schedule for the next collective on `comm`: to be called in the same order in all its processes.
   Schedule& begin(comm::Communicator& comm);
+  /// An empty schedule for `team` on `comm`, whose messages have `tag`: for what not all processes of `comm` take part
+  /// in, or what sends more than one schedule's messages under one tag.  Tags that begin() never gives are negative.
+  Schedule& begin(comm::Communicator& comm, const Team& team, int tag);
 
  private:
   friend class Schedule;

@@ -3,17 +3,37 @@
 
 namespace mpi_shim::comm {
 
-Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, std::shared_ptr<const Group> group,
-                           std::vector<p2p::Peer*> peers, p2p::Engine& engine)
+std::vector<int> Sides::processes() const {
+  const auto list = [](const Group& group) {
+    return std::vector<int>{group.processes().begin(), group.processes().end()};
+  };
+  if (other == nullptr) return list(*own);
+  std::vector<int> all = list(own_first ? *own : *other);
+  const std::span<const int> rest = (own_first ? *other : *own).processes();
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, std::vector<p2p::Peer*> peers,
+                           p2p::Engine& engine)
     : Object(kKind, predefined == MPI_COMM_NULL ? 0 : reinterpret_cast<std::uintptr_t>(predefined)),
       id_(id),
-      group_(std::move(group)),
+      sides_(std::move(sides)),
       peers_(std::move(peers)),
       engine_(engine) {
   user_.context = 2 * id;
   collective_.context = 2 * id + 1;
-  user_.rank = collective_.rank = group_->rank();
-  user_.peers = collective_.peers = peers_;
+  user_.rank = sides_.own->rank();
+  collective_.peers = peers_;
+  if (is_inter()) {
+    const auto own_size = static_cast<std::size_t>(sides_.own->size());
+    const auto other_size = static_cast<std::size_t>(sides_.other->size());
+    user_.peers = collective_.peers.subspan(sides_.own_first ? own_size : 0, other_size);
+    collective_.rank = user_.rank + (sides_.own_first ? 0 : static_cast<int>(other_size));
+  } else {
+    user_.peers = collective_.peers;
+    collective_.rank = user_.rank;
+  }
   engine_.open_channel(user_);
   engine_.open_channel(collective_);
   if (is_predefined()) handle::set_builtin(*this);

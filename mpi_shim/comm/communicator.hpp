@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/communicator.hpp — a group of processes that exchange messages no other communicator sees.
+// mpi_shim/comm/communicator.hpp — a group of processes that exchange messages no other communicator sees, or two
+// groups whose members talk to those of the other one (an intercommunicator).
+// The collectives' channel has the processes of both groups, the same one first on both sides: what happens on one side
+// and what goes across are then steps of one schedule.
 // Owned by the process (core/process.hpp); its two channels are known to the Engine as long as it lives.
 // Threads: the group and the channels do not change; the rest under the Context's lock.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
+#include "mpi_shim/coll/team.hpp"
 #include "mpi_shim/comm/errhandler.hpp"
 #include "mpi_shim/comm/group.hpp"
 #include "mpi_shim/comm/topology.hpp"
@@ -18,25 +23,42 @@
 
 namespace mpi_shim::comm {
 
+/// Who is in a communicator.
+struct Sides {
+  std::shared_ptr<const Group> own;
+  std::shared_ptr<const Group> other;  ///< null: no intercommunicator
+  bool own_first = true;               ///< which side's processes come first; the opposite on the other side
+
+  /// All processes, those of the first side first.
+  [[nodiscard]] std::vector<int> processes() const;
+};
+
 class Communicator final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::comm;
 
-  /// `id`: the number that its processes agreed on; `peers`: by rank, as the group; `predefined`: MPI_COMM_WORLD or
+  /// `id`: the number that its processes agreed on; `peers`: as sides.processes(); `predefined`: MPI_COMM_WORLD or
   /// MPI_COMM_SELF, or MPI_COMM_NULL for any other.
-  Communicator(MPI_Comm predefined, std::uint32_t id, std::shared_ptr<const Group> group, std::vector<p2p::Peer*> peers,
-               p2p::Engine& engine);
+  Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, std::vector<p2p::Peer*> peers, p2p::Engine& engine);
   ~Communicator();
 
   [[nodiscard]] MPI_Comm mpi_handle() const noexcept { return handle::to_handle<MPI_Comm>(*this); }
   [[nodiscard]] std::uint32_t id() const noexcept { return id_; }
   [[nodiscard]] int rank() const noexcept { return user_.rank; }
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
+  [[nodiscard]] int size() const noexcept { return sides_.own->size(); }
   /// Ranks that messages can be sent to: those of the other group for an intercommunicator.
-  [[nodiscard]] int remote_size() const noexcept { return size(); }
-  [[nodiscard]] const std::shared_ptr<const Group>& group() const noexcept { return group_; }
-  [[nodiscard]] p2p::Peer& peer(int rank) const noexcept { return *peers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int remote_size() const noexcept { return static_cast<int>(user_.peers.size()); }
+  [[nodiscard]] bool is_inter() const noexcept { return sides_.other != nullptr; }
+  [[nodiscard]] const Sides& sides() const noexcept { return sides_; }
+  [[nodiscard]] const std::shared_ptr<const Group>& group() const noexcept { return sides_.own; }
+  [[nodiscard]] p2p::Peer& peer(int rank) const noexcept { return *user_.peers[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return engine_; }
+
+  // --- Parts of the collectives' channel
+
+  [[nodiscard]] coll::Team own_side() const noexcept { return {rank(), size(), collective_.rank - rank()}; }
+  [[nodiscard]] coll::Team other_side() const noexcept { return {-1, remote_size(), sides_.own_first ? size() : 0}; }
+  [[nodiscard]] coll::Team everybody() const noexcept { return {collective_.rank, static_cast<int>(peers_.size())}; }
 
   /// The program's messages.
   [[nodiscard]] p2p::Channel& user() noexcept { return user_; }
@@ -54,11 +76,15 @@ class Communicator final : public handle::Object {
   std::shared_ptr<const Errhandler> errhandler;
   std::string name;
   attribute::Attributes<MPI_Comm> attributes;
-  std::shared_ptr<const Cartesian> cartesian;  ///< null without a cartesian topology
+  std::shared_ptr<const Topology> topology;  ///< null without one
+  template <class T>
+  [[nodiscard]] const T* topology_as() const noexcept {
+    return std::get_if<T>(topology.get());
+  }
 
  private:
   const std::uint32_t id_;
-  const std::shared_ptr<const Group> group_;
+  const Sides sides_;
   const std::vector<p2p::Peer*> peers_;
   p2p::Engine& engine_;
   p2p::Channel user_;

@@ -6,74 +6,117 @@
 #include <vector>
 
 #include "mpi_shim/coll/gather.hpp"
-#include "mpi_shim/coll/reduce.hpp"
 #include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/comm/agreement.hpp"
 #include "mpi_shim/core/process.hpp"
-#include "mpi_shim/datatype/predefined.hpp"
 
 namespace mpi_shim::comm {
 namespace {
 
-/// The largest of all processes' values, for each of them.
-template <std::size_t n>
-int maximum(Communicator& comm, std::array<std::int64_t, n>& values) {
-  static const datatype::Datatype& int64 = *datatype::predefined(reinterpret_cast<std::uintptr_t>(MPI_INT64_T));
-  const p2p::Buffer buffer{values.data(), n, int64};
-  return coll::run(comm, [&](coll::Schedule& schedule) {
-    coll::build_allreduce(schedule, comm, buffer, buffer, *op::predefined(reinterpret_cast<std::uintptr_t>(MPI_MAX)));
-  });
+std::shared_ptr<const Group> new_group(const Process& process, std::vector<int> processes) {
+  return std::make_shared<const Group>(std::move(processes), process.rank());
 }
 
-/// The processes agree on a number that none of them uses: usually the lowest free one is the same for all, and one
-/// reduction says so.  Otherwise all try the largest proposal.  The number is reserved.
-int agree_on_id(Process& process, Communicator& parent, std::uint32_t& id) {
-  IdTable& ids = process.communicator_ids();
-  std::uint32_t from = 0;
-  for (;;) {
-    std::uint32_t mine = 0;
-    {
-      const am::Lock::Guard guard{process.lock()};
-      mine = ids.reserve_free(from);
-    }
-    std::array<std::int64_t, 2> bounds{mine, -std::int64_t{mine}};
-    if (const int error = maximum(parent, bounds); error != MPI_SUCCESS) return error;
-    const auto highest = static_cast<std::uint32_t>(bounds[0]);
-    if (bounds[0] == -bounds[1]) {
-      id = highest;
-      return MPI_SUCCESS;
-    }
-    bool reserved = highest == mine;
-    if (!reserved) {
-      const am::Lock::Guard guard{process.lock()};
-      ids.release(mine);
-      reserved = ids.reserve(highest);
-    }
-    std::array<std::int64_t, 1> refused{reserved ? 0 : 1};
-    if (const int error = maximum(parent, refused); error != MPI_SUCCESS) return error;
-    if (refused[0] == 0) {
-      id = highest;
-      return MPI_SUCCESS;
-    }
-    if (reserved) {
-      const am::Lock::Guard guard{process.lock()};
-      ids.release(highest);
-    }
-    from = highest + 1;
-  }
-}
-
-void give_up_id(Process& process, std::uint32_t id) {
-  const am::Lock::Guard guard{process.lock()};
-  process.communicator_ids().release(id);
-}
-
-int make(Process& process, Communicator& parent, std::uint32_t id, std::shared_ptr<const Group> group,
-         Communicator*& made) {
-  const auto created = process.create_communicator(id, std::move(group));
+int make(Process& process, const Communicator& parent, std::uint32_t id, Sides sides, Communicator*& made) {
+  const auto created = process.create_communicator(id, std::move(sides));
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   made->errhandler = parent.errhandler;
   return MPI_SUCCESS;
+}
+
+int make_duplicate(Process& process, const Communicator& parent, std::uint32_t id, Communicator*& made) {
+  if (const int error = make(process, parent, id, parent.sides(), made); error != MPI_SUCCESS) return error;
+  made->topology = parent.topology;
+  return MPI_SUCCESS;
+}
+
+/// MPI_Comm_idup: agrees while others progress, then makes the communicator.
+class Duplication final : public Request {
+ public:
+  Duplication(Process& process, Communicator& parent, MPI_Comm* newcomm)
+      : Request(kActions),
+        process_(process),
+        parent_(parent),
+        newcomm_(newcomm),
+        agreement_(process, Meeting::of_all(parent)) {
+    const am::Lock::Guard guard{process_.lock()};
+    ++parent_.collective().users;
+  }
+
+  attribute::Attributes<MPI_Comm>& attributes() noexcept { return attributes_; }
+
+ private:
+  static const Actions kActions;
+
+  void begin_agreeing() noexcept {
+    begin();
+    agreement_.start({[](void* self, IdAgreement&) noexcept { static_cast<Duplication*>(self)->agreed(); }, this});
+  }
+
+  void agreed() noexcept {
+    Communicator* made = nullptr;
+    outcome_.error = agreement_.error();
+    if (outcome_.error == MPI_SUCCESS) outcome_.error = make_duplicate(process_, parent_, agreement_.id(), made);
+    if (made != nullptr) {
+      made->attributes = std::move(attributes_);
+      *newcomm_ = made->mpi_handle();
+    }
+    finish();
+  }
+
+  void put_away() noexcept {
+    {
+      const am::Lock::Guard guard{process_.lock()};
+      --parent_.collective().users;
+    }
+    retire();
+  }
+
+  Process& process_;
+  Communicator& parent_;
+  MPI_Comm* newcomm_;
+  attribute::Attributes<MPI_Comm> attributes_;  // as they were at the call
+  IdAgreement agreement_;
+};
+
+const Request::Actions Duplication::kActions{
+    [](Request& self) noexcept { static_cast<Duplication&>(self).begin_agreeing(); },
+    [](Request& self) noexcept { static_cast<Duplication&>(self).put_away(); },
+    nullptr,
+};
+
+/// What each process of both sides tells the others when a communicator is divided.
+struct Choice {
+  std::int64_t color;
+  std::int64_t key;
+};
+static_assert(sizeof(Choice) == 2 * sizeof(std::int64_t), "sent as pairs of integers");
+
+/// `mine` and all others' choices, by rank in the collectives' channel.
+int exchange_choices(Process& process, Communicator& parent, const Choice& mine, std::vector<Choice>& all) {
+  const Meeting meeting = Meeting::of_all(parent);
+  all.resize(static_cast<std::size_t>(meeting.team.size()));
+  all[static_cast<std::size_t>(meeting.team.rank())] = mine;
+  coll::Blocks blocks;
+  for (Choice& choice : all) blocks.push_back(p2p::Buffer::of_bytes(&choice, sizeof choice));
+  coll::Schedule& schedule = process.scheduler().begin(parent, meeting.team, meeting.tag);
+  coll::build_allgather(schedule, std::nullopt, blocks);
+  return coll::run(process, schedule);
+}
+
+/// Those of one side with the colour, in the new order.
+std::shared_ptr<const Group> chosen(const Process& process, const Group& side, std::span<const Choice> choices,
+                                    std::int64_t color) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < side.size(); ++rank) {
+    if (choices[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return choices[static_cast<std::size_t>(a)].key < choices[static_cast<std::size_t>(b)].key;
+  });
+  for (int& rank : ranks) rank = side.process(rank);  // from here on numbers of processes
+  return new_group(process, std::move(ranks));
 }
 
 }  // namespace
@@ -81,61 +124,77 @@ int make(Process& process, Communicator& parent, std::uint32_t id, std::shared_p
 int duplicate(Process& process, Communicator& parent, Communicator*& made) {
   made = nullptr;
   std::uint32_t id = 0;
-  if (const int error = agree_on_id(process, parent, id); error != MPI_SUCCESS) return error;
-  const auto copy = process.create_communicator(id, parent.group());
-  if (!copy) return MPI_ERR_NO_MEM;
-  (*copy)->errhandler = parent.errhandler;
-  (*copy)->cartesian = parent.cartesian;
-  if (const int error = parent.attributes.copy_to(parent.mpi_handle(), (*copy)->attributes); error != MPI_SUCCESS) {
-    process.free_communicator(**copy);
+  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
+  Communicator* copy = nullptr;
+  if (const int error = make_duplicate(process, parent, id, copy); error != MPI_SUCCESS) return error;
+  if (const int error = parent.attributes.copy_to(parent.mpi_handle(), copy->attributes); error != MPI_SUCCESS) {
+    process.free_communicator(*copy);
     return error;
   }
-  made = *copy;
+  made = copy;
+  return MPI_SUCCESS;
+}
+
+int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm, Request*& request) {
+  attribute::Attributes<MPI_Comm> attributes;
+  if (const int error = parent.attributes.copy_to(parent.mpi_handle(), attributes); error != MPI_SUCCESS) return error;
+  auto duplication = handle::create<Duplication>(process, parent, newcomm);
+  if (!duplication) return MPI_ERR_NO_MEM;
+  (*duplication)->attributes() = std::move(attributes);
+  request = duplication->detach();  // the program's; ends with put_away()
+  request->set_comm(parent.mpi_handle());
+  request->start();
   return MPI_SUCCESS;
 }
 
 int split(Process& process, Communicator& parent, int color, int key, Communicator*& made) {
   made = nullptr;
-  const auto size = static_cast<std::size_t>(parent.size());
-  struct Choice {
-    std::int64_t color;
-    std::int64_t key;
-  };
-  static_assert(sizeof(Choice) == 2 * sizeof(std::int64_t), "sent as pairs of integers");
-  std::vector<Choice> choices(size);
-  choices[static_cast<std::size_t>(parent.rank())] = {color, key};
-  coll::Blocks blocks;
-  for (Choice& choice : choices) blocks.push_back(p2p::Buffer::of_bytes(&choice, sizeof choice));
-  const int gathered = coll::run(
-      parent, [&](coll::Schedule& schedule) { coll::build_allgather(schedule, parent, std::nullopt, blocks); });
-  if (gathered != MPI_SUCCESS) return gathered;
-
+  std::vector<Choice> choices;
+  if (const int error = exchange_choices(process, parent, {color, key}, choices); error != MPI_SUCCESS) return error;
   std::uint32_t id = 0;  // one for all colours: their processes never exchange messages on it
-  if (const int error = agree_on_id(process, parent, id); error != MPI_SUCCESS) return error;
-  if (color == MPI_UNDEFINED) {
+  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
+  const auto of_side = [&](const coll::Team& side) {
+    return std::span{choices}.subspan(static_cast<std::size_t>(side.in_channel(0)),
+                                      static_cast<std::size_t>(side.size()));
+  };
+  Sides sides{nullptr, nullptr, parent.sides().own_first};
+  if (color != MPI_UNDEFINED) {
+    sides.own = chosen(process, *parent.group(), of_side(parent.own_side()), color);
+    if (parent.is_inter()) sides.other = chosen(process, *parent.sides().other, of_side(parent.other_side()), color);
+  }
+  if (sides.own == nullptr || (sides.other != nullptr && sides.other->size() == 0)) {
     give_up_id(process, id);
     return MPI_SUCCESS;
   }
-  std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    if (choices[rank].color == color) ranks.push_back(static_cast<int>(rank));
-  }
-  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return choices[static_cast<std::size_t>(a)].key < choices[static_cast<std::size_t>(b)].key;
-  });
-  for (int& rank : ranks) rank = parent.group()->process(rank);  // from here on numbers of processes
-  return make(process, parent, id, std::make_shared<const Group>(std::move(ranks), process.rank()), made);
+  return make(process, parent, id, std::move(sides), made);
 }
 
 int create(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, Communicator*& made) {
   made = nullptr;
+  if (parent.is_inter()) {
+    // The other side's group is not known here: each process says which place it has in its own.
+    const bool member = group->rank() != MPI_UNDEFINED;
+    return split(process, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0, made);
+  }
   std::uint32_t id = 0;
-  if (const int error = agree_on_id(process, parent, id); error != MPI_SUCCESS) return error;
+  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
   if (group->rank() == MPI_UNDEFINED) {
     give_up_id(process, id);
     return MPI_SUCCESS;
   }
-  return make(process, parent, id, group, made);
+  return make(process, parent, id, {group, nullptr}, made);
+}
+
+int create_group(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, int tag,
+                 Communicator*& made) {
+  made = nullptr;
+  if (group->rank() == MPI_UNDEFINED) return MPI_SUCCESS;
+  std::vector<int> ranks;
+  for (const int member : group->processes()) ranks.push_back(parent.group()->rank_of(member));
+  std::uint32_t id = 0;
+  const Meeting meeting{parent, {group->rank(), ranks}, private_tag(static_cast<std::uint32_t>(tag))};
+  if (const int error = agree_on_id(process, meeting, id); error != MPI_SUCCESS) return error;
+  return make(process, parent, id, {group, nullptr}, made);
 }
 
 }  // namespace mpi_shim::comm

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 #include "mpi_shim/include/mpi.h"
 
@@ -52,6 +53,39 @@ Cartesian::Shift Cartesian::shift(int rank, int direction, int displacement) con
     return rank_of(there);
   };
   return {neighbour(-std::int64_t{displacement}), neighbour(displacement)};
+}
+
+std::span<const int> Graph::neighbours(int rank) const noexcept {
+  const auto at = static_cast<std::size_t>(rank);
+  const auto first = static_cast<std::size_t>(at == 0 ? 0 : index[at - 1]);
+  return std::span{edges}.subspan(first, static_cast<std::size_t>(index[at]) - first);
+}
+
+Neighbours neighbours_of(const Topology& topology, int rank) {
+  Neighbours found;
+  if (const auto* graph = std::get_if<DistGraph>(&topology)) {
+    found.sources = graph->sources;
+    found.destinations = graph->destinations;
+  } else if (const auto* whole = std::get_if<Graph>(&topology)) {
+    const std::span<const int> both = whole->neighbours(rank);
+    found.sources.assign(both.begin(), both.end());
+    found.destinations = found.sources;
+  } else if (const auto* grid = std::get_if<Cartesian>(&topology)) {
+    for (int direction = 0; direction < grid->dimensions(); ++direction) {
+      const Cartesian::Shift shift = grid->shift(rank, direction, 1);
+      found.sources.push_back(shift.source);
+      found.sources.push_back(shift.destination);
+    }
+    found.destinations = found.sources;
+  }
+  found.receive_order.resize(found.sources.size());
+  std::iota(found.receive_order.begin(), found.receive_order.end(), std::size_t{0});
+  if (std::holds_alternative<Cartesian>(topology)) {
+    for (std::size_t i = 0; i + 1 < found.receive_order.size(); i += 2) {
+      std::swap(found.receive_order[i], found.receive_order[i + 1]);
+    }
+  }
+  return found;
 }
 
 namespace {

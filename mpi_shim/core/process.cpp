@@ -72,7 +72,8 @@ Result<void> Process::join(int thread_level) {
     peers.reserve(members.size());
     for (const int member : members) peers.push_back(&peers_[static_cast<std::size_t>(member)]);
     auto made = std::make_unique<comm::Communicator>(
-        handle, id, std::make_shared<const comm::Group>(std::move(members), rank()), std::move(peers), *engine_);
+        handle, id, comm::Sides{std::make_shared<const comm::Group>(std::move(members), rank()), nullptr},
+        std::move(peers), *engine_);
     made->errhandler = fatal;
     made->name = name;
     return made;
@@ -100,7 +101,7 @@ Result<void> Process::leave() {
   world_->attributes.clear(MPI_COMM_WORLD);
   // Every message that anybody sends is received before its sender gets out of this barrier...
   coll::Schedule& barrier = scheduler_->begin(*world_);
-  coll::build_barrier(barrier, *world_);
+  coll::build_barrier(barrier);
   barrier.start();
   engine_->wait(barrier);
   barrier.consume();
@@ -126,14 +127,13 @@ Result<void> Process::fence_while_progressing() {
 
 bool Process::is_main_thread() const noexcept { return ::getpid() == ::gettid(); }
 
-Result<comm::Communicator*> Process::create_communicator(std::uint32_t id, std::shared_ptr<const comm::Group> group) {
+Result<comm::Communicator*> Process::create_communicator(std::uint32_t id, comm::Sides sides) {
   const am::Lock::Guard guard{lock()};
   sweep_communicators();
   std::vector<p2p::Peer*> peers;
-  peers.reserve(static_cast<std::size_t>(group->size()));
-  for (const int process : group->processes()) peers.push_back(&peers_[static_cast<std::size_t>(process)]);
+  for (const int process : sides.processes()) peers.push_back(&peers_[static_cast<std::size_t>(process)]);
   OPAL_TRY_ASSIGN(handle::Ref<comm::Communicator> made,
-                  handle::create<comm::Communicator>(MPI_COMM_NULL, id, std::move(group), std::move(peers), *engine_));
+                  handle::create<comm::Communicator>(MPI_COMM_NULL, id, std::move(sides), std::move(peers), *engine_));
   others_.push_back(made);
   return made.detach();  // the program's reference
 }

@@ -55,9 +55,9 @@ class Process final : private p2p::Connector, private am::Observer {
   /// Where MPI_Alloc_mem takes memory from; opened at the first use.  Errors: as opal::mpool::open().
   Result<opal::mpool::Pool*> memory();
 
-  /// A communicator of `group`, of which this process is a member, under a number that all of it agreed on.  Errors:
+  /// A communicator of `sides`, of which this process is a member, under a number that all of them agreed on.  Errors:
   /// no_memory.
-  Result<comm::Communicator*> create_communicator(std::uint32_t id, std::shared_ptr<const comm::Group> group);
+  Result<comm::Communicator*> create_communicator(std::uint32_t id, comm::Sides sides);
   /// Ends it as soon as nothing is under way on it.
   void free_communicator(comm::Communicator& communicator) noexcept;
 

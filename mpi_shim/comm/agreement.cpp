@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/comm/agreement.hpp"
+
+#include "mpi_shim/coll/reduce.hpp"
+#include "mpi_shim/core/process.hpp"
+#include "mpi_shim/datatype/predefined.hpp"
+
+namespace mpi_shim::comm {
+
+Meeting Meeting::of_all(Communicator& comm) {
+  const am::Lock::Guard guard{comm.engine().lock()};
+  return {comm, comm.everybody(), comm.next_collective_tag()};
+}
+
+int private_tag(std::uint64_t common) noexcept {
+  // The two largest negative numbers are wildcards.
+  const std::uint64_t mixed = (common * 0x9e3779b97f4a7c15U) >> 32;
+  return INT32_MIN + static_cast<int>(mixed % static_cast<std::uint64_t>(INT32_MAX - 2));
+}
+
+void IdAgreement::start(const Watcher& watcher) {
+  watcher_ = watcher;
+  propose();
+}
+
+void IdAgreement::propose() {
+  const am::Lock::Guard guard{process_.lock()};
+  mine_ = process_.communicator_ids().reserve_free(from_);
+  reserved_ = true;
+  confirming_ = false;
+  values_ = {mine_, -std::int64_t{mine_}};
+  find_maximum();
+}
+
+void IdAgreement::find_maximum() {
+  static const datatype::Datatype& int64 = *datatype::predefined(reinterpret_cast<std::uintptr_t>(MPI_INT64_T));
+  static const op::Op& max = *op::predefined(reinterpret_cast<std::uintptr_t>(MPI_MAX));
+  const p2p::Buffer buffer{values_.data(), values_.size(), int64};
+  // One tag for all rounds: each pair's messages stay in order, and nobody is a round ahead of a partner's receives.
+  coll::Schedule& schedule = process_.scheduler().begin(meeting_.comm, meeting_.team, meeting_.tag);
+  coll::build_allreduce(schedule, buffer, buffer, max);
+  schedule.set_watcher({[](void* self, Request& done) noexcept {
+                          auto& agreement = *static_cast<IdAgreement*>(self);
+                          const int error = done.outcome().error;
+                          done.put_back();
+                          if (error != MPI_SUCCESS) return agreement.end(error);
+                          agreement.found();
+                        },
+                        this});
+  schedule.start();
+}
+
+void IdAgreement::found() noexcept {
+  IdTable& ids = process_.communicator_ids();
+  if (!confirming_) {
+    if (values_[0] == -values_[1]) return end(MPI_SUCCESS);
+    const auto highest = static_cast<std::uint32_t>(values_[0]);
+    if (highest != mine_) {
+      ids.release(mine_);
+      mine_ = highest;
+      reserved_ = ids.reserve(highest);
+    }
+    confirming_ = true;
+    values_ = {reserved_ ? 0 : 1, 0};
+    return find_maximum();
+  }
+  if (values_[0] == 0) return end(MPI_SUCCESS);
+  if (reserved_) ids.release(mine_);
+  from_ = mine_ + 1;
+  propose();
+}
+
+void IdAgreement::end(int error) noexcept {
+  if (error != MPI_SUCCESS && reserved_) process_.communicator_ids().release(mine_);
+  error_ = error;
+  over_.store(true, std::memory_order_release);
+  if (watcher_.fn != nullptr) watcher_.fn(watcher_.object, *this);
+}
+
+int agree_on_id(Process& process, const Meeting& meeting, std::uint32_t& id) {
+  IdAgreement agreement{process, meeting};
+  agreement.start({});
+  process.engine().wait_until([&] { return agreement.over(); });
+  id = agreement.id();
+  return agreement.error();
+}
+
+void give_up_id(Process& process, std::uint32_t id) {
+  const am::Lock::Guard guard{process.lock()};
+  process.communicator_ids().release(id);
+}
+
+}  // namespace mpi_shim::comm

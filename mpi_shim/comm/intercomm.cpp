@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/comm/intercomm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "mpi_shim/coll/bcast.hpp"
+#include "mpi_shim/coll/gather.hpp"
+#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/comm/agreement.hpp"
+#include "mpi_shim/core/process.hpp"
+
+namespace mpi_shim::comm {
+namespace {
+
+/// A part of a communicator whose members work together under one tag.
+struct Part {
+  Communicator& comm;
+  coll::Team team;
+  int tag;
+
+  template <class Build>
+  int run(Process& process, Build&& build) const {
+    coll::Schedule& schedule = process.scheduler().begin(comm, team, tag);
+    build(schedule);
+    return coll::run(process, schedule);
+  }
+};
+
+template <class T>
+p2p::Buffer buffer_of(std::vector<T>& values) {
+  return p2p::Buffer::of_bytes(values.data(), values.size() * sizeof(T));
+}
+
+/// What the leader found out about the other side, before its members' numbers.
+struct Announcement {
+  std::int32_t error;
+  std::int32_t size;
+};
+
+/// The leaders tell each other who their members are.
+int swap_members(Process& process, const Part& leaders, int remote_leader, const Group& own, std::vector<int>& other) {
+  std::int32_t own_size = own.size();
+  std::int32_t other_size = 0;
+  const int swapped_sizes = leaders.run(process, [&](coll::Schedule& schedule) {
+    schedule.receive(p2p::Buffer::of_bytes(&other_size, sizeof other_size), remote_leader);
+    schedule.send(p2p::Buffer::of_bytes(&own_size, sizeof own_size), remote_leader);
+    schedule.end_round();
+  });
+  if (swapped_sizes != MPI_SUCCESS) return swapped_sizes;
+  if (other_size <= 0 || other_size > process.size()) return MPI_ERR_INTERN;
+  other.resize(static_cast<std::size_t>(other_size));
+  return leaders.run(process, [&](coll::Schedule& schedule) {
+    const std::span<const int> members = own.processes();
+    schedule.receive(buffer_of(other), remote_leader);
+    schedule.send(p2p::Buffer::of_bytes(members.data(), members.size_bytes()), remote_leader);
+    schedule.end_round();
+  });
+}
+
+/// The leader's list becomes everybody's; so does its error.
+int announce(Process& process, const Part& own, int leader, int error, std::vector<int>& members) {
+  Announcement head{error, static_cast<std::int32_t>(members.size())};
+  const auto broadcast = [&](const p2p::Buffer& buffer) {
+    return own.run(process, [&](coll::Schedule& schedule) { coll::build_bcast(schedule, buffer, leader); });
+  };
+  if (const int failed = broadcast(p2p::Buffer::of_bytes(&head, sizeof head)); failed != MPI_SUCCESS) return failed;
+  if (head.error != MPI_SUCCESS) return head.error;
+  if (head.size <= 0 || head.size > process.size()) return MPI_ERR_INTERN;
+  members.resize(static_cast<std::size_t>(head.size));
+  return broadcast(buffer_of(members));
+}
+
+bool is_list_of_others(const Process& process, const Group& own, const std::vector<int>& members) {
+  return std::all_of(members.begin(), members.end(), [&](int member) {
+    return member >= 0 && member < process.size() && own.rank_of(member) == MPI_UNDEFINED;
+  });
+}
+
+/// Both sides agree on a number.  They have no communicator in common but the world's, whose ranks are the processes.
+int make_connected(Process& process, const Part& own, const std::shared_ptr<const Group>& local, int leader, int error,
+                   std::vector<int> members, std::uint64_t tag, Communicator*& made) {
+  if (const int failed = announce(process, own, leader, error, members); failed != MPI_SUCCESS) return failed;
+  if (!is_list_of_others(process, *local, members)) return MPI_ERR_GROUP;
+  Sides sides{local, std::make_shared<const Group>(std::move(members), process.rank())};
+  sides.own_first = sides.own->process(0) < sides.other->process(0);
+  const std::vector<int> all = sides.processes();
+  const int place = local->rank() + (sides.own_first ? 0 : sides.other->size());
+  std::uint32_t id = 0;
+  const Meeting meeting{process.world(), {place, all}, private_tag(tag)};
+  if (const int failed = agree_on_id(process, meeting, id); failed != MPI_SUCCESS) return failed;
+  const auto created = process.create_communicator(id, std::move(sides));
+  if (!created) return MPI_ERR_NO_MEM;
+  made = *created;
+  return MPI_SUCCESS;
+}
+
+std::uint64_t number_of(std::string_view tag) { return std::hash<std::string_view>{}(tag); }
+
+}  // namespace
+
+int connect_sides(Process& process, Communicator& local, int local_leader, Communicator* peer, int remote_leader,
+                  int tag, Communicator*& made) {
+  const auto number = static_cast<std::uint32_t>(tag);
+  std::vector<int> members;
+  int error = MPI_SUCCESS;
+  if (local.rank() == local_leader) {
+    const Part leaders{*peer, peer->is_inter() ? peer->other_side() : peer->everybody(), private_tag(number)};
+    error = swap_members(process, leaders, remote_leader, *local.group(), members);
+  }
+  const Meeting own = Meeting::of_all(local);
+  error = make_connected(process, {own.comm, own.team, own.tag}, local.group(), local_leader, error, std::move(members),
+                         number, made);
+  if (error == MPI_SUCCESS) made->errhandler = local.errhandler;
+  return error;
+}
+
+int merge_sides(Process& process, Communicator& parent, bool high, Communicator*& made) {
+  const Meeting meeting = Meeting::of_all(parent);
+  std::vector<std::uint8_t> wishes(static_cast<std::size_t>(meeting.team.size()));
+  wishes[static_cast<std::size_t>(meeting.team.rank())] = high ? 1 : 0;
+  coll::Blocks blocks;
+  for (std::uint8_t& wish : wishes) blocks.push_back(p2p::Buffer::of_bytes(&wish, 1));
+  const int gathered = Part{parent, meeting.team, meeting.tag}.run(
+      process, [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
+  if (gathered != MPI_SUCCESS) return gathered;
+  std::uint32_t id = 0;
+  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
+  const bool other_high = wishes[static_cast<std::size_t>(parent.other_side().in_channel(0))] != 0;
+  Sides order = parent.sides();
+  if (high != other_high) order.own_first = other_high;  // otherwise any order will do that is the same on both sides
+  const auto group = std::make_shared<const Group>(order.processes(), process.rank());
+  const auto created = process.create_communicator(id, {group, nullptr});
+  if (!created) return MPI_ERR_NO_MEM;
+  made = *created;
+  made->errhandler = parent.errhandler;
+  return MPI_SUCCESS;
+}
+
+int create_from_group(Process& process, const std::shared_ptr<const Group>& group, std::string_view tag,
+                      Communicator*& made) {
+  made = nullptr;
+  const std::vector<int> members{group->processes().begin(), group->processes().end()};
+  std::uint32_t id = 0;
+  const Meeting meeting{process.world(), {group->rank(), members}, private_tag(number_of(tag))};
+  if (const int error = agree_on_id(process, meeting, id); error != MPI_SUCCESS) return error;
+  const auto created = process.create_communicator(id, {group, nullptr});
+  if (!created) return MPI_ERR_NO_MEM;
+  made = *created;
+  return MPI_SUCCESS;
+}
+
+int connect_groups(Process& process, const std::shared_ptr<const Group>& local, int local_leader,
+                   const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
+                   Communicator*& made) {
+  const std::vector<int> own_members{local->processes().begin(), local->processes().end()};
+  const int message_tag = private_tag(number_of(tag));
+  const Part own{process.world(), {local->rank(), own_members}, message_tag};
+  std::vector<int> members;
+  int error = MPI_SUCCESS;
+  if (local->rank() == local_leader) {
+    const Part leaders{process.world(), process.world().everybody(), message_tag};
+    error = swap_members(process, leaders, remote->process(remote_leader), *local, members);
+  }
+  return make_connected(process, own, local, local_leader, error, std::move(members), number_of(tag), made);
+}
+
+}  // namespace mpi_shim::comm
