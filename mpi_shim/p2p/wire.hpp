@@ -9,16 +9,18 @@
 #include <type_traits>
 
 #include "mpi_shim/core/names.hpp"
+#include "opal/btl/answer.hpp"
 
 namespace mpi_shim::p2p::wire {
 
-inline constexpr Tag kEager = kMpiTags.first;            ///< MatchHeader, data
-inline constexpr Tag kEagerSync = kMpiTags.first + 1;    ///< SyncHeader, data; answered by Matched
-inline constexpr Tag kRendezvous = kMpiTags.first + 2;   ///< RendezvousHeader, memory handle or nothing
-inline constexpr Tag kMatched = kMpiTags.first + 3;      ///< Matched: a synchronous eager message found its receive
-inline constexpr Tag kClearToSend = kMpiTags.first + 4;  ///< ClearToSend: the receiver wants the data pushed
-inline constexpr Tag kData = kMpiTags.first + 5;         ///< DataHeader, data
-inline constexpr Tag kFinished = kMpiTags.first + 6;     ///< Finished: the receiver has fetched the data itself
+inline constexpr Tag kEager = kMpiTags.first;           ///< MatchHeader, data
+inline constexpr Tag kEagerSync = kMpiTags.first + 1;   ///< SyncHeader, data; answered by Matched
+inline constexpr Tag kRendezvous = kMpiTags.first + 2;  ///< RendezvousHeader, memory handle or nothing
+inline constexpr Tag kMatched =
+    kMpiTags.first + opal::kAnswerBit;             ///< Matched: a synchronous eager message found its receive
+inline constexpr Tag kClearToSend = kMatched + 1;  ///< ClearToSend: the receiver wants the data pushed
+inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data
+inline constexpr Tag kFinished = kMatched + 2;     ///< Finished: the receiver has fetched the data itself
 
 /// What matching looks at.
 struct MatchHeader {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "opal/btl/answer.hpp"
 #include "opal/btl/tag.hpp"
 
 namespace opal::btl::wire {
@@ -13,7 +14,8 @@ inline constexpr Tag kPutPiece = kBtlTags.first + 0x10;
 inline constexpr Tag kGetRequest = kBtlTags.first + 0x11;
 inline constexpr Tag kGetPiece = kBtlTags.first + 0x12;
 inline constexpr Tag kAtomicRequest = kBtlTags.first + 0x13;
-inline constexpr Tag kReply = kBtlTags.first + 0x14;
+inline constexpr Tag kReply = kBtlTags.first + kAnswerBit;
+static_assert(is_answer(kReply) && !is_answer(kGetPiece));
 
 /// A part of a put, followed by handle_size bytes of handle and then the data.  Every piece names the whole range, so
 /// that the target needs no memory of earlier pieces to check it.

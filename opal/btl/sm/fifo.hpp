@@ -24,8 +24,10 @@ class FifoProducer {
   FifoProducer(FifoSlots slots, std::atomic<std::uint64_t>& tail) noexcept
       : slots_(slots), tail_(&tail), log_(static_cast<std::uint32_t>(std::countr_zero(slots.size()))) {}
 
-  /// Appends `item`; everything written before is visible to whoever pops it.  False: the queue is full.
-  [[nodiscard]] bool push(wire::FifoItem item) noexcept {
+  [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
+
+  /// Appends `item` if `keep` more would fit; everything written before is visible to whoever pops it.  False: full.
+  [[nodiscard]] bool push(wire::FifoItem item, std::size_t keep = 0) noexcept {
     std::uint64_t position = tail_->load(std::memory_order_relaxed);
     // Twice round is enough for any hint; more means that others fill it as fast as we look.
     for (std::size_t looks = 2 * slots_.size() + 8; looks != 0; --looks) {
@@ -33,6 +35,7 @@ class FifoProducer {
       const std::uint64_t lap = position >> log_ & wire::kLapMask;
       std::uint64_t word = slot.load(std::memory_order_relaxed);
       if (word == wire::empty_slot(lap)) {
+        if (keep != 0 && !is_free(position + keep)) return false;
         if (slot.compare_exchange_strong(word, wire::full_slot(lap, item), std::memory_order_release,
                                          std::memory_order_relaxed)) {
           tail_->store(position + 1, std::memory_order_release);
@@ -51,6 +54,13 @@ class FifoProducer {
   }
 
  private:
+  /// Whether the consumer has emptied `position`'s slot, and so all before it, since the last lap.
+  [[nodiscard]] bool is_free(std::uint64_t position) const noexcept {
+    const std::uint64_t lap = position >> log_ & wire::kLapMask;
+    const std::uint64_t word = slots_[position & (slots_.size() - 1)].load(std::memory_order_relaxed);
+    return wire::lap_of(word) != ((lap - 1) & wire::kLapMask);
+  }
+
   FifoSlots slots_;
   std::atomic<std::uint64_t>* tail_ = nullptr;
   std::uint32_t log_ = 0;

@@ -22,19 +22,25 @@ FragmentPool::FragmentPool(mpool::SharedPool& memory, const std::atomic<std::uin
     pool.payload = sizes[i];
     pool.stride = static_cast<std::uint32_t>(align_up(sizeof(wire::FragmentHeader) + sizes[i], kCacheLine));
     pool.most = static_cast<std::uint32_t>(std::min<std::size_t>(shares[i] / pool.stride, kMostFragments));
+    if (i == 0) pool.for_answers = std::min(kForAnswers, pool.most / 3);
     pool.released = &released[i];
     pool.free.reserve(pool.most);
     pool.in_flight.resize(pool.most);
   }
 }
 
-bool FragmentPool::refill(Class& pool) noexcept { return reclaim(pool) || grow(pool); }
+bool FragmentPool::refill(Class& pool, std::uint32_t keep, std::uint32_t window) noexcept {
+  for (Class& each : classes_) reclaim(each);
+  if (broken_) return false;
+  if (pool.free.empty()) grow(pool);
+  return pool.has_more_than(keep) && flying_ < window;
+}
 
-bool FragmentPool::reclaim(Class& pool) noexcept {
+void FragmentPool::reclaim(Class& pool) noexcept {
   const std::uint32_t back = pool.released->load(std::memory_order_acquire) - pool.reclaimed;
   if (back > pool.flying) {
     broken_ = true;
-    return false;
+    return;
   }
   for (std::uint32_t i = 0; i < back; ++i) {
     pool.free.push_back(pool.in_flight[pool.first]);
@@ -42,11 +48,10 @@ bool FragmentPool::reclaim(Class& pool) noexcept {
   }
   pool.flying -= back;
   pool.reclaimed += back;
-  return back != 0;
+  flying_ -= back;
 }
 
-bool FragmentPool::grow(Class& pool) noexcept {
-  if (broken_) return false;
+void FragmentPool::grow(Class& pool) noexcept {
   const std::size_t wanted = std::max<std::size_t>(1, kGrowth / pool.stride);
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(wanted, pool.most - pool.made));
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -55,7 +60,6 @@ bool FragmentPool::grow(Class& pool) noexcept {
     pool.free.push_back(static_cast<std::uint32_t>(block->offset / kCacheLine));
     ++pool.made;
   }
-  return !pool.free.empty();
 }
 
 }  // namespace opal::btl::sm

@@ -33,11 +33,19 @@ class OPAL_EXPORT FragmentPool {
   FragmentPool(mpool::SharedPool& memory, const std::atomic<std::uint32_t>* released, const Sizes& sizes,
                std::size_t budget);
 
-  /// A fragment for `size` <= the largest payload.  Empty: all are with the receiver, or memory is short.
-  [[nodiscard]] FragmentRef take(std::size_t size) noexcept {
+  /// Small fragments, and announcements beyond the window, that only answers may use.
+  static constexpr std::uint32_t kForAnswers = 8;
+
+  /// At most `window` fragments may be with the receiver at a time: this sender's share of his FIFO.
+  void set_window(std::uint32_t window) noexcept { window_ = window; }
+
+  /// A fragment for `size` <= the largest payload.  Empty: too many are with the receiver, or memory is short.
+  [[nodiscard]] FragmentRef take(std::size_t size, bool answer) noexcept {
     const std::uint32_t size_class = size <= classes_[0].payload ? 0 : 1;
     Class& pool = classes_[size_class];
-    if (pool.free.empty() && !refill(pool)) [[unlikely]]
+    const std::uint32_t keep = answer ? 0 : pool.for_answers;
+    const std::uint32_t window = answer ? window_ + kForAnswers : window_;
+    if ((!pool.has_more_than(keep) || flying_ >= window) && !refill(pool, keep, window)) [[unlikely]]
       return {};
     const std::uint32_t line = pool.free.back();
     pool.free.pop_back();
@@ -48,7 +56,10 @@ class OPAL_EXPORT FragmentPool {
   void put_back(FragmentRef fragment) noexcept { classes_[fragment.size_class].free.push_back(fragment.line); }
 
   /// The fragment has been sent: it is the receiver's until its counter says otherwise.
-  void sent(FragmentRef fragment) noexcept { classes_[fragment.size_class].push_sent(fragment.line); }
+  void sent(FragmentRef fragment) noexcept {
+    classes_[fragment.size_class].push_sent(fragment.line);
+    ++flying_;
+  }
 
   /// The fragment whose first line is `line`.
   [[nodiscard]] FragmentRef at(std::uint32_t line, std::uint32_t size_class) const noexcept {
@@ -61,8 +72,9 @@ class OPAL_EXPORT FragmentPool {
  private:
   struct Class {
     std::size_t payload = 0;
-    std::uint32_t stride = 0;     // bytes of one fragment with its header
-    std::uint32_t most = 0;       // fragments of this class
+    std::uint32_t stride = 0;  // bytes of one fragment with its header
+    std::uint32_t most = 0;    // fragments of this class
+    std::uint32_t for_answers = 0;
     std::uint32_t made = 0;       // so far
     std::uint32_t reclaimed = 0;  // modulo 2^32, as the receiver's counter
     const std::atomic<std::uint32_t>* released = nullptr;
@@ -71,6 +83,10 @@ class OPAL_EXPORT FragmentPool {
     std::uint32_t first = 0;
     std::uint32_t flying = 0;
 
+    /// Whether there is one to take, with `keep` others left that exist or can be made.
+    [[nodiscard]] bool has_more_than(std::uint32_t keep) const noexcept {
+      return !free.empty() && free.size() + (most - made) > keep;
+    }
     void push_sent(std::uint32_t line) noexcept {
       const std::uint32_t place = first + flying < most ? first + flying : first + flying - most;
       in_flight[place] = line;
@@ -78,14 +94,16 @@ class OPAL_EXPORT FragmentPool {
     }
   };
 
-  /// Takes back what the receiver has released, else makes more.
-  [[gnu::noinline]] bool refill(Class& pool) noexcept;
-  bool reclaim(Class& pool) noexcept;
-  bool grow(Class& pool) noexcept;
+  /// Takes back what the receiver has released; makes more if none is free.  Whether there is one to take.
+  [[gnu::noinline]] bool refill(Class& pool, std::uint32_t keep, std::uint32_t window) noexcept;
+  void reclaim(Class& pool) noexcept;
+  void grow(Class& pool) noexcept;
 
   mpool::SharedPool* memory_;
   std::byte* base_;
   std::array<Class, wire::kFragmentClasses> classes_;
+  std::uint32_t window_ = UINT32_MAX - kForAnswers;
+  std::uint32_t flying_ = 0;  // of both classes
   bool broken_ = false;
 };
 

@@ -98,6 +98,8 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   link.fences_paid = fences_ && hello.fences == 1;
   OPAL_TRY_ASSIGN(link.in, InLane::attach(received.fds.lane.get(), link.peer, self_));
   OPAL_TRY_ASSIGN(link.inbox, PeerInbox::attach(received.fds.inbox.get(), link.peer));
+  // A quarter: one sender alone cannot fill what the others need, and a stopped receiver is noticed early.
+  link.out->fragments().set_window(static_cast<std::uint32_t>(link.inbox.fifo().slots() / 4));
   OPAL_TRY_ASSIGN(link.registrations_map, map_registrations(received.fds.registrations.get()));
   const MutableBytes table = link.registrations_map.bytes();
   link.registrations = RegistrationView{

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sending half of a shared-memory module: fast box, else a fragment announced in the peer's FIFO.
+#include "opal/btl/answer.hpp"
 #include "opal/btl/sm/module.hpp"
 
 namespace opal::btl::sm {
@@ -50,7 +51,7 @@ Post Module::send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan paylo
   if (const Post post = refuse(to, tag, size); post != Post::done) return post;
   if (to.offer_open_) check_for_box(to);
   FragmentPool& fragments = to.link_->out->fragments();
-  const FragmentRef fragment = fragments.take(size);
+  const FragmentRef fragment = fragments.take(size, is_answer(tag));
   if (!fragment) return fragments.broken() ? refuse(to, tag, size) : Post::again;
   copy_to(fragment.body(), header);
   copy_to(fragment.body() + header.size(), payload);
@@ -62,7 +63,9 @@ Post Module::send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan paylo
 Post Module::post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept {
   const std::uint32_t flags = offer_box_if_due(to);
   *fragment.header = {static_cast<std::uint32_t>(size), tag, to.next_seq_, fragment.size_class, flags};
-  if (!to.link_->inbox.fifo().push({to.link_->index_there, fragment.line})) return Post::again;
+  FifoProducer& fifo = to.link_->inbox.fifo();
+  const std::size_t keep = is_answer(tag) ? 0 : fifo.slots() / 4;  // however many flood a receiver, answers reach it
+  if (!fifo.push({to.link_->index_there, fragment.line}, keep)) return Post::again;
   to.link_->out->fragments().sent(fragment);
   ++to.next_seq_;
   if (flags != 0) to.offer_open_ = true;
@@ -93,7 +96,7 @@ void Module::check_for_box(Endpoint& to) noexcept {
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
   if (refuse(peer, kBtlTags.first, size) != Post::done) return {};
-  const FragmentRef fragment = peer.link_->out->fragments().take(size);
+  const FragmentRef fragment = peer.link_->out->fragments().take(size, false);
   if (!fragment) return {};
   return Fragment{to, {fragment.body(), size}, slot_of(fragment)};
 }

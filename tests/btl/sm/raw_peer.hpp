@@ -36,7 +36,7 @@ class RawPeer {
 
   /// Only opens the socket.
   RawPeer(const PeerId& victim, const Address& address)
-      : inbox(must(Inbox::create(id, 64))),
+      : inbox(must(Inbox::create(id, config.fifo_slots))),
         doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         registrations(must(RegistrationTable::create(64))),
         local(config, id, inbox.fd(), registrations.fd(), doorbell.get(), {}, true),
@@ -62,7 +62,7 @@ class RawPeer {
 
   /// Writes a fragment with this header and announces it.
   void push(wire::FragmentHeader fragment, ByteSpan data = {}) {
-    const FragmentRef place = link->out->fragments().take(std::max<std::size_t>(data.size(), 64));
+    const FragmentRef place = link->out->fragments().take(std::max<std::size_t>(data.size(), 64), false);
     ASSERT_TRUE(place);
     *place.header = fragment;
     copy_to(place.body(), data);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a sender may have under way, and what is kept for answers: in the queue, in a lane's fragments, in the whole.
+#include "opal/btl/answer.hpp"
+#include "opal/btl/sm/module.hpp"
+#include "tests/conformance/side.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+using test::kTag;
+using test::pattern;
+using test::pump;
+using test::Side;
+
+constexpr Tag kAnswer = kAmTags.last;
+static_assert(is_answer(kAnswer) && !is_answer(kTag));
+
+/// No boxes: everything goes by FIFO.
+config::Store small_queue(const char* slots) {
+  config::Store store;
+  store.set("btl_sm_fbox_max", "0");
+  store.set("btl_sm_fifo_slots", slots);
+  return store;
+}
+
+std::size_t flood(Side& from, btl::Endpoint& to, Tag tag, std::size_t size) {
+  const auto payload = pattern(size, 1);
+  std::size_t count = 0;
+  while (from.module().send_inline(to, tag, {}, payload) == Post::done) ++count;
+  EXPECT_FALSE(to.dead());
+  return count;
+}
+
+TEST(SmFragmentPool, KeepsSomeForAnswersAndTakesThemBackInTheirTurn) {
+  auto memory = mpool::SharedPool::create("test", 1 << 20);
+  ASSERT_TRUE(memory);
+  std::atomic<std::uint32_t> released[2] = {};
+  FragmentPool pool{*memory, released, {1000, 4000}, 128 << 10};
+  const std::size_t most = (std::size_t{128 << 10} / 4) / align_up(1016, kCacheLine);
+  std::uint32_t sent = 0;
+  const auto send = [&](bool answer) {
+    const FragmentRef fragment = pool.take(1, answer);
+    if (fragment) pool.sent(fragment), ++sent;
+    return static_cast<bool>(fragment);
+  };
+  while (send(false)) {
+  }
+  EXPECT_EQ(sent, most - FragmentPool::kForAnswers);
+  while (send(true)) {
+  }
+  EXPECT_EQ(sent, most);
+  released[0] = 1;
+  EXPECT_FALSE(send(false)) << "the first that comes back is the answers'";
+  EXPECT_TRUE(send(true));
+  released[0] = 1 + FragmentPool::kForAnswers;
+  EXPECT_FALSE(send(false));
+  released[0] = 2 + FragmentPool::kForAnswers;
+  EXPECT_TRUE(send(false));
+  EXPECT_FALSE(send(false));
+  EXPECT_FALSE(pool.broken());
+}
+
+TEST(SmFragmentPool, TheWindowCountsBothSizesTogether) {
+  auto memory = mpool::SharedPool::create("test", 1 << 20);
+  ASSERT_TRUE(memory);
+  std::atomic<std::uint32_t> released[2] = {};
+  FragmentPool pool{*memory, released, {1000, 4000}, 512 << 10};
+  pool.set_window(6);
+  for (const std::size_t size : {1, 2000, 1, 2000, 1, 2000}) {
+    const FragmentRef fragment = pool.take(size, false);
+    ASSERT_TRUE(fragment);
+    pool.sent(fragment);
+  }
+  EXPECT_FALSE(pool.take(1, false));
+  EXPECT_FALSE(pool.take(2000, false));
+  EXPECT_TRUE(pool.take(1, true));
+  released[1] = 1;
+  EXPECT_TRUE(pool.take(1, false)) << "room given back by the other size counts too";
+}
+
+TEST(SmFifo, PlaceIsKeptAtEveryFillAndLap) {
+  for (const std::size_t keep : {1U, 4U, 15U}) {
+    std::vector<std::atomic<std::uint64_t>> slots(16);
+    std::atomic<std::uint64_t> tail{0};
+    FifoConsumer consumer{slots, tail};
+    consumer.reset();
+    FifoProducer producer{slots, tail};
+    std::size_t inside = 0;
+    for (std::uint32_t step = 0; step < 2000; ++step) {
+      const bool pushed = producer.push({0, step}, keep);
+      EXPECT_EQ(pushed, inside + keep < 16) << keep << " kept, " << inside << " inside, step " << step;
+      inside += pushed ? 1 : 0;
+      for (std::uint32_t take = step * 7 % 5; take > 1 && consumer.pop(); --take) --inside;
+    }
+    while (inside < 16) {
+      ASSERT_TRUE(producer.push({0, 0}));
+      ++inside;
+    }
+    EXPECT_FALSE(producer.push({0, 0}));
+  }
+}
+
+TEST(SmCredits, OneSenderCannotFillTheQueueOfOthers) {
+  Side receiver{"sm", small_queue("64")};
+  Side loud{"sm"};
+  Side quiet{"sm"};
+  EXPECT_EQ(flood(loud, *loud.connect(receiver), kTag, 8), 16U) << "a quarter of the slots";
+  EXPECT_EQ(quiet.module().send_inline(*quiet.connect(receiver), kTag, {}, {}), Post::done);
+}
+
+TEST(SmCredits, AnswersGetThroughHoweverManyFlood) {
+  Side receiver{"sm", small_queue("16")};
+  std::vector<std::unique_ptr<Side>> senders;
+  std::vector<btl::Endpoint*> routes;
+  std::size_t flooded = 0;
+  for (int i = 0; i < 6; ++i) {
+    senders.push_back(std::make_unique<Side>("sm"));
+    routes.push_back(senders.back()->connect(receiver));
+    flooded += flood(*senders.back(), *routes.back(), kTag, i % 2 == 0 ? 8 : 8000);
+  }
+  EXPECT_EQ(flooded, 12U) << "three quarters of the slots";
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(senders[i]->module().send_inline(*routes[i], kAnswer, {}, {}), Post::done) << i;
+  }
+  EXPECT_EQ(senders[4]->module().send_inline(*routes[4], kAnswer, {}, {}), Post::again) << "16 slots are full";
+  EXPECT_TRUE(pump([&] { return receiver.received.size() == flooded; }, receiver));
+  for (int i = 0; i < 6; ++i) {
+    flooded += flood(*senders[i], *routes[i], kTag, 8);
+    EXPECT_TRUE(pump([&] { return receiver.received.size() == flooded; }, receiver));
+  }
+  EXPECT_EQ(flooded, 12U + 6U * 4U) << "nobody's credits are lost";
+}
+
+}  // namespace
+}  // namespace opal::btl::sm
