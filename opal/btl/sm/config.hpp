@@ -22,6 +22,11 @@ struct Config {
   ByteSize max_send = 32_KiB;
   std::uint32_t fifo_slots = 1024;
   std::string single_copy = "shared,xpmem,cma,knem";
+  std::string large_get = "auto";
+  ByteSize pipeline_from = 16_KiB;
+  ByteSize pipeline_chunk = 32_KiB;
+  std::uint32_t pipeline_chunks = 8;
+  std::chrono::microseconds pipeline_patience{3};
   std::chrono::milliseconds connect_timeout{5000};
 };
 
@@ -81,6 +86,37 @@ inline constexpr config::Var<Config> kVars[] = {
      config::Level::user,
      "Mechanisms for put and get in order of preference, separated by commas: shared, xpmem, cma, knem; none ends the "
      "list."},
+    {"large_get",
+     &Config::large_get,
+     {},
+     "",
+     config::Level::tuner,
+     "How large gets are done: alone (single copy), cooperative (by both sides), pipelined (the peer fills chunks in "
+     "shared memory that we empty), or auto: each is tried, and what is fastest at a size is used."},
+    {"pipeline_from",
+     &Config::pipeline_from,
+     {.min = 4_KiB},
+     "bytes",
+     config::Level::tuner,
+     "Smallest get in which a running peer is asked to help."},
+    {"pipeline_chunk",
+     &Config::pipeline_chunk,
+     {.min = 4_KiB, .max = 4_MiB, .power_of_two = true},
+     "bytes",
+     config::Level::tuner,
+     "Bytes of one chunk of the pipeline."},
+    {"pipeline_chunks",
+     &Config::pipeline_chunks,
+     {.min = 2, .max = 64, .power_of_two = true},
+     "chunks",
+     config::Level::tuner,
+     "Chunks of the pipeline from one peer; all together should fit a core's cache."},
+    {"pipeline_patience",
+     &Config::pipeline_patience,
+     {.min = 0, .max = 1'000'000},
+     "us",
+     config::Level::tuner,
+     "How long a helping peer may be silent before we copy parts of the rest ourselves."},
     {"connect_timeout",
      &Config::connect_timeout,
      {.min = 1, .max = 600'000},

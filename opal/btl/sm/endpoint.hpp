@@ -15,6 +15,7 @@
 #include "opal/btl/sm/box_state.hpp"
 #include "opal/btl/sm/fast_box.hpp"
 #include "opal/btl/sm/link.hpp"
+#include "opal/btl/sm/pull.hpp"
 
 namespace opal::btl::sm {
 
@@ -91,6 +92,11 @@ class Endpoint final : public btl::Endpoint {
   BoxReader box_in_;
   std::uint32_t box_heard_ = 0;     // round of the last message
   std::uint32_t box_patience_ = 0;  // idle rounds until the box is parked; grows when that was too early
+
+  // Large gets, made when needed.
+  std::unique_ptr<Pulls> pulls_;  // ours, in which the peer helps
+  std::unique_ptr<Feed> feed_;    // the peer's, in which we help
+  std::unique_ptr<WayChooser> chooser_;
 
   // Ending.
   bool leaving_ = false;         // the peer has ended the link; what it has sent is still being delivered

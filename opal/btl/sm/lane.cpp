@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "opal/btl/sm/pull_ring.hpp"
+
 #include "opal/btl/sm/box_state.hpp"
 
 namespace opal::btl::sm {
@@ -18,8 +20,10 @@ OutLane::OutLane(const Config& config, mpool::SharedPool memory, wire::LaneHeade
 Result<std::unique_ptr<OutLane>> OutLane::create(const Config& config, const PeerId& from, const PeerId& to) {
   mpool::SharedPool::Options options;
   options.chunk = 4096;  // an idle lane is one page
-  // Beside the fragments: header, box, and what rounding to lines and pages loses.
-  const std::size_t size = config.segment_size.bytes + config.fbox_size.bytes + 16384;
+  // Beside the fragments: header, box, pipeline, and what rounding to lines and pages loses.
+  const std::size_t pipeline = PullRing::bytes(
+      config.pipeline_chunks, static_cast<std::uint32_t>(config.pipeline_chunk.bytes / wire::kPullUnit));
+  const std::size_t size = config.segment_size.bytes + config.fbox_size.bytes + pipeline + 16384;
   OPAL_TRY_ASSIGN(mpool::SharedPool memory, mpool::SharedPool::create("opal-sm-lane", size, options));
   OPAL_TRY_ASSIGN(const mpool::SharedBlock block, memory.allocate(sizeof(wire::LaneHeader), 4096));
   if (block.offset != 0) return Error{Errc::internal, 0, "sm lane: the first block is not at the start", block.offset};

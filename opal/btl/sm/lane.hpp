@@ -30,6 +30,8 @@ class OPAL_EXPORT OutLane {
   [[nodiscard]] int fd() const noexcept { return memory_.fd(); }
   [[nodiscard]] FragmentPool& fragments() noexcept { return fragments_; }
   [[nodiscard]] std::size_t committed_bytes() const noexcept { return memory_.committed_bytes(); }
+  /// Room for something that lives as long as the lane.  Errors: those of mpool::SharedPool::allocate.
+  Result<mpool::SharedBlock> allocate(std::size_t size) noexcept { return memory_.allocate(size, kCacheLine); }
 
   /// Offers an empty ring of `size` bytes (made at the first call); false when there is no memory for it.
   bool offer_box(std::uint32_t size) noexcept;
@@ -68,6 +70,13 @@ class OPAL_EXPORT InLane {
   /// Gives the oldest fragment of a class back to the sender.
   void release(std::uint32_t size_class) noexcept {
     header_->fragments_released[size_class].store(++released_[size_class], std::memory_order_release);
+  }
+
+  /// Bytes of the lane from `line` on; empty when they do not lie in it.
+  [[nodiscard]] MutableBytes part(std::uint32_t line, std::uint64_t size) const noexcept {
+    const std::uint64_t offset = std::uint64_t{line} * kCacheLine;
+    if (offset < sizeof(wire::LaneHeader) || offset > map_.size() || size > map_.size() - offset) return {};
+    return map_.bytes().subspan(offset, size);
   }
 
   /// The ring that the sender offers.  Errors: protocol.

@@ -10,6 +10,7 @@
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sm/barrier.hpp"
 #include "opal/btl/sm/cma.hpp"
+#include "opal/core/log.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -40,12 +41,23 @@ Result<void> check(const Config& config) {
   return {};
 }
 
+/// btl_sm_large_get; nothing for `auto`.
+Result<std::optional<Way>> parse_way(const std::string& name) {
+  if (name == "auto") return std::optional<Way>{};
+  if (name == "alone") return std::optional{Way::alone};
+  if (name == "cooperative") return std::optional{Way::cooperative};
+  if (name == "pipelined") return std::optional{Way::pipelined};
+  log::error("btl.sm", "btl_sm_large_get: \"{}\" is none of auto, alone, cooperative, pipelined", name);
+  return Error{Errc::invalid_argument, 0, "btl_sm_large_get: allowed are auto, alone, cooperative and pipelined"};
+}
+
 }  // namespace
 
 Module::Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-               LadderOrder order, bool fences)
+               LadderOrder order, std::optional<Way> forced_way, bool fences)
     : btl::Module(host, attributes),
       config_(config),
+      forced_way_(forced_way),
       inbox_(std::move(inbox)),
       doorbell_(std::move(doorbell)),
       local_(config_, host.id, inbox_.fd(), host.registrations.fd(), doorbell_.get(), std::move(order), fences),
@@ -54,12 +66,17 @@ Module::Module(const Host& host, const Attributes& attributes, const Config& con
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
   OPAL_TRY(check(config));
   OPAL_TRY_ASSIGN(LadderOrder order, LadderOrder::parse(config.single_copy));
+  OPAL_TRY_ASSIGN(const std::optional<Way> forced_way, parse_way(config.large_get));
   if (order.has(RungKind::cma)) CmaRung::invite_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
   std::unique_ptr<Module> module{new Module{host, attributes_of(config), config, std::move(inbox), std::move(doorbell),
-                                            std::move(order), accept_remote_fences()}};
+                                            std::move(order), forced_way, accept_remote_fences()}};
+  // One for all modules of the Context: it finds out from the sender which it is for.
+  if (host.handlers.find(wire::kPull) == nullptr) {
+    OPAL_TRY(host.handlers.set(wire::kPull, {&Module::on_pull_request, nullptr, "sm pull request"}));
+  }
   const PeerId door = PeerId::random();
   OPAL_TRY_ASSIGN(module->address_, Address::here(host.id, door));
   OPAL_TRY_ASSIGN(module->doorman_, Doorman::start(module->local_, door, module->doorbell_.get()));
@@ -72,7 +89,9 @@ Module::~Module() {
     if (!endpoint->dead()) fail(*endpoint, {Errc::canceled, 0, "sm: the module is being closed"});
   }
   for (const auto& endpoint : endpoints_) {
-    if (!endpoint->told_) emulation().endpoint_gone(*endpoint, endpoint->error());
+    if (endpoint->told_) continue;
+    abandon_pulls(*endpoint, endpoint->error());
+    emulation().endpoint_gone(*endpoint, endpoint->error());
   }
 }
 
@@ -89,6 +108,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (!inbox_.fifo().empty()) count += poll_fifo(std::max(budget - std::min(count, budget), kLeastFromFifo));
   if (!blocked_.empty()) [[unlikely]]
     check_blocked();
+  if (!pulling_.empty() || !feeding_.empty()) count += progress_pulls();
   if (!leaving_.empty() || !failed_.empty() || !cooling_.empty()) [[unlikely]]
     count += settle();
   count += emulation().progress();
@@ -100,6 +120,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 bool Module::has_work() const noexcept {
   if (doorman_->has_news() || inbox_.rung() || !inbox_.fifo().empty() || !leaving_.empty() || !failed_.empty())
     return true;
+  if (pulls_have_work()) return true;
   return std::any_of(boxes_.begin(), boxes_.end(), [](const Endpoint* from) { return from->box_in_.ready(); });
 }
 

@@ -6,6 +6,7 @@
 // disconnected; an index is used again only when no message in the FIFO can bear it any more.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -54,7 +55,7 @@ class OPAL_EXPORT Module final : public btl::Module {
 
  private:
   Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-         LadderOrder order, bool fences);
+         LadderOrder order, std::optional<Way> forced_way, bool fences);
 
   // send.cpp
   Post send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
@@ -66,6 +67,22 @@ class OPAL_EXPORT Module final : public btl::Module {
   // one_sided.cpp
   Result<RemoteRange> reach(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size,
                             Rights wanted) noexcept;
+
+  // pull.cpp
+  Ways ways(Endpoint& from, const RemoteRange& range) const noexcept;
+  static WayChooser& chooser_of(Endpoint& from);
+  bool begin_pull(Endpoint& from, std::byte* to, const RemoteRange& range, Way way, Completion& completion) noexcept;
+  [[nodiscard]] bool ours_to_copy(const Pulls& pulls) const noexcept;
+  std::size_t progress_pulls() noexcept;
+  void start_next_pull(Endpoint& from) noexcept;
+  void announce_pull(Endpoint& from) noexcept;
+  std::size_t take_pieces(Endpoint& from) noexcept;
+  std::size_t pull_by_ladder(Endpoint& from) noexcept;
+  void end_pull(Endpoint& from) noexcept;
+  static void on_pull_request(void* unused, Delivery& delivery) noexcept;
+  bool feed(Endpoint& to) noexcept;
+  void abandon_pulls(Endpoint& endpoint, const Error& why) noexcept;
+  [[nodiscard]] bool pulls_have_work() const noexcept;
 
   // boxes.cpp
   std::size_t poll_boxes(std::size_t budget) noexcept;
@@ -97,6 +114,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   };
 
   const Config config_;
+  const std::optional<Way> forced_way_;  // btl_sm_large_get
   Inbox inbox_;
   Fd doorbell_;
   LocalSide local_;
@@ -111,10 +129,12 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::vector<Endpoint*> leaving_;                 // peers that have gone; their last messages are being delivered
   std::vector<Endpoint*> failed_;                  // dead, the layer above does not know yet
   std::vector<CoolingIndex> cooling_;
-  std::uint64_t box_bytes_ = 0;  // of the rings in boxes_ and parked_
-  std::uint32_t round_ = 0;      // of poll_boxes
-  std::uint32_t sleep_ = 0;      // number of the last sleep
-  std::uint32_t idle_ = 0;       // empty rounds in a row, for the rare checks
+  std::vector<Endpoint*> pulling_;  // peers from which a large get is under way
+  std::vector<Endpoint*> feeding_;  // peers that we help with theirs
+  std::uint64_t box_bytes_ = 0;     // of the rings in boxes_ and parked_
+  std::uint32_t round_ = 0;         // of poll_boxes
+  std::uint32_t sleep_ = 0;         // number of the last sleep
+  std::uint32_t idle_ = 0;          // empty rounds in a row, for the rare checks
   bool armed_ = false;
   bool in_progress_ = false;
   std::unique_ptr<Doorman> doorman_;  // last: its thread uses what is above

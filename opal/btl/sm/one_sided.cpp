@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Put and get of a shared-memory module: by the peer's copy ladder, and what that leaves over by the emulation.
 #include "opal/btl/sm/module.hpp"
+#include "opal/core/clock.hpp"
 
 namespace opal::btl::sm {
 
@@ -39,9 +40,25 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
   auto& peer = static_cast<Endpoint&>(to);
   auto* into = static_cast<std::byte*>(destination);
   std::uint64_t copied = 0;
-  if (CopyLadder& ladder = peer.link_->copy; !ladder.empty()) {
+  CopyLadder& ladder = peer.link_->copy;
+  if (!ladder.empty() || size >= config_.pipeline_from.bytes) {
     const auto range = reach(peer, remote_address, remote, size, Rights::remote_read);
-    const CopyOutcome outcome = range ? ladder.read(into, *range) : CopyOutcome{0, range.error()};
+    if (!range) {
+      completion.error = range.error();
+      return Post::failed;
+    }
+    CopyOutcome outcome;
+    if (size < config_.pipeline_from.bytes || ladder.map(*range) != nullptr) {
+      outcome = ladder.read(into, *range);
+    } else {
+      WayChooser& chooser = chooser_of(peer);
+      const Ways possible = ways(peer, *range);
+      const Way way = chooser.choose(size, possible);
+      if (way != Way::alone && begin_pull(peer, into, *range, way, completion)) return Post::queued;
+      const std::uint64_t begin = now_ns();
+      outcome = ladder.read(into, *range);
+      if (outcome.ok()) chooser.learn(size, Way::alone, now_ns() - begin);
+    }
     if (outcome.ok()) return Post::done;
     if (outcome.error.code != Errc::not_supported) {
       completion.error = outcome.error;

@@ -98,6 +98,7 @@ std::size_t Module::settle() noexcept {
     forget_box(*endpoint);
     std::erase(blocked_, endpoint);
     doorman_->close(endpoint->link_->id);
+    abandon_pulls(*endpoint, endpoint->why_);
     emulation().endpoint_gone(*endpoint, endpoint->why_);
     endpoint->told_ = true;
     host().observer.on_failed(*endpoint, endpoint->why_);
@@ -115,6 +116,7 @@ std::size_t Module::settle() noexcept {
 void Module::disconnect(btl::Endpoint& peer) noexcept {
   auto& endpoint = static_cast<Endpoint&>(peer);
   fail(endpoint, {Errc::canceled, 0, "sm: disconnected"});
+  abandon_pulls(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   if (!endpoint.told_) emulation().endpoint_gone(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   doorman_->close(endpoint.link_->id);
   forget_box(endpoint);

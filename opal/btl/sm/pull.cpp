@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large gets: the target helps through a few chunks that stay in the cache while it is inside the library, and whatever
+// it leaves undone is copied by the ladder.
+#include "opal/btl/sm/pull.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/sm/module.hpp"
+#include "opal/core/clock.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+constexpr int kPiecesPerRound = 16;  // so that other peers have their turn
+// Units that one side takes at a time by single copy: a system call should be worth it, and neither should wait long
+// for the other's last.
+constexpr std::uint32_t kLeastShare = 8;
+constexpr std::uint32_t kMostShare = 64;
+constexpr std::uint32_t kMostAlone = 256;  // when the peer stays silent
+
+std::uint64_t offset_of(std::uint32_t unit) noexcept { return unit * wire::kPullUnit; }
+/// Bytes of a range; the last unit may be a part.
+std::uint64_t bytes_of_units(const UnitRange& range, std::uint64_t size) noexcept {
+  return std::min(offset_of(range.first + range.count), size) - offset_of(range.first);
+}
+
+}  // namespace
+
+// ---- Puller
+
+Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {
+  const CopyLadder& ladder = from.link_->copy;
+  const bool alone = ladder.usable();
+  // Waking the peer costs more than copying alone, if we can.
+  const bool asleep = from.sleeping_->load(std::memory_order_relaxed) != 0;
+  const bool helped =
+      range.size >= config_.pipeline_from.bytes && range.size <= offset_of(wire::kMostPullUnits) && !(alone && asleep);
+  Ways ways{{alone, alone && helped, helped}};
+  if (forced_way_ && ways.has(*forced_way_))
+    ways = Ways{{*forced_way_ == Way::alone, *forced_way_ == Way::cooperative, *forced_way_ == Way::pipelined}};
+  return ways;
+}
+
+WayChooser& Module::chooser_of(Endpoint& from) {
+  if (from.chooser_ == nullptr) from.chooser_ = std::make_unique<WayChooser>();
+  return *from.chooser_;
+}
+
+/// False: without help, please.
+bool Module::begin_pull(Endpoint& from, std::byte* to, const RemoteRange& range, Way way,
+                        Completion& completion) noexcept {
+  if (from.pulls_ == nullptr) {
+    const auto units = static_cast<std::uint32_t>(config_.pipeline_chunk.bytes / wire::kPullUnit);
+    const auto memory = from.link_->out->allocate(PullRing::bytes(config_.pipeline_chunks, units));
+    if (!memory) return false;
+    from.pulls_ = std::make_unique<Pulls>(PullRing{memory->address, config_.pipeline_chunks, units},
+                                          static_cast<std::uint32_t>(memory->offset / kCacheLine));
+  }
+  Pulls& pulls = *from.pulls_;
+  if (pulls.count == Pulls::kMost) return false;
+  completion.error = {};
+  pulls.requests[(pulls.first + pulls.count++) % Pulls::kMost] = {to, range, &completion, way};
+  if (pulls.count == 1) {
+    pulling_.push_back(&from);
+    start_next_pull(from);
+  }
+  return true;
+}
+
+void Module::start_next_pull(Endpoint& from) noexcept {
+  Pulls& pulls = *from.pulls_;
+  pulls.ring.begin(PullRing::units_of(pulls.running().from.size));
+  pulls.announced = false;
+  pulls.share = kMostShare;
+  pulls.error = {};
+  pulls.began_ns = pulls.heard_ns = now_ns();
+  announce_pull(from);
+}
+
+void Module::announce_pull(Endpoint& from) noexcept {
+  Pulls& pulls = *from.pulls_;
+  const Pulls::Request& running = pulls.running();
+  const RemoteRange& range = running.from;
+  const std::uint64_t destination = running.way == Way::cooperative ? reinterpret_cast<std::uintptr_t>(running.to) : 0;
+  const PullRing& ring = pulls.ring.ring();
+  const wire::PullRequest request{range.address,           range.size,    destination,       range.region, pulls.line,
+                                  pulls.ring.generation(), ring.chunks(), ring.chunk_units()};
+  pulls.announced = send_inline(from, wire::kPull, bytes_of(request), {}) == Post::done;
+}
+
+/// Copies out what the peer has filled.
+std::size_t Module::take_pieces(Endpoint& from) noexcept {
+  Pulls& pulls = *from.pulls_;
+  const Pulls::Request& request = pulls.running();
+  std::size_t count = 0;
+  for (; count < kPiecesPerRound; ++count) {
+    UnitRange piece;
+    const std::byte* bytes = nullptr;
+    const Puller::Look look = pulls.ring.look(piece, bytes);
+    if (look == Puller::Look::nothing) break;
+    if (look == Puller::Look::garbage) {
+      fail(from, {Errc::protocol, 0, "sm pull: a piece that does not follow those before", piece.first});
+      break;
+    }
+    if (bytes != nullptr) {
+      std::memcpy(request.to + offset_of(piece.first), bytes, bytes_of_units(piece, request.from.size));
+    }
+    pulls.ring.pop(piece);
+  }
+  return count;
+}
+
+/// In a pipeline our part is to empty chunks, unless none come.
+bool Module::ours_to_copy(const Pulls& pulls) const noexcept {
+  if (pulls.requests[pulls.first].way == Way::cooperative) return true;
+  return now_ns() - pulls.heard_ns >= static_cast<std::uint64_t>(config_.pipeline_patience.count()) * 1000;
+}
+
+/// Copies a share of the rest by ourselves.
+std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
+  Pulls& pulls = *from.pulls_;
+  const Pulls::Request& request = pulls.running();
+  const UnitRange range = pulls.ring.take_back(kLeastShare, pulls.share);
+  if (range.count == 0) return 0;
+  pulls.share = std::min(2 * pulls.share, kMostAlone);
+  const std::uint64_t offset = offset_of(range.first);
+  const RemoteRange there{request.from.address + offset, bytes_of_units(range, request.from.size), request.from.region};
+  // The registration may have ended since the get was posted, or the peer, and its PID be somebody else's.
+  Result<RemoteRange> checked = reach(from, there.address, *MemoryHandle::from_bytes(bytes_of(request.from.region)),
+                                      there.size, Rights::remote_read);
+  const CopyOutcome outcome =
+      checked ? from.link_->copy.read(request.to + offset, there) : CopyOutcome{0, checked.error()};
+  if (outcome.ok()) return 1;
+  if (outcome.error.code == Errc::not_supported) {  // no mechanism is left: the peer has to do it all
+    pulls.ring.put_back(range);
+    pulls.announced = false;
+    return 0;
+  }
+  pulls.error = outcome.error;
+  pulls.ring.close();
+  return 1;
+}
+
+void Module::end_pull(Endpoint& from) noexcept {
+  Pulls& pulls = *from.pulls_;
+  const Pulls::Request request = pulls.running();
+  chooser_of(from).learn(request.from.size, request.way, now_ns() - pulls.began_ns);
+  Error error = pulls.error;
+  if (error.code == Errc{} && pulls.ring.claims().refused) {
+    error = {Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", request.from.address};
+  }
+  pulls.first = (pulls.first + 1) % Pulls::kMost;
+  if (--pulls.count != 0) start_next_pull(from);
+  request.completion->finish(error);
+}
+
+std::size_t Module::progress_pulls() noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < pulling_.size();) {
+    Endpoint& from = *pulling_[i];
+    Pulls& pulls = *from.pulls_;
+    if (from.dead()) {  // settle() ends them
+      ++i;
+      continue;
+    }
+    const std::size_t pieces = take_pieces(from);
+    count += pieces;
+    if (pieces != 0) {
+      from.wake();  // it may sleep because all chunks were full
+      pulls.heard_ns = now_ns();
+      pulls.share = kMostShare;
+    } else if (from.link_->copy.usable() && !pulls.ring.over() && ours_to_copy(pulls)) {
+      count += pull_by_ladder(from);
+      pulls.heard_ns = now_ns();
+    }
+    if (!pulls.announced && pulls.ring.claims().left() != 0) announce_pull(from);
+    if (!from.dead() && pulls.ring.over()) {
+      end_pull(from);
+      ++count;
+    }
+    if (pulls.count == 0) {
+      pulling_.erase(pulling_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  for (std::size_t i = 0; i < feeding_.size();) {
+    Endpoint& to = *feeding_[i];
+    if (to.feed_->active && to.feed_->ring.can_go_on()) count += feed(to) ? 1 : 0;
+    if (to.feed_->active) {
+      ++i;
+    } else {
+      feeding_.erase(feeding_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return count;
+}
+
+bool Module::pulls_have_work() const noexcept {
+  for (const Endpoint* from : pulling_) {
+    Pulls& pulls = *from->pulls_;
+    if (pulls.ring.ready() || pulls.ring.over()) return true;
+    if (pulls.ring.claims().left() != 0 && (from->link_->copy.usable() || !pulls.announced)) return true;
+  }
+  return std::any_of(feeding_.begin(), feeding_.end(), [](const Endpoint* to) { return to->feed_->ring.can_go_on(); });
+}
+
+void Module::abandon_pulls(Endpoint& endpoint, const Error& why) noexcept {
+  if (endpoint.feed_ != nullptr) endpoint.feed_->active = false;
+  std::erase(feeding_, &endpoint);
+  std::erase(pulling_, &endpoint);
+  if (endpoint.pulls_ == nullptr) return;
+  Pulls& pulls = *endpoint.pulls_;
+  if (pulls.count != 0) pulls.ring.close();
+  while (pulls.count != 0) {
+    Completion& completion = *pulls.running().completion;
+    pulls.first = (pulls.first + 1) % Pulls::kMost;
+    --pulls.count;
+    completion.finish(why);
+  }
+}
+
+// ---- Feeder
+
+void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
+  auto& to = static_cast<Endpoint&>(delivery.from);
+  auto& module = static_cast<Module&>(to.module());
+  wire::PullRequest request{};
+  const auto refuse = [&](const char* why) { module.fail(to, {Errc::protocol, 0, why}); };
+  if (delivery.data.size() != sizeof request || !read_object(delivery.data, request)) {
+    return refuse("sm pull request: size");
+  }
+  if (!std::has_single_bit(request.chunks) || request.chunks > wire::kMostPullChunks || request.chunk_units == 0 ||
+      request.chunk_units > wire::kMostChunkUnits || request.generation >= Claims::kGenerations || request.size == 0 ||
+      request.size > offset_of(wire::kMostPullUnits)) {
+    return refuse("sm pull request: a field");
+  }
+  if (to.feed_ == nullptr) {
+    const MutableBytes memory = to.link_->in.part(request.line, PullRing::bytes(request.chunks, request.chunk_units));
+    if (memory.empty()) return refuse("sm pull request: outside its lane");
+    to.feed_ = std::make_unique<Feed>(PullRing{memory.data(), request.chunks, request.chunk_units}, request.line);
+  }
+  Feed& feed = *to.feed_;
+  if (feed.line != request.line) return refuse("sm pull request: another ring");
+  if (!feed.active) module.feeding_.push_back(&to);
+  feed.active = true;
+  feed.address = request.address;
+  feed.size = request.size;
+  feed.destination = request.destination;
+  feed.region = request.region;
+  feed.ring.begin(request.generation, PullRing::units_of(request.size));
+  (void)module.feed(to);
+}
+
+/// Fills chunks as long as there is room; the claim word says when it is over.
+bool Module::feed(Endpoint& to) noexcept {
+  Feed& feed = *to.feed_;
+  const auto handle = *MemoryHandle::from_bytes(bytes_of(feed.region));
+  if (!host().registrations.view().check(handle, feed.address, feed.size, Rights::remote_read)) {
+    feed.ring.refuse();
+    feed.active = false;
+    to.wake();
+    return true;
+  }
+  bool filled = false;
+  for (int i = 0; i < kPiecesPerRound; ++i) {
+    UnitRange piece;
+    const bool in_place = feed.destination != 0 && to.link_->copy.usable();
+    const Feeder::Look look =
+        in_place ? feed.ring.take(piece, kLeastShare, kMostShare) : feed.ring.take(piece, 1, feed.ring.chunk_units());
+    if (look == Feeder::Look::full) break;
+    if (look != Feeder::Look::piece) {
+      feed.active = false;
+      if (look == Feeder::Look::garbage) fail(to, {Errc::protocol, 0, "sm pull: the puller's counters make no sense"});
+      break;
+    }
+    const std::uint64_t offset = offset_of(piece.first);
+    const std::uint64_t size = bytes_of_units(piece, feed.size);
+    const auto* bytes = reinterpret_cast<const std::byte*>(feed.address) + offset;
+    if (in_place) {
+      if (!to.link_->copy.write({feed.destination + offset, size, {}}, bytes).ok()) {
+        feed.destination = 0;  // from here on by chunks
+        feed.ring.put_back(piece);
+        continue;
+      }
+    } else {
+      std::memcpy(feed.ring.chunk(), bytes, size);
+    }
+    feed.ring.publish(piece, in_place);
+    filled = true;
+  }
+  if (filled) to.wake();
+  return filled;
+}
+
+}  // namespace opal::btl::sm

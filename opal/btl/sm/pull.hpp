@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/pull.hpp — what an endpoint keeps of large gets: those of ours that wait or run, and the peer's with
+// which we help.  pull_ring.hpp has the shared memory, pull.cpp what the module does with it.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "opal/btl/post.hpp"
+#include "opal/btl/sm/pull_ring.hpp"
+#include "opal/btl/sm/rung.hpp"
+#include "opal/btl/sm/way_chooser.hpp"
+#include "opal/core/error.hpp"
+
+namespace opal::btl::sm {
+
+struct Pulls {
+  static constexpr std::uint32_t kMost = 64;  ///< waiting or running; more are copied without help
+
+  struct Request {
+    std::byte* to = nullptr;
+    RemoteRange from{};
+    Completion* completion = nullptr;
+    Way way = Way::pipelined;
+  };
+
+  Pulls(PullRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
+
+  Puller ring;
+  std::uint32_t line;  // of the ring in our lane
+  std::array<Request, kMost> requests{};
+  std::uint32_t first = 0;  // the one that runs
+  std::uint32_t count = 0;
+
+  // Of the one that runs.
+  bool announced = false;   // the peer knows of it
+  std::uint32_t share = 0;  // units to take by single copy next, at most
+  std::uint64_t began_ns = 0;
+  std::uint64_t heard_ns = 0;  // when a piece came last, or we copied one
+  Error error{};               // why it fails, once nothing of it is under way any more
+
+  [[nodiscard]] Request& running() noexcept { return requests[first]; }
+};
+
+struct Feed {
+  explicit Feed(PullRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
+
+  Feeder ring;
+  std::uint32_t line;  // of the ring in the peer's lane
+  bool active = false;
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+  std::uint64_t destination = 0;  // 0: by chunks
+  SoftwareHandle region{};
+};
+
+}  // namespace opal::btl::sm

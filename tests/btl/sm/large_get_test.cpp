@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large gets of the whole module: every way, forced and forced to fail, with the peer there, away, refusing and killed.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <deque>
+#include <random>
+
+#include "opal/btl/sm/module.hpp"
+#include "opal/btl/sm/pull_ring.hpp"
+#include "tests/btl/sm/raw_peer.hpp"
+#include "tests/conformance/side.hpp"
+#include "tests/harness/child.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+using test::Channel;
+using test::Child;
+using test::CountedCompletion;
+using test::pattern;
+using test::pump;
+using test::Side;
+
+config::Store forced(std::string_view way, std::string_view single_copy = "cma") {
+  config::Store store;
+  store.set("btl_sm_large_get", way);
+  store.set("btl_sm_single_copy", single_copy);
+  store.set("btl_sm_pipeline_patience", "1000000");  // a helper that is there is waited for
+  return store;
+}
+
+constexpr std::size_t kRegion = 6'000'000;
+
+/// A region of another side and the way there.
+struct Remote {
+  btl::Endpoint* route;
+  std::uint64_t address;
+  MemoryHandle handle;
+};
+
+struct Get : CountedCompletion {
+  std::size_t offset = 0;
+  std::vector<std::byte> bytes;
+};
+
+TEST(SmLargeGet, EveryWayBringsEveryByteForManySizesAtOnce) {
+  for (const char* way : {"alone", "cooperative", "pipelined", "auto"}) {
+    SCOPED_TRACE(way);
+    Side a{"sm", forced(way)};
+    Side b{"sm", forced(way)};
+    const Remote remote{a.connect(b), 0, {}};
+    auto region = pattern(kRegion, 5);
+    const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+    std::mt19937 random{1};
+    for (int round = 0; round < 4; ++round) {
+      std::deque<Get> gets(40);
+      int queued = 0;
+      int ended = 0;
+      for (Get& get : gets) {
+        const std::size_t limit = std::size_t{16'384} << random() % 9;
+        get.bytes.resize(16'384 + random() % limit);
+        get.offset = random() % (kRegion - get.bytes.size());
+        const Post post =
+            a.module().get(*remote.route, get.bytes.data(), nullptr,
+                           reinterpret_cast<std::uint64_t>(region.data()) + get.offset, *handle, get.bytes.size(), get);
+        ASSERT_TRUE(post == Post::done || post == Post::queued);
+        if (post == Post::done) get.calls = 1;
+        queued += post == Post::queued ? 1 : 0;
+      }
+      ASSERT_TRUE(pump(
+          [&] {
+            ended = 0;
+            for (const Get& get : gets) ended += get.calls;
+            return ended == static_cast<int>(gets.size());
+          },
+          a, b));
+      for (const Get& get : gets) {
+        ASSERT_EQ(get.calls, 1);
+        ASSERT_TRUE(get.ok()) << to_string(get.error);
+        ASSERT_EQ(std::memcmp(get.bytes.data(), region.data() + get.offset, get.bytes.size()), 0);
+      }
+      if (std::string_view{way} == "pipelined" || std::string_view{way} == "cooperative") {
+        EXPECT_EQ(queued, 40);
+      }
+    }
+  }
+}
+
+TEST(SmLargeGet, MoreThanFitTheQueueAreAllServed) {
+  Side a{"sm", forced("pipelined")};
+  Side b{"sm", forced("pipelined")};
+  btl::Endpoint& route = *a.connect(b);
+  auto region = pattern(100'000, 5);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  std::deque<Get> gets(200);
+  for (Get& get : gets) {
+    get.bytes.resize(region.size());
+    const Post post = a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()),
+                                     *handle, get.bytes.size(), get);
+    if (post == Post::done) get.calls = 1;
+    ASSERT_TRUE(post == Post::done || post == Post::queued);
+  }
+  for (Get& get : gets) {
+    ASSERT_TRUE(pump([&] { return get.calls == 1; }, a, b));
+    EXPECT_EQ(get.bytes, region);
+  }
+}
+
+TEST(SmLargeGet, APeerThatIsAwayIsNotNeededWhereSingleCopyWorks) {
+  for (const char* way : {"cooperative", "pipelined"}) {
+    config::Store store = forced(way);
+    store.set("btl_sm_pipeline_patience", "5");
+    Side a{"sm", store};
+    Side b{"sm", store};
+    btl::Endpoint& route = *a.connect(b);
+    if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
+    auto region = pattern(kRegion, 5);
+    const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+    Get get;
+    get.bytes.resize(kRegion);
+    ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                             kRegion, get),
+              Post::queued);
+    ASSERT_TRUE(pump([&] { return get.calls == 1; }, a)) << "b is never inside the library";
+    EXPECT_EQ(get.bytes, region);
+    // What it finds when it comes back is over, and the next transfer works.
+    ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                             kRegion, get),
+              Post::queued);
+    ASSERT_TRUE(pump([&] { return get.calls == 2; }, a, b));
+    EXPECT_EQ(get.bytes, region);
+  }
+}
+
+TEST(SmLargeGet, ASleepingPeerIsLeftAsleepWhereSingleCopyWorks) {
+  Side a{"sm", forced("pipelined")};
+  Side b{"sm", forced("pipelined")};
+  btl::Endpoint& route = *a.connect(b);
+  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
+  auto region = pattern(kRegion, 5);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  ASSERT_TRUE(pump([&] { return b.module().arm(); }, b));
+  Get get;
+  get.bytes.resize(kRegion);
+  EXPECT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                           kRegion, get),
+            Post::done);
+  EXPECT_EQ(get.bytes, region);
+}
+
+TEST(SmLargeGet, WithoutSingleCopyThePeerDoesItAllAndBothMaySleepInBetween) {
+  Side a{"sm", forced("auto", "none")};
+  Side b{"sm", forced("auto", "none")};
+  btl::Endpoint& route = *a.connect(b);
+  auto region = pattern(kRegion, 5);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Get get;
+  get.bytes.resize(kRegion);
+  ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                           kRegion, get),
+            Post::queued);
+  // Each works only when its doorbell rings.
+  const auto sleep_or_work = [](Side& side) {
+    if (side.module().arm()) {
+      pollfd fd{side.module().wait_fd(), POLLIN, 0};
+      if (::poll(&fd, 1, 0) == 0) return false;
+    }
+    side.module().progress(64);
+    return true;
+  };
+  bool stuck = false;
+  while (get.calls == 0 && !stuck) {
+    const bool first = sleep_or_work(a);
+    const bool second = sleep_or_work(b);
+    stuck = !first && !second;
+  }
+  ASSERT_FALSE(stuck) << "both sleep and the transfer is not over";
+  EXPECT_TRUE(get.ok());
+  EXPECT_EQ(get.bytes, region);
+}
+
+TEST(SmLargeGet, ARegistrationThatEndsMeanwhileEndsTheGetWithAnError) {
+  for (const char* single_copy : {"none", "cma"}) {
+    Side a{"sm", forced("pipelined", single_copy)};
+    Side b{"sm", forced("pipelined", single_copy)};
+    btl::Endpoint& route = *a.connect(b);
+    auto region = pattern(kRegion, 5);
+    const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+    Get get;
+    get.bytes.resize(kRegion);
+    ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                             kRegion, get),
+              Post::queued);
+    b.module().progress(64);  // some pieces
+    ASSERT_TRUE(b.module().deregister_memory(*handle));
+    ASSERT_TRUE(pump([&] { return get.calls == 1; }, a, b));
+    EXPECT_EQ(get.error.code, Errc::invalid_argument) << to_string(get.error);
+    EXPECT_FALSE(route.dead());
+  }
+}
+
+TEST(SmLargeGet, DisconnectingCompletesWhatIsUnderWayOnce) {
+  Side a{"sm", forced("pipelined")};
+  Side b{"sm", forced("pipelined")};
+  btl::Endpoint& route = *a.connect(b);
+  auto region = pattern(kRegion, 5);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  std::deque<Get> gets(5);
+  for (Get& get : gets) {
+    get.bytes.resize(kRegion);
+    ASSERT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                             kRegion, get),
+              Post::queued);
+  }
+  b.module().progress(64);
+  a.module().progress(1);
+  a.module().disconnect(route);
+  for (const Get& get : gets) {
+    EXPECT_EQ(get.calls, 1);
+    EXPECT_EQ(get.error.code, Errc::canceled);
+  }
+  ASSERT_TRUE(pump([&] { return b.failures.size() == 1; }, a, b));
+}
+
+/// From here on this thread, and those it starts, get EPERM from `number`.
+void refuse_system_call(unsigned number) {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{4, rules};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) std::abort();
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) std::abort();
+}
+
+/// Gets all of the region that the parent exposes, `rounds` times; `before` runs when connected.  0 when all was right.
+int get_all(Channel& parent, const config::Store& store, int rounds, const std::function<void()>& before) {
+  const auto blob = parent.receive();
+  const MemoryHandle handle = *MemoryHandle::from_bytes(parent.receive());
+  std::uint64_t address = 0;
+  if (!read_object(parent.receive(), address)) return 1;
+  Side own{"sm", store};
+  btl::Endpoint* route = own.connect(blob);
+  before();
+  for (int i = 0; i < rounds; ++i) {
+    Get get;
+    get.bytes.resize(kRegion);
+    const Post post = own.module().get(*route, get.bytes.data(), nullptr, address, handle, kRegion, get);
+    if (post == Post::failed || post == Post::again) return 2;
+    if (post == Post::queued && !pump([&] { return get.calls == 1; }, own)) return 3;
+    if (!get.ok() || get.bytes != pattern(kRegion, 5)) return 4;
+  }
+  parent.send("done");
+  return parent.expect("stop") ? 0 : 5;
+}
+
+TEST(SmLargeGet, WhenCopyingIsForbiddenInMidTransferTheOtherMechanismsFinishIt) {
+  struct Case {
+    const char* way;
+    unsigned call;
+    bool at_puller;
+  };
+  for (const Case& test : {Case{"cooperative", SYS_process_vm_writev, false},  // the helper falls back on chunks
+                           Case{"cooperative", SYS_process_vm_readv, true},    // we leave it all to the helper
+                           Case{"pipelined", SYS_process_vm_readv, true}, Case{"alone", SYS_process_vm_readv, true}}) {
+    SCOPED_TRACE(test.way);
+    Child puller{[&](Channel& parent) {
+      config::Store store = forced(test.way);
+      store.set("btl_sm_pipeline_patience", "0");  // tries to copy whatever the helper has not taken
+      return get_all(parent, store, 3, [&] {
+        if (test.at_puller) refuse_system_call(test.call);
+      });
+    }};
+    Child target{[&](Channel& parent) {
+      Side own{"sm", forced(test.way)};
+      auto region = pattern(kRegion, 5);
+      const auto handle = own.module().register_memory(region.data(), region.size(), Rights::remote_read);
+      parent.send(own.blob());
+      parent.send(handle->bytes());
+      parent.send(bytes_of(reinterpret_cast<std::uint64_t>(region.data())));
+      if (!pump([&] { return !own.accepted.empty(); }, own)) return 1;
+      if (!test.at_puller) refuse_system_call(test.call);
+      return pump([&] { return parent.ready(); }, own) ? 0 : 2;
+    }};
+    for (int i = 0; i < 3; ++i) puller.channel().send(target.channel().receive());
+    EXPECT_TRUE(puller.channel().expect("done"));
+    puller.channel().send("stop");
+    EXPECT_EQ(puller.wait(), 0);
+    target.channel().send("stop");
+    EXPECT_EQ(target.wait(), 0);
+  }
+}
+
+TEST(SmLargeGet, AHelperKilledAtAnyMomentEndsTheGetOnceWithPeerGone) {
+  for (int round = 0; round < 24; ++round) {
+    const char* way = round % 2 == 0 ? "pipelined" : "cooperative";
+    const char* single_copy = round % 3 == 0 ? "none" : "cma";
+    SCOPED_TRACE(way);
+    Child target{[&](Channel& parent) {
+      Side own{"sm", forced(way, single_copy)};
+      auto region = pattern(kRegion, 5);
+      const auto handle = own.module().register_memory(region.data(), region.size(), Rights::remote_read);
+      parent.send(own.blob());
+      parent.send(handle->bytes());
+      parent.send(bytes_of(reinterpret_cast<std::uint64_t>(region.data())));
+      while (true) own.module().progress(64);
+      return 0;
+    }};
+    Side side{"sm", forced(way, single_copy)};
+    const auto blob = target.channel().receive();
+    const MemoryHandle handle = *MemoryHandle::from_bytes(target.channel().receive());
+    std::uint64_t address = 0;
+    ASSERT_TRUE(read_object(target.channel().receive(), address));
+    btl::Endpoint* route = side.connect(blob);
+    std::deque<Get> gets(8);
+    std::size_t ended = 0;
+    const auto count_ended = [&] {
+      ended = 0;
+      for (const Get& get : gets) ended += static_cast<std::size_t>(get.calls);
+    };
+    for (Get& get : gets) {
+      get.bytes.resize(kRegion);
+      const Post post = side.module().get(*route, get.bytes.data(), nullptr, address, handle, kRegion, get);
+      ASSERT_NE(post, Post::again);
+      if (post != Post::queued) get.calls = 1;
+    }
+    for (int step = 0; step < round * 40; ++step) side.module().progress(1);
+    target.kill();
+    ASSERT_TRUE(pump([&] { return side.failures.size() == 1; }, side));
+    count_ended();
+    EXPECT_EQ(ended, gets.size());
+    for (const Get& get : gets) {
+      EXPECT_EQ(get.calls, 1);
+      if (get.ok()) {
+        EXPECT_EQ(get.bytes, pattern(kRegion, 5));
+      } else {
+        EXPECT_TRUE(get.error.code == Errc::peer_gone || get.error.code == Errc::invalid_argument)
+            << to_string(get.error);
+      }
+    }
+  }
+}
+
+TEST(SmLargeGet, AGarbledRequestForHelpEndsThatPeersConversationOnly) {
+  wire::PullRequest good{};
+  good.size = 100'000;
+  good.line = 64;
+  good.chunks = 4;
+  good.chunk_units = 8;
+  const auto changed = [&](auto change) {
+    wire::PullRequest request = good;
+    change(request);
+    return request;
+  };
+  Side victim{"sm"};
+  Side friendly{"sm"};
+  btl::Endpoint& route = *friendly.connect(victim);
+  for (const wire::PullRequest& request :
+       {changed([](auto& r) { r.chunks = 0; }), changed([](auto& r) { r.chunks = 3; }),
+        changed([](auto& r) { r.chunks = 128; }), changed([](auto& r) { r.chunk_units = 0; }),
+        changed([](auto& r) { r.chunk_units = 4096; }), changed([](auto& r) { r.line = 0; }),
+        changed([](auto& r) { r.line = 0xffffff; }), changed([](auto& r) { r.generation = 1U << 15; }),
+        changed([](auto& r) { r.size = 0; }), changed([](auto& r) { r.size = UINT64_MAX; })}) {
+    RawPeer peer{victim};
+    const std::size_t before = victim.failures.size();
+    peer.send(wire::kPull, bytes_of(request));
+    ASSERT_TRUE(pump([&] { return victim.failures.size() == before + 1; }, victim));
+    EXPECT_EQ(victim.failures.back().why.code, Errc::protocol) << to_string(victim.failures.back().why);
+  }
+  RawPeer peer{victim};
+  const std::size_t before = victim.failures.size();
+  peer.send(wire::kPull, bytes_of(good).first(40));
+  ASSERT_TRUE(pump([&] { return victim.failures.size() == before + 1; }, victim));
+  EXPECT_FALSE(route.dead());
+}
+
+TEST(SmLargeGet, AWayThatDoesNotExistIsRefusedByName) {
+  Side host{"sm"};
+  Config config;
+  config.large_get = "fast";
+  const auto refused = Module::open(host.module().host(), config);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::invalid_argument);
+  EXPECT_NE(std::string_view{refused.error().where}.find("btl_sm_large_get"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace opal::btl::sm
