@@ -2,8 +2,8 @@
 # What ./run, ./test and .ci/run share: messages, packages, building.  Sourced by bash in the root of the tree.
 
 # What the build needs; ./test adds its own.
-build_packages=(g++ cmake ninja-build pkg-config libhwloc-dev libevent-dev libpmix-dev libfmt-dev libcli11-dev
-                nlohmann-json3-dev)
+build_packages=(g++ cmake ninja-build pkg-config libhwloc-dev libevent-dev libpmix-dev libsodium-dev libfmt-dev
+                libcli11-dev nlohmann-json3-dev)
 
 cores=$(nproc)
 

@@ -8,6 +8,7 @@ find_package(CLI11 REQUIRED)          # command lines of the tools
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)        # topology and binding
 pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET libevent)  # the daemon's event loop
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)  # proofs of a shared secret
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)          # process management interface (runtime only)
 
 add_library(opal_options INTERFACE)

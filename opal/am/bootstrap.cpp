@@ -15,21 +15,10 @@
 #include "opal/core/log.hpp"
 
 namespace opal::am {
+
+namespace wire = bootstrap_wire;
+
 namespace {
-
-constexpr std::uint32_t kMagic = 0x424c504f;  // "OPLB"
-
-struct Header {
-  std::uint32_t magic;
-  std::uint32_t size;
-};
-static_assert(sizeof(Header) == 8, "wire layout v1");
-
-Result<void> check(const Header& header) {
-  if (header.magic != kMagic) return Error{Errc::protocol, 0, "bootstrap: the other side is not OPAL", header.magic};
-  if (header.size > kMaxAddressSize) return Error{Errc::protocol, 0, "bootstrap: address too long", header.size};
-  return {};
-}
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -76,6 +65,11 @@ Result<void> wait_for(int socket, short events, const Deadline& deadline) {
   }
 }
 
+/// A refusal looks the same as a crash: who does not know the secret is told nothing.
+Error hung_up() {
+  return {Errc::protocol, 0, "bootstrap: the listener hung up: another secret, or it cannot reach our address"};
+}
+
 Result<void> send_all(int socket, ByteSpan bytes, const Deadline& deadline) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -83,6 +77,8 @@ Result<void> send_all(int socket, ByteSpan bytes, const Deadline& deadline) {
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
       OPAL_TRY(wait_for(socket, POLLOUT, deadline));
+    } else if (errno == EPIPE || errno == ECONNRESET) {
+      return hung_up();
     } else if (errno != EINTR) {
       return Error{Errc::unreachable, errno, "send(bootstrap)"};
     }
@@ -95,8 +91,8 @@ Result<void> receive_all(int socket, MutableBytes bytes, const Deadline& deadlin
     const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), 0);
     if (got > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(got));
-    } else if (got == 0) {
-      return Error{Errc::protocol, 0, "bootstrap: the listener hung up; it may have refused our address"};
+    } else if (got == 0 || errno == ECONNRESET) {
+      return hung_up();
     } else if (errno == EAGAIN) {
       OPAL_TRY(wait_for(socket, POLLIN, deadline));
     } else if (errno != EINTR) {
@@ -129,15 +125,15 @@ Result<Fd> connect_once(const addrinfo* list, const Deadline& deadline) {
 
 }  // namespace
 
-Bootstrap::Bootstrap(Fd socket, std::string where, Waiter& waiter) noexcept
-    : socket_(std::move(socket)), where_(std::move(where)), waiter_(waiter) {}
+Bootstrap::Bootstrap(Fd socket, std::string where, const Secret& secret, Waiter& waiter) noexcept
+    : socket_(std::move(socket)), where_(std::move(where)), secret_(secret), waiter_(waiter) {}
 
 Bootstrap::~Bootstrap() {
   while (!visitors_.empty()) drop(visitors_.begin());
   waiter_.remove(socket_.get());
 }
 
-Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port, Waiter& waiter) {
+Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port, const Secret& secret, Waiter& waiter) {
   OPAL_TRY_ASSIGN(const AddressList list, resolve(host_port, true));
   Fd socket{::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!socket) return Error{Errc::os, errno, "socket(bootstrap)"};
@@ -147,44 +143,53 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port,
   if (::listen(socket.get(), SOMAXCONN) != 0) return Error{Errc::os, errno, "listen(bootstrap)"};
   OPAL_TRY(waiter.add(socket.get()));
   std::string where = name_of(socket.get());
-  return std::unique_ptr<Bootstrap>{new Bootstrap{std::move(socket), std::move(where), waiter}};
+  return std::unique_ptr<Bootstrap>{new Bootstrap{std::move(socket), std::move(where), secret, waiter}};
 }
 
 void Bootstrap::accept_new() {
   while (visitors_.size() < kMaxVisitors) {
     Fd socket{::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) return;
+    const wire::Challenge challenge{wire::kMagic, wire::kVersion, 0, fresh_nonce()};
+    // A fresh connection takes so little whole.
+    if (::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) continue;
     if (!waiter_.add(socket.get())) return;
-    visitors_.push_back({std::move(socket), std::vector<std::byte>(kHeaderSize), 0});
+    visitors_.push_back({std::move(socket), challenge});
   }
 }
 
 Bootstrap::Reading Bootstrap::read(Visitor& visitor) {
   for (;;) {
-    while (visitor.received < visitor.bytes.size()) {
-      const ssize_t got = ::recv(visitor.socket.get(), visitor.bytes.data() + visitor.received,
-                                 visitor.bytes.size() - visitor.received, 0);
+    const MutableBytes wanted =
+        visitor.head_is_genuine ? MutableBytes{visitor.blob} : std::as_writable_bytes(std::span{&visitor.head, 1});
+    while (visitor.received < wanted.size()) {
+      const ssize_t got =
+          ::recv(visitor.socket.get(), wanted.data() + visitor.received, wanted.size() - visitor.received, 0);
       if (got == 0) return Reading::broken;
       if (got < 0) return errno == EAGAIN || errno == EINTR ? Reading::more : Reading::broken;
       visitor.received += static_cast<std::size_t>(got);
     }
-    if (visitor.bytes.size() > kHeaderSize) return Reading::whole;
-    Header header{};
-    if (!read_object(visitor.bytes, header)) return Reading::broken;
-    if (auto checked = check(header); !checked || header.size == 0) {
+    if (visitor.head_is_genuine) {
+      return same(visitor.head.blob, wire::proof_of_blob(secret_, visitor.blob)) ? Reading::whole : Reading::broken;
+    }
+    if (!same(visitor.head.proof, wire::proof_of(secret_, wire::kVisitor, visitor.challenge, visitor.head))) {
       log::once(log::Level::warn, "am.bootstrap.stranger", "am",
-                "bootstrap: refused a connection that does not speak our protocol; more are refused silently");
+                "bootstrap: refused a connection that does not know our secret: another am_secret_file, or a stranger; "
+                "more are refused silently");
       return Reading::broken;
     }
-    visitor.bytes.resize(kHeaderSize + header.size);
+    if (visitor.head.size == 0 || visitor.head.size > kMaxAddressSize) return Reading::broken;
+    visitor.head_is_genuine = true;
+    visitor.received = 0;
+    visitor.blob.resize(visitor.head.size);
   }
 }
 
 void Bootstrap::answer(Visitor& visitor, ByteSpan own) {
-  const Header header{kMagic, static_cast<std::uint32_t>(own.size())};
+  const wire::Head head = wire::make_head(secret_, wire::kListener, visitor.challenge, visitor.head.nonce, own);
   // A fresh socket's buffer takes a blob whole; a visitor that does not read within a second has gone.
   const Deadline deadline = Deadline::after(std::chrono::seconds{1});
-  if (!send_all(visitor.socket.get(), bytes_of(header), deadline) || !send_all(visitor.socket.get(), own, deadline)) {
+  if (!send_all(visitor.socket.get(), bytes_of(head), deadline) || !send_all(visitor.socket.get(), own, deadline)) {
     log::warn("am", "bootstrap: a visitor went away before it had our address");
   }
 }
@@ -194,7 +199,7 @@ std::list<Bootstrap::Visitor>::iterator Bootstrap::drop(std::list<Visitor>::iter
   return visitors_.erase(visitor);
 }
 
-Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, ByteSpan own,
+Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, const Secret& secret, ByteSpan own,
                                                   std::chrono::milliseconds timeout) {
   const Deadline deadline = Deadline::after(timeout);
   OPAL_TRY_ASSIGN(const AddressList list, resolve(host_port, false));
@@ -205,14 +210,27 @@ Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, By
   }
   if (!socket) return socket.error();
 
-  const Header header{kMagic, static_cast<std::uint32_t>(own.size())};
-  OPAL_TRY(send_all(socket->get(), bytes_of(header), deadline));
+  wire::Challenge challenge{};
+  OPAL_TRY(receive_all(socket->get(), std::as_writable_bytes(std::span{&challenge, 1}), deadline));
+  if (challenge.magic != wire::kMagic) return Error{Errc::protocol, 0, "bootstrap: the other side is not OPAL"};
+  if (challenge.version != wire::kVersion) {
+    return Error{Errc::version_mismatch, 0, "bootstrap: the listener has another version of OPAL", challenge.version};
+  }
+  const wire::Head head = wire::make_head(secret, wire::kVisitor, challenge, fresh_nonce(), own);
+  OPAL_TRY(send_all(socket->get(), bytes_of(head), deadline));
   OPAL_TRY(send_all(socket->get(), own, deadline));
-  Header theirs{};
+  wire::Head theirs{};
   OPAL_TRY(receive_all(socket->get(), std::as_writable_bytes(std::span{&theirs, 1}), deadline));
-  OPAL_TRY(check(theirs));
+  const bool genuine = same(theirs.proof, wire::proof_of(secret, wire::kListener, challenge, theirs));
+  if (!genuine || theirs.nonce != head.nonce) {
+    return Error{Errc::permission, 0, "bootstrap: the listener does not know our secret"};
+  }
+  if (theirs.size > kMaxAddressSize) return Error{Errc::protocol, 0, "bootstrap: address too long", theirs.size};
   std::vector<std::byte> blob(theirs.size);
   OPAL_TRY(receive_all(socket->get(), blob, deadline));
+  if (!same(theirs.blob, wire::proof_of_blob(secret, blob))) {
+    return Error{Errc::protocol, 0, "bootstrap: the listener's address was changed on its way"};
+  }
   return blob;
 }
 

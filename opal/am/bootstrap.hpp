@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/bootstrap.hpp — finding each other without a launcher: a TCP socket over which two Contexts exchange address
-// blobs, and nothing else; then both connect by the best transport.
-// Wire, both directions:  u32 magic | u32 size | size bytes of address blob.  The listener answers after it has read.
+// blobs (bootstrap_wire.hpp), and nothing else; then both connect by the best transport.
+// A visitor costs a descriptor and ~250 bytes until it has proved to know the secret.
 // Owned by the Context; accept side runs from its progress, the connecting side blocks.
 #pragma once
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "opal/am/bootstrap_wire.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/fd.hpp"
@@ -24,7 +25,7 @@ class Waiter;
 class Bootstrap {
  public:
   /// Errors: invalid_argument (not "host:port"), unreachable (host unknown), os.
-  static Result<std::unique_ptr<Bootstrap>> listen(std::string_view host_port, Waiter& waiter);
+  static Result<std::unique_ptr<Bootstrap>> listen(std::string_view host_port, const Secret& secret, Waiter& waiter);
   ~Bootstrap();
   Bootstrap(const Bootstrap&) = delete;
   Bootstrap& operator=(const Bootstrap&) = delete;
@@ -46,7 +47,7 @@ class Bootstrap {
           continue;
         case Reading::broken: break;
         case Reading::whole:
-          if (arrived(ByteSpan{visitor->bytes}.subspan(kHeaderSize))) answer(*visitor, own);
+          if (arrived(visitor->blob)) answer(*visitor, own);
           ++count;
           break;
       }
@@ -56,34 +57,37 @@ class Bootstrap {
   }
 
  private:
-  static constexpr std::size_t kHeaderSize = 8;
   static constexpr std::size_t kMaxVisitors = 64;  // half-finished exchanges at once; more wait in the kernel's queue
   static constexpr std::chrono::seconds kPatience{5};  // a visitor that takes longer loses its place
 
   enum class Reading { more, whole, broken };
   struct Visitor {
     Fd socket;
-    std::vector<std::byte> bytes;  // received so far; grows to the announced size only after the header was checked
-    std::size_t received = 0;
+    bootstrap_wire::Challenge challenge;
+    bootstrap_wire::Head head{};
+    bool head_is_genuine = false;
+    std::vector<std::byte> blob{};  // of the announced size, once that is known to come from a friend
+    std::size_t received = 0;       // of the head, then of the blob
     Deadline patience = Deadline::after(kPatience);
   };
 
-  Bootstrap(Fd socket, std::string where, Waiter& waiter) noexcept;
+  Bootstrap(Fd socket, std::string where, const Secret& secret, Waiter& waiter) noexcept;
   void accept_new();
-  static Reading read(Visitor& visitor);
-  static void answer(Visitor& visitor, ByteSpan own);
+  Reading read(Visitor& visitor);
+  void answer(Visitor& visitor, ByteSpan own);
   std::list<Visitor>::iterator drop(std::list<Visitor>::iterator visitor);
 
   Fd socket_;
   std::string where_;
+  const Secret secret_;
   Waiter& waiter_;
   std::list<Visitor> visitors_;
 };
 
 /// The connecting side: sends `own`, returns the listener's blob.  Blocks at most `timeout`; refused connections are
 /// tried again until then, so that the order of starting does not matter.
-/// Errors: invalid_argument, unreachable, timed_out, protocol, os.
-Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, ByteSpan own,
+/// Errors: invalid_argument, unreachable, timed_out, permission, version_mismatch, protocol, os.
+Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, const Secret& secret, ByteSpan own,
                                                   std::chrono::milliseconds timeout);
 
 }  // namespace opal::am

@@ -14,6 +14,7 @@ struct Config {
   ByteSize pending_limit = 16_MiB;
   std::chrono::microseconds spin = std::chrono::microseconds{50};
   std::uint32_t registrations = 65536;
+  std::string secret_file;  ///< empty: none
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -41,6 +42,14 @@ inline constexpr config::Var<Config> kVars[] = {
      "slots",
      config::Level::tuner,
      "Memory registrations one process may hold at once on transports that check them in software (32 bytes each)."},
+    {"secret_file",
+     &Config::secret_file,
+     {},
+     "",
+     config::Level::user,
+     "File of 16 to 4096 bytes that only its owner may read (chmod 600): processes accept connections only from those "
+     "that have the same. Within a job the launcher sees to it; empty means that knowing a process's address is "
+     "enough."},
 };
 inline constexpr config::Group<Config> kGroup{"am", "Active messages", kVars};
 

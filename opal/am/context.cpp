@@ -15,6 +15,15 @@
 #include "opal/core/log.hpp"
 
 namespace opal::am {
+namespace {
+
+Result<Secret> secret_of(const Config& config) {
+  if (config.secret_file.empty()) return Secret{};
+  OPAL_TRY_ASSIGN(const std::string text, Secret::read_file(config.secret_file));
+  return Secret::from_text(text);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const Options& options) {
   const btl::Registry builtins = btl::Registry::with_builtins();
@@ -26,10 +35,13 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));
 
+  OPAL_TRY_ASSIGN(const Secret secret, options.secret ? Result<Secret>{*options.secret} : secret_of(config));
+
   auto state = std::make_unique<State>(config, options, std::move(table));
+  state->secret = secret;
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
   OPAL_TRY(btl::RdmaEmulation::install(state->handlers));
-  const btl::Host host{state->id, state->handlers, state->registrations, *state};
+  const btl::Host host{state->id, state->handlers, state->registrations, *state, state->secret};
   state->transports = Transports::open(host, store, registry, filter);
   if (state->transports.modules.empty()) {
     for (const Refused& refused : state->transports.refused) {
@@ -165,12 +177,12 @@ void Context::disconnect(Endpoint& endpoint) noexcept {
 Result<std::string> Context::listen(std::string_view host_port) {
   const Lock::Guard guard{state_->lock};
   if (state_->bootstrap != nullptr) return Error{Errc::invalid_argument, 0, "Context::listen: listening already"};
-  OPAL_TRY_ASSIGN(state_->bootstrap, Bootstrap::listen(host_port, *state_->waiter));
+  OPAL_TRY_ASSIGN(state_->bootstrap, Bootstrap::listen(host_port, state_->secret, *state_->waiter));
   return state_->bootstrap->where();
 }
 
 Result<Endpoint*> Context::connect_to(std::string_view host_port, std::chrono::milliseconds timeout) {
-  OPAL_TRY_ASSIGN(const std::vector<std::byte> blob, exchange_addresses(host_port, address(), timeout));
+  OPAL_TRY_ASSIGN(const std::vector<std::byte> blob, exchange_addresses(host_port, state_->secret, address(), timeout));
   return connect(blob);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "opal/core/clock.hpp"
 #include "opal/core/config_store.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/secret.hpp"
 
 namespace opal::am {
 
@@ -33,6 +35,7 @@ struct Options {
   ThreadLevel threads = ThreadLevel::single;
   Observer* observer = nullptr;             ///< must outlive the Context
   const btl::Registry* registry = nullptr;  ///< null: the built-in transports
+  std::optional<Secret> secret = {};        ///< null: that of am_secret_file
 };
 
 /// A transport as this Context sees it, for opal-info and explain().
@@ -44,8 +47,8 @@ struct TransportState {
 
 class OPAL_EXPORT Context {
  public:
-  /// Opens every usable transport that the variable am_transports allows.  Errors: unreachable (none usable), or the
-  /// configuration's.
+  /// Opens every usable transport that the variable am_transports allows.  Errors: unreachable (none usable),
+  /// those of Secret::read_file for am_secret_file, or the configuration's.
   static Result<std::unique_ptr<Context>> open(const config::Store& store, const Options& options = {});
   ~Context();
   Context(const Context&) = delete;
@@ -67,10 +70,12 @@ class OPAL_EXPORT Context {
   /// Ends an endpoint; see btl::Module::disconnect.  Not from inside a handler or completion.
   void disconnect(Endpoint& endpoint) noexcept;
 
-  /// Bootstrap without a launcher: accepts connections that only exchange address blobs.  "host:port", port 0 picks
-  /// one. Returns the actual "host:port".  Each peer that arrives is reported through Observer::on_peer_connected.
+  /// Bootstrap without a launcher: accepts connections that prove to know the secret (am_secret_file) and then
+  /// exchange address blobs, nothing else.  "host:port", port 0 picks one. Returns the actual "host:port".  Each peer
+  /// that arrives is reported through Observer::on_peer_connected.
   Result<std::string> listen(std::string_view host_port);
-  /// Blocks until the exchange with a listen()ing Context is done.  Errors: unreachable, timed_out, protocol, os.
+  /// Blocks until the exchange with a listen()ing Context is done.  Errors: unreachable, timed_out, permission
+  /// (another secret), version_mismatch, protocol, os.
   Result<Endpoint*> connect_to(std::string_view host_port, std::chrono::milliseconds timeout);
 
   // --- Messages

@@ -47,6 +47,7 @@ struct Context::State final : btl::Observer {
   const Options options;
   Lock lock;
   PeerId id = PeerId::random();
+  Secret secret;
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations;
   std::unique_ptr<Waiter> waiter;

@@ -6,6 +6,7 @@
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/registration_table.hpp"
 #include "opal/core/error.hpp"
+#include "opal/core/secret.hpp"
 
 namespace opal::btl {
 
@@ -29,6 +30,7 @@ struct Host {
   HandlerTable& handlers;
   RegistrationTable& registrations;
   Observer& observer;
+  Secret secret{};  ///< of the job: peers that connect must prove that they know it
 };
 
 }  // namespace opal::btl

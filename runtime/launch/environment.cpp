@@ -31,13 +31,13 @@ std::vector<std::string> to_environment(const Variables& variables) {
   return result;
 }
 
-Variables job_variables(const Options& options, const std::string& job_id) {
+Variables job_variables(const Options& options, const std::string& job_id, const std::string& secret_file) {
   Variables variables = opal::environment_with_prefix("");
   if (!options.working_directory.empty()) variables.emplace_back("PWD", options.working_directory);
   variables.insert(variables.end(), options.environment.begin(), options.environment.end());
-  if (!options.settings.empty()) {
-    variables.emplace_back(kSettings, opal::config::Store::encode_for_launch(options.settings));
-  }
+  auto settings = options.settings;
+  settings.emplace_back("am_secret_file", secret_file);  // the last one counts; the content is what the user chose
+  variables.emplace_back(kSettings, opal::config::Store::encode_for_launch(settings));
   variables.emplace_back(kJobIdVariable, job_id);
   return variables;
 }

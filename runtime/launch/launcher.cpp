@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "opal/am/config.hpp"
 #include "opal/core/environment.hpp"
+#include "opal/core/secret.hpp"
 #include "runtime/launch/environment.hpp"
 #include "runtime/launch/hosts.hpp"
 #include "runtime/launch/job.hpp"
@@ -59,6 +61,13 @@ opal::config::Store settings_for_daemon(const Options& options) {
   return store;
 }
 
+/// The text of the job's secret: what the user has put into a file, so that other jobs may have it too, or a fresh one.
+Result<std::string> secret_text(const opal::config::Store& store) {
+  OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
+  if (config.secret_file.empty()) return opal::Secret::random_text();
+  return opal::Secret::read_file(config.secret_file);
+}
+
 void append(Variables& variables, const Variables& more) {
   variables.insert(variables.end(), more.begin(), more.end());
 }
@@ -97,6 +106,14 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   if (auto created = session.create(); !created) {
     return refuse_now(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
   }
+  const opal::config::Store store = settings_for_daemon(options);
+  const auto text = secret_text(store);
+  if (!text) return refuse_now(fmt::format("am_secret_file: {}", opal::to_string(text.error())));
+  const auto secret = opal::Secret::from_text(*text);
+  if (!secret) return refuse_now(fmt::format("am_secret_file: {}", opal::to_string(secret.error())));
+  const auto secret_file = session.keep_secret(*text);
+  if (!secret_file) return refuse_now(opal::to_string(secret_file.error()));
+
   std::error_code ignored;
   auto loop = event::Loop::create();
   if (!loop) return refuse_now(opal::to_string(loop.error()));
@@ -129,10 +146,10 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
                .options = options};
   plan.arguments.insert(plan.arguments.begin(), options.program);
   const auto daemon = oob::Daemon::open(
-      **loop, settings_for_daemon(options), session.job_id(), slots.ranks,
+      **loop, store, *secret, session.job_id(), slots.ranks,
       {.on_abort = [&](int rank, int status, const std::string& text) { job->on_abort(rank, status, text); },
        .say = [&](const std::string& line) { job->say(line); }});
-  Variables shared = job_variables(options, session.job_id());
+  Variables shared = job_variables(options, session.job_id(), *secret_file);
   if (daemon) {
     shared.emplace_back(kDaemonVariable, (*daemon)->address_text());
   } else {

@@ -88,6 +88,16 @@ Result<void> Session::create() {
   return {};
 }
 
+Result<std::string> Session::keep_secret(const std::string& text) const {
+  const std::string path = directory_ + "/secret";
+  const Fd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+  if (!file) return Error{Errc::os, errno, "open(secret of the job)"};
+  if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return Error{Errc::os, errno, "write(secret of the job)"};
+  }
+  return path;
+}
+
 void Session::remove() noexcept {
   if (!lock_) return;
   std::error_code ignored;

@@ -23,6 +23,9 @@ class Session {
   /// Makes the directory, mode 0700, and takes its lock.  Errors: os, permission.
   Result<void> create();
 
+  /// Writes the job's secret where its ranks read it, mode 0600; the file's path.  Errors: os.
+  Result<std::string> keep_secret(const std::string& text) const;
+
   /// Removes the directory with everything in it, if create() made it.
   void remove() noexcept;
 

@@ -24,11 +24,13 @@ Daemon::Daemon(event::Loop& loop, std::string job_id, unsigned ranks, DaemonHost
 
 Daemon::~Daemon() = default;
 
-Result<std::unique_ptr<Daemon>> Daemon::open(event::Loop& loop, const opal::config::Store& store, std::string job_id,
-                                             unsigned ranks, DaemonHost host) {
+Result<std::unique_ptr<Daemon>> Daemon::open(event::Loop& loop, const opal::config::Store& store,
+                                             const opal::Secret& secret, std::string job_id, unsigned ranks,
+                                             DaemonHost host) {
   std::unique_ptr<Daemon> daemon{new Daemon{loop, std::move(job_id), ranks, std::move(host)}};
   opal::am::Options options;
   options.observer = daemon.get();
+  options.secret = secret;
   OPAL_TRY_ASSIGN(daemon->context_, opal::am::Context::open(store, options));
   OPAL_TRY(
       daemon->context_->set_handler(kActiveMessageTag, opal::btl::bind<&Daemon::on_piece>(*daemon, "runtime oob")));

@@ -26,9 +26,10 @@ struct DaemonHost {
 
 class Daemon final : private opal::am::Observer {
  public:
-  /// Errors: those of am::Context::open.
-  static Result<std::unique_ptr<Daemon>> open(event::Loop& loop, const opal::config::Store& store, std::string job_id,
-                                              unsigned ranks, DaemonHost host);
+  /// `secret`: of the job; ranks must prove to know it.  Errors: those of am::Context::open.
+  static Result<std::unique_ptr<Daemon>> open(event::Loop& loop, const opal::config::Store& store,
+                                              const opal::Secret& secret, std::string job_id, unsigned ranks,
+                                              DaemonHost host);
   ~Daemon() override;
 
   /// The value of kDaemonVariable for the ranks.

@@ -4,11 +4,17 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <random>
 #include <thread>
 
+#include "opal/am/bootstrap_wire.hpp"
 #include "opal/core/fd.hpp"
 #include "tests/am/pair.hpp"
 
@@ -96,7 +102,7 @@ TEST_F(Bootstrap, GarbageIsHungUpOnAndOthersAreServed) {
   std::mt19937 random{1};
   for (int i = 0; i < 50; ++i) {
     const Fd visitor = visit(where);
-    std::vector<char> garbage(8 + random() % 200);
+    std::vector<char> garbage(sizeof(am::bootstrap_wire::Head) + random() % 200);
     for (char& c : garbage) c = static_cast<char>(random());
     ASSERT_EQ(::send(visitor.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(garbage.size()));
@@ -106,22 +112,107 @@ TEST_F(Bootstrap, GarbageIsHungUpOnAndOthersAreServed) {
   expect_service();
 }
 
-TEST_F(Bootstrap, ARightHeaderWithGarbageBehindIsHungUpOn) {
-  for (const std::uint32_t size : {0U, 1U, 100U, 64U * 1024, 64U * 1024 + 1, 0xffffffffU}) {
-    const Fd visitor = visit(where);
-    const std::uint32_t header[2] = {0x424c504f, size};
-    std::vector<char> message(sizeof header + std::min<std::size_t>(size, 64 * 1024), 'x');
-    std::memcpy(message.data(), header, sizeof header);
-    ASSERT_GT(::send(visitor.get(), message.data(), message.size(), MSG_NOSIGNAL), 0);
-    EXPECT_TRUE(pump([&] { return hung_up(visitor); }, *server.context)) << size;
+TEST_F(Bootstrap, AProofWithAWrongAddressBehindIsHungUpOn) {
+  namespace wire = am::bootstrap_wire;
+  for (const std::uint64_t size : {0ULL, 1ULL, 100ULL, 64ULL * 1024, 64ULL * 1024 + 1, ~0ULL}) {
+    for (const bool right_blob : {false, true}) {
+      const Fd visitor = visit(where);
+      wire::Challenge challenge{};
+      ASSERT_TRUE(pump(
+          [&] {
+            return ::recv(visitor.get(), &challenge, sizeof challenge, MSG_DONTWAIT) ==
+                   static_cast<ssize_t>(sizeof challenge);
+          },
+          *server.context));
+      const std::vector<std::byte> blob(std::min<std::size_t>(size, 64 * 1024), std::byte{'x'});
+      wire::Head head = wire::make_head({}, wire::kVisitor, challenge, fresh_nonce(), blob);
+      if (!right_blob) head.blob[0] ^= std::byte{1};
+      head.size = size;
+      head.proof = wire::proof_of({}, wire::kVisitor, challenge, head);
+      ASSERT_GT(::send(visitor.get(), &head, sizeof head, MSG_NOSIGNAL), 0);
+      (void)::send(visitor.get(), blob.data(), blob.size(), MSG_NOSIGNAL);
+      EXPECT_TRUE(pump([&] { return hung_up(visitor); }, *server.context)) << size;
+    }
   }
+  EXPECT_TRUE(server.connected.empty());
   expect_service();
+}
+
+/// A listener and a visitor with these secrets; the visitor's result.
+Error meet(const std::optional<Secret>& listener, const std::optional<Secret>& visitor) {
+  Side server{kTransport, am::ThreadLevel::single, listener};
+  Side client{kTransport, am::ThreadLevel::single, visitor};
+  const auto where = server.context->listen("127.0.0.1:0");
+  EXPECT_TRUE(where);
+  auto found =
+      std::async(std::launch::async, [&] { return client.context->connect_to(*where, std::chrono::seconds{20}); });
+  EXPECT_TRUE(
+      pump([&] { return found.wait_for(std::chrono::seconds{0}) == std::future_status::ready; }, *server.context));
+  const auto peer = found.get();
+  EXPECT_EQ(server.connected.size(), peer ? 1U : 0U);
+  return peer ? Error{} : peer.error();
+}
+
+TEST(Secrets, OnlyTheSameSecretMeets) {
+  const Secret ours = *Secret::from_text("0123456789abcdef");
+  const Secret theirs = *Secret::from_text("0123456789abcdeg");
+  EXPECT_EQ(meet(ours, ours).code, Errc{});
+  EXPECT_EQ(meet({}, {}).code, Errc{});
+  EXPECT_EQ(meet(ours, theirs).code, Errc::protocol);
+  EXPECT_EQ(meet(ours, {}).code, Errc::protocol);
+  EXPECT_EQ(meet({}, ours).code, Errc::protocol);
+}
+
+TEST(Secrets, AListenerThatCannotProveItIsNotBelieved) {
+  namespace wire = am::bootstrap_wire;
+  const Fd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::jthread impostor{[&] {
+    const Fd visitor{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+    const wire::Challenge challenge{wire::kMagic, wire::kVersion, 0, fresh_nonce()};
+    (void)::send(visitor.get(), &challenge, sizeof challenge, MSG_NOSIGNAL);
+    std::array<std::byte, 70'000> said;
+    (void)::recv(visitor.get(), said.data(), said.size(), 0);
+    (void)::send(visitor.get(), said.data(), sizeof(wire::Head), MSG_NOSIGNAL);  // the visitor's own words
+    (void)::recv(visitor.get(), said.data(), said.size(), 0);
+  }};
+  Side side{kTransport, am::ThreadLevel::single, Secret::from_text("0123456789abcdef").value()};
+  const auto peer =
+      side.context->connect_to("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), std::chrono::seconds{20});
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(peer.error().code, Errc::permission);
+}
+
+TEST(Secrets, AFileThatOthersMayReadIsRefused) {
+  const std::string path = testing::TempDir() + "opal-secret-" + std::to_string(::getpid());
+  const auto open_with = [&](mode_t mode, const std::string& text) {
+    std::ofstream{path} << text;
+    EXPECT_EQ(::chmod(path.c_str(), mode), 0);
+    config::Store store;
+    store.set("am_transports", "self");
+    store.set("am_secret_file", path);
+    const auto context = am::Context::open(store);
+    std::filesystem::remove(path);
+    return context ? Errc{} : context.error().code;
+  };
+  EXPECT_EQ(open_with(0600, "0123456789abcdef"), Errc{});
+  EXPECT_EQ(open_with(0400, "0123456789abcdef"), Errc{});
+  EXPECT_EQ(open_with(0640, "0123456789abcdef"), Errc::permission);
+  EXPECT_EQ(open_with(0604, "0123456789abcdef"), Errc::permission);
+  EXPECT_EQ(open_with(0600, "0123456789abcde"), Errc::invalid_argument) << "too short";
+  EXPECT_EQ(open_with(0600, std::string(5000, 'x')), Errc::invalid_argument) << "too long";
+  config::Store store;
+  store.set("am_secret_file", path);
+  EXPECT_EQ(am::Context::open(store).error().os_errno, ENOENT);
 }
 
 TEST_F(Bootstrap, VisitorsThatLeaveEarlyDoNoHarm) {
   for (int i = 0; i < 100; ++i) {
     const Fd visitor = visit(where);
-    if (i % 2 == 0) (void)::send(visitor.get(), "OPLB", 4, MSG_NOSIGNAL);
+    if (i % 2 == 0) (void)::send(visitor.get(), "half", 4, MSG_NOSIGNAL);
   }
   expect_service();
 }

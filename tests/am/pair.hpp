@@ -26,10 +26,12 @@ inline std::vector<std::string> joining_transports() {
 
 /// A Context that counts the messages of kTag and remembers its peers.
 struct Side final : am::Observer {
-  explicit Side(const std::string& transports, am::ThreadLevel threads = am::ThreadLevel::single) {
+  explicit Side(const std::string& transports, am::ThreadLevel threads = am::ThreadLevel::single,
+                const std::optional<Secret>& secret = {}) {
     config::Store store;
     store.set("am_transports", transports);
-    auto opened = am::Context::open(store, {.threads = threads, .observer = this});
+    auto opened =
+        am::Context::open(store, {.threads = threads, .observer = this, .secret = secret});
     EXPECT_TRUE(opened);
     context = std::move(*opened);
     EXPECT_TRUE(context->set_handler(kTag, btl::bind<&Side::on_message>(*this, "test")));

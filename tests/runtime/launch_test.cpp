@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <thread>
@@ -14,8 +15,10 @@
 namespace runtime::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 TEST(Launch, RunsOneProcessPerRankAndTellsItWhoItIs) {
@@ -117,9 +120,42 @@ TEST(Launch, HostsAreThisHostOnlyAndTheirSlotsCount) {
 
 TEST(Launch, EnvironmentSettingsAndDirectoryReachTheRanks) {
   const Outcome job = run_job({"-n", "1", "-x", "COLOUR=blue", "--wdir", "/usr", "--set", "am_spin=8us", "sh", "-c",
-                               "echo $COLOUR; pwd; printf '%s' \"$OPAL_SET\""});
+                               "echo $COLOUR; pwd; printf '%s' \"$OPAL_SET\" | head -n 1"});
   EXPECT_EQ(job.status, 0) << job.err;
   EXPECT_THAT(lines_of(job.out), ElementsAre("blue", "/usr", "am_spin=8us"));
+}
+
+constexpr char kShowSecret[] =
+    "file=$(printf '%s\n' \"$OPAL_SET\" | sed -n 's/^am_secret_file=//p' | tail -n 1); stat -c %a $file $(dirname "
+    "$file); cat "
+    "$file";
+
+TEST(Launch, RanksGetTheJobsSecretInAFileThatNobodyElseMayRead) {
+  const auto first = lines_of(run_job({"-n", "2", "sh", "-c", kShowSecret}).out);
+  const auto second = lines_of(run_job({"-n", "1", "sh", "-c", kShowSecret}).out);
+  ASSERT_THAT(first, SizeIs(6));
+  EXPECT_THAT(first, UnorderedElementsAre("600", "600", "700", "700", SizeIs(64), SizeIs(64)));
+  ASSERT_THAT(second, ElementsAre("600", "700", SizeIs(64)));
+  EXPECT_THAT(first, Contains(second[2]).Times(0)) << "another job has another secret";
+  // Nothing that ps or a dump of the environment shows tells it.
+  const std::string hunt = fmt::format(
+      "cd $TMPDIR; ({}) | tail -n 1 > secret; cat /proc/[0-9]*/cmdline /proc/self/environ > shown; "
+      "grep -qaF -f secret shown || echo not there; rm secret shown",
+      kShowSecret);
+  const Outcome job = run_job({"-n", "1", "sh", "-c", hunt});
+  EXPECT_EQ(job.out, "not there\n") << job.err;
+}
+
+TEST(Launch, ASecretOfTheUsersIsTakenWhenNobodyElseMayReadIt) {
+  const std::string file = testing::TempDir() + "opal-launch-secret";
+  std::ofstream{file} << "a secret of two jobs";
+  ASSERT_EQ(::chmod(file.c_str(), 0600), 0);
+  const Outcome job = run_job({"-n", "1", "--set", "am_secret_file=" + file, "sh", "-c", kShowSecret});
+  EXPECT_THAT(lines_of(job.out), ElementsAre("600", "700", "a secret of two jobs")) << job.err;
+  ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
+  const Outcome open = run_job({"-n", "1", "--set", "am_secret_file=" + file, "true"});
+  EXPECT_EQ(open.status, 1);
+  EXPECT_THAT(open.err, HasSubstr("chmod 600"));
 }
 
 TEST(Launch, UnknownVariablesAndBadValuesAreRefusedBeforeAnythingStarts) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "opal/btl/tcp/handshake.hpp"
 #include "opal/btl/tcp/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
@@ -23,6 +24,12 @@ std::uint64_t after(std::chrono::milliseconds time) noexcept {
   return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
 }
 
+/// True when the kernel took everything, as it does on a fresh connection.
+bool say(int fd, ByteSpan bytes) noexcept {
+  iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return send_some(fd, &vector, 1) == static_cast<std::int64_t>(bytes.size());
+}
+
 }  // namespace
 
 /// A connection that has not been let in.
@@ -30,6 +37,7 @@ class Incoming final : public Source {
  public:
   Incoming(Reactor& reactor, Acceptor& acceptor) noexcept : Source(reactor), acceptor_(acceptor) {}
 
+  [[nodiscard]] const wire::Challenge& challenge() const noexcept { return challenge_; }
   [[nodiscard]] const wire::Hello& hello() const noexcept { return hello_; }
   [[nodiscard]] bool parked() const noexcept { return parked_; }
   void park() noexcept {
@@ -58,17 +66,13 @@ class Incoming final : public Source {
       }
       if (got <= 0) return acceptor_.drop(*this, nullptr);
       received_ += static_cast<std::size_t>(got);
-      std::memcpy(&hello_, bytes_.data(), sizeof hello_);
-      // The first bytes tell a stranger: no need to wait for the rest.
-      if (received_ >= sizeof hello_.magic && hello_.magic != wire::kHelloMagic) {
-        return acceptor_.drop(*this, "it does not speak this protocol");
-      }
     }
+    std::memcpy(&hello_, bytes_.data(), sizeof hello_);
     acceptor_.greeted(*this);
   }
 
   void on_deadline() noexcept override {
-    if (!parked_) return acceptor_.drop(*this, "it did not say who it is in time");
+    if (!parked_) return acceptor_.drop(*this, "it did not prove in time that it belongs to this job");
     if (spoiled()) return acceptor_.drop(*this, nullptr);
     park();
     acceptor_.owner_.on_overdue(PeerId{hello_.from});
@@ -76,15 +80,16 @@ class Incoming final : public Source {
 
  private:
   Acceptor& acceptor_;
+  const wire::Challenge challenge_ = make_challenge();
   std::array<std::byte, sizeof(wire::Hello)> bytes_{};
   std::size_t received_ = 0;
   wire::Hello hello_{};
   bool parked_ = false;
 };
 
-Acceptor::Acceptor(Reactor& reactor, const Config& config, const PeerId& self, std::vector<Interface> allowed,
-                   Owner& owner)
-    : Source(reactor), config_(config), self_(self), allowed_(std::move(allowed)), owner_(owner) {}
+Acceptor::Acceptor(Reactor& reactor, const Config& config, const PeerId& self, const Secret& key,
+                   std::vector<Interface> allowed, Owner& owner)
+    : Source(reactor), config_(config), self_(self), key_(key), allowed_(std::move(allowed)), owner_(owner) {}
 
 Acceptor::~Acceptor() = default;
 
@@ -129,6 +134,7 @@ void Acceptor::take(Fd fd) noexcept {
   }
   if (incoming_.size() >= config_.half_open) drop(*incoming_.front(), "too many connections wait to be let in");
   auto incoming = std::make_unique<Incoming>(reactor(), *this);
+  if (!say(fd.get(), bytes_of(incoming->challenge()))) return;
   if (!incoming->watch(std::move(fd))) return;
   incoming->set_deadline(after(config_.handshake_timeout));
   incoming->readable = true;
@@ -136,22 +142,12 @@ void Acceptor::take(Fd fd) noexcept {
   incoming_.push_back(std::move(incoming));
 }
 
-void Acceptor::answer(int fd, std::uint64_t code) noexcept {
-  const wire::Welcome welcome{wire::kWelcomeMagic, wire::kWireVersion,
-                              static_cast<std::uint32_t>(config_.max_send.bytes), self_, code};
-  const ByteSpan bytes = bytes_of(welcome);
-  iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  // A fresh connection takes it whole; if the peer has gone meanwhile, the next read says so.
-  (void)send_some(fd, &vector, 1);
-}
-
 void Acceptor::greeted(Incoming& incoming) noexcept {
   const wire::Hello& hello = incoming.hello();
-  if (hello.to != self_) return drop(incoming, "it looks for somebody else");  // and learns nothing
-  if (hello.version != wire::kWireVersion) {
-    answer(incoming.fd(), static_cast<std::uint64_t>(Errc::version_mismatch));
-    return drop(incoming, "it speaks another version of the protocol");
+  if (!is_genuine(key_, incoming.challenge(), hello)) {
+    return drop(incoming, "it does not know the job's secret: another job, another am_secret_file, or a stranger");
   }
+  if (hello.to != self_) return drop(incoming, "it looks for somebody else");
   if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of an absurd size");
   switch (owner_.judge(hello.from)) {
     case Verdict::accept: return let_in(incoming);
@@ -162,10 +158,11 @@ void Acceptor::greeted(Incoming& incoming) noexcept {
 
 void Acceptor::let_in(Incoming& incoming) noexcept {
   const wire::Hello hello = incoming.hello();
+  const wire::Welcome welcome = make_welcome(key_, incoming.challenge(), hello, config_.max_send.bytes);
   Fd fd = incoming.release();
   std::erase_if(incoming_, [&](const auto& mine) { return mine.get() == &incoming; });
-  answer(fd.get(), 0);
-  owner_.on_connection(hello.from, std::move(fd), hello.max_send);
+  (void)say(fd.get(), bytes_of(welcome));  // if the peer has gone meanwhile, the next read says so
+  owner_.on_connection(hello.from, std::move(fd), static_cast<std::uint32_t>(hello.max_send));
 }
 
 void Acceptor::drop(Incoming& incoming, const char* why) noexcept {

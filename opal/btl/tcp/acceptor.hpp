@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/acceptor.hpp — the listening socket, and connections whose peer has not been let in yet.
-// A connection costs a descriptor and ~150 bytes until its Hello has been checked; Config::half_open bounds them.
-// Parking: a good Hello of a peer that we have a connection or an attempt with already waits, until that other one has
-// ended (the peer reconnects: its new connection overtook the goodbye on the old one) or until the peer closes this one
-// (both sides had connected at the same time; the rule which one stays is the module's).
-// Owned by its module.  Everything a stranger sends is checked here.
+// A connection costs a descriptor and ~250 bytes until its Hello has proved to be genuine; Config::half_open bounds
+// them. Parking: a good Hello of a peer that we have a connection or an attempt with already waits, until that other
+// one has ended (the peer reconnects: its new connection overtook the goodbye on the old one) or until the peer closes
+// this one (both sides had connected at the same time; the rule which one stays is the module's). Owned by its module.
+// Nothing a stranger sends is looked at before the proof in it.
 #pragma once
 #include <memory>
 #include <vector>
@@ -35,7 +35,9 @@ class Acceptor final : public Source {
     ~Owner() = default;
   };
 
-  Acceptor(Reactor& reactor, const Config& config, const PeerId& self, std::vector<Interface> allowed, Owner& owner);
+  /// `key` is what connectors must prove to know.
+  Acceptor(Reactor& reactor, const Config& config, const PeerId& self, const Secret& key,
+           std::vector<Interface> allowed, Owner& owner);
   ~Acceptor() override;
 
   /// Closes everything; nobody is let in any more.
@@ -54,10 +56,10 @@ class Acceptor final : public Source {
   void greeted(Incoming& incoming) noexcept;
   void let_in(Incoming& incoming) noexcept;
   void drop(Incoming& incoming, const char* why) noexcept;
-  void answer(int fd, std::uint64_t code) noexcept;
 
   const Config& config_;
   const PeerId self_;
+  const Secret key_;
   const std::vector<Interface> allowed_;  // empty: every local address
   Owner& owner_;
   std::vector<std::unique_ptr<Incoming>> incoming_;  // oldest first

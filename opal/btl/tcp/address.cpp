@@ -16,7 +16,7 @@ namespace opal::btl::tcp {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x70637431;  // "1tcp"
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 constexpr std::array<std::uint8_t, 12> kV4Mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 struct Header {
@@ -24,9 +24,10 @@ struct Header {
   std::uint16_t version;
   std::uint16_t count;
   PeerId id;
+  Nonce token;
   std::uint64_t host;
 };
-static_assert(sizeof(Header) == 32 && std::has_unique_object_representations_v<Header>, "wire layout v1");
+static_assert(sizeof(Header) == 48 && std::has_unique_object_representations_v<Header>, "wire layout v2");
 
 }  // namespace
 
@@ -93,7 +94,7 @@ std::string to_string(const SocketAddress& address) {
 
 std::vector<std::byte> encode(const Address& address) {
   const std::size_t count = std::min(address.sockets.size(), kMaxSockets);
-  const Header header{kMagic, kVersion, static_cast<std::uint16_t>(count), address.id, address.host};
+  const Header header{kMagic, kVersion, static_cast<std::uint16_t>(count), address.id, address.token, address.host};
   std::vector<std::byte> bytes(sizeof header + count * sizeof(SocketAddress));
   std::memcpy(bytes.data(), &header, sizeof header);
   if (count != 0) std::memcpy(bytes.data() + sizeof header, address.sockets.data(), count * sizeof(SocketAddress));
@@ -113,7 +114,7 @@ Result<Address> decode(ByteSpan bytes) {
   if (bytes.size() != sizeof header + header.count * sizeof(SocketAddress)) {
     return Error{Errc::protocol, 0, "tcp address: wrong length", bytes.size()};
   }
-  Address address{header.id, header.host, std::vector<SocketAddress>(header.count)};
+  Address address{header.id, header.token, header.host, std::vector<SocketAddress>(header.count)};
   std::memcpy(address.sockets.data(), bytes.data() + sizeof header, header.count * sizeof(SocketAddress));
   return address;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/address.hpp — the address blob of a tcp module: who it is, on which host, and where it listens.
-// Wire (little endian):  u32 magic | u16 version | u16 count | PeerId | u64 host | count x SocketAddress
+// Wire (little endian):  u32 magic | u16 version | u16 count | PeerId | token | u64 host | count x SocketAddress
+// `token` is random: together with the job's secret it opens the connection, so that knowing a PeerId is not enough.
 // `host` names the peer's host and network namespace: loopback addresses only mean something there.
 // Comes from a peer: decode() checks everything.
 #pragma once
@@ -17,6 +18,7 @@
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/secret.hpp"
 
 namespace opal::btl::tcp {
 
@@ -44,6 +46,7 @@ OPAL_EXPORT std::string to_string(const SocketAddress& address);
 
 struct Address {
   PeerId id;
+  Nonce token{};
   std::uint64_t host = 0;
   std::vector<SocketAddress> sockets;  ///< in order of preference, at most kMaxSockets
 };

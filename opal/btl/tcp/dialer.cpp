@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "opal/btl/tcp/handshake.hpp"
 #include "opal/btl/tcp/sockets.hpp"
 #include "opal/core/clock.hpp"
 
@@ -32,90 +33,105 @@ class Attempt final : public Source {
       : Source(reactor), dialer_(dialer), candidate_(candidate) {}
 
   [[nodiscard]] std::size_t candidate() const noexcept { return candidate_; }
-  [[nodiscard]] bool greeted() const noexcept { return greeted_; }
+  /// True once the peer's host has answered; the peer itself may be busy.
+  [[nodiscard]] bool connected() const noexcept { return connected_; }
 
   Result<void> start() noexcept {
     OPAL_TRY_ASSIGN(Fd fd, start_connect(dialer_.config_, dialer_.candidates_[candidate_]));
-    OPAL_TRY(watch(std::move(fd)));
-    return greet();
+    return watch(std::move(fd));
   }
 
   void on_ready() noexcept override {
-    if (!greeted_) {
+    if (!connected_) {
       if (!writable && !ended) return;
-      if (const auto greeted = greet(); !greeted) return dialer_.failed(*this, greeted.error(), false);
-      if (!greeted_) return;
-    }
-    if (!readable) return;
-    while (received_ < welcome_.size()) {
-      const std::int64_t got = receive_some(fd(), MutableBytes{welcome_}.subspan(received_));
-      if (got == -EAGAIN) {
-        readable = false;
-        return;
+      int error = 0;
+      socklen_t length = sizeof error;
+      if (::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error != 0) {
+        return dialer_.failed(*this, {Errc::unreachable, error, "connect(tcp)"}, false);
       }
-      if (got <= 0) {
-        const Error why{Errc::unreachable, static_cast<int>(-got), "tcp greeting: closed without an answer"};
-        return dialer_.failed(*this, why, true);
-      }
-      received_ += static_cast<std::size_t>(got);
+      connected_ = true;
     }
-    read_welcome();
+    if (!challenged_) {
+      if (!receive(sizeof challenge_)) return;
+      if (!answer_challenge()) return;
+    }
+    if (receive(sizeof(wire::Welcome))) read_welcome();
   }
 
  private:
-  /// Says Hello; not an error if the connection does not stand yet.
-  Result<void> greet() noexcept {
-    int error = 0;
-    socklen_t length = sizeof error;
-    if (::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error != 0) {
-      return Error{Errc::unreachable, error, "connect(tcp)"};
+  /// True when `size` bytes are here; they are taken from the front of bytes_.  Ends the attempt when none will come.
+  bool receive(std::size_t size) noexcept {
+    while (received_ < size) {
+      if (!readable) return false;
+      const std::int64_t got = receive_some(fd(), MutableBytes{bytes_}.first(size).subspan(received_));
+      if (got == -EAGAIN) {
+        readable = false;
+        return false;
+      }
+      if (got <= 0) {
+        const char* const where = challenged_ ? "tcp greeting: closed without an answer; do both have the same secret?"
+                                              : "tcp greeting: closed without a challenge";
+        dialer_.failed(*this, {Errc::unreachable, static_cast<int>(-got), where}, true);
+        return false;
+      }
+      received_ += static_cast<std::size_t>(got);
     }
-    const ByteSpan hello = bytes_of(dialer_.hello_);
-    iovec vector{const_cast<std::byte*>(hello.data()), hello.size()};
+    received_ = 0;
+    return true;
+  }
+
+  /// False when that ended the attempt.
+  bool answer_challenge() noexcept {
+    std::memcpy(&challenge_, bytes_.data(), sizeof challenge_);
+    if (challenge_.magic != wire::kMagic) {
+      return dialer_.failed(*this, {Errc::unreachable, 0, "tcp greeting: somebody else answered"}, false), false;
+    }
+    if (challenge_.version != wire::kWireVersion) {
+      const Error why{Errc::version_mismatch, 0, "tcp greeting: the peer has another version of OPAL",
+                      challenge_.version};
+      return dialer_.failed(*this, why, false), false;
+    }
+    const Greeting& greeting = dialer_.greeting_;
+    hello_ = make_hello(greeting.key, challenge_, greeting.from, greeting.to, greeting.max_send);
+    const ByteSpan bytes = bytes_of(hello_);
+    iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
     const std::int64_t sent = send_some(fd(), &vector, 1);
-    if (sent == 0 || sent == -ENOTCONN) {
-      writable = false;
-      return {};
+    // A fresh connection takes so little whole.
+    if (sent != static_cast<std::int64_t>(bytes.size())) {
+      const int error = sent < 0 ? static_cast<int>(-sent) : 0;
+      return dialer_.failed(*this, {Errc::unreachable, error, "tcp greeting: send"}, true), false;
     }
-    // A fresh connection takes 48 bytes whole.
-    if (sent != static_cast<std::int64_t>(hello.size())) {
-      return Error{Errc::unreachable, sent < 0 ? static_cast<int>(-sent) : 0, "tcp greeting: send"};
-    }
-    greeted_ = true;
-    return {};
+    challenged_ = true;
+    return true;
   }
 
   void read_welcome() noexcept {
     wire::Welcome welcome{};
-    std::memcpy(&welcome, welcome_.data(), sizeof welcome);
-    const bool ours = welcome.magic == wire::kWelcomeMagic && welcome.from == dialer_.hello_.to;
-    if (!ours) return dialer_.failed(*this, {Errc::unreachable, 0, "tcp greeting: somebody else answered"}, false);
-    if (welcome.version != wire::kWireVersion) {
-      return dialer_.failed(*this, {Errc::version_mismatch, 0, "tcp greeting", welcome.version}, false);
-    }
-    if (welcome.code != 0) {
-      const bool known = welcome.code <= static_cast<std::uint64_t>(Errc::internal);
-      const Errc code = known ? static_cast<Errc>(welcome.code) : Errc::protocol;
-      return dialer_.failed(*this, {code, 0, "tcp greeting: refused by the peer", welcome.code}, false);
+    std::memcpy(&welcome, bytes_.data(), sizeof welcome);
+    if (!is_genuine(dialer_.greeting_.key, challenge_, hello_, welcome)) {
+      return dialer_.failed(*this, {Errc::permission, 0, "tcp greeting: the peer does not know the secret"}, false);
     }
     if (welcome.max_send > kLargestMaxSend.bytes) {
       return dialer_.failed(*this, {Errc::protocol, 0, "tcp greeting: absurd message size", welcome.max_send}, false);
     }
-    dialer_.welcomed(*this, welcome);
+    dialer_.welcomed(*this, welcome.max_send);
   }
 
   Dialer& dialer_;
   const std::size_t candidate_;
-  bool greeted_ = false;
-  std::array<std::byte, sizeof(wire::Welcome)> welcome_{};
+  bool connected_ = false;
+  bool challenged_ = false;  // and answered
+  wire::Challenge challenge_{};
+  wire::Hello hello_{};
+  std::array<std::byte, std::max(sizeof(wire::Challenge), sizeof(wire::Welcome))> bytes_{};
   std::size_t received_ = 0;
 };
 
-Dialer::Dialer(Reactor& reactor, const Config& config, const wire::Hello& hello, std::vector<SocketAddress> candidates,
+Dialer::Dialer(Reactor& reactor, const Config& config, const Greeting& greeting, std::vector<SocketAddress> candidates,
                Owner& owner)
     : Source(reactor),
       config_(config),
-      hello_(hello),
+      greeting_(greeting),
       candidates_(std::move(candidates)),
       outcomes_(candidates_.size()),
       owner_(owner) {}
@@ -150,7 +166,7 @@ void Dialer::start_next() noexcept {
 void Dialer::on_deadline() noexcept {
   if (now_ns() >= give_up_ns_) {
     // Where a host has answered, the peer may just be busy; its own patience is another one.
-    std::erase_if(attempts_, [](const auto& attempt) { return !attempt->greeted(); });
+    std::erase_if(attempts_, [](const auto& attempt) { return !attempt->connected(); });
     const std::uint64_t later = began_ns_ + in_ns(config_.welcome_timeout);
     if (!attempts_.empty() && now_ns() < later) {
       give_up_ns_ = later;
@@ -184,8 +200,8 @@ void Dialer::failed(Attempt& attempt, const Error& why, bool may_come_again) noe
   if (next_ < candidates_.size() || attempts_.empty()) set_deadline(now_ns());
 }
 
-void Dialer::welcomed(Attempt& attempt, const wire::Welcome& welcome) noexcept {
-  owner_.on_connected(attempt.release(), welcome.max_send);
+void Dialer::welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept {
+  owner_.on_connected(attempt.release(), static_cast<std::uint32_t>(peer_max_send));
 }
 
 std::string Dialer::describe() const {

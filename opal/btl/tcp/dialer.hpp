@@ -17,6 +17,14 @@ namespace opal::btl::tcp {
 
 class Attempt;
 
+/// Who greets whom, and the key for it.
+struct Greeting {
+  PeerId from;
+  PeerId to;
+  std::uint64_t max_send;
+  Secret key;
+};
+
 class Dialer final : public Source {
  public:
   /// Who wants the connection.  Each call ends the dialer's work; it may be destroyed inside.
@@ -29,7 +37,7 @@ class Dialer final : public Source {
     ~Owner() = default;
   };
 
-  Dialer(Reactor& reactor, const Config& config, const wire::Hello& hello, std::vector<SocketAddress> candidates,
+  Dialer(Reactor& reactor, const Config& config, const Greeting& greeting, std::vector<SocketAddress> candidates,
          Owner& owner);
   ~Dialer() override;
 
@@ -49,12 +57,12 @@ class Dialer final : public Source {
   };
   void start_next() noexcept;
   void end_of_round() noexcept;
-  void welcomed(Attempt& attempt, const wire::Welcome& welcome) noexcept;
+  void welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept;
   void failed(Attempt& attempt, const Error& why, bool may_come_again) noexcept;
   void record(std::size_t candidate, const Error& why) noexcept;
 
   const Config& config_;
-  const wire::Hello hello_;
+  const Greeting greeting_;
   const std::vector<SocketAddress> candidates_;
   std::vector<Outcome> outcomes_;  // by candidate
   Owner& owner_;

@@ -52,9 +52,9 @@ Endpoint::~Endpoint() = default;
 
 // ---- Connection -------------------------------------------------------------------------------------------------
 
-void Endpoint::dial(const wire::Hello& hello, std::vector<SocketAddress> candidates) {
+void Endpoint::dial(const Greeting& greeting, std::vector<SocketAddress> candidates) {
   Dialer::Owner& owner = *this;
-  dialer_ = std::make_unique<Dialer>(reactor(), tcp_.config(), hello, std::move(candidates), owner);
+  dialer_ = std::make_unique<Dialer>(reactor(), tcp_.config(), greeting, std::move(candidates), owner);
   dialer_->start();
 }
 

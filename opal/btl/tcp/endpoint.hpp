@@ -28,7 +28,7 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
   ~Endpoint() override;
 
   /// Starts looking for the peer.
-  void dial(const wire::Hello& hello, std::vector<SocketAddress> candidates);
+  void dial(const Greeting& greeting, std::vector<SocketAddress> candidates);
   /// Goes on with a connection that the peer made; ends the own search, if any.
   void adopt(Fd fd, std::uint32_t peer_max_send) noexcept;
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/tcp/handshake.hpp"
 #include "opal/btl/tcp/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
@@ -48,10 +49,11 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   // One address: listen there only.  Several of many: listen everywhere and refuse what comes in elsewhere.
   const bool one = chosen.size() == 1 && (filtered || chosen[0].address.is_loopback());
   OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config, one ? &chosen[0].address : nullptr));
-  std::unique_ptr<Module> module{new Module{host, config, std::move(reactor), std::move(fragments),
+  const Nonce token = fresh_nonce();
+  std::unique_ptr<Module> module{new Module{host, config, std::move(reactor), std::move(fragments), token,
                                             filtered && !one ? chosen : std::vector<Interface>{}}};
   module->host_number_ = this_host();
-  Address address{host.id, module->host_number_, {}};
+  Address address{host.id, token, module->host_number_, {}};
   for (const Interface& interface : chosen) {
     if (address.sockets.size() == kMaxSockets) break;
     address.sockets.push_back(interface.address);
@@ -62,13 +64,13 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   return module;
 }
 
-Module::Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments,
+Module::Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
                std::vector<Interface> allowed)
     : btl::Module(host, attributes_of(config)),
       config_(config),
       reactor_(std::move(reactor)),
       fragments_(std::move(fragments)),
-      acceptor_(reactor_, config_, host.id, std::move(allowed), *this) {}
+      acceptor_(reactor_, config_, host.id, connection_key(host.secret, token), std::move(allowed), *this) {}
 
 Module::~Module() {
   acceptor_.stop();
@@ -97,10 +99,6 @@ Endpoint* Module::live(const PeerId& peer) noexcept {
   return found == live_.end() ? nullptr : found->second.get();
 }
 
-wire::Hello Module::hello_to(const PeerId& peer) const noexcept {
-  return {wire::kHelloMagic, wire::kWireVersion, static_cast<std::uint32_t>(config_.max_send.bytes), host().id, peer};
-}
-
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "tcp address: it is another peer's"};
@@ -117,7 +115,8 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(std::unique_ptr<Endpoint> created, Endpoint::create(*this, reactor_, peer));
   Endpoint& endpoint = *created;
   live_[peer] = std::move(created);
-  endpoint.dial(hello_to(peer), std::move(decoded.sockets));
+  endpoint.dial({host().id, peer, config_.max_send.bytes, connection_key(host().secret, decoded.token)},
+                std::move(decoded.sockets));
   return &endpoint;
 }
 

@@ -45,7 +45,7 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
 
  private:
   friend class Endpoint;
-  Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments,
+  Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
          std::vector<Interface> allowed);
 
   Acceptor::Verdict judge(const PeerId& from) noexcept override;
@@ -67,7 +67,6 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   /// it is asked only now and then.
   bool worth_asking() noexcept;
   Endpoint* live(const PeerId& peer) noexcept;
-  [[nodiscard]] wire::Hello hello_to(const PeerId& peer) const noexcept;
   void report_ended() noexcept;
   std::unique_ptr<Endpoint> take_out(Endpoint& endpoint) noexcept;
   void linger() noexcept;

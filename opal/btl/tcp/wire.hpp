@@ -1,41 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/wire.hpp — every byte that goes over a connection.  Change anything here => bump kWireVersion.
-//   connector: Hello.  acceptor: Welcome (or silence and a closed socket).  Then both: frames, padded to 8 bytes each,
-//   so that a payload that starts aligned stays so in the receiver's buffer.  Little endian.
+//   acceptor: Challenge.  connector: Hello.  acceptor: Welcome, or silence and a closed socket.  Then both: frames,
+//   padded to 8 bytes each, so that a payload that starts aligned stays so in the receiver's buffer.  Little endian.
 #pragma once
 #include <bit>
 #include <cstdint>
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
+#include "opal/core/secret.hpp"
 
 namespace opal::btl::tcp::wire {
 
 static_assert(std::endian::native == std::endian::little, "structs go over the wire as they are");
 
-inline constexpr std::uint32_t kWireVersion = 1;
-inline constexpr std::uint64_t kHelloMagic = 0x6f6c6c65682d6c74;    // "tl-hello"
-inline constexpr std::uint64_t kWelcomeMagic = 0x6d6f636c65772d74;  // "t-welcom"
+inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint64_t kMagic = 0x637420206c61706f;  // "opal  tc"
+
+/// First bytes of the acceptor, the only ones that are read without a proof: the layout of this struct never changes.
+struct Challenge {
+  std::uint64_t magic;
+  std::uint32_t version;  ///< of everything that follows
+  std::uint32_t reserved;
+  Nonce nonce;
+};
+static_assert(sizeof(Challenge) == 32 && std::has_unique_object_representations_v<Challenge>, "wire layout");
 
 /// First bytes of the connector.
 struct Hello {
-  std::uint64_t magic;
-  std::uint32_t version;   ///< the layout of everything behind this field depends on it
-  std::uint32_t max_send;  ///< largest message the connector will send; the acceptor sizes its buffer by it
   PeerId from;
-  PeerId to;  ///< must be the acceptor's: known only from its address blob
+  PeerId to;  ///< must be the acceptor's
+  Nonce nonce;
+  std::uint64_t max_send;  ///< largest message the connector will send; the acceptor sizes its buffer by it
+  Proof proof;             ///< see handshake.hpp
 };
-static_assert(sizeof(Hello) == 48 && std::has_unique_object_representations_v<Hello>, "wire layout v1");
+static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v2");
 
 /// The acceptor's answer.
 struct Welcome {
-  std::uint64_t magic;
-  std::uint32_t version;
-  std::uint32_t max_send;  ///< largest message the acceptor will send
-  PeerId from;             ///< the acceptor
-  std::uint64_t code;      ///< 0: welcome; else an Errc, and the socket is closed
+  std::uint64_t max_send;  ///< largest message the acceptor will send
+  Proof proof;
 };
-static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<Welcome>, "wire layout v1");
+static_assert(sizeof(Welcome) == 40 && std::has_unique_object_representations_v<Welcome>, "wire layout v2");
 
 enum class Kind : std::uint16_t {
   message = 1,
@@ -48,7 +54,7 @@ struct Frame {
   std::uint16_t tag;   ///< 0 for goodbye
   std::uint16_t kind;  ///< Kind
 };
-static_assert(sizeof(Frame) == 8 && std::has_unique_object_representations_v<Frame>, "wire layout v1");
+static_assert(sizeof(Frame) == 8 && std::has_unique_object_representations_v<Frame>, "wire layout v2");
 
 constexpr std::size_t padding(std::size_t size) noexcept { return (8 - size % 8) % 8; }
 /// Bytes of a whole frame with `size` bytes of payload.

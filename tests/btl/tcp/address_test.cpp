@@ -28,10 +28,11 @@ SocketAddress ip(const char* text, std::uint16_t port = 0) {
 }
 
 TEST(TcpAddress, ComesBackAsItWent) {
-  const Address address{PeerId::random(), 77, {ip("10.1.2.3", 4000), ip("fd00::7", 65535)}};
+  const Address address{PeerId::random(), fresh_nonce(), 77, {ip("10.1.2.3", 4000), ip("fd00::7", 65535)}};
   const auto decoded = decode(encode(address));
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->id, address.id);
+  EXPECT_EQ(decoded->token, address.token);
   EXPECT_EQ(decoded->host, 77U);
   EXPECT_EQ(decoded->sockets, address.sockets);
   EXPECT_EQ(to_string(decoded->sockets[0]), "10.1.2.3:4000");
@@ -39,7 +40,7 @@ TEST(TcpAddress, ComesBackAsItWent) {
 }
 
 TEST(TcpAddress, TruncatedLengthenedAndForeignBytesAreRefused) {
-  const std::vector<std::byte> good = encode({PeerId::random(), 1, {ip("10.1.2.3", 1), ip("10.1.2.4", 1)}});
+  const std::vector<std::byte> good = encode({PeerId::random(), {}, 1, {ip("10.1.2.3", 1), ip("10.1.2.4", 1)}});
   for (std::size_t size = 0; size < good.size(); ++size) {
     EXPECT_EQ(decode(ByteSpan{good}.first(size)).error().code, Errc::protocol) << size;
   }
@@ -50,7 +51,7 @@ TEST(TcpAddress, TruncatedLengthenedAndForeignBytesAreRefused) {
   foreign[0] ^= std::byte{1};
   EXPECT_EQ(decode(foreign).error().code, Errc::protocol);
   auto newer = good;
-  newer[4] = std::byte{2};
+  newer[4] = std::byte{99};
   EXPECT_EQ(decode(newer).error().code, Errc::version_mismatch);
   auto none = good;
   none[6] = none[7] = std::byte{0};

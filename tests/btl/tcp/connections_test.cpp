@@ -99,7 +99,7 @@ TEST(TcpConnections, AnUnreachablePeerIsReportedWithATableOfWhatWasTried) {
   }
   const Mute mute;
   const btl::tcp::Address address{
-      PeerId::random(), btl::tcp::decode(a.module->address())->host, {refused, mute.address}};
+      PeerId::random(), {}, btl::tcp::decode(a.module->address())->host, {refused, mute.address}};
   btl::Endpoint* route = *a.module->connect(address.id, btl::tcp::encode(address));
   EXPECT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done) << "waits for the connection";
   ASSERT_TRUE(sleep_until([&] { return a.failures.size() == 1; }, a)) << "the clock must wake the sleeper";
@@ -178,7 +178,7 @@ TEST(TcpConnections, AGoodbyeAndADeathAreToldApart) {
   EXPECT_TRUE(a.failures.empty());
   {
     Stranger dying{b.port()};
-    dying.say(bytes_of(wire::Hello{wire::kHelloMagic, wire::kWireVersion, 100, PeerId::random(), b.id}));
+    dying.greet(b);
     ASSERT_TRUE(pump([&] { return b.accepted.size() == 2; }, b));
   }
   ASSERT_TRUE(pump([&] { return b.failures.size() == 2; }, b));
@@ -268,16 +268,15 @@ TEST(TcpConnections, ANewConnectionOfAPeerWhoseOldOneIsSilentTakesItsPlace) {
   config.handshake_timeout = milliseconds{100};
   TcpSide side{config};
   const PeerId peer = PeerId::random();
-  const wire::Hello hello{wire::kHelloMagic, wire::kWireVersion, 100, peer, side.id};
   Stranger old_one{side.port()};
-  old_one.say(bytes_of(hello));
+  old_one.greet(side, peer);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
   {
     Stranger given_up{side.port()};
-    given_up.say(bytes_of(hello));
+    given_up.greet(side, peer);
   }
   Stranger new_one{side.port()};
-  new_one.say(bytes_of(hello));
+  new_one.greet(side, peer);
   ASSERT_TRUE(sleep_until([&] { return side.accepted.size() == 2; }, side));
   ASSERT_EQ(side.failures.size(), 1U);
   EXPECT_EQ(side.failures[0].first, side.accepted[0]);

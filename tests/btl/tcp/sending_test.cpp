@@ -115,8 +115,7 @@ TEST_F(TcpSending, ADisconnectCancelsTheCompletionAndStillDeliversTheMessage) {
 TEST_F(TcpSending, APeerThatDiesEndsWhatWaitsOnce) {
   // A peer that reads nothing and then is gone, as a killed process is: unread bytes make the kernel reset.
   auto peer = std::make_unique<Stranger>(a.port());
-  peer->say(bytes_of(
-      btl::tcp::wire::Hello{btl::tcp::wire::kHelloMagic, btl::tcp::wire::kWireVersion, 100, PeerId::random(), a.id}));
+  peer->greet(a);
   ASSERT_TRUE(pump([&] { return a.accepted.size() == 1; }, a));
   route = a.accepted[0];
   fill(pattern(20'000, 3));
@@ -153,8 +152,7 @@ struct Watched {
     config.peer_timeout = std::chrono::milliseconds{400};
     side = std::make_unique<TcpSide>(config);
     peer = std::make_unique<Stranger>(side->port());
-    peer->say(bytes_of(btl::tcp::wire::Hello{btl::tcp::wire::kHelloMagic, btl::tcp::wire::kWireVersion, 100,
-                                             PeerId::random(), side->id}));
+    peer->greet(*side);
     EXPECT_TRUE(pump([&] { return side->accepted.size() == 1 && !peer->closed() && !peer->heard.empty(); }, *side));
     route = side->accepted.at(0);
   }

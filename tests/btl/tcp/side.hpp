@@ -16,6 +16,7 @@
 
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/tcp/address.hpp"
+#include "opal/btl/tcp/handshake.hpp"
 #include "opal/btl/tcp/module.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/fd.hpp"
@@ -31,10 +32,12 @@ inline btl::tcp::Config loopback() {
 }
 
 struct TcpSide final : btl::Observer {
-  explicit TcpSide(const btl::tcp::Config& config = loopback(), PeerId identity = PeerId::random()) : id(identity) {
+  explicit TcpSide(const btl::tcp::Config& config = loopback(), PeerId identity = PeerId::random(),
+                   const Secret& secret = {})
+      : id(identity) {
     EXPECT_TRUE(btl::RdmaEmulation::install(handlers));
     EXPECT_TRUE(handlers.set(kTag, btl::bind<&TcpSide::on_message>(*this, "test")));
-    auto opened = btl::tcp::Module::open(btl::Host{id, handlers, registrations, *this}, config);
+    auto opened = btl::tcp::Module::open(btl::Host{id, handlers, registrations, *this, secret}, config);
     EXPECT_TRUE(opened) << (opened ? "" : to_string(opened.error()));
     if (opened) module = std::move(*opened);
   }
@@ -49,6 +52,8 @@ struct TcpSide final : btl::Observer {
     EXPECT_TRUE(route) << (route ? "" : to_string(route.error()));
     return route ? *route : nullptr;
   }
+  /// What a peer without a secret that has the address blob proves to know.
+  [[nodiscard]] Secret key() const { return btl::tcp::connection_key({}, btl::tcp::decode(module->address())->token); }
   [[nodiscard]] std::uint16_t port() const {
     return btl::tcp::decode(module->address())->sockets.front().port_number();
   }
@@ -102,6 +107,22 @@ class Stranger {
         return got == 0 || errno != EAGAIN;
       }
     }
+  }
+  /// Answers the challenge of `side` as a peer with the right address blob would, unless told otherwise.
+  void greet(TcpSide& side, const PeerId& from = PeerId::random(), std::uint64_t max_send = 4096) {
+    greet(side, from, side.id, max_send, side.key());
+  }
+  void greet(TcpSide& side, const PeerId& from, const PeerId& to, std::uint64_t max_send, const Secret& key) {
+    say(bytes_of(answer_to(side, from, to, max_send, key)));
+  }
+  /// The same without sending it.
+  btl::tcp::wire::Hello answer_to(TcpSide& side, const PeerId& from, const PeerId& to, std::uint64_t max_send,
+                                  const Secret& key) {
+    btl::tcp::wire::Challenge challenge{};
+    EXPECT_TRUE(pump([&] { return closed() || heard.size() >= sizeof challenge; }, side));
+    EXPECT_TRUE(read_object(ByteSpan{heard}, challenge));
+    heard.erase(heard.begin(), heard.begin() + sizeof challenge);
+    return btl::tcp::make_hello(key, challenge, from, to, max_send);
   }
   std::vector<std::byte> heard;
   [[nodiscard]] int fd() const { return fd_.get(); }

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "opal/btl/tcp/handshake.hpp"
 #include "opal/btl/tcp/wire.hpp"
 #include "tests/btl/tcp/side.hpp"
 
@@ -21,60 +22,133 @@ std::size_t open_descriptors() {
   return count;
 }
 
-wire::Hello hello(const PeerId& from, const PeerId& to) {
-  return {wire::kHelloMagic, wire::kWireVersion, 4096, from, to};
-}
-
-TEST(TcpStrangers, GarbageIsClosedAtOnce) {
+TEST(TcpStrangers, GarbageIsClosedAndLearnsNothing) {
   TcpSide side;
   std::mt19937 random{5};
   for (int round = 0; round < 50; ++round) {
     Stranger stranger{side.port()};
-    std::vector<std::byte> noise(random() % 300 + 8);
+    std::vector<std::byte> noise(random() % 300 + sizeof(wire::Hello));
     for (std::byte& one : noise) one = static_cast<std::byte>(random());
     stranger.say(noise);
     ASSERT_TRUE(pump([&] { return stranger.closed(); }, side)) << round;
-    EXPECT_TRUE(stranger.heard.empty());
+    EXPECT_LE(stranger.heard.size(), sizeof(wire::Challenge));
   }
   EXPECT_TRUE(side.accepted.empty());
 }
 
-TEST(TcpStrangers, OnlyWhoKnowsTheIdentityIsLetIn) {
+TEST(TcpStrangers, OnlyWhoKnowsTheAddressBlobIsLetIn) {
   TcpSide side;
   Stranger wrong{side.port()};
-  wrong.say(bytes_of(hello(PeerId::random(), PeerId::random())));
+  wrong.greet(side, PeerId::random(), side.id, 4096, btl::tcp::connection_key({}, fresh_nonce()));
   ASSERT_TRUE(pump([&] { return wrong.closed(); }, side));
   EXPECT_TRUE(wrong.heard.empty()) << "and learns nothing";
+  Stranger lost{side.port()};
+  lost.greet(side, PeerId::random(), PeerId::random(), 4096, side.key());
+  ASSERT_TRUE(pump([&] { return lost.closed(); }, side));
   Stranger mirror{side.port()};
-  mirror.say(bytes_of(hello(side.id, side.id)));
+  mirror.greet(side, side.id);
   ASSERT_TRUE(pump([&] { return mirror.closed(); }, side));
+  Stranger large{side.port()};
+  large.greet(side, PeerId::random(), std::uint64_t{1} << 32);
+  ASSERT_TRUE(pump([&] { return large.closed(); }, side));
   EXPECT_TRUE(side.accepted.empty());
   Stranger right{side.port()};
-  right.say(bytes_of(hello(PeerId::random(), side.id)));
-  ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
-  EXPECT_FALSE(right.closed());
-  wire::Welcome welcome{};
-  ASSERT_TRUE(read_object(ByteSpan{right.heard}, welcome));
-  EXPECT_EQ(welcome.from, side.id);
-  EXPECT_EQ(welcome.code, 0U);
+  right.greet(side);
+  ASSERT_TRUE(pump([&] { return side.accepted.size() == 1 && (right.closed() || !right.heard.empty()); }, side));
+  EXPECT_EQ(right.heard.size(), sizeof(wire::Welcome));
 }
 
-TEST(TcpStrangers, AnotherVersionIsToldSo) {
+TEST(TcpStrangers, OnlyWhoKnowsTheJobsSecretConnects) {
+  const Secret ours = *Secret::from_text("the secret of this job");
+  TcpSide a{loopback(), PeerId::random(), ours};
+  TcpSide b{loopback(), PeerId::random(), ours};
+  btl::Endpoint* route = a.connect(b);
+  ASSERT_EQ(a.module->send_inline(*route, kTag, {}, {}), Post::done);
+  ASSERT_TRUE(pump([&] { return b.received.size() == 1; }, a, b));
+  TcpSide other_job{loopback(), PeerId::random(), *Secret::from_text("the secret of another job")};
+  route = other_job.connect(b);
+  ASSERT_TRUE(pump([&] { return other_job.failures.size() == 1; }, other_job, b));
+  EXPECT_EQ(other_job.failures[0].second.code, Errc::unreachable);
+  EXPECT_EQ(b.accepted.size(), 1U);
+}
+
+TEST(TcpStrangers, AProofIsGoodForOneConnectionOnly) {
   TcpSide side;
-  Stranger stranger{side.port()};
-  auto newer = hello(PeerId::random(), side.id);
+  Stranger first{side.port()};
+  const wire::Hello hello = first.answer_to(side, PeerId::random(), side.id, 4096, side.key());
+  first.say(bytes_of(hello));
+  ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
+  Stranger replay{side.port()};
+  replay.say(bytes_of(hello));
+  ASSERT_TRUE(pump([&] { return replay.closed(); }, side));
+  EXPECT_EQ(side.accepted.size(), 1U);
+}
+
+TEST(TcpStrangers, NoByteOfAHelloMayChange) {
+  TcpSide side;
+  for (std::size_t i = 0; i < sizeof(wire::Hello); ++i) {
+    Stranger stranger{side.port()};
+    const wire::Hello hello = stranger.answer_to(side, PeerId::random(), side.id, 4096, side.key());
+    std::array<std::byte, sizeof hello> bytes;
+    std::memcpy(bytes.data(), &hello, sizeof hello);
+    bytes[i] ^= std::byte{1};
+    stranger.say(bytes);
+    ASSERT_TRUE(pump([&] { return stranger.closed(); }, side)) << i;
+  }
+  EXPECT_TRUE(side.accepted.empty());
+}
+
+/// A side that dials a program which answers `challenge` and then `welcome`.
+Error answer_of_dialer(const wire::Challenge& challenge, ByteSpan welcome) {
+  btl::tcp::Config config = loopback();
+  config.connect_timeout = std::chrono::milliseconds{5000};
+  TcpSide side{config};
+  Fd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof at;
+  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  EXPECT_EQ(::listen(listener.get(), 8), 0);
+  EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &length), 0);
+  btl::tcp::Address address = *btl::tcp::decode(side.module->address());
+  address.id = PeerId::random();
+  address.sockets = {*btl::tcp::SocketAddress::from(reinterpret_cast<const sockaddr&>(at))};
+  EXPECT_TRUE(side.module->connect(address.id, btl::tcp::encode(address)));
+  std::vector<Stranger> taken;
+  EXPECT_TRUE(pump(
+      [&] {
+        if (Fd fd{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)}) {
+          taken.emplace_back(std::move(fd));
+          taken.back().say(bytes_of(challenge));
+          taken.back().say(welcome);
+        }
+        return side.failures.size() == 1;
+      },
+      side));
+  return side.failures.empty() ? Error{} : side.failures[0].second;
+}
+
+TEST(TcpStrangers, TheDialerBelievesNobodyWithoutAProof) {
+  const std::array<std::byte, sizeof(wire::Welcome)> nothing{};
+  EXPECT_EQ(answer_of_dialer(btl::tcp::make_challenge(), nothing).code, Errc::permission);
+  wire::Challenge foreign = btl::tcp::make_challenge();
+  foreign.magic ^= 1;
+  EXPECT_EQ(answer_of_dialer(foreign, nothing).code, Errc::unreachable);
+}
+
+TEST(TcpStrangers, AnotherVersionIsCalledSo) {
+  wire::Challenge newer = btl::tcp::make_challenge();
   newer.version = 99;
-  stranger.say(bytes_of(newer));
-  ASSERT_TRUE(pump([&] { return stranger.closed(); }, side));
-  wire::Welcome welcome{};
-  ASSERT_TRUE(read_object(ByteSpan{stranger.heard}, welcome));
-  EXPECT_EQ(welcome.code, static_cast<std::uint64_t>(Errc::version_mismatch));
+  const Error why = answer_of_dialer(newer, {});
+  EXPECT_EQ(why.code, Errc::version_mismatch);
+  EXPECT_EQ(why.detail, 99U);
 }
 
 TEST(TcpStrangers, AGreetingAndFramesMayComeByteByByte) {
   TcpSide side;
   Stranger stranger{side.port()};
-  const auto greeting = hello(PeerId::random(), side.id);
+  const auto greeting = stranger.answer_to(side, PeerId::random(), side.id, 4096, side.key());
   const wire::Frame frame{5, kTag, 1};
   std::vector<std::byte> stream(sizeof greeting + wire::frame_size(5));
   std::memcpy(stream.data(), &greeting, sizeof greeting);
@@ -103,7 +177,7 @@ TEST(TcpStrangers, TheSilentAreClosedAfterATimeAndTheNumberOfThemIsBounded) {
   EXPECT_FALSE(strangers[9]->closed());
   // A good one gets in though the places are taken.
   Stranger good{side.port()};
-  good.say(bytes_of(hello(PeerId::random(), side.id)));
+  good.greet(side);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
   // The others are closed by the clock, which wakes a sleeper.
   while (!strangers[9]->closed()) {
@@ -119,9 +193,9 @@ TEST(TcpStrangers, APeerThatBreaksTheProtocolFailsItsEndpointOnly) {
   TcpSide side;
   Stranger bad{side.port()};
   Stranger good{side.port()};
-  bad.say(bytes_of(hello(PeerId::random(), side.id)));
+  bad.greet(side);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 1; }, side));
-  good.say(bytes_of(hello(PeerId::random(), side.id)));
+  good.greet(side);
   ASSERT_TRUE(pump([&] { return side.accepted.size() == 2; }, side));
   bad.say(bytes_of(wire::Frame{5000, kTag, 1}));  // more than it announced
   ASSERT_TRUE(pump([&] { return side.failures.size() == 1; }, side));
@@ -138,7 +212,7 @@ TEST(TcpStrangers, ACountryOfStrangersLeavesNoDescriptorBehind) {
   for (int i = 0; i < 500; ++i) {
     Stranger stranger{side.port()};
     if (i % 3 == 1) stranger.say(bytes_of(std::uint32_t{1}));
-    if (i % 3 == 2) stranger.say(bytes_of(hello(PeerId::random(), side.id)));
+    if (i % 3 == 2) stranger.greet(side);
     side.module->progress(64);
   }
   ASSERT_TRUE(pump(
