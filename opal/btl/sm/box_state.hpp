@@ -8,9 +8,10 @@
 // The receiver parks a box that has been idle, so that it costs nothing, and may take back a parked one.  It says
 // `parked`, passes everybody's fence (barrier.hpp), and looks once more; a sender publishes and then looks at the
 // state.  So either the receiver has seen the record, or the sender sees that nobody looks.  It then rings, or finds
-// the box taken back: its record will never be read and the message takes the other way, with the same sequence number.
-// In steady state a sender pays for this with one load of a line that nobody writes.
-// Threads: one sender, one receiver.  `Word` is std::atomic<std::uint32_t>, or a model's.
+// the box taken back.  Then the ring's counter, final by now, tells whether the record had been read before the
+// parking; if not, it never will be, and the message takes the other way, with the same sequence number. In steady
+// state a sender pays for this with one load of a line that nobody writes. Threads: one sender, one receiver.  `Word`
+// is std::atomic<std::uint32_t>, or a model's.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace opal::btl::sm {
 enum class Notice : std::uint8_t {
   none,       ///< the receiver looks by itself
   ring,       ///< wake the receiver's interest in this box: its bell
-  taken_back  ///< the record is void
+  taken_back  ///< the record has been read before, or never will be: the ring's counter tells
 };
 
 template <class Word>
@@ -53,7 +54,7 @@ void unpark(Word& state) noexcept {
   state.store(wire::kBoxPolled, std::memory_order_relaxed);
 }
 
-/// Ends the grant of a parked, empty box.  False: the sender has just rung.
+/// Ends the grant of a parked, empty box whose reader has given back everything.  False: the sender has just rung.
 template <class Word>
 [[nodiscard]] bool take_back(Word& state) noexcept {
   std::uint32_t seen = wire::kBoxParked;

@@ -88,11 +88,11 @@ bool Module::room_for_box(std::uint32_t size) noexcept {
   if (parked_.empty()) park_idle(1, kSweep);
   for (std::size_t i = 0; i < parked_.size() && full();) {
     Endpoint& from = *parked_[i];
+    from.box_in_.finish();
     if (!take_back(from.link_->in.box_state())) {
       ++i;  // it has just rung
       continue;
     }
-    from.box_in_.finish();
     forget_box(from);
   }
   return !full();

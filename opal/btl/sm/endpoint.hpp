@@ -45,7 +45,7 @@ class Endpoint final : public btl::Endpoint {
     return true;
   }
 
-  /// The receiver does not look at the box in which a record has just been published.  False: nor will it ever.
+  /// The receiver does not look at the box in which a record has just been published.  False: nor has it seen it.
   [[gnu::noinline]] bool announce_box() noexcept {
     switch (notify(*box_state_)) {
       case Notice::none: break;
@@ -53,7 +53,7 @@ class Endpoint final : public btl::Endpoint {
         link_->inbox.ring(link_->index_there);
         sender_fence(link_->fences_paid);  // of the bell, before a look whether the peer sleeps
         break;
-      case Notice::taken_back: box_out_.turn_off(); return false;
+      case Notice::taken_back: box_out_.turn_off(); return box_out_.all_read();
     }
     return true;
   }

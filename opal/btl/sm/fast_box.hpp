@@ -22,23 +22,31 @@
 
 namespace opal::btl::sm {
 
-/// The word of a ring at `offset`, a multiple of 8.
-inline std::atomic_ref<std::uint64_t> ring_word(std::byte* ring, std::uint32_t offset) noexcept {
-  return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(ring + offset)};
-}
+/// How the two sides touch memory: in earnest.  tests/model/ has the other one, for the exhaustive model.
+struct HostMemory {
+  using Counter = std::atomic<std::uint32_t>;
+  /// The word of a ring at `offset`, a multiple of 8.
+  static std::atomic_ref<std::uint64_t> word(std::byte* ring, std::uint32_t offset) noexcept {
+    return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(ring + offset)};
+  }
+  static void copy(std::byte* to, ByteSpan bytes) noexcept { copy_to(to, bytes); }
+};
 
 /// Bytes that a message of `size` takes in a ring.
 constexpr std::uint32_t record_bytes(std::size_t size) noexcept {
   return static_cast<std::uint32_t>(align_up(sizeof(wire::RecordHeader) + size, kCacheLine));
 }
 
-class BoxWriter {
+template <class Memory>
+class BasicBoxWriter {
  public:
+  using Counter = typename Memory::Counter;
+
   /// Off: every push answers false.
-  BoxWriter() noexcept = default;
+  BasicBoxWriter() noexcept = default;
 
   /// `ring` is zero, aligned to a cache line, a power of two of at least 1 KiB; `released` is the reader's counter.
-  BoxWriter(MutableBytes ring, const std::atomic<std::uint32_t>& released) noexcept
+  BasicBoxWriter(MutableBytes ring, const Counter& released) noexcept
       : ring_(ring.data()),
         capacity_(static_cast<std::uint32_t>(ring.size())),
         limit_(capacity_ / 4 - sizeof(wire::RecordHeader) + 1),
@@ -57,8 +65,8 @@ class BoxWriter {
     }
     const std::uint32_t at = (written_ - start_) & (capacity_ - 1);
     std::byte* body = ring_ + at + sizeof(wire::RecordHeader);
-    copy_to(body, header);
-    copy_to(body + header.size(), payload);
+    Memory::copy(body, header);
+    Memory::copy(body + header.size(), payload);
     publish(at, {static_cast<std::uint32_t>(size), tag, seq});
     written_ += record;
     room_ -= record;
@@ -66,13 +74,15 @@ class BoxWriter {
   }
 
   void turn_off() noexcept { limit_ = 0; }
+  /// Whether the reader has given back everything; exact once it has finished.
+  [[nodiscard]] bool all_read() const noexcept { return released_->load(std::memory_order_acquire) == written_; }
   [[nodiscard]] bool on() const noexcept { return limit_ != 0; }
   /// True when the reader's counter made no sense; the box has turned itself off.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
   void publish(std::uint32_t at, wire::RecordHeader header) noexcept {
-    ring_word(ring_, at).store(std::bit_cast<std::uint64_t>(header), std::memory_order_release);
+    Memory::word(ring_, at).store(std::bit_cast<std::uint64_t>(header), std::memory_order_release);
   }
 
   /// Looks how far the reader is and goes to the start of the ring if the record does not fit at the end.
@@ -103,23 +113,26 @@ class BoxWriter {
   std::uint32_t written_ = 0;  // modulo 2^32, as the reader's counter
   std::uint32_t start_ = 0;    // value of the counters at the start of the ring
   std::uint32_t room_ = 0;     // bytes that can be written at once without looking at the reader
-  const std::atomic<std::uint32_t>* released_ = nullptr;
+  const Counter* released_ = nullptr;
   bool broken_ = false;
 };
+using BoxWriter = BasicBoxWriter<HostMemory>;
 
 /// A record as its reader found it.
 struct BoxRecord {
   Tag tag;
   std::uint16_t seq;
-  ByteSpan data;  ///< in the ring, valid until BoxReader::pop
+  ByteSpan data;  ///< in the ring, valid until the reader pops it
 };
 
-class BoxReader {
+template <class Memory>
+class BasicBoxReader {
  public:
+  using Counter = typename Memory::Counter;
   enum class Look : std::uint8_t { nothing, record, garbage };
 
-  BoxReader() noexcept = default;
-  BoxReader(MutableBytes ring, std::atomic<std::uint32_t>& released) noexcept
+  BasicBoxReader() noexcept = default;
+  BasicBoxReader(MutableBytes ring, Counter& released) noexcept
       : ring_(ring.data()),
         capacity_(static_cast<std::uint32_t>(ring.size())),
         consumed_(released.load(std::memory_order_relaxed)),
@@ -128,13 +141,15 @@ class BoxReader {
         released_(&released) {}
 
   /// True when look() would find something.  One load of a line that nobody else writes while the ring is idle.
-  [[nodiscard]] bool ready() const noexcept { return ring_word(ring_, offset()).load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool ready() const noexcept {
+    return Memory::word(ring_, offset()).load(std::memory_order_relaxed) != 0;
+  }
 
   /// The oldest record, whose fields have been checked against the ring.
   [[nodiscard]] Look look(BoxRecord& record) noexcept {
     for (;;) {
       const std::uint32_t at = offset();
-      const auto header = std::bit_cast<wire::RecordHeader>(ring_word(ring_, at).load(std::memory_order_acquire));
+      const auto header = std::bit_cast<wire::RecordHeader>(Memory::word(ring_, at).load(std::memory_order_acquire));
       if (std::bit_cast<std::uint64_t>(header) == 0) return Look::nothing;
       if (header.tag == wire::kSkipTag) [[unlikely]] {
         if (at == 0) return Look::garbage;  // an honest writer never skips a whole ring
@@ -153,7 +168,7 @@ class BoxReader {
   /// Done with `record`, which look() has just given.
   void pop(const BoxRecord& record) noexcept { consume(record_bytes(record.data.size())); }
 
-  /// Gives back all that has been read; the last word of a reader whose box is taken back.
+  /// Gives back all that has been read: before the box is taken back, so that the writer knows what has not been.
   void finish() noexcept { give_back(); }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
 
@@ -168,7 +183,7 @@ class BoxReader {
 
   [[gnu::noinline]] void give_back() noexcept {
     for (; wiped_ != consumed_; wiped_ += kCacheLine) {
-      ring_word(ring_, (wiped_ - start_) & (capacity_ - 1)).store(0, std::memory_order_relaxed);
+      Memory::word(ring_, (wiped_ - start_) & (capacity_ - 1)).store(0, std::memory_order_relaxed);
     }
     released_->store(consumed_, std::memory_order_release);
   }
@@ -178,7 +193,8 @@ class BoxReader {
   std::uint32_t consumed_ = 0;  // modulo 2^32
   std::uint32_t wiped_ = 0;     // up to here lines are wiped and given back
   std::uint32_t start_ = 0;
-  std::atomic<std::uint32_t>* released_ = nullptr;
+  Counter* released_ = nullptr;
 };
+using BoxReader = BasicBoxReader<HostMemory>;
 
 }  // namespace opal::btl::sm

@@ -16,12 +16,12 @@
 
 namespace opal::btl::sm {
 
-using FifoSlots = std::span<std::atomic<std::uint64_t>>;  ///< a power of two of them
-
-class FifoProducer {
+/// `Word` is std::atomic<std::uint64_t>, or a model's; a power of two of them.
+template <class Word>
+class BasicFifoProducer {
  public:
-  FifoProducer() noexcept = default;
-  FifoProducer(FifoSlots slots, std::atomic<std::uint64_t>& tail) noexcept
+  BasicFifoProducer() noexcept = default;
+  BasicFifoProducer(std::span<Word> slots, Word& tail) noexcept
       : slots_(slots), tail_(&tail), log_(static_cast<std::uint32_t>(std::countr_zero(slots.size()))) {}
 
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
@@ -31,7 +31,7 @@ class FifoProducer {
     std::uint64_t position = tail_->load(std::memory_order_relaxed);
     // Twice round is enough for any hint; more means that others fill it as fast as we look.
     for (std::size_t looks = 2 * slots_.size() + 8; looks != 0; --looks) {
-      std::atomic<std::uint64_t>& slot = slots_[position & (slots_.size() - 1)];
+      Word& slot = slots_[position & (slots_.size() - 1)];
       const std::uint64_t lap = position >> log_ & wire::kLapMask;
       std::uint64_t word = slot.load(std::memory_order_relaxed);
       if (word == wire::empty_slot(lap)) {
@@ -61,20 +61,21 @@ class FifoProducer {
     return wire::lap_of(word) != ((lap - 1) & wire::kLapMask);
   }
 
-  FifoSlots slots_;
-  std::atomic<std::uint64_t>* tail_ = nullptr;
+  std::span<Word> slots_;
+  Word* tail_ = nullptr;
   std::uint32_t log_ = 0;
 };
 
-class FifoConsumer {
+template <class Word>
+class BasicFifoConsumer {
  public:
-  FifoConsumer() noexcept = default;
-  FifoConsumer(FifoSlots slots, std::atomic<std::uint64_t>& tail) noexcept
+  BasicFifoConsumer() noexcept = default;
+  BasicFifoConsumer(std::span<Word> slots, Word& tail) noexcept
       : slots_(slots), tail_(&tail), log_(static_cast<std::uint32_t>(std::countr_zero(slots.size()))) {}
 
   /// Makes every slot wait for the first lap; before any producer sees the queue.
   void reset() noexcept {
-    for (std::atomic<std::uint64_t>& slot : slots_) slot.store(wire::empty_slot(0), std::memory_order_relaxed);
+    for (Word& slot : slots_) slot.store(wire::empty_slot(0), std::memory_order_relaxed);
     tail_->store(0, std::memory_order_release);
     head_ = 0;
   }
@@ -108,13 +109,17 @@ class FifoConsumer {
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
  private:
-  [[nodiscard]] std::atomic<std::uint64_t>& head_slot() const noexcept { return slots_[head_ & (slots_.size() - 1)]; }
+  [[nodiscard]] Word& head_slot() const noexcept { return slots_[head_ & (slots_.size() - 1)]; }
 
-  FifoSlots slots_;
-  std::atomic<std::uint64_t>* tail_ = nullptr;
+  std::span<Word> slots_;
+  Word* tail_ = nullptr;
   std::uint32_t log_ = 0;
   std::uint64_t head_ = 0;
   std::uint64_t garbled_ = 0;
 };
+
+using FifoSlots = std::span<std::atomic<std::uint64_t>>;
+using FifoProducer = BasicFifoProducer<std::atomic<std::uint64_t>>;
+using FifoConsumer = BasicFifoConsumer<std::atomic<std::uint64_t>>;
 
 }  // namespace opal::btl::sm

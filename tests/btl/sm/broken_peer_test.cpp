@@ -175,7 +175,7 @@ TEST_F(BrokenPeer, NonsenseInABox) {
     victim_.failures.clear();
     RawPeer broken{victim_};
     (void)open_box(broken);
-    ring_word(ring_of(broken), 0).store(std::bit_cast<std::uint64_t>(record));
+    HostMemory::word(ring_of(broken), 0).store(std::bit_cast<std::uint64_t>(record));
     expect_only_it_fails(broken);
   }
 }
