@@ -5,6 +5,7 @@
 
 #include "mpi_shim/core/error_class.hpp"
 #include "mpi_shim/core/raise.hpp"
+#include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim::api {
 
@@ -22,6 +23,22 @@ int Call::fail_class(int error_class) {
 int Call::fail_on(MPI_Comm comm, int error_class) {
   if (comm != MPI_COMM_NULL) scope_ = comm;
   return fail_class(error_class);
+}
+
+rma::Window* Call::window(MPI_Win handle) {
+  auto* window = handle::find<rma::Window>(handle);
+  if (window == nullptr) [[unlikely]] {
+    fail_handle(MPI_ERR_WIN, "win", "window");
+  } else {
+    scope_ = handle;
+  }
+  return window;
+}
+
+void Call::target(rma::Window* window, int rank) {
+  if (failed() || rank == MPI_PROC_NULL || (rank >= 0 && rank < window->size())) return;
+  fail(MPI_ERR_RANK,
+       fmt::format("argument target_rank is {}, but the window has the ranks 0 to {}", rank, window->size() - 1));
 }
 
 void Call::root(const comm::Communicator* comm, int rank) {

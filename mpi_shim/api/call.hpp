@@ -16,6 +16,10 @@
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
 
+namespace mpi_shim::rma {
+class Window;
+}
+
 namespace mpi_shim::api {
 
 class Call {
@@ -70,6 +74,8 @@ class Call {
     if (!failed() && !communicator->is_inter()) fail_kind(argument, "no intercommunicator");
     return communicator;
   }
+  rma::Window* window(MPI_Win handle);
+  void target(rma::Window* window, int rank);
 
   std::shared_ptr<const comm::Group> group(MPI_Group handle, const char* argument = "group") {
     std::shared_ptr<const comm::Group> group = find_group(handle);

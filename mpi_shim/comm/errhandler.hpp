@@ -6,9 +6,10 @@
 namespace mpi_shim::comm {
 
 struct Errhandler {
-  enum class Kind { fatal, abort, returning, comm_function };
+  enum class Kind { fatal, abort, returning, comm_function, win_function };
   Kind kind = Kind::fatal;
-  MPI_Comm_errhandler_function* function = nullptr;  ///< comm_function only
+  MPI_Comm_errhandler_function* function = nullptr;     ///< comm_function only
+  MPI_Win_errhandler_function* win_function = nullptr;  ///< win_function only
 };
 
 }  // namespace mpi_shim::comm

@@ -47,7 +47,8 @@ MPI_Errhandler new_handle(std::shared_ptr<const Errhandler> errhandler) {
     case Errhandler::Kind::fatal: return MPI_ERRORS_ARE_FATAL;
     case Errhandler::Kind::abort: return MPI_ERRORS_ABORT;
     case Errhandler::Kind::returning: return MPI_ERRORS_RETURN;
-    case Errhandler::Kind::comm_function: break;
+    case Errhandler::Kind::comm_function:
+    case Errhandler::Kind::win_function: break;
   }
   auto object = handle::create<ErrhandlerObject>(std::move(errhandler));
   return object ? handle::to_handle<MPI_Errhandler>(*object->detach()) : MPI_ERRHANDLER_NULL;  // the program's now

@@ -11,6 +11,7 @@
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/rma/windows.hpp"
 #include "opal/core/config_store.hpp"
 #include "opal/core/log.hpp"
 
@@ -55,6 +56,7 @@ Result<void> Process::join(int thread_level) {
   OPAL_TRY_ASSIGN(context_, am::Context::open(store, options));
   OPAL_TRY_ASSIGN(engine_, p2p::Engine::open(*context_, *this, p2p_config));
   scheduler_ = std::make_unique<coll::Scheduler>(*engine_);
+  OPAL_TRY_ASSIGN(windows_, rma::Windows::open(*engine_));
 
   opal::mpi::set_raise_hook(raise);
   datatype::publish_predefined_types();
@@ -91,6 +93,7 @@ Process::~Process() {
   others_.clear();
   self_.reset();
   world_.reset();
+  windows_.reset();
   scheduler_.reset();
   engine_.reset();
   context_.reset();
@@ -180,7 +183,9 @@ void Process::on_peer_failed(int process, const Error& why) noexcept {
 }
 
 void Process::on_peer_failed(am::Endpoint& peer, const Error& why) noexcept {
-  if (peer.upper != nullptr) engine_->peer_failed(*static_cast<p2p::Peer*>(peer.upper), why);
+  if (peer.upper == nullptr) return;
+  engine_->peer_failed(*static_cast<p2p::Peer*>(peer.upper), why);
+  if (windows_ != nullptr) windows_->peer_failed(*static_cast<p2p::Peer*>(peer.upper));
 }
 
 }  // namespace mpi_shim

@@ -19,6 +19,10 @@
 #include "opal/mpool/pool.hpp"
 #include "runtime/client/client.hpp"
 
+namespace mpi_shim::rma {
+class Windows;
+}
+
 namespace mpi_shim {
 
 class Process final : private p2p::Connector, private am::Observer {
@@ -46,6 +50,8 @@ class Process final : private p2p::Connector, private am::Observer {
   [[nodiscard]] p2p::Engine& engine() noexcept { return *engine_; }
   [[nodiscard]] am::Lock& lock() noexcept { return engine_->lock(); }
   [[nodiscard]] coll::Scheduler& scheduler() noexcept { return *scheduler_; }
+
+  [[nodiscard]] rma::Windows& windows() noexcept { return *windows_; }
 
   [[nodiscard]] comm::Communicator& world() noexcept { return *world_; }
   [[nodiscard]] comm::Communicator& self() noexcept { return *self_; }
@@ -82,6 +88,7 @@ class Process final : private p2p::Connector, private am::Observer {
   std::unique_ptr<am::Context> context_;
   std::unique_ptr<p2p::Engine> engine_;
   std::unique_ptr<coll::Scheduler> scheduler_;
+  std::unique_ptr<rma::Windows> windows_;
   std::vector<p2p::Peer> peers_;  // by process number; never grows
   comm::IdTable ids_;
   attribute::Keyvals<MPI_Comm> communicator_keys_;

@@ -9,6 +9,7 @@
 
 #include "mpi_shim/core/error_class.hpp"
 #include "mpi_shim/core/process.hpp"
+#include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim {
 namespace {
@@ -20,6 +21,8 @@ namespace {
   std::fflush(nullptr);
   ::_exit(error_class != 0 ? error_class : 1);
 }
+
+rma::Window* find_window(ErrorScope scope) { return handle::find<rma::Window>(static_cast<MPI_Win>(scope.handle)); }
 
 std::string describe(const char* who, int error_class, const char* function, const char* message) {
   const char* class_name = error_class_name(error_class);
@@ -36,6 +39,16 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
     end(error_class, describe(when, error_class, function, message));
   }
   if (scope.kind == ErrorScope::Kind::file) return error_class;  // the standard's default for files
+  if (rma::Window* window = scope.kind == ErrorScope::Kind::win ? find_window(scope) : nullptr) {
+    const std::shared_ptr<const comm::Errhandler> handler = window->errhandler;
+    if (handler->kind == comm::Errhandler::Kind::win_function) {
+      MPI_Win win = window->mpi_handle();
+      handler->win_function(&win, &error_class, function);
+      return error_class;
+    }
+    if (handler->kind == comm::Errhandler::Kind::returning) return error_class;
+    end(error_class, describe(fmt::format("rank {}", process->rank()).c_str(), error_class, function, message));
+  }
   // Errors that belong to no communicator, or to one that is none, are raised on MPI_COMM_SELF.
   MPI_Comm handle = scope.kind == ErrorScope::Kind::comm ? static_cast<MPI_Comm>(scope.handle) : MPI_COMM_SELF;
   comm::Communicator* communicator = handle::find<comm::Communicator>(handle);
@@ -47,6 +60,7 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
   switch (handler->kind) {
     case comm::Errhandler::Kind::returning: return error_class;
     case comm::Errhandler::Kind::comm_function: handler->function(&handle, &error_class, function); return error_class;
+    case comm::Errhandler::Kind::win_function:
     case comm::Errhandler::Kind::fatal:
     case comm::Errhandler::Kind::abort: break;
   }

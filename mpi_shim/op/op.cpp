@@ -62,23 +62,27 @@ bool accumulates(OpKind kind, const Datatype& type) noexcept {
 
 namespace {
 
-// Pairs may have a gap between value and index, which packed ones do not: one at a time, by way of a pair in memory.
-void accumulate_pairs(Kernel kernel, const ElementInfo& pair, opal::ByteSpan packed, Cursor& target) noexcept {
+// Pairs may have a gap between value and index, which packed ones do not: by way of pairs as they lie in memory.
+void combine_pair(Kernel kernel, const ElementInfo& pair, const std::byte* in, std::byte* inout) noexcept {
   const std::size_t value_bytes = info(pair.first).size;
-  std::array<std::byte, 64> in{};
-  std::array<std::byte, 64> inout{};
+  std::array<std::byte, 64> a{};
+  std::array<std::byte, 64> b{};
+  std::memcpy(a.data(), in, value_bytes);
+  std::memcpy(a.data() + pair.second_offset, in + value_bytes, pair.size - value_bytes);
+  std::memcpy(b.data(), inout, value_bytes);
+  std::memcpy(b.data() + pair.second_offset, inout + value_bytes, pair.size - value_bytes);
+  kernel(a.data(), b.data(), 1);
+  std::memcpy(inout, b.data(), value_bytes);
+  std::memcpy(inout + value_bytes, b.data() + pair.second_offset, pair.size - value_bytes);
+}
+
+void accumulate_pairs(Kernel kernel, const ElementInfo& pair, opal::ByteSpan packed, Cursor& target) noexcept {
   for (; !packed.empty(); packed = packed.subspan(pair.size)) {
-    std::memcpy(in.data(), packed.data(), value_bytes);
-    std::memcpy(in.data() + pair.second_offset, packed.data() + value_bytes, pair.size - value_bytes);
     // Not written as a whole pair in place: what lies in the gaps is not ours.
     const std::int64_t start = target.position();
     std::array<std::byte, 64> dense{};
     target.pack(std::span{dense}.first(pair.size));
-    std::memcpy(inout.data(), dense.data(), value_bytes);
-    std::memcpy(inout.data() + pair.second_offset, dense.data() + value_bytes, pair.size - value_bytes);
-    kernel(in.data(), inout.data(), 1);
-    std::memcpy(dense.data(), inout.data(), value_bytes);
-    std::memcpy(dense.data() + value_bytes, inout.data() + pair.second_offset, pair.size - value_bytes);
+    combine_pair(kernel, pair, packed.data(), dense.data());
     target.seek(start);
     target.unpack(std::span{dense}.first(pair.size));
   }
@@ -146,6 +150,20 @@ opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan eleme
     }
   }
   return {};
+}
+
+void combine_packed(OpKind kind, Element element, opal::ByteSpan in, opal::MutableBytes inout) noexcept {
+  const ElementInfo& facts = info(element);
+  if (kind == OpKind::replace) {  // the kernel would copy pairs as they lie in memory
+    std::memcpy(inout.data(), in.data(), in.size());
+  } else if (facts.element_class == ElementClass::pair && kind != OpKind::no_op) {
+    const Kernel kernel = find_kernel(kind, element);
+    for (std::size_t at = 0; at < in.size(); at += facts.size) {
+      combine_pair(kernel, facts, in.data() + at, inout.data() + at);
+    }
+  } else {
+    find_kernel(kind, element)(in.data(), inout.data(), static_cast<std::int64_t>(in.size() / facts.size));
+  }
 }
 
 std::span<Op* const> predefined_ops() { return ops().in_order; }

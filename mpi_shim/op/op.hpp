@@ -58,6 +58,9 @@ class Op final : public handle::Object {
 opal::Result<void> accumulate(OpKind kind, datatype::Element element, opal::ByteSpan elements,
                               datatype::Cursor& target);
 
+/// inout = in op inout for packed elements; the bytes are whole elements, and `kind` is defined on them.
+void combine_packed(OpKind kind, datatype::Element element, opal::ByteSpan in, opal::MutableBytes inout) noexcept;
+
 /// The operations that the ABI names, in order of their handles; they live until the process ends.
 std::span<Op* const> predefined_ops();
 

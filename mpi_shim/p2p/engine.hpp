@@ -83,6 +83,20 @@ class Engine {
   /// As probe(), but takes the message out of matching; give it to receive_matched().
   std::unique_ptr<Unexpected> take(Channel& channel, int source, int tag, Outcome& outcome) noexcept;
 
+  // --- For other protocols over the same peers; under lock()
+
+  /// Connects if that was not done yet.  An error class.
+  int reach(Peer& peer) noexcept;
+  /// Whether a message that came from `from` is `peer`'s; it may have come to us before we went to it.
+  bool recognise(Peer& peer, am::Endpoint& from) noexcept;
+  /// Sends a small message; the transport being full never loses it.
+  template <class Answer>
+  void answer(am::Endpoint& to, Tag tag, const Answer& answer) noexcept {
+    post_answer(to, tag, bytes_of(answer));
+  }
+  /// Calls stalled.resume() from progress until it says true.
+  void wait_for_transport(Stalled& stalled) { stalled_.push_back(&stalled); }
+
   // --- Progress
 
   std::size_t progress() noexcept;
@@ -116,13 +130,8 @@ class Engine {
   Result<void> install();
   int send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
 
-  /// Connects if that was not done yet.  An error class.
-  int reach(Peer& peer) noexcept;
   /// Remembers how large a message to the peer may be sent eagerly.
   void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
-  /// Calls stalled.resume() from progress until it says true.
-  void wait_for_transport(Stalled& stalled) { stalled_.push_back(&stalled); }
-
   std::size_t resume_stalled() noexcept;
   /// Takes over a message that has left its matcher.
   std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
@@ -135,11 +144,6 @@ class Engine {
   void on_data(btl::Delivery& delivery) noexcept;
   void on_finished(btl::Delivery& delivery) noexcept;
   void refuse(const btl::Delivery& delivery, const char* why) noexcept;
-  /// Sends one of the small answers of wire.hpp; the transport being full never loses it.
-  template <class Answer>
-  void answer(am::Endpoint& to, Tag tag, const Answer& answer) noexcept {
-    post_answer(to, tag, bytes_of(answer));
-  }
   void post_answer(am::Endpoint& to, Tag tag, ByteSpan answer) noexcept;
 
   am::Context& context_;

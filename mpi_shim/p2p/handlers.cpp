@@ -7,13 +7,12 @@ namespace mpi_shim::p2p {
 
 bool Engine::belongs(Channel& channel, const Incoming& message) noexcept {
   const auto source = static_cast<std::size_t>(message.match.source);
-  if (message.match.source < 0 || source >= channel.peers.size()) return false;
-  Peer& peer = *channel.peers[source];
-  if (message.from->upper == nullptr && peer.endpoint == nullptr) {
-    set_endpoint(peer, *message.from);  // it came to us before we went to it
-    return true;
-  }
-  return message.from->upper == &peer;
+  return message.match.source >= 0 && source < channel.peers.size() && recognise(*channel.peers[source], *message.from);
+}
+
+bool Engine::recognise(Peer& peer, am::Endpoint& from) noexcept {
+  if (from.upper == nullptr && peer.endpoint == nullptr) set_endpoint(peer, from);
+  return from.upper == &peer;
 }
 
 void Engine::on_first_message(btl::Delivery& delivery) noexcept {

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows: creating, freeing, asking, naming, hints, error handlers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/info/info.hpp"
+#include "mpi_shim/rma/creation.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::comm::Communicator;
+using mpi_shim::comm::Errhandler;
+using mpi_shim::info::Info;
+using mpi_shim::rma::Flavor;
+using mpi_shim::rma::Target;
+using mpi_shim::rma::Window;
+using mpi_shim::rma::Wish;
+
+/// The hints that the library knows, with their values when nobody sets them.
+const Info::Entries& known_hints() {
+  static const Info::Entries known = {{"no_locks", "false"},
+                                      {"accumulate_ordering", "rar,raw,war,waw"},
+                                      {"accumulate_ops", "same_op_no_op"},
+                                      {"same_size", "false"},
+                                      {"same_disp_unit", "false"},
+                                      {"alloc_shared_noncontig", "false"}};
+  return known;
+}
+
+void set_hints(Call& call, MPI_Info handle, Info::Entries& hints) {
+  if (handle == MPI_INFO_NULL) return;
+  const auto* info = mpi_shim::handle::find<Info>(handle);
+  if (info == nullptr) {
+    call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
+    return;
+  }
+  for (auto& [key, value] : hints) {
+    if (const std::string* wanted = info->find(key)) value = *wanted;
+  }
+}
+
+int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+           MPI_Comm comm, void* baseptr, MPI_Win* win) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.intracomm(comm);
+  call.pointer(win, "win");
+  if (flavor == Flavor::allocate || flavor == Flavor::shared) call.pointer(baseptr, "baseptr");
+  if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
+  if (disp_unit <= 0) call.fail(MPI_ERR_DISP, fmt::format("argument disp_unit is {}", disp_unit));
+  if (base == nullptr && size != 0 && flavor == Flavor::create) call.pointer(base, "base");
+  Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, known_hints()};
+  set_hints(call, info, wish.hints);
+  if (call.failed()) return call.error();
+  wish.contiguous =
+      std::find(wish.hints.begin(), wish.hints.end(),
+                std::pair<std::string, std::string>{"alloc_shared_noncontig", "true"}) == wish.hints.end();
+  Window* made = nullptr;
+  const int error = mpi_shim::rma::create(call.process(), *parent, wish, made);
+  if (error == MPI_ERR_RMA_SHARED) {
+    return call.fail(error,
+                     "the processes of argument comm have no memory in common: they need one host and access to "
+                     "each other's /proc/PID/fd");
+  }
+  if (error != MPI_SUCCESS) return call.finish(error);
+  made->errhandler = mpi_shim::find_errhandler(MPI_ERRORS_ARE_FATAL);
+  if (baseptr != nullptr) *static_cast<void**>(baseptr) = reinterpret_cast<void*>(made->own().base);
+  *win = made->mpi_handle();
+  return MPI_SUCCESS;
+}
+
+/// Ranks whose memory this process can load from and store to.
+template <class Unit>
+int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Window* const window = call.window(win);
+  call.target(window, rank);
+  call.pointer(size, "size");
+  call.pointer(disp_unit, "disp_unit");
+  call.pointer(baseptr, "baseptr");
+  if (!call.failed() && window->flavor() == Flavor::dynamic) {
+    call.fail(MPI_ERR_RMA_FLAVOR, "a dynamic window has no memory that could be asked for");
+  }
+  if (call.failed()) return call.error();
+  *size = 0;
+  *disp_unit = 1;
+  *static_cast<void**>(baseptr) = nullptr;
+  if (rank == MPI_PROC_NULL) {  // the first that has memory
+    for (rank = 0; rank < window->size() && window->target(rank).size == 0;) ++rank;
+    if (rank == window->size()) return MPI_SUCCESS;
+  }
+  const Target& target = window->target(rank);
+  if (target.mapped == nullptr) return MPI_SUCCESS;
+  *size = static_cast<MPI_Aint>(target.size);
+  *disp_unit = static_cast<Unit>(target.disp_unit);
+  *static_cast<void**>(baseptr) = target.mapped;
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+#define OPAL_MPI_WINDOW_CREATION(suffix, Unit)                                                                       \
+  OPAL_MPI_FUNCTION(int, Win_create##suffix,                                                                         \
+                    (void* base, MPI_Aint size, Unit disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win)) {       \
+    return create("MPI_Win_create" #suffix, Flavor::create, base, size, disp_unit, info, comm, nullptr, win);        \
+  }                                                                                                                  \
+  OPAL_MPI_FUNCTION(int, Win_allocate##suffix,                                                                       \
+                    (MPI_Aint size, Unit disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win)) {    \
+    return create("MPI_Win_allocate" #suffix, Flavor::allocate, nullptr, size, disp_unit, info, comm, baseptr, win); \
+  }                                                                                                                  \
+  OPAL_MPI_FUNCTION(int, Win_allocate_shared##suffix,                                                                \
+                    (MPI_Aint size, Unit disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win)) {    \
+    return create("MPI_Win_allocate_shared" #suffix, Flavor::shared, nullptr, size, disp_unit, info, comm, baseptr,  \
+                  win);                                                                                              \
+  }                                                                                                                  \
+  OPAL_MPI_FUNCTION(int, Win_shared_query##suffix,                                                                   \
+                    (MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr)) {                       \
+    return shared_query("MPI_Win_shared_query" #suffix, win, rank, size, disp_unit, baseptr);                        \
+  }
+OPAL_MPI_WINDOW_CREATION(, int)
+OPAL_MPI_WINDOW_CREATION(_c, MPI_Aint)
+
+OPAL_MPI_FUNCTION(int, Win_create_dynamic, (MPI_Info info, MPI_Comm comm, MPI_Win* win)) {
+  return create("MPI_Win_create_dynamic", Flavor::dynamic, nullptr, 0, 1, info, comm, nullptr, win);
+}
+
+OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
+  Call call{"MPI_Win_attach"};
+  if (call.failed()) return call.error();
+  Window* const window = call.window(win);
+  if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
+  if (size != 0) call.pointer(base, "base");
+  if (!call.failed() && window->flavor() != Flavor::dynamic) {
+    call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows take memory that is attached");
+  }
+  if (call.failed()) return call.error();
+  return call.finish(window->attach(base, static_cast<std::uint64_t>(size)));
+}
+
+OPAL_MPI_FUNCTION(int, Win_detach, (MPI_Win win, const void* base)) {
+  Call call{"MPI_Win_detach"};
+  if (call.failed()) return call.error();
+  Window* const window = call.window(win);
+  if (!call.failed() && window->flavor() != Flavor::dynamic) {
+    call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows have memory that was attached");
+  }
+  if (call.failed()) return call.error();
+  if (window->detach(base) != MPI_SUCCESS) {
+    return call.fail(MPI_ERR_RMA_ATTACH, "argument base is not the beginning of attached memory");
+  }
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_free, (MPI_Win * win)) {
+  Call call{"MPI_Win_free"};
+  if (call.failed()) return call.error();
+  call.pointer(win, "win");
+  if (call.failed()) return call.error();
+  Window* const window = call.window(*win);
+  if (call.failed()) return call.error();
+  if (!window->is_idle()) return call.fail(MPI_ERR_RMA_SYNC, "an epoch is open");
+  if (const int error = window->attributes.clear(*win); error != MPI_SUCCESS) return call.finish(error);
+  call.finish(window->close());  // whatever it says, the window is gone
+  window->retire();
+  *win = MPI_WIN_NULL;
+  return call.error();
+}
+
+OPAL_MPI_FUNCTION(int, Win_get_group, (MPI_Win win, MPI_Group* group)) {
+  Call call{"MPI_Win_get_group"};
+  if (call.failed()) return call.error();
+  const Window* const window = call.window(win);
+  call.pointer(group, "group");
+  if (call.failed()) return call.error();
+  *group = mpi_shim::new_handle(window->comm().group());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_set_info, (MPI_Win win, MPI_Info info)) {
+  Call call{"MPI_Win_set_info"};
+  if (call.failed()) return call.error();
+  Window* const window = call.window(win);
+  if (!call.failed()) set_hints(call, info, window->hints);
+  return call.error();
+}
+
+OPAL_MPI_FUNCTION(int, Win_get_info, (MPI_Win win, MPI_Info* info_used)) {
+  Call call{"MPI_Win_get_info"};
+  if (call.failed()) return call.error();
+  const Window* const window = call.window(win);
+  call.pointer(info_used, "info_used");
+  if (call.failed()) return call.error();
+  auto made = mpi_shim::handle::create<Info>(window->hints);
+  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  *info_used = mpi_shim::handle::to_handle<MPI_Info>(*made->detach());  // the program's reference
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_set_name, (MPI_Win win, const char* win_name)) {
+  Call call{"MPI_Win_set_name"};
+  if (call.failed()) return call.error();
+  Window* const window = call.window(win);
+  call.pointer(win_name, "win_name");
+  if (call.failed()) return call.error();
+  window->name.assign(win_name, ::strnlen(win_name, MPI_MAX_OBJECT_NAME - 1));
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_get_name, (MPI_Win win, char* win_name, int* resultlen)) {
+  Call call{"MPI_Win_get_name"};
+  if (call.failed()) return call.error();
+  call.pointer(win_name, "win_name");
+  call.pointer(resultlen, "resultlen");
+  std::string name = "MPI_WIN_NULL";
+  if (win != MPI_WIN_NULL) {
+    const Window* const window = call.window(win);
+    if (!call.failed()) name = window->name;
+  }
+  if (call.failed()) return call.error();
+  *std::copy(name.begin(), name.end(), win_name) = '\0';
+  *resultlen = static_cast<int>(name.size());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_create_errhandler,
+                  (MPI_Win_errhandler_function * win_errhandler_fn, MPI_Errhandler* errhandler)) {
+  Call call{"MPI_Win_create_errhandler"};
+  call.pointer(errhandler, "errhandler");
+  if (win_errhandler_fn == nullptr) call.fail(MPI_ERR_ARG, "argument win_errhandler_fn is a null pointer");
+  if (call.failed()) return call.error();
+  *errhandler = mpi_shim::new_handle(
+      std::make_shared<const Errhandler>(Errhandler{Errhandler::Kind::win_function, nullptr, win_errhandler_fn}));
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_set_errhandler, (MPI_Win win, MPI_Errhandler errhandler)) {
+  Call call{"MPI_Win_set_errhandler"};
+  if (call.failed()) return call.error();
+  Window* const window = call.window(win);
+  auto handler = mpi_shim::find_errhandler(errhandler);
+  if (handler == nullptr || handler->kind == Errhandler::Kind::comm_function) {
+    call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler for windows");
+  }
+  if (call.failed()) return call.error();
+  window->errhandler = std::move(handler);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_get_errhandler, (MPI_Win win, MPI_Errhandler* errhandler)) {
+  Call call{"MPI_Win_get_errhandler"};
+  if (call.failed()) return call.error();
+  const Window* const window = call.window(win);
+  call.pointer(errhandler, "errhandler");
+  if (call.failed()) return call.error();
+  *errhandler = mpi_shim::new_handle(window->errhandler);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Win_call_errhandler, (MPI_Win win, int errorcode)) {
+  Call call{"MPI_Win_call_errhandler"};
+  if (call.failed()) return call.error();
+  call.window(win);
+  if (call.failed()) return call.error();
+  call.fail_class(errorcode);
+  return MPI_SUCCESS;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an MPI call to the way that an access takes.
+#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/rma/window.hpp"
+#include "mpi_shim/rma/windows.hpp"
+
+namespace mpi_shim::rma {
+namespace {
+
+constexpr int kFewBlocks = 4;  // so many puts cost no more than one access message and its answer
+
+bool is_few_blocks(const Buffer& there) noexcept {
+  if (there.contiguous() != nullptr) return true;
+  datatype::Cursor cursor;
+  there.start(cursor);
+  for (int blocks = 0; blocks < kFewBlocks; ++blocks) {
+    if (cursor.next_piece(there.bytes()).bytes == 0) return true;
+  }
+  return cursor.done();
+}
+
+/// The request of an access that is over already.
+int done(MPI_Request* request) noexcept {
+  if (request != nullptr) *request = done_send_request().mpi_handle();
+  return MPI_SUCCESS;
+}
+
+template <class Access>
+int begin(Access& access, MPI_Request* request) {
+  access.start();
+  if (request != nullptr) {
+    *request = access.mpi_handle();
+  } else {
+    access.abandon();
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+int Window::launch(MessageAccess& access, MPI_Request* request) { return begin(access, request); }
+int Window::launch(Transfer& transfer, MPI_Request* request) { return begin(transfer, request); }
+
+/// Whether an epoch is open in which `rank` may be accessed.
+int Window::enter(int rank, bool passive_only) {
+  const Target& target = this->target(rank);
+  if (target.held != Target::Held::nothing) return MPI_SUCCESS;
+  if (passive_only) return MPI_ERR_RMA_SYNC;
+  if (target.started) return MPI_SUCCESS;
+  if (!fence_open_ || access_open_ || locks_ != 0) return MPI_ERR_RMA_SYNC;
+  fence_used_ = true;
+  return MPI_SUCCESS;
+}
+
+/// The memory that `place` means, with the target's addresses, if all of it belongs to the window.
+int Window::locate(const Place& place, Buffer& there) noexcept {
+  if (!Buffer::fits(place.count, *place.type)) return MPI_ERR_COUNT;
+  const Target& target = this->target(place.rank);
+  std::int64_t offset = place.displacement;
+  const bool dynamic = flavor_ == Flavor::dynamic;
+  if (!dynamic && __builtin_mul_overflow(place.displacement, target.disp_unit, &offset)) return MPI_ERR_RMA_RANGE;
+  const std::uint64_t address = (dynamic ? 0 : target.base) + static_cast<std::uint64_t>(offset);
+  there = Buffer{reinterpret_cast<const void*>(address), place.count, *place.type};
+  if (dynamic || there.bytes() == 0) return MPI_SUCCESS;  // what is attached only the target knows
+  const Buffer::Span span = there.span();
+  std::int64_t first = 0;
+  if (__builtin_add_overflow(offset, span.offset, &first) || first < 0) return MPI_ERR_RMA_RANGE;
+  const auto from = static_cast<std::uint64_t>(first);
+  return from <= target.size && span.size <= target.size - from ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
+}
+
+/// The same memory at the addresses that it has in this process.
+Buffer Window::here(const Target& target, const Buffer& there) noexcept {
+  return there.at(target.mapped + (reinterpret_cast<std::uint64_t>(there.base()) - target.base));
+}
+
+/// Finds the way to the target's memory.
+int Window::reach(Target& target) {
+  if (target.path.load(std::memory_order_acquire) != Target::Path::unknown) [[likely]]
+    return target.failed.load(std::memory_order_relaxed) ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+  const am::Lock::Guard guard{engine().lock()};
+  Target::Path path = Target::Path::mapped;
+  if (target.mapped == nullptr) {
+    if (const int error = engine().reach(*target.peer); error != MPI_SUCCESS) return error;
+    path = Target::Path::messages;
+    const auto handle = target.peer->endpoint->unpack_key(target.key);
+    if (handle) {
+      target.handle = *handle;
+      if (target.control != nullptr && target.peer->endpoint->one_sided()) path = Target::Path::one_sided;
+    } else {
+      target.key.clear();  // a dynamic window's, or none for this transport: nothing but messages
+    }
+  }
+  target.path.store(path, std::memory_order_release);
+  return MPI_SUCCESS;
+}
+
+int Window::put(const Buffer& origin, const Place& place, MPI_Request* request) {
+  Buffer there;
+  if (const int error = enter(place.rank, request != nullptr); error != MPI_SUCCESS) return error;
+  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  if (origin.bytes() > there.bytes()) return MPI_ERR_TRUNCATE;
+  if (origin.bytes() == 0) return done(request);
+  Target& target = this->target(place.rank);
+  if (const int error = reach(target); error != MPI_SUCCESS) return error;
+  if (target.path == Target::Path::mapped) {
+    p2p::copy(origin, here(target, there));
+    return done(request);
+  }
+  const am::Lock::Guard guard{engine().lock()};
+  if (!target.key.empty() && (target.path == Target::Path::one_sided || is_few_blocks(there))) {
+    Transfer& transfer = windows_.new_transfer();
+    transfer.prepare(Transfer::Direction::put, target, origin, there);
+    return launch(transfer, request);
+  }
+  MessageAccess& access = windows_.new_message_access();
+  access.prepare(*this, target, wire::Action::transfer, op::OpKind::replace, there);
+  access.from(origin);
+  return launch(access, request);
+}
+
+int Window::get(const Buffer& origin, const Place& place, MPI_Request* request) {
+  Buffer there;
+  if (const int error = enter(place.rank, request != nullptr); error != MPI_SUCCESS) return error;
+  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  if (there.bytes() > origin.bytes()) return MPI_ERR_TRUNCATE;
+  if (there.bytes() == 0) return done(request);
+  Target& target = this->target(place.rank);
+  if (const int error = reach(target); error != MPI_SUCCESS) return error;
+  if (target.path == Target::Path::mapped) {
+    p2p::copy(here(target, there), origin);
+    return done(request);
+  }
+  const am::Lock::Guard guard{engine().lock()};
+  if (!target.key.empty() && (target.path == Target::Path::one_sided || is_few_blocks(there))) {
+    Transfer& transfer = windows_.new_transfer();
+    transfer.prepare(Transfer::Direction::get, target, origin, there);
+    return launch(transfer, request);
+  }
+  MessageAccess& access = windows_.new_message_access();
+  access.prepare(*this, target, wire::Action::transfer, op::OpKind::no_op, there);
+  access.into(origin);
+  return launch(access, request);
+}
+
+int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place,
+                   MPI_Request* request) {
+  Buffer there;
+  if (const int error = enter(place.rank, request != nullptr); error != MPI_SUCCESS) return error;
+  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  const bool stores = kind != op::OpKind::no_op;
+  if (stores && origin.bytes() != there.bytes()) return MPI_ERR_TRUNCATE;
+  if (result != nullptr && there.bytes() > result->bytes()) return MPI_ERR_TRUNCATE;
+  if (there.bytes() == 0 || (!stores && result == nullptr)) return done(request);
+  Target& target = this->target(place.rank);
+  if (const int error = reach(target); error != MPI_SUCCESS) return error;
+  if (target.path == Target::Path::mapped) {
+    const int error = update_mapped(target, kind, origin, result, here(target, there));
+    return error == MPI_SUCCESS ? done(request) : error;
+  }
+  if (target.path == Target::Path::one_sided) {
+    const int error = update_by_copy(target, kind, origin, result, there);
+    return error == MPI_SUCCESS ? done(request) : error;
+  }
+  const am::Lock::Guard guard{engine().lock()};
+  MessageAccess& access = windows_.new_message_access();
+  access.prepare(*this, target, wire::Action::update, kind, there);
+  if (stores) access.from(origin);
+  if (result != nullptr) access.into(*result);
+  return launch(access, request);
+}
+
+int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
+  Buffer there;
+  if (const int error = enter(place.rank, false); error != MPI_SUCCESS) return error;
+  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  Target& target = this->target(place.rank);
+  if (const int error = reach(target); error != MPI_SUCCESS) return error;
+  if (target.path == Target::Path::mapped) {
+    return swap_mapped(target, origin, compare, result, here(target, there));
+  }
+  if (target.path == Target::Path::one_sided) return swap_by_copy(target, origin, compare, result, there);
+  const am::Lock::Guard guard{engine().lock()};
+  MessageAccess& access = windows_.new_message_access();
+  access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there);
+  access.from_pair(origin, compare, there.bytes());
+  access.into(Buffer{result, 1, *place.type});
+  return launch(access, nullptr);
+}
+
+}  // namespace mpi_shim::rma

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/rma/creation.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/coll/gather.hpp"
+#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/comm/creation.hpp"
+#include "mpi_shim/rma/windows.hpp"
+#include "opal/core/log.hpp"
+
+namespace mpi_shim::rma {
+namespace {
+
+constexpr std::size_t kMostKey = 600;  // bytes of a registration's key: two transports with the longest handles
+constexpr std::uint64_t kLine = 64;    // memory of different ranks does not share cache lines
+
+/// Every rank's record, for each of them; `records` has one per rank, one's own filled in.
+template <class Record>
+int exchange(comm::Communicator& comm, std::vector<Record>& records) {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  coll::Blocks blocks;
+  for (Record& record : records) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
+  return coll::run(comm,
+                   [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
+}
+
+}  // namespace
+
+/// One creation, step by step; the steps are the same in all processes.
+class Creation {
+ public:
+  Creation(Process& process, comm::Communicator& comm, const Wish& wish)
+      : process_(process), comm_(comm), wish_(wish), ranks_(static_cast<std::size_t>(comm.size())) {}
+
+  int run(Window*& made);
+
+ private:
+  struct Size {
+    std::uint64_t size;
+    std::int64_t disp_unit;
+  };
+  struct Shared {
+    HostMemory::Offer offer;
+    std::uint64_t attached;  // 0: no
+  };
+  struct Published {
+    std::uint64_t base;
+    std::int32_t error;
+    std::uint32_t key_size;
+    std::byte key[kMostKey];
+  };
+
+  [[nodiscard]] bool is_here(std::size_t rank) const {
+    return process_.client().is_local(static_cast<unsigned>(comm_.group()->process(static_cast<int>(rank))));
+  }
+  [[nodiscard]] bool has_memory_here() const {
+    return wish_.flavor == Flavor::allocate || wish_.flavor == Flavor::shared;
+  }
+  int share_host_memory();
+  void place_own_memory();
+  int meet();
+
+  Process& process_;
+  comm::Communicator& comm_;
+  const Wish& wish_;
+  const std::size_t ranks_;
+  handle::Ref<Window> window_;
+  std::vector<Size> sizes_;
+  std::vector<std::size_t> here_;       // ranks of this host
+  std::vector<std::uint64_t> offsets_;  // of their memory in what the host shares
+  int error_ = MPI_SUCCESS;             // this process's own
+};
+
+int Creation::run(Window*& made) {
+  auto window = handle::create<Window>(process_.windows(), comm_, wish_.flavor);
+  if (!window) return MPI_ERR_NO_MEM;  // arenas fail everywhere or nowhere: they reserve address space only
+  window_ = std::move(*window);
+  sizes_.resize(ranks_);
+  sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit};
+  if (const int error = exchange(comm_, sizes_); error != MPI_SUCCESS) return error;
+  if (const int error = share_host_memory(); error != MPI_SUCCESS) return error;
+  place_own_memory();
+  process_.windows().add(*window_);  // others may use it as soon as they have heard of us
+  if (const int error = meet(); error != MPI_SUCCESS) {
+    process_.windows().remove(*window_);
+    return error;
+  }
+  window_->hints = wish_.hints;
+  made = window_.detach();  // the program's reference
+  return MPI_SUCCESS;
+}
+
+/// The first rank of each host makes memory for all: what guards the windows, and what is to be allocated.  All of a
+/// host use it, or none: a lock that only some take guards nothing.
+int Creation::share_host_memory() {
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    if (is_here(rank)) here_.push_back(rank);
+  }
+  if (wish_.flavor == Flavor::shared && here_.size() != ranks_) return MPI_ERR_RMA_SHARED;
+  std::uint64_t end = here_.size() * sizeof(Control);
+  for (const std::size_t rank : here_) {
+    const bool packed = wish_.flavor == Flavor::shared && wish_.contiguous && rank != here_.front();
+    if (!packed) end = align_up(end, kLine);
+    offsets_.push_back(end);
+    if (has_memory_here()) end += sizes_[rank].size;
+  }
+  const bool maker = here_.front() == static_cast<std::size_t>(comm_.rank());
+  std::vector<Shared> shared(ranks_);
+  Shared& mine = shared[static_cast<std::size_t>(comm_.rank())];
+  if (maker && here_.size() > 1) {
+    auto memory = HostMemory::create(end);
+    if (memory) {
+      window_->host_memory_ = std::move(*memory);
+      mine.offer = window_->host_memory_.offer();
+    } else {
+      log::warn("mpi", "no shared memory of {} bytes for a window: {}", end, to_string(memory.error()));
+    }
+  }
+  if (const int error = exchange(comm_, shared); error != MPI_SUCCESS) return error;
+  const HostMemory::Offer& offer = shared[here_.front()].offer;
+  if (!maker && offer.fd >= 0) {
+    auto memory = HostMemory::attach(offer);
+    if (memory) {
+      window_->host_memory_ = std::move(*memory);
+    } else {
+      log::warn("mpi", "memory of process {} cannot be shared for a window: {}", offer.pid, to_string(memory.error()));
+    }
+  }
+  shared[static_cast<std::size_t>(comm_.rank())].attached = window_->host_memory_ ? 1 : 0;
+  if (const int error = exchange(comm_, shared); error != MPI_SUCCESS) return error;
+  if (!std::all_of(here_.begin(), here_.end(), [&](std::size_t rank) { return shared[rank].attached != 0; })) {
+    window_->host_memory_ = {};
+  }
+  if (window_->host_memory_ || wish_.flavor != Flavor::shared || ranks_ == 1) return MPI_SUCCESS;
+  return MPI_ERR_RMA_SHARED;  // all ranks are of one host, so all say so
+}
+
+/// Where the memory and the locks of the ranks of this host are.
+void Creation::place_own_memory() {
+  const HostMemory& shared = window_->host_memory_;
+  Target& own = window_->own();
+  if (shared) {
+    auto* controls = reinterpret_cast<Control*>(shared.bytes().data());
+    for (std::size_t i = 0; i < here_.size(); ++i) {
+      Target& target = window_->target(static_cast<int>(here_[i]));
+      target.control = controls + i;  // zeroes are locks that nobody holds
+      if (has_memory_here()) target.mapped = shared.bytes().data() + offsets_[i];
+    }
+  } else {
+    window_->private_control_ = std::make_unique<Control>();
+    own.control = window_->private_control_.get();
+  }
+  std::byte* base = static_cast<std::byte*>(wish_.base);
+  if (has_memory_here() && shared) {
+    base = own.mapped;
+  } else if (has_memory_here() && wish_.size != 0) {
+    const auto pool = process_.memory();
+    const auto block = pool ? (*pool)->allocate(wish_.size) : Result<std::byte*>{pool.error()};
+    if (block) base = window_->allocated_ = *block;
+    if (!block) error_ = MPI_ERR_NO_MEM;
+  }
+  own.base = reinterpret_cast<std::uint64_t>(base);
+  own.size = wish_.size;
+  own.disp_unit = wish_.disp_unit;
+  if (wish_.flavor == Flavor::dynamic) {
+    own.mapped = nullptr;
+  } else {
+    own.mapped = base;
+  }
+  window_->size_attribute = static_cast<MPI_Aint>(wish_.size);
+  window_->unit_attribute = static_cast<int>(wish_.disp_unit);
+  const bool needed = !has_memory_here() || !shared || here_.size() != ranks_;
+  if (error_ == MPI_SUCCESS && needed && wish_.size != 0 && ranks_ > 1) {
+    auto region = window_->engine().context().register_memory(base, wish_.size, Rights::all);
+    if (region && region->key().size() <= kMostKey) {
+      window_->registration_ = std::move(*region);
+    } else if (!region) {
+      log::warn("mpi", "memory of a window cannot be registered: {}", to_string(region.error()));
+    }
+  }
+}
+
+/// Everybody hears where everybody's memory is, and whether somebody failed.
+int Creation::meet() {
+  std::vector<Published> published(ranks_);
+  Published& mine = published[static_cast<std::size_t>(comm_.rank())];
+  mine.base = window_->own().base;
+  mine.error = error_;
+  if (window_->registration_) {
+    const ByteSpan key = window_->registration_->key();
+    mine.key_size = static_cast<std::uint32_t>(key.size());
+    std::memcpy(mine.key, key.data(), key.size());
+  }
+  if (const int error = exchange(comm_, published); error != MPI_SUCCESS) return error;
+  int worst = MPI_SUCCESS;
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    const Published& theirs = published[rank];
+    Target& target = window_->target(static_cast<int>(rank));
+    target.base = theirs.base;
+    target.size = sizes_[rank].size;
+    target.disp_unit = sizes_[rank].disp_unit;
+    if (theirs.key_size <= kMostKey) target.key.assign(theirs.key, theirs.key + theirs.key_size);
+    worst = std::max(worst, theirs.error);
+  }
+  return worst;
+}
+
+int create(Process& process, comm::Communicator& parent, const Wish& wish, Window*& made) {
+  made = nullptr;
+  comm::Communicator* comm = nullptr;
+  if (const int error = comm::create(process, parent, parent.group(), comm); error != MPI_SUCCESS) return error;
+  return Creation{process, *comm, wish}.run(made);
+}
+
+}  // namespace mpi_shim::rma

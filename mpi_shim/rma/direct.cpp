@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates that the origin carries out itself, under the lock that all ranks of the target's host share: on mapped
+// memory in place, otherwise on a copy that the transport's get and put carry there and back.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/rma/window.hpp"
+#include "mpi_shim/rma/windows.hpp"
+#include "opal/core/clock.hpp"
+
+namespace mpi_shim::rma {
+namespace {
+
+constexpr std::uint64_t kCopyChunk = 64 * 1024;  // bytes under the lock at a time
+
+class Held {
+ public:
+  explicit Held(UpdateLock& lock) noexcept : lock_(lock) {}
+  ~Held() { lock_.unlock(); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  UpdateLock& lock_;
+};
+
+/// The bytes of `buffer` one after the other: in place, or packed into `room`.
+const std::byte* dense(const Buffer& buffer, std::vector<std::byte>& room) {
+  if (buffer.contiguous() != nullptr) return buffer.contiguous();
+  room.resize(buffer.bytes());
+  pack(buffer, room);
+  return room.data();
+}
+
+bool is_pair(datatype::Element element) noexcept {
+  return datatype::info(element).element_class == datatype::ElementClass::pair;
+}
+
+}  // namespace
+
+/// Its holder never waits for us, so this is short; but it may have to run on our core first.
+void Window::lock_updates(Control& control) noexcept {
+  for (int tries = 0; !control.update.try_lock(); ++tries) {
+    if (tries < 100) {
+      opal::cpu_relax();
+    } else {
+      ::sched_yield();
+      if (tries % 64 == 0) engine().progress();  // a holder that copies through the transport may need it
+    }
+  }
+}
+
+int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
+                          const Buffer& there) {
+  const datatype::Element element = *there.type().signature().uniform();
+  std::vector<std::byte> room;
+  const bool stores = kind != op::OpKind::no_op;
+  const std::byte* source = stores ? dense(origin, room) : nullptr;
+  const std::uint64_t bytes = there.bytes();
+  lock_updates(*target.control);
+  const Held held{target.control->update};
+  if (result != nullptr) p2p::copy(there, *result);
+  if (!stores) return MPI_SUCCESS;
+  if (there.contiguous() != nullptr && !is_pair(element)) {
+    op::find_kernel(kind, element)(source, there.contiguous(),
+                                   static_cast<std::int64_t>(bytes / datatype::info(element).size));
+    return MPI_SUCCESS;
+  }
+  datatype::Cursor cursor;
+  there.start(cursor);
+  return accumulate(kind, element, {source, bytes}, cursor) ? MPI_SUCCESS : MPI_ERR_OP;
+}
+
+/// Copies bytes [first, first + dense.size()) of `there` to `dense`, or back.
+int Window::copy_pieces(Target& target, const Buffer& there, std::uint64_t first, MutableBytes dense, bool store) {
+  struct Copy : Completion {
+    std::atomic<bool> over{false};
+  } copy;
+  copy.fn = [](Completion& self) noexcept { static_cast<Copy&>(self).over.store(true, std::memory_order_release); };
+  am::Endpoint& endpoint = *target.peer->endpoint;
+  datatype::Cursor cursor;
+  there.start(cursor);
+  cursor.seek(static_cast<std::int64_t>(first));
+  while (!dense.empty()) {
+    const datatype::Piece piece = cursor.next_piece(dense.size());
+    const auto address = reinterpret_cast<std::uint64_t>(piece.data);
+    for (;;) {
+      copy.over.store(false, std::memory_order_relaxed);
+      const Post post = store ? endpoint.put(dense.data(), address, target.handle, piece.bytes, copy)
+                              : endpoint.get(dense.data(), address, target.handle, piece.bytes, copy);
+      if (post == Post::done) break;
+      if (post == Post::queued) {
+        engine().wait_until([&] { return copy.over.load(std::memory_order_acquire); });
+        if (copy.ok()) break;
+      }
+      if (post == Post::again) {
+        engine().progress();
+        continue;
+      }
+      return copy.error.code == Errc::peer_gone ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;
+    }
+    dense = dense.subspan(piece.bytes);
+  }
+  return MPI_SUCCESS;
+}
+
+int Window::update_by_copy(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
+                           const Buffer& there) {
+  const datatype::Element element = *there.type().signature().uniform();
+  const std::uint64_t unit = datatype::info(element).size;
+  const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
+  std::vector<std::byte> room;
+  const bool stores = kind != op::OpKind::no_op;
+  const std::byte* source = stores ? dense(origin, room) : nullptr;
+  datatype::Cursor results;
+  if (result != nullptr) result->start(results);
+  std::array<std::byte, 64> few;
+  std::vector<std::byte> many;
+  for (std::uint64_t first = 0; first < there.bytes(); first += chunk) {
+    const std::uint64_t bytes = std::min(chunk, there.bytes() - first);
+    if (bytes > few.size()) many.resize(bytes);
+    const MutableBytes values = bytes > few.size() ? MutableBytes{many} : MutableBytes{few}.first(bytes);
+    lock_updates(*target.control);
+    const Held held{target.control->update};
+    if (kind != op::OpKind::replace || result != nullptr) {
+      if (const int error = copy_pieces(target, there, first, values, false); error != MPI_SUCCESS) return error;
+    }
+    if (result != nullptr) results.unpack(values);
+    if (!stores) continue;
+    op::combine_packed(kind, element, {source + first, bytes}, values);
+    if (const int error = copy_pieces(target, there, first, values, true); error != MPI_SUCCESS) return error;
+  }
+  return MPI_SUCCESS;
+}
+
+int Window::swap_mapped(Target& target, const void* origin, const void* compare, void* result, const Buffer& there) {
+  std::byte* const memory = there.contiguous();
+  const std::uint64_t bytes = there.bytes();
+  lock_updates(*target.control);
+  const Held held{target.control->update};
+  const bool equal = std::memcmp(memory, compare, bytes) == 0;
+  std::memcpy(result, memory, bytes);
+  if (equal) std::memcpy(memory, origin, bytes);
+  return MPI_SUCCESS;
+}
+
+int Window::swap_by_copy(Target& target, const void* origin, const void* compare, void* result, const Buffer& there) {
+  std::array<std::byte, 64> memory;
+  const MutableBytes value = MutableBytes{memory}.first(there.bytes());
+  lock_updates(*target.control);
+  const Held held{target.control->update};
+  if (const int error = copy_pieces(target, there, 0, value, false); error != MPI_SUCCESS) return error;
+  std::memcpy(result, value.data(), value.size());
+  if (std::memcmp(value.data(), compare, value.size()) != 0) return MPI_SUCCESS;
+  std::memcpy(value.data(), origin, value.size());
+  return copy_pieces(target, there, 0, value, true);
+}
+
+}  // namespace mpi_shim::rma

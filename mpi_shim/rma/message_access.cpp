@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/rma/message_access.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/rma/window.hpp"
+#include "mpi_shim/rma/windows.hpp"
+#include "opal/core/log.hpp"
+
+namespace mpi_shim::rma {
+
+const Request::Actions MessageAccess::kActions{
+    [](Request& self) noexcept { static_cast<MessageAccess&>(self).begin_sending(); },
+    [](Request& self) noexcept { static_cast<MessageAccess&>(self).put_away(); },
+    nullptr,
+};
+
+void MessageAccess::prepare(Window& window, Target& target, wire::Action action, op::OpKind op,
+                            const p2p::Buffer& there) {
+  window_ = &window;
+  target_ = &target;
+  const std::uint64_t base = window.flavor() == Flavor::dynamic ? 0 : target.base;
+  header_ = {};
+  header_.window = window.comm().id();
+  header_.rank = window.comm().rank();
+  header_.displacement = static_cast<std::int64_t>(reinterpret_cast<std::uint64_t>(there.base()) - base);
+  header_.count = there.count();
+  header_.action = action;
+  header_.op = static_cast<std::uint8_t>(op);
+  type_ = there.share_type();
+  bytes_ = there.bytes();
+  // Whole elements in each piece, so that the target never sees a part of one.
+  piece_unit_ = 1;
+  if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform()).size;
+  if (action == wire::Action::compare_swap) piece_unit_ = static_cast<std::uint32_t>(bytes_);
+  sent_ = answered_ = 0;
+  stores_ = fetches_ = named_ = false;
+}
+
+void MessageAccess::from(const p2p::Buffer& origin) {
+  stores_ = true;
+  origin_ = origin;
+  bytes_ = std::min(bytes_, origin.bytes());
+  if (origin.has_derived_type()) origin_type_ = origin.share_type();
+  if (origin.contiguous() == nullptr) origin.start(origin_cursor_);
+}
+
+void MessageAccess::into(const p2p::Buffer& result) {
+  fetches_ = true;
+  result_ = result;
+  if (result.has_derived_type()) result_type_ = result.share_type();
+  if (result.contiguous() == nullptr) result.start(result_cursor_);
+}
+
+void MessageAccess::from_pair(const void* value, const void* compare, std::size_t size) {
+  stores_ = true;
+  std::memcpy(pair_.data(), value, size);
+  std::memcpy(pair_.data() + size, compare, size);
+}
+
+void MessageAccess::begin_sending() noexcept {
+  begin();
+  outcome_.bytes = bytes_;
+  target_->pending.fetch_add(1, std::memory_order_relaxed);
+  header_.id = windows_.under_way_.add(*this);
+  target_->queue.accesses.push_back(this);
+  pump(*window_, *target_);
+}
+
+void MessageAccess::pump(Window& window, Target& target) noexcept {
+  Target::Queue& queue = target.queue;
+  while (!queue.accesses.empty() && queue.in_flight < kMostInFlight) {
+    MessageAccess& access = *queue.accesses.front();
+    switch (access.send_piece()) {
+      case Sent::piece: continue;
+      case Sent::failed: access.fail(MPI_ERR_PROC_ABORTED); continue;
+      case Sent::later: break;
+    }
+    if (!queue.stalled) {
+      queue.stalled = true;
+      window.engine().wait_for_transport(queue);
+    }
+    return;
+  }
+}
+
+MessageAccess::Sent MessageAccess::send_piece() noexcept {
+  am::Endpoint& endpoint = *target_->peer->endpoint;
+  if (!named_) {
+    if (type_->is_predefined()) {
+      header_.type = static_cast<std::uint32_t>(type_->handle());
+    } else {
+      const auto slot = windows_.describe_type(*target_->peer, *type_);
+      if (!slot && slot.error().code == Errc::busy) return Sent::later;
+      if (!slot) {
+        log::error("mpi", "a datatype cannot be described to process {}: {}", target_->peer->process,
+                   to_string(slot.error()));
+        return Sent::failed;
+      }
+      header_.type = wire::kTypeSlot + *slot;
+    }
+    named_ = true;
+  }
+  // The answer has to fit as well, and its header is shorter.
+  const std::uint64_t room = endpoint.attributes().max_send - sizeof header_;
+  const std::uint64_t piece = std::min(bytes_ - sent_, std::max<std::uint64_t>(room / piece_unit_, 1) * piece_unit_);
+  header_.offset = sent_;
+  header_.bytes = piece;
+  header_.stores = stores_ ? 1 : 0;
+  header_.fetches = fetches_ ? 1 : 0;
+  const bool pair = header_.action == wire::Action::compare_swap;
+  Post post = Post::again;
+  if (!stores_) {
+    post = endpoint.send_inline(wire::kAccess, bytes_of(header_), {});
+  } else if (pair) {
+    post = endpoint.send_inline(wire::kAccess, bytes_of(header_), ByteSpan{pair_}.first(2 * piece));
+  } else if (origin_.contiguous() != nullptr) {
+    post = endpoint.send_inline(wire::kAccess, bytes_of(header_), {origin_.contiguous() + sent_, piece});
+  } else {
+    btl::Fragment fragment = endpoint.alloc(sizeof header_ + piece);
+    if (!fragment) return endpoint.dead() ? Sent::failed : Sent::later;
+    std::memcpy(fragment.data().data(), &header_, sizeof header_);
+    origin_cursor_.seek(static_cast<std::int64_t>(sent_));
+    origin_cursor_.pack(fragment.data().subspan(sizeof header_, piece));
+    fragment.shrink(sizeof header_ + piece);
+    post = endpoint.send(fragment, wire::kAccess);
+  }
+  if (post == Post::again) return Sent::later;
+  if (post == Post::failed) return Sent::failed;
+  sent_ += piece;
+  ++target_->queue.in_flight;
+  if (sent_ == bytes_) target_->queue.accesses.pop_front();
+  return Sent::piece;
+}
+
+void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noexcept {
+  Target& target = *target_;
+  --target.queue.in_flight;
+  // The target answers for the bytes of each piece in the order in which they were sent.
+  const std::uint64_t bytes = std::min(reply.bytes, sent_ - answered_);
+  if (reply.error != MPI_SUCCESS) {
+    if (outcome_.error == MPI_SUCCESS) outcome_.error = static_cast<int>(reply.error);
+  } else if (fetches_ && (data.size() != bytes || reply.offset != answered_)) {
+    outcome_.error = MPI_ERR_INTERN;
+  } else if (fetches_ && result_.contiguous() != nullptr) {
+    std::memcpy(result_.contiguous() + answered_, data.data(), bytes);
+  } else if (fetches_) {
+    result_cursor_.seek(static_cast<std::int64_t>(answered_));
+    result_cursor_.unpack(data);
+  }
+  answered_ += bytes;
+  Window& window = *window_;
+  if (answered_ == bytes_) end();
+  pump(window, target);
+}
+
+void MessageAccess::fail(int error_class) noexcept {
+  std::erase(target_->queue.accesses, this);
+  outcome_.error = error_class;
+  end();
+}
+
+void MessageAccess::end() noexcept {
+  windows_.under_way_.remove(header_.id);
+  if (named_ && header_.type >= wire::kTypeSlot) {
+    windows_.release_type(*target_->peer, header_.type - wire::kTypeSlot);
+  }
+  if (outcome_.error != MPI_SUCCESS) target_->note(outcome_.error);
+  target_->pending.fetch_sub(1, std::memory_order_release);
+  finish();
+}
+
+void MessageAccess::put_away() noexcept {
+  const am::Lock::Guard guard{windows_.engine().lock()};
+  reset();
+  origin_ = {};
+  result_ = {};
+  type_ = {};
+  origin_type_ = {};
+  result_type_ = {};
+  windows_.message_accesses_.give_back(*this);
+}
+
+}  // namespace mpi_shim::rma

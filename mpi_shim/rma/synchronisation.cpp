@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Active target synchronisation: fences, and the four calls post, start, complete, wait.
+#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/rma/window.hpp"
+
+namespace mpi_shim::rma {
+
+/// Waits for the accesses to `target`; the first error of one since the last time.
+int Window::drain(Target& target) noexcept {
+  if (target.pending.load(std::memory_order_acquire) != 0) {
+    engine().wait_until([&] { return target.pending.load(std::memory_order_acquire) == 0; });
+  }
+  if (target.error == MPI_SUCCESS) [[likely]]
+    return MPI_SUCCESS;
+  return std::exchange(target.error, MPI_SUCCESS);
+}
+
+int Window::drain_all() noexcept {
+  int first = MPI_SUCCESS;
+  for (int rank = 0; rank < size(); ++rank) {
+    const int error = drain(target(rank));
+    if (first == MPI_SUCCESS) first = error;
+  }
+  return first;
+}
+
+int Window::barrier() {
+  return coll::run(comm_, [&](coll::Schedule& schedule) { coll::build_barrier(schedule); });
+}
+
+/// The transport being full never loses it.
+void Window::send_signal(Target& target, Tag tag) noexcept {
+  const am::Lock::Guard guard{engine().lock()};
+  if (engine().reach(*target.peer) != MPI_SUCCESS) return;  // who is gone needs no signal
+  engine().answer(*target.peer->endpoint, tag, wire::Signal{comm_.id(), comm_.rank()});
+}
+
+int Window::fence(int assertion) {
+  if (access_open_ || exposure_open_ || locks_ != 0 || locks_all_) return MPI_ERR_RMA_SYNC;
+  constexpr int kNothingToDo = MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+  int error = MPI_SUCCESS;
+  if ((assertion & kNothingToDo) != kNothingToDo) {
+    error = drain_all();
+    const int met = barrier();
+    if (error == MPI_SUCCESS) error = met;
+  }
+  fence_open_ = (assertion & MPI_MODE_NOSUCCEED) == 0;
+  fence_used_ = false;
+  return error;
+}
+
+int Window::start(const comm::Group& group, int assertion) {
+  if (access_open_ || locks_ != 0 || locks_all_ || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
+  start_group_.clear();
+  for (const int process : group.processes()) {
+    const int rank = comm_.group()->rank_of(process);
+    if (rank == MPI_UNDEFINED) return MPI_ERR_GROUP;
+    start_group_.push_back(rank);
+  }
+  fence_open_ = false;
+  access_open_ = true;
+  for (const int rank : start_group_) {
+    Target& target = this->target(rank);
+    target.started = true;
+    if ((assertion & MPI_MODE_NOCHECK) != 0) continue;
+    engine().wait_until([&] {
+      return target.posts.load(std::memory_order_acquire) != 0 || target.failed.load(std::memory_order_acquire);
+    });
+    if (target.failed.load(std::memory_order_acquire)) return MPI_ERR_PROC_ABORTED;
+    target.posts.fetch_sub(1, std::memory_order_relaxed);
+  }
+  return MPI_SUCCESS;
+}
+
+int Window::complete() {
+  if (!access_open_) return MPI_ERR_RMA_SYNC;
+  int first = MPI_SUCCESS;
+  for (const int rank : start_group_) {
+    Target& target = this->target(rank);
+    const int error = drain(target);
+    if (first == MPI_SUCCESS) first = error;
+    target.started = false;
+    send_signal(target, wire::kComplete);
+  }
+  access_open_ = false;
+  return first;
+}
+
+int Window::post(const comm::Group& group, int assertion) {
+  if (exposure_open_ || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
+  std::vector<int> ranks;
+  for (const int process : group.processes()) {
+    const int rank = comm_.group()->rank_of(process);
+    if (rank == MPI_UNDEFINED) return MPI_ERR_GROUP;
+    ranks.push_back(rank);
+  }
+  fence_open_ = false;
+  exposure_open_ = true;
+  exposed_to_ = static_cast<std::uint32_t>(ranks.size());
+  if ((assertion & MPI_MODE_NOCHECK) != 0) return MPI_SUCCESS;  // then MPI_Win_start does not wait for it either
+  for (const int rank : ranks) send_signal(target(rank), wire::kPost);
+  return MPI_SUCCESS;
+}
+
+int Window::wait() {
+  if (!exposure_open_) return MPI_ERR_RMA_SYNC;
+  engine().wait_until([&] { return completions_.load(std::memory_order_acquire) >= exposed_to_; });
+  bool over = false;
+  return test(over);
+}
+
+int Window::test(bool& over) {
+  if (!exposure_open_) return MPI_ERR_RMA_SYNC;
+  over = completions_.load(std::memory_order_acquire) >= exposed_to_;
+  if (!over) {
+    engine().progress();
+    over = completions_.load(std::memory_order_acquire) >= exposed_to_;
+  }
+  if (over) {
+    completions_.fetch_sub(exposed_to_, std::memory_order_relaxed);
+    exposure_open_ = false;
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace mpi_shim::rma

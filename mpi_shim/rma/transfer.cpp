@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/rma/transfer.hpp"
+
+#include "mpi_shim/rma/windows.hpp"
+#include "opal/core/log.hpp"
+
+namespace mpi_shim::rma {
+
+Transfer::Transfer(Windows& windows) noexcept
+    : Request(kActions),
+      Stalled{[](Stalled& self) noexcept {
+        auto& transfer = static_cast<Transfer&>(self);
+        transfer.stalled_ = false;
+        if (!transfer.step()) {
+          transfer.stalled_ = true;
+          return false;
+        }
+        return true;
+      }},
+      windows_(windows) {
+  for (Slot& slot : slots_) {
+    slot.transfer = this;
+    slot.fn = [](Completion& self) noexcept {
+      auto& ended = static_cast<Slot&>(self);
+      ended.transfer->one_done(ended);
+    };
+  }
+}
+
+const Request::Actions Transfer::kActions{
+    [](Request& self) noexcept { static_cast<Transfer&>(self).begin_moving(); },
+    [](Request& self) noexcept { static_cast<Transfer&>(self).put_away(); },
+    nullptr,
+};
+
+void Transfer::prepare(Direction direction, Target& target, const p2p::Buffer& origin, const p2p::Buffer& there) {
+  direction_ = direction;
+  target_ = &target;
+  origin_ = origin;
+  if (origin.has_derived_type()) origin_type_ = origin.share_type();
+  if (there.has_derived_type()) there_type_ = there.share_type();
+  there.start(there_);
+  bytes_ = direction == Direction::put ? origin.bytes() : there.bytes();
+  posted_ = 0;
+  piece_ = {};
+  if (origin.contiguous() != nullptr) {
+    dense_ = origin.contiguous();
+    return;
+  }
+  packed_.resize(bytes_);
+  dense_ = packed_.data();
+  if (direction == Direction::put) pack(origin, packed_);
+}
+
+void Transfer::begin_moving() noexcept {
+  begin();
+  outcome_.bytes = bytes_;
+  target_->pending.fetch_add(1, std::memory_order_relaxed);
+  if (!step()) {
+    stalled_ = true;
+    windows_.engine().wait_for_transport(*this);
+  }
+}
+
+bool Transfer::step() noexcept {
+  stepping_ = true;
+  bool room = true;
+  while (posted_ < bytes_ && room && outcome_.error == MPI_SUCCESS) {
+    Slot* free = nullptr;
+    for (Slot& slot : slots_) {
+      if (!slot.busy) free = &slot;
+    }
+    if (free == nullptr) break;
+    if (piece_.bytes == 0) piece_ = there_.next_piece(bytes_ - posted_);
+    switch (post(*free)) {
+      case Post::done: break;
+      case Post::queued: break;
+      case Post::again: room = false; continue;
+      case Post::failed: fail(free->error); continue;
+    }
+    posted_ += piece_.bytes;
+    piece_ = {};
+  }
+  stepping_ = false;
+  if (!room && outcome_.error == MPI_SUCCESS) return false;
+  end_if_over();
+  return true;
+}
+
+Post Transfer::post(Slot& slot) noexcept {
+  am::Endpoint& endpoint = *target_->peer->endpoint;
+  const auto address = reinterpret_cast<std::uint64_t>(piece_.data);
+  std::byte* const local = dense_ + posted_;
+  slot.busy = true;  // before the post: the completion may run inside it
+  ++busy_;
+  const Post post = direction_ == Direction::put ? endpoint.put(local, address, target_->handle, piece_.bytes, slot)
+                                                 : endpoint.get(local, address, target_->handle, piece_.bytes, slot);
+  if (post != Post::queued) {
+    slot.busy = false;
+    --busy_;
+  }
+  return post;
+}
+
+void Transfer::one_done(Slot& slot) noexcept {
+  slot.busy = false;
+  --busy_;
+  if (!slot.ok()) fail(slot.error);
+  if (stepping_ || stalled_) return;  // who steps, or will step, sees to the rest
+  if (!step()) {
+    stalled_ = true;
+    windows_.engine().wait_for_transport(*this);
+  }
+}
+
+void Transfer::fail(const Error& why) noexcept {
+  if (outcome_.error != MPI_SUCCESS) return;
+  const bool gone = why.code == Errc::peer_gone || target_->peer->endpoint->dead();
+  outcome_.error = gone ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;
+  if (!gone) log::error("mpi", "access to a window of process {}: {}", target_->peer->process, to_string(why));
+}
+
+void Transfer::end_if_over() noexcept {
+  if (busy_ != 0 || (posted_ < bytes_ && outcome_.error == MPI_SUCCESS)) return;
+  if (outcome_.error != MPI_SUCCESS) {
+    target_->note(outcome_.error);
+  } else if (direction_ == Direction::get && origin_.contiguous() == nullptr) {
+    unpack(ByteSpan{packed_}.first(bytes_), origin_);
+  }
+  target_->pending.fetch_sub(1, std::memory_order_release);
+  finish();
+}
+
+void Transfer::put_away() noexcept {
+  const am::Lock::Guard guard{windows_.engine().lock()};
+  reset();
+  origin_ = {};
+  origin_type_ = {};
+  there_type_ = {};
+  windows_.transfers_.give_back(*this);
+}
+
+}  // namespace mpi_shim::rma

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/rma/window.hpp — an MPI window: memory of each rank that the others access, and the epochs in which they do.
+// docs/design/rma.md tells how.  Functions here answer an MPI error class.
+// Owned by the program's handle, from MPI_Win_create and its relations to MPI_Win_free; owns a communicator of its own,
+// under whose number peers name the window.  Threads: as the standard says of epochs; shared state is under the
+// Context's lock, which is taken here.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mpi_shim/attribute/attributes.hpp"
+#include "mpi_shim/comm/communicator.hpp"
+#include "mpi_shim/info/info.hpp"
+#include "mpi_shim/op/op.hpp"
+#include "mpi_shim/p2p/stalled.hpp"
+#include "mpi_shim/rma/host_memory.hpp"
+#include "mpi_shim/rma/target.hpp"
+#include "mpi_shim/rma/wire.hpp"
+#include "opal/am/region.hpp"
+
+namespace mpi_shim::rma {
+
+class Windows;
+class Transfer;
+class MessageAccess;
+using p2p::Buffer;
+
+enum class Flavor : int {
+  create = MPI_WIN_FLAVOR_CREATE,
+  allocate = MPI_WIN_FLAVOR_ALLOCATE,
+  dynamic = MPI_WIN_FLAVOR_DYNAMIC,
+  shared = MPI_WIN_FLAVOR_SHARED,
+};
+
+/// Memory at a target as MPI calls name it.
+struct Place {
+  int rank;
+  MPI_Aint displacement;  ///< in units of the target's
+  std::uint64_t count;
+  const datatype::Datatype* type;
+};
+
+class Window final : public handle::Object {
+ public:
+  static constexpr handle::Kind kKind = handle::Kind::win;
+
+  Window(Windows& windows, comm::Communicator& comm, Flavor flavor);
+  ~Window();
+
+  [[nodiscard]] MPI_Win mpi_handle() const noexcept { return handle::to_handle<MPI_Win>(*this); }
+  [[nodiscard]] comm::Communicator& comm() const noexcept { return comm_; }
+  [[nodiscard]] Windows& windows() const noexcept { return windows_; }
+  [[nodiscard]] Flavor flavor() const noexcept { return flavor_; }
+  [[nodiscard]] int size() const noexcept { return comm_.size(); }
+  [[nodiscard]] Target& target(int rank) noexcept { return targets_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Target& own() noexcept { return target(comm_.rank()); }
+  [[nodiscard]] p2p::Engine& engine() const noexcept { return comm_.engine(); }
+
+  // --- Accesses (access.cpp).  `request`: null, or where to leave the request of an R form.
+
+  int put(const Buffer& origin, const Place& place, MPI_Request* request);
+  int get(const Buffer& origin, const Place& place, MPI_Request* request);
+  /// MPI_Accumulate, MPI_Get_accumulate and MPI_Fetch_and_op; `result` null: nothing is fetched.
+  int update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place, MPI_Request* request);
+  int compare_and_swap(const void* origin, const void* compare, void* result, const Place& place);
+
+  // --- Active target (synchronisation.cpp)
+
+  int fence(int assertion);
+  int start(const comm::Group& group, int assertion);
+  int complete();
+  int post(const comm::Group& group, int assertion);
+  int wait();
+  int test(bool& over);
+
+  // --- Passive target (passive.cpp)
+
+  int lock(int rank, bool exclusive, int assertion);
+  int unlock(int rank);
+  int lock_all(int assertion);
+  int unlock_all();
+  /// All accesses of this process to `rank` are complete, here and there.
+  int flush(int rank);
+  int flush_all();
+  /// Whether `rank` may be flushed: a passive epoch is open towards it.
+  [[nodiscard]] bool passive(int rank) noexcept { return target(rank).held != Target::Held::nothing; }
+  [[nodiscard]] bool locks_all() const noexcept { return locks_all_; }
+
+  // --- Dynamic windows
+
+  int attach(void* base, std::uint64_t size);
+  int detach(const void* base);
+
+  // --- The end (window.cpp)
+
+  /// No epoch is open that a call of this process has to end.
+  [[nodiscard]] bool is_idle() const noexcept { return !access_open_ && !exposure_open_ && locks_ == 0 && !locks_all_; }
+  /// Collective: waits until nobody accesses the window any more.
+  int close();
+
+  std::shared_ptr<const comm::Errhandler> errhandler;
+  std::string name;
+  attribute::Attributes<MPI_Win> attributes;
+  info::Info::Entries hints;
+  MPI_Aint size_attribute = 0;  ///< what MPI_Win_get_attr points to
+  int unit_attribute = 1;
+  int flavor_attribute = 0;
+  int model_attribute = MPI_WIN_UNIFIED;
+
+ private:
+  friend class Creation;
+  friend class Windows;
+  friend class Transfer;
+  friend class MessageAccess;
+
+  struct Region {
+    std::uint64_t base;
+    std::uint64_t size;
+  };
+  /// A remote rank that waits for our lock.
+  struct Waiting {
+    int rank;
+    bool exclusive;
+  };
+  /// An access message that found the update lock taken.
+  struct Deferred {
+    am::Endpoint* from;
+    wire::AccessHeader header;
+    datatype::DatatypeRef type;
+    std::vector<std::byte> data;
+  };
+
+  // access.cpp
+  int reach(Target& target);
+  int enter(int rank, bool passive_only);
+  int locate(const Place& place, Buffer& there) noexcept;
+  static Buffer here(const Target& target, const Buffer& there) noexcept;
+  int launch(MessageAccess& access, MPI_Request* request);
+  int launch(Transfer& transfer, MPI_Request* request);
+
+  // direct.cpp: updates that this process does itself
+  int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
+  int update_by_copy(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
+  int swap_mapped(Target& target, const void* origin, const void* compare, void* result, const Buffer& there);
+  int swap_by_copy(Target& target, const void* origin, const void* compare, void* result, const Buffer& there);
+  void lock_updates(Control& control) noexcept;
+  int copy_pieces(Target& target, const Buffer& there, std::uint64_t first, MutableBytes dense, bool store);
+
+  // synchronisation.cpp
+  int drain(Target& target) noexcept;
+  int drain_all() noexcept;
+  int barrier();
+  void send_signal(Target& target, Tag tag) noexcept;
+
+  // passive.cpp
+  int take_lock(Target& target, bool exclusive);
+  int await_lock(Target& target) noexcept;
+  void give_lock_back(Target& target) noexcept;
+  template <class Condition>
+  void poll_until(Condition condition) noexcept;
+  bool grant_waiting() noexcept;
+
+  // service.cpp: what peers ask of this process
+  [[nodiscard]] bool owns(std::uint64_t address, std::uint64_t size) const noexcept;
+  void on_lock(int rank, bool exclusive) noexcept;
+  void on_unlock(int rank, bool exclusive) noexcept;
+  void on_access(am::Endpoint& from, const wire::AccessHeader& header, datatype::DatatypeRef type,
+                 ByteSpan data) noexcept;
+  void serve(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
+             ByteSpan data) noexcept;
+  int carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
+                std::uint64_t reply_room);
+  bool serve_deferred() noexcept;
+
+  Windows& windows_;
+  comm::Communicator& comm_;
+  const Flavor flavor_;
+  std::unique_ptr<Target[]> targets_;
+
+  // Our own memory and what guards it
+  HostMemory host_memory_;
+  std::unique_ptr<Control> private_control_;  // when no memory is shared
+  std::byte* allocated_ = nullptr;            // from the process's pool
+  std::optional<am::Region> registration_;
+  std::vector<Region> attached_;  // dynamic windows, by base
+
+  // Epochs of this process
+  std::atomic<bool> fence_open_{false};
+  std::atomic<bool> fence_used_{false};  // since the last fence there was an access
+  std::atomic<bool> access_open_{false};
+  std::atomic<int> locks_{0};  // by MPI_Win_lock
+  bool exposure_open_ = false;
+  bool locks_all_ = false;
+  std::vector<int> start_group_;
+  std::uint32_t exposed_to_ = 0;
+  std::atomic<std::uint32_t> completions_{0};  // of those the window is exposed to
+
+  // Service
+  struct Retry : p2p::Stalled {
+    Window* window = nullptr;
+  };
+  Retry grant_again_;
+  std::deque<Waiting> waiting_;
+  Retry serve_again_;
+  std::deque<Deferred> deferred_;
+  std::vector<std::byte> fetched_;  // by serve(); keeps its capacity
+};
+
+}  // namespace mpi_shim::rma

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/rma/windows.hpp — all windows of this process: finds the one that a peer's message names, knows the accesses
+// under way and the datatypes that peers and this process have described to each other.
+// Owned by the Process.  Threads: under the Context's lock.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi_shim/attribute/attributes.hpp"
+#include "mpi_shim/core/object_pool.hpp"
+#include "mpi_shim/datatype/datatype.hpp"
+#include "mpi_shim/p2p/engine.hpp"
+#include "mpi_shim/p2p/transfer_table.hpp"
+#include "mpi_shim/rma/message_access.hpp"
+#include "mpi_shim/rma/transfer.hpp"
+#include "mpi_shim/rma/wire.hpp"
+
+namespace mpi_shim::rma {
+
+class Window;
+
+class Windows {
+ public:
+  /// Takes the tags of wire.hpp.  Errors: limit_reached (another one has them).
+  static Result<std::unique_ptr<Windows>> open(p2p::Engine& engine);
+  ~Windows();
+  Windows(const Windows&) = delete;
+  Windows& operator=(const Windows&) = delete;
+
+  [[nodiscard]] p2p::Engine& engine() noexcept { return engine_; }
+  [[nodiscard]] attribute::Keyvals<MPI_Win>& keys() noexcept { return keys_; }
+
+  /// From here on, peers' messages for the window are served.
+  void add(Window& window);
+  void remove(Window& window) noexcept;
+  [[nodiscard]] std::size_t open_windows() const noexcept;
+
+  Transfer& new_transfer() { return transfers_.take(*this); }
+  MessageAccess& new_message_access() { return message_accesses_.take(*this); }
+
+  /// Ends everything under way with a process that is gone.
+  void peer_failed(p2p::Peer& peer) noexcept;
+
+ private:
+  friend class Transfer;
+  friend class MessageAccess;
+
+  /// Datatypes of one peer: those described to it and those that it has described.
+  struct Types {
+    struct Described {
+      datatype::DatatypeRef type;
+      std::uint32_t users = 0;  // accesses that still name the slot
+    };
+    struct Received {
+      datatype::DatatypeRef type;
+      std::vector<std::byte> bytes;  // of a description that is not complete
+    };
+    std::array<Described, wire::kTypeSlots> sent;
+    std::array<Received, wire::kTypeSlots> received;
+    std::uint32_t next = 0;
+  };
+
+  explicit Windows(p2p::Engine& engine) noexcept : engine_(engine) {}
+  Result<void> install();
+
+  /// The slot under which the peer knows `type`, describing it first if need be; counted as used until release_type().
+  /// Errors: busy (all slots are in use), limit_reached (the description is too long).
+  Result<std::uint32_t> describe_type(p2p::Peer& peer, const datatype::Datatype& type);
+  void release_type(p2p::Peer& peer, std::uint32_t slot) noexcept;
+
+  /// The window and, checked, that the message's sender is its rank `rank`.
+  Window* find(const btl::Delivery& delivery, std::uint32_t window, std::int32_t rank) noexcept;
+  void on_signal(btl::Delivery& delivery) noexcept;
+  void on_lock(btl::Delivery& delivery) noexcept;
+  void on_type(btl::Delivery& delivery) noexcept;
+  void on_access(btl::Delivery& delivery) noexcept;
+  void on_access_reply(btl::Delivery& delivery) noexcept;
+  static void refuse(const btl::Delivery& delivery, const char* why) noexcept;
+
+  p2p::Engine& engine_;
+  attribute::Keyvals<MPI_Win> keys_;
+  std::vector<Window*> windows_;  // by number
+  ObjectPool<Transfer, Windows> transfers_;
+  ObjectPool<MessageAccess, Windows> message_accesses_;
+  p2p::TransferTable<MessageAccess> under_way_;
+  std::unordered_map<const am::Endpoint*, Types> types_;
+};
+
+}  // namespace mpi_shim::rma

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One-sided communication, checked with any number of ranks and over any transport: windows of all flavours, all
+ * accesses, all kinds of synchronisation, what is wrong and how it is told. */
+#include <stdint.h>
+#include <string.h>
+
+#include "check.h"
+
+enum { kCount = 1000 };
+
+static MPI_Win make_window(int flavour, MPI_Aint bytes, int unit, void* base) {
+  MPI_Win win = MPI_WIN_NULL;
+  switch (flavour) {
+    case 0: {
+      void* memory = NULL;
+      CHECK_EQ(MPI_Alloc_mem(bytes, MPI_INFO_NULL, &memory), MPI_SUCCESS);
+      CHECK_EQ(MPI_Win_create(memory, bytes, unit, MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_SUCCESS);
+      *(void**)base = memory;
+      break;
+    }
+    case 1: CHECK_EQ(MPI_Win_allocate(bytes, unit, MPI_INFO_NULL, MPI_COMM_WORLD, base, &win), MPI_SUCCESS); break;
+    default:
+      CHECK_EQ(MPI_Win_allocate_shared(bytes, unit, MPI_INFO_NULL, MPI_COMM_WORLD, base, &win), MPI_SUCCESS);
+      break;
+  }
+  return win;
+}
+
+static void end_window(int flavour, MPI_Win win, void* base) {
+  CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
+  CHECK(win == MPI_WIN_NULL);
+  if (flavour == 0) CHECK_EQ(MPI_Free_mem(base), MPI_SUCCESS);
+}
+
+static void attributes(int flavour) {
+  const int expected[] = {MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_SHARED};
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, (my_rank() + 1) * 16, 4, &base);
+  void* value = NULL;
+  int flag = 0;
+  CHECK_EQ(MPI_Win_get_attr(win, MPI_WIN_BASE, &value, &flag), MPI_SUCCESS);
+  CHECK(flag && value == base);
+  CHECK_EQ(MPI_Win_get_attr(win, MPI_WIN_SIZE, &value, &flag), MPI_SUCCESS);
+  CHECK_EQ(*(MPI_Aint*)value, (my_rank() + 1) * 16);
+  CHECK_EQ(MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, &value, &flag), MPI_SUCCESS);
+  CHECK_EQ(*(int*)value, 4);
+  CHECK_EQ(MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &value, &flag), MPI_SUCCESS);
+  CHECK_EQ(*(int*)value, expected[flavour]);
+  CHECK_EQ(MPI_Win_get_attr(win, MPI_WIN_MODEL, &value, &flag), MPI_SUCCESS);
+  CHECK_EQ(*(int*)value, MPI_WIN_UNIFIED);
+
+  MPI_Group group;
+  MPI_Group world;
+  int same = MPI_UNEQUAL;
+  CHECK_EQ(MPI_Win_get_group(win, &group), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_group(MPI_COMM_WORLD, &world), MPI_SUCCESS);
+  CHECK_EQ(MPI_Group_compare(group, world, &same), MPI_SUCCESS);
+  CHECK_EQ(same, MPI_IDENT);
+  CHECK_EQ(MPI_Group_free(&group), MPI_SUCCESS);
+  CHECK_EQ(MPI_Group_free(&world), MPI_SUCCESS);
+
+  char name[MPI_MAX_OBJECT_NAME] = "?";
+  int length = -1;
+  CHECK_EQ(MPI_Win_get_name(win, name, &length), MPI_SUCCESS);
+  CHECK_EQ(length, 0);
+  CHECK_EQ(MPI_Win_set_name(win, "shelf"), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_get_name(win, name, &length), MPI_SUCCESS);
+  CHECK(length == 5 && strcmp(name, "shelf") == 0);
+
+  MPI_Info info;
+  char text[16] = "";
+  CHECK_EQ(MPI_Info_create(&info), MPI_SUCCESS);
+  CHECK_EQ(MPI_Info_set(info, "accumulate_ordering", "none"), MPI_SUCCESS);
+  CHECK_EQ(MPI_Info_set(info, "nobody_knows", "this"), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_set_info(win, info), MPI_SUCCESS);
+  CHECK_EQ(MPI_Info_free(&info), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_get_info(win, &info), MPI_SUCCESS);
+  CHECK_EQ(MPI_Info_get(info, "accumulate_ordering", 15, text, &flag), MPI_SUCCESS);
+  CHECK(flag && strcmp(text, "none") == 0);
+  CHECK_EQ(MPI_Info_get(info, "nobody_knows", 15, text, &flag), MPI_SUCCESS);
+  CHECK(!flag);
+  CHECK_EQ(MPI_Info_free(&info), MPI_SUCCESS);
+  end_window(flavour, win, base);
+}
+
+static int deleted_values = 0;
+static int on_delete(MPI_Win win, int keyval, void* value, void* extra) {
+  CHECK(win != MPI_WIN_NULL && keyval != MPI_KEYVAL_INVALID && extra == &deleted_values);
+  deleted_values += *(int*)value;
+  return MPI_SUCCESS;
+}
+
+static void keys(void) {
+  int* base = NULL;
+  MPI_Win win = make_window(1, 16, 1, &base);
+  int key = MPI_KEYVAL_INVALID;
+  int seven = 7;
+  int* value = NULL;
+  int flag = 1;
+  CHECK_EQ(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, on_delete, &key, &deleted_values), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_get_attr(win, key, &value, &flag), MPI_SUCCESS);
+  CHECK(!flag);
+  CHECK_EQ(MPI_Win_set_attr(win, key, &seven), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_get_attr(win, key, &value, &flag), MPI_SUCCESS);
+  CHECK(flag && value == &seven);
+  CHECK_EQ(MPI_Win_free_keyval(&key), MPI_SUCCESS);
+  CHECK_EQ(key, MPI_KEYVAL_INVALID);
+  end_window(1, win, base);
+  CHECK_EQ(deleted_values, 7);
+}
+
+/* Every rank puts its pattern to the next one and gets the previous one's. */
+static void fences(int flavour) {
+  const int rank = my_rank();
+  const int size = world_size();
+  const int next = (rank + 1) % size;
+  const int previous = (rank + size - 1) % size;
+  unsigned char* base = NULL;
+  MPI_Win win = make_window(flavour, 2 * kCount, 1, &base);
+  unsigned char out[kCount];
+  unsigned char in[kCount];
+  memset(base, 0, 2 * kCount);
+  for (int i = 0; i < kCount; ++i) out[i] = pattern(i, rank);
+  CHECK_EQ(MPI_Win_fence(MPI_MODE_NOPRECEDE, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, kCount, MPI_BYTE, next, 0, kCount, MPI_BYTE, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, 0, MPI_BYTE, next, 0, 0, MPI_BYTE, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, kCount, MPI_BYTE, MPI_PROC_NULL, 0, kCount, MPI_BYTE, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kCount; ++i) CHECK_EQ(base[i], pattern(i, previous));
+  CHECK_EQ(MPI_Get(in, kCount, MPI_BYTE, next, 0, kCount, MPI_BYTE, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(MPI_MODE_NOSUCCEED, win), MPI_SUCCESS);
+  for (int i = 0; i < kCount; ++i) CHECK_EQ(in[i], pattern(i, rank));
+  end_window(flavour, win, base);
+}
+
+/* A strided column at the origin, other strides at the target: the bytes land where they belong and nowhere else. */
+static void derived_types(int flavour) {
+  const int rank = my_rank();
+  const int size = world_size();
+  const int next = (rank + 1) % size;
+  const int previous = (rank + size - 1) % size;
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, 400 * sizeof(int), sizeof(int), &base);
+  MPI_Datatype column;
+  MPI_Datatype scattered;
+  int matrix[10][10];
+  int lengths[] = {1, 3, 2, 4};
+  int places[] = {100, 7, 50, 200};
+  for (int i = 0; i < 100; ++i) matrix[i / 10][i % 10] = 1000 * rank + i;
+  for (int i = 0; i < 400; ++i) base[i] = -1;
+  CHECK_EQ(MPI_Type_vector(10, 1, 10, MPI_INT, &column), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_indexed(4, lengths, places, MPI_INT, &scattered), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&column), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&scattered), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(&matrix[0][3], 1, column, next, 1, 1, scattered, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  int expected[400];
+  for (int i = 0; i < 400; ++i) expected[i] = -1;
+  for (int block = 0, n = 0; block < 4; ++block) {
+    for (int i = 0; i < lengths[block]; ++i, ++n) expected[1 + places[block] + i] = 1000 * previous + 10 * n + 3;
+  }
+  for (int i = 0; i < 400; ++i) CHECK_EQ(base[i], expected[i]);
+  int back[10][10];
+  memset(back, 0, sizeof back);
+  CHECK_EQ(MPI_Get(&back[0][5], 1, column, next, 1, 1, scattered, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < 100; ++i) CHECK_EQ(back[i / 10][i % 10], i % 10 == 5 ? 1000 * rank + 10 * (i / 10) + 3 : 0);
+  /* The same elements once more, added: a datatype that the target knows by now. */
+  CHECK_EQ(MPI_Accumulate(&matrix[0][3], 1, column, next, 1, 1, scattered, MPI_SUM, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_free(&column), MPI_SUCCESS); /* while it is in use */
+  CHECK_EQ(MPI_Type_free(&scattered), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < 400; ++i) CHECK_EQ(base[i], expected[i] == -1 ? -1 : 2 * expected[i]);
+  end_window(flavour, win, base);
+}
+
+/* All ranks add to all ranks at once: every element is updated atomically. */
+static void accumulates(int flavour) {
+  const int size = world_size();
+  enum { kElements = 3000 };
+  double* base = NULL;
+  MPI_Win win = make_window(flavour, kElements * sizeof(double), sizeof(double), &base);
+  double* ones = malloc(kElements * sizeof(double));
+  for (int i = 0; i < kElements; ++i) {
+    base[i] = i;
+    ones[i] = 1;
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int round = 0; round < 3; ++round) {
+    for (int target = 0; target < size; ++target) {
+      CHECK_EQ(MPI_Accumulate(ones, kElements, MPI_DOUBLE, target, 0, kElements, MPI_DOUBLE, MPI_SUM, win),
+               MPI_SUCCESS);
+    }
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kElements; ++i) CHECK(base[i] == i + 3.0 * size);
+  free(ones);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  /* Accumulates of one origin to one place keep their order. */
+  double value;
+  for (int i = 1; i <= 50; ++i) {
+    value = i;
+    if (my_rank() == 0) {
+      double last = -1;
+      CHECK_EQ(
+          MPI_Get_accumulate(&value, 1, MPI_DOUBLE, &last, 1, MPI_DOUBLE, size - 1, 5, 1, MPI_DOUBLE, MPI_REPLACE, win),
+          MPI_SUCCESS);
+      double now = -1;
+      CHECK_EQ(MPI_Get_accumulate(NULL, 0, MPI_DOUBLE, &now, 1, MPI_DOUBLE, size - 1, 5, 1, MPI_DOUBLE, MPI_NO_OP, win),
+               MPI_SUCCESS);
+      CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+      CHECK(now == i);
+      CHECK(last == (i == 1 ? 5 + 3.0 * size : i - 1));
+    } else {
+      CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+    }
+  }
+  end_window(flavour, win, base);
+}
+
+struct place {
+  double value;
+  int index;
+};
+
+/* Value and index have a gap behind them, which is nobody's. */
+static void pairs(int flavour) {
+  struct place* base = NULL;
+  MPI_Win win = make_window(flavour, 4 * sizeof(struct place), sizeof(struct place), &base);
+  memset(base, 0x5a, 4 * sizeof(struct place));
+  for (int i = 0; i < 4; ++i) {
+    base[i].value = -1;
+    base[i].index = -1;
+  }
+  struct place mine[4];
+  for (int i = 0; i < 4; ++i) {
+    mine[i].value = (i + my_rank()) % world_size();
+    mine[i].index = my_rank();
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int target = 0; target < world_size(); ++target) {
+    CHECK_EQ(MPI_Accumulate(mine, 4, MPI_DOUBLE_INT, target, 0, 4, MPI_DOUBLE_INT, MPI_MAXLOC, win), MPI_SUCCESS);
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < 4; ++i) {
+    const int highest = world_size() - 1;
+    CHECK(base[i].value == highest);
+    CHECK_EQ((base[i].index + i) % world_size(), highest);
+    CHECK_EQ(((unsigned char*)&base[i])[sizeof(struct place) - 1], 0x5a);
+  }
+  end_window(flavour, win, base);
+}
+
+/* A counter and a lock out of fetch-and-op and compare-and-swap, all ranks at once. */
+static void atomics(int flavour) {
+  const int size = world_size();
+  int64_t* base = NULL;
+  MPI_Win win = make_window(flavour, 4 * sizeof(int64_t), sizeof(int64_t), &base);
+  memset(base, 0, 4 * sizeof(int64_t));
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  enum { kRounds = 60 };
+  const int64_t one = 1;
+  int64_t last = -1;
+  CHECK_EQ(MPI_Win_lock_all(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kRounds; ++i) {
+    int64_t ticket = -1;
+    CHECK_EQ(MPI_Fetch_and_op(&one, &ticket, MPI_INT64_T, 0, 0, MPI_SUM, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_flush(0, win), MPI_SUCCESS);
+    CHECK(ticket > last && ticket < (int64_t)kRounds * size);
+    last = ticket;
+  }
+  for (int i = 0; i < kRounds; ++i) {
+    const int64_t wanted = my_rank() + 1;
+    const int64_t nobody = 0;
+    int64_t holder = -1;
+    do {
+      CHECK_EQ(MPI_Compare_and_swap(&wanted, &nobody, &holder, MPI_INT64_T, size - 1, 1, win), MPI_SUCCESS);
+      CHECK_EQ(MPI_Win_flush(size - 1, win), MPI_SUCCESS);
+    } while (holder != 0);
+    /* Under that lock: read, add and write are three accesses. */
+    int64_t count = -1;
+    CHECK_EQ(MPI_Get(&count, 1, MPI_INT64_T, size - 1, 2, 1, MPI_INT64_T, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_flush(size - 1, win), MPI_SUCCESS);
+    ++count;
+    CHECK_EQ(MPI_Put(&count, 1, MPI_INT64_T, size - 1, 2, 1, MPI_INT64_T, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_flush(size - 1, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Fetch_and_op(&nobody, &holder, MPI_INT64_T, size - 1, 1, MPI_REPLACE, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_flush(size - 1, win), MPI_SUCCESS);
+    CHECK_EQ(holder, wanted);
+  }
+  CHECK_EQ(MPI_Win_unlock_all(win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_lock(MPI_LOCK_SHARED, my_rank(), 0, win), MPI_SUCCESS);
+  if (my_rank() == 0) CHECK_EQ(base[0], (int64_t)kRounds * size);
+  if (my_rank() == size - 1) CHECK_EQ(base[2], (int64_t)kRounds * size);
+  CHECK_EQ(MPI_Win_unlock(my_rank(), win), MPI_SUCCESS);
+  end_window(flavour, win, base);
+}
+
+/* Exclusive locks keep read-modify-write together; shared ones let readers in. */
+static void locks(int flavour) {
+  const int size = world_size();
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, 8 * sizeof(int), sizeof(int), &base);
+  memset(base, 0, 8 * sizeof(int));
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  for (int i = 0; i < 40; ++i) {
+    const int target = i % size;
+    int values[8];
+    CHECK_EQ(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Get(values, 8, MPI_INT, target, 0, 8, MPI_INT, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_flush_local(target, win), MPI_SUCCESS);
+    for (int k = 0; k < 8; ++k) CHECK_EQ(values[k], values[0]);
+    for (int k = 0; k < 8; ++k) ++values[k];
+    CHECK_EQ(MPI_Put(values, 8, MPI_INT, target, 0, 8, MPI_INT, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_unlock(target, win), MPI_SUCCESS);
+
+    CHECK_EQ(MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win), MPI_SUCCESS);
+    MPI_Request request;
+    CHECK_EQ(MPI_Rget(values, 8, MPI_INT, target, 0, 8, MPI_INT, win, &request), MPI_SUCCESS);
+    CHECK_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    for (int k = 0; k < 8; ++k) CHECK_EQ(values[k], values[0]);
+    CHECK_EQ(MPI_Win_unlock(target, win), MPI_SUCCESS);
+  }
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  int expected = 0;
+  for (int i = 0; i < 40; ++i) expected += i % size == my_rank() ? size : 0;
+  CHECK_EQ(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, my_rank(), 0, win), MPI_SUCCESS);
+  CHECK_EQ(base[7], expected);
+  CHECK_EQ(MPI_Win_unlock(my_rank(), win), MPI_SUCCESS);
+  end_window(flavour, win, base);
+}
+
+/* Rank 0 exposes to all others, which write their slot; several epochs in a row, ended by wait or by test. */
+static void post_start(int flavour) {
+  const int size = world_size();
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, size * sizeof(int), sizeof(int), &base);
+  MPI_Group world;
+  MPI_Group peers;
+  const int zero = 0;
+  CHECK_EQ(MPI_Comm_group(MPI_COMM_WORLD, &world), MPI_SUCCESS);
+  if (my_rank() == 0) {
+    CHECK_EQ(MPI_Group_excl(world, 1, &zero, &peers), MPI_SUCCESS);
+  } else {
+    CHECK_EQ(MPI_Group_incl(world, 1, &zero, &peers), MPI_SUCCESS);
+  }
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    if (my_rank() == 0) {
+      for (int i = 0; i < size; ++i) base[i] = -1;
+      CHECK_EQ(MPI_Win_post(peers, 0, win), MPI_SUCCESS);
+      if (epoch % 2 == 0) {
+        CHECK_EQ(MPI_Win_wait(win), MPI_SUCCESS);
+      } else {
+        int over = 0;
+        while (!over) CHECK_EQ(MPI_Win_test(win, &over), MPI_SUCCESS);
+      }
+      for (int i = 1; i < size; ++i) CHECK_EQ(base[i], 100 * epoch + i);
+    } else {
+      const int value = 100 * epoch + my_rank();
+      CHECK_EQ(MPI_Win_start(peers, 0, win), MPI_SUCCESS);
+      CHECK_EQ(MPI_Put(&value, 1, MPI_INT, 0, my_rank(), 1, MPI_INT, win), MPI_SUCCESS);
+      CHECK_EQ(MPI_Win_complete(win), MPI_SUCCESS);
+    }
+  }
+  CHECK_EQ(MPI_Group_free(&world), MPI_SUCCESS);
+  if (size > 1) CHECK_EQ(MPI_Group_free(&peers), MPI_SUCCESS);
+  end_window(flavour, win, base);
+}
+
+/* More data than one message carries, in every direction and kind. */
+static void large(int flavour) {
+  const int next = (my_rank() + 1) % world_size();
+  const int previous = (my_rank() + world_size() - 1) % world_size();
+  enum { kInts = 500000 };
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, (MPI_Aint)kInts * 4, 4, &base);
+  int* out = malloc((size_t)kInts * 4);
+  int* in = malloc((size_t)kInts * 4);
+  MPI_Datatype every_other;
+  CHECK_EQ(MPI_Type_vector(kInts / 2, 1, 2, MPI_INT, &every_other), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&every_other), MPI_SUCCESS);
+  for (int i = 0; i < kInts; ++i) {
+    out[i] = 7 * i + my_rank();
+    base[i] = 0;
+  }
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, kInts, MPI_INT, next, 0, kInts, MPI_INT, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kInts; ++i) CHECK_EQ(base[i], 7 * i + previous);
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Get_accumulate(out, kInts, MPI_INT, in, kInts, MPI_INT, next, 0, kInts, MPI_INT, MPI_SUM, win),
+           MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kInts; ++i) {
+    CHECK_EQ(in[i], 7 * i + my_rank());
+    CHECK_EQ(base[i], 2 * (7 * i + previous));
+  }
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, kInts / 2, MPI_INT, next, 1, 1, every_other, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kInts; ++i) {
+    CHECK_EQ(base[i], i % 2 == 0 ? 2 * (7 * i + previous) : 7 * (i / 2) + previous);
+  }
+  CHECK_EQ(MPI_Get(in, 1, every_other, next, 1, kInts / 2, MPI_INT, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < kInts / 2; ++i) {
+    const int place = 1 + i; /* at the next rank, whose previous one is this */
+    CHECK_EQ(in[2 * i], place % 2 == 0 ? 2 * (7 * place + my_rank()) : 7 * (place / 2) + my_rank());
+  }
+  CHECK_EQ(MPI_Type_free(&every_other), MPI_SUCCESS);
+  free(out);
+  free(in);
+  end_window(flavour, win, base);
+}
+
+static void dynamic_windows(void) {
+  const int next = (my_rank() + 1) % world_size();
+  const int previous = (my_rank() + world_size() - 1) % world_size();
+  MPI_Win win;
+  int memory[100];
+  MPI_Aint mine;
+  MPI_Aint theirs;
+  CHECK_EQ(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_attach(win, memory, sizeof memory), MPI_SUCCESS);
+  CHECK_EQ(MPI_Get_address(memory, &mine), MPI_SUCCESS);
+  CHECK_EQ(
+      MPI_Sendrecv(&mine, 1, MPI_AINT, previous, 0, &theirs, 1, MPI_AINT, next, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+      MPI_SUCCESS);
+  for (int i = 0; i < 100; ++i) memory[i] = -1;
+  int out[50];
+  for (int i = 0; i < 50; ++i) out[i] = my_rank() + i;
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, 50, MPI_INT, next, MPI_Aint_add(theirs, 40), 50, MPI_INT, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i < 100; ++i) CHECK_EQ(memory[i], i >= 10 && i < 60 ? previous + i - 10 : -1);
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_lock_all(0, win), MPI_SUCCESS);
+  const int one = 1;
+  int before = -2;
+  CHECK_EQ(MPI_Fetch_and_op(&one, &before, MPI_INT, next, theirs, MPI_SUM, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_flush(next, win), MPI_SUCCESS);
+  CHECK_EQ(before, -1);
+  CHECK_EQ(MPI_Win_unlock_all(win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(memory[0], 0);
+  /* What is not attached is refused by the target, and told at the synchronisation. */
+  CHECK_EQ(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_detach(win, memory), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_detach(win, memory), MPI_ERR_RMA_ATTACH);
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put(out, 1, MPI_INT, next, theirs, 1, MPI_INT, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_unlock(next, win), MPI_ERR_RMA_RANGE);
+  CHECK_EQ(memory[0], 0);
+  CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
+}
+
+static void shared_memory(void) {
+  const int rank = my_rank();
+  const int size = world_size();
+  int* mine = NULL;
+  MPI_Win win;
+  CHECK_EQ(MPI_Win_allocate_shared((rank + 1) * (MPI_Aint)sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
+                                   &mine, &win),
+           MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  for (int i = 0; i <= rank; ++i) mine[i] = 100 * rank + i;
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  int* first = NULL;
+  for (int other = 0; other < size; ++other) {
+    MPI_Aint bytes = -1;
+    int unit = -1;
+    int* theirs = NULL;
+    CHECK_EQ(MPI_Win_shared_query(win, other, &bytes, &unit, &theirs), MPI_SUCCESS);
+    CHECK_EQ(bytes, (other + 1) * sizeof(int));
+    CHECK_EQ(unit, sizeof(int));
+    for (int i = 0; i <= other; ++i) CHECK_EQ(theirs[i], 100 * other + i);
+    if (other == 0) first = theirs;
+    CHECK(theirs == first + other * (other + 1) / 2); /* one after the other */
+    if (other == rank) CHECK(theirs == mine);
+  }
+  int* lowest = NULL;
+  MPI_Aint bytes = -1;
+  int unit = -1;
+  CHECK_EQ(MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &lowest), MPI_SUCCESS);
+  CHECK(lowest == first);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
+}
+
+static int handled = 0;
+static void on_error(MPI_Win* win, int* code, ...) {
+  CHECK(*win != MPI_WIN_NULL);
+  handled = *code;
+}
+
+static void mistakes(void) {
+  int* base = NULL;
+  int value = 1;
+  MPI_Win win = make_window(1, 10 * sizeof(int), sizeof(int), &base);
+  MPI_Errhandler handler;
+  CHECK_EQ(MPI_Win_get_errhandler(win, &handler), MPI_SUCCESS);
+  CHECK(handler == MPI_ERRORS_ARE_FATAL);
+  CHECK_EQ(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN), MPI_SUCCESS);
+  /* No epoch is open. */
+  CHECK_EQ(MPI_Put(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_unlock(0, win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_unlock_all(win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_flush(0, win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_complete(win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_wait(win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_lock(12345, 0, 0, win), MPI_ERR_LOCKTYPE);
+  CHECK_EQ(MPI_Win_lock(MPI_LOCK_SHARED, world_size(), 0, win), MPI_ERR_RANK);
+  CHECK_EQ(MPI_Win_lock(MPI_LOCK_SHARED, 0, 1, win), MPI_ERR_ASSERT);
+
+  CHECK_EQ(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_lock_all(0, win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Put(&value, 1, MPI_INT, 0, 10, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+  CHECK_EQ(MPI_Put(&value, 1, MPI_INT, 0, -1, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+  CHECK_EQ(MPI_Put(&value, 1, MPI_INT, 0, 0, -1, MPI_INT, win), MPI_ERR_COUNT);
+  CHECK_EQ(MPI_Put(&value, 1, MPI_INT, -7, 0, 1, MPI_INT, win), MPI_ERR_RANK);
+  CHECK_EQ(MPI_Put(&value, 1, MPI_DATATYPE_NULL, 0, 0, 1, MPI_INT, win), MPI_ERR_TYPE);
+  CHECK_EQ(MPI_Accumulate(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_MINLOC, win), MPI_ERR_OP);
+  CHECK_EQ(MPI_Accumulate(&value, 1, MPI_INT, 0, 0, 1, MPI_FLOAT, MPI_SUM, win), MPI_ERR_TYPE);
+  double real = 0;
+  CHECK_EQ(MPI_Compare_and_swap(&real, &real, &real, MPI_DOUBLE, 0, 0, win), MPI_ERR_TYPE);
+  CHECK_EQ(MPI_Win_free(&win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(MPI_Win_unlock(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_attach(win, base, 4), MPI_ERR_RMA_FLAVOR);
+
+  CHECK_EQ(MPI_Win_create_errhandler(on_error, &handler), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_set_errhandler(win, handler), MPI_SUCCESS);
+  CHECK_EQ(MPI_Errhandler_free(&handler), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_flush_all(win), MPI_ERR_RMA_SYNC);
+  CHECK_EQ(handled, MPI_ERR_RMA_SYNC);
+  end_window(1, win, base);
+}
+
+int main(int argc, char** argv) {
+  CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+  for (int flavour = 0; flavour < 3; ++flavour) {
+    attributes(flavour);
+    fences(flavour);
+    derived_types(flavour);
+    accumulates(flavour);
+    pairs(flavour);
+    atomics(flavour);
+    locks(flavour);
+    post_start(flavour);
+    large(flavour);
+  }
+  keys();
+  dynamic_windows();
+  shared_memory();
+  mistakes();
+  CHECK(MPI_Finalize() == MPI_SUCCESS);
+  return 0;
+}
