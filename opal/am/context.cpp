@@ -31,7 +31,7 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   OPAL_TRY(config::apply_to_process(store));
   OPAL_TRY(store.verify(config_groups(registry), kUpperPrefixes));
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  OPAL_TRY_ASSIGN(const rcache::GrdmaConfig cache_config, store.load(rcache::kGrdmaGroup));
+  OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));
 

@@ -14,7 +14,7 @@ std::vector<const config::GroupInfo*> config_groups(const btl::Registry& registr
     if (component->vars != nullptr) groups.push_back(component->vars);
   }
   groups.push_back(&mpool::kGroup);
-  groups.push_back(&rcache::kGrdmaGroup);
+  groups.push_back(&rcache::kGroup);
   return groups;
 }
 

@@ -59,36 +59,31 @@ Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights r
   return Region{std::move(region)};
 }
 
-ExposedMemory::ExposedMemory(ExposedMemory&& other) noexcept
-    : lock_(other.lock_), cache_(other.cache_), registration_(std::exchange(other.registration_, nullptr)) {}
-
 ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {
   if (this != &other) {
     reset();
     lock_ = other.lock_;
-    cache_ = other.cache_;
-    registration_ = std::exchange(other.registration_, nullptr);
+    lease_ = std::move(other.lease_);
   }
   return *this;
 }
 
 void ExposedMemory::reset() noexcept {
-  if (registration_ == nullptr) return;
+  if (!lease_) return;
   const Lock::Guard guard{*lock_};
-  cache_->put(std::exchange(registration_, nullptr));
+  lease_.reset();
 }
 
 ByteSpan ExposedMemory::handle() const noexcept {
   // The cookie is the MemoryHandle as RegistrationCache stored it; its used bytes are what the peer needs.
   static_assert(std::is_trivially_copyable_v<MemoryHandle>);
-  return reinterpret_cast<const MemoryHandle*>(registration_->cookie().bytes().data())->bytes();
+  return reinterpret_cast<const MemoryHandle*>(lease_->cookie().bytes().data())->bytes();
 }
 
 Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights rights) noexcept {
   const Lock::Guard guard{lock_};
-  OPAL_TRY_ASSIGN(rcache::Registration* const registration,
-                  registrations_->cache().get(base, size, static_cast<rcache::Access>(rights)));
-  return ExposedMemory{lock_, registrations_->cache(), *registration};
+  OPAL_TRY_ASSIGN(rcache::Lease lease, registrations_->cache().get(base, size, static_cast<rcache::Access>(rights)));
+  return ExposedMemory{lock_, std::move(lease)};
 }
 
 }  // namespace opal::am

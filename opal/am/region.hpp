@@ -5,13 +5,14 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "opal/am/lock.hpp"
 #include "opal/btl/memory_handle.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/rcache/cache.hpp"
+#include "opal/rcache/lease.hpp"
 
 namespace opal::am {
 
@@ -39,22 +40,20 @@ class OPAL_EXPORT Region {
 class OPAL_EXPORT ExposedMemory {
  public:
   ExposedMemory() noexcept = default;
-  ExposedMemory(ExposedMemory&& other) noexcept;
+  ExposedMemory(ExposedMemory&& other) noexcept = default;
   ExposedMemory& operator=(ExposedMemory&& other) noexcept;
   ~ExposedMemory() { reset(); }  ///< gives the registration back to the cache
 
-  explicit operator bool() const noexcept { return registration_ != nullptr; }
+  explicit operator bool() const noexcept { return static_cast<bool>(lease_); }
   /// The bytes of a MemoryHandle, for the peer of the endpoint that exposed it; valid as long as *this.
   [[nodiscard]] ByteSpan handle() const noexcept;
   void reset() noexcept;
 
  private:
   friend class Endpoint;
-  ExposedMemory(Lock& lock, rcache::Cache& cache, rcache::Registration& registration) noexcept
-      : lock_(&lock), cache_(&cache), registration_(&registration) {}
+  ExposedMemory(Lock& lock, rcache::Lease lease) noexcept : lock_(&lock), lease_(std::move(lease)) {}
   Lock* lock_ = nullptr;
-  rcache::Cache* cache_ = nullptr;
-  rcache::Registration* registration_ = nullptr;  // borrowed from the cache; null when empty
+  rcache::Lease lease_;  // ends under the lock
 };
 
 }  // namespace opal::am

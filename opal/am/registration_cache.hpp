@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/registration_cache.hpp — one module's registrations of protocol buffers, kept by rcache::Grdma.
+// opal/am/registration_cache.hpp — one module's registrations of protocol buffers, kept by rcache::Cache.
 // Owned by the Context, outlived by its module.  Threads: under the Context's lock, as the module is.
 #pragma once
 #include "opal/btl/module.hpp"
-#include "opal/rcache/grdma.hpp"
+#include "opal/rcache/cache.hpp"
 
 namespace opal::am {
 
 class RegistrationCache final : public rcache::Device {
  public:
-  RegistrationCache(btl::Module& module, const rcache::GrdmaConfig& config) noexcept
+  RegistrationCache(btl::Module& module, const rcache::Config& config) noexcept
       : module_(module), cache_(*this, config, granularity(module)) {}
 
   [[nodiscard]] btl::Module& module() const noexcept { return module_; }
-  [[nodiscard]] rcache::Grdma& cache() noexcept { return cache_; }
+  [[nodiscard]] rcache::Cache& cache() noexcept { return cache_; }
 
   Result<void> register_memory(rcache::Registration& registration) noexcept override;
   void deregister_memory(rcache::Registration& registration) noexcept override;
@@ -24,7 +24,7 @@ class RegistrationCache final : public rcache::Device {
   static std::size_t granularity(const btl::Module& module) noexcept { return module.attributes().own_handles ? 0 : 1; }
 
   btl::Module& module_;
-  rcache::Grdma cache_;
+  rcache::Cache cache_;
 };
 
 }  // namespace opal::am

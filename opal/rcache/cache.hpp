@@ -1,124 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/cache.hpp — keeps registrations of memory between a device, where they are expensive, and its users.
-// get() and put() come in pairs; Lease does it by scope.  Between them the registration stays with the device, whatever
-// happens; it may become invalid, though, when its memory is unmapped under it.
-// Threads: everything is safe from any thread.  No device function is called, and nothing is allocated or freed, while
-// the cache holds a lock: a device may call malloc, malloc may munmap, and that may report to invalidate().
+// get() finds a registration that contains the range with enough rights, or makes one.  What nobody uses is idle:
+// undone at once (leave_pinned off) or kept (on) until a limit is reached or the device has no room; then idle ones are
+// undone one at a time, the one used longest ago first, until the new one fits.  docs/design/rcache.md: the policies
+// for overlaps, why hits need no lock, what a fork does. Owns: every registration.  Destroy it when nothing is borrowed
+// any more.  Threads: safe from any thread.  No device function is called, and nothing is allocated or freed, while the
+// cache holds its lock: a device may call malloc, malloc may munmap, and that may report to invalidate().
 #pragma once
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <memory>
+#include <mutex>
+#include <optional>
 
+#include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
-#include "opal/rcache/registration.hpp"
+#include "opal/rcache/config.hpp"
+#include "opal/rcache/device.hpp"
+#include "opal/rcache/hint_table.hpp"
+#include "opal/rcache/interval_index.hpp"
+#include "opal/rcache/lease.hpp"
+#include "opal/rcache/lease_table.hpp"
+#include "opal/rcache/registration_pool.hpp"
+#include "opal/rcache/statistics.hpp"
+#include "opal/rcache/use_order.hpp"
 
 namespace opal::rcache {
 
-/// The device that registrations are made with.  Implemented by a transport; outlives its cache.
-class Device {
+/// What becomes of registrations that share memory.
+enum class Overlap : std::uint8_t {
+  containing,     ///< they coexist, each with its own users
+  page_refcount,  ///< they coexist; a registration is in use while any of its pages is, through whichever one
+  merge,          ///< a request that overlaps some makes one registration that covers all of them, in their place
+};
+
+class OPAL_EXPORT Cache {
  public:
-  virtual ~Device() = default;
-
-  /// Makes the registration's range known with its rights and fills its cookie.  no_memory, no_space and limit_reached
-  /// mean "might work after deregistering something" and make the cache evict; other errors go to the user.
-  virtual Result<void> register_memory(Registration& registration) noexcept = 0;
-
-  /// Undoes register_memory.  Called once for each success.
-  virtual void deregister_memory(Registration& registration) noexcept = 0;
-
-  /// The registration has just become invalid: refuse its generation from now on.  Called from within the event that
-  /// unmaps the memory, with the cache's lock held: must not block, allocate, or call the cache.
-  virtual void invalidated(const Registration& registration) noexcept { (void)registration; }
-};
-
-/// A number of registrations and their bytes.
-struct Amount {
-  std::uint64_t count = 0;
-  std::uint64_t bytes = 0;
-};
-
-struct Statistics {
-  std::uint64_t hits = 0;
-  std::uint64_t misses = 0;         ///< get() calls that had to ask the device
-  std::uint64_t evictions = 0;      ///< idle registrations undone to make room
-  std::uint64_t invalidations = 0;  ///< registrations whose memory went away
-  std::uint64_t failures = 0;       ///< get() calls that returned an error
-  std::uint64_t register_ns = 0;    ///< time spent in Device::register_memory
-  Amount registered;                ///< known to the device: in use, idle, or invalid and not undone yet
-  Amount idle;                      ///< of those, kept for later use only
-};
-
-class Lease;
-
-class Cache {
- public:
-  Cache() noexcept = default;
+  /// Ranges are rounded to multiples of `granularity`, a power of two: 0 takes the machine's page size, 1 rounds
+  /// nothing.
+  explicit Cache(Device& device, const Config& config = {}, std::size_t granularity = 0);
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
-  virtual ~Cache() = default;
+  ~Cache();
 
-  /// A valid registration that contains [address, +length) with at least these rights; put() it back.
+  /// A valid registration that contains [address, +length) with at least these rights, for as long as the lease.
   /// Errors: invalid_argument (empty or wrapping range; unmapped while being registered), limit_reached (no room and
   /// nothing idle to evict), no_memory (bookkeeping), and what the device says.
-  virtual Result<Registration*> get(const void* address, std::size_t length, Access access) noexcept = 0;
+  Result<Lease> get(const void* address, std::size_t length, Access access) noexcept;
 
-  /// Ends one get().  The pointer is dead after this.
-  virtual void put(Registration* registration) noexcept = 0;
-
-  /// The memory [address, +length) is being unmapped or replaced: every registration that shares a page with it becomes
+  /// The memory [address, +length) is being unmapped or replaced: every registration that shares a byte with it becomes
   /// invalid at once.  Safe inside an unmap hook: only links and flags change here, the device is told later by a
-  /// get(), put() or flush().  Returns how many became invalid.
-  virtual std::size_t invalidate(const void* address, std::size_t length) noexcept = 0;
+  /// get(), flush() or the end of a lease.  Returns how many became invalid.
+  std::size_t invalidate(const void* address, std::size_t length) noexcept;
 
   /// Undoes everything that is not in use.
-  virtual void flush() noexcept = 0;
+  void flush() noexcept;
 
-  [[nodiscard]] virtual Statistics statistics() const noexcept = 0;
+  /// Linear in the number of registrations.
+  [[nodiscard]] Statistics statistics() const noexcept;
 
-  /// get() for the life of a Lease.
-  Result<Lease> lease(const void* address, std::size_t length, Access access) noexcept;
-};
-
-/// Borrows a registration and gives it back at the end of its scope.
-class Lease {
- public:
-  Lease() noexcept = default;
-  Lease(Cache& cache, Registration& registration) noexcept : cache_(&cache), registration_(&registration) {}
-  Lease(Lease&& other) noexcept : cache_(other.cache_), registration_(std::exchange(other.registration_, nullptr)) {}
-  Lease& operator=(Lease&& other) noexcept {
-    if (this != &other) {
-      reset();
-      cache_ = other.cache_;
-      registration_ = std::exchange(other.registration_, nullptr);
-    }
-    return *this;
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  ~Lease() { reset(); }
-
-  [[nodiscard]] Registration* get() const noexcept { return registration_; }  ///< null when empty
-  Registration* operator->() const noexcept { return registration_; }
-  Registration& operator*() const noexcept { return *registration_; }
-  explicit operator bool() const noexcept { return registration_ != nullptr; }
-
-  /// Keeps the registration borrowed beyond the scope: the caller will put() it.
-  [[nodiscard]] Registration* release() noexcept { return std::exchange(registration_, nullptr); }
-
-  void reset() noexcept {
-    if (registration_ != nullptr) cache_->put(std::exchange(registration_, nullptr));
-  }
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
 
  private:
-  Cache* cache_ = nullptr;
-  Registration* registration_ = nullptr;
-};
+  friend class Lease;
+  friend class ForkGuard;
 
-inline Result<Lease> Cache::lease(const void* address, std::size_t length, Access access) noexcept {
-  OPAL_TRY_ASSIGN(Registration* const registration, get(address, length, access));
-  return Lease{*this, *registration};
-}
+  /// What a registration is to cover.
+  struct Request {
+    std::uintptr_t begin;
+    std::uintptr_t end;
+    Access access;
+  };
+  /// Who uses a registration, and when it was used last.
+  struct Use {
+    std::int64_t users = 0;
+    std::uint64_t last = 0;
+  };
+
+  // cache.cpp: the paths without a miss
+  [[nodiscard]] Result<Request> rounded(const void* address, std::size_t length, Access access) const noexcept;
+  bool try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept;
+  Result<Lease> get_slowly(const Request& request, LeaseTable* table) noexcept;
+  Lease borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
+  void give_back(Registration& registration, PageHold* hold) noexcept;
+  void give_back_counted(Registration& registration, PageHold* hold) noexcept;
+
+  // users.cpp: who uses what
+  LeaseTable* make_lease_table() noexcept;
+  [[nodiscard]] Use use_of_locked(const Registration& registration) const noexcept;
+  [[nodiscard]] bool pages_held_locked(const Registration& registration) const noexcept;
+  [[nodiscard]] bool idle_locked(const Registration& registration, Use& use) const noexcept;
+  void advance_clock_locked() noexcept;
+
+  // miss.cpp: new registrations
+  Result<Lease> register_new(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
+  std::optional<Request> united_locked(const Request& request) noexcept;
+  Result<Lease> register_exactly(const Request& range, const Request& wanted, LeaseTable* table,
+                                 std::unique_ptr<PageHold>& hold) noexcept;
+  Result<Registration*> make_pending(const Request& range) noexcept;
+  Result<void> register_with_device(Registration& registration) noexcept;
+  Result<void> grow_pool() noexcept;
+  void grow_hints() noexcept;
+  void give_up(Registration& pending) noexcept;
+  template <class Chosen>
+  void retire_overlapping_locked(std::uintptr_t begin, std::uintptr_t end, Chosen chosen) noexcept;
+  void enter_index_locked(Registration& registration) noexcept;
+  [[nodiscard]] bool within_limits_locked(std::size_t more_bytes) const noexcept;
+
+  // undo.cpp: the end of registrations
+  Result<void> make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept;
+  Registration* oldest_idle_locked() noexcept;
+  bool withdraw_if_idle_locked(Registration& registration) noexcept;
+  void withdraw_locked(Registration& registration) noexcept;
+  void retire_locked(Registration& registration) noexcept;
+  Registration* unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept;
+  Registration* unused_retired_locked(std::size_t most) noexcept;
+  void condemn_locked(Registration& registration) noexcept;
+  void release(Registration& condemned) noexcept;
+  void release_retired(std::size_t most) noexcept;
+  void undo_if_unused(Registration& registration) noexcept;
+
+  void start_empty_in_child() noexcept;  // fork_guard.cpp
+
+  Device& device_;
+  const Config config_;
+  const Overlap overlap_;
+  const bool counted_under_lock_;  // leases: where hits do not matter, or every one is a page hold
+  const std::size_t granularity_;
+  const std::uint64_t id_;  // of this cache, in the process, for ever
+  HintTable hints_;
+
+  alignas(kCacheLine) mutable std::mutex mutex_;
+  std::condition_variable released_;  // signalled after each deregistration
+  IntervalIndex index_;               // those that serve
+  UseOrder order_;                    // the same ones
+  RegistrationList pending_;          // being registered by some thread right now
+  RegistrationList retired_;          // serve no more, undone outside of an event when nobody uses them
+  RegistrationPool pool_;
+  std::shared_ptr<LeaseTable> tables_;   // of all threads that ever used this cache
+  std::atomic<std::uint64_t> clock_{1};  // no LeaseTable's clock was beyond it when it was last advanced
+  std::uint64_t next_generation_ = 2;
+  std::uint32_t epoch_ = 0;      // forks seen
+  std::uint64_t releases_ = 0;   // deregistrations so far: tells a waiter that room may have appeared
+  std::uint64_t releasing_ = 0;  // deregistrations under way
+  Statistics statistics_;        // hits without those that LeaseTables count; without what is idle
+
+  Cache* next_cache_ = nullptr;  // of the process: see fork_guard.hpp
+};
 
 /// Bytes of the first piece of [address, +length) when pieces end at multiples of `max_chunk`, a power of two (0: one
 /// piece).  Transfers that start anywhere in a buffer then share the registrations of its later pieces.

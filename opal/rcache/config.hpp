@@ -3,46 +3,53 @@
 // written.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/config.hpp"
 
 namespace opal::rcache {
 
-struct GrdmaConfig {
+struct Config {
   bool leave_pinned = true;
   ByteSize size_limit = 0_B;
   std::uint64_t count_limit = 0;
   ByteSize max_chunk = 2_MiB;
+  std::string overlap = "containing";
 };
 
-inline constexpr config::Var<GrdmaConfig> kGrdmaVars[] = {
+inline constexpr config::Var<Config> kVars[] = {
     {"leave_pinned",
-     &GrdmaConfig::leave_pinned,
+     &Config::leave_pinned,
      {},
      "",
      config::Level::user,
      "Keep memory registered after its last use, until the room is needed."},
     {"size_limit",
-     &GrdmaConfig::size_limit,
+     &Config::size_limit,
      {},
      "bytes",
      config::Level::user,
      "Bytes registered at a time with one device, in use or not; 0 leaves it to the device."},
     {"count_limit",
-     &GrdmaConfig::count_limit,
+     &Config::count_limit,
      {},
      "registrations",
      config::Level::user,
      "Registrations with one device at a time, in use or not; 0 leaves it to the device."},
     {"max_chunk",
-     &GrdmaConfig::max_chunk,
+     &Config::max_chunk,
      {.min = 4_KiB, .max = 1_GiB, .power_of_two = true},
      "bytes",
      config::Level::tuner,
      "Pieces in which large buffers are registered while they are transferred."},
+    {"overlap",
+     &Config::overlap,
+     {.choices = "containing|page_refcount|merge"},
+     "",
+     config::Level::tuner,
+     "Overlapping requests: keep both, keep both while any of their pages is in use, or register what covers both."},
 };
-inline constexpr config::Group<GrdmaConfig> kGrdmaGroup{"rcache_grdma", "Registration cache for local memory",
-                                                        kGrdmaVars};
+inline constexpr config::Group<Config> kGroup{"rcache_grdma", "Registration cache for local memory", kVars};
 
 }  // namespace opal::rcache

@@ -16,11 +16,11 @@ std::uint64_t scatter(std::uint64_t x) noexcept {
 }  // namespace
 
 bool IntervalIndex::before(const Registration& a, const Registration& b) noexcept {
-  return a.begin_ != b.begin_ ? a.begin_ < b.begin_ : a.id_ < b.id_;
+  return a.begin_ != b.begin_ ? a.begin_ < b.begin_ : a.identity() < b.identity();
 }
 
 bool IntervalIndex::outranks(const Registration& a, const Registration& b) noexcept {
-  return scatter(a.id_) > scatter(b.id_);
+  return scatter(a.identity()) > scatter(b.identity());
 }
 
 void IntervalIndex::update(Registration& node) noexcept {

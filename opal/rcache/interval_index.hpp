@@ -26,6 +26,19 @@ class OPAL_EXPORT IntervalIndex {
     return find(root_, begin, end, access);
   }
 
+  /// visit(registration) for each that shares a byte with [begin, end) until it returns true; the index stays as it is.
+  /// Returns whether one did.
+  template <class Visit>
+  bool any_overlapping(std::uintptr_t begin, std::uintptr_t end, Visit visit) const noexcept {
+    return walk(root_, begin, end, visit);
+  }
+
+  /// Forgets everything without looking at it.
+  void abandon() noexcept {
+    root_ = nullptr;
+    size_ = 0;
+  }
+
   /// A registration that shares a byte with [begin, end), or null.  Logarithmic.
   [[nodiscard]] Registration* find_overlapping(std::uintptr_t begin, std::uintptr_t end) const noexcept;
 
@@ -38,6 +51,16 @@ class OPAL_EXPORT IntervalIndex {
   static Registration* inserted(Registration* tree, Registration& fresh) noexcept;
   static Registration* erased(Registration* tree, Registration& gone) noexcept;
   static Registration* find(Registration* node, std::uintptr_t begin, std::uintptr_t end, Access access) noexcept;
+
+  template <class Visit>
+  static bool walk(Registration* node, std::uintptr_t begin, std::uintptr_t end, Visit& visit) noexcept {
+    for (; node != nullptr && node->subtree_end_ > begin; node = node->right_) {
+      if (walk(node->left_, begin, end, visit)) return true;
+      if (node->begin() >= end) return false;
+      if (node->end() > begin && visit(*node)) return true;
+    }
+    return false;
+  }
 
   Registration* root_ = nullptr;
   std::size_t size_ = 0;

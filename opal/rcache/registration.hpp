@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/registration.hpp — memory made known to a device, as a cache keeps it.
-// Owned by its cache; users borrow it between get() and put().  Range, rights and cookie never change while borrowed.
+// Owned by its cache, borrowed by a Lease; range, rights and cookie never change while one exists.
 // The generation is even while the registration is good and becomes odd when it is invalidated, so that a handle which
-// carries the even number is refused from that moment on.  Threads: getters are safe while the registration is
-// borrowed.
+// carries the even number is refused from that moment on.  Threads: getters are safe while a Lease exists.
+// The object itself lives as long as its cache and is used again for other memory: a reader that comes too late finds
+// another registration there, never freed memory.  That is why what a hit reads is atomic.
 #pragma once
 #include <array>
 #include <atomic>
@@ -15,6 +16,8 @@
 #include "opal/core/bytes.hpp"
 
 namespace opal::rcache {
+
+class RegistrationList;
 
 /// What may be done with the memory: bits whose meaning is the device's.  A registration serves every subset of its
 /// bits.
@@ -46,21 +49,25 @@ class Cookie {
   alignas(16) std::array<std::byte, kCapacity> bytes_;  // uninitialised up to size_: copying 256 bytes of nothing costs
 };
 
-class Registration {
+struct PageHold;
+
+class alignas(kCacheLine) Registration {
  public:
-  Registration(std::uintptr_t begin, std::size_t length, Access access, std::uint64_t generation) noexcept
-      : begin_(begin), length_(length), access_(access), generation_(generation), id_(generation) {}
+  Registration() noexcept = default;
+  Registration(std::uintptr_t begin, std::size_t length, Access access, std::uint64_t generation) noexcept {
+    assign(begin, length, access, generation);
+  }
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
 
   /// First byte; at or below the address that was asked for.
   [[nodiscard]] std::byte* base() const noexcept {
-    return reinterpret_cast<std::byte*>(begin_);  // NOLINT(performance-no-int-to-ptr)
+    return reinterpret_cast<std::byte*>(begin());  // NOLINT(performance-no-int-to-ptr)
   }
-  [[nodiscard]] std::size_t length() const noexcept { return length_; }  ///< bytes from base()
-  [[nodiscard]] std::uintptr_t begin() const noexcept { return begin_; }
-  [[nodiscard]] std::uintptr_t end() const noexcept { return begin_ + length_; }
-  [[nodiscard]] Access access() const noexcept { return access_; }
+  [[nodiscard]] std::size_t length() const noexcept { return end() - begin(); }  ///< bytes from base()
+  [[nodiscard]] std::uintptr_t begin() const noexcept { return begin_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uintptr_t end() const noexcept { return end_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Access access() const noexcept { return access_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
   [[nodiscard]] bool valid() const noexcept { return generation() % 2 == 0; }
@@ -70,32 +77,77 @@ class Registration {
   [[nodiscard]] const Cookie& cookie() const noexcept { return cookie_; }
 
   [[nodiscard]] bool contains(std::uintptr_t begin, std::uintptr_t end) const noexcept {
-    return begin_ <= begin && end <= this->end();
+    return this->begin() <= begin && end <= this->end();
   }
-  [[nodiscard]] bool allows(Access access) const noexcept { return (access & ~access_) == 0; }
+  [[nodiscard]] bool overlaps(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+    return this->begin() < end && begin < this->end();
+  }
+  [[nodiscard]] bool allows(Access access) const noexcept { return (access & ~this->access()) == 0; }
 
  private:
+  friend class Cache;
+  friend class HintTable;
   friend class IntervalIndex;
+  friend class LeaseTable;
   friend class RegistrationList;
-  friend class Grdma;
+  friend class RegistrationPool;
+  friend class UseOrder;
 
+  /// Where a registration is in its life.  Changes under the cache's lock.
+  enum class State : std::uint8_t {
+    unused,     ///< in the pool
+    pending,    ///< some thread is registering it
+    indexed,    ///< serves requests
+    retired,    ///< serves no new requests (invalid, or replaced by a larger one); undone when nobody uses it
+    condemned,  ///< some thread is deregistering it
+  };
+
+  void assign(std::uintptr_t begin, std::size_t length, Access access, std::uint64_t generation) noexcept {
+    begin_.store(begin, std::memory_order_relaxed);
+    end_.store(begin + length, std::memory_order_relaxed);
+    access_.store(access, std::memory_order_relaxed);
+    generation_.store(generation, std::memory_order_release);
+  }
+  /// Tells registrations of one begin apart for good: the generation without its mark of invalidity.
+  [[nodiscard]] std::uint64_t identity() const noexcept {
+    return generation_.load(std::memory_order_relaxed) & ~std::uint64_t{1};
+  }
   void invalidate() noexcept { generation_.fetch_or(1, std::memory_order_release); }
 
-  const std::uintptr_t begin_;
-  const std::size_t length_;
-  const Access access_;
-  std::uint32_t users_ = 0;  // under the cache's lock
-  std::atomic<std::uint64_t> generation_;
-  const std::uint64_t id_;  // the generation it was born with; orders equal ranges
+  /// Notes a use at time `stamp`.
+  void used_at(std::uint64_t stamp) noexcept {
+    // No read-modify-write: of two threads at the same time the earlier use may win, which costs an eviction's best
+    // choice at worst.
+    if (last_use_.load(std::memory_order_relaxed) < stamp) last_use_.store(stamp, std::memory_order_relaxed);
+  }
+
+  // One cache line: all that a hit reads.  `serving_` is the generation while new requests may be served, else 0; it
+  // never takes the same value twice, so a reader that sees it unchanged has read one and the same registration.
+  std::atomic<std::uint64_t> serving_{0};
+  std::atomic<std::uintptr_t> begin_{0};
+  std::atomic<std::uintptr_t> end_{0};
+  std::atomic<Access> access_{0};
+  std::uint32_t id_ = 0;                    // place in the pool: chooses the slot in every LeaseTable
+  std::atomic<std::uint64_t> last_use_{0};  // at least; LeaseTables may know of later uses
+  std::atomic<std::int32_t> users_{0};      // leases that no LeaseTable counts: may be negative, the sum counts
+
+  // From here on under the cache's lock, but for the generation.
+  alignas(kCacheLine) std::atomic<std::uint64_t> generation_{1};
+  State state_ = State::unused;
+  std::uint32_t epoch_ = 0;  // forks that the process had seen when this was registered
 
   // Node of the cache's index: see interval_index.hpp.
   Registration* left_ = nullptr;
   Registration* right_ = nullptr;
   std::uintptr_t subtree_end_ = 0;
 
-  // Node of at most one list: idle, dead, orphaned or being registered.
+  // Node of at most one list; by its state: of free ones, of pending ones, in the order of use, of retired ones.
   Registration* previous_ = nullptr;
   Registration* next_ = nullptr;
+  RegistrationList* list_ = nullptr;
+  std::uint64_t rank_ = 0;  // the last use by which it was sorted: see use_order.hpp
+
+  PageHold* holds_ = nullptr;  // of its leases, with policy page_refcount
 
   Cookie cookie_;
 };

@@ -12,7 +12,7 @@
 #include "opal/allocator/bucket.hpp"
 #include "opal/core/mapping.hpp"
 #include "opal/mpool/pool.hpp"
-#include "opal/rcache/grdma.hpp"
+#include "opal/rcache/cache.hpp"
 #include "runtime/tools/perf/sampling.hpp"
 #include "runtime/tools/perf/tests.hpp"
 
@@ -40,7 +40,7 @@ Row reg_row(const char* op, const Samples& samples, std::uint64_t threads, std::
 /// Fills `cache` with `regions` idle registrations of one page each.
 Result<void> fill(rcache::Cache& cache, const std::byte* base, std::uint64_t regions) {
   for (std::uint64_t i = 0; i < regions; ++i) {
-    OPAL_TRY_ASSIGN(const rcache::Lease lease, cache.lease(base + i * kPage, kPage, 1));
+    OPAL_TRY_ASSIGN(const rcache::Lease lease, cache.get(base + i * kPage, kPage, 1));
   }
   return {};
 }
@@ -50,8 +50,7 @@ Samples hits(rcache::Cache& cache, const std::byte* base, std::uint64_t regions,
   std::minstd_rand random{seed};
   return sample(iterations, [&](std::uint64_t count) {
     for (std::uint64_t i = 0; i < count; ++i) {
-      auto* registration = *cache.get(base + random() % regions * kPage, kPage, 1);
-      cache.put(registration);
+      if (!cache.get(base + random() % regions * kPage, kPage, 1)) return false;
     }
     return true;
   });
@@ -92,7 +91,7 @@ Result<void> registration_cache(const Plan& plan, const Report& report) {
   FreeDevice device;
   for (const std::uint64_t regions : {1ULL, 100ULL, 10'000ULL, 1'000'000ULL}) {
     OPAL_TRY_ASSIGN(const Mapping memory, Mapping::anonymous((regions + 1) * kPage, false));
-    rcache::Grdma cache{device};
+    rcache::Cache cache{device};
     OPAL_TRY(fill(cache, memory.data(), regions));
     report(reg_row("hit", hits(cache, memory.data(), regions, plan.iterations, 1), 1, regions));
     if (regions == 100) {
@@ -117,33 +116,33 @@ Result<void> registration_cache(const Plan& plan, const Report& report) {
   constexpr std::uint64_t kRegions = 10'000;
   OPAL_TRY_ASSIGN(const Mapping memory, Mapping::anonymous(kRegions * kPage * 2, false));
   {
-    rcache::Grdma cache{device};
+    rcache::Cache cache{device};
     std::uint64_t next = 0;
     const Samples samples = sample(plan.iterations != 0 ? plan.iterations : kRegions, [&](std::uint64_t count) {
       for (std::uint64_t i = 0; i < count; ++i, ++next)
-        cache.put(*cache.get(memory.data() + next % (2 * kRegions) * kPage, kPage, 1));
+        if (!cache.get(memory.data() + next % (2 * kRegions) * kPage, kPage, 1)) return false;
       return true;
     });
     report(reg_row("miss", samples, 1, kRegions));
   }
   {
-    rcache::GrdmaConfig config;
+    rcache::Config config;
     config.count_limit = 1000;
-    rcache::Grdma cache{device, config};
+    rcache::Cache cache{device, config};
     OPAL_TRY(fill(cache, memory.data(), config.count_limit));
     std::uint64_t next = config.count_limit;
     const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
       for (std::uint64_t i = 0; i < count; ++i, ++next)
-        cache.put(*cache.get(memory.data() + next % kRegions * kPage, kPage, 1));
+        if (!cache.get(memory.data() + next % kRegions * kPage, kPage, 1)) return false;
       return true;
     });
     report(reg_row("evict", samples, 1, config.count_limit));
   }
   {
-    rcache::Grdma cache{device};
+    rcache::Cache cache{device};
     const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
       for (std::uint64_t i = 0; i < count; ++i) {
-        cache.put(*cache.get(memory.data(), kPage, 1));
+        if (!cache.get(memory.data(), kPage, 1)) return false;
         cache.invalidate(memory.data(), kPage);
       }
       return true;

@@ -2,6 +2,7 @@
 // Several threads on one cache: borrowed memory stays registered, limits hold, nothing is lost.  Meant for TSan too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <random>
@@ -10,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "opal/rcache/grdma.hpp"
+#include "opal/rcache/cache.hpp"
 #include "tests/rcache/fake_device.hpp"
 
 namespace opal::rcache {
@@ -64,9 +65,9 @@ struct Churn {
   std::uint64_t count_limit;
 };
 
-class GrdmaThreads : public testing::TestWithParam<Churn> {};
+class CacheThreads : public testing::TestWithParam<Churn> {};
 
-TEST_P(GrdmaThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
+TEST_P(CacheThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
   constexpr unsigned kThreads = 4;
   constexpr int kSteps = 8'000;
   constexpr std::size_t kHeld = 4;  // per thread; capacities below leave room for all of them
@@ -74,35 +75,33 @@ TEST_P(GrdmaThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
   std::atomic<int> failures{0};
   std::atomic<std::uint64_t> gets{0};
   {
-    Grdma cache{device, {.leave_pinned = GetParam().leave_pinned, .count_limit = GetParam().count_limit}, kPage};
+    Cache cache{device, {.leave_pinned = GetParam().leave_pinned, .count_limit = GetParam().count_limit}, kPage};
     std::vector<std::thread> threads;
     for (unsigned id = 0; id < kThreads; ++id) {
       threads.emplace_back([&, id] {
         std::mt19937 random{id};
-        std::vector<Registration*> held;
+        std::vector<Lease> held;
         for (int step = 0; step < kSteps; ++step) {
           const std::uintptr_t address = kPage * (1 + random() % 100);
           const std::size_t length = kPage * (1 + random() % 5);
           if (held.size() < kHeld) {
-            const auto got = cache.get(at(address), length, 1 + random() % 2);
+            auto got = cache.get(at(address), length, 1 + random() % 2);
             ++gets;
             if (!got) {
               ++failures;
               continue;
             }
-            held.push_back(*got);
+            held.push_back(std::move(*got));
           } else {
-            Registration*& one = held[random() % held.size()];
+            Lease& one = held[random() % held.size()];
             if (!device.knows(*one)) ++failures;
-            cache.put(one);
-            one = held.back();
+            std::swap(one, held.back());
             held.pop_back();
           }
           if (random() % 50 == 0) cache.invalidate(at(address), length);
         }
-        for (Registration* registration : held) {
-          if (!device.knows(*registration)) ++failures;
-          cache.put(registration);
+        for (const Lease& lease : held) {
+          if (!device.knows(*lease)) ++failures;
         }
       });
     }
@@ -118,7 +117,7 @@ TEST_P(GrdmaThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
 }
 
 // Each thread holds at most 4, and may register one more while it does: with room for 4 * 5 nobody is ever refused.
-INSTANTIATE_TEST_SUITE_P(Limits, GrdmaThreads,
+INSTANTIATE_TEST_SUITE_P(Limits, CacheThreads,
                          testing::Values(Churn{true, 1'000'000, 0}, Churn{true, 20, 0}, Churn{true, 1'000'000, 20},
                                          Churn{false, 20, 0}),
                          [](const auto& info) {
@@ -127,25 +126,25 @@ INSTANTIATE_TEST_SUITE_P(Limits, GrdmaThreads,
                          });
 
 /// One thread gives up the only registration the device has room for while another one wants a new one.
-class GrdmaHandOver : public testing::Test {
+class CacheHandOver : public testing::Test {
  protected:
   /// Runs the two; returns what the second one got.
   Errc outcome() {
     device_.capacity = 1;
-    Registration* const first = *cache_.get(at(kPage), kPage, 1);
-    std::thread giver{[&] { cache_.put(first); }};
+    Lease first = *cache_.get(at(kPage), kPage, 1);
+    std::thread giver{[&] { first.reset(); }};
     while (!giving_up_) std::this_thread::yield();
-    const auto second = cache_.lease(at(8 * kPage), kPage, 1);
+    const auto second = cache_.get(at(8 * kPage), kPage, 1);
     giver.join();
     return second ? Errc{} : second.error().code;
   }
   test::FakeDevice device_;
-  Grdma cache_{device_, {.leave_pinned = false}, kPage};
+  Cache cache_{device_, {.leave_pinned = false}, kPage};
   std::atomic<bool> giving_up_{false};
   std::atomic<bool> refused_{false};
 };
 
-TEST_F(GrdmaHandOver, AThreadWithoutRoomWaitsForADeregistrationUnderWay) {
+TEST_F(CacheHandOver, AThreadWithoutRoomWaitsForADeregistrationUnderWay) {
   device_.during_deregister = [&] {
     giving_up_ = true;
     while (!refused_) std::this_thread::yield();
@@ -154,7 +153,7 @@ TEST_F(GrdmaHandOver, AThreadWithoutRoomWaitsForADeregistrationUnderWay) {
   EXPECT_EQ(outcome(), Errc{}) << "nothing is idle, but room is about to appear";
 }
 
-TEST_F(GrdmaHandOver, RoomThatAppearsBetweenTheRefusalAndTheLookForVictimsIsUsed) {
+TEST_F(CacheHandOver, RoomThatAppearsBetweenTheRefusalAndTheLookForVictimsIsUsed) {
   device_.during_deregister = [&] {
     giving_up_ = true;
     while (!refused_) std::this_thread::yield();
@@ -166,16 +165,90 @@ TEST_F(GrdmaHandOver, RoomThatAppearsBetweenTheRefusalAndTheLookForVictimsIsUsed
   EXPECT_EQ(outcome(), Errc{});
 }
 
-TEST(GrdmaPressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows) {
+TEST(CacheLeases, MayEndOnAnotherThreadThanTheyBegan) {
+  SharedDevice device{1};
+  Cache cache{device, {}, kPage};
+  for (int i = 0; i < 1000; ++i) {
+    Lease lease = *cache.get(at(kPage), kPage, 1);
+    std::thread{[lease = std::move(lease)]() mutable { lease.reset(); }}.join();
+    if (i % 100 == 0) {
+      ASSERT_TRUE(cache.get(at(8 * kPage), kPage, 1)) << "the only room is idle again";
+    }
+  }
+  EXPECT_EQ(device.errors, 0);
+}
+
+TEST(CacheLeases, OfThreadsThatHaveEndedStillCount) {
+  SharedDevice device{1};
+  Cache cache{device, {}, kPage};
+  Lease lease;
+  std::thread{[&] { lease = *cache.get(at(kPage), kPage, 1); }}.join();
+  for (int i = 0; i < 10; ++i) {  // each takes over what an ended thread left behind
+    std::thread{[&] {
+      EXPECT_EQ(cache.get(at(8 * kPage), kPage, 1).error().code, Errc::limit_reached);
+      EXPECT_TRUE(cache.get(at(kPage), kPage, 1));
+    }}.join();
+  }
+  lease.reset();
+  EXPECT_TRUE(cache.get(at(8 * kPage), kPage, 1));
+}
+
+TEST(CacheLeases, OfMoreRegistrationsAtATimeThanAThreadHasSlotsAllCount) {
+  constexpr std::size_t kLeases = 3 * LeaseTable::kSlots;
+  SharedDevice device{kLeases};
+  Cache cache{device, {}, kPage};
+  std::vector<Lease> leases;
+  for (std::uintptr_t i = 1; i <= kLeases; ++i) leases.push_back(*cache.get(at(i * 2 * kPage), kPage, 1));
+  for (std::uintptr_t i = 1; i <= kLeases; ++i) leases.push_back(*cache.get(at(i * 2 * kPage), kPage, 1));
+  EXPECT_EQ(cache.statistics().idle.count, 0u);
+  EXPECT_EQ(cache.get(at(kPage * 1'000'000), kPage, 1).error().code, Errc::limit_reached);
+  std::mt19937 random{1};
+  std::shuffle(leases.begin(), leases.end(), random);
+  leases.resize(kLeases / 2);
+  EXPECT_GT(cache.statistics().idle.count, 0u);
+  leases.clear();
+  EXPECT_EQ(cache.statistics().idle.count, kLeases);
+}
+
+TEST(CacheThreadsReading, WhileOthersEvictAndInvalidateWhatTheyReadOnlyEverSeeWhatTheyAskedFor) {
+  constexpr std::uintptr_t kRegions = 64;
+  SharedDevice device{48};
+  Cache cache{device, {}, kPage};
+  std::atomic<bool> stop{false};
+  std::atomic<int> failures{0};
+  std::vector<std::thread> readers;
+  for (unsigned id = 0; id < 3; ++id) {
+    readers.emplace_back([&, id] {
+      std::mt19937 random{id};
+      while (!stop) {
+        const std::uintptr_t address = kPage * (1 + 2 * (random() % kRegions));
+        const auto lease = cache.get(at(address), kPage, 1);
+        if (!lease || !(*lease)->contains(address, address + kPage) || !device.knows(**lease)) ++failures;
+      }
+    });
+  }
+  std::mt19937 random{9};
+  for (int i = 0; i < 5'000; ++i) {
+    cache.invalidate(at(kPage * (1 + 2 * (random() % kRegions))), kPage);
+    if (i % 500 == 0) cache.flush();
+  }
+  stop = true;
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(failures, 0);
+  cache.flush();
+  EXPECT_EQ(device.live(), 0u);
+}
+
+TEST(CachePressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows) {
   constexpr std::size_t kCapacity = 1000;
   constexpr std::uintptr_t kRegions = 100'000;
   SharedDevice device{kCapacity};
-  Grdma cache{device, {}, kPage};
+  Cache cache{device, {}, kPage};
   std::mt19937 random{5};
   for (int step = 0; step < 300'000; ++step) {
     // A hot tenth of a percent is used half of the time: it must survive the stream of cold ones.
     const std::uintptr_t region = random() % 2 == 0 ? random() % 100 : random() % kRegions;
-    const auto lease = cache.lease(at((1 + region) * 16 * kPage), 8 * kPage, 1);
+    const auto lease = cache.get(at((1 + region) * 16 * kPage), 8 * kPage, 1);
     ASSERT_TRUE(lease) << to_string(lease.error()) << " at step " << step;
     ASSERT_LE(device.live(), kCapacity);
   }

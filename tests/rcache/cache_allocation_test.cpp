@@ -9,7 +9,7 @@
 #include <random>
 #include <utility>
 
-#include "opal/rcache/grdma.hpp"
+#include "opal/rcache/cache.hpp"
 #include "tests/rcache/fake_device.hpp"
 
 namespace {
@@ -60,14 +60,13 @@ using test::at;
 using test::FakeDevice;
 using test::kPage;
 
-TEST(GrdmaAllocation, HitsPutsAndInvalidationsAllocateNothing) {
+TEST(CacheAllocation, HitsPutsAndInvalidationsAllocateNothing) {
   FakeDevice device;
-  Grdma cache{device, {}, kPage};
-  for (std::uintptr_t i = 1; i <= 100; ++i) ASSERT_TRUE(cache.lease(at(i * 4 * kPage), kPage, 1));
+  Cache cache{device, {}, kPage};
+  for (std::uintptr_t i = 1; i <= 100; ++i) ASSERT_TRUE(cache.get(at(i * 4 * kPage), kPage, 1));
   const std::size_t before = allocations;
   for (std::uintptr_t i = 1; i <= 100; ++i) {
-    const auto hit = cache.get(at(i * 4 * kPage), 100, 1);
-    if (hit) cache.put(*hit);
+    EXPECT_TRUE(cache.get(at(i * 4 * kPage), 100, 1));
   }
   EXPECT_EQ(allocations, before);
   EXPECT_EQ(cache.statistics().hits, 100u);
@@ -76,18 +75,18 @@ TEST(GrdmaAllocation, HitsPutsAndInvalidationsAllocateNothing) {
     Result<void> register_memory(Registration&) noexcept override { return {}; }
     void deregister_memory(Registration&) noexcept override {}
   } silent;
-  Grdma other{silent, {}, kPage};
-  const Lease in_use = *other.lease(at(kPage), kPage, 1);
-  for (std::uintptr_t i = 2; i <= 100; ++i) ASSERT_TRUE(other.lease(at(i * 4 * kPage), kPage, 1));
+  Cache other{silent, {}, kPage};
+  const Lease in_use = *other.get(at(kPage), kPage, 1);
+  for (std::uintptr_t i = 2; i <= 100; ++i) ASSERT_TRUE(other.get(at(i * 4 * kPage), kPage, 1));
   const std::size_t before_event = allocations;
   EXPECT_EQ(other.invalidate(at(0), SIZE_MAX), 100u);
   EXPECT_EQ(allocations, before_event);
 }
 
-TEST(GrdmaAllocation, AnEventRaisedByEveryAllocationAndReleaseInsideTheCacheDoesNotDeadlock) {
+TEST(CacheAllocation, AnEventRaisedByEveryAllocationAndReleaseInsideTheCacheDoesNotDeadlock) {
   FakeDevice device;
   device.capacity = 50;
-  Grdma cache{device, {}, kPage};
+  Cache cache{device, {}, kPage};
   std::mt19937 random{3};
   std::size_t events = 0;
   std::function<void()> event = [&] {
@@ -97,7 +96,6 @@ TEST(GrdmaAllocation, AnEventRaisedByEveryAllocationAndReleaseInsideTheCacheDoes
   for (int step = 0; step < 5'000; ++step) {
     on_memory_event = &event;
     const auto got = cache.get(at(kPage * (1 + random() % 400)), kPage, 1);
-    if (got) cache.put(*got);
     if (step % 500 == 0) cache.flush();
     on_memory_event = nullptr;
     ASSERT_TRUE(got) << to_string(got.error());

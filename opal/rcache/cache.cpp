@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hits and ends of leases.  Lock rule of all of this class: `mutex_` guards links, counters and flags only.  Device
+// calls, allocation and release of memory happen without it, since each may end in invalidate() on this very thread.
+#include "opal/rcache/cache.hpp"
+
+#include <unistd.h>
+
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "opal/core/log.hpp"
+#include "opal/rcache/fork_guard.hpp"
+#include "opal/rcache/page_hold.hpp"
+
+namespace opal::rcache {
+namespace {
+
+std::atomic<std::uint64_t> next_cache_id{1};
+
+std::size_t machine_page_size() noexcept {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+Overlap overlap_named(const std::string& name) {
+  if (name == "page_refcount") return Overlap::page_refcount;
+  if (name == "merge") return Overlap::merge;
+  if (name != "containing") {
+    log::error("rcache", "rcache_grdma_overlap \"{}\" is none of containing, page_refcount, merge: containing", name);
+  }
+  return Overlap::containing;
+}
+
+}  // namespace
+
+Cache::Cache(Device& device, const Config& config, std::size_t granularity)
+    : device_(device),
+      config_(config),
+      overlap_(overlap_named(config.overlap)),
+      counted_under_lock_(!config.leave_pinned || overlap_ == Overlap::page_refcount),
+      granularity_(granularity != 0 ? granularity : machine_page_size()),
+      id_(next_cache_id.fetch_add(1, std::memory_order_relaxed)) {
+  ForkGuard::add(*this);
+}
+
+Cache::~Cache() {
+  ForkGuard::remove(*this);
+  flush();
+  std::size_t in_use = 0;
+  for (;; ++in_use) {
+    Registration* gone = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      gone = retired_.front();
+      if (gone == nullptr && (gone = index_.any()) != nullptr) withdraw_locked(*gone);
+      if (gone == nullptr) break;
+      condemn_locked(*gone);
+    }
+    release(*gone);
+  }
+  if (in_use > 0) log::error("rcache", "a cache was destroyed while {} of its registrations were in use", in_use);
+  while (tables_ != nullptr) {
+    tables_->cache_gone = true;
+    tables_ = std::exchange(tables_->next, nullptr);
+  }
+}
+
+Result<Cache::Request> Cache::rounded(const void* address, std::size_t length, Access access) const noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
+  if (length == 0 || length > kMax - begin || kMax - begin - length < granularity_) [[unlikely]] {
+    return Error{Errc::invalid_argument, 0, "rcache get(empty or wrapping range)", length};
+  }
+  return Request{begin & ~(granularity_ - 1), align_up(begin + length, granularity_), access};
+}
+
+Result<Lease> Cache::get(const void* address, std::size_t length, Access access) noexcept {
+  const auto request = rounded(address, length, access);
+  if (!request) [[unlikely]] {
+    const std::lock_guard lock{mutex_};
+    ++statistics_.failures;
+    return request.error();
+  }
+  LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
+  if (table != nullptr) [[likely]] {
+    const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, *request); };
+    if (Registration* const hit = hints_.find(request->begin, serves); hit != nullptr) [[likely]] {
+      table->count_hit();
+      return Lease{*this, *hit, nullptr};
+    }
+  }
+  return get_slowly(*request, table);
+}
+
+/// A lease of `registration`, which a hint named, if it serves the request; it may be any registration by now.
+inline bool Cache::try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept {
+  const std::uint64_t serving = registration.serving_.load(std::memory_order_acquire);
+  if (serving == 0 || !registration.contains(request.begin, request.end) || !registration.allows(request.access)) {
+    return false;
+  }
+  table.add(registration);
+  if (registration.serving_.load(std::memory_order_seq_cst) == serving) [[likely]]
+    return true;
+  table.subtract(registration, 0);
+  return false;
+}
+
+/// The half of get() that no hint helps.
+Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexcept {
+  if (table == nullptr && !counted_under_lock_) table = make_lease_table();
+  std::unique_ptr<PageHold> hold;
+  if (overlap_ == Overlap::page_refcount) {
+    hold.reset(new (std::nothrow) PageHold{request.begin, request.end});
+    if (hold == nullptr) return Error{Errc::no_memory, 0, "rcache get(bookkeeping)", sizeof(PageHold)};
+  }
+  {
+    const std::lock_guard lock{mutex_};
+    if (Registration* const hit = index_.find_containing(request.begin, request.end, request.access); hit != nullptr) {
+      ++statistics_.hits;
+      if (table != nullptr) hints_.remember(request.begin, *hit);
+      return borrow_locked(*hit, table, hold);
+    }
+    ++statistics_.misses;
+  }
+  auto lease = register_new(request, table, hold);
+  if (!lease) {
+    const std::lock_guard lock{mutex_};
+    ++statistics_.failures;
+  }
+  return lease;
+}
+
+/// Adds a user to a registration of the index.
+Lease Cache::borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+  if (table != nullptr) {
+    table->add(registration);
+  } else {
+    registration.users_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (hold != nullptr) {
+    hold->next = registration.holds_;
+    if (hold->next != nullptr) hold->next->previous = hold.get();
+    registration.holds_ = hold.get();
+  }
+  return Lease{*this, registration, hold.release()};
+}
+
+void Lease::give_back() noexcept { cache_->give_back(*std::exchange(registration_, nullptr), hold_); }
+
+void Cache::give_back(Registration& registration, PageHold* hold) noexcept {
+  if (counted_under_lock_) [[unlikely]]
+    return give_back_counted(registration, hold);
+  if (LeaseTable* const table = my_lease_table(id_); table != nullptr) [[likely]] {
+    table->subtract(registration, clock_.load(std::memory_order_relaxed));
+  } else {
+    registration.used_at(clock_.fetch_add(1, std::memory_order_relaxed) + 1);
+    registration.users_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  // By now it may be another registration: what follows looks again, under the lock.
+  if (registration.serving_.load(std::memory_order_relaxed) == 0) [[unlikely]]
+    undo_if_unused(registration);
+}
+
+/// The end of a lease that is counted under the lock.
+void Cache::give_back_counted(Registration& registration, PageHold* hold) noexcept {
+  const std::unique_ptr<PageHold> ended{hold};
+  const std::uintptr_t begin = hold != nullptr ? hold->begin : registration.begin();
+  const std::uintptr_t end = hold != nullptr ? hold->end : registration.end();
+  {
+    const std::lock_guard lock{mutex_};
+    if (registration.epoch_ != epoch_) return;  // the parent's
+    const auto now = [this] { return clock_.fetch_add(1, std::memory_order_relaxed) + 1; };
+    registration.used_at(now());
+    registration.users_.fetch_sub(1, std::memory_order_seq_cst);
+    if (hold != nullptr) {
+      (hold->previous != nullptr ? hold->previous->next : registration.holds_) = hold->next;
+      if (hold->next != nullptr) hold->next->previous = hold->previous;
+      index_.any_overlapping(begin, end, [&](Registration& other) {  // they were in use until now, too
+        other.used_at(now());
+        return false;
+      });
+    }
+  }
+  undo_if_unused(registration);
+  if (config_.leave_pinned) return;
+  for (;;) {
+    Registration* gone = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      gone = unused_locked(begin, end);
+      if (gone == nullptr) return;
+      withdraw_locked(*gone);
+      condemn_locked(*gone);
+    }
+    release(*gone);
+  }
+}
+
+std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
+  if (length == 0) return 0;
+  const std::uintptr_t end = length > kMax - begin ? kMax : begin + length;
+  std::size_t count = 0;
+  const std::lock_guard lock{mutex_};
+  while (Registration* const hit = index_.find_overlapping(begin, end)) {
+    withdraw_locked(*hit);
+    retire_locked(*hit);
+  }
+  for (Registration* r = retired_.front(); r != nullptr; r = RegistrationList::next(*r)) {
+    if (!r->overlaps(begin, end) || !r->valid()) continue;
+    r->invalidate();
+    device_.invalidated(*r);
+    ++count;
+  }
+  for (Registration* r = pending_.front(); r != nullptr; r = RegistrationList::next(*r)) {
+    if (!r->overlaps(begin, end) || !r->valid()) continue;
+    r->invalidate();  // the device does not know it yet: whoever registers it starts again
+    ++count;
+  }
+  statistics_.invalidations += count;
+  return count;
+}
+
+Statistics Cache::statistics() const noexcept {
+  const std::lock_guard lock{mutex_};
+  Statistics sum = statistics_;
+  for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) sum.hits += table->hits();
+  order_.for_each([&](const Registration& registration) {
+    Use use;
+    if (!idle_locked(registration, use)) return;
+    ++sum.idle.count;
+    sum.idle.bytes += registration.length();
+  });
+  return sum;
+}
+
+}  // namespace opal::rcache

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens when nothing registered serves a request.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "opal/core/clock.hpp"
+#include "opal/rcache/cache.hpp"
+#include "opal/rcache/page_hold.hpp"
+
+namespace opal::rcache {
+namespace {
+
+constexpr Errc kMayFitLater[] = {Errc::no_memory, Errc::no_space, Errc::limit_reached};
+
+bool lacks_room(const Error& error) noexcept {
+  return std::find(std::begin(kMayFitLater), std::end(kMayFitLater), error.code) != std::end(kMayFitLater);
+}
+
+}  // namespace
+
+Result<Lease> Cache::register_new(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+  constexpr std::size_t kLookedAt = 64;  // retired ones that may still be in use
+  std::optional<Request> united;
+  {
+    const std::lock_guard lock{mutex_};
+    united = united_locked(request);
+  }
+  release_retired(kLookedAt);
+  if (table != nullptr) grow_hints();
+  if (united) {
+    // All of the union may not be there or not bear all rights (part of it may be read-only by now, or be gone without
+    // a word); what was asked for may.
+    if (auto lease = register_exactly(*united, request, table, hold)) return lease;
+  }
+  return register_exactly(request, request, table, hold);
+}
+
+/// Retires those that share memory with [begin, end) and that `chosen(registration)` names.
+template <class Chosen>
+void Cache::retire_overlapping_locked(std::uintptr_t begin, std::uintptr_t end, Chosen chosen) noexcept {
+  for (;;) {
+    Registration* found = nullptr;
+    index_.any_overlapping(begin, end, [&](Registration& other) {
+      if (chosen(other)) found = &other;
+      return found != nullptr;
+    });
+    if (found == nullptr) return;
+    withdraw_locked(*found);
+    retire_locked(*found);
+  }
+}
+
+/// A range better than the request's own, if what is registered suggests one: with merge, all that it overlaps; else,
+/// when something contains the request and only lacks rights, that one's range with the rights of both.
+/// Retires what the new one will replace and nobody uses.
+std::optional<Cache::Request> Cache::united_locked(const Request& request) noexcept {
+  Request united = request;
+  if (overlap_ == Overlap::merge) {
+    for (bool grown = true; grown;) {
+      grown = false;
+      index_.any_overlapping(united.begin, united.end, [&](const Registration& other) {
+        const Request before = united;
+        united = {std::min(before.begin, other.begin()), std::max(before.end, other.end()),
+                  before.access | other.access()};
+        grown = grown || united.begin != before.begin || united.end != before.end;
+        return false;
+      });
+    }
+    retire_overlapping_locked(united.begin, united.end, [this](const Registration& other) {
+      Use use;
+      return idle_locked(other, use);
+    });
+  } else if (Registration* const weak = index_.find_containing(request.begin, request.end, 0); weak != nullptr) {
+    united = {weak->begin(), weak->end(), request.access | weak->access()};
+    if (withdraw_if_idle_locked(*weak)) retire_locked(*weak);
+  }
+  const bool better = united.begin != request.begin || united.end != request.end || united.access != request.access;
+  return better ? std::optional{united} : std::nullopt;
+}
+
+/// Makes a registration of `range` and a lease of it for the request `wanted`, which it contains.
+Result<Lease> Cache::register_exactly(const Request& range, const Request& wanted, LeaseTable* table,
+                                      std::unique_ptr<PageHold>& hold) noexcept {
+  constexpr int kAttempts = 3;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    OPAL_TRY_ASSIGN(Registration * fresh, make_pending(range));
+    if (const auto done = register_with_device(*fresh); !done) {
+      give_up(*fresh);
+      return done.error();
+    }
+    Lease lease;
+    {
+      const std::lock_guard lock{mutex_};
+      pending_.remove(*fresh);
+      if (fresh->valid()) {
+        // Another thread may have registered the same meanwhile: then one of the two is enough.
+        Registration* serves = index_.find_containing(range.begin, range.end, range.access);
+        if (serves == nullptr) {
+          serves = std::exchange(fresh, nullptr);
+          enter_index_locked(*serves);
+        }
+        if (table != nullptr) hints_.remember(wanted.begin, *serves);
+        lease = borrow_locked(*serves, table, hold);
+      }
+      if (fresh != nullptr) condemn_locked(*fresh);
+    }
+    if (fresh != nullptr) release(*fresh);
+    if (lease) return lease;
+  }
+  return Error{Errc::invalid_argument, 0, "rcache get(the memory keeps being unmapped while it is registered)",
+               wanted.begin};
+}
+
+void Cache::enter_index_locked(Registration& registration) noexcept {
+  if (overlap_ == Overlap::merge) {
+    retire_overlapping_locked(registration.begin(), registration.end(), [&](const Registration& other) {
+      return registration.contains(other.begin(), other.end()) && registration.allows(other.access());
+    });
+  }
+  registration.state_ = Registration::State::indexed;
+  registration.last_use_.store(0, std::memory_order_relaxed);
+  index_.insert(registration);
+  order_.add(registration);
+  registration.serving_.store(registration.generation(), std::memory_order_seq_cst);
+}
+
+/// A registration that counts as registered and hears of invalidations, but is not known to the device yet.
+Result<Registration*> Cache::make_pending(const Request& range) noexcept {
+  const std::size_t length = range.end - range.begin;
+  if (config_.size_limit.bytes != 0 && length > config_.size_limit.bytes) {
+    return Error{Errc::limit_reached, 0, "rcache get(larger than rcache_grdma_size_limit)", length};
+  }
+  for (;;) {
+    OPAL_TRY(grow_pool());
+    std::uint64_t releases_seen = 0;
+    {
+      const std::lock_guard lock{mutex_};
+      if (pool_.empty()) continue;  // another thread was quicker
+      if (within_limits_locked(length)) {
+        Registration& fresh = pool_.take();
+        fresh.assign(range.begin, length, range.access, next_generation_);
+        next_generation_ += 2;
+        fresh.epoch_ = epoch_;
+        fresh.state_ = Registration::State::pending;
+        pending_.push_back(fresh);
+        ++statistics_.registered.count;
+        statistics_.registered.bytes += length;
+        return &fresh;
+      }
+      releases_seen = releases_;
+    }
+    OPAL_TRY(make_room(releases_seen, {Errc::limit_reached, 0,
+                                       "rcache get(rcache_grdma_size_limit or count_limit, nothing is idle)", length}));
+  }
+}
+
+Result<void> Cache::grow_pool() noexcept {
+  std::size_t size = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    if (!pool_.empty()) return {};
+    size = pool_.next_slab();
+  }
+  auto slab = RegistrationPool::make_slab(size);
+  if (slab == nullptr) return Error{Errc::no_memory, 0, "rcache get(bookkeeping)", size * sizeof(Registration)};
+  const std::lock_guard lock{mutex_};
+  pool_.add(std::move(slab));
+  return {};
+}
+
+/// Makes room for more hints.  Without memory for them hits are merely slower.
+void Cache::grow_hints() noexcept {
+  std::size_t wanted = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    wanted = hints_.wanted(index_.size());
+  }
+  if (wanted == 0) return;
+  auto lines = HintTable::make(wanted);
+  if (lines == nullptr) return;
+  const std::lock_guard lock{mutex_};
+  if (hints_.wanted(index_.size()) == wanted) hints_.take(std::move(lines));
+}
+
+Result<void> Cache::register_with_device(Registration& registration) noexcept {
+  for (;;) {
+    std::uint64_t releases_seen = 0;
+    {
+      const std::lock_guard lock{mutex_};
+      releases_seen = releases_;
+    }
+    const std::uint64_t start = now_ns();
+    const auto done = device_.register_memory(registration);
+    const std::uint64_t elapsed = now_ns() - start;
+    {
+      const std::lock_guard lock{mutex_};
+      statistics_.register_ns += elapsed;
+    }
+    if (done || !lacks_room(done.error())) return done;
+    OPAL_TRY(make_room(releases_seen, {Errc::limit_reached, done.error().os_errno,
+                                       "rcache get(the device has no room, nothing is idle)", registration.length()}));
+  }
+}
+
+/// Forgets a pending registration that the device refused.
+void Cache::give_up(Registration& pending) noexcept {
+  const std::lock_guard lock{mutex_};
+  pending_.remove(pending);
+  pending.invalidate();
+  ++releases_;
+  --statistics_.registered.count;
+  statistics_.registered.bytes -= pending.length();
+  pool_.give_back(pending);
+  released_.notify_all();
+}
+
+bool Cache::within_limits_locked(std::size_t more_bytes) const noexcept {
+  const Amount& now = statistics_.registered;
+  const std::uint64_t most = config_.size_limit.bytes;
+  return (config_.count_limit == 0 || now.count < config_.count_limit) &&
+         (most == 0 || (now.bytes <= most && more_bytes <= most - now.bytes));
+}
+
+}  // namespace opal::rcache

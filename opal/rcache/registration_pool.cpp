@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/rcache/registration_pool.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace opal::rcache {
+
+std::size_t RegistrationPool::next_slab() const noexcept {
+  constexpr std::size_t kFirst = 16;
+  constexpr std::size_t kLargest = 4096;
+  return std::clamp(size_ / 2, kFirst, kLargest);
+}
+
+std::unique_ptr<RegistrationPool::Slab> RegistrationPool::make_slab(std::size_t size) noexcept {
+  std::unique_ptr<Slab> slab{new (std::nothrow) Slab};
+  if (slab == nullptr) return nullptr;
+  slab->registrations.reset(new (std::nothrow) Registration[size]);
+  slab->size = size;
+  return slab->registrations != nullptr ? std::move(slab) : nullptr;
+}
+
+void RegistrationPool::add(std::unique_ptr<Slab> slab) noexcept {
+  for (std::size_t i = 0; i < slab->size; ++i) {
+    slab->registrations[i].id_ = static_cast<std::uint32_t>(size_++);
+    free_.push_back(slab->registrations[i]);
+  }
+  slab->next = std::move(slabs_);
+  slabs_ = std::move(slab);
+}
+
+void RegistrationPool::give_back(Registration& registration) noexcept {
+  registration.state_ = Registration::State::unused;
+  free_.push_front(registration);
+}
+
+}  // namespace opal::rcache

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/rcache/statistics.hpp — what a cache counts.
+#pragma once
+#include <cstdint>
+
+namespace opal::rcache {
+
+/// A number of registrations and their bytes.
+struct Amount {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct Statistics {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;         ///< get() calls that had to ask the device
+  std::uint64_t evictions = 0;      ///< idle registrations undone to make room
+  std::uint64_t invalidations = 0;  ///< registrations whose memory went away
+  std::uint64_t failures = 0;       ///< get() calls that returned an error
+  std::uint64_t register_ns = 0;    ///< time spent in Device::register_memory
+  Amount registered;                ///< known to the device: in use, idle, or not undone yet
+  Amount idle;                      ///< of those, kept for later use only
+};
+
+}  // namespace opal::rcache

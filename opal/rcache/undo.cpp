@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// How registrations end: evicted, retired, flushed.
+#include <cassert>
+
+#include "opal/rcache/cache.hpp"
+
+namespace opal::rcache {
+
+/// Undoes one registration without users, or sees that room appeared since `releases_seen`; else returns `otherwise`.
+Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept {
+  Registration* victim = nullptr;
+  {
+    std::unique_lock lock{mutex_};
+    victim = unused_retired_locked(retired_.size());
+    if (victim == nullptr && (victim = oldest_idle_locked()) != nullptr) ++statistics_.evictions;
+    if (victim == nullptr) {
+      if (releases_ != releases_seen) return {};
+      if (releasing_ == 0) return otherwise;
+      released_.wait(lock, [&] { return releases_ != releases_seen; });  // another thread is about to make room
+      return {};
+    }
+    condemn_locked(*victim);
+  }
+  release(*victim);
+  return {};
+}
+
+/// The idle registration that was used longest ago, withdrawn; null when none is idle.
+Registration* Cache::oldest_idle_locked() noexcept {
+  constexpr int kMostRounds = 100;  // other threads may take each one just when it is its turn
+  for (int round = 0; round < kMostRounds; ++round) {
+    while (Registration* const oldest = order_.front()) {
+      Use use;
+      if (idle_locked(*oldest, use) && UseOrder::ranked_right(*oldest, use.last) && withdraw_if_idle_locked(*oldest)) {
+        return oldest;
+      }
+      order_.postpone_front();
+    }
+    advance_clock_locked();
+    const bool some = order_.rank([this](const Registration& registration, std::uint64_t& last_use) {
+      Use use;
+      const bool idle = idle_locked(registration, use);
+      last_use = use.last;
+      return idle;
+    });
+    if (!some) break;
+  }
+  return nullptr;
+}
+
+/// Takes it out of service unless somebody uses it.
+bool Cache::withdraw_if_idle_locked(Registration& registration) noexcept {
+  const std::uint64_t serving = registration.serving_.exchange(0, std::memory_order_seq_cst);
+  Use use;
+  if (!idle_locked(registration, use)) {
+    registration.serving_.store(serving, std::memory_order_seq_cst);
+    return false;
+  }
+  withdraw_locked(registration);
+  return true;
+}
+
+/// From now on it serves no request that it does not serve already.
+void Cache::withdraw_locked(Registration& registration) noexcept {
+  assert(registration.state_ == Registration::State::indexed);
+  registration.serving_.store(0, std::memory_order_seq_cst);
+  index_.erase(registration);
+  UseOrder::remove(registration);
+}
+
+/// It is undone as soon as nobody uses it; it was withdrawn.
+void Cache::retire_locked(Registration& registration) noexcept {
+  registration.state_ = Registration::State::retired;
+  retired_.push_back(registration);
+}
+
+/// One that serves some of [begin, end) and that nobody uses.
+Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+  Registration* found = nullptr;
+  index_.any_overlapping(begin, end, [&](Registration& registration) {
+    Use use;
+    if (idle_locked(registration, use)) found = &registration;
+    return found != nullptr;
+  });
+  return found;
+}
+
+/// One of the retired that nobody uses, among at most `most` of them.
+Registration* Cache::unused_retired_locked(std::size_t most) noexcept {
+  for (most = std::min(most, retired_.size()); most > 0; --most) {
+    Registration* const first = retired_.front();
+    if (use_of_locked(*first).users == 0) return first;
+    retired_.remove(*first);
+    retired_.push_back(*first);
+  }
+  return nullptr;
+}
+
+/// Nothing points to it any more: pass it to release() without the lock.
+void Cache::condemn_locked(Registration& registration) noexcept {
+  if (registration.state_ == Registration::State::retired) retired_.remove(registration);
+  registration.state_ = Registration::State::condemned;
+  registration.invalidate();
+  ++releasing_;
+}
+
+void Cache::release(Registration& condemned) noexcept {
+  device_.deregister_memory(condemned);
+  const std::lock_guard lock{mutex_};
+  --releasing_;
+  ++releases_;
+  --statistics_.registered.count;
+  statistics_.registered.bytes -= condemned.length();
+  pool_.give_back(condemned);
+  released_.notify_all();
+}
+
+/// Undoes retired registrations without users; looks at no more than `most` in vain.
+void Cache::release_retired(std::size_t most) noexcept {
+  for (;;) {
+    Registration* gone = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      gone = unused_retired_locked(most);
+      if (gone == nullptr) return;
+      condemn_locked(*gone);
+    }
+    release(*gone);
+  }
+}
+
+/// The end of a lease undoes a retired registration, if it was the last one.  Two that end at the same time may both
+/// miss that: then the next registration of anything does it.
+void Cache::undo_if_unused(Registration& registration) noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    if (registration.epoch_ != epoch_ || registration.state_ != Registration::State::retired) return;
+    if (use_of_locked(registration).users != 0) return;
+    condemn_locked(registration);
+  }
+  release(registration);
+}
+
+void Cache::flush() noexcept {
+  for (;;) {
+    release_retired(SIZE_MAX);
+    Registration* gone = nullptr;
+    {
+      const std::lock_guard lock{mutex_};
+      gone = oldest_idle_locked();
+      if (gone == nullptr) return;
+      condemn_locked(*gone);
+    }
+    release(*gone);
+  }
+}
+
+}  // namespace opal::rcache

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/rcache/use_order.hpp"
+
+#include <array>
+#include <utility>
+
+namespace opal::rcache {
+
+/// Merge sort by rank over the links of the list: no memory is needed.  `runs[k]` holds 2^k of them or none.
+void UseOrder::sort(RegistrationList& list) noexcept {
+  const auto merge = [](Registration* a, Registration* b) noexcept {
+    Registration* first = nullptr;
+    Registration** end = &first;
+    while (a != nullptr && b != nullptr) {
+      Registration*& smaller = b->rank_ < a->rank_ ? b : a;
+      *end = smaller;
+      end = &smaller->next_;
+      smaller = smaller->next_;
+    }
+    *end = a != nullptr ? a : b;
+    return first;
+  };
+  std::array<Registration*, 64> runs{};
+  std::size_t used = 0;
+  while (Registration* const next = list.pop_front()) {
+    Registration* run = next;
+    std::size_t k = 0;
+    for (; k < used && runs[k] != nullptr; ++k) run = merge(std::exchange(runs[k], nullptr), run);
+    runs[k] = run;
+    used = std::max(used, k + 1);
+  }
+  Registration* sorted = nullptr;
+  for (std::size_t k = 0; k < used; ++k) sorted = merge(runs[k], sorted);
+  for (Registration* next = nullptr; sorted != nullptr; sorted = next) {
+    next = sorted->next_;
+    list.push_back(*sorted);
+  }
+}
+
+}  // namespace opal::rcache

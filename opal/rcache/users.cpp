@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who uses a registration: sums over what the threads wrote down.
+#include <new>
+
+#include "opal/rcache/cache.hpp"
+#include "opal/rcache/page_hold.hpp"
+
+namespace opal::rcache {
+
+/// A table for the calling thread: one that an ended thread left behind, or a new one; null when memory is short.
+LeaseTable* Cache::make_lease_table() noexcept try {
+  std::shared_ptr<LeaseTable> table;
+  bool fresh = false;
+  {
+    const std::lock_guard lock{mutex_};
+    for (table = tables_; table != nullptr; table = table->next) {
+      if (table->abandoned.exchange(false, std::memory_order_acquire)) break;
+    }
+  }
+  if (table == nullptr) {
+    table = std::make_shared<LeaseTable>();
+    fresh = true;
+  }
+  if (!adopt_lease_table(id_, table)) {
+    table->abandoned = true;
+    if (fresh) return nullptr;
+  }
+  if (fresh) {
+    const std::lock_guard lock{mutex_};
+    table->next = std::move(tables_);
+    tables_ = table;
+  }
+  return my_lease_table(id_);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+Cache::Use Cache::use_of_locked(const Registration& registration) const noexcept {
+  Use use;
+  for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {
+    table->look_up(registration, use.users, use.last);
+  }
+  use.users += registration.users_.load(std::memory_order_seq_cst);  // last: see lease_table.hpp
+  use.last = std::max(use.last, registration.last_use_.load(std::memory_order_relaxed));
+  return use;
+}
+
+/// Nobody uses it, and with page_refcount none of its pages; `use` says when it was used last.
+bool Cache::idle_locked(const Registration& registration, Use& use) const noexcept {
+  use = use_of_locked(registration);
+  return use.users == 0 && (overlap_ != Overlap::page_refcount || !pages_held_locked(registration));
+}
+
+/// Whether a lease of any registration, be it retired, holds some of its pages.
+bool Cache::pages_held_locked(const Registration& registration) const noexcept {
+  const auto holds_some = [&](const Registration& other) {
+    for (const PageHold* hold = other.holds_; hold != nullptr; hold = hold->next) {
+      if (registration.overlaps(hold->begin, hold->end)) return true;
+    }
+    return false;
+  };
+  if (index_.any_overlapping(registration.begin(), registration.end(), holds_some)) return true;
+  for (const Registration* r = retired_.front(); r != nullptr; r = RegistrationList::next(*r)) {
+    if (holds_some(*r)) return true;
+  }
+  return false;
+}
+
+/// From now on every use is later than all that were noted before.
+void Cache::advance_clock_locked() noexcept {
+  std::uint64_t latest = clock_.load(std::memory_order_relaxed);
+  for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {
+    latest = std::max(latest, table->clock());
+  }
+  clock_.store(latest, std::memory_order_relaxed);
+}
+
+}  // namespace opal::rcache
