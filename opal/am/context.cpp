@@ -51,7 +51,8 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   }
   for (const auto& module : state->transports.modules) {
     OPAL_TRY(state->waiter->add(module->wait_fd()));
-    state->registration_caches.push_back(std::make_unique<RegistrationCache>(*module, cache_config));
+    auto& cache = state->registration_caches.emplace_back(std::make_unique<RegistrationCache>(*module, cache_config));
+    module->use_registrations(&cache->cache());
   }
   state->address = state->encode_address();
   return std::unique_ptr<Context>{new Context{std::move(state)}};

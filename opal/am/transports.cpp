@@ -28,16 +28,18 @@ Result<TransportFilter> TransportFilter::parse(std::string_view list, const btl:
   return filter;
 }
 
-bool TransportFilter::allows(std::string_view name) const {
-  return (std::find(names_.begin(), names_.end(), name) != names_.end()) != exclude_;
+bool TransportFilter::allows(const btl::Component& component) const {
+  const bool named = std::find(names_.begin(), names_.end(), component.name) != names_.end();
+  return named != exclude_ && (named || !component.on_request);
 }
 
 Transports Transports::open(const btl::Host& host, const config::Store& store, const btl::Registry& registry,
                             const TransportFilter& filter) {
   Transports result;
   for (const btl::Component* component : registry.components()) {
-    if (!filter.allows(component->name)) {
-      result.refused.push_back({component->name, "not among am_transports"});
+    if (!filter.allows(*component)) {
+      result.refused.push_back(
+          {component->name, component->on_request ? "only where am_transports names it" : "not among am_transports"});
       continue;
     }
     if (auto usable = component->usable(store); !usable) {

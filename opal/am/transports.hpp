@@ -13,12 +13,12 @@
 
 namespace opal::am {
 
-/// Which transports a list like "self,tcp" or "^tcp" allows.
+/// Which transports a list like "self,tcp" or "^tcp" allows.  Those on request must be in the list.
 class OPAL_EXPORT TransportFilter {
  public:
   /// Errors: invalid_argument (a name the registry does not have; logged with the known ones).
   static Result<TransportFilter> parse(std::string_view list, const btl::Registry& registry);
-  [[nodiscard]] bool allows(std::string_view name) const;
+  [[nodiscard]] bool allows(const btl::Component& component) const;
 
  private:
   std::vector<std::string> names_;

@@ -12,6 +12,13 @@
 
 namespace opal::btl {
 
+/// Whom a transport can reach at most.
+enum class Reach : std::uint8_t {
+  itself,   ///< the one Context that opened it
+  process,  ///< other Contexts of the same process
+  others,   ///< other processes
+};
+
 using Modules = std::vector<std::unique_ptr<Module>>;  ///< one per device or rail; most transports have one
 
 struct Component {
@@ -19,6 +26,8 @@ struct Component {
   std::string_view summary;       ///< one line for people
   std::uint32_t exclusivity = 0;  ///< higher is preferred among those that reach a peer: smcuda > sm > verbs > tcp
   const config::GroupInfo* vars = nullptr;  ///< its configuration variables
+  Reach reach = Reach::others;
+  bool on_request = false;  ///< opened only where am_transports names it: not for production
   /// Whether this process can use it here; the error says why not ("no /dev/infiniband").  Opens nothing.
   Result<void> (*usable)(const config::Store& store) noexcept = nullptr;
   Result<Modules> (*open)(const Host& host, const config::Store& store) = nullptr;

@@ -25,6 +25,10 @@
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 
+namespace opal::rcache {
+class Cache;
+}
+
 namespace opal::btl {
 
 class RdmaEmulation;
@@ -94,6 +98,12 @@ class OPAL_EXPORT Module {
   /// The handle is stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
 
+  /// The cache that the opener made over register_memory(): cookies are MemoryHandles, access bits are Rights.  A
+  /// transport whose device needs local buffers registered borrows from it when `local` is null, so that exposed and
+  /// local memory share one cache and one limit.  Null (the default): it registers for each operation.
+  void use_registrations(rcache::Cache* cache) noexcept { registrations_ = cache; }
+  [[nodiscard]] rcache::Cache* registrations() const noexcept { return registrations_; }
+
   virtual Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
                    const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
   virtual Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
@@ -127,6 +137,7 @@ class OPAL_EXPORT Module {
   Host host_;
   Attributes attributes_;
   std::unique_ptr<RdmaEmulation> emulation_;
+  rcache::Cache* registrations_ = nullptr;
 };
 
 }  // namespace opal::btl

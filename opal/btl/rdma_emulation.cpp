@@ -77,12 +77,6 @@ struct Requests {
   std::deque<wire::Reply> replies;
 };
 
-struct Flush {
-  Endpoint* to;  // null: all
-  std::uint64_t upto;
-  Completion* completion;
-};
-
 }  // namespace
 
 struct RdmaEmulation::State {
@@ -92,8 +86,6 @@ struct RdmaEmulation::State {
   Post begin_put(RdmaOperation& operation) noexcept;
   bool send_put_pieces(RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
-  void check_flushes() noexcept;
-  [[nodiscard]] bool open_before(const Flush& flush) noexcept;
 
   // Target
   void reply(Endpoint& to, const wire::Reply& reply) noexcept;
@@ -112,7 +104,6 @@ struct RdmaEmulation::State {
   Module& module;
   RdmaOperations operations;
   std::vector<RdmaOperation*> sending;  // puts with pieces left to send
-  std::vector<Flush> flushes;
   std::unordered_map<Endpoint*, Requests> requests;
 };
 
@@ -203,38 +194,13 @@ Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completio
   return post;
 }
 
-bool RdmaEmulation::State::open_before(const Flush& flush) noexcept {
-  return std::any_of(operations.slots().begin(), operations.slots().end(), [&](const RdmaOperation& operation) {
-    return (operation.kind == RdmaOperation::Kind::put || operation.kind == RdmaOperation::Kind::atomic) &&
-           (flush.to == nullptr || operation.to == flush.to) && operation.order <= flush.upto;
-  });
-}
-
 Post RdmaEmulation::flush(Endpoint* to, Completion& completion) noexcept {
-  completion.error = {};
-  const Flush flush{to, state_->operations.posted(), &completion};
-  if (state_->operations.active() == 0 || !state_->open_before(flush)) return Post::done;
-  state_->flushes.push_back(flush);
-  return Post::queued;
-}
-
-void RdmaEmulation::State::check_flushes() noexcept {
-  for (std::size_t i = 0; i < flushes.size();) {
-    if (open_before(flushes[i])) {
-      ++i;
-      continue;
-    }
-    Completion& completion = *flushes[i].completion;
-    flushes.erase(flushes.begin() + static_cast<std::ptrdiff_t>(i));
-    completion.finish();
-    i = 0;  // the completion may have posted or flushed
-  }
+  return state_->operations.flush(to, completion);
 }
 
 void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) noexcept {
   std::erase(sending, &operation);
-  operations.end(operation).finish(why);
-  if (!flushes.empty()) check_flushes();
+  operations.finish(operation, why);
 }
 
 // ---- Target

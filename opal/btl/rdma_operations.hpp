@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/rdma_operations.hpp — the initiator's side of the emulation: operations under way, found by the name that
-// their answers carry.  A name is slot and generation, so a late or forged answer finds nothing. Owned by
-// RdmaEmulation; slots are reused, so nothing is allocated once as many exist as are ever under way at once.
+// opal/btl/rdma_operations.hpp — an initiator's one-sided operations under way, found by the name that their answers
+// carry, and the flushes that wait for them.  A name is slot and generation, so a late or forged answer finds nothing.
+// Owned by whoever posts them (the emulation, or a transport); slots are reused, so nothing is allocated once as many
+// exist as are ever under way at once.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -77,15 +79,29 @@ class RdmaOperations {
     return *operation.completion;
   }
 
-  [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
+  /// Frees the slot, calls the completion, and those of the flushes that waited for it.
+  void finish(RdmaOperation& operation, const Error& why) noexcept;
+
+  /// Completes when every put and atomic posted before on `to` (null: all endpoints) has finished.
+  Post flush(const Endpoint* to, Completion& completion) noexcept;
+
   [[nodiscard]] std::size_t active() const noexcept { return active_; }
   std::deque<RdmaOperation>& slots() noexcept { return slots_; }
 
  private:
+  struct Flush {
+    const Endpoint* to;  // null: all
+    std::uint64_t upto;
+    Completion* completion;
+  };
+  [[nodiscard]] bool open_before(const Flush& flush) const noexcept;
+  void check_flushes() noexcept;
+
   std::deque<RdmaOperation> slots_;  // stable addresses
   std::vector<std::uint32_t> free_;
   std::uint64_t posted_ = 0;
   std::size_t active_ = 0;
+  std::vector<Flush> flushes_;
 };
 
 }  // namespace opal::btl

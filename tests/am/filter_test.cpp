@@ -20,18 +20,27 @@ am::TransportFilter parse(std::string_view list) {
   return *filter;
 }
 
-TEST(TransportFilter, EmptyAllowsAll) { EXPECT_TRUE(parse("").allows("fast") && parse("").allows("slow")); }
+TEST(TransportFilter, EmptyAllowsAll) { EXPECT_TRUE(parse("").allows(kFast) && parse("").allows(kSlow)); }
 
 TEST(TransportFilter, AListAllowsWhatItNames) {
-  EXPECT_TRUE(parse("slow").allows("slow"));
-  EXPECT_FALSE(parse("slow").allows("fast"));
-  EXPECT_TRUE(parse("slow,fast").allows("fast"));
+  EXPECT_TRUE(parse("slow").allows(kSlow));
+  EXPECT_FALSE(parse("slow").allows(kFast));
+  EXPECT_TRUE(parse("slow,fast").allows(kFast));
 }
 
 TEST(TransportFilter, ACaretAllowsAllOthers) {
-  EXPECT_FALSE(parse("^slow").allows("slow"));
-  EXPECT_TRUE(parse("^slow").allows("fast"));
-  EXPECT_FALSE(parse("^slow,fast").allows("fast"));
+  EXPECT_FALSE(parse("^slow").allows(kSlow));
+  EXPECT_TRUE(parse("^slow").allows(kFast));
+  EXPECT_FALSE(parse("^slow,fast").allows(kFast));
+}
+
+TEST(TransportFilter, WhatIsOnRequestMustBeNamed) {
+  btl::Component on_request = kSlow;
+  on_request.on_request = true;
+  EXPECT_FALSE(parse("").allows(on_request));
+  EXPECT_FALSE(parse("^fast").allows(on_request));
+  EXPECT_FALSE(parse("^slow").allows(on_request));
+  EXPECT_TRUE(parse("fast,slow").allows(on_request));
 }
 
 TEST(TransportFilter, UnknownNamesAreErrors) {

@@ -14,12 +14,12 @@ namespace opal::test {
 
 inline constexpr Tag kTag = kUserTags.first;
 
-/// Transports of this machine that join two Contexts.
-inline std::vector<std::string> joining_transports() {
+/// Transports of this machine that reach at least so far; the default: those that join two Contexts of this process.
+inline std::vector<std::string> joining_transports(btl::Reach reach = btl::Reach::process) {
   std::vector<std::string> names;
   const btl::Registry registry = btl::Registry::with_builtins();
   for (const btl::Component* component : registry.components()) {
-    if (component->name != "self" && component->usable(config::Store{})) names.emplace_back(component->name);
+    if (component->reach >= reach && component->usable(config::Store{})) names.emplace_back(component->name);
   }
   return names;
 }

@@ -9,7 +9,7 @@ namespace opal::test {
 namespace {
 
 class TwoProcesses : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Over, TwoProcesses, ::testing::ValuesIn(joining_transports()),
+INSTANTIATE_TEST_SUITE_P(Over, TwoProcesses, ::testing::ValuesIn(joining_transports(btl::Reach::others)),
                          [](const auto& info) { return info.param; });
 
 /// What the child has: it answers every message with one of the same bytes, until its parent says stop or kills it.

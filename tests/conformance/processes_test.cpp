@@ -10,7 +10,7 @@ namespace opal::test {
 namespace {
 
 class Processes : public ::testing::TestWithParam<std::string> {};
-OPAL_CONFORMANCE_SUITE(Processes, joining_transports);
+OPAL_CONFORMANCE_SUITE(Processes, crossing_transports);
 
 struct Exposed {
   std::uint64_t address;

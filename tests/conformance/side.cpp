@@ -62,10 +62,11 @@ std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
   return bytes;
 }
 
-std::vector<std::string> usable_transports() {
+std::vector<std::string> transports_reaching(btl::Reach reach) {
   std::vector<std::string> names;
   const btl::Registry registry = btl::Registry::with_builtins();
   for (const btl::Component* component : registry.components()) {
+    if (component->reach < reach) continue;
     if (auto usable = component->usable(config::Store{}); usable) {
       names.emplace_back(component->name);
     } else {
@@ -73,12 +74,6 @@ std::vector<std::string> usable_transports() {
                   component->name.data(), to_string(usable.error()).c_str());
     }
   }
-  return names;
-}
-
-std::vector<std::string> joining_transports() {
-  std::vector<std::string> names = usable_transports();
-  std::erase(names, "self");
   return names;
 }
 

@@ -88,10 +88,14 @@ template <class... Sides>
   return post;
 }
 
-/// The names of all built-in transports that are usable here; the others are printed with their reason.
-std::vector<std::string> usable_transports();
-/// Those of them that join two sides: all but self.
-std::vector<std::string> joining_transports();
+/// The names of the built-in transports that reach at least so far and are usable here; the others of them are printed
+/// with their reason.
+std::vector<std::string> transports_reaching(btl::Reach reach);
+inline std::vector<std::string> usable_transports() { return transports_reaching(btl::Reach::itself); }
+/// Those that join two sides of one process.
+inline std::vector<std::string> joining_transports() { return transports_reaching(btl::Reach::process); }
+/// Those that join two processes.
+inline std::vector<std::string> crossing_transports() { return transports_reaching(btl::Reach::others); }
 
 /// A test over two connected sides; for `self` both names mean the one side that talks to itself.
 class Conformance : public ::testing::TestWithParam<std::string> {

@@ -19,8 +19,8 @@ std::vector<std::string> transports_between_processes() {
   std::vector<std::string> names;
   const btl::Registry registry = btl::Registry::with_builtins();
   for (const btl::Component* component : registry.components()) {
-    if (component->name == "self") continue;
-    if (component->usable(config::Store{})) names.emplace_back(component->name);
+    if (component->reach == btl::Reach::others && component->usable(config::Store{}))
+      names.emplace_back(component->name);
   }
   return names;
 }

@@ -165,7 +165,7 @@ std::vector<std::string> transports() {
   const opal::config::Store store;
   std::vector<std::string> names;
   for (const opal::btl::Component* component : registry.components()) {
-    if (component->name != "self" && component->usable(store)) names.emplace_back(component->name);
+    if (component->reach == opal::btl::Reach::others && component->usable(store)) names.emplace_back(component->name);
   }
   return names;
 }

@@ -22,6 +22,7 @@ constexpr Component kComponent{
     .summary = "Messages of a process to itself",
     .exclusivity = kExclusivity,
     .vars = &kGroup,
+    .reach = Reach::itself,
     .usable = [](const config::Store&) noexcept { return Result<void>{}; },
     .open = &open,
 };

@@ -41,7 +41,8 @@ std::string to_json(const Report& report, const Filter& filter) {
     json entry{{"name", transport.name},
                {"summary", transport.summary},
                {"exclusivity", transport.exclusivity},
-               {"usable", transport.refused.empty()}};
+               {"usable", transport.refused.empty()},
+               {"on_request", transport.on_request}};
     if (!transport.refused.empty()) entry["why"] = transport.refused;
     object["transports"].push_back(std::move(entry));
   }

@@ -9,7 +9,11 @@ Report collect(const btl::Registry& registry, std::span<const config::GroupInfo*
                const config::Store& store) {
   Report report{.build = build_info(), .transports = {}, .groups = {}, .problems = store.problems(groups)};
   for (const btl::Component* component : registry.components()) {
-    Transport transport{std::string{component->name}, std::string{component->summary}, component->exclusivity, {}};
+    Transport transport{std::string{component->name},
+                        std::string{component->summary},
+                        component->exclusivity,
+                        {},
+                        component->on_request};
     if (const Result<void> usable = component->usable(store); !usable) transport.refused = to_string(usable.error());
     report.transports.push_back(std::move(transport));
   }

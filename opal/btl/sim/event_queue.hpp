@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sim/event_queue.hpp — what happens when, in simulated time: a binary heap of packets by time, and for equal
+// times by age, so that the order is total and a run repeats exactly.  Threads: guarded by the fabric.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace opal::btl::sim {
+
+struct Packet;
+
+struct Event {
+  std::uint64_t time;
+  std::uint64_t age;  ///< number of the event; kept when an event is put off, so that it stays before its successors
+  Packet* packet;
+};
+
+class EventQueue {
+ public:
+  void push(std::uint64_t time, Packet& packet) { put_off({time, next_++, &packet}, time); }
+  /// Puts an event that was popped back for `time`, in its old place among those of that time.
+  void put_off(const Event& event, std::uint64_t time) {
+    heap_.push_back({time, event.age, event.packet});
+    std::push_heap(heap_.begin(), heap_.end(), &later);
+  }
+  [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return heap_.size(); }
+  [[nodiscard]] const Event& first() const noexcept { return heap_.front(); }  ///< not when empty
+  Event pop() noexcept {
+    std::pop_heap(heap_.begin(), heap_.end(), &later);
+    const Event event = heap_.back();
+    heap_.pop_back();
+    return event;
+  }
+
+ private:
+  static bool later(const Event& a, const Event& b) noexcept {
+    return a.time != b.time ? a.time > b.time : a.age > b.age;
+  }
+  std::vector<Event> heap_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace opal::btl::sim

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device's life, its peers and its messages; one-sided operations are in one_sided.cpp.
+#include "opal/btl/sim/module.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opal::btl::sim {
+namespace {
+
+Attributes attributes_for(const Config& config) {
+  Attributes result;
+  result.transport = "sim";
+  result.exclusivity = 1;
+  result.max_send = config.max_send.bytes;
+  result.eager = std::min<std::size_t>(result.max_send, 8192);
+  result.own_handles = true;
+  result.latency_ns = config.latency_ns;
+  result.bandwidth_Bps = config.bandwidth.bytes;
+  return result;
+}
+
+constexpr std::uint64_t kPage = 4096;
+
+}  // namespace
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
+  return std::unique_ptr<Module>{new Module{host, config, Fabric::attach(config)}};
+}
+
+Module::Module(const Host& host, const Config& config, std::shared_ptr<Fabric> fabric)
+    : btl::Module(host, attributes_for(config)),
+      fabric_(std::move(fabric)),
+      node_(fabric_->plug(config)),
+      register_ns_(config.register_ns),
+      register_page_ns_(config.register_page_ns),
+      address_{kMagic, fabric_->id(), node_.id} {}
+
+Module::~Module() {
+  while (!endpoints_.empty()) disconnect(*endpoints_.begin()->second);
+  while (!replaced_.empty()) disconnect(*replaced_.back());
+  fabric_->unplug(node_);
+}
+
+// ---- Peers
+// -----------------------------------------------------------------------------------------------------------
+
+Endpoint* Module::find(NodeId node) noexcept {
+  const auto found = endpoints_.find(node);
+  return found == endpoints_.end() ? nullptr : found->second.get();
+}
+
+Endpoint& Module::add(const PeerId& peer, NodeId node) {
+  std::unique_ptr<Endpoint>& place = endpoints_[node];
+  if (place != nullptr) replaced_.push_back(std::move(place));
+  place = std::make_unique<Endpoint>(*this, peer, node);
+  place->out_ = &fabric_->open_link(node_, node, *place);
+  return *place;
+}
+
+Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
+  Address where{};
+  if (address.size() != sizeof where || !read_object(address, where) || where.magic != kMagic) {
+    return Error{Errc::protocol, 0, "sim: not an address of this transport", address.size()};
+  }
+  if (where.fabric != fabric_->id()) {
+    return Error{Errc::unreachable, 0, "sim: that device is on another fabric or in another process", where.node};
+  }
+  const auto node = static_cast<NodeId>(where.node);
+  if (where.node > UINT32_MAX || !fabric_->knows(node)) {
+    return Error{Errc::unreachable, 0, "sim: no such device on this fabric", where.node};
+  }
+  if (Endpoint* known = find(node); known != nullptr && !known->dead()) return known;
+  Endpoint& endpoint = add(peer, node);
+  send_control(endpoint, Packet::Kind::connect, bytes_of(host().id));
+  return &endpoint;
+}
+
+void Module::disconnect(btl::Endpoint& to) noexcept {
+  auto& endpoint = static_cast<Endpoint&>(to);
+  send_control(endpoint, Packet::Kind::disconnect, {});
+  fabric_->close_sender(*endpoint.out_);
+  if (endpoint.in_ != nullptr) fabric_->close_receiver(*endpoint.in_);
+  if (one_sided_ != nullptr) one_sided_->end_all(endpoint, {Errc::canceled, 0, "sim: disconnected"});
+  if (find(endpoint.node_) == &endpoint) {
+    endpoints_.erase(endpoint.node_);
+  } else {
+    std::erase_if(replaced_, [&](const auto& other) { return other.get() == &endpoint; });
+  }
+}
+
+void Module::pair(Endpoint& endpoint, Link& incoming) noexcept {
+  endpoint.in_ = &incoming;
+  fabric_->open_receiver(incoming, endpoint);
+}
+
+void Module::send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept {
+  Packet& packet = fabric_->make(kind, payload.size());
+  if (!payload.empty()) std::memcpy(packet.payload(), payload.data(), payload.size());
+  (void)fabric_->send(*to.out_, packet);  // only messages are refused
+}
+
+// ---- Messages
+// --------------------------------------------------------------------------------------------------------
+
+bool Module::takes(btl::Endpoint& to, std::size_t size) noexcept {
+  if (to.dead()) [[unlikely]]
+    return false;
+  if (size > attributes().max_send) [[unlikely]] {
+    to.set_error({Errc::invalid_argument, 0, "sim: message longer than max_send", size});
+    return false;
+  }
+  return true;
+}
+
+Post Module::send_message(Endpoint& to, Packet& packet, Tag tag) noexcept {
+  packet.tag = tag;
+  return fabric_->send(*to.out_, packet) ? Post::done : Post::again;
+}
+
+Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (!takes(to, header.size() + payload.size())) return Post::failed;
+  Packet& packet = fabric_->make(Packet::Kind::message, header.size() + payload.size());
+  if (!header.empty()) std::memcpy(packet.payload(), header.data(), header.size());
+  if (!payload.empty()) std::memcpy(packet.payload() + header.size(), payload.data(), payload.size());
+  const Post post = send_message(static_cast<Endpoint&>(to), packet, tag);
+  if (post == Post::again) fabric_->discard(packet);
+  return post;
+}
+
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (!takes(to, size)) return {};
+  Packet& packet = fabric_->make(Packet::Kind::message, size);
+  return Fragment{to, packet.bytes(), &packet};
+}
+
+Post Module::send(Fragment& fragment, Tag tag) noexcept {
+  if (fragment.to().dead()) {
+    free(fragment);
+    return Post::failed;
+  }
+  auto& packet = *static_cast<Packet*>(fragment.slot());
+  packet.size = static_cast<std::uint32_t>(fragment.data().size());
+  const Post post = send_message(static_cast<Endpoint&>(fragment.to()), packet, tag);
+  if (post == Post::done) fragment.disown();
+  return post;
+}
+
+void Module::free(Fragment& fragment) noexcept {
+  fabric_->discard(*static_cast<Packet*>(fragment.slot()));
+  fragment.disown();
+}
+
+// ---- Memory
+// ----------------------------------------------------------------------------------------------------------
+
+Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  const std::uint64_t pages = (reinterpret_cast<std::uint64_t>(base) % kPage + size + kPage - 1) / kPage;
+  fabric_->spend(node_, register_ns_ + pages * register_page_ns_);
+  return node_.memory.add(base, size, rights);
+}
+
+Result<void> Module::deregister_memory(const MemoryHandle& handle) { return node_.memory.remove(handle); }
+
+// ---- One-sided
+// -------------------------------------------------------------------------------------------------------
+
+OneSided& Module::one_sided() {
+  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this);
+  return *one_sided_;
+}
+
+Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  // The device only reads it: one kind of local memory serves puts and gets.
+  auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(source));
+  return one_sided().move(Transfer::Kind::put, static_cast<Endpoint&>(to), bytes, local, remote_address, remote, size,
+                          completion);
+}
+
+Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return one_sided().move(Transfer::Kind::get, static_cast<Endpoint&>(to), static_cast<std::byte*>(destination), local,
+                          remote_address, remote, size, completion);
+}
+
+Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  return one_sided().atomic(static_cast<Endpoint&>(to), request, completion);
+}
+
+Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
+  completion.error = {};
+  if (one_sided_ == nullptr) return Post::done;
+  return one_sided_->flush(to, completion);
+}
+
+// ---- Progress
+// --------------------------------------------------------------------------------------------------------
+
+std::size_t Module::progress(std::size_t budget) noexcept {
+  if (progressing_) return 0;
+  progressing_ = true;
+  std::size_t left = budget;
+  while (Packet* packet = fabric_->receive(node_, left)) {
+    handle(*packet);
+    fabric_->discard(*packet);
+    if (left == 0 || --left == 0) break;
+  }
+  progressing_ = false;
+  return budget - left;
+}
+
+void Module::handle(Packet& packet) noexcept {
+  switch (packet.kind) {
+    case Packet::Kind::message: return on_message(packet);
+    case Packet::Kind::response:
+      if (Endpoint* from = packet.link->sender) one_sided().complete(*from, packet);
+      return;
+    case Packet::Kind::connect: return on_connect(packet);
+    case Packet::Kind::accept: return on_accept(packet);
+    case Packet::Kind::disconnect:
+      return die(packet.link->receiver, {Errc::peer_gone, 0, "sim: the peer disconnected"});
+    case Packet::Kind::failure: return on_failure(packet);
+    default: return;  // requests and timers end in the fabric
+  }
+}
+
+void Module::on_connect(Packet& packet) noexcept {
+  Link& incoming = *packet.link;
+  Endpoint* known = find(incoming.from);
+  if (known != nullptr && !known->dead()) {
+    if (known->in_ == nullptr) return pair(*known, incoming);          // both connected
+    die(known, {Errc::peer_gone, 0, "sim: the peer connected anew"});  // its farewell was overtaken
+  }
+  Endpoint& endpoint = add(packet.read<PeerId>(), incoming.from);
+  pair(endpoint, incoming);
+  send_control(endpoint, Packet::Kind::accept, bytes_of(incoming.id));
+  host().observer.on_accepted(endpoint);
+}
+
+void Module::on_accept(Packet& packet) noexcept {
+  Endpoint* endpoint = find(packet.link->from);
+  const auto answered = packet.read<std::uint64_t>();
+  if (endpoint == nullptr || endpoint->out_->id != answered || endpoint->in_ != nullptr) return;  // we left meanwhile
+  pair(*endpoint, *packet.link);
+}
+
+void Module::on_message(Packet& packet) noexcept {
+  Endpoint* from = packet.link->receiver;
+  if (from == nullptr || from->dead()) return fabric_->reset(packet);
+  Delivery delivery{*from, packet.tag, packet.bytes()};
+  host().handlers.dispatch(delivery);
+}
+
+void Module::on_failure(Packet& packet) noexcept {
+  const bool silent = packet.read<Errc>() == Errc::timed_out;
+  die(packet.link->sender,
+      {Errc::peer_gone, 0, silent ? "sim: the peer does not answer" : "sim: the peer has ended this connection"});
+}
+
+void Module::die(Endpoint* endpoint, const Error& why) noexcept {
+  if (endpoint == nullptr || endpoint->dead()) return;
+  endpoint->mark_dead(why);
+  fabric_->close_transfers(*endpoint->out_);
+  if (one_sided_ != nullptr) one_sided_->end_all(*endpoint, why);
+  host().observer.on_failed(*endpoint, why);
+}
+
+}  // namespace opal::btl::sim

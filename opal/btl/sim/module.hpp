@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sim/module.hpp — one simulated device and its software: the transport contract over a Fabric.
+// Active messages are delivered by progress(); puts, gets and atomics by the devices alone, also while the target's
+// software sleeps.  docs/design/sim.md says what is modelled.
+// Owns its endpoints and its node on the fabric.  Threads: as btl::Module; registration from any thread.
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/module.hpp"
+#include "opal/btl/sim/config.hpp"
+#include "opal/btl/sim/endpoint.hpp"
+#include "opal/btl/sim/fabric.hpp"
+#include "opal/btl/sim/one_sided.hpp"
+
+namespace opal::btl::sim {
+
+class OPAL_EXPORT Module final : public btl::Module {
+ public:
+  /// Plugs a device into the fabric of config.fabric's name.
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  ~Module() override;
+
+  [[nodiscard]] Fabric& fabric() const noexcept { return *fabric_; }
+  [[nodiscard]] NodeId node() const noexcept { return node_.id; }
+  [[nodiscard]] MemoryUnit& memory() const noexcept { return node_.memory; }
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }
+  Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
+  void disconnect(btl::Endpoint& endpoint) noexcept override;
+
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
+
+  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
+  Result<void> deregister_memory(const MemoryHandle& handle) override;
+  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
+
+  std::size_t progress(std::size_t budget) noexcept override;
+  [[nodiscard]] int wait_fd() const noexcept override { return fabric_->doorbell(node_); }
+  bool arm() noexcept override { return fabric_->arm(node_); }
+
+ private:
+  friend class OneSided;
+  struct Address {
+    std::uint64_t magic;
+    std::uint64_t fabric;
+    std::uint64_t node;
+  };
+  static constexpr std::uint64_t kMagic = 0x314d49534c41504fU;  // "OPALSIM1"
+
+  Module(const Host& host, const Config& config, std::shared_ptr<Fabric> fabric);
+  Endpoint& add(const PeerId& peer, NodeId node);
+  [[nodiscard]] Endpoint* find(NodeId node) noexcept;
+  void pair(Endpoint& endpoint, Link& incoming) noexcept;
+  void send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept;
+  [[nodiscard]] bool takes(btl::Endpoint& to, std::size_t size) noexcept;
+  Post send_message(Endpoint& to, Packet& packet, Tag tag) noexcept;
+  OneSided& one_sided();
+
+  void handle(Packet& packet) noexcept;
+  void on_connect(Packet& packet) noexcept;
+  void on_accept(Packet& packet) noexcept;
+  void on_message(Packet& packet) noexcept;
+  void on_failure(Packet& packet) noexcept;
+  void die(Endpoint* endpoint, const Error& why) noexcept;
+
+  const std::shared_ptr<Fabric> fabric_;
+  Node& node_;
+  const std::uint64_t register_ns_;
+  const std::uint64_t register_page_ns_;
+  const Address address_;
+  std::unordered_map<NodeId, std::unique_ptr<Endpoint>> endpoints_;  // the latest to each node
+  std::vector<std::unique_ptr<Endpoint>> replaced_;                  // dead, superseded, and not disconnected yet
+  std::unique_ptr<OneSided> one_sided_;
+  bool progressing_ = false;
+};
+
+}  // namespace opal::btl::sim

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sim/one_sided.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "opal/btl/sim/module.hpp"
+
+namespace opal::btl::sim {
+
+Result<Key> OneSided::hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept {
+  if (given != nullptr) return key_of(*given);
+  if (rcache::Cache* cache = module_.registrations(); cache != nullptr) {
+    OPAL_TRY_ASSIGN(local.lease, cache->lease(bytes, size, static_cast<rcache::Access>(Rights::none)));
+    return key_of(local.lease->cookie().get<MemoryHandle>());
+  }
+  OPAL_TRY_ASSIGN(local.handle, module_.register_memory(bytes, size, Rights::none));
+  local.registered = true;
+  return key_of(local.handle);
+}
+
+void OneSided::release(Local& local) noexcept {
+  local.lease.reset();
+  if (std::exchange(local.registered, false)) (void)module_.deregister_memory(local.handle);
+}
+
+void OneSided::post(Endpoint& to, const Transfer& transfer, ByteSpan inline_bytes, std::size_t room) noexcept {
+  Packet& packet = module_.fabric().make(Packet::Kind::request, sizeof transfer + room);
+  packet.write(transfer);
+  if (!inline_bytes.empty()) std::memcpy(packet.payload() + sizeof transfer, inline_bytes.data(), inline_bytes.size());
+  (void)module_.fabric().send(*to.out_, packet);  // only messages are refused
+}
+
+Post OneSided::move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
+                    std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                    Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  const Result<Key> remote_key = key_of(remote);
+  if (!remote_key) return completion.error = remote_key.error(), Post::failed;
+  const bool put = kind == Transfer::Kind::put;
+  // The handle's own bounds, so that an absurd size does not reach beyond the local buffer; the target looks again.
+  if (remote_address < remote_key->base || size > remote_key->size ||
+      remote_address - remote_key->base > remote_key->size - size) {
+    completion.error = {Errc::invalid_argument, 0, "remote address outside the registered region", remote_address};
+    return Post::failed;
+  }
+  RdmaOperation* operation =
+      operations_.begin(put ? RdmaOperation::Kind::put : RdmaOperation::Kind::get, to, completion);
+  if (operation == nullptr) return Post::again;
+  if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
+  completion.error = {};
+  operation->destination = bytes;
+  operation->total = size;
+  Transfer transfer{};
+  transfer.kind = kind;
+  transfer.operation = operations_.name_of(*operation);
+  transfer.remote = *remote_key;
+  transfer.remote_address = remote_address;
+  transfer.size = size;
+  transfer.in_packet = size <= kInline;
+  if (transfer.in_packet) {
+    post(to, transfer, put ? ByteSpan{bytes, size} : ByteSpan{}, size);
+    return Post::queued;
+  }
+  const Result<Key> local_key = hold(locals_[operation->slot], local, bytes, size);
+  if (!local_key) {
+    (void)operations_.end(*operation);
+    // What holds the room may be our own operations: their ends will make some.
+    if (local_key.error().code == Errc::limit_reached && operations_.active() != 0) return Post::again;
+    return completion.error = local_key.error(), Post::failed;
+  }
+  transfer.local = *local_key;
+  transfer.local_address = reinterpret_cast<std::uint64_t>(bytes);
+  post(to, transfer, {}, 0);
+  return Post::queued;
+}
+
+Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (!is_supported(request.op, request.type)) {
+    completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
+    return Post::failed;
+  }
+  const Result<Key> remote_key = key_of(*request.remote);
+  if (!remote_key) return completion.error = remote_key.error(), Post::failed;
+  if (request.remote_address % size_of(request.type) != 0) {
+    completion.error = {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address};
+    return Post::failed;
+  }
+  RdmaOperation* operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion);
+  if (operation == nullptr) return Post::again;
+  if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
+  completion.error = {};
+  operation->result = request.result;
+  Transfer transfer{};
+  transfer.kind = Transfer::Kind::atomic;
+  transfer.operation = operations_.name_of(*operation);
+  transfer.remote = *remote_key;
+  transfer.remote_address = request.remote_address;
+  transfer.size = size_of(request.type);
+  transfer.operand = request.operand;
+  transfer.compare = request.compare;
+  transfer.op = request.op;
+  transfer.type = request.type;
+  transfer.in_packet = true;
+  post(to, transfer, {}, 0);
+  return Post::queued;
+}
+
+void OneSided::complete(Endpoint& from, Packet& response) noexcept {
+  const auto transfer = response.read<Transfer>();
+  RdmaOperation* operation = operations_.find(transfer.operation, from);
+  if (operation == nullptr) return;  // ended when its endpoint died
+  if (transfer.error.code == Errc{}) {
+    if (operation->kind == RdmaOperation::Kind::get && transfer.in_packet && transfer.size != 0) {
+      std::memcpy(operation->destination, response.payload() + sizeof transfer, transfer.size);
+    }
+    if (operation->kind == RdmaOperation::Kind::atomic && operation->result != nullptr) {
+      *operation->result = transfer.old_value;
+    }
+  }
+  end(*operation, transfer.error);
+}
+
+void OneSided::end(RdmaOperation& operation, const Error& why) noexcept {
+  release(locals_[operation.slot]);
+  operations_.finish(operation, why);
+}
+
+void OneSided::end_all(const Endpoint& endpoint, const Error& why) noexcept {
+  for (std::size_t i = 0; i < operations_.slots().size(); ++i) {  // completions may post, and so add slots
+    RdmaOperation& operation = operations_.slots()[i];
+    if (operation.kind != RdmaOperation::Kind::none && operation.to == &endpoint) end(operation, why);
+  }
+}
+
+}  // namespace opal::btl::sim

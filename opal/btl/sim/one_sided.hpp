@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sim/one_sided.hpp — the initiator's side of put, get, atomic and flush of one device.
+// Local memory: small transfers travel in the packet; others need it registered, as with real devices: by the caller's
+// handle, else through the registration cache that the module was given, else for this one operation.
+// Owned by its module, made at its first operation.  Threads: as the module.
+#pragma once
+#include <vector>
+
+#include "opal/btl/memory_handle.hpp"
+#include "opal/btl/post.hpp"
+#include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/sim/transfer.hpp"
+#include "opal/rcache/cache.hpp"
+
+namespace opal::btl::sim {
+
+class Endpoint;
+class Module;
+struct Packet;
+
+class OneSided {
+ public:
+  explicit OneSided(Module& module) noexcept : module_(module) {}
+
+  /// `bytes`: the source of a put, the destination of a get.
+  Post move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
+            std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+            Completion& completion) noexcept;
+  Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
+  Post flush(const btl::Endpoint* to, Completion& completion) noexcept { return operations_.flush(to, completion); }
+
+  /// A response has come for an operation on `from`.
+  void complete(Endpoint& from, Packet& response) noexcept;
+  /// Ends every operation on `endpoint` with `why`; its link is closed already.
+  void end_all(const Endpoint& endpoint, const Error& why) noexcept;
+
+ private:
+  /// An operation's hold on its local memory.
+  struct Local {
+    rcache::Lease lease;
+    MemoryHandle handle;  // registered for this operation alone
+    bool registered = false;
+  };
+
+  Result<Key> hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept;
+  void post(Endpoint& to, const Transfer& transfer, ByteSpan inline_bytes, std::size_t room) noexcept;
+  void release(Local& local) noexcept;
+  void end(RdmaOperation& operation, const Error& why) noexcept;
+
+  Module& module_;
+  RdmaOperations operations_;
+  std::vector<Local> locals_;  // by the operation's slot
+};
+
+}  // namespace opal::btl::sim

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sim/packet.hpp — what travels through the fabric, and where packets come from.
+// A packet is one piece of pooled memory, its payload behind its header: the data path takes and returns them without
+// the heap once as many exist as are ever under way.  Threads: guarded by the fabric.
+#pragma once
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "opal/btl/tag.hpp"
+#include "opal/core/bytes.hpp"
+
+namespace opal::btl::sim {
+
+using NodeId = std::uint32_t;  ///< a device's place on its fabric; never used twice
+struct Link;
+
+struct Packet {
+  enum class Kind : std::uint8_t {
+    connect,     ///< payload: PeerId of the side that connects
+    accept,      ///< payload: the link that is answered
+    disconnect,  ///< the sender ended its endpoint
+    message,     ///< payload: an active message
+    request,     ///< payload: Transfer; served by the target's device, not by its software
+    response,    ///< the same packet on its way back
+    failure,     ///< tells the link's sender that its peer is out of reach; payload: Errc
+    timer,       ///< payload: which of the fabric's timers
+  };
+
+  Packet* next = nullptr;  // in an inbox or a free list
+  Link* link = nullptr;    // the connection and direction it was sent on
+  std::uint32_t size = 0;  // bytes of payload
+  std::uint32_t attempts = 0;
+  Tag tag = 0;
+  Kind kind = Kind::message;
+  std::uint8_t size_class = 0;
+  bool backward = false;  // travels from the link's receiver to its sender
+  // The payload follows.
+
+  [[nodiscard]] std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
+  [[nodiscard]] MutableBytes bytes() noexcept { return {payload(), size}; }
+  template <class T>
+  [[nodiscard]] T read() noexcept {
+    T value;
+    std::memcpy(&value, payload(), sizeof value);
+    return value;
+  }
+  template <class T>
+  void write(const T& value) noexcept {
+    std::memcpy(payload(), &value, sizeof value);
+  }
+};
+static_assert(sizeof(Packet) == 32, "payloads are 8-byte aligned");
+
+class PacketPool {
+ public:
+  /// A packet with room for `size` bytes of payload.
+  Packet* take(std::size_t size) {
+    const std::uint8_t size_class = class_of(size);
+    Packet*& free = free_[size_class];
+    if (free == nullptr) [[unlikely]]
+      refill(size_class);
+    Packet* packet = free;
+    free = packet->next;
+    *packet = {};
+    packet->size = static_cast<std::uint32_t>(size);
+    packet->size_class = size_class;
+    return packet;
+  }
+  void give_back(Packet& packet) noexcept {
+    packet.next = free_[packet.size_class];
+    free_[packet.size_class] = &packet;
+  }
+
+ private:
+  static constexpr std::size_t kSmallest = 128;
+
+  static std::uint8_t class_of(std::size_t size) noexcept {
+    return static_cast<std::uint8_t>(
+        std::bit_width((std::max<std::size_t>(sizeof(Packet) + size, kSmallest) - 1) / kSmallest));
+  }
+  [[gnu::noinline]] void refill(std::uint8_t size_class) {
+    const std::size_t each = kSmallest << size_class;
+    const std::size_t count = std::max<std::size_t>(1, kSlab / each);
+    std::byte* slab = slabs_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(each * count)).get();
+    for (std::size_t i = count; i-- > 0;) {
+      auto* packet = ::new (slab + i * each) Packet;
+      packet->size_class = size_class;
+      give_back(*packet);
+    }
+  }
+
+  static constexpr std::size_t kSlab = 32 << 10;
+  std::array<Packet*, 20> free_{};  // largest: 128 << 19 bytes
+  std::vector<std::unique_ptr<std::byte[]>> slabs_;
+};
+
+}  // namespace opal::btl::sim

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to packets on their way: time, loss, partitions, crashes, and the work of devices.
+#include <algorithm>
+#include <cmath>
+
+#include "opal/btl/sim/fabric.hpp"
+#include "opal/btl/sim/transfer.hpp"
+
+namespace opal::btl::sim {
+namespace {
+
+constexpr std::size_t kChunk = 256 << 10;  // what a device moves before it looks at its other packets
+
+Rights needed(const Transfer& transfer) noexcept {
+  switch (transfer.kind) {
+    case Transfer::Kind::put: return Rights::remote_write;
+    case Transfer::Kind::get: return Rights::remote_read;
+    default: return Rights::remote_atomic;
+  }
+}
+
+/// An atomic at the target's device: atomic among devices, not with the target's processor, as IBV_ATOMIC_HCA is.
+Result<void> run_atomic(Transfer& transfer, MemoryUnit& target) noexcept {
+  alignas(8) std::byte word[8] = {};
+  const MutableBytes bytes{word, size_of(transfer.type)};
+  OPAL_TRY(target.read(transfer.remote, transfer.remote_address, bytes, Rights::remote_atomic));
+  transfer.old_value = execute_atomic(transfer.op, transfer.type, word, transfer.operand, transfer.compare);
+  return target.write(transfer.remote, transfer.remote_address, bytes, Rights::remote_atomic);
+}
+
+/// Moves at most one chunk.  `bounce` has room for it; small transfers have their bytes in `inline_bytes`.
+Result<void> move_chunk(Transfer& transfer, MutableBytes inline_bytes, MemoryUnit& initiator, MemoryUnit& target,
+                        std::vector<std::byte>& bounce) {
+  // The whole range before the first byte: a transfer that is not wholly inside moves nothing.
+  OPAL_TRY(target.check(transfer.remote, transfer.remote_address, transfer.size, needed(transfer)));
+  if (transfer.kind == Transfer::Kind::atomic) return run_atomic(transfer, target);
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, transfer.size - transfer.moved));
+  const std::uint64_t remote = transfer.remote_address + transfer.moved;
+  const std::uint64_t local = transfer.local_address + transfer.moved;
+  if (size == 0) return {};
+  if (transfer.in_packet) {
+    const MutableBytes bytes = inline_bytes.first(size);
+    transfer.moved += size;
+    return transfer.kind == Transfer::Kind::put ? target.write(transfer.remote, remote, bytes, Rights::remote_write)
+                                                : target.read(transfer.remote, remote, bytes, Rights::remote_read);
+  }
+  bounce.resize(kChunk);
+  const MutableBytes bytes{bounce.data(), size};
+  if (transfer.kind == Transfer::Kind::put) {
+    OPAL_TRY(initiator.read(transfer.local, local, bytes, Rights::none));
+    OPAL_TRY(target.write(transfer.remote, remote, bytes, Rights::remote_write));
+  } else {
+    OPAL_TRY(target.read(transfer.remote, remote, bytes, Rights::remote_read));
+    OPAL_TRY(initiator.write(transfer.local, local, bytes, Rights::none));
+  }
+  transfer.moved += size;
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t Fabric::wire_ns(std::uint64_t bytes) const noexcept {
+  constexpr std::uint64_t kHeader = 32;
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes + kHeader) * ns_per_byte_));
+}
+
+std::uint64_t Fabric::travel_ns() noexcept {
+  return config_.latency_ns + (config_.jitter_ns != 0 ? random_.up_to(config_.jitter_ns) : 0);
+}
+
+bool Fabric::cut_locked(const Node* from, const Node* to) const noexcept {
+  const bool silent = (from != nullptr && from->silent) || (to != nullptr && to->silent);
+  return silent || (from != nullptr && to != nullptr && from->group != to->group);
+}
+
+bool Fabric::step_locked() noexcept {
+  if (events_.empty()) return false;
+  const Event event = events_.pop();
+  now_ = event.time;
+  ++statistics_.events;
+  if (event.packet->kind == Packet::Kind::timer) {
+    const auto timer = event.packet->read<std::uint32_t>();
+    packets_.give_back(*event.packet);
+    const auto what = std::exchange(timers_[timer], {});
+    free_timers_.push_back(timer);
+    what();  // driven: nothing is locked
+  } else {
+    arrive_locked(event);
+  }
+  return true;
+}
+
+void Fabric::arrive_locked(const Event& event) noexcept {
+  Packet& packet = *event.packet;
+  Link& link = *packet.link;
+  Node* from = node_locked(link.from);
+  Node* to = node_locked(link.to);
+  if (link.broken && packet.kind != Packet::Kind::failure) return discard_locked(packet);
+  if (!packet.backward && now_ < link.stalled_until) return events_.put_off(event, link.stalled_until);
+  if (cut_locked(from, to) || random_.chance(loss_)) return lose_locked(event);
+  packet.attempts = 0;
+  if (packet.backward) {
+    if (from == nullptr || from->crashed) return discard_locked(packet);
+    return deliver_locked(*from, packet);
+  }
+  if (to == nullptr || to->crashed) {
+    reset_locked(link);
+    return discard_locked(packet);
+  }
+  if (packet.kind == Packet::Kind::request) return serve_locked(packet);
+  if (packet.kind == Packet::Kind::message) {
+    ++statistics_.messages;
+    statistics_.message_bytes += packet.size;
+  }
+  deliver_locked(*to, packet);
+}
+
+void Fabric::lose_locked(const Event& event) noexcept {
+  Packet& packet = *event.packet;
+  Link& link = *packet.link;
+  ++statistics_.lost;
+  if (!config_.reliable && packet.kind == Packet::Kind::message) return discard_locked(packet);
+  if (++packet.attempts > config_.retries) {
+    if (packet.kind == Packet::Kind::failure) return discard_locked(packet);
+    // The sender's own device says so: nothing has to travel.
+    ++statistics_.given_up;
+    link.broken = true;
+    Node* from = node_locked(link.from);
+    if (from == nullptr || from->crashed) return discard_locked(packet);
+    Packet& failure = *packets_.take(sizeof(Errc));
+    failure.kind = Packet::Kind::failure;
+    failure.write(Errc::timed_out);
+    failure.link = &link;
+    failure.backward = true;
+    ++link.references;
+    discard_locked(packet);
+    return deliver_locked(*from, failure);
+  }
+  const std::uint64_t again = now_ + config_.retry_ns;
+  if (!packet.backward) {
+    link.stalled_until = again;
+    link.last_arrival = std::max(link.last_arrival, again);
+  }
+  events_.put_off(event, again);
+}
+
+/// The target's device does what the packet asks; a large transfer comes back here chunk by chunk.
+void Fabric::serve_locked(Packet& packet) noexcept {
+  Link& link = *packet.link;
+  Node* from = node_locked(link.from);
+  if (link.closed || from == nullptr) return discard_locked(packet);
+  auto transfer = packet.read<Transfer>();
+  const std::uint64_t before = transfer.moved;
+  const Result<void> moved =
+      move_chunk(transfer, packet.bytes().subspan(sizeof transfer), from->memory, nodes_[link.to]->memory, bounce_);
+  if (!moved) transfer.error = moved.error();
+  packet.write(transfer);
+  const std::uint64_t wire = transfer.in_packet ? 0 : wire_ns(transfer.moved - before);
+  if (moved && transfer.kind != Transfer::Kind::atomic && transfer.moved < transfer.size) {
+    return events_.push(now_ + wire, packet);
+  }
+  ++statistics_.transfers;
+  packet.kind = Packet::Kind::response;
+  packet.backward = true;
+  events_.push(now_ + wire + travel_ns(), packet);
+}
+
+void Fabric::deliver_locked(Node& node, Packet& packet) noexcept {
+  packet.next = nullptr;
+  (node.inbox == nullptr ? node.inbox : node.inbox_last->next) = &packet;
+  node.inbox_last = &packet;
+  ready_locked(node);
+}
+
+void Fabric::reset_locked(Link& link) noexcept {
+  ++statistics_.resets;
+  Packet& packet = *packets_.take(sizeof(Errc));
+  packet.kind = Packet::Kind::failure;
+  packet.write(Errc::peer_gone);
+  packet.link = &link;
+  packet.backward = true;
+  ++link.references;
+  events_.push(now_ + travel_ns(), packet);
+}
+
+// ---- Faults
+// ----------------------------------------------------------------------------------------------------------
+
+void Fabric::crash(NodeId id, Crash how) noexcept {
+  const auto lock = guard();
+  Node* node = node_locked(id);
+  if (node == nullptr || node->crashed) return;
+  node->crashed = true;
+  node->silent = how == Crash::host;
+  while (Packet* packet = node->inbox) {
+    node->inbox = packet->next;
+    discard_locked(*packet);
+  }
+  if (how == Crash::host) return;
+  for (const auto& link : links_) {
+    if (link->references != 0 && link->to == id && !link->closed) reset_locked(*link);
+  }
+}
+
+void Fabric::set_group(NodeId id, std::uint32_t group) noexcept {
+  const auto lock = guard();
+  if (Node* node = node_locked(id)) node->group = group;
+}
+
+void Fabric::heal() noexcept {
+  const auto lock = guard();
+  for (const auto& node : nodes_) {
+    if (node != nullptr) node->group = 0;
+  }
+}
+
+void Fabric::set_loss(double probability) noexcept {
+  const auto lock = guard();
+  loss_ = probability;
+}
+
+}  // namespace opal::btl::sim

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registrations of a simulated device: pages held since registration, limits, costs, and the seam to the cache.
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "opal/core/mapping.hpp"
+#include "opal/rcache/grdma.hpp"
+#include "tests/btl/sim/world.hpp"
+
+namespace opal::test {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSize = 4 * kPage;
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+/// What am::Context puts between a module and its cache.
+struct ModuleDevice final : rcache::Device {
+  explicit ModuleDevice(btl::Module& module) : module(module) {}
+  Result<void> register_memory(rcache::Registration& registration) noexcept override {
+    OPAL_TRY_ASSIGN(const MemoryHandle handle, module.register_memory(registration.base(), registration.length(),
+                                                                      static_cast<Rights>(registration.access())));
+    registration.cookie().set(handle);
+    return {};
+  }
+  void deregister_memory(rcache::Registration& registration) noexcept override {
+    EXPECT_TRUE(module.deregister_memory(registration.cookie().get<MemoryHandle>()));
+  }
+  btl::Module& module;
+};
+
+class SimMemory : public ::testing::Test {
+ protected:
+  Error finish(const std::function<Post(Completion&)>& operation) {
+    CountedCompletion completion;
+    const Post post = operation(completion);
+    EXPECT_NE(post, Post::again);
+    if (post == Post::queued) {
+      EXPECT_TRUE(world.run_until([&] { return completion.calls == 1; }));
+    }
+    return completion.error;
+  }
+  Error get(void* destination, const void* source, const MemoryHandle& remote, std::size_t size) {
+    return finish([&](Completion& completion) {
+      return a.module().get(to_b, destination, nullptr, address_of(source), remote, size, completion);
+    });
+  }
+  Error put(const void* source, const void* destination, const MemoryHandle& remote, std::size_t size) {
+    return finish([&](Completion& completion) {
+      return a.module().put(to_b, source, nullptr, address_of(destination), remote, size, completion);
+    });
+  }
+  static btl::sim::MemoryUse use(Side& side) { return World::module(side).memory().use(); }
+
+  World world;
+  Side& a = world.add();
+  Side& b = world.add();
+  btl::Endpoint& to_b = *a.connect(b);
+};
+
+/// The same where stale pages are to be seen.
+class SimPinnedMemory : public SimMemory {
+ protected:
+  void SetUp() override {
+    btl::sim::Pages pages;
+    if (const auto can = pages.can_pin(); !can) {
+      GTEST_SKIP() << "needs io_uring: a kernel and a sandbox that allow io_uring_setup: " << to_string(can.error());
+    }
+  }
+};
+
+/// Anonymous memory that is replaced at the same address.
+class Replaceable {
+ public:
+  explicit Replaceable(std::byte content) : mapping_(*Mapping::anonymous(kSize)) { fill(content); }
+  void replace(std::byte content) {
+    ASSERT_EQ(::mmap(mapping_.data(), kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+              mapping_.data());
+    fill(content);
+  }
+  [[nodiscard]] std::byte* data() const { return mapping_.data(); }
+  [[nodiscard]] bool holds(std::byte content) const {
+    return std::all_of(data(), data() + kSize, [&](std::byte byte) { return byte == content; });
+  }
+
+ private:
+  void fill(std::byte content) { std::memset(data(), static_cast<int>(content), kSize); }
+  Mapping mapping_;
+};
+
+constexpr std::byte kOld{0x01};
+constexpr std::byte kNew{0x02};
+
+TEST_F(SimPinnedMemory, AStaleRegistrationReadsTheOldPagesAndWritesThemUnseen) {
+  Replaceable memory{kOld};
+  const auto handle = b.module().register_memory(memory.data(), kSize, Rights::all);
+  ASSERT_TRUE(handle);
+  EXPECT_EQ(use(b).pinned, 1U);
+  memory.replace(kNew);
+  for (const std::size_t size : {std::size_t{8}, kSize}) {  // in the packet, and page to page
+    std::vector<std::byte> read(size);
+    EXPECT_EQ(get(read.data(), memory.data(), *handle, size).code, Errc{});
+    EXPECT_THAT(read, ::testing::Each(kOld)) << "the device holds the pages that were there at registration";
+    const std::vector<std::byte> written(size, std::byte{0x03});
+    EXPECT_EQ(put(written.data(), memory.data(), *handle, size).code, Errc{});
+    EXPECT_TRUE(memory.holds(kNew)) << "what the program sees is not what the device wrote";
+    EXPECT_EQ(get(read.data(), memory.data(), *handle, size).code, Errc{});
+    EXPECT_EQ(read, written);
+    EXPECT_EQ(put(std::vector<std::byte>(size, kOld).data(), memory.data(), *handle, size).code, Errc{});
+  }
+  const auto fresh = b.module().register_memory(memory.data(), kSize, Rights::all);
+  ASSERT_TRUE(fresh);
+  std::vector<std::byte> read(kSize);
+  EXPECT_EQ(get(read.data(), memory.data(), *fresh, kSize).code, Errc{});
+  EXPECT_THAT(read, ::testing::Each(kNew));
+}
+
+TEST_F(SimPinnedMemory, AStaleLocalRegistrationSendsOldBytes) {
+  Replaceable source{kOld};
+  std::vector<std::byte> target(kSize);
+  const auto remote = b.module().register_memory(target.data(), kSize, Rights::all);
+  const auto local = a.module().register_memory(source.data(), kSize, Rights::none);
+  ASSERT_TRUE(remote && local);
+  source.replace(kNew);
+  EXPECT_EQ(finish([&](Completion& completion) {
+              return a.module().put(to_b, source.data(), &*local, address_of(target.data()), *remote, kSize,
+                                    completion);
+            }).code,
+            Errc{});
+  EXPECT_THAT(target, ::testing::Each(kOld));
+}
+
+TEST_F(SimPinnedMemory, ACacheThatHearsOfTheRemapNeverYieldsOldBytesAndOneThatDoesNotYieldsThem) {
+  ModuleDevice device{b.module()};
+  rcache::Grdma cache{device};
+  Replaceable memory{kOld};
+  const auto read_through_cache = [&] {
+    auto lease = cache.lease(memory.data(), kSize, static_cast<rcache::Access>(Rights::remote_read));
+    EXPECT_TRUE(lease);
+    std::vector<std::byte> read(kSize);
+    EXPECT_EQ(get(read.data(), memory.data(), (*lease)->cookie().get<MemoryHandle>(), kSize).code, Errc{});
+    return read;
+  };
+  EXPECT_THAT(read_through_cache(), ::testing::Each(kOld));
+  memory.replace(kNew);
+  EXPECT_THAT(read_through_cache(), ::testing::Each(kOld)) << "nobody told the cache: the bug that the device shows";
+  EXPECT_EQ(cache.invalidate(memory.data(), kSize), 1U);
+  EXPECT_THAT(read_through_cache(), ::testing::Each(kNew));
+}
+
+TEST_F(SimMemory, OverALimitTheDeviceRefusesAndTheCacheEvicts) {
+  World::module(b).memory().set_limits({.count = 10, .bytes = 100 * kPage});
+  auto memory = *Mapping::anonymous(200 * kPage);
+  ModuleDevice device{b.module()};
+  rcache::Grdma cache{device};
+  std::memset(memory.data(), 1, memory.size());
+  std::uint32_t random = 1;
+  for (int i = 0; i < 2000; ++i) {
+    random = random * 1664525U + 1013904223U;
+    std::byte* page = memory.data() + (random >> 8) % 200 * kPage;
+    auto lease = cache.lease(page, kPage, static_cast<rcache::Access>(Rights::all));
+    ASSERT_TRUE(lease) << to_string(lease.error());
+    if (i % 50 == 0) {
+      std::uint64_t word = 0;
+      ASSERT_EQ(get(&word, page, (*lease)->cookie().get<MemoryHandle>(), sizeof word).code, Errc{});
+      EXPECT_EQ(word, 0x0101010101010101U);
+    }
+  }
+  EXPECT_LE(use(b).most_count, 10U);
+  EXPECT_GT(cache.statistics().evictions, 100U);
+  EXPECT_GT(use(b).refused, 100U);
+  const auto too_large = b.module().register_memory(memory.data(), 101 * kPage, Rights::all);
+  ASSERT_FALSE(too_large);
+  EXPECT_EQ(too_large.error().code, Errc::limit_reached);
+}
+
+TEST_F(SimMemory, LocalBuffersComeFromTheCacheThatTheModuleWasGiven) {
+  std::vector<std::byte> target(kSize);
+  const auto source = pattern(kSize, 3);
+  const auto remote = b.module().register_memory(target.data(), kSize, Rights::all);
+  ASSERT_TRUE(remote);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(put(source.data(), target.data(), *remote, kSize).code, Errc{});
+  EXPECT_EQ(use(a).registered, 5U) << "without a cache each operation registers";
+  EXPECT_EQ(use(a).count, 0U);
+  {
+    ModuleDevice device{a.module()};
+    rcache::Grdma cache{device};
+    a.module().use_registrations(&cache);
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(put(source.data(), target.data(), *remote, kSize).code, Errc{});
+    EXPECT_EQ(use(a).registered, 6U);
+    EXPECT_EQ(cache.statistics().hits, 4U);
+    EXPECT_EQ(target, source);
+    EXPECT_EQ(use(a).count, 1U);
+    a.module().use_registrations(nullptr);
+  }
+  EXPECT_EQ(use(a).count, 0U);
+}
+
+TEST_F(SimMemory, ManyOperationsWaitTheirTurnWhenTheDeviceHasRoomForFewBuffers) {
+  World::module(a).memory().set_limits({.count = 2});
+  std::vector<std::byte> target(kSize);
+  const auto remote = b.module().register_memory(target.data(), kSize, Rights::all);
+  ASSERT_TRUE(remote);
+  const std::vector<std::vector<std::byte>> sources(10, pattern(kSize, 4));
+  std::vector<CountedCompletion> completions(sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    Post post = Post::again;
+    ASSERT_TRUE(world.run_until([&] {
+      post =
+          a.module().put(to_b, sources[i].data(), nullptr, address_of(target.data()), *remote, kSize, completions[i]);
+      return post != Post::again;
+    }));
+    ASSERT_EQ(post, Post::queued);
+  }
+  world.run();
+  for (const CountedCompletion& completion : completions) {
+    EXPECT_EQ(completion.calls, 1);
+    EXPECT_TRUE(completion.ok());
+  }
+  EXPECT_EQ(use(a).count, 0U);
+}
+
+TEST_F(SimMemory, ARegistrationCostsTheProcessorTime) {
+  auto memory = *Mapping::anonymous(100 * kPage);
+  world.run();
+  const std::uint64_t begin = world.fabric().now_ns();
+  ASSERT_TRUE(a.module().register_memory(memory.data(), 100 * kPage, Rights::all));
+  ASSERT_EQ(a.module().send_inline(to_b, kTag, {}, {}), Post::done);
+  world.run();
+  EXPECT_GE(world.fabric().now_ns() - begin, 1000U + 100 * 100 + 1000) << "the message comes after the registration";
+}
+
+TEST_F(SimMemory, ARegistrationThatEndsUnderAnOperationFailsThatOperationAlone) {
+  std::vector<std::byte> target(kSize);
+  const auto source = pattern(kSize, 5);
+  const auto first = b.module().register_memory(target.data(), kSize, Rights::all);
+  const auto second = b.module().register_memory(target.data(), kSize, Rights::all);
+  ASSERT_TRUE(first && second);
+  CountedCompletion lost;
+  CountedCompletion kept;
+  const std::uint64_t address = address_of(target.data());
+  ASSERT_EQ(a.module().put(to_b, source.data(), nullptr, address, *first, kSize, lost), Post::queued);
+  ASSERT_EQ(a.module().put(to_b, source.data(), nullptr, address, *second, kSize, kept), Post::queued);
+  ASSERT_TRUE(b.module().deregister_memory(*first));
+  world.run();
+  EXPECT_EQ(lost.error.code, Errc::invalid_argument);
+  EXPECT_TRUE(kept.ok());
+  EXPECT_EQ(target, source);
+  EXPECT_FALSE(to_b.dead());
+  EXPECT_EQ(use(b).faults, 1U);
+}
+
+TEST_F(SimMemory, OnDemandAnUnmappedPageFailsTheOperation) {
+  Side& c = world.add({{"memory", "on_demand"}});
+  btl::Endpoint& to_c = *a.connect(c);
+  auto memory = *Mapping::anonymous(4 * kPage);
+  const auto handle = c.module().register_memory(memory.data(), 4 * kPage, Rights::all);
+  ASSERT_TRUE(handle);
+  ASSERT_EQ(::mprotect(memory.data() + kPage, kPage, PROT_NONE), 0);
+  std::vector<std::byte> read(4 * kPage);
+  const auto get_from_c = [&](std::size_t offset, std::size_t size) {
+    return finish([&](Completion& completion) {
+      return a.module().get(to_c, read.data(), nullptr, address_of(memory.data()) + offset, *handle, size, completion);
+    });
+  };
+  EXPECT_EQ(get_from_c(0, kPage).code, Errc{});
+  EXPECT_EQ(get_from_c(kPage, kPage).code, Errc::invalid_argument);
+  EXPECT_EQ(get_from_c(0, 4 * kPage).code, Errc::invalid_argument);
+  EXPECT_EQ(get_from_c(2 * kPage, 2 * kPage).code, Errc{}) << "the device goes on";
+  EXPECT_EQ(use(c).pinned, 0U);
+}
+
+}  // namespace
+}  // namespace opal::test
