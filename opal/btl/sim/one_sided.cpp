@@ -11,7 +11,7 @@ namespace opal::btl::sim {
 Result<Key> OneSided::hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept {
   if (given != nullptr) return key_of(*given);
   if (rcache::Cache* cache = module_.registrations(); cache != nullptr) {
-    OPAL_TRY_ASSIGN(local.lease, cache->lease(bytes, size, static_cast<rcache::Access>(Rights::none)));
+    OPAL_TRY_ASSIGN(local.lease, cache->get(bytes, size, static_cast<rcache::Access>(Rights::none)));
     return key_of(local.lease->cookie().get<MemoryHandle>());
   }
   OPAL_TRY_ASSIGN(local.handle, module_.register_memory(bytes, size, Rights::none));

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "opal/core/mapping.hpp"
-#include "opal/rcache/grdma.hpp"
+#include "opal/rcache/cache.hpp"
 #include "tests/btl/sim/world.hpp"
 
 namespace opal::test {
@@ -135,10 +135,10 @@ TEST_F(SimPinnedMemory, AStaleLocalRegistrationSendsOldBytes) {
 
 TEST_F(SimPinnedMemory, ACacheThatHearsOfTheRemapNeverYieldsOldBytesAndOneThatDoesNotYieldsThem) {
   ModuleDevice device{b.module()};
-  rcache::Grdma cache{device};
+  rcache::Cache cache{device};
   Replaceable memory{kOld};
   const auto read_through_cache = [&] {
-    auto lease = cache.lease(memory.data(), kSize, static_cast<rcache::Access>(Rights::remote_read));
+    auto lease = cache.get(memory.data(), kSize, static_cast<rcache::Access>(Rights::remote_read));
     EXPECT_TRUE(lease);
     std::vector<std::byte> read(kSize);
     EXPECT_EQ(get(read.data(), memory.data(), (*lease)->cookie().get<MemoryHandle>(), kSize).code, Errc{});
@@ -155,13 +155,13 @@ TEST_F(SimMemory, OverALimitTheDeviceRefusesAndTheCacheEvicts) {
   World::module(b).memory().set_limits({.count = 10, .bytes = 100 * kPage});
   auto memory = *Mapping::anonymous(200 * kPage);
   ModuleDevice device{b.module()};
-  rcache::Grdma cache{device};
+  rcache::Cache cache{device};
   std::memset(memory.data(), 1, memory.size());
   std::uint32_t random = 1;
   for (int i = 0; i < 2000; ++i) {
     random = random * 1664525U + 1013904223U;
     std::byte* page = memory.data() + (random >> 8) % 200 * kPage;
-    auto lease = cache.lease(page, kPage, static_cast<rcache::Access>(Rights::all));
+    auto lease = cache.get(page, kPage, static_cast<rcache::Access>(Rights::all));
     ASSERT_TRUE(lease) << to_string(lease.error());
     if (i % 50 == 0) {
       std::uint64_t word = 0;
@@ -187,7 +187,7 @@ TEST_F(SimMemory, LocalBuffersComeFromTheCacheThatTheModuleWasGiven) {
   EXPECT_EQ(use(a).count, 0U);
   {
     ModuleDevice device{a.module()};
-    rcache::Grdma cache{device};
+    rcache::Cache cache{device};
     a.module().use_registrations(&cache);
     for (int i = 0; i < 5; ++i) ASSERT_EQ(put(source.data(), target.data(), *remote, kSize).code, Errc{});
     EXPECT_EQ(use(a).registered, 6U);
