@@ -40,25 +40,28 @@ std::size_t Context::State::send_pending() noexcept {
   return sent;
 }
 
+std::size_t Context::State::welcome_visitors() noexcept {
+  return bootstrap->progress(address, [this](ByteSpan blob) {
+    const std::size_t known = endpoints.size();
+    auto peer = context->connect(blob);
+    if (!peer) {
+      log::warn("am", "bootstrap: cannot connect to a visitor: {}", to_string(peer.error()));
+      return false;
+    }
+    const bool fresh = endpoints.size() != known;  // else its transport has announced it already
+    if (fresh && options.observer != nullptr) options.observer->on_peer_connected(**peer);
+    return true;
+  });
+}
+
 std::size_t Context::progress(std::size_t budget) noexcept {
   const Lock::Guard guard{state_->lock};
   std::size_t count = 0;
   for (const auto& module : state_->transports.modules) count += module->progress(budget);
   if (!state_->pending.empty()) [[unlikely]]
     count += state_->send_pending();
-  if (state_->bootstrap != nullptr) [[unlikely]] {
-    count += state_->bootstrap->progress(state_->address, [this](ByteSpan blob) {
-      const std::size_t known = state_->endpoints.size();
-      auto peer = connect(blob);
-      if (!peer) {
-        log::warn("am", "bootstrap: cannot connect to a visitor: {}", to_string(peer.error()));
-        return false;
-      }
-      const bool fresh = state_->endpoints.size() != known;  // else its transport has announced it already
-      if (fresh && state_->options.observer != nullptr) state_->options.observer->on_peer_connected(**peer);
-      return true;
-    });
-  }
+  if (state_->bootstrap != nullptr) [[unlikely]]
+    count += state_->welcome_visitors();
   if (state_->options.threads == ThreadLevel::multiple && state_->waiter->has_sleepers()) {
     // Another thread may sleep for exactly what was just received.  If there was nothing, we have still disarmed what
     // it sleeps on, and may not come back ourselves: arm again.

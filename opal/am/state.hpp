@@ -40,6 +40,7 @@ struct Context::State final : btl::Observer {
   std::size_t send_pending() noexcept;
   /// The same for one endpoint, adding to `sent`; false when the transport is busy before the end.
   static bool send_pending(Endpoint& endpoint, std::size_t& sent) noexcept;
+  std::size_t welcome_visitors() noexcept;  // of the bootstrap
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
   Context* context = nullptr;

@@ -80,7 +80,7 @@ struct Requests {
 }  // namespace
 
 struct RdmaEmulation::State {
-  explicit State(Module& module) : module(module) {}
+  State(Module& module, bool& busy) : busy(busy), module(module) {}
 
   // Initiator
   Post begin_put(RdmaOperation& operation) noexcept;
@@ -101,6 +101,7 @@ struct RdmaEmulation::State {
   [[nodiscard]] RegistrationView registrations() const noexcept { return module.host().registrations.view(); }
   [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
 
+  bool& busy;  // set by whatever lets something wait
   Module& module;
   RdmaOperations operations;
   std::vector<RdmaOperation*> sending;  // puts with pieces left to send
@@ -142,7 +143,10 @@ Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_a
   operation->base = remote_address;
   operation->total = size;
   operation->handle = remote;
-  if (!state_->send_put_pieces(*operation)) state_->sending.push_back(operation);
+  if (!state_->send_put_pieces(*operation)) {
+    state_->sending.push_back(operation);
+    busy_ = true;
+  }
   return Post::queued;
 }
 
@@ -213,6 +217,7 @@ void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcep
   std::deque<wire::Reply>& replies = requests[&to].replies;
   if (replies.size() < kMostReplies) {
     replies.push_back(reply);
+    busy = true;
   } else {
     log::once(log::Level::warn, "emulation flood", "btl", "peer {} posts more operations than it may; answers dropped",
               to_string(to.peer()));
@@ -273,6 +278,7 @@ void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
     return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
   }
   gets.push_back(serving);
+  busy = true;
 }
 
 void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
@@ -333,7 +339,7 @@ void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
 // ---- Life
 // --------------------------------------------------------------------------------------------------------------
 
-RdmaEmulation::RdmaEmulation(Module& module) : state_(std::make_unique<State>(module)) {}
+RdmaEmulation::RdmaEmulation(Module& module) : state_(std::make_unique<State>(module, busy_)) {}
 RdmaEmulation::~RdmaEmulation() = default;
 
 Result<void> RdmaEmulation::install(HandlerTable& handlers) {
@@ -351,7 +357,7 @@ Result<void> RdmaEmulation::install(HandlerTable& handlers) {
   return set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{});
 }
 
-std::size_t RdmaEmulation::progress() noexcept {
+std::size_t RdmaEmulation::send_waiting() noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < state_->sending.size();) {
     RdmaOperation& operation = *state_->sending[i];
@@ -382,10 +388,9 @@ std::size_t RdmaEmulation::progress() noexcept {
     }
     entry = waiting.gets.empty() && waiting.replies.empty() ? state_->requests.erase(entry) : std::next(entry);
   }
+  busy_ = !state_->sending.empty() || !state_->requests.empty();
   return count;
 }
-
-bool RdmaEmulation::idle() const noexcept { return state_->sending.empty() && state_->requests.empty(); }
 
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
   state_->requests.erase(&endpoint);

@@ -10,28 +10,15 @@
 namespace opal::btl::sm {
 namespace {
 
-constexpr std::size_t kMostFromBox = 32;  // per round and peer: a busy one must not starve the others
 // Looking at a few idle boxes is cheaper than the fence that parks them and the bell that brings them back.
 constexpr std::size_t kAlwaysPolled = 4;
-constexpr std::uint32_t kSweep = 1024;  // rounds between two looks for idle boxes; a box is idle after as many
 // A box that rings soon after it was parked is given twice the time, up to here: at most one fence per so many rounds.
 constexpr std::uint32_t kMostPatience = 1 << 16;
 
 }  // namespace
 
-std::size_t Module::poll_boxes(std::size_t budget) noexcept {
-  std::size_t count = 0;
-  const std::size_t most = std::clamp<std::size_t>(budget, 1, kMostFromBox);
-  ++round_;
-  for (std::size_t i = 0; i < boxes_.size(); ++i) {  // handlers may add boxes
-    Endpoint& from = *boxes_[i];
-    if (!from.box_in_.ready()) continue;
-    from.box_heard_ = round_;
-    count += receive_from_box(from, most);
-  }
-  if (round_ % kSweep == 0 && boxes_.size() > kAlwaysPolled) [[unlikely]]
-    park_idle(boxes_.size() - kAlwaysPolled, 0);
-  return count;
+void Module::park_some() noexcept {
+  if (boxes_.size() > kAlwaysPolled) park_idle(boxes_.size() - kAlwaysPolled, 0);
 }
 
 /// Parks at most `most` boxes that have been idle for their patience, or at least `least_idle` if that is less; one
@@ -85,7 +72,7 @@ bool Module::room_for_box(std::uint32_t size) noexcept {
   const auto full = [&] { return boxes_in() >= config_.fbox_max || box_bytes_ + size > config_.fbox_budget.bytes; };
   if (config_.fbox_max == 0 || size > config_.fbox_budget.bytes) return false;
   if (!full()) return true;
-  if (parked_.empty()) park_idle(1, kSweep);
+  if (parked_.empty()) park_idle(1, kSweepRounds);
   for (std::size_t i = 0; i < parked_.size() && full();) {
     Endpoint& from = *parked_[i];
     from.box_in_.finish();
@@ -109,7 +96,7 @@ void Module::look_at_offer(Endpoint& from) noexcept {
     from.box_in_ = *box;
     from.box_kind_ = Endpoint::BoxIn::polled;
     from.box_heard_ = round_;
-    from.box_patience_ = kSweep;
+    from.box_patience_ = kSweepRounds;
     box_bytes_ += box->capacity();
     boxes_.push_back(&from);
   }

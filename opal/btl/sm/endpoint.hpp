@@ -25,7 +25,8 @@ class Endpoint final : public btl::Endpoint {
       : btl::Endpoint(module, link->peer),
         link_(std::move(link)),
         sleeping_(&link_->inbox.sleeping()),
-        box_state_(&link_->out->box_state()) {}
+        box_state_(&link_->out->box_state()),
+        fences_paid_(link_->fences_paid) {}
 
   [[nodiscard]] bool one_sided() const noexcept override { return link_->copy.usable(); }
   [[nodiscard]] std::string describe() const override;
@@ -36,7 +37,7 @@ class Endpoint final : public btl::Endpoint {
   /// Sends through the fast box.  False: off, too large, full, or taken back; nothing has happened.
   [[nodiscard]] bool push_to_box(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     if (!box_out_.push(tag, next_seq_, header, payload)) return false;
-    sender_fence(link_->fences_paid);
+    sender_fence(fences_paid_);
     if (box_state_->load(std::memory_order_relaxed) != wire::kBoxPolled) [[unlikely]] {
       if (!announce_box()) return false;
     }
@@ -51,7 +52,7 @@ class Endpoint final : public btl::Endpoint {
       case Notice::none: break;
       case Notice::ring:
         link_->inbox.ring(link_->index_there);
-        sender_fence(link_->fences_paid);  // of the bell, before a look whether the peer sleeps
+        sender_fence(fences_paid_);  // of the bell, before a look whether the peer sleeps
         break;
       case Notice::taken_back: box_out_.turn_off(); return box_out_.all_read();
     }
@@ -60,7 +61,7 @@ class Endpoint final : public btl::Endpoint {
 
   /// After a message has been published: rings the peer's doorbell if it sleeps.
   void wake() noexcept {
-    sender_fence(link_->fences_paid);
+    sender_fence(fences_paid_);
     ring_if_asleep();
   }
 
@@ -80,6 +81,7 @@ class Endpoint final : public btl::Endpoint {
   std::unique_ptr<Link> link_;
   const std::atomic<std::uint32_t>* sleeping_;
   std::atomic<std::uint32_t>* box_state_;
+  bool fences_paid_;
   std::uint32_t rung_ = 0;            // the peer's last sleep for which we rang
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)
 

@@ -141,16 +141,15 @@ class BasicBoxReader {
         released_(&released) {}
 
   /// True when look() would find something.  One load of a line that nobody else writes while the ring is idle.
-  [[nodiscard]] bool ready() const noexcept {
-    return Memory::word(ring_, offset()).load(std::memory_order_relaxed) != 0;
-  }
+  [[nodiscard]] bool ready() const noexcept { return Memory::word(ring_, at_).load(std::memory_order_relaxed) != 0; }
 
   /// The oldest record, whose fields have been checked against the ring.
   [[nodiscard]] Look look(BoxRecord& record) noexcept {
     for (;;) {
-      const std::uint32_t at = offset();
-      const auto header = std::bit_cast<wire::RecordHeader>(Memory::word(ring_, at).load(std::memory_order_acquire));
-      if (std::bit_cast<std::uint64_t>(header) == 0) return Look::nothing;
+      const std::uint32_t at = at_;
+      const std::uint64_t word = Memory::word(ring_, at).load(std::memory_order_acquire);
+      if (word == 0) return Look::nothing;
+      const wire::RecordHeader header = wire::record_header(word);
       if (header.tag == wire::kSkipTag) [[unlikely]] {
         if (at == 0) return Look::garbage;  // an honest writer never skips a whole ring
         consume(capacity_ - at);
@@ -173,10 +172,9 @@ class BasicBoxReader {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
 
  private:
-  [[nodiscard]] std::uint32_t offset() const noexcept { return (consumed_ - start_) & (capacity_ - 1); }
-
   void consume(std::uint32_t bytes) noexcept {
     consumed_ += bytes;
+    at_ = (consumed_ - start_) & (capacity_ - 1);
     if (consumed_ - wiped_ >= capacity_ / 4) [[unlikely]]
       give_back();
   }
@@ -189,6 +187,7 @@ class BasicBoxReader {
   }
 
   std::byte* ring_ = nullptr;
+  std::uint32_t at_ = 0;  // offset of the next record
   std::uint32_t capacity_ = 0;
   std::uint32_t consumed_ = 0;  // modulo 2^32
   std::uint32_t wiped_ = 0;     // up to here lines are wiped and given back

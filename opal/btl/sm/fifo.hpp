@@ -71,26 +71,26 @@ class BasicFifoConsumer {
  public:
   BasicFifoConsumer() noexcept = default;
   BasicFifoConsumer(std::span<Word> slots, Word& tail) noexcept
-      : slots_(slots), tail_(&tail), log_(static_cast<std::uint32_t>(std::countr_zero(slots.size()))) {}
+      : slots_(slots), tail_(&tail), log_(static_cast<std::uint32_t>(std::countr_zero(slots.size()))) {
+    move_to(0);
+  }
 
   /// Makes every slot wait for the first lap; before any producer sees the queue.
   void reset() noexcept {
     for (Word& slot : slots_) slot.store(wire::empty_slot(0), std::memory_order_relaxed);
     tail_->store(0, std::memory_order_release);
-    head_ = 0;
+    move_to(0);
   }
 
-  [[nodiscard]] bool empty() const noexcept {
-    return head_slot().load(std::memory_order_relaxed) == wire::empty_slot(head_ >> log_);
-  }
+  [[nodiscard]] bool empty() const noexcept { return next_->load(std::memory_order_relaxed) == vacant_; }
 
   /// Takes the oldest item; nothing when there is none.  The item is a peer's: check it.
   [[nodiscard]] std::optional<wire::FifoItem> pop() noexcept {
     const std::uint64_t lap = head_ >> log_ & wire::kLapMask;
-    const std::uint64_t word = head_slot().load(std::memory_order_acquire);
-    if (word == wire::empty_slot(lap)) return std::nullopt;
-    head_slot().store(wire::empty_slot(lap + 1), std::memory_order_release);
-    ++head_;
+    const std::uint64_t word = next_->load(std::memory_order_acquire);
+    if (word == vacant_) return std::nullopt;
+    next_->store(wire::empty_slot(lap + 1), std::memory_order_release);
+    move_to(head_ + 1);
     if (word != wire::full_slot(lap, wire::item_of(word))) [[unlikely]] {
       ++garbled_;  // no producer of ours writes such a word; the message, if there was one, is missed by its sequence
       return wire::FifoItem{wire::kMaxPeers, 0};
@@ -109,8 +109,14 @@ class BasicFifoConsumer {
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
  private:
-  [[nodiscard]] Word& head_slot() const noexcept { return slots_[head_ & (slots_.size() - 1)]; }
+  void move_to(std::uint64_t position) noexcept {
+    head_ = position;
+    next_ = &slots_[position & (slots_.size() - 1)];
+    vacant_ = wire::empty_slot(position >> log_);
+  }
 
+  Word* next_ = nullptr;      // the slot of the next item, ...
+  std::uint64_t vacant_ = 0;  // ... and what it holds until that comes: all that an idle round looks at
   std::span<Word> slots_;
   Word* tail_ = nullptr;
   std::uint32_t log_ = 0;

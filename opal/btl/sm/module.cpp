@@ -16,7 +16,7 @@ namespace opal::btl::sm {
 namespace {
 
 constexpr std::size_t kLeastFromFifo = 8;  // per round, however busy the boxes are
-constexpr std::uint32_t kRounds = 1024;    // idle ones between two looks at the FIFO's hint
+constexpr std::size_t kMostFromBox = 32;   // per round and peer: a busy one must not starve the others
 
 Attributes attributes_of(const Config& config) {
   Attributes attributes;
@@ -104,15 +104,23 @@ std::size_t Module::progress(std::size_t budget) noexcept {
     count += hear_news();
   if (inbox_.rung()) [[unlikely]]
     answer_bells();
-  if (!boxes_.empty()) count += poll_boxes(budget);
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {  // handlers may add boxes
+    Endpoint& from = *boxes_[i];
+    if (!from.box_in_.ready()) continue;
+    from.box_heard_ = round_;
+    count += receive_from_box(from, std::clamp<std::size_t>(budget, 1, kMostFromBox));
+  }
   if (!inbox_.fifo().empty()) count += poll_fifo(std::max(budget - std::min(count, budget), kLeastFromFifo));
   if (!blocked_.empty()) [[unlikely]]
     check_blocked();
   if (!pulling_.empty() || !feeding_.empty()) count += progress_pulls();
-  if (!leaving_.empty() || !failed_.empty() || !cooling_.empty()) [[unlikely]]
+  if (unsettled_) [[unlikely]]
     count += settle();
   count += emulation().progress();
-  if (count == 0 && ++idle_ % kRounds == 0) inbox_.fifo().heal();
+  if (++round_ % kSweepRounds == 0) [[unlikely]] {
+    inbox_.fifo().heal();
+    park_some();
+  }
   in_progress_ = false;
   return count;
 }

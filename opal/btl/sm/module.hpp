@@ -85,7 +85,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   [[nodiscard]] bool pulls_have_work() const noexcept;
 
   // boxes.cpp
-  std::size_t poll_boxes(std::size_t budget) noexcept;
+  void park_some() noexcept;
   void park_idle(std::size_t most, std::uint32_t least_idle) noexcept;
   void unpark_box(std::size_t place) noexcept;
   void answer_bells() noexcept;
@@ -107,6 +107,9 @@ class OPAL_EXPORT Module final : public btl::Module {
   void cool(std::uint32_t index) noexcept;
   void disarm() noexcept;
   [[nodiscard]] bool has_work() const noexcept;
+
+  /// Rounds between two looks at what is rarely needed; a box that has been quiet for as many is idle.
+  static constexpr std::uint32_t kSweepRounds = 1024;
 
   struct CoolingIndex {
     std::uint32_t index;
@@ -132,10 +135,10 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::vector<Endpoint*> pulling_;  // peers from which a large get is under way
   std::vector<Endpoint*> feeding_;  // peers that we help with theirs
   std::uint64_t box_bytes_ = 0;     // of the rings in boxes_ and parked_
-  std::uint32_t round_ = 0;         // of poll_boxes
+  std::uint32_t round_ = 0;         // of progress()
   std::uint32_t sleep_ = 0;         // number of the last sleep
-  std::uint32_t idle_ = 0;          // empty rounds in a row, for the rare checks
   bool armed_ = false;
+  bool unsettled_ = false;  // leaving_, failed_ or cooling_ has something
   bool in_progress_ = false;
   std::unique_ptr<Doorman> doorman_;  // last: its thread uses what is above
 };

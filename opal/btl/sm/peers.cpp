@@ -53,13 +53,17 @@ std::size_t Module::hear_news() noexcept {
             piece.kind == News::Kind::left ? "sm: the peer has disconnected" : "sm: the peer's process has ended"};
         endpoint->last_item_ = inbox_.fifo().head() + inbox_.fifo().slots();
         leaving_.push_back(endpoint);
+        unsettled_ = true;
         // Whoever connects to this peer from now on means a new life of it.
         if (const auto known = by_peer_.find(endpoint->peer()); known != by_peer_.end() && known->second == endpoint) {
           by_peer_.erase(known);
         }
         break;
       }
-      case News::Kind::closed: cooling_.push_back({piece.index, inbox_.fifo().head() + inbox_.fifo().slots()}); break;
+      case News::Kind::closed:
+        cooling_.push_back({piece.index, inbox_.fifo().head() + inbox_.fifo().slots()});
+        unsettled_ = true;
+        break;
     }
   }
   return news.size();
@@ -71,6 +75,7 @@ void Module::fail(Endpoint& endpoint, const Error& why) noexcept {
   endpoint.why_ = why;
   endpoint.box_out_.turn_off();
   failed_.push_back(&endpoint);
+  unsettled_ = true;
   if (const auto known = by_peer_.find(endpoint.peer()); known != by_peer_.end() && known->second == &endpoint) {
     by_peer_.erase(known);
   }
@@ -110,6 +115,7 @@ std::size_t Module::settle() noexcept {
     doorman_->release_index(cooling.index);
     return true;
   });
+  unsettled_ = !leaving_.empty() || !failed_.empty() || !cooling_.empty();
   return count;
 }
 

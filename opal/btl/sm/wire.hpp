@@ -7,6 +7,7 @@
 // Whoever reads what a peer can write loads each word once and checks it before use.
 #pragma once
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -83,6 +84,12 @@ static_assert(sizeof(RecordHeader) == 8 && std::has_unique_object_representation
               "published as one word");
 static_assert(offsetof(RecordHeader, tag) == 4 && offsetof(RecordHeader, seq) == 6, "layout v1");
 inline constexpr std::uint16_t kSkipTag = 0xffff;
+/// As std::bit_cast, by shifts: g++ would take the word apart in a vector register.
+constexpr RecordHeader record_header(std::uint64_t word) noexcept {
+  return {static_cast<std::uint32_t>(word), static_cast<std::uint16_t>(word >> 32),
+          static_cast<std::uint16_t>(word >> 48)};
+}
+static_assert(std::bit_cast<std::uint64_t>(record_header(0x0123'4567'89ab'cdefU)) == 0x0123'4567'89ab'cdefU);
 
 /// Start of a fragment; the message follows.  Published by the FIFO word that names it.
 struct FragmentHeader {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/harness/stepper.hpp"
+
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace opal::test {
+namespace {
+
+#if defined(__x86_64__)
+
+constexpr std::uint64_t kMostInstructions = 10'000'000;  // a piece that never ends is a failure, not a hang
+
+struct Code {
+  std::uint8_t bytes[8];
+};
+
+Code code_at(pid_t child, std::uint64_t address) {
+  const long word = ::ptrace(PTRACE_PEEKTEXT, child, reinterpret_cast<void*>(address), nullptr);
+  Code code{};
+  std::memcpy(code.bytes, &word, sizeof code.bytes);
+  return code;
+}
+
+void classify(const Code& code, Steps& steps) {
+  ++steps.instructions;
+  const std::uint8_t* byte = code.bytes;
+  bool locked = false;
+  while (*byte == 0xf0 || *byte == 0x66 || *byte == 0xf2 || *byte == 0xf3 || (*byte & 0xf0) == 0x40) {
+    locked = locked || *byte == 0xf0;
+    if (++byte == code.bytes + 4) break;
+  }
+  if ((byte[0] == 0x86 || byte[0] == 0x87) && (byte[1] & 0xc0) != 0xc0) locked = true;  // xchg with memory
+  if (byte[0] == 0x0f && byte[1] == 0xae && byte[2] == 0xf0) locked = true;             // mfence
+  if (locked) ++steps.locked;
+  if (byte[0] == 0x0f && byte[1] == 0x05) ++steps.system_calls;
+}
+
+bool wait_for_trap(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+    if (WSTOPSIG(status) == SIGTRAP) return true;
+    ::ptrace(PTRACE_CONT, child, nullptr, reinterpret_cast<void*>(static_cast<long>(WSTOPSIG(status))));
+  }
+  return false;
+}
+
+std::uint64_t instruction_pointer(pid_t child) {
+  user_regs_struct registers{};
+  ::ptrace(PTRACE_GETREGS, child, nullptr, &registers);
+  return registers.rip;
+}
+
+#endif
+
+}  // namespace
+
+std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body) {
+#if defined(__x86_64__)
+  const pid_t child = ::fork();
+  if (child < 0) return std::nullopt;
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(2);
+    ::raise(SIGTRAP);  // the parent knows that we are traced
+    body();
+    ::_exit(0);
+  }
+  std::vector<Steps> pieces;
+  const auto give_up = [&]() -> std::optional<std::vector<Steps>> {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    return std::nullopt;
+  };
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return std::nullopt;
+  ::ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(PTRACE_O_EXITKILL));
+  for (;;) {
+    ::ptrace(PTRACE_CONT, child, nullptr, nullptr);
+    if (::waitpid(child, &status, 0) != child) return std::nullopt;
+    if (WIFEXITED(status)) return WEXITSTATUS(status) == 0 ? std::optional{pieces} : std::nullopt;
+    if (WIFSIGNALED(status)) return std::nullopt;
+    if (WSTOPSIG(status) != SIGTRAP) return give_up();
+    Steps steps;
+    for (Code code = code_at(child, instruction_pointer(child)); code.bytes[0] != 0xcc;
+         code = code_at(child, instruction_pointer(child))) {
+      classify(code, steps);
+      ::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr);
+      if (!wait_for_trap(child) || steps.instructions > kMostInstructions) return give_up();
+    }
+    pieces.push_back(steps);
+    ::ptrace(PTRACE_CONT, child, nullptr, nullptr);  // over the mark that ends the piece
+    if (!wait_for_trap(child)) return give_up();
+  }
+#else
+  (void)body;
+  return std::nullopt;
+#endif
+}
+
+}  // namespace opal::test

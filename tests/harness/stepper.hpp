@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/harness/stepper.hpp — executes a piece of code instruction by instruction and says what it consists of: how
+// many instructions, how many of them lock the bus (atomic read-modify-writes, full fences), how many enter the kernel.
+// Exact, the same on every run, and independent of load; needs nothing but ptrace.  x86-64 only.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace opal::test {
+
+struct Steps {
+  std::uint64_t instructions = 0;
+  std::uint64_t locked = 0;
+  std::uint64_t system_calls = 0;
+};
+
+/// In `body` of count_steps: from here on instructions are counted, until the next call ends the piece.
+inline void step_mark() noexcept {
+#if defined(__x86_64__)
+  asm volatile("int3" ::: "memory");
+#endif
+}
+
+/// Runs `body` in a forked process and returns what lies between its 1st and 2nd mark, 3rd and 4th, ...  Nothing when
+/// this machine or processor does not allow it, or the body ended badly.
+std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body);
+
+}  // namespace opal::test
