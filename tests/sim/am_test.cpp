@@ -77,7 +77,7 @@ TEST(SimContexts, UnderPartitionsAndCrashesOnlyTheEndOfALifeIsLost) {
 }
 
 TEST(SimContexts, ASeedReplaysExactly) {
-  for_each_seed(100, [](std::uint64_t seed) {
+  for_each_seed(500, [](std::uint64_t seed) {
     const Trouble trouble{.loss = 0.02, .partitions = true, .crashes = true};
     const Outcome first = simulate(seed, trouble);
     EXPECT_TRUE(first == simulate(seed, trouble));

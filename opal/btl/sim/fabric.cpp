@@ -165,9 +165,8 @@ Link& Fabric::open_link(Node& from, NodeId to, Endpoint& sender) {
   if (free_links_.empty()) free_links_.push_back(links_.emplace_back(std::make_unique<Link>()).get());
   Link& link = *free_links_.back();
   free_links_.pop_back();
-  const std::uint64_t id = link.id + (link.id == 0 ? links_.size() : 0);
   link = {};
-  link.id = id + (std::uint64_t{1} << 32);  // its place, and above that how often it was used
+  link.id = next_link_++;
   link.from = from.id;
   link.to = to;
   link.sender = &sender;

@@ -158,6 +158,7 @@ class OPAL_EXPORT Fabric {
   std::vector<std::uint32_t> free_timers_;
   std::vector<std::unique_ptr<Link>> links_;  // all; owned here, found through endpoints and packets
   std::vector<Link*> free_links_;
+  std::uint64_t next_link_ = 1;
   std::vector<std::byte> bounce_;  // a device's own memory, between two programs' pages
   FabricStatistics statistics_;
 };

@@ -197,9 +197,14 @@ void Fabric::crash(NodeId id, Crash how) noexcept {
     discard_locked(*packet);
   }
   if (how == Crash::host) return;
+  std::vector<Link*> peers;
   for (const auto& link : links_) {
-    if (link->references != 0 && link->to == id && !link->closed) reset_locked(*link);
+    if (link->references != 0 && link->to == id && !link->closed) peers.push_back(link.get());
   }
+  // By age: which memory a link was given depends on the order in which others were closed, and that may depend on
+  // identities, which no seed decides.
+  std::sort(peers.begin(), peers.end(), [](const Link* a, const Link* b) { return a->id < b->id; });
+  for (Link* link : peers) reset_locked(*link);
 }
 
 void Fabric::set_group(NodeId id, std::uint32_t group) noexcept {
