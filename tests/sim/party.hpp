@@ -75,7 +75,9 @@ class Party final : public am::Observer {
   bool alive_ = true;
   PeerId id_;
   std::vector<std::byte> address_;
-  alignas(8) std::uint64_t counters_[16] = {};  // one for each peer to add to
+  // One for each peer to add to.  Aligned: a registration costs time for each page that it touches, and a run must not
+  // depend on where the heap puts us.
+  alignas(128) std::uint64_t counters_[16] = {};
   am::Region region_;
   std::map<btl::sim::NodeId, Peer> peers_;
   std::deque<Operation> operations_;
