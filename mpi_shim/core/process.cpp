@@ -164,7 +164,11 @@ void Process::sweep_communicators() noexcept {
 Result<opal::mpool::Pool*> Process::memory() {
   const am::Lock::Guard guard{lock()};
   if (memory_ == nullptr) {
-    OPAL_TRY_ASSIGN(memory_, opal::mpool::open("heap"));
+    // Local ranks can map it, so that large transfers and one-sided access to it need no system call.
+    auto pool = opal::mpool::open("shared");
+    if (!pool) pool = opal::mpool::open("heap");
+    if (!pool) return pool.error();
+    memory_ = std::move(*pool);
   }
   return memory_.get();
 }

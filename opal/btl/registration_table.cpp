@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <limits>
 
+#include "opal/mpool/shared_directory.hpp"
+
 namespace opal::btl {
 namespace {
 
@@ -30,7 +32,7 @@ Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t a
   const std::uint64_t generation = slot.generation.load(std::memory_order_acquire);
   const std::uint64_t base = slot.base.load(std::memory_order_acquire);
   const std::uint64_t length = slot.size.load(std::memory_order_acquire);
-  const auto rights = static_cast<Rights>(slot.rights.load(std::memory_order_acquire));
+  const auto rights = static_cast<Rights>(static_cast<std::uint32_t>(slot.rights.load(std::memory_order_acquire)));
   const bool live =
       generation % 2 == 1 && generation == decoded.generation && slot.generation.load(kRelaxed) == generation;
   if (!live) return Error{Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", decoded.base};
@@ -88,7 +90,8 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   RegistrationSlot& slot = slots()[index];
   slot.base.store(address, kRelaxed);
   slot.size.store(size, kRelaxed);
-  slot.rights.store(static_cast<std::uint64_t>(rights), kRelaxed);
+  const std::uint64_t pool = mpool::shared_pool_of(base, size);
+  slot.rights.store(pool << 32 | static_cast<std::uint32_t>(rights), kRelaxed);
   next_generation_ += 2;
   slot.generation.store(next_generation_ + 1, std::memory_order_release);
   const SoftwareHandle handle{next_generation_ + 1, address, size, index, static_cast<std::uint32_t>(rights)};

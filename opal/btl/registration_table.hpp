@@ -45,7 +45,7 @@ struct RegistrationSlot {
   std::atomic<std::uint64_t> generation;
   std::atomic<std::uint64_t> base;
   std::atomic<std::uint64_t> size;
-  std::atomic<std::uint64_t> rights;
+  std::atomic<std::uint64_t> rights;  ///< and in the upper half the number of the shared pool it lies in, or 0
 };
 static_assert(sizeof(RegistrationSlot) == 32, "layout v1: slots are addressed by index");
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock-based atomic does not work across processes");
@@ -60,6 +60,12 @@ class OPAL_EXPORT RegistrationView {
   /// Errors: protocol (not a software handle), invalid_argument (stale, or out of bounds), permission.
   [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                                    Rights wanted) const noexcept;
+
+  /// Number of the owner's shared pool (mpool/shared_directory.hpp) in which a region lies that check() has passed;
+  /// 0: its memory is private.
+  [[nodiscard]] std::uint32_t pool_of(const SoftwareHandle& region) const noexcept {
+    return static_cast<std::uint32_t>(slots_[region.slot].rights.load(std::memory_order_relaxed) >> 32);
+  }
 
  private:
   std::span<const RegistrationSlot> slots_;

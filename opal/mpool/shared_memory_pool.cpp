@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/mpool/shared_memory_pool.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -37,6 +39,12 @@ Result<SharedPool> create_huge(const Config& config) {
 Result<std::unique_ptr<Pool>> SharedMemoryPool::open(const Config& config, bool huge) {
   OPAL_TRY_ASSIGN(SharedPool pool, huge ? create_huge(config) : create_checked(config, PageKind::base));
   return std::unique_ptr<Pool>{std::make_unique<SharedMemoryPool>(std::move(pool), huge)};
+}
+
+SharedMemoryPool::~SharedMemoryPool() {
+  // Peers may keep the file mapped until their connection ends; its memory need not wait for that.
+  (void)::fallocate(pool_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                    static_cast<off_t>(pool_.bytes().size()));
 }
 
 Result<std::byte*> SharedMemoryPool::allocate(std::size_t size, std::size_t alignment) noexcept {

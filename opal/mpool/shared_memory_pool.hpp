@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "opal/mpool/pool.hpp"
+#include "opal/mpool/shared_directory.hpp"
 #include "opal/mpool/shared_pool.hpp"
 
 namespace opal::mpool {
@@ -17,7 +18,9 @@ class SharedMemoryPool final : public Pool {
   /// With `huge`: hugetlb pages if one is free, else transparent ones, else base pages; says once which.
   static Result<std::unique_ptr<Pool>> open(const Config& config, bool huge);
 
-  explicit SharedMemoryPool(SharedPool pool, bool huge) noexcept : pool_(std::move(pool)), huge_(huge) {}
+  SharedMemoryPool(SharedPool pool, bool huge)
+      : pool_(std::move(pool)), huge_(huge), entry_(pool_.bytes(), pool_.fd()) {}
+  ~SharedMemoryPool() override;
 
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override { return pool_.deallocate(address); }
@@ -35,6 +38,7 @@ class SharedMemoryPool final : public Pool {
  private:
   SharedPool pool_;
   const bool huge_;
+  SharedDirectoryEntry entry_;  // before pool_ goes, nobody finds it any more
 };
 
 }  // namespace opal::mpool

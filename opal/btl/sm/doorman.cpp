@@ -14,12 +14,14 @@
 #include <system_error>
 
 #include "opal/core/log.hpp"
+#include "opal/mpool/shared_directory.hpp"
 
 namespace opal::btl::sm {
 namespace {
 
 constexpr std::uint64_t kListenerId = 1;
 constexpr std::uint64_t kStopId = 2;
+constexpr int kMostMessages = 16;         // of one peer at a time
 constexpr std::size_t kMostSilent = 256;  // visitors that connect and say nothing cost a descriptor each
 
 bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
@@ -211,16 +213,37 @@ Result<std::uint32_t> Doorman::take_index_locked() noexcept {
   return static_cast<std::uint32_t>(free - indices_.begin());
 }
 
-/// Looks whether the peer of an established link has said something; all it can say is that it goes.
+/// Listens to the peer of an established link, who may ask for a pool, give one, or go.
 bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
-  const auto found = connections_.find(id);
-  if (found == connections_.end() || found->second.peer_left) return false;
-  const auto received = receive_hello(found->second.socket.get(), Deadline::after(std::chrono::nanoseconds{0}));
-  if (!received && received.error().code == Errc::timed_out) return true;
-  const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
-  if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(found->second.peer));
-  peer_ended_locked(id, goodbye);
-  return false;
+  for (int messages = 0;; ++messages) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end() || found->second.peer_left) return false;
+    if (messages == kMostMessages) return true;  // epoll will report the rest
+    Connection& connection = found->second;
+    auto received = receive_hello(connection.socket.get(), Deadline::after(std::chrono::nanoseconds{0}));
+    if (!received && received.error().code == Errc::timed_out) return true;
+    if (received && received->hello.kind == HelloKind::ask_pool) {
+      give_pool_locked(connection, received->hello.pool);
+    } else if (received && received->hello.kind == HelloKind::pool && connection.asked != 0) {
+      --connection.asked;
+      tell_locked({News::Kind::pool, id, connection.index, nullptr, PeerPool::attach(*received)});
+    } else {
+      const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
+      if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(connection.peer));
+      peer_ended_locked(id, goodbye);
+      return false;
+    }
+  }
+}
+
+void Doorman::give_pool_locked(const Connection& connection, std::uint32_t number) noexcept {
+  Hello answer = local_.plain(HelloKind::pool, connection.peer);
+  answer.pool = number;
+  const auto access = mpool::open_shared_pool(number);
+  if (access) answer.pool_base = access->base;
+  const int fd = access ? access->fd.get() : -1;
+  // Should the socket be full, the peer goes on without the pool.
+  (void)send_hello(connection.socket.get(), answer, {&fd, access ? 1U : 0U});
 }
 
 void Doorman::peer_ended_locked(std::uint64_t id, bool goodbye) noexcept {

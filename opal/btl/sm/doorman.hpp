@@ -18,6 +18,7 @@
 
 #include "opal/btl/sm/handshake.hpp"
 #include "opal/btl/sm/link.hpp"
+#include "opal/btl/sm/shared_rung.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/result.hpp"
@@ -30,12 +31,14 @@ struct News {
     accepted,  ///< a peer has connected; `link` is it
     left,      ///< the peer of link `id` has said goodbye
     died,      ///< the peer of link `id` is gone without goodbye
+    pool,      ///< the peer of link `id` has given, or refused, shared pool `pool.number`
     closed,    ///< both sides have ended link `id`: no new message can bear `index`
   };
   Kind kind;
   std::uint64_t id;
   std::uint32_t index;
   std::unique_ptr<Link> link;
+  PeerPool pool{};
 };
 
 class OPAL_EXPORT Doorman {
@@ -54,6 +57,8 @@ class OPAL_EXPORT Doorman {
 
   /// Ends a link: goodbye to the peer.  `closed` follows when the peer has ended it too.
   void close(std::uint64_t id) noexcept;
+  /// Asks the peer of a link for a shared pool; news `pool` follows, unless the peer goes.
+  void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
   /// After `closed`, when no old message can bear the index any more.
   void release_index(std::uint32_t index) noexcept;
 
@@ -68,6 +73,7 @@ class OPAL_EXPORT Doorman {
     bool established = false;  // false: connected, has not said hello
     bool we_left = false;
     bool peer_left = false;
+    std::uint32_t asked = 0;  // for pools, not yet answered
     std::shared_ptr<std::atomic<bool>> gone;
   };
   /// What the table of peers says about one.
@@ -93,6 +99,7 @@ class OPAL_EXPORT Doorman {
   void establish_locked(Connection& connection, Link& link, std::uint64_t id);
   std::unique_ptr<Link> take_accepted_locked(const PeerId& peer) noexcept;
   bool still_stands_locked(std::uint64_t id) noexcept;
+  void give_pool_locked(const Connection& connection, std::uint32_t number) noexcept;
   void peer_ended_locked(std::uint64_t id, bool goodbye) noexcept;
   void forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept;
   void settle_locked(std::uint64_t id) noexcept;

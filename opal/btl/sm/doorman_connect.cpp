@@ -118,6 +118,15 @@ void Doorman::close(std::uint64_t id) noexcept {
   settle_locked(id);
 }
 
+void Doorman::ask_pool(std::uint64_t id, std::uint32_t number) noexcept {
+  const std::lock_guard lock{mutex_};
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || found->second.we_left || found->second.peer_left) return;
+  Hello question = local_.plain(HelloKind::ask_pool, found->second.peer);
+  question.pool = number;
+  if (send_hello(found->second.socket.get(), question)) ++found->second.asked;
+}
+
 void Doorman::release_index(std::uint32_t index) noexcept {
   const std::lock_guard lock{mutex_};
   indices_[index] = false;

@@ -96,9 +96,9 @@ class Endpoint final : public btl::Endpoint {
   std::uint32_t box_patience_ = 0;  // idle rounds until the box is parked; grows when that was too early
 
   // Large gets, made when needed.
-  std::unique_ptr<Pulls> pulls_;  // ours, in which the peer helps
-  std::unique_ptr<Feed> feed_;    // the peer's, in which we help
-  std::unique_ptr<WayChooser> chooser_;
+  std::unique_ptr<Pulls> pulls_;             // ours, in which the peer helps
+  std::unique_ptr<Feed> feed_;               // the peer's, in which we help
+  std::unique_ptr<WayChooser> choosers_[2];  // for private memory, for memory that is mapped here
 
   // Ending.
   bool leaving_ = false;         // the peer has ended the link; what it has sent is still being delivered

@@ -51,7 +51,14 @@ Result<std::array<std::byte, 16>> boot_id() {
   return id;
 }
 
-bool expects_fds(HelloKind kind) noexcept { return kind == HelloKind::hello || kind == HelloKind::accept; }
+std::size_t expected_fds(const Hello& hello) noexcept {
+  switch (hello.kind) {
+    case HelloKind::hello:
+    case HelloKind::accept: return kHelloFds;
+    case HelloKind::pool: return hello.pool_base != 0 ? 1 : 0;
+    default: return 0;
+  }
+}
 
 /// Takes every descriptor out of a received message, so that none leaks whatever else is wrong with it.
 std::vector<Fd> take_fds(msghdr& message) {
@@ -187,10 +194,11 @@ Result<ReceivedHello> receive_hello(int socket, const Deadline& deadline) {
   if (size != static_cast<ssize_t>(sizeof hello) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return Error{Errc::protocol, 0, "sm hello: size", static_cast<std::uint64_t>(size)};
   }
-  if (fds.size() != (expects_fds(hello.kind) ? kHelloFds : 0)) {
+  if (fds.size() != expected_fds(hello)) {
     return Error{Errc::protocol, 0, "sm hello: number of descriptors", fds.size()};
   }
-  if (expects_fds(hello.kind)) {
+  if (fds.size() == 1) received.pool = std::move(fds[0]);
+  if (fds.size() == kHelloFds) {
     received.fds = {std::move(fds[0]), std::move(fds[1]), std::move(fds[2]), std::move(fds[3])};
   }
   return received;

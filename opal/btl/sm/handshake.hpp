@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/handshake.hpp — what two modules say to each other over the Unix socket between them, byte for byte, and
 // the address blob that leads there.  One message in each direction makes a connection: each brings the descriptors of
-// the sender's inbox, lane, registration table and doorbell.  Later messages only end it.
+// the sender's inbox, lane, registration table and doorbell.  Later messages ask for shared pools, or end it.
 // Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
 #pragma once
 #include <array>
@@ -21,7 +21,7 @@ namespace opal::btl::sm {
 
 inline constexpr std::uint32_t kAddressMagic = 0x6d73'706f;  // "opsm"
 inline constexpr std::uint32_t kHelloMagic = 0x6568'6d73;    // "smhe"
-inline constexpr std::uint32_t kHelloVersion = 1;
+inline constexpr std::uint32_t kHelloVersion = 2;
 
 /// A module's address blob.
 struct Address {
@@ -46,6 +46,8 @@ enum class HelloKind : std::uint32_t {
   crossing,   ///< there is, or will be, a connection in the other direction: use that
   refused,    ///< no; see `refusal`
   goodbye,    ///< I have sent my last message
+  ask_pool,   ///< give me shared pool `pool` of yours
+  pool,       ///< here is my shared pool `pool`, or, without `pool_base`, there is none
 };
 
 struct Hello {
@@ -55,14 +57,15 @@ struct Hello {
   std::uint32_t refusal = 0;  ///< an Errc
   PeerId from;
   PeerId to;
-  std::uint32_t your_index = 0;  ///< what the receiver writes into the sender's FIFO as its own name
-  std::uint32_t max_send = 0;    ///< the sender's largest message
-  std::uint32_t fences = 0;      ///< 1: the sender's stores can be fenced from afar (barrier.hpp)
-  std::uint32_t reserved = 0;
+  std::uint32_t your_index = 0;     ///< what the receiver writes into the sender's FIFO as its own name
+  std::uint32_t max_send = 0;       ///< the sender's largest message
+  std::uint32_t fences = 0;         ///< 1: the sender's stores can be fenced from afar (barrier.hpp)
+  std::uint32_t pool = 0;           ///< number of a shared pool (mpool/shared_directory.hpp)
   std::uint64_t probe_address = 0;  ///< of a page of ProbePage::kSize bytes
   std::uint64_t probe_seed = 0;
+  std::uint64_t pool_base = 0;  ///< address of the pool in its owner
 };
-static_assert(sizeof(Hello) == 80 && std::has_unique_object_representations_v<Hello>, "wire layout v1");
+static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v2");
 
 /// The descriptors that come with `hello` and `accept`, in this order.
 struct HelloFds {
@@ -76,6 +79,7 @@ inline constexpr std::size_t kHelloFds = 4;
 struct ReceivedHello {
   Hello hello;
   HelloFds fds;  ///< only with hello and accept
+  Fd pool;       ///< only with a pool that exists
 };
 
 /// Who is at the other end of a connected Unix socket.  Errors: os, permission (another user).
@@ -89,7 +93,7 @@ OPAL_EXPORT Result<Fd> listen_at(const PeerId& door);
 /// A socket connected to it.  Errors: unreachable (nobody there, or not in time), os.
 OPAL_EXPORT Result<Fd> connect_to(const PeerId& door, const Deadline& deadline);
 
-/// Sends a message with `fds` (four, or none).  Never blocks.  Errors: peer_gone, os.
+/// Sends a message with `fds` (four, one with a pool, or none).  Never blocks.  Errors: peer_gone, os.
 OPAL_EXPORT Result<void> send_hello(int socket, const Hello& hello, std::span<const int> fds = {});
 
 /// Waits for a message.  Errors: timed_out, peer_gone (closed), protocol, version_mismatch, os.

@@ -114,7 +114,11 @@ void LocalSide::build_ladder(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
   const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
   for (const RungKind kind : order_.kinds) {
-    if (kind != RungKind::cma) {
+    if (kind == RungKind::shared) {
+      auto rung = std::make_unique<SharedRung>();
+      link.shared = rung.get();
+      link.copy.add(std::move(rung), "memory of shared pools");
+    } else if (kind != RungKind::cma) {
       link.copy.refuse(kind, "not in this build");
     } else if (pid <= 0) {
       link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");

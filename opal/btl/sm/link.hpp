@@ -16,6 +16,7 @@
 #include "opal/btl/sm/inbox.hpp"
 #include "opal/btl/sm/lane.hpp"
 #include "opal/btl/sm/probe_page.hpp"
+#include "opal/btl/sm/shared_rung.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/mapping.hpp"
@@ -38,6 +39,7 @@ struct Link {
   Mapping registrations_map;
   RegistrationView registrations;
   CopyLadder copy;
+  SharedRung* shared = nullptr;  ///< the rung of `copy`, if it has one
   /// Set by the doorman as soon as the peer has hung up; shared because the doorman may learn it at any time.
   std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };

@@ -40,6 +40,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
 
+  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+
   std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
   bool arm() noexcept override;
@@ -51,6 +53,11 @@ class OPAL_EXPORT Module final : public btl::Module {
   /// Whether messages to this peer may go through a fast box.
   [[nodiscard]] static bool has_box_out(const btl::Endpoint& to) noexcept {
     return static_cast<const Endpoint&>(to).box_out_.on();
+  }
+  /// Shared pools of the peer that are mapped here.
+  [[nodiscard]] static std::size_t pools_mapped(const btl::Endpoint& of) noexcept {
+    const SharedRung* const shared = static_cast<const Endpoint&>(of).link_->shared;
+    return shared != nullptr ? shared->mapped() : 0;
   }
 
  private:
@@ -69,8 +76,9 @@ class OPAL_EXPORT Module final : public btl::Module {
                             Rights wanted) noexcept;
 
   // pull.cpp
+  static bool can_copy(const Endpoint& peer, const RemoteRange& range) noexcept;
   Ways ways(Endpoint& from, const RemoteRange& range) const noexcept;
-  static WayChooser& chooser_of(Endpoint& from);
+  static WayChooser& chooser_of(Endpoint& from, const RemoteRange& range);
   bool begin_pull(Endpoint& from, std::byte* to, const RemoteRange& range, Way way, Completion& completion) noexcept;
   [[nodiscard]] bool ours_to_copy(const Pulls& pulls) const noexcept;
   std::size_t progress_pulls() noexcept;

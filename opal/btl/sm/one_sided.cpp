@@ -14,7 +14,7 @@ Result<RemoteRange> Module::reach(Endpoint& to, std::uint64_t address, const Mem
   }
   OPAL_TRY(to.link_->registrations.check(remote, address, size, wanted));
   OPAL_TRY_ASSIGN(const SoftwareHandle region, SoftwareHandle::decode(remote));
-  return RemoteRange{address, size, region};
+  return RemoteRange{address, size, region, to.link_->registrations.pool_of(region)};
 }
 
 Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
@@ -48,12 +48,11 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
       return Post::failed;
     }
     CopyOutcome outcome;
-    if (size < config_.pipeline_from.bytes || ladder.map(*range) != nullptr) {
+    if (size < config_.pipeline_from.bytes) {
       outcome = ladder.read(into, *range);
     } else {
-      WayChooser& chooser = chooser_of(peer);
-      const Ways possible = ways(peer, *range);
-      const Way way = chooser.choose(size, possible);
+      WayChooser& chooser = chooser_of(peer, *range);
+      const Way way = chooser.choose(size, ways(peer, *range));
       if (way != Way::alone && begin_pull(peer, into, *range, way, completion)) return Post::queued;
       const std::uint64_t begin = now_ns();
       outcome = ladder.read(into, *range);
@@ -67,6 +66,22 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
     copied = outcome.copied;
   }
   return btl::Module::get(to, into + copied, local, remote_address + copied, remote, size - copied, completion);
+}
+
+Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  const std::size_t size = size_of(request.type);
+  if (peer.link_->shared != nullptr && request.remote_address % size == 0 && is_supported(request.op, request.type)) {
+    const auto range = reach(peer, request.remote_address, *request.remote, size, Rights::remote_atomic);
+    std::byte* const here = range ? peer.link_->shared->map(*range) : nullptr;
+    if (here != nullptr) {
+      // As the target does it for others, so that both kinds are atomic towards each other.
+      const std::uint64_t old = execute_atomic(request.op, request.type, here, request.operand, request.compare);
+      if (request.result != nullptr) *request.result = old;
+      return Post::done;
+    }
+  }
+  return btl::Module::atomic(to, request, completion);
 }
 
 }  // namespace opal::btl::sm

@@ -33,6 +33,9 @@ Endpoint& Module::add(std::unique_ptr<Link> link) {
   endpoints_.push_back(std::make_unique<Endpoint>(*this, std::move(link)));
   Endpoint& endpoint = *endpoints_.back();
   endpoint.sends_till_box_ = config_.fbox_threshold;
+  if (SharedRung* shared = endpoint.link_->shared; shared != nullptr) {
+    shared->on_need([this, id = endpoint.link_->id](std::uint32_t number) { doorman_->ask_pool(id, number); });
+  }
   by_index_[endpoint.link_->index] = &endpoint;
   by_peer_[endpoint.peer()] = &endpoint;
   return endpoint;
@@ -64,6 +67,13 @@ std::size_t Module::hear_news() noexcept {
         cooling_.push_back({piece.index, inbox_.fifo().head() + inbox_.fifo().slots()});
         unsettled_ = true;
         break;
+      case News::Kind::pool: {
+        Endpoint* const endpoint = by_index_[piece.index];
+        if (endpoint != nullptr && endpoint->link_->id == piece.id && endpoint->link_->shared != nullptr) {
+          endpoint->link_->shared->take(std::move(piece.pool));
+        }
+        break;
+      }
     }
   }
   return news.size();

@@ -9,6 +9,7 @@
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/mpool/shared_directory.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -30,22 +31,32 @@ std::uint64_t bytes_of_units(const UnitRange& range, std::uint64_t size) noexcep
 
 // ---- Puller
 
+/// Whether we reach this memory without the peer's help.
+bool Module::can_copy(const Endpoint& peer, const RemoteRange& range) noexcept {
+  CopyLadder& ladder = peer.link_->copy;
+  return ladder.usable() || ladder.map(range) != nullptr;
+}
+
 Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {
-  const CopyLadder& ladder = from.link_->copy;
-  const bool alone = ladder.usable();
+  CopyLadder& ladder = from.link_->copy;
+  const bool mapped = ladder.map(range) != nullptr;
+  const bool alone = can_copy(from, range);
   // Waking the peer costs more than copying alone, if we can.
   const bool asleep = from.sleeping_->load(std::memory_order_relaxed) != 0;
   const bool helped =
       range.size >= config_.pipeline_from.bytes && range.size <= offset_of(wire::kMostPullUnits) && !(alone && asleep);
-  Ways ways{{alone, alone && helped, helped}};
-  if (forced_way_ && ways.has(*forced_way_))
-    ways = Ways{{*forced_way_ == Way::alone, *forced_way_ == Way::cooperative, *forced_way_ == Way::pipelined}};
+  Ways ways{{alone, alone && helped, helped && !mapped}};  // chunks between two mapped memories would be absurd
+  if (forced_way_ && ways.has(*forced_way_)) {
+    ways = {};
+    ways.possible[static_cast<std::size_t>(*forced_way_)] = true;
+  }
   return ways;
 }
 
-WayChooser& Module::chooser_of(Endpoint& from) {
-  if (from.chooser_ == nullptr) from.chooser_ = std::make_unique<WayChooser>();
-  return *from.chooser_;
+WayChooser& Module::chooser_of(Endpoint& from, const RemoteRange& range) {
+  auto& chooser = from.choosers_[from.link_->copy.map(range) != nullptr ? 1 : 0];
+  if (chooser == nullptr) chooser = std::make_unique<WayChooser>();
+  return *chooser;
 }
 
 /// False: without help, please.
@@ -83,10 +94,19 @@ void Module::announce_pull(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
   const Pulls::Request& running = pulls.running();
   const RemoteRange& range = running.from;
-  const std::uint64_t destination = running.way == Way::cooperative ? reinterpret_cast<std::uintptr_t>(running.to) : 0;
   const PullRing& ring = pulls.ring.ring();
-  const wire::PullRequest request{range.address,           range.size,    destination,       range.region, pulls.line,
-                                  pulls.ring.generation(), ring.chunks(), ring.chunk_units()};
+  wire::PullRequest request{};
+  request.address = range.address;
+  request.size = range.size;
+  request.region = range.region;
+  request.line = pulls.line;
+  request.generation = pulls.ring.generation();
+  request.chunks = ring.chunks();
+  request.chunk_units = ring.chunk_units();
+  if (running.way == Way::cooperative) {
+    request.destination = reinterpret_cast<std::uintptr_t>(running.to);
+    request.destination_pool = mpool::shared_pool_of(running.to, range.size);
+  }
   pulls.announced = send_inline(from, wire::kPull, bytes_of(request), {}) == Post::done;
 }
 
@@ -126,7 +146,8 @@ std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
   if (range.count == 0) return 0;
   pulls.share = std::min(2 * pulls.share, kMostAlone);
   const std::uint64_t offset = offset_of(range.first);
-  const RemoteRange there{request.from.address + offset, bytes_of_units(range, request.from.size), request.from.region};
+  const RemoteRange there{request.from.address + offset, bytes_of_units(range, request.from.size), request.from.region,
+                          request.from.pool};
   // The registration may have ended since the get was posted, or the peer, and its PID be somebody else's.
   Result<RemoteRange> checked = reach(from, there.address, *MemoryHandle::from_bytes(bytes_of(request.from.region)),
                                       there.size, Rights::remote_read);
@@ -146,7 +167,7 @@ std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
 void Module::end_pull(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
   const Pulls::Request request = pulls.running();
-  chooser_of(from).learn(request.from.size, request.way, now_ns() - pulls.began_ns);
+  chooser_of(from, request.from).learn(request.from.size, request.way, now_ns() - pulls.began_ns);
   Error error = pulls.error;
   if (error.code == Errc{} && pulls.ring.claims().refused) {
     error = {Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", request.from.address};
@@ -171,7 +192,7 @@ std::size_t Module::progress_pulls() noexcept {
       from.wake();  // it may sleep because all chunks were full
       pulls.heard_ns = now_ns();
       pulls.share = kMostShare;
-    } else if (from.link_->copy.usable() && !pulls.ring.over() && ours_to_copy(pulls)) {
+    } else if (can_copy(from, pulls.running().from) && !pulls.ring.over() && ours_to_copy(pulls)) {
       count += pull_by_ladder(from);
       pulls.heard_ns = now_ns();
     }
@@ -202,7 +223,7 @@ bool Module::pulls_have_work() const noexcept {
   for (const Endpoint* from : pulling_) {
     Pulls& pulls = *from->pulls_;
     if (pulls.ring.ready() || pulls.ring.over()) return true;
-    if (pulls.ring.claims().left() != 0 && (from->link_->copy.usable() || !pulls.announced)) return true;
+    if (pulls.ring.claims().left() != 0 && (!pulls.announced || can_copy(*from, pulls.running().from))) return true;
   }
   return std::any_of(feeding_.begin(), feeding_.end(), [](const Endpoint* to) { return to->feed_->ring.can_go_on(); });
 }
@@ -249,6 +270,7 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   feed.address = request.address;
   feed.size = request.size;
   feed.destination = request.destination;
+  feed.pool = request.destination_pool;
   feed.region = request.region;
   feed.ring.begin(request.generation, PullRing::units_of(request.size));
   (void)module.feed(to);
@@ -267,7 +289,7 @@ bool Module::feed(Endpoint& to) noexcept {
   bool filled = false;
   for (int i = 0; i < kPiecesPerRound; ++i) {
     UnitRange piece;
-    const bool in_place = feed.destination != 0 && to.link_->copy.usable();
+    const bool in_place = feed.destination != 0 && can_copy(to, {feed.destination, feed.size, {}, feed.pool});
     const Feeder::Look look =
         in_place ? feed.ring.take(piece, kLeastShare, kMostShare) : feed.ring.take(piece, 1, feed.ring.chunk_units());
     if (look == Feeder::Look::full) break;
@@ -280,7 +302,7 @@ bool Module::feed(Endpoint& to) noexcept {
     const std::uint64_t size = bytes_of_units(piece, feed.size);
     const auto* bytes = reinterpret_cast<const std::byte*>(feed.address) + offset;
     if (in_place) {
-      if (!to.link_->copy.write({feed.destination + offset, size, {}}, bytes).ok()) {
+      if (!to.link_->copy.write({feed.destination + offset, size, {}, feed.pool}, bytes).ok()) {
         feed.destination = 0;  // from here on by chunks
         feed.ring.put_back(piece);
         continue;

@@ -50,6 +50,7 @@ struct Feed {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
   std::uint64_t destination = 0;  // 0: by chunks
+  std::uint32_t pool = 0;         // of the peer, in which the destination lies
   SoftwareHandle region{};
 };
 

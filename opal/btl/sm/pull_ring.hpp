@@ -40,8 +40,10 @@ struct PullRequest {
   std::uint32_t generation;
   std::uint32_t chunks;
   std::uint32_t chunk_units;
+  std::uint32_t destination_pool;  ///< number of the puller's shared pool in which the destination lies, or 0
+  std::uint32_t reserved;
 };
-static_assert(sizeof(PullRequest) == 72 && std::has_unique_object_representations_v<PullRequest>, "wire layout v1");
+static_assert(sizeof(PullRequest) == 80 && std::has_unique_object_representations_v<PullRequest>, "wire layout v1");
 
 struct alignas(kCacheLine) PullHeader {
   std::atomic<std::uint64_t> claim;

@@ -26,10 +26,11 @@ struct RemoteRange {
   std::uint64_t address;
   std::uint64_t size;
   SoftwareHandle region;
+  std::uint32_t pool = 0;  ///< number of the shared pool in which it lies; 0: none
 
   /// Without the first `bytes`.
   [[nodiscard]] RemoteRange after(std::uint64_t bytes) const noexcept {
-    return {address + bytes, size - bytes, region};
+    return {address + bytes, size - bytes, region, pool};
   }
 };
 
