@@ -88,7 +88,7 @@ OpKind accumulation(Call& call, MPI_Op handle, const Datatype* type) {
   if (call.failed()) return OpKind::no_op;
   if (op == nullptr || op->kind() == OpKind::user) {
     call.fail(MPI_ERR_OP, "argument op is not a predefined operation");
-  } else if (!accumulates(op->kind(), *type)) {
+  } else if (type->size() != 0 && !accumulates(op->kind(), *type)) {
     call.fail(MPI_ERR_OP, std::string{op->name()} + " is not defined for the elements of argument target_datatype");
   } else {
     return op->kind();
@@ -98,7 +98,7 @@ OpKind accumulation(Call& call, MPI_Op handle, const Datatype* type) {
 
 /// Accumulation wants the same elements on both sides.
 void same_elements(Call& call, const Buffer& buffer, const Datatype* type) {
-  if (call.failed() || buffer.bytes() == 0) return;
+  if (call.failed() || buffer.bytes() == 0 || type->size() == 0) return;
   if (buffer.type().signature().uniform() != type->signature().uniform()) {
     call.fail(MPI_ERR_TYPE, "the origin's and the target's datatypes are not made of the same predefined one");
   }

@@ -55,12 +55,15 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (disp_unit <= 0) call.fail(MPI_ERR_DISP, fmt::format("argument disp_unit is {}", disp_unit));
   if (base == nullptr && size != 0 && flavor == Flavor::create) call.pointer(base, "base");
-  Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, known_hints()};
+  Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, false, known_hints()};
   set_hints(call, info, wish.hints);
   if (call.failed()) return call.error();
-  wish.contiguous =
-      std::find(wish.hints.begin(), wish.hints.end(),
-                std::pair<std::string, std::string>{"alloc_shared_noncontig", "true"}) == wish.hints.end();
+  const auto is_true = [&](const char* key) {
+    return std::find(wish.hints.begin(), wish.hints.end(), std::pair<std::string, std::string>{key, "true"}) !=
+           wish.hints.end();
+  };
+  wish.contiguous = !is_true("alloc_shared_noncontig");
+  wish.never_locked = is_true("no_locks");
   Window* made = nullptr;
   const int error = mpi_shim::rma::create(call.process(), *parent, wish, made);
   if (error == MPI_ERR_RMA_SHARED) {
@@ -89,7 +92,7 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
     call.fail(MPI_ERR_RMA_FLAVOR, "a dynamic window has no memory that could be asked for");
   }
   if (call.failed()) return call.error();
-  *size = 0;
+  *size = 0;  // as it is of a rank without memory, or with memory that is not to be seen from here
   *disp_unit = 1;
   *static_cast<void**>(baseptr) = nullptr;
   if (rank == MPI_PROC_NULL) {  // the first that has memory
@@ -97,7 +100,7 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
     if (rank == window->size()) return MPI_SUCCESS;
   }
   const Target& target = window->target(rank);
-  if (target.mapped == nullptr) return MPI_SUCCESS;
+  if (target.mapped == nullptr || target.size == 0) return MPI_SUCCESS;
   *size = static_cast<MPI_Aint>(target.size);
   *disp_unit = static_cast<Unit>(target.disp_unit);
   *static_cast<void**>(baseptr) = target.mapped;

@@ -49,14 +49,19 @@ Result<void> Process::join(int thread_level) {
   thread_level_ = thread_level;
   const config::Store store = config::Store::from_environment();
   OPAL_TRY_ASSIGN(const p2p::Config p2p_config, store.load(p2p::kGroup));
+  OPAL_TRY_ASSIGN(const rma::Config rma_config, store.load(rma::kGroup));
   OPAL_TRY_ASSIGN(client_, runtime::Client::open());
   am::Options options;
-  options.threads = thread_level == MPI_THREAD_MULTIPLE ? am::ThreadLevel::multiple : am::ThreadLevel::single;
+  // A helper of one-sided accesses is a second thread: where it may come, the lock has to be there from the start.
+  const bool hosts = client_->local_size() < client_->size();
+  const bool helper = rma_config.helper == "on" || (rma_config.helper == "auto" && hosts);
+  const bool threads = thread_level == MPI_THREAD_MULTIPLE || helper;
+  options.threads = threads ? am::ThreadLevel::multiple : am::ThreadLevel::single;
   options.observer = this;
   OPAL_TRY_ASSIGN(context_, am::Context::open(store, options));
   OPAL_TRY_ASSIGN(engine_, p2p::Engine::open(*context_, *this, p2p_config));
   scheduler_ = std::make_unique<coll::Scheduler>(*engine_);
-  OPAL_TRY_ASSIGN(windows_, rma::Windows::open(*engine_));
+  OPAL_TRY_ASSIGN(windows_, rma::Windows::open(*engine_, rma_config, helper));
 
   opal::mpi::set_raise_hook(raise);
   datatype::publish_predefined_types();
@@ -100,6 +105,7 @@ Process::~Process() {
 }
 
 Result<void> Process::leave() {
+  windows_->end_helper();
   self_->attributes.clear(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
   world_->attributes.clear(MPI_COMM_WORLD);
   // Every message that anybody sends is received before its sender gets out of this barrier...

@@ -5,6 +5,7 @@
 // Owns the pools of requests; borrows channels and peers.
 // Threads: everything under the Context's lock, taken here; wait() does not hold it while it sleeps.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -95,7 +96,10 @@ class Engine {
     post_answer(to, tag, bytes_of(answer));
   }
   /// Calls stalled.resume() from progress until it says true.
-  void wait_for_transport(Stalled& stalled) { stalled_.push_back(&stalled); }
+  void wait_for_transport(Stalled& stalled) {
+    stalled_.push_back(&stalled);
+    stalling_.store(true, std::memory_order_relaxed);
+  }
 
   // --- Progress
 
@@ -106,8 +110,8 @@ class Engine {
     while (!condition()) {
       if (progress() != 0) continue;
       // What back-pressure holds up has no event that says there is room again: look every millisecond.
-      const bool nothing_stalled = stalled_.empty();
-      context_.wait_until([&] { return condition() || (nothing_stalled && !stalled_.empty()); },
+      const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
+      context_.wait_until([&] { return condition() || (nothing_stalled && stalling_.load(std::memory_order_relaxed)); },
                           std::chrono::milliseconds{nothing_stalled ? -1 : 1});
     }
   }
@@ -158,6 +162,7 @@ class Engine {
   std::vector<Channel*> channels_;                  // by context number
   std::vector<std::unique_ptr<Unexpected>> early_;  // for channels that are not open yet
   std::vector<Stalled*> stalled_;                   // in the order of posting
+  std::atomic<bool> stalling_{false};               // whether there are any; read without the lock
   std::uint64_t pass_ = 0;
   std::uint64_t unexpected_bytes_ = 0;
 };

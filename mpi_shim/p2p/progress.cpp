@@ -6,7 +6,7 @@ namespace mpi_shim::p2p {
 
 std::size_t Engine::progress() noexcept {
   std::size_t count = context_.progress();
-  if (!stalled_.empty()) [[unlikely]]
+  if (stalling_.load(std::memory_order_relaxed)) [[unlikely]]
     count += resume_stalled();
   return count;
 }
@@ -23,6 +23,7 @@ std::size_t Engine::resume_stalled() noexcept {
   const std::size_t resumed = turn.size() - kept;
   // Those that still do not go stay ahead of those that joined meanwhile.
   stalled_.insert(stalled_.begin(), turn.begin(), turn.begin() + static_cast<std::ptrdiff_t>(kept));
+  stalling_.store(!stalled_.empty(), std::memory_order_relaxed);
   return resumed;
 }
 

@@ -74,24 +74,64 @@ Buffer Window::here(const Target& target, const Buffer& there) noexcept {
   return there.at(target.mapped + (reinterpret_cast<std::uint64_t>(there.base()) - target.base));
 }
 
-/// Finds the way to the target's memory.
+/// Finds out, once, how the target can be reached.
 int Window::reach(Target& target) {
-  if (target.path.load(std::memory_order_acquire) != Target::Path::unknown) [[likely]]
-    return target.failed.load(std::memory_order_relaxed) ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
   const am::Lock::Guard guard{engine().lock()};
   Target::Path path = Target::Path::mapped;
-  if (target.mapped == nullptr) {
+  if (target.mapped == nullptr && &target != &own()) {
     if (const int error = engine().reach(*target.peer); error != MPI_SUCCESS) return error;
     path = Target::Path::messages;
+    const bool direct = target.control != nullptr && target.peer->endpoint->one_sided();
     const auto handle = target.peer->endpoint->unpack_key(target.key);
     if (handle) {
       target.handle = *handle;
-      if (target.control != nullptr && target.peer->endpoint->one_sided()) path = Target::Path::one_sided;
+      if (direct) path = Target::Path::one_sided;
     } else {
-      target.key.clear();  // a dynamic window's, or none for this transport: nothing but messages
+      target.key.clear();  // a dynamic window's, or none for this transport
+      if (direct && target.attached != nullptr) path = Target::Path::one_sided;
     }
   }
   target.path.store(path, std::memory_order_release);
+  return MPI_SUCCESS;
+}
+
+int Window::find_way(Target& target, const Buffer& there, Way& way) {
+  if (target.path.load(std::memory_order_acquire) == Target::Path::unknown) [[unlikely]] {
+    if (const int error = reach(target); error != MPI_SUCCESS) return error;
+  }
+  if (target.failed.load(std::memory_order_relaxed)) [[unlikely]]
+    return MPI_ERR_PROC_ABORTED;
+  way.path = target.path.load(std::memory_order_relaxed);
+  if (flavor_ == Flavor::dynamic) return find_attached(target, there, way);
+  if (!target.key.empty()) way.handle = &target.handle;
+  return MPI_SUCCESS;
+}
+
+/// What of a dynamic window an access needs: memory here is checked now, that of others of this host is looked up, and
+/// what is not found there is asked for by messages.
+int Window::find_attached(Target& target, const Buffer& there, Way& way) {
+  // Both ways may be taken to the same target: what goes directly must not overtake what was sent before.
+  if (way.path == Target::Path::one_sided && target.pending.load(std::memory_order_acquire) != 0) {
+    engine().wait_until([&] { return target.pending.load(std::memory_order_acquire) == 0; });
+  }
+  const Buffer::Span span = there.span();
+  const std::uint64_t first = reinterpret_cast<std::uint64_t>(there.base()) + static_cast<std::uint64_t>(span.offset);
+  const am::Lock::Guard guard{engine().lock()};
+  if (way.path == Target::Path::mapped) return owns(first, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
+  if (way.path != Target::Path::one_sided) return MPI_SUCCESS;
+  if (target.attached->version() != target.regions_version) {
+    target.regions_version = target.attached->read(target.regions);
+  }
+  way.path = Target::Path::messages;
+  for (const AttachedRegion& region : target.regions) {
+    if (!region.contains(first, span.size)) continue;
+    const auto handle = target.peer->endpoint->unpack_key(ByteSpan{region.key}.first(region.key_size));
+    if (!handle) continue;
+    way.of_region = *handle;
+    way.handle = &*way.of_region;
+    way.path = Target::Path::one_sided;
+    break;
+  }
   return MPI_SUCCESS;
 }
 
@@ -102,15 +142,16 @@ int Window::put(const Buffer& origin, const Place& place, MPI_Request* request) 
   if (origin.bytes() > there.bytes()) return MPI_ERR_TRUNCATE;
   if (origin.bytes() == 0) return done(request);
   Target& target = this->target(place.rank);
-  if (const int error = reach(target); error != MPI_SUCCESS) return error;
-  if (target.path == Target::Path::mapped) {
+  Way way;
+  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
+  if (way.path == Target::Path::mapped) {
     p2p::copy(origin, here(target, there));
     return done(request);
   }
   const am::Lock::Guard guard{engine().lock()};
-  if (!target.key.empty() && (target.path == Target::Path::one_sided || is_few_blocks(there))) {
+  if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
     Transfer& transfer = windows_.new_transfer();
-    transfer.prepare(Transfer::Direction::put, target, origin, there);
+    transfer.prepare(Transfer::Direction::put, target, *way.handle, origin, there);
     return launch(transfer, request);
   }
   MessageAccess& access = windows_.new_message_access();
@@ -126,15 +167,16 @@ int Window::get(const Buffer& origin, const Place& place, MPI_Request* request) 
   if (there.bytes() > origin.bytes()) return MPI_ERR_TRUNCATE;
   if (there.bytes() == 0) return done(request);
   Target& target = this->target(place.rank);
-  if (const int error = reach(target); error != MPI_SUCCESS) return error;
-  if (target.path == Target::Path::mapped) {
+  Way way;
+  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
+  if (way.path == Target::Path::mapped) {
     p2p::copy(here(target, there), origin);
     return done(request);
   }
   const am::Lock::Guard guard{engine().lock()};
-  if (!target.key.empty() && (target.path == Target::Path::one_sided || is_few_blocks(there))) {
+  if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
     Transfer& transfer = windows_.new_transfer();
-    transfer.prepare(Transfer::Direction::get, target, origin, there);
+    transfer.prepare(Transfer::Direction::get, target, *way.handle, origin, there);
     return launch(transfer, request);
   }
   MessageAccess& access = windows_.new_message_access();
@@ -153,13 +195,14 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   if (result != nullptr && there.bytes() > result->bytes()) return MPI_ERR_TRUNCATE;
   if (there.bytes() == 0 || (!stores && result == nullptr)) return done(request);
   Target& target = this->target(place.rank);
-  if (const int error = reach(target); error != MPI_SUCCESS) return error;
-  if (target.path == Target::Path::mapped) {
+  Way way;
+  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
+  if (way.path == Target::Path::mapped) {
     const int error = update_mapped(target, kind, origin, result, here(target, there));
     return error == MPI_SUCCESS ? done(request) : error;
   }
-  if (target.path == Target::Path::one_sided) {
-    const int error = update_by_copy(target, kind, origin, result, there);
+  if (way.path == Target::Path::one_sided) {
+    const int error = update_by_copy(target, *way.handle, kind, origin, result, there);
     return error == MPI_SUCCESS ? done(request) : error;
   }
   const am::Lock::Guard guard{engine().lock()};
@@ -175,11 +218,12 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   if (const int error = enter(place.rank, false); error != MPI_SUCCESS) return error;
   if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
   Target& target = this->target(place.rank);
-  if (const int error = reach(target); error != MPI_SUCCESS) return error;
-  if (target.path == Target::Path::mapped) {
+  Way way;
+  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
+  if (way.path == Target::Path::mapped) {
     return swap_mapped(target, origin, compare, result, here(target, there));
   }
-  if (target.path == Target::Path::one_sided) return swap_by_copy(target, origin, compare, result, there);
+  if (way.path == Target::Path::one_sided) return swap_by_copy(target, *way.handle, origin, compare, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
   access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there);

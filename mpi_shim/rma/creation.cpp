@@ -22,8 +22,7 @@ int exchange(comm::Communicator& comm, std::vector<Record>& records) {
   static_assert(std::is_trivially_copyable_v<Record>);
   coll::Blocks blocks;
   for (Record& record : records) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
-  return coll::run(comm,
-                   [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
+  return coll::run(comm, [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
 }
 
 }  // namespace
@@ -88,6 +87,8 @@ int Creation::run(Window*& made) {
     return error;
   }
   window_->hints = wish_.hints;
+  const bool alone = ranks_ == 1 || (here_.size() == ranks_ && process_.windows().config().helper == "auto");
+  if (!alone && !wish_.never_locked) process_.windows().want_helper();
   made = window_.detach();  // the program's reference
   return MPI_SUCCESS;
 }
@@ -95,11 +96,13 @@ int Creation::run(Window*& made) {
 /// The first rank of each host makes memory for all: what guards the windows, and what is to be allocated.  All of a
 /// host use it, or none: a lock that only some take guards nothing.
 int Creation::share_host_memory() {
+  const auto self = static_cast<std::size_t>(comm_.rank());
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    if (is_here(rank)) here_.push_back(rank);
+    if (rank == self || (is_here(rank) && process_.windows().config().share)) here_.push_back(rank);
   }
   if (wish_.flavor == Flavor::shared && here_.size() != ranks_) return MPI_ERR_RMA_SHARED;
   std::uint64_t end = here_.size() * sizeof(Control);
+  if (wish_.flavor == Flavor::dynamic) end += here_.size() * sizeof(AttachedTable);
   for (const std::size_t rank : here_) {
     const bool packed = wish_.flavor == Flavor::shared && wish_.contiguous && rank != here_.front();
     if (!packed) end = align_up(end, kLine);
@@ -148,6 +151,13 @@ void Creation::place_own_memory() {
       target.control = controls + i;  // zeroes are locks that nobody holds
       if (has_memory_here()) target.mapped = shared.bytes().data() + offsets_[i];
     }
+    if (wish_.flavor == Flavor::dynamic) {  // zeroes are tables without entries
+      auto* tables = reinterpret_cast<AttachedTable*>(controls + here_.size());
+      for (std::size_t i = 0; i < here_.size(); ++i) {
+        window_->target(static_cast<int>(here_[i])).attached = tables + i;
+        if (here_[i] == static_cast<std::size_t>(comm_.rank())) window_->attached_table_ = tables + i;
+      }
+    }
   } else {
     window_->private_control_ = std::make_unique<Control>();
     own.control = window_->private_control_.get();
@@ -164,11 +174,7 @@ void Creation::place_own_memory() {
   own.base = reinterpret_cast<std::uint64_t>(base);
   own.size = wish_.size;
   own.disp_unit = wish_.disp_unit;
-  if (wish_.flavor == Flavor::dynamic) {
-    own.mapped = nullptr;
-  } else {
-    own.mapped = base;
-  }
+  own.mapped = base;  // null with base 0 for a dynamic window: its addresses are what they are
   window_->size_attribute = static_cast<MPI_Aint>(wish_.size);
   window_->unit_attribute = static_cast<int>(wish_.disp_unit);
   const bool needed = !has_memory_here() || !shared || here_.size() != ranks_;

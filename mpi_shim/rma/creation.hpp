@@ -16,7 +16,8 @@ struct Wish {
   void* base = nullptr;  ///< create only
   std::uint64_t size = 0;
   std::int64_t disp_unit = 1;
-  bool contiguous = true;  ///< shared only: each rank's memory follows that of the rank before
+  bool contiguous = true;     ///< shared only: each rank's memory follows that of the rank before
+  bool never_locked = false;  ///< no passive target: every access meets an owner that is inside MPI
   info::Info::Entries hints;
 };
 

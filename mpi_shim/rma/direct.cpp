@@ -74,7 +74,8 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
 }
 
 /// Copies bytes [first, first + dense.size()) of `there` to `dense`, or back.
-int Window::copy_pieces(Target& target, const Buffer& there, std::uint64_t first, MutableBytes dense, bool store) {
+int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
+                        MutableBytes dense, bool store) {
   struct Copy : Completion {
     std::atomic<bool> over{false};
   } copy;
@@ -88,8 +89,8 @@ int Window::copy_pieces(Target& target, const Buffer& there, std::uint64_t first
     const auto address = reinterpret_cast<std::uint64_t>(piece.data);
     for (;;) {
       copy.over.store(false, std::memory_order_relaxed);
-      const Post post = store ? endpoint.put(dense.data(), address, target.handle, piece.bytes, copy)
-                              : endpoint.get(dense.data(), address, target.handle, piece.bytes, copy);
+      const Post post = store ? endpoint.put(dense.data(), address, handle, piece.bytes, copy)
+                              : endpoint.get(dense.data(), address, handle, piece.bytes, copy);
       if (post == Post::done) break;
       if (post == Post::queued) {
         engine().wait_until([&] { return copy.over.load(std::memory_order_acquire); });
@@ -106,8 +107,8 @@ int Window::copy_pieces(Target& target, const Buffer& there, std::uint64_t first
   return MPI_SUCCESS;
 }
 
-int Window::update_by_copy(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
-                           const Buffer& there) {
+int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
+                           const Buffer* result, const Buffer& there) {
   const datatype::Element element = *there.type().signature().uniform();
   const std::uint64_t unit = datatype::info(element).size;
   const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
@@ -125,12 +126,13 @@ int Window::update_by_copy(Target& target, op::OpKind kind, const Buffer& origin
     lock_updates(*target.control);
     const Held held{target.control->update};
     if (kind != op::OpKind::replace || result != nullptr) {
-      if (const int error = copy_pieces(target, there, first, values, false); error != MPI_SUCCESS) return error;
+      if (const int error = copy_pieces(target, handle, there, first, values, false); error != MPI_SUCCESS)
+        return error;
     }
     if (result != nullptr) results.unpack(values);
     if (!stores) continue;
     op::combine_packed(kind, element, {source + first, bytes}, values);
-    if (const int error = copy_pieces(target, there, first, values, true); error != MPI_SUCCESS) return error;
+    if (const int error = copy_pieces(target, handle, there, first, values, true); error != MPI_SUCCESS) return error;
   }
   return MPI_SUCCESS;
 }
@@ -146,16 +148,17 @@ int Window::swap_mapped(Target& target, const void* origin, const void* compare,
   return MPI_SUCCESS;
 }
 
-int Window::swap_by_copy(Target& target, const void* origin, const void* compare, void* result, const Buffer& there) {
+int Window::swap_by_copy(Target& target, const MemoryHandle& handle, const void* origin, const void* compare,
+                         void* result, const Buffer& there) {
   std::array<std::byte, 64> memory;
   const MutableBytes value = MutableBytes{memory}.first(there.bytes());
   lock_updates(*target.control);
   const Held held{target.control->update};
-  if (const int error = copy_pieces(target, there, 0, value, false); error != MPI_SUCCESS) return error;
+  if (const int error = copy_pieces(target, handle, there, 0, value, false); error != MPI_SUCCESS) return error;
   std::memcpy(result, value.data(), value.size());
   if (std::memcmp(value.data(), compare, value.size()) != 0) return MPI_SUCCESS;
   std::memcpy(value.data(), origin, value.size());
-  return copy_pieces(target, there, 0, value, true);
+  return copy_pieces(target, handle, there, 0, value, true);
 }
 
 }  // namespace mpi_shim::rma

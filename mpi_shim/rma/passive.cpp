@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passive target synchronisation.  Locks of ranks on this host are words in shared memory; those of other hosts are
 // asked for, and their owner takes the word for the asker.
+#include <sched.h>
+
 #include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim::rma {
@@ -11,7 +13,11 @@ void Window::poll_until(Condition condition) noexcept {
   for (int looks = 0; !condition(); ++looks) {
     if (engine().progress() != 0) continue;
     // Its holder may have to run on our core, and may hold it for long.
-    if (looks > 20) engine().context().wait(std::chrono::milliseconds{1});
+    if (looks > 500) {
+      engine().context().wait(std::chrono::milliseconds{1});
+    } else if (looks > 20) {
+      ::sched_yield();
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/log.hpp"
@@ -12,7 +13,6 @@ namespace mpi_shim::rma {
 
 void Window::on_lock(int rank, bool exclusive) noexcept {
   waiting_.push_back({rank, exclusive});
-  if (exclusive) own().control->access.begin_waiting();
   if (waiting_.size() == 1 && !grant_waiting()) engine().wait_for_transport(grant_again_);
 }
 
@@ -20,11 +20,16 @@ void Window::on_lock(int rank, bool exclusive) noexcept {
 bool Window::grant_waiting() noexcept {
   AccessLock& lock = own().control->access;
   while (!waiting_.empty()) {
-    const Waiting next = waiting_.front();
-    if (next.exclusive ? !lock.try_exclusive() : !lock.try_shared()) return false;
-    if (next.exclusive) lock.end_waiting();
+    Waiting& next = waiting_.front();
+    if (next.exclusive ? !lock.try_exclusive() : !lock.try_shared()) {
+      // Only the first of the queue may keep readers out: one of them could be before a writer behind it.
+      if (next.exclusive && !std::exchange(next.announced, true)) lock.begin_waiting();
+      return false;
+    }
+    if (next.announced) lock.end_waiting();
+    const int rank = next.rank;
     waiting_.pop_front();
-    send_signal(target(next.rank), wire::kGranted);
+    send_signal(target(rank), wire::kGranted);
   }
   return true;
 }
@@ -41,15 +46,19 @@ void Window::on_unlock(int rank, bool exclusive) noexcept {
 
 /// Whether the window has all of this memory here.
 bool Window::owns(std::uint64_t address, std::uint64_t size) const noexcept {
-  const auto inside = [&](std::uint64_t base, std::uint64_t length) {
-    return address >= base && address - base <= length && size <= length - (address - base);
-  };
   if (flavor_ != Flavor::dynamic) {
     const Target& mine = targets_[static_cast<std::size_t>(comm_.rank())];
-    return inside(mine.base, mine.size);
+    return AttachedRegion{mine.base, mine.size}.contains(address, size);
   }
-  return std::any_of(attached_.begin(), attached_.end(),
-                     [&](const Region& region) { return inside(region.base, region.size); });
+  // Regions that were attached one behind the other serve an access together.
+  for (std::uint64_t covered = 0; covered < size;) {
+    const auto region = std::find_if(attached_.begin(), attached_.end(), [&](const Attached& attached) {
+      return attached.region.contains(address + covered, 1);
+    });
+    if (region == attached_.end()) return false;
+    covered += region->region.base + region->region.size - (address + covered);
+  }
+  return true;
 }
 
 void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, datatype::DatatypeRef type,

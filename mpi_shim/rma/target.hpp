@@ -11,6 +11,7 @@
 #include "mpi_shim/core/names.hpp"
 #include "mpi_shim/p2p/peer.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
+#include "mpi_shim/rma/attached.hpp"
 #include "mpi_shim/rma/control.hpp"
 
 namespace mpi_shim::rma {
@@ -32,10 +33,13 @@ struct Target {
   std::uint64_t base = 0;  ///< its address in the owner's memory
   std::uint64_t size = 0;
   std::int64_t disp_unit = 1;
-  std::byte* mapped = nullptr;  ///< where its memory is here; null when it is not
-  Control* control = nullptr;   ///< null for another host's: the owner is asked
-  std::vector<std::byte> key;   ///< of the owner's registration; empty when nobody needs one
-  MemoryHandle handle;          ///< out of the key, from the first access on
+  std::byte* mapped = nullptr;              ///< where its memory is here; null when it is not
+  Control* control = nullptr;               ///< null for another host's: the owner is asked
+  std::vector<std::byte> key;               ///< of the owner's registration; empty when nobody needs one
+  MemoryHandle handle;                      ///< out of the key, from the first access on
+  const AttachedTable* attached = nullptr;  ///< dynamic windows, on this host: what its owner has attached
+  std::vector<AttachedRegion> regions;      ///< of the table when it had `regions_version`
+  std::uint32_t regions_version = ~0U;
   std::atomic<Path> path{Path::unknown};
   Held held = Held::nothing;  ///< by MPI_Win_lock or MPI_Win_lock_all
   bool started = false;       ///< in the group of MPI_Win_start

@@ -33,9 +33,11 @@ const Request::Actions Transfer::kActions{
     nullptr,
 };
 
-void Transfer::prepare(Direction direction, Target& target, const p2p::Buffer& origin, const p2p::Buffer& there) {
+void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
+                       const p2p::Buffer& there) {
   direction_ = direction;
   target_ = &target;
+  handle_ = handle;
   origin_ = origin;
   if (origin.has_derived_type()) origin_type_ = origin.share_type();
   if (there.has_derived_type()) there_type_ = there.share_type();
@@ -93,8 +95,8 @@ Post Transfer::post(Slot& slot) noexcept {
   std::byte* const local = dense_ + posted_;
   slot.busy = true;  // before the post: the completion may run inside it
   ++busy_;
-  const Post post = direction_ == Direction::put ? endpoint.put(local, address, target_->handle, piece_.bytes, slot)
-                                                 : endpoint.get(local, address, target_->handle, piece_.bytes, slot);
+  const Post post = direction_ == Direction::put ? endpoint.put(local, address, handle_, piece_.bytes, slot)
+                                                 : endpoint.get(local, address, handle_, piece_.bytes, slot);
   if (post != Post::queued) {
     slot.busy = false;
     --busy_;

@@ -24,7 +24,8 @@ class Transfer final : public Request, private p2p::Stalled {
   explicit Transfer(Windows& windows) noexcept;
 
   /// `there`: addresses of the target's.  To be started afterwards.
-  void prepare(Direction direction, Target& target, const p2p::Buffer& origin, const p2p::Buffer& there);
+  void prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
+               const p2p::Buffer& there);
 
  private:
   static constexpr std::size_t kUnderWay = 8;  // blocks at a time
@@ -46,6 +47,7 @@ class Transfer final : public Request, private p2p::Stalled {
   Windows& windows_;
   Direction direction_ = Direction::put;
   Target* target_ = nullptr;
+  MemoryHandle handle_;
   p2p::Buffer origin_;
   datatype::DatatypeRef origin_type_;
   datatype::DatatypeRef there_type_;

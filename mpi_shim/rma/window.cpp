@@ -36,6 +36,7 @@ Window::Window(Windows& windows, comm::Communicator& comm, Flavor flavor)
 
 Window::~Window() {
   registration_.reset();
+  attached_.clear();
   Process& process = *Process::current();
   if (allocated_ != nullptr) {
     if (const auto pool = process.memory(); !pool || !(*pool)->deallocate(allocated_)) {
@@ -60,20 +61,42 @@ int Window::close() {
 
 int Window::attach(void* base, std::uint64_t size) {
   const am::Lock::Guard guard{engine().lock()};
-  const auto address = reinterpret_cast<std::uint64_t>(base);
-  if (size > ~address) return MPI_ERR_RMA_ATTACH;
-  attached_.push_back({address, size});
+  Attached attached;
+  attached.region.base = reinterpret_cast<std::uint64_t>(base);
+  attached.region.size = size;
+  if (size > ~attached.region.base) return MPI_ERR_RMA_ATTACH;
+  if (attached_table_ != nullptr && size != 0) {
+    auto registration = engine().context().register_memory(base, size, Rights::all);
+    if (registration && registration->key().size() <= attached.region.key.size()) {
+      attached.registration = std::move(*registration);
+      const ByteSpan key = attached.registration.key();
+      attached.region.key_size = key.size();
+      std::copy(key.begin(), key.end(), attached.region.key.begin());
+    }  // else others ask us
+  }
+  attached_.push_back(std::move(attached));
+  publish_attached();
   return MPI_SUCCESS;
 }
 
 int Window::detach(const void* base) {
   const am::Lock::Guard guard{engine().lock()};
-  const auto found = std::find_if(attached_.begin(), attached_.end(), [&](const Region& region) {
-    return region.base == reinterpret_cast<std::uint64_t>(base);
+  const auto found = std::find_if(attached_.begin(), attached_.end(), [&](const Attached& attached) {
+    return attached.region.base == reinterpret_cast<std::uint64_t>(base);
   });
   if (found == attached_.end()) return MPI_ERR_RMA_ATTACH;
   attached_.erase(found);
+  publish_attached();
   return MPI_SUCCESS;
+}
+
+void Window::publish_attached() {
+  if (attached_table_ == nullptr) return;
+  std::vector<AttachedRegion> regions;
+  for (const Attached& attached : attached_) {
+    if (attached.region.key_size != 0) regions.push_back(attached.region);
+  }
+  attached_table_->publish(regions);
 }
 
 }  // namespace mpi_shim::rma

@@ -119,14 +119,21 @@ class Window final : public handle::Object {
   friend class Transfer;
   friend class MessageAccess;
 
-  struct Region {
-    std::uint64_t base;
-    std::uint64_t size;
+  struct Attached {
+    AttachedRegion region;
+    am::Region registration;
+  };
+  /// How an access gets to its target, and with which handle if it needs one.
+  struct Way {
+    Target::Path path;
+    const MemoryHandle* handle = nullptr;
+    std::optional<MemoryHandle> of_region;
   };
   /// A remote rank that waits for our lock.
   struct Waiting {
     int rank;
     bool exclusive;
+    bool announced = false;  // keeps new readers out
   };
   /// An access message that found the update lock taken.
   struct Deferred {
@@ -138,6 +145,8 @@ class Window final : public handle::Object {
 
   // access.cpp
   int reach(Target& target);
+  int find_way(Target& target, const Buffer& there, Way& way);
+  int find_attached(Target& target, const Buffer& there, Way& way);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
   static Buffer here(const Target& target, const Buffer& there) noexcept;
@@ -146,11 +155,16 @@ class Window final : public handle::Object {
 
   // direct.cpp: updates that this process does itself
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
-  int update_by_copy(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
+  int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
+                     const Buffer* result, const Buffer& there);
   int swap_mapped(Target& target, const void* origin, const void* compare, void* result, const Buffer& there);
-  int swap_by_copy(Target& target, const void* origin, const void* compare, void* result, const Buffer& there);
+  int swap_by_copy(Target& target, const MemoryHandle& handle, const void* origin, const void* compare, void* result,
+                   const Buffer& there);
   void lock_updates(Control& control) noexcept;
-  int copy_pieces(Target& target, const Buffer& there, std::uint64_t first, MutableBytes dense, bool store);
+  int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
+                  MutableBytes dense, bool store);
+
+  void publish_attached();
 
   // synchronisation.cpp
   int drain(Target& target) noexcept;
@@ -188,7 +202,8 @@ class Window final : public handle::Object {
   std::unique_ptr<Control> private_control_;  // when no memory is shared
   std::byte* allocated_ = nullptr;            // from the process's pool
   std::optional<am::Region> registration_;
-  std::vector<Region> attached_;  // dynamic windows, by base
+  std::vector<Attached> attached_;           // dynamic windows
+  AttachedTable* attached_table_ = nullptr;  // where this host's others read of it; null when nothing is shared
 
   // Epochs of this process
   std::atomic<bool> fence_open_{false};

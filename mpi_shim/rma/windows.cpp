@@ -17,8 +17,8 @@ constexpr std::uint64_t kMostDescription = 8 << 20;
 
 }  // namespace
 
-Result<std::unique_ptr<Windows>> Windows::open(p2p::Engine& engine) {
-  std::unique_ptr<Windows> windows{new Windows{engine}};
+Result<std::unique_ptr<Windows>> Windows::open(p2p::Engine& engine, const Config& config, bool helper) {
+  std::unique_ptr<Windows> windows{new Windows{engine, config, helper}};
   OPAL_TRY(windows->install());
   return windows;
 }
@@ -38,6 +38,10 @@ Result<void> Windows::install() {
 
 Windows::~Windows() {
   for (Tag tag = wire::kFirst; tag <= wire::kLast; ++tag) engine_.context().clear_handler(tag);
+}
+
+void Windows::want_helper() {
+  if (may_help_ && helper_ == nullptr) helper_ = std::make_unique<ProgressHelper>(engine_);
 }
 
 void Windows::add(Window& window) {

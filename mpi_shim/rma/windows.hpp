@@ -14,7 +14,9 @@
 #include "mpi_shim/datatype/datatype.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"
+#include "mpi_shim/rma/config.hpp"
 #include "mpi_shim/rma/message_access.hpp"
+#include "mpi_shim/rma/progress_helper.hpp"
 #include "mpi_shim/rma/transfer.hpp"
 #include "mpi_shim/rma/wire.hpp"
 
@@ -24,14 +26,22 @@ class Window;
 
 class Windows {
  public:
-  /// Takes the tags of wire.hpp.  Errors: limit_reached (another one has them).
-  static Result<std::unique_ptr<Windows>> open(p2p::Engine& engine);
+  /// Takes the tags of wire.hpp.  `helper`: a thread may progress, the Context is open for several.  Errors:
+  /// limit_reached (another one has them).
+  static Result<std::unique_ptr<Windows>> open(p2p::Engine& engine, const Config& config, bool helper);
   ~Windows();
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
 
   [[nodiscard]] p2p::Engine& engine() noexcept { return engine_; }
   [[nodiscard]] attribute::Keyvals<MPI_Win>& keys() noexcept { return keys_; }
+
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+
+  /// There is a window whose accesses may need this process: starts the thread that helps, if there is to be one.
+  void want_helper();
+  /// Before MPI ends.
+  void end_helper() noexcept { helper_.reset(); }
 
   /// From here on, peers' messages for the window are served.
   void add(Window& window);
@@ -63,7 +73,8 @@ class Windows {
     std::uint32_t next = 0;
   };
 
-  explicit Windows(p2p::Engine& engine) noexcept : engine_(engine) {}
+  Windows(p2p::Engine& engine, const Config& config, bool helper) noexcept
+      : engine_(engine), config_(config), may_help_(helper) {}
   Result<void> install();
 
   /// The slot under which the peer knows `type`, describing it first if need be; counted as used until release_type().
@@ -81,6 +92,9 @@ class Windows {
   static void refuse(const btl::Delivery& delivery, const char* why) noexcept;
 
   p2p::Engine& engine_;
+  const Config config_;
+  const bool may_help_;
+  std::unique_ptr<ProgressHelper> helper_;
   attribute::Keyvals<MPI_Win> keys_;
   std::vector<Window*> windows_;  // by number
   ObjectPool<Transfer, Windows> transfers_;

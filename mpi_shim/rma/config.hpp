@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/rma/config.hpp — the variables of one-sided communication; the only place where these defaults are written.
+#pragma once
+#include <string>
+
+#include "opal/core/config.hpp"
+
+namespace mpi_shim::rma {
+
+struct Config {
+  bool share = true;
+  std::string helper = "auto";
+};
+
+inline constexpr opal::config::Var<Config> kVars[] = {
+    {"share",
+     &Config::share,
+     {},
+     "",
+     opal::config::Level::tuner,
+     "Whether the ranks of a host share memory for the locks of windows and for what MPI_Win_allocate gives; without "
+     "it "
+     "MPI_Win_allocate_shared refuses, and accesses go as they do between hosts."},
+    {"helper",
+     &Config::helper,
+     {.choices = "auto|on|off"},
+     "",
+     opal::config::Level::user,
+     "Whether a thread serves accesses to windows while the program is not inside MPI; auto: in jobs of several hosts, "
+     "once there is a window to which some rank needs the help of its owner."},
+};
+inline constexpr opal::config::Group<Config> kGroup{"mpi_rma", "MPI one-sided communication", kVars};
+
+}  // namespace mpi_shim::rma

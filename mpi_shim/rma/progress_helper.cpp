@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/rma/progress_helper.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+
+#include "mpi_shim/p2p/engine.hpp"
+
+namespace mpi_shim::rma {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::chrono::microseconds kShortest = 50us;
+constexpr std::chrono::microseconds kLongest = 1000us;
+
+}  // namespace
+
+ProgressHelper::ProgressHelper(p2p::Engine& engine) : engine_(engine) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread{[this] { run(); }};
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+ProgressHelper::~ProgressHelper() {
+  {
+    const std::lock_guard guard{mutex_};
+    ending_ = true;
+  }
+  end_.notify_one();
+  thread_.join();
+}
+
+void ProgressHelper::run() noexcept {
+  std::chrono::microseconds nap = kShortest;
+  std::unique_lock lock{mutex_};
+  while (!ending_) {
+    lock.unlock();
+    bool served = false;
+    while (engine_.progress() != 0) served = true;
+    lock.lock();
+    nap = served ? kShortest : std::min(2 * nap, kLongest);
+    end_.wait_for(lock, nap, [&] { return ending_; });
+  }
+}
+
+}  // namespace mpi_shim::rma
