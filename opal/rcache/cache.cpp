@@ -66,35 +66,9 @@ Cache::~Cache() {
   }
 }
 
-Result<Cache::Request> Cache::rounded(const void* address, std::size_t length, Access access) const noexcept {
-  const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
-  if (length == 0 || length > kMax - begin || kMax - begin - length < granularity_) [[unlikely]] {
-    return Error{Errc::invalid_argument, 0, "rcache get(empty or wrapping range)", length};
-  }
-  return Request{begin & ~(granularity_ - 1), align_up(begin + length, granularity_), access};
-}
-
-Result<Lease> Cache::get(const void* address, std::size_t length, Access access) noexcept {
-  const auto request = rounded(address, length, access);
-  if (!request) [[unlikely]] {
-    const std::lock_guard lock{mutex_};
-    ++statistics_.failures;
-    return request.error();
-  }
-  LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
-  if (table != nullptr) [[likely]] {
-    const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, *request); };
-    if (Registration* const hit = hints_.find(request->begin, serves); hit != nullptr) [[likely]] {
-      table->count_hit();
-      return Lease{*this, *hit, nullptr};
-    }
-  }
-  return get_slowly(*request, table);
-}
-
 /// A lease of `registration`, which a hint named, if it serves the request; it may be any registration by now.
-inline bool Cache::try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept {
+[[gnu::always_inline]] inline bool Cache::try_borrow(LeaseTable& table, Registration& registration,
+                                                     const Request& request) const noexcept {
   const std::uint64_t serving = registration.serving_.load(std::memory_order_acquire);
   if (serving == 0 || !registration.contains(request.begin, request.end) || !registration.allows(request.access)) {
     return false;
@@ -106,14 +80,38 @@ inline bool Cache::try_borrow(LeaseTable& table, Registration& registration, con
   return false;
 }
 
+Result<Lease> Cache::get(const void* address, std::size_t length, Access access) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
+  if (length == 0 || length > kMax - first || kMax - first - length < granularity_) [[unlikely]]
+    return refuse({Errc::invalid_argument, 0, "rcache get(empty or wrapping range)", length});
+  const Request request{first & ~(granularity_ - 1), align_up(first + length, granularity_), access};
+  LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
+  if (table != nullptr) [[likely]] {
+    const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, request); };
+    if (Registration* const hit = hints_.find(request.begin, serves); hit != nullptr) [[likely]] {
+      table->count_hit();
+      return Lease{*this, *hit, nullptr};
+    }
+  }
+  return get_slowly(request, table);
+}
+
+Error Cache::refuse(const Error& error) noexcept {
+  const std::lock_guard lock{mutex_};
+  ++statistics_.failures;
+  return error;
+}
+
 /// The half of get() that no hint helps.
 Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexcept {
   if (table == nullptr && !counted_under_lock_) table = make_lease_table();
   std::unique_ptr<PageHold> hold;
   if (overlap_ == Overlap::page_refcount) {
     hold.reset(new (std::nothrow) PageHold{request.begin, request.end});
-    if (hold == nullptr) return Error{Errc::no_memory, 0, "rcache get(bookkeeping)", sizeof(PageHold)};
+    if (hold == nullptr) return refuse({Errc::no_memory, 0, "rcache get(bookkeeping)", sizeof(PageHold)});
   }
+  Prospect prospect;
   {
     const std::lock_guard lock{mutex_};
     if (Registration* const hit = index_.find_containing(request.begin, request.end, request.access); hit != nullptr) {
@@ -122,12 +120,10 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
       return borrow_locked(*hit, table, hold);
     }
     ++statistics_.misses;
+    prospect = prospect_locked(request);
   }
-  auto lease = register_new(request, table, hold);
-  if (!lease) {
-    const std::lock_guard lock{mutex_};
-    ++statistics_.failures;
-  }
+  auto lease = register_new(request, prospect, table, hold);
+  if (!lease) return refuse(lease.error());
   return lease;
 }
 
@@ -146,20 +142,20 @@ Lease Cache::borrow_locked(Registration& registration, LeaseTable* table, std::u
   return Lease{*this, registration, hold.release()};
 }
 
-void Lease::give_back() noexcept { cache_->give_back(*std::exchange(registration_, nullptr), hold_); }
-
-void Cache::give_back(Registration& registration, PageHold* hold) noexcept {
-  if (counted_under_lock_) [[unlikely]]
-    return give_back_counted(registration, hold);
-  if (LeaseTable* const table = my_lease_table(id_); table != nullptr) [[likely]] {
-    table->subtract(registration, clock_.load(std::memory_order_relaxed));
+void Lease::give_back() noexcept {
+  Cache& cache = *cache_;
+  Registration& registration = *std::exchange(registration_, nullptr);
+  if (cache.counted_under_lock_) [[unlikely]]
+    return cache.give_back_counted(registration, hold_);
+  if (LeaseTable* const table = my_lease_table(cache.id_); table != nullptr) [[likely]] {
+    table->subtract(registration, cache.clock_.load(std::memory_order_relaxed));
   } else {
-    registration.used_at(clock_.fetch_add(1, std::memory_order_relaxed) + 1);
+    registration.used_at(cache.clock_.fetch_add(1, std::memory_order_relaxed) + 1);
     registration.users_.fetch_sub(1, std::memory_order_seq_cst);
   }
   // By now it may be another registration: what follows looks again, under the lock.
   if (registration.serving_.load(std::memory_order_relaxed) == 0) [[unlikely]]
-    undo_if_unused(registration);
+    cache.undo_if_unused(registration);
 }
 
 /// The end of a lease that is counted under the lock.

@@ -80,12 +80,24 @@ class OPAL_EXPORT Cache {
     std::uint64_t last = 0;
   };
 
+  /// What a miss found out under the lock.
+  struct Prospect {
+    std::optional<Request> united;  // a better range than the request's own
+    bool some_retired = false;
+    bool hints_wanted = false;
+  };
+  /// A registration under way.
+  struct Attempt {
+    Registration* fresh = nullptr;
+    std::uint64_t releases_seen = 0;  // before the device was asked
+    std::uint64_t device_ns = 0;
+  };
+
   // cache.cpp: the paths without a miss
-  [[nodiscard]] Result<Request> rounded(const void* address, std::size_t length, Access access) const noexcept;
+  Error refuse(const Error& error) noexcept;
   bool try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept;
-  Result<Lease> get_slowly(const Request& request, LeaseTable* table) noexcept;
+  [[gnu::noinline]] Result<Lease> get_slowly(const Request& request, LeaseTable* table) noexcept;
   Lease borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
-  void give_back(Registration& registration, PageHold* hold) noexcept;
   void give_back_counted(Registration& registration, PageHold* hold) noexcept;
 
   // users.cpp: who uses what
@@ -96,15 +108,17 @@ class OPAL_EXPORT Cache {
   void advance_clock_locked() noexcept;
 
   // miss.cpp: new registrations
-  Result<Lease> register_new(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
+  Result<Lease> register_new(const Request& request, const Prospect& prospect, LeaseTable* table,
+                             std::unique_ptr<PageHold>& hold) noexcept;
+  Prospect prospect_locked(const Request& request) noexcept;
   std::optional<Request> united_locked(const Request& request) noexcept;
   Result<Lease> register_exactly(const Request& range, const Request& wanted, LeaseTable* table,
                                  std::unique_ptr<PageHold>& hold) noexcept;
-  Result<Registration*> make_pending(const Request& range) noexcept;
-  Result<void> register_with_device(Registration& registration) noexcept;
+  Result<Attempt> make_pending(const Request& range) noexcept;
+  Result<void> register_with_device(Attempt& attempt) noexcept;
   Result<void> grow_pool() noexcept;
   void grow_hints() noexcept;
-  void give_up(Registration& pending) noexcept;
+  void give_up(const Attempt& refused) noexcept;
   template <class Chosen>
   void retire_overlapping_locked(std::uintptr_t begin, std::uintptr_t end, Chosen chosen) noexcept;
   void enter_index_locked(Registration& registration) noexcept;

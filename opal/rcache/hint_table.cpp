@@ -22,7 +22,8 @@ void HintTable::put(std::uintptr_t key, Registration& registration) noexcept {
   auto& words = owned_->rows[h & owned_->mask].words;
   const std::uint64_t word = tag(h) << kTagShift | reinterpret_cast<std::uintptr_t>(&registration);
   std::atomic<std::uint64_t>* place = nullptr;
-  for (auto& slot : words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::atomic<std::uint64_t>& slot = words[(first(h) + i) % words.size()];
     const std::uint64_t old = slot.load(std::memory_order_relaxed);
     if (old == word) return;
     if (place == nullptr && (old == 0 || address(old)->serving_.load(std::memory_order_relaxed) == 0)) place = &slot;

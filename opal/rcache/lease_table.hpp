@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +22,13 @@ namespace opal::rcache {
 
 class alignas(kCacheLine) LeaseTable {
  public:
-  static constexpr std::size_t kSlots = 256;  // a power of two; pools number registrations in a row
+  static constexpr std::size_t kSlots = 256;  // a power of two
+
+  /// The slot of a pool's registration number `n`: numbers in a row, or at any regular distance, spread evenly (Knuth,
+  /// TAOCP 3, 6.4: Fibonacci hashing).
+  static constexpr std::uint32_t slot_of_number(std::size_t n) noexcept {
+    return (static_cast<std::uint32_t>(n) * 2654435769U) >> (32 - std::countr_zero(kSlots));
+  }
 
   /// Counts one more lease.
   void add(Registration& registration) noexcept {
@@ -67,7 +74,7 @@ class alignas(kCacheLine) LeaseTable {
 
   /// Adds what this table knows of the registration.  From any thread.
   void look_up(const Registration& registration, std::int64_t& users, std::uint64_t& last_use) const noexcept {
-    const Slot& slot = slots_[registration.id_ % kSlots];
+    const Slot& slot = slots_[registration.slot_];
     const std::uint64_t word = slot.word.load(std::memory_order_seq_cst);
     if (owner(word) != &registration) return;
     users += static_cast<std::int64_t>(count(word));
@@ -94,7 +101,7 @@ class alignas(kCacheLine) LeaseTable {
   static std::uint64_t empty_word(const Registration& registration) noexcept {
     return std::uint64_t{reinterpret_cast<std::uintptr_t>(&registration)} << 16;
   }
-  Slot& slot_of(const Registration& registration) noexcept { return slots_[registration.id_ % kSlots]; }
+  Slot& slot_of(const Registration& registration) noexcept { return slots_[registration.slot_]; }
 
   /// Moves what the slot holds to its registration.
   static void hand_over(Slot& slot, std::uint64_t word) noexcept {
@@ -108,8 +115,22 @@ class alignas(kCacheLine) LeaseTable {
   std::array<Slot, kSlots> slots_;
 };
 
+/// A few of the calling thread's tables, without constructor or destructor: this is read on every hit.
+struct LeaseTablePlace {
+  std::uint64_t cache_id = 0;  // 0: empty, no cache is called so
+  LeaseTable* table = nullptr;
+};
+// Initial-exec: no call to find it, and the library's share of the static TLS block stays under 100 bytes.
+[[gnu::tls_model("initial-exec"),
+  gnu::visibility("hidden")]] extern constinit thread_local std::array<LeaseTablePlace, 4>
+    lease_table_places;
+LeaseTable* my_other_lease_table(std::uint64_t cache_id) noexcept;
+
 /// The calling thread's table for the cache called `cache_id`; null when it has none yet, or is about to end.
-LeaseTable* my_lease_table(std::uint64_t cache_id) noexcept;
+inline LeaseTable* my_lease_table(std::uint64_t cache_id) noexcept {
+  const LeaseTablePlace& place = lease_table_places[cache_id % lease_table_places.size()];
+  return place.cache_id == cache_id ? place.table : my_other_lease_table(cache_id);
+}
 
 /// Makes `table` the calling thread's one.  Until the thread ends, which abandons the table.
 /// False when that is not possible any more or memory is short: then the thread goes without.

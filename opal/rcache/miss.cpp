@@ -19,19 +19,23 @@ bool lacks_room(const Error& error) noexcept {
 
 }  // namespace
 
-Result<Lease> Cache::register_new(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+Cache::Prospect Cache::prospect_locked(const Request& request) noexcept {
+  Prospect prospect;
+  prospect.united = united_locked(request);
+  prospect.some_retired = !retired_.empty();
+  prospect.hints_wanted = !counted_under_lock_ && hints_.wanted(index_.size()) != 0;
+  return prospect;
+}
+
+Result<Lease> Cache::register_new(const Request& request, const Prospect& prospect, LeaseTable* table,
+                                  std::unique_ptr<PageHold>& hold) noexcept {
   constexpr std::size_t kLookedAt = 64;  // retired ones that may still be in use
-  std::optional<Request> united;
-  {
-    const std::lock_guard lock{mutex_};
-    united = united_locked(request);
-  }
-  release_retired(kLookedAt);
-  if (table != nullptr) grow_hints();
-  if (united) {
+  if (prospect.some_retired) release_retired(kLookedAt);
+  if (prospect.hints_wanted) grow_hints();
+  if (prospect.united) {
     // All of the union may not be there or not bear all rights (part of it may be read-only by now, or be gone without
     // a word); what was asked for may.
-    if (auto lease = register_exactly(*united, request, table, hold)) return lease;
+    if (auto lease = register_exactly(*prospect.united, request, table, hold)) return lease;
   }
   return register_exactly(request, request, table, hold);
 }
@@ -84,14 +88,16 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
                                       std::unique_ptr<PageHold>& hold) noexcept {
   constexpr int kAttempts = 3;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    OPAL_TRY_ASSIGN(Registration * fresh, make_pending(range));
-    if (const auto done = register_with_device(*fresh); !done) {
-      give_up(*fresh);
+    OPAL_TRY_ASSIGN(Attempt under_way, make_pending(range));
+    if (const auto done = register_with_device(under_way); !done) {
+      give_up(under_way);
       return done.error();
     }
+    Registration* fresh = under_way.fresh;
     Lease lease;
     {
       const std::lock_guard lock{mutex_};
+      statistics_.register_ns += under_way.device_ns;
       pending_.remove(*fresh);
       if (fresh->valid()) {
         // Another thread may have registered the same meanwhile: then one of the two is enough.
@@ -126,18 +132,18 @@ void Cache::enter_index_locked(Registration& registration) noexcept {
 }
 
 /// A registration that counts as registered and hears of invalidations, but is not known to the device yet.
-Result<Registration*> Cache::make_pending(const Request& range) noexcept {
+Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   const std::size_t length = range.end - range.begin;
   if (config_.size_limit.bytes != 0 && length > config_.size_limit.bytes) {
     return Error{Errc::limit_reached, 0, "rcache get(larger than rcache_grdma_size_limit)", length};
   }
   for (;;) {
-    OPAL_TRY(grow_pool());
     std::uint64_t releases_seen = 0;
+    bool no_object = false;
     {
       const std::lock_guard lock{mutex_};
-      if (pool_.empty()) continue;  // another thread was quicker
-      if (within_limits_locked(length)) {
+      no_object = pool_.empty();
+      if (!no_object && within_limits_locked(length)) {
         Registration& fresh = pool_.take();
         fresh.assign(range.begin, length, range.access, next_generation_);
         next_generation_ += 2;
@@ -146,12 +152,31 @@ Result<Registration*> Cache::make_pending(const Request& range) noexcept {
         pending_.push_back(fresh);
         ++statistics_.registered.count;
         statistics_.registered.bytes += length;
-        return &fresh;
+        return Attempt{.fresh = &fresh, .releases_seen = releases_};
       }
       releases_seen = releases_;
     }
+    if (no_object) {
+      OPAL_TRY(grow_pool());
+      continue;
+    }
     OPAL_TRY(make_room(releases_seen, {Errc::limit_reached, 0,
                                        "rcache get(rcache_grdma_size_limit or count_limit, nothing is idle)", length}));
+  }
+}
+
+/// Until it works, something idle being undone after each refusal for lack of room.
+Result<void> Cache::register_with_device(Attempt& attempt) noexcept {
+  for (;;) {
+    const std::uint64_t start = now_ns();
+    const auto done = device_.register_memory(*attempt.fresh);
+    attempt.device_ns += now_ns() - start;
+    if (done || !lacks_room(done.error())) return done;
+    OPAL_TRY(make_room(attempt.releases_seen,
+                       {Errc::limit_reached, done.error().os_errno,
+                        "rcache get(the device has no room, nothing is idle)", attempt.fresh->length()}));
+    const std::lock_guard lock{mutex_};
+    attempt.releases_seen = releases_;
   }
 }
 
@@ -183,29 +208,11 @@ void Cache::grow_hints() noexcept {
   if (hints_.wanted(index_.size()) == wanted) hints_.take(std::move(lines));
 }
 
-Result<void> Cache::register_with_device(Registration& registration) noexcept {
-  for (;;) {
-    std::uint64_t releases_seen = 0;
-    {
-      const std::lock_guard lock{mutex_};
-      releases_seen = releases_;
-    }
-    const std::uint64_t start = now_ns();
-    const auto done = device_.register_memory(registration);
-    const std::uint64_t elapsed = now_ns() - start;
-    {
-      const std::lock_guard lock{mutex_};
-      statistics_.register_ns += elapsed;
-    }
-    if (done || !lacks_room(done.error())) return done;
-    OPAL_TRY(make_room(releases_seen, {Errc::limit_reached, done.error().os_errno,
-                                       "rcache get(the device has no room, nothing is idle)", registration.length()}));
-  }
-}
-
 /// Forgets a pending registration that the device refused.
-void Cache::give_up(Registration& pending) noexcept {
+void Cache::give_up(const Attempt& refused) noexcept {
+  Registration& pending = *refused.fresh;
   const std::lock_guard lock{mutex_};
+  statistics_.register_ns += refused.device_ns;
   pending_.remove(pending);
   pending.invalidate();
   ++releases_;

@@ -88,6 +88,7 @@ class alignas(kCacheLine) Registration {
   friend class Cache;
   friend class HintTable;
   friend class IntervalIndex;
+  friend class Lease;
   friend class LeaseTable;
   friend class RegistrationList;
   friend class RegistrationPool;
@@ -127,7 +128,7 @@ class alignas(kCacheLine) Registration {
   std::atomic<std::uintptr_t> begin_{0};
   std::atomic<std::uintptr_t> end_{0};
   std::atomic<Access> access_{0};
-  std::uint32_t id_ = 0;                    // place in the pool: chooses the slot in every LeaseTable
+  std::uint32_t slot_ = 0;                  // in every LeaseTable; the pool spreads them
   std::atomic<std::uint64_t> last_use_{0};  // at least; LeaseTables may know of later uses
   std::atomic<std::int32_t> users_{0};      // leases that no LeaseTable counts: may be negative, the sum counts
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <new>
 
+#include "opal/rcache/lease_table.hpp"
+
 namespace opal::rcache {
 
 std::size_t RegistrationPool::next_slab() const noexcept {
@@ -22,7 +24,7 @@ std::unique_ptr<RegistrationPool::Slab> RegistrationPool::make_slab(std::size_t 
 
 void RegistrationPool::add(std::unique_ptr<Slab> slab) noexcept {
   for (std::size_t i = 0; i < slab->size; ++i) {
-    slab->registrations[i].id_ = static_cast<std::uint32_t>(size_++);
+    slab->registrations[i].slot_ = LeaseTable::slot_of_number(size_++);
     free_.push_back(slab->registrations[i]);
   }
   slab->next = std::move(slabs_);

@@ -33,29 +33,6 @@ class CacheTest : public testing::Test {
   FakeDevice device_;
 };
 
-// Seed 003: 0x1000-0x3fff is registered, then 0x2000-0x2fff.
-TEST_F(CacheTest, ARangeInsideARegistrationIsServedByItAndKeepsItAliveAfterTheOuterOneIsReleased) {
-  device_.capacity = 1;
-  Cache cache{device_};
-  Lease outer = must_get(cache, 0x1000, 0x3000);
-  Lease inner = must_get(cache, 0x2000, 0x1000);
-  EXPECT_EQ(inner.get(), outer.get()) << "nothing new is registered";
-  EXPECT_EQ(device_.register_calls, 1u);
-
-  outer.reset();
-  EXPECT_EQ(device_.table.size(), 1u) << "the pages of the inner range are still in use";
-  EXPECT_EQ(cache.statistics().idle.count, 0u);
-  EXPECT_EQ(cache.get(at(0x10000), kPage, kRead).error().code, Errc::limit_reached) << "nothing may be undone yet";
-
-  inner.reset();
-  EXPECT_EQ(device_.table.size(), 1u) << "able to be undone is not undone";
-  EXPECT_EQ(cache.statistics().idle.bytes, 0x3000u);
-
-  touch(cache, 0x10000);  // the device is full: only now the old one goes, and the new one is tried again
-  EXPECT_EQ(device_.deregistered.size(), 1u);
-  EXPECT_EQ(cache.statistics().evictions, 1u);
-}
-
 TEST_F(CacheTest, RangesAreRoundedToPages) {
   Cache cache{device_, {}, kPage};
   const Lease lease = *cache.get(at(0x1ffe), 4, kRead);
@@ -178,37 +155,7 @@ TEST_F(CacheTest, LimitReachedIsClearWhenNothingIsIdle) {
   EXPECT_TRUE(cache.get(at(0x5000), kPage, kRead));
 }
 
-// Seed 000: leave_pinned {0, 1} x {unlimited, limited}.
-TEST_F(CacheTest, Case1WithoutLeavePinnedMemoryIsRegisteredAndUndoneForEachUse) {
-  Cache cache{device_, {.leave_pinned = false}};
-  for (int i = 0; i < 5; ++i) touch(cache, 0x1000);
-  EXPECT_EQ(device_.register_calls, 5u);
-  EXPECT_TRUE(device_.table.empty());
-  EXPECT_EQ(cache.statistics().idle.count, 0u);
-}
-
-TEST_F(CacheTest, Case2WithoutLeavePinnedTheLimitBoundsWhatIsInUse) {
-  Cache cache{device_, {.leave_pinned = false, .size_limit = {2 * kPage}}};
-  Lease a = *cache.get(at(0x1000), kPage, kRead);
-  const Lease b = *cache.get(at(0x3000), kPage, kRead);
-  EXPECT_EQ(cache.get(at(0x5000), kPage, kRead).error().code, Errc::limit_reached);
-  EXPECT_EQ(device_.register_calls, 2u) << "our own limit is checked before the device is asked";
-  a.reset();
-  EXPECT_TRUE(cache.get(at(0x5000), kPage, kRead));
-}
-
-TEST_F(CacheTest, Case3WithLeavePinnedEverythingStays) {
-  Cache cache{device_};
-  for (std::uintptr_t i = 0; i < 1000; ++i) touch(cache, 0x100000 + i * kPage);
-  for (std::uintptr_t i = 0; i < 1000; ++i) touch(cache, 0x100000 + i * kPage);
-  EXPECT_EQ(device_.register_calls, 1000u);
-  EXPECT_EQ(cache.statistics().hits, 1000u);
-  EXPECT_EQ(cache.statistics().idle.count, 1000u);
-  cache.flush();
-  EXPECT_TRUE(device_.table.empty());
-}
-
-TEST_F(CacheTest, Case4WithLeavePinnedAndALimitTheOldestMakeRoom) {
+TEST_F(CacheTest, AsManyOfTheOldestGoAsTheLimitInBytesTakesAndNoneForWhatCanNeverFit) {
   Cache cache{device_, {.size_limit = {4 * kPage}}};
   for (std::uintptr_t i = 0; i < 4; ++i) touch(cache, 0x10000 * (i + 1));
   touch(cache, 0x90000, 3 * kPage);

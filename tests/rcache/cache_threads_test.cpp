@@ -239,25 +239,5 @@ TEST(CacheThreadsReading, WhileOthersEvictAndInvalidateWhatTheyReadOnlyEverSeeWh
   EXPECT_EQ(device.live(), 0u);
 }
 
-TEST(CachePressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows) {
-  constexpr std::size_t kCapacity = 1000;
-  constexpr std::uintptr_t kRegions = 100'000;
-  SharedDevice device{kCapacity};
-  Cache cache{device, {}, kPage};
-  std::mt19937 random{5};
-  for (int step = 0; step < 300'000; ++step) {
-    // A hot tenth of a percent is used half of the time: it must survive the stream of cold ones.
-    const std::uintptr_t region = random() % 2 == 0 ? random() % 100 : random() % kRegions;
-    const auto lease = cache.get(at((1 + region) * 16 * kPage), 8 * kPage, 1);
-    ASSERT_TRUE(lease) << to_string(lease.error()) << " at step " << step;
-    ASSERT_LE(device.live(), kCapacity);
-  }
-  const Statistics end = cache.statistics();
-  EXPECT_EQ(end.failures, 0u);
-  EXPECT_EQ(end.registered.count, kCapacity);
-  EXPECT_GT(end.hits, 140'000u) << "true LRU keeps the hot regions";
-  EXPECT_EQ(end.evictions, device.registered() - kCapacity);
-}
-
 }  // namespace
 }  // namespace opal::rcache
