@@ -29,8 +29,8 @@ foreach(header IN LISTS headers)
 endforeach()
 
 # Programs; opal-info and the compiler wrappers install themselves.
-set_target_properties(opalrun opal-perf opal-info PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
-install(TARGETS opalrun opal-perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+set_target_properties(opalrun opald opal-perf opal-info PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+install(TARGETS opalrun opald opal-perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/installed)
 foreach(name mpirun mpiexec)
   file(CREATE_LINK opalrun ${CMAKE_CURRENT_BINARY_DIR}/installed/${name} SYMBOLIC)

@@ -8,7 +8,10 @@ namespace runtime {
 /// The job's name: every process of a job has it, and no other process.
 inline constexpr char kJobIdVariable[] = "OPAL_INTERNAL_JOB_ID";
 
-/// The address of the launcher's active-message Context, in hexadecimal.
+/// The session of the launcher or daemon that started the process: it is killed when that is dead and swept up.
+inline constexpr char kSessionVariable[] = "OPAL_INTERNAL_SESSION";
+
+/// The address of the launcher's or daemon's active-message Context, in hexadecimal.
 inline constexpr char kDaemonVariable[] = "OPAL_INTERNAL_DAEMON";
 
 }  // namespace runtime

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -20,11 +21,19 @@ struct Host {
   std::optional<unsigned> slots;
 };
 
-std::optional<unsigned> number(std::string_view text) {
+constexpr unsigned kMostHosts = 1U << 20;
+
+/// A number from 0 on.
+std::optional<unsigned> count(std::string_view text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value == 0 || value > (1U << 20)) return {};
+  if (error != std::errc{} || end != text.data() + text.size() || value > kMostHosts) return {};
   return value;
+}
+
+std::optional<unsigned> number(std::string_view text) {
+  const std::optional<unsigned> value = count(text);
+  return value && *value != 0 ? value : std::nullopt;
 }
 
 /// "name" or "name:slots"; the message when it is neither.
@@ -71,31 +80,116 @@ bool is_this_host(const std::string& name) {
          name == ours.substr(0, ours.find('.'));
 }
 
-Slots count_ranks(const Options& options, unsigned cores) {
+std::vector<std::string> expand_host_list(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t bracket = text.find('[', begin);
+    const std::size_t comma = text.find(',', begin);
+    if (bracket == std::string::npos || comma < bracket) {
+      names.push_back(text.substr(begin, comma - begin));
+      if (names.back().empty()) return {};
+      begin = comma == std::string::npos ? text.size() : comma + 1;
+      continue;
+    }
+    const std::string prefix = text.substr(begin, bracket - begin);
+    const std::size_t end = text.find(']', bracket);
+    if (end == std::string::npos) return {};
+    std::istringstream ranges{text.substr(bracket + 1, end - bracket - 1)};
+    for (std::string range; std::getline(ranges, range, ',');) {
+      const std::size_t dash = range.find('-');
+      const std::string first = range.substr(0, dash);
+      const std::string last = dash == std::string::npos ? first : range.substr(dash + 1);
+      const auto from = count(first);
+      const auto to = count(last);
+      if (!from || !to || *to < *from || *to - *from > kMostHosts) return {};
+      for (unsigned i = *from; i <= *to; ++i) names.push_back(fmt::format("{}{:0{}}", prefix, i, first.size()));
+    }
+    if (end + 1 < text.size() && text[end + 1] != ',') return {};
+    begin = end + 2;
+  }
+  return names;
+}
+
+std::vector<unsigned> expand_counts(const std::string& text) {
+  std::vector<unsigned> counts;
+  std::istringstream parts{text};
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t times = part.find("(x");
+    const auto value = count(part.substr(0, times));
+    auto repeat = std::optional<unsigned>{1};
+    if (times != std::string::npos) {
+      if (part.back() != ')') return {};
+      repeat = count(part.substr(times + 2, part.size() - times - 3));
+    }
+    if (!value || !repeat || *repeat > kMostHosts) return {};
+    counts.insert(counts.end(), *repeat, *value);
+  }
+  return counts;
+}
+
+namespace {
+
+/// The hosts of the Slurm allocation this process is in; none when it is in none.
+std::vector<Host> slurm_hosts() {
+  const auto list = opal::environment("SLURM_JOB_NODELIST");
+  if (!list || !opal::environment("SLURM_JOB_ID")) return {};
+  std::vector<unsigned> slots;
+  for (const char* const name : {"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}) {
+    if (slots.empty()) slots = expand_counts(opal::environment(name).value_or(""));
+  }
   std::vector<Host> hosts;
+  for (const std::string& name : expand_host_list(*list)) {
+    const std::size_t index = hosts.size();
+    hosts.push_back({name, index < slots.size() ? slots[index] : 1});
+  }
+  return hosts;
+}
+
+}  // namespace
+
+Allocation find_hosts(const Options& options, unsigned cores) {
+  std::vector<Host> hosts;
+  Allocation result;
   for (const std::string& text : options.hosts) {
-    if (std::string problem = parse_host(text, hosts.emplace_back()); !problem.empty()) return {0, problem};
+    result.problem = parse_host(text, hosts.emplace_back());
+    if (!result.problem.empty()) return result;
   }
   if (!options.host_file.empty()) {
-    if (std::string problem = read_host_file(options.host_file, hosts); !problem.empty()) return {0, problem};
+    result.problem = read_host_file(options.host_file, hosts);
+    if (!result.problem.empty()) return result;
+  }
+  if (hosts.empty()) {
+    hosts = slurm_hosts();
+    result.slurm = !hosts.empty();
+  }
+  if (hosts.empty()) {
+    result.ranks = options.ranks.value_or(cores);
+    result.hosts = {{opal::host_name(), std::max(cores, 1U)}};
+    return result;
   }
   unsigned slots = 0;
   bool counted = false;
   for (const Host& host : hosts) {
-    if (!is_this_host(host.name)) {
-      return {0, fmt::format("host {} is another host than this one ({}); this version starts ranks on one host only",
-                             host.name, opal::host_name())};
-    }
+    const bool here = is_this_host(host.name);
     counted = counted || host.slots.has_value();
-    slots += host.slots.value_or(options.ranks ? 1U : cores);
+    // How many cores another host has is not known before its daemon runs: one slot each time it is named.
+    const unsigned count = host.slots.value_or(options.ranks || !here ? 1U : cores);
+    slots += count;
+    const std::string name = here ? opal::host_name() : host.name;
+    const auto known = std::find_if(result.hosts.begin(), result.hosts.end(),
+                                    [&](const HostSlots& other) { return other.name == name; });
+    if (known == result.hosts.end()) {
+      result.hosts.push_back({name, count});
+    } else {
+      known->slots += count;
+    }
   }
-  if (hosts.empty()) return {options.ranks.value_or(cores), {}};
-  const unsigned ranks = options.ranks.value_or(slots);
-  if (counted && ranks > slots && !options.oversubscribe) {
-    return {0,
-            fmt::format("{} ranks do not fit into the {} slots of the hosts; --oversubscribe allows it", ranks, slots)};
+  result.ranks = options.ranks.value_or(slots);
+  if (counted && result.ranks > slots && !options.oversubscribe) {
+    result.problem = fmt::format("{} ranks do not fit into the {} slots of the hosts; --oversubscribe allows it",
+                                 result.ranks, slots);
   }
-  return {ranks, {}};
+  return result;
 }
 
 }  // namespace runtime::launch

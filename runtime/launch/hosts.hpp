@@ -1,23 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/launch/hosts.hpp — which hosts the job may use, and how many slots they have.
+// runtime/launch/hosts.hpp — which hosts the job may use, and how many slots they have: from --host, a host file in
+// Open MPI's ("h1 slots=4") or MPICH's ("h1:4") syntax, a Slurm allocation, or this host alone.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "runtime/launch/options.hpp"
+#include "runtime/launch/placement.hpp"
 
 namespace runtime::launch {
 
-/// How many ranks a job has, or the message that says why there can be none.
-struct Slots {
+/// Where the job runs, or the message that says why it cannot.
+struct Allocation {
+  std::vector<HostSlots> hosts;  ///< each once, in the order they were named
   unsigned ranks = 0;
+  bool slurm = false;  ///< the hosts are those of the Slurm allocation that this process is in
   std::string problem;
 };
 
-/// Applies -n, --host and --hostfile; `cores` is what this host offers.  Every host must be this one.
-Slots count_ranks(const Options& options, unsigned cores);
+/// Applies -n, --host, --hostfile and the Slurm allocation; `cores` is what this host offers.
+Allocation find_hosts(const Options& options, unsigned cores);
 
 /// True when `name` means the host this process runs on.
 bool is_this_host(const std::string& name);
+
+/// "n[1-3,7],x" -> n1 n2 n3 n7 x, with the widths of numbers kept; empty when it is not such a list.
+std::vector<std::string> expand_host_list(const std::string& text);
+
+/// "2(x3),1" -> 2 2 2 1, as Slurm counts tasks or processors per node; empty when it is not such a list.
+std::vector<unsigned> expand_counts(const std::string& text);
 
 }  // namespace runtime::launch

@@ -10,19 +10,15 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/launch/liveness.hpp"
 #include "runtime/launch/messages.hpp"
-#include "runtime/launch/program.hpp"
-#include "runtime/warden/descendants.hpp"
 
 namespace runtime::launch {
 namespace {
 
-constexpr unsigned kStartsInFlight = 16;  // bounded, so that neither side's socket buffer can fill while both send
 constexpr std::chrono::milliseconds kLongestEmptying{10'000};  // a process stuck in the kernel ignores SIGKILL
-constexpr std::chrono::milliseconds kOrphanRound{10};
 constexpr std::chrono::milliseconds kReaderPatience{5'000};
 constexpr std::chrono::milliseconds kLongestDecision{1'000};  // waiting for a dying rank to be gone
+constexpr std::chrono::milliseconds kOtherHosts{100};  // a rank killed elsewhere may be the cause and not yet reported
 constexpr int kTimeoutStatus = 124;
 constexpr int kLauncherFailed = 1;
 
@@ -30,22 +26,20 @@ bool ends_the_job(int signo) { return signo == SIGINT || signo == SIGTERM || sig
 
 }  // namespace
 
-Job::Job(event::Loop& loop, warden::Handle& warden, JobPlan plan, RankEnvironment environment, RankObserver observer)
+Job::Job(event::Loop& loop, std::string name, unsigned ranks, Options options, std::function<void()> on_emptied)
     : loop_(loop),
-      warden_(warden),
-      plan_(std::move(plan)),
-      environment_(std::move(environment)),
-      observer_(std::move(observer)),
+      name_(std::move(name)),
+      options_(std::move(options)),
+      on_emptied_(std::move(on_emptied)),
       own_stderr_(::fcntl(2, F_DUPFD_CLOEXEC, 3)),
-      output_(loop, {.tag = plan_.options.tag_output, .whole = plan_.ranks > 1, .err_fd = own_stderr_.get()}, [] {}),
-      ranks_(plan_.ranks) {
-  reports_ = loop_.on_readable(warden_.fd(), [this] { read_reports(); });
-  if (plan_.options.timeout) {
-    timeout_ = loop_.after(*plan_.options.timeout, [this] {
+      output_(loop, {.tag = options_.tag_output, .whole = ranks > 1, .err_fd = own_stderr_.get()}, [] {}),
+      ranks_(ranks) {
+  if (options_.timeout) {
+    timeout_ = loop_.after(*options_.timeout, [this] {
       by_hand_ = true;
       fail(kTimeoutStatus,
            fmt::format("the job did not end within --timeout {} s; ending {}",
-                       static_cast<double>(plan_.options.timeout->count()) / 1000, count_of_ranks(living())),
+                       static_cast<double>(options_.timeout->count()) / 1000, count_of_ranks(living())),
            SIGTERM);
     });
   }
@@ -53,124 +47,81 @@ Job::Job(event::Loop& loop, warden::Handle& warden, JobPlan plan, RankEnvironmen
 
 Job::~Job() = default;
 
+RankHostObserver Job::observer_of(std::size_t host) {
+  return {.on_started = [this](unsigned rank, pid_t pid) { started(rank, pid); },
+          .on_refused = [this](unsigned rank, int status, const std::string& why) { refused(rank, status, why); },
+          .on_exited = [this](unsigned rank, int wait_status, bool left) { exited(rank, wait_status, left); },
+          .on_trouble =
+              [this, host](int status, const std::string& why) {
+                for (const unsigned rank : hosts_[host].host->ranks()) note_end(rank);
+                fail(status, why, SIGKILL);
+                empty();
+              },
+          .on_empty = [this, host] { host_empty(host); }};
+}
+
 int Job::run() {
-  for (const std::string& warning : plan_.options.warnings) say(warning);
-  start_more();
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    for (const unsigned rank : hosts_[host].host->ranks()) ranks_.at(rank).host = host;
+  }
+  for (const std::string& warning : options_.warnings) say(warning);
+  for (const Host& host : hosts_) {
+    if (phase_ == Phase::running) host.host->start();
+  }
   loop_.run();
-  reports_ = {};
   const std::chrono::milliseconds patience = by_hand_ ? kReaderPatience : std::chrono::milliseconds{0};
   output_.finish(patience);
   return status_;
 }
 
-void Job::say(const std::string& text) { output_.say(fmt::format("{}: {}", plan_.name, text)); }
+void Job::say(const std::string& text) { output_.say(fmt::format("{}: {}", name_, text)); }
 
-pmix::Liveness Job::liveness(int rank) const {
-  const Rank& asked = ranks_.at(static_cast<std::size_t>(rank));
-  if (asked.ended) return pmix::Liveness::ended;
-  return asked.pid != 0 && is_exiting(asked.pid) ? pmix::Liveness::ending : pmix::Liveness::alive;
+std::string Job::name_of(unsigned rank) const {
+  const Rank& known = ranks_.at(rank);
+  return to_string(RankName{static_cast<int>(rank), known.pid, hosts_[known.host].host->name()});
 }
 
-void Job::start_more() {
-  while (phase_ == Phase::running && asked_ < plan_.ranks && asked_ - settled_ < kStartsInFlight) {
-    const int rank = static_cast<int>(asked_++);
-    if (auto started = start(rank); !started) {
-      ++settled_;
-      ++ended_;
-      ranks_[static_cast<unsigned>(rank)].ended = true;
-      if (started.error().code == Errc::peer_gone) return;  // read_reports() sees it too
-      fail(kLauncherFailed, fmt::format("cannot start rank {}: {}", rank, opal::to_string(started.error())), SIGTERM);
-    }
-  }
+void Job::started(unsigned rank, pid_t pid) {
+  if (rank < ranks_.size()) ranks_[rank].pid = pid;
 }
 
-Result<void> Job::start(int rank) {
-  OPAL_TRY_ASSIGN(const Fd in, input_for(rank));
-  OPAL_TRY_ASSIGN(const Fd out, output_.open(rank, stdio::Channel::out));
-  OPAL_TRY_ASSIGN(const Fd err, output_.open(rank, stdio::Channel::err));
-  warden::SpawnPlan spawn{.path = plan_.path,
-                          .arguments = plan_.arguments,
-                          .environment = {},
-                          .working_directory = plan_.working_directory,
-                          .cpus = plan_.cpus[static_cast<unsigned>(rank)],
-                          .open_files = plan_.open_files};
-  OPAL_TRY_ASSIGN(spawn.environment, environment_(rank));
-  return warden_.spawn(rank, spawn, {in.get(), out.get(), err.get()});
-}
-
-Result<Fd> Job::input_for(int rank) {
-  if (rank == 0 && ::isatty(0) == 1) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of rank 0)"};
-    input_ = std::make_unique<stdio::TerminalInput>(loop_, 0, Fd{ends[1]});
-    return Fd{ends[0]};
-  }
-  if (rank == 0) {
-    if (Fd ours{::fcntl(0, F_DUPFD_CLOEXEC, 3)}) return ours;
-  }
-  Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
-  return null;
-}
-
-void Job::read_reports() {
-  while (phase_ != Phase::done) {
-    auto report = warden_.next();
-    if (!report) return warden_died();
-    if (!report->has_value()) return;
-    handle(**report);
-  }
-}
-
-void Job::handle(const warden::Report& report) {
-  if (report.kind == warden::Report::Kind::empty) return emptied();
-  if (report.rank < 0 || static_cast<unsigned>(report.rank) >= plan_.ranks) return;
-  Rank& rank = ranks_[static_cast<unsigned>(report.rank)];
-  switch (report.kind) {
-    case warden::Report::Kind::started:
-      ++settled_;
-      rank.pid = report.pid;
-      if (plan_.options.report_bindings) {
-        const Cpus& cpus = plan_.cpus[static_cast<unsigned>(report.rank)];
-        say(fmt::format("rank {} is {}", report.rank, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
-      }
-      // Signals that went to all ranks before this one existed.
-      if (phase_ == Phase::ending) (void)warden_.signal(report.rank, SIGTERM);
-      return start_more();
-    case warden::Report::Kind::refused:
-      ++settled_;
-      ++ended_;
-      rank.ended = true;
-      fail(report.step == warden::Step::exec ? status_of_exec_error(report.status) : kLauncherFailed,
-           describe_refusal(report.rank, report.step, report.status, plan_.arguments[0], plan_.working_directory),
-           SIGTERM);
-      if (ended_ == asked_) empty();
-      return;
-    case warden::Report::Kind::exited: return on_exit(report.rank, report.pid, report.status);
-    case warden::Report::Kind::empty: return;
-  }
-}
-
-void Job::on_exit(int rank_number, pid_t pid, int wait_status) {
-  Rank& rank = ranks_[static_cast<unsigned>(rank_number)];
-  if (rank.ended) return;
-  rank.ended = true;
+/// False when the rank's end was known already.
+bool Job::note_end(unsigned rank) {
+  if (rank >= ranks_.size() || ranks_[rank].ended) return false;
+  ranks_[rank].ended = true;
   ++ended_;
-  const bool left = observer_.left_properly(rank_number);
-  if (wait_status != 0 || !left) failures_.push_back({rank_number, pid, wait_status});
+  return true;
+}
+
+void Job::refused(unsigned rank, int status, const std::string& why) {
+  if (!note_end(rank)) return;
+  fail(status, why, SIGTERM);
+  if (living() == 0) empty();
+}
+
+void Job::exited(unsigned rank, int wait_status, bool left_properly) {
+  if (!note_end(rank)) return;
+  if (wait_status != 0 || !left_properly) failures_.push_back({rank, wait_status});
   decide();
-  observer_.on_ended(rank_number);
-  if (ended_ == asked_ && (asked_ == plan_.ranks || phase_ != Phase::running)) empty();
+  if (ended_ == ranks_.size() || (phase_ != Phase::running && living() == 0)) empty();
 }
 
 /// Says which failure ends the job.  A rank that dies often makes others fail at once, whose end may be reported first:
 /// as long as some rank is dying, the cause may still be to come.
 void Job::decide() {
   if (phase_ != Phase::running || failures_.empty()) return;
-  for (unsigned rank = 0; rank < asked_; ++rank) {
-    if (decision_overdue_ || liveness(static_cast<int>(rank)) != pmix::Liveness::ending) continue;
+  // Nobody is killed because a peer failed before the launcher has said so: a signal is the likeliest cause.
+  const auto weight = [](const Failure& failure) {
+    return WIFSIGNALED(failure.wait_status) ? 2 : failure.wait_status != 0 ? 1 : 0;
+  };
+  const Failure cause = *std::max_element(failures_.begin(), failures_.end(),
+                                          [&](const Failure& a, const Failure& b) { return weight(a) < weight(b); });
+  const bool dying =
+      std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.host->has_dying_rank(); });
+  const bool unheard = hosts_.size() > 1 && weight(cause) < 2 && ended_ < ranks_.size();
+  if (!decision_overdue_ && (dying || unheard)) {
     if (!decision_) {
-      decision_ = loop_.after(kLongestDecision, [this] {
+      decision_ = loop_.after(dying ? kLongestDecision : kOtherHosts, [this] {
         decision_overdue_ = true;
         decide();
       });
@@ -178,21 +129,16 @@ void Job::decide() {
     return;
   }
   decision_ = {};
-  // Nobody is killed because a peer failed before the launcher has said so: a signal is the likeliest cause.
-  const auto weight = [](const Failure& failure) {
-    return WIFSIGNALED(failure.wait_status) ? 2 : failure.wait_status != 0 ? 1 : 0;
-  };
-  const Failure cause = *std::max_element(failures_.begin(), failures_.end(),
-                                          [&](const Failure& a, const Failure& b) { return weight(a) < weight(b); });
-  const std::string name = to_string(RankName{cause.rank, cause.pid, plan_.host});
-  observer_.on_failed(cause.rank);
+  for (const Host& host : hosts_) {
+    if (!host.lost) host.host->announce_death(cause.rank);
+  }
   if (cause.wait_status != 0) {
     fail(exit_status_of(cause.wait_status),
-         fmt::format("{} {}{}", name, describe_end(cause.wait_status), what_follows()), SIGTERM);
+         fmt::format("{} {}{}", name_of(cause.rank), describe_end(cause.wait_status), what_follows()), SIGTERM);
   } else {
     fail(kLauncherFailed,
-         fmt::format("{} exited with status 0 without leaving the job (MPI_Finalize or the like){}", name,
-                     what_follows()),
+         fmt::format("{} exited with status 0 without leaving the job (MPI_Finalize or the like){}",
+                     name_of(cause.rank), what_follows()),
          SIGTERM);
   }
 }
@@ -203,13 +149,19 @@ std::string Job::what_follows() const {
   return others == 1 ? "; ending the other rank" : fmt::format("; ending the other {} ranks", others);
 }
 
-unsigned Job::living() const noexcept { return asked_ - ended_; }
+/// Ranks that run or are just being started.
+unsigned Job::living() const noexcept {
+  std::size_t count =
+      std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid != 0 && !rank.ended; });
+  for (const Host& host : hosts_) count += host.host->starting();
+  return static_cast<unsigned>(count);
+}
 
-void Job::on_abort(int rank, int status, const std::string& text) {
-  const RankName name{rank, ranks_.at(static_cast<std::size_t>(rank)).pid, plan_.host};
+void Job::on_abort(unsigned rank, int status, const std::string& text) {
+  if (rank >= ranks_.size()) return;
   const int shown = status & 0xff;
   fail(shown == 0 ? kLauncherFailed : shown,
-       fmt::format("{} aborted the job with status {}{}{}", to_string(name), status, text.empty() ? "" : ": ", text),
+       fmt::format("{} aborted the job with status {}{}{}", name_of(rank), status, text.empty() ? "" : ": ", text),
        SIGTERM);
 }
 
@@ -220,9 +172,27 @@ void Job::on_signal(int signo) {
     return fail(128 + signo, fmt::format("received {}: ending {}", signal_name(signo), count_of_ranks(living())),
                 signo);
   }
-  if (!warden_lost_) (void)warden_.signal(warden::kEveryRank, signo);
+  signal_all(signo, false);
   if (signo == SIGTSTP) ::kill(::getpid(), SIGSTOP);
-  if (signo == SIGCONT && input_) input_->look_again();
+  if (signo == SIGCONT) on_continued();
+}
+
+void Job::signal_all(int signo, bool ends_the_job) {
+  for (const Host& host : hosts_) {
+    if (!host.lost) host.host->signal(signo, ends_the_job);
+  }
+}
+
+void Job::on_lost(std::size_t index, int status, const std::string& why) {
+  Host& host = hosts_.at(index);
+  if (host.lost) return;
+  host.lost = true;
+  if (phase_ == Phase::done || (host.empty && phase_ == Phase::emptying)) return;
+  for (const unsigned rank : host.host->ranks()) note_end(rank);
+  const unsigned others = living();
+  fail(status, others == 0 ? why : fmt::format("{}; ending the other {}", why, count_of_ranks(others)), SIGTERM);
+  host_empty(index);
+  if (living() == 0) empty();
 }
 
 /// The first failure is said and decides the status; what follows from it is not news.
@@ -246,10 +216,9 @@ void Job::end_with(int signo) {
   phase_ = Phase::ending;
   timeout_ = {};
   decision_ = {};
-  if (warden_lost_) return;
-  (void)warden_.signal(warden::kEveryRank, signo);
-  (void)warden_.signal(warden::kEveryRank, SIGCONT);  // a stopped process must wake up to die in order
-  grace_ = loop_.after(plan_.options.grace, [this] { empty(); });
+  signal_all(signo, true);
+  signal_all(SIGCONT, true);  // a stopped process must wake up to die in order
+  grace_ = loop_.after(options_.grace, [this] { empty(); });
 }
 
 /// Kills whatever is left of the job: nothing after a normal end, unless a rank left processes of its own behind.
@@ -261,34 +230,26 @@ void Job::empty() {
     say("some processes of the job do not die, even of SIGKILL; giving up");
     emptied();
   });
-  if (!warden_lost_) (void)warden_.kill_all();
+  for (const Host& host : hosts_) {
+    if (!host.empty) host.host->kill_all();
+  }
+}
+
+void Job::host_empty(std::size_t host) {
+  hosts_[host].empty = true;
+  if (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& other) { return !other.empty; })) return;
+  // Posted: the last one may report from inside of kill_all().
+  loop_.post([this] {
+    if (phase_ == Phase::emptying) emptied();
+  });
 }
 
 void Job::emptied() {
   phase_ = Phase::done;
   grace_ = {};
-  orphans_ = {};
-  observer_.on_emptied();
+  on_emptied_();
   output_.drain();
   loop_.stop();
-}
-
-/// The kernel kills the ranks with it (PR_SET_PDEATHSIG); everything else below it becomes our child.
-void Job::warden_died() {
-  if (warden_lost_) return;
-  warden_lost_ = true;
-  reports_ = {};
-  fail(128 + SIGKILL,
-       fmt::format("the process that looks after the ranks (opal-warden, pid {}) died; ending the job", warden_.pid()),
-       SIGKILL);
-  empty();
-  kill_orphans();
-}
-
-void Job::kill_orphans() {
-  warden::kill_children();
-  if (!warden::reap_children([](pid_t, int) {})) return emptied();
-  orphans_ = loop_.after(kOrphanRound, [this] { kill_orphans(); });
 }
 
 }  // namespace runtime::launch

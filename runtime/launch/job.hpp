@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/launch/job.hpp — one job from its first rank to its last: starts the ranks, watches them, ends them.
+// runtime/launch/job.hpp — one job from its first rank to its last, on all its hosts: what to make of what happens to
+// ranks, and when the job is over.
 // The phases only move forward: running (ranks live), ending (SIGTERM sent), emptying (SIGKILL to whatever is left),
 // done.  The first failure decides the exit status and is reported once.  Threads: the loop's thread.
 #pragma once
@@ -8,113 +9,94 @@
 #include <vector>
 
 #include "runtime/event/loop.hpp"
-#include "runtime/launch/binding.hpp"
 #include "runtime/launch/options.hpp"
-#include "runtime/pmix/server.hpp"
+#include "runtime/launch/rank_host.hpp"
 #include "runtime/stdio/output.hpp"
-#include "runtime/stdio/terminal_input.hpp"
-#include "runtime/warden/handle.hpp"
 
 namespace runtime::launch {
 
-/// Everything decided before the first rank starts.
-struct JobPlan {
-  std::string name;  ///< of the launcher, for its messages
-  std::string job_id;
-  std::string host;
-  unsigned ranks = 0;
-  std::string path;                    ///< of the program
-  std::vector<std::string> arguments;  ///< with the program's name first
-  std::string working_directory;
-  std::vector<Cpus> cpus;  ///< per rank; empty: not bound
-  std::uint64_t open_files = 0;
-  Options options;
-};
-
-/// Adds what a rank needs in its environment, as "NAME=VALUE"; asked once per rank.
-using RankEnvironment = std::function<Result<std::vector<std::string>>(int rank)>;
-
-/// Knows what ranks do besides running; called from the loop's thread.
-struct RankObserver {
-  std::function<void(int rank)> on_failed;      ///< the first one that failed, before the others are ended
-  std::function<void(int rank)> on_ended;       ///< any rank, after what follows from it was decided
-  std::function<bool(int rank)> left_properly;  ///< false: it still takes part in the job, so its end is a failure
-  std::function<void()> on_emptied;             ///< no process of the job is left
-};
-
 class Job {
  public:
-  Job(event::Loop& loop, warden::Handle& warden, JobPlan plan, RankEnvironment environment, RankObserver observer);
+  /// `name` is the launcher's, for its messages.  `on_emptied` runs when no process of the job is left, before the last
+  /// output is written.
+  Job(event::Loop& loop, std::string name, unsigned ranks, Options options, std::function<void()> on_emptied);
   ~Job();
+
+  /// Adds a host, all before run(); the returned observer is for its making.  The host must outlive run().
+  RankHostObserver observer_of(std::size_t host);
+  void add(RankHost& host) { hosts_.push_back({&host}); }
 
   /// Runs the job to its end; the exit status.
   int run();
 
   /// A rank asked for the end of the job.
-  void on_abort(int rank, int status, const std::string& text);
+  void on_abort(unsigned rank, int status, const std::string& text);
 
   /// A signal that the launcher was sent.
   void on_signal(int signo);
 
+  /// The host is out of reach, and so are its ranks; their end is taken for granted.
+  void on_lost(std::size_t host, int status, const std::string& why);
+
   /// A line of the launcher's own, after its name.
   void say(const std::string& text);
 
-  [[nodiscard]] pmix::Liveness liveness(int rank) const;
+  [[nodiscard]] stdio::Output& output() noexcept { return output_; }
+  /// Called when the launcher was continued: it may be in the terminal's foreground again.
+  std::function<void()> on_continued = [] {};
 
  private:
   enum class Phase { running, ending, emptying, done };
   struct Rank {
-    pid_t pid = 0;  // 0 until the warden reports it
+    pid_t pid = 0;  // 0 until its host reports it
     bool ended = false;
+    std::size_t host = 0;
+  };
+  struct Host {
+    RankHost* host;
+    bool empty = false;
+    bool lost = false;
   };
 
   /// A rank whose end is a failure; wait status 0: it did not leave the job properly.
   struct Failure {
-    int rank;
-    pid_t pid;
+    unsigned rank;
     int wait_status;
   };
 
-  void start_more();
-  Result<void> start(int rank);
-  Result<Fd> input_for(int rank);
-  void read_reports();
-  void handle(const warden::Report& report);
-  void on_exit(int rank, pid_t pid, int wait_status);
+  void started(unsigned rank, pid_t pid);
+  void refused(unsigned rank, int status, const std::string& why);
+  void exited(unsigned rank, int wait_status, bool left_properly);
+  void host_empty(std::size_t host);
+  bool note_end(unsigned rank);
   void decide();
-  void warden_died();
-  void kill_orphans();
   void fail(int status, const std::string& message, int signo);
   static void silence_libraries();
   void end_with(int signo);
   void empty();
   void emptied();
+  void signal_all(int signo, bool ends_the_job);
   [[nodiscard]] unsigned living() const noexcept;
+  [[nodiscard]] std::string name_of(unsigned rank) const;
   [[nodiscard]] std::string what_follows() const;
 
   event::Loop& loop_;
-  warden::Handle& warden_;
-  const JobPlan plan_;
-  const RankEnvironment environment_;
-  const RankObserver observer_;
+  const std::string name_;
+  const Options options_;
+  const std::function<void()> on_emptied_;
   const Fd own_stderr_;  // stays open when silence_libraries() takes descriptor 2 away
   stdio::Output output_;
-  std::unique_ptr<stdio::TerminalInput> input_;
+  std::vector<Host> hosts_;
   std::vector<Rank> ranks_;
-  unsigned asked_ = 0;    // ranks requested from the warden
-  unsigned settled_ = 0;  // of those, answered
   unsigned ended_ = 0;
   Phase phase_ = Phase::running;
   int status_ = 0;
   std::vector<Failure> failures_;  // in the order of their reports; the job ends because of one of them
   bool decision_overdue_ = false;
   bool by_hand_ = false;  // ended by a signal or the timeout: nobody may be reading the output any more
-  bool warden_lost_ = false;
-  event::Watch reports_;
   event::Timer timeout_;
   event::Timer decision_;
   event::Timer grace_;
-  event::Timer orphans_;
 };
 
 }  // namespace runtime::launch

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch/launcher.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,15 +13,21 @@
 #include "opal/am/config.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/secret.hpp"
+#include "opal/core/text.hpp"
+#include "runtime/daemon/bootstrap.hpp"
+#include "runtime/daemon/hub.hpp"
 #include "runtime/launch/environment.hpp"
 #include "runtime/launch/hosts.hpp"
 #include "runtime/launch/job.hpp"
+#include "runtime/launch/local_host.hpp"
+#include "runtime/launch/open_files.hpp"
 #include "runtime/launch/program.hpp"
 #include "runtime/launch/session.hpp"
 #include "runtime/launch/settings.hpp"
 #include "runtime/launch/signals.hpp"
 #include "runtime/oob/daemon.hpp"
 #include "runtime/pmix/server.hpp"
+#include "runtime/stdio/terminal_input.hpp"
 #include "runtime/variables.hpp"
 
 namespace runtime::launch {
@@ -29,19 +35,11 @@ namespace {
 
 constexpr int kCannotLaunch = 1;
 constexpr int kUsageError = 2;
+constexpr std::chrono::milliseconds kLongestFarewell{2'000};  // of the daemons, once nothing of the job is left
 
 int refuse(const std::string& name, const std::string& why, int status = kCannotLaunch) {
   fmt::print(stderr, "{}: {}\n", name, why);
   return status;
-}
-
-/// Three descriptors per rank and one per client: as many as the system lets us have.  Returns the limit before.
-std::uint64_t raise_open_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  const std::uint64_t before = limit.rlim_cur;
-  limit.rlim_cur = limit.rlim_max;
-  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? before : 0;
 }
 
 std::string explain_not_found(const Program& program, const Options& options) {
@@ -53,14 +51,6 @@ std::string explain_not_found(const Program& program, const Options& options) {
   return text;
 }
 
-/// The launcher's own Context is set up as those of the ranks.
-opal::config::Store settings_for_daemon(const Options& options) {
-  opal::config::Store store = opal::config::Store::from_environment();
-  const opal::config::Store ours = launcher_settings(options);
-  for (const opal::config::Setting& setting : ours.settings()) store.add(setting);
-  return store;
-}
-
 /// The text of the job's secret: what the user has put into a file, so that other jobs may have it too, or a fresh one.
 Result<std::string> secret_text(const opal::config::Store& store) {
   OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
@@ -68,11 +58,231 @@ Result<std::string> secret_text(const opal::config::Store& store) {
   return opal::Secret::read_file(config.secret_file);
 }
 
-void append(Variables& variables, const Variables& more) {
-  variables.insert(variables.end(), more.begin(), more.end());
+/// The directory that ranks start in, also on other hosts.
+std::string directory_of(const Options& options) {
+  std::error_code ignored;
+  const std::string here = std::filesystem::current_path(ignored).string();
+  return options.working_directory.empty() ? here : (std::filesystem::path{here} / options.working_directory).string();
+}
+
+/// The hosts of the job with their ranks; this one comes first, with or without ranks.
+std::vector<pmix::HostRanks> hosts_of_job(const Allocation& allocation, const Options& options) {
+  auto placed = place_ranks(options.map, allocation.ranks, allocation.hosts);
+  std::vector<pmix::HostRanks> hosts{{opal::host_name(), {}}};
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (allocation.hosts[i].name == hosts[0].name) {
+      hosts[0].ranks = std::move(placed[i]);
+    } else if (!placed[i].empty()) {
+      hosts.push_back({allocation.hosts[i].name, std::move(placed[i])});
+    }
+  }
+  return hosts;
+}
+
+/// What starts a daemon on `host`.
+std::vector<std::string> agent_command(const Options& options, bool slurm, const std::string& host) {
+  std::vector<std::string> command = options.launch_agent;
+  if (command.empty() && slurm) command = {"srun", "--mpi=none", "--overlap", "-N1", "-n1", "-w"};
+  if (command.empty()) command = {"ssh", "-x", "-o", "BatchMode=yes"};
+  command.push_back(host);
+  std::error_code ignored;
+  command.push_back(std::filesystem::read_symlink("/proc/self/exe", ignored).replace_filename("opald").string());
+  return command;
 }
 
 }  // namespace
+
+/// A job from its plan on; everything here lives until the process ends.
+class Launch {
+ public:
+  Launch(const std::string& name, const Options& options, event::Loop& loop, warden::Handle& warden, Session& session,
+         Signals& signals)
+      : name_(name), options_(options), loop_(loop), warden_(warden), session_(session), signals_(signals) {}
+
+  /// Runs the job; its exit status, or what prevents it.
+  struct Ended {
+    int status = 0;
+    std::string problem;
+  };
+  Ended run(const Allocation& allocation, const Program& program, const std::vector<Cpus>& cores,
+            std::uint64_t open_files);
+
+ private:
+  Result<void> start_server(unsigned ranks, const std::vector<Cpus>& cpus);
+  void add_local_host(const Program& program, const std::vector<Cpus>& cpus, unsigned ranks, std::uint64_t open_files);
+  void add_remote_hosts(bool slurm, const std::string& secret);
+  Result<Fd> input_for(unsigned rank);
+
+  const std::string& name_;
+  const Options& options_;
+  event::Loop& loop_;
+  warden::Handle& warden_;
+  Session& session_;
+  Signals& signals_;
+  std::vector<pmix::HostRanks> hosts_;
+  Variables shared_;
+  std::unique_ptr<oob::Daemon> oob_;
+  std::unique_ptr<pmix::Server> server_;
+  std::optional<Job> job_;
+  std::optional<LocalHost> local_;
+  std::optional<daemon::Hub> hub_;
+  std::vector<std::unique_ptr<daemon::RemoteHost>> remotes_;
+  std::unique_ptr<stdio::TerminalInput> input_;
+};
+
+Result<Fd> Launch::input_for(unsigned rank) {
+  if (rank == 0 && ::isatty(0) == 1) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of rank 0)"};
+    input_ = std::make_unique<stdio::TerminalInput>(loop_, 0, Fd{ends[1]});
+    return Fd{ends[0]};
+  }
+  if (rank == 0) {
+    if (Fd ours{::fcntl(0, F_DUPFD_CLOEXEC, 3)}) return ours;
+  }
+  Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
+  return null;
+}
+
+Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus) {
+  pmix::forget_outer_launcher();
+  OPAL_TRY_ASSIGN(
+      server_,
+      pmix::Server::start(
+          loop_,
+          {.job_id = session_.job_id(),
+           .hosts = hosts_,
+           .own_host = 0,
+           .session_directory = session_.directory(),
+           .working_directory = directory_of(options_),
+           .ranks = ranks,
+           .cpus = cpus},
+          {.on_abort = [this](int rank, int status,
+                              const std::string& text) { job_->on_abort(static_cast<unsigned>(rank), status, text); },
+           .liveness = [this](int rank) { return local_->liveness(static_cast<unsigned>(rank)); }}));
+  return {};
+}
+
+void Launch::add_local_host(const Program& program, const std::vector<Cpus>& cpus, unsigned ranks,
+                            std::uint64_t open_files) {
+  LocalPlan plan{.host = hosts_[0].name,
+                 .ranks = hosts_[0].ranks,
+                 .path = program.path,
+                 .arguments = options_.arguments,
+                 .working_directory = options_.working_directory,
+                 .cpus = cpus,
+                 .open_files = open_files};
+  plan.arguments.insert(plan.arguments.begin(), options_.program);
+  LocalResources resources{
+      .environment = [this, ranks](unsigned rank) -> Result<std::vector<std::string>> {
+        Variables variables = shared_;
+        append(variables, rank_variables(rank, ranks, hosts_[0].ranks));
+        OPAL_TRY_ASSIGN(const Variables of_server, server_->variables(static_cast<int>(rank)));
+        append(variables, of_server);
+        return to_environment(variables);
+      },
+      .input = [this](unsigned rank) { return input_for(rank); },
+      .output = [this](unsigned rank,
+                       stdio::Channel channel) { return job_->output().open(static_cast<int>(rank), channel); },
+      .drain = [] {},
+      .say = [this](const std::string& line) { job_->say(line); },
+      .report_bindings = options_.report_bindings};
+  local_.emplace(loop_, warden_, *server_, std::move(plan), std::move(resources), job_->observer_of(0));
+  job_->add(*local_);
+}
+
+void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
+  if (hosts_.size() == 1) return;
+  hub_.emplace(loop_, *oob_, *server_, session_.job_id(), hosts_,
+               daemon::HubHost{.on_abort = [this](unsigned rank, int status,
+                                                  const std::string& text) { job_->on_abort(rank, status, text); },
+                               .say = [this](const std::string& line) { job_->say(line); }});
+  server_->join(*hub_);
+  daemon::Launch launch{.hosts = hosts_,
+                        .arguments = options_.arguments,
+                        .environment = forwarded_variables(),
+                        .working_directory = directory_of(options_),
+                        .bind = static_cast<std::uint8_t>(options_.bind),
+                        .report_bindings = static_cast<std::uint8_t>(options_.report_bindings)};
+  launch.arguments.insert(launch.arguments.begin(), options_.program);
+  append(launch.environment, options_.environment);
+  daemon::Bootstrap bootstrap{.job_id = session_.job_id(),
+                              .host = 0,
+                              .launcher = std::string{oob::as_text(oob_->address())},
+                              .secret = secret,
+                              .patience_ms = static_cast<std::uint64_t>(options_.daemon_timeout.count()),
+                              .settings = options_.settings};
+  for (std::size_t host = 1; host < hosts_.size(); ++host) {
+    remotes_.push_back(std::make_unique<daemon::RemoteHost>(
+        loop_, *oob_, hosts_[host].name, options_.daemon_timeout, job_->output(), job_->observer_of(host),
+        [this, host](int status, const std::string& why) { job_->on_lost(host, status, why); }));
+    daemon::RemoteHost& remote = *remotes_.back();
+    remote.set_launch(launch, hosts_[host].ranks);
+    hub_->add(host, remote);
+    job_->add(remote);
+    bootstrap.host = host;
+    remote.start_daemon(agent_command(options_, slurm, hosts_[host].name), daemon::to_line(bootstrap));
+  }
+  job_->output().on_drained = [this] {
+    for (const auto& remote : remotes_) remote->give_credit();
+  };
+}
+
+Launch::Ended Launch::run(const Allocation& allocation, const Program& program, const std::vector<Cpus>& cores,
+                          std::uint64_t open_files) {
+  const opal::config::Store store = store_with(options_.settings);
+  const auto text = secret_text(store);
+  if (!text) return {0, fmt::format("am_secret_file: {}", opal::to_string(text.error()))};
+  const auto secret = opal::Secret::from_text(*text);
+  if (!secret) return {0, fmt::format("am_secret_file: {}", opal::to_string(secret.error()))};
+  const auto secret_file = session_.keep_secret(*text);
+  if (!secret_file) return {0, opal::to_string(secret_file.error())};
+
+  hosts_ = hosts_of_job(allocation, options_);
+  const std::vector<Cpus> cpus = bind_ranks(options_.bind, static_cast<unsigned>(hosts_[0].ranks.size()), cores);
+  if (const auto started = start_server(allocation.ranks, cpus); !started) {
+    return {0, opal::to_string(started.error())};
+  }
+  oob::DaemonHost hooks{
+      .on_abort = [this](int rank, int status,
+                         const std::string& reason) { job_->on_abort(static_cast<unsigned>(rank), status, reason); },
+      .say = [this](const std::string& line) { job_->say(line); }};
+  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
+    if (hub_) hub_->on_message(from, topic, content);
+  };
+  hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error& why) {
+    if (hub_) hub_->on_lost(peer, why);
+  };
+  auto oob = oob::Daemon::open(loop_, store, *secret, session_.job_id(), allocation.ranks, std::move(hooks));
+  Options options = options_;
+  shared_ = job_variables(options_, {session_.job_id(), session_.job_id(), *secret_file});
+  if (oob) {
+    oob_ = std::move(*oob);
+    shared_.emplace_back(kDaemonVariable, oob_->address_text());
+  } else if (hosts_.size() > 1) {
+    return {0, fmt::format("daemons could not reach this host: {}", opal::to_string(oob.error()))};
+  } else {
+    options.warnings.push_back(
+        fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(oob.error())));
+  }
+  job_.emplace(loop_, name_, allocation.ranks, std::move(options), [this] {
+    if (oob_) oob_->finish();
+  });
+  job_->on_continued = [this] {
+    if (input_) input_->look_again();
+  };
+  if (options_.display_map) {
+    const std::string map = describe(allocation.hosts, place_ranks(options_.map, allocation.ranks, allocation.hosts));
+    for (const std::string_view line : opal::split(opal::trimmed(map), '\n')) job_->say(std::string{line});
+  }
+  add_local_host(program, cpus, allocation.ranks, open_files);
+  add_remote_hosts(allocation.slurm, *text);
+  signals_.deliver(loop_, [this](int signo) { job_->on_signal(signo); });
+  const int status = job_->run();
+  if (hub_) hub_->finish(kLongestFarewell);
+  return {status, {}};
+}
 
 int launch(const std::string& name, const Options& options, warden::CommandLine command_line) {
   const std::string search_path = opal::environment("PATH").value_or("/usr/bin:/bin");
@@ -99,84 +309,22 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   const auto topology = opal::topology::Topology::open();
   if (!topology) return refuse_now(opal::to_string(topology.error()));
   const std::vector<Cpus> cores = usable_cores(*topology);
-  const Slots slots = count_ranks(options, static_cast<unsigned>(cores.size()));
-  if (slots.ranks == 0) return refuse_now(slots.problem);
+  const Allocation allocation = find_hosts(options, static_cast<unsigned>(cores.size()));
+  if (!allocation.problem.empty()) return refuse_now(allocation.problem);
 
   sweep_stale_sessions();
   if (auto created = session.create(); !created) {
     return refuse_now(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
   }
-  const opal::config::Store store = settings_for_daemon(options);
-  const auto text = secret_text(store);
-  if (!text) return refuse_now(fmt::format("am_secret_file: {}", opal::to_string(text.error())));
-  const auto secret = opal::Secret::from_text(*text);
-  if (!secret) return refuse_now(fmt::format("am_secret_file: {}", opal::to_string(secret.error())));
-  const auto secret_file = session.keep_secret(*text);
-  if (!secret_file) return refuse_now(opal::to_string(secret_file.error()));
-
-  std::error_code ignored;
   auto loop = event::Loop::create();
   if (!loop) return refuse_now(opal::to_string(loop.error()));
-
-  std::optional<Job> job;  // made after the server, whose upcalls come only when ranks run
-  const std::vector<Cpus> cpus = bind_ranks(options.bind, slots.ranks, cores);
-  pmix::forget_outer_launcher();
-  auto server = pmix::Server::start(
-      **loop,
-      {.job_id = session.job_id(),
-       .host = opal::host_name(),
-       .session_directory = session.directory(),
-       .working_directory = options.working_directory.empty() ? std::filesystem::current_path(ignored).string()
-                                                              : options.working_directory,
-       .ranks = slots.ranks,
-       .cpus = cpus},
-      {.on_abort = [&](int rank, int status, const std::string& text) { job->on_abort(rank, status, text); },
-       .liveness = [&](int rank) { return job->liveness(rank); }});
-  if (!server) return refuse_now(opal::to_string(server.error()));
-
-  JobPlan plan{.name = name,
-               .job_id = session.job_id(),
-               .host = opal::host_name(),
-               .ranks = slots.ranks,
-               .path = program.path,
-               .arguments = options.arguments,
-               .working_directory = options.working_directory,
-               .cpus = cpus,
-               .open_files = open_files,
-               .options = options};
-  plan.arguments.insert(plan.arguments.begin(), options.program);
-  const auto daemon = oob::Daemon::open(
-      **loop, store, *secret, session.job_id(), slots.ranks,
-      {.on_abort = [&](int rank, int status, const std::string& text) { job->on_abort(rank, status, text); },
-       .say = [&](const std::string& line) { job->say(line); }});
-  Variables shared = job_variables(options, session.job_id(), *secret_file);
-  if (daemon) {
-    shared.emplace_back(kDaemonVariable, (*daemon)->address_text());
-  } else {
-    plan.options.warnings.push_back(
-        fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(daemon.error())));
-  }
-  const RankEnvironment environment = [&](int rank) -> Result<std::vector<std::string>> {
-    Variables variables = shared;
-    append(variables, rank_variables(rank, slots.ranks));
-    OPAL_TRY_ASSIGN(const Variables of_server, (*server)->variables(rank));
-    append(variables, of_server);
-    return to_environment(variables);
-  };
-  job.emplace(**loop, *warden, std::move(plan), environment,
-              RankObserver{.on_failed = [&](int rank) { (*server)->announce_death(rank); },
-                           .on_ended = [&](int) { (*server)->on_rank_ended(); },
-                           .left_properly = [&](int rank) { return (*server)->left_properly(rank); },
-                           .on_emptied =
-                               [&] {
-                                 if (daemon) (*daemon)->finish();
-                               }});
-  signals->deliver(**loop, [&job](int signo) { job->on_signal(signo); });
-  const int status = job->run();
+  Launch launch{name, options, **loop, *warden, session, *signals};
+  const Launch::Ended ended = launch.run(allocation, program, cores, open_files);
+  if (!ended.problem.empty()) return refuse_now(ended.problem);
   session.remove();
   warden->quit();
   // libpmix's threads and a writer that is stuck on a dead terminal may still run: nothing is destroyed under them.
-  ::_exit(status);
+  ::_exit(ended.status);
 }
 
 }  // namespace runtime::launch

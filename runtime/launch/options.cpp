@@ -9,6 +9,7 @@
 #include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/nearest_name.hpp"
+#include "opal/core/text.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -20,6 +21,7 @@ constexpr double kLongestSeconds = 1e9;
 constexpr char kFooter[] = R"(Examples:
   opalrun -n 4 ./solver input.mtx          four ranks on this host, one per core if there are enough
   opalrun -n 2 --set btl_sm_fbox_size=8K --tag-output opal-perf am_lat
+  opalrun --host h1:8,h2:8 ./solver        16 ranks on two hosts, whose daemons ssh starts
   opalrun -n 8 --timeout 60 -x DEBUG=1 ./program --its-own-option
 
 Exit status: that of the first rank that failed (128 + signal number for a signal), else 0.
@@ -35,6 +37,10 @@ struct Raw {
   std::vector<std::string> environment;
   std::vector<std::pair<std::string, std::string>> foreign;
   std::string bind;
+  std::string map;
+  std::string display;
+  std::string agent;
+  double daemon_timeout = 30;
   double timeout = 0;
   double grace = 2;
   unsigned ranks = 0;
@@ -54,7 +60,8 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->option_text("N")
       ->check(CLI::Range(1U, 1U << 20));
   app.add_option("--host", raw.hosts, "Hosts to run on, with their numbers of slots")->option_text("NAME[:SLOTS],...");
-  app.add_option("--hostfile", options.host_file, "File with one \"NAME [slots=N]\" per line")->option_text("FILE");
+  app.add_option("--hostfile", options.host_file, "File with one \"NAME [slots=N]\" or \"NAME:N\" per line")
+      ->option_text("FILE");
   app.add_option("--set", raw.settings, "Sets a configuration variable for all ranks; may be repeated")
       ->option_text("NAME=VALUE")
       ->expected(1)
@@ -69,6 +76,18 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
                  "Bind each rank to a core of its own, or do not bind (default: core when there are enough)")
       ->option_text("core|none")
       ->check(CLI::IsMember({"core", "none"}));
+  app.add_option("--map,--map-by", raw.map, "Fill one host after the other, or go round the hosts (default: slot)")
+      ->option_text("slot|node")
+      ->check(CLI::IsMember({"slot", "node"}));
+  app.add_option("--display", raw.display, "Say before the start where each rank runs")
+      ->option_text("map")
+      ->check(CLI::IsMember({"map"}));
+  app.add_option("--launch-agent", raw.agent,
+                 "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)")
+      ->option_text("CMD");
+  app.add_option("--daemon-timeout", raw.daemon_timeout, "A host that is silent for so long is lost (default: 30)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0));
   app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
   app.add_flag("--oversubscribe", options.oversubscribe, "Allow more ranks than the slots given with --host");
   app.add_flag("--tag-output", options.tag_output, "Start each line of output with \"[job,rank]<stdout>: \"");
@@ -139,6 +158,12 @@ std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   options.grace = milliseconds(raw.grace);
   if (raw.bind == "core") options.bind = Bind::core;
   if (raw.bind == "none") options.bind = Bind::none;
+  if (raw.map == "node") options.map = Map::node;
+  options.display_map = raw.display == "map";
+  options.daemon_timeout = milliseconds(raw.daemon_timeout);
+  for (const std::string_view word : opal::split(raw.agent, ' ')) {
+    if (!word.empty()) options.launch_agent.emplace_back(word);
+  }
   for (const std::string& text : raw.settings) {
     auto setting = opal::config::parse_assignment(text);
     if (!setting) return fmt::format("--set {}: it takes NAME=VALUE, such as --set btl_sm_fbox_size=8K", text);
@@ -181,7 +206,8 @@ ParsedCommandLine usage_error(const std::string& name, const std::string& what) 
 }  // namespace
 
 ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments) {
-  CLI::App app{"Starts the ranks of a parallel program on this host, connects them, and cleans up after them.", name};
+  CLI::App app{
+      "Starts the ranks of a parallel program on this host or several, connects them, and cleans up after them.", name};
   const auto formatter = std::make_shared<UsageFormatter>();
   formatter->column_width(34);
   app.formatter(formatter);

@@ -2,6 +2,7 @@
 // runtime/launch/options.hpp — what the user asked for: the launcher's command line as a value.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,7 +10,13 @@
 
 namespace runtime::launch {
 
-enum class Bind { automatic, core, none };
+enum class Bind : std::uint8_t { automatic, core, none };
+
+/// How ranks are dealt out to hosts.
+enum class Map : std::uint8_t {
+  slot,  ///< a host is filled before the next one gets any
+  node,  ///< one rank to each host in turn
+};
 
 struct Options {
   std::optional<unsigned> ranks;                                 ///< nothing: one per slot of the hosts
@@ -18,7 +25,11 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> settings;     ///< --set name=value
   std::vector<std::pair<std::string, std::string>> environment;  ///< -x NAME=VALUE
   Bind bind = Bind::automatic;
+  Map map = Map::slot;
+  bool display_map = false;
   bool report_bindings = false;
+  std::vector<std::string> launch_agent;            ///< words of the command that starts daemons; empty: ssh, or srun
+  std::chrono::milliseconds daemon_timeout{30000};  ///< a daemon that is silent for so long counts as lost
   bool oversubscribe = false;
   bool tag_output = false;
   std::string working_directory;  ///< empty: the launcher's

@@ -40,9 +40,9 @@ Fd open_and_lock(const std::string& directory) {
   return fd;
 }
 
-/// Kills every process of this user that was started for `job_id`.
-void kill_members(const std::string& job_id) {
-  const std::string mark = fmt::format("{}={}", kJobIdVariable, job_id);
+/// Kills every process of this user that was started from `session`.
+void kill_members(const std::string& session) {
+  const std::string mark = fmt::format("{}={}", kSessionVariable, session);
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator{"/proc", error}) {
     const std::string name = entry.path().filename();
@@ -75,17 +75,25 @@ Session Session::plan() {
   return Session{std::move(job_id), std::move(directory)};
 }
 
+/// Whoever sweeps sessions of the dead may see a directory between mkdir and flock, take it and remove it: then again.
 Result<void> Session::create() {
-  if (::mkdir(directory_.c_str(), 0700) != 0) {
-    const Errc code = errno == EACCES || errno == EPERM || errno == EROFS ? Errc::permission : Errc::os;
-    return Error{code, errno, "mkdir(session directory)"};
+  constexpr int kMostAttempts = 100;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    if (::mkdir(directory_.c_str(), 0700) != 0 && (errno != EEXIST || attempt == 0)) {
+      const Errc code = errno == EACCES || errno == EPERM || errno == EROFS ? Errc::permission : Errc::os;
+      return Error{code, errno, "mkdir(session directory)"};
+    }
+    Fd lock = open_and_lock(directory_);
+    struct stat ours {};
+    struct stat there {};
+    if (lock && ::fstat(lock.get(), &ours) == 0 && ::stat(directory_.c_str(), &there) == 0 &&
+        ours.st_ino == there.st_ino) {
+      lock_ = std::move(lock);
+      return {};
+    }
+    ::usleep(1000);
   }
-  lock_ = open_and_lock(directory_);
-  if (!lock_) {
-    ::rmdir(directory_.c_str());
-    return Error{Errc::os, errno, "flock(session directory)"};
-  }
-  return {};
+  return Error{Errc::os, EBUSY, "flock(session directory)"};
 }
 
 Result<std::string> Session::keep_secret(const std::string& text) const {

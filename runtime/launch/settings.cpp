@@ -11,21 +11,25 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kForeignPrefixes{"mpi_"};
 
+void add(opal::config::Store& store, const std::vector<std::pair<std::string, std::string>>& settings) {
+  for (const auto& [name, value] : settings) store.add({name, value, opal::config::Source::launcher, "--set"});
+}
+
 }  // namespace
 
-opal::config::Store launcher_settings(const Options& options) {
-  opal::config::Store store;
-  for (const auto& [name, value] : options.settings) {
-    store.add({name, value, opal::config::Source::launcher, "--set"});
-  }
+opal::config::Store store_with(const std::vector<std::pair<std::string, std::string>>& settings) {
+  opal::config::Store store = opal::config::Store::from_environment();
+  add(store, settings);
   return store;
 }
 
 std::string check_settings(const Options& options) {
   const auto groups = opal::am::config_groups(opal::btl::Registry::with_builtins());
+  opal::config::Store ours;
+  add(ours, options.settings);
   std::string text;
   // A name that would only be warned about in a rank is a mistake here: somebody typed it for this one command.
-  for (const opal::config::Problem& problem : launcher_settings(options).problems(groups, kForeignPrefixes)) {
+  for (const opal::config::Problem& problem : ours.problems(groups, kForeignPrefixes)) {
     if (!text.empty()) text += '\n';
     text += problem.text;
   }

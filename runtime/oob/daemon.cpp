@@ -49,6 +49,32 @@ Result<void> Daemon::send(unsigned rank, Topic topic, ByteSpan content) {
   return {};
 }
 
+Result<opal::am::Endpoint*> Daemon::connect(ByteSpan address) {
+  OPAL_TRY_ASSIGN(opal::am::Endpoint * endpoint, context_->connect(address));
+  (void)peer_of(*endpoint);
+  return endpoint;
+}
+
+Result<void> Daemon::send(opal::am::Endpoint& to, Topic topic, ByteSpan content) {
+  Peer& peer = peer_of(to);
+  OPAL_TRY(peer.sender.send(topic, content));
+  if (!peer.sender.idle() && !retry_) retry_ = loop_.after(kRetry, [this] { advance(); });
+  kick();
+  return {};
+}
+
+bool Daemon::has_unsent(opal::am::Endpoint& to) { return !peer_of(to).sender.idle(); }
+
+/// What was posted outside of progress() goes out with the next one, which nothing else may wake.
+void Daemon::kick() {
+  if (kicked_) return;
+  kicked_ = true;
+  loop_.post([this] {
+    kicked_ = false;
+    service();
+  });
+}
+
 void Daemon::finish() {
   service();
   log_.flush();
@@ -92,6 +118,9 @@ void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
 
 void Daemon::handle(Peer& peer, Topic topic, ByteSpan content) {
   if (topic == Topic::hello) return greet(peer, content);
+  if (peer.rank < 0 && topic >= Topic::user && host_.on_daemon_message) {
+    return host_.on_daemon_message(peer.endpoint, topic, content);
+  }
   if (peer.rank < 0) return send_to(peer, Topic::refused, as_bytes("say hello first"));
   switch (topic) {
     case Topic::echo: return send_to(peer, Topic::echo_reply, content);
@@ -128,19 +157,21 @@ void Daemon::send_to(Peer& peer, Topic topic, ByteSpan content) {
 }
 
 /// The job hears of dead ranks from the warden; here only the endpoint goes, and not from inside progress().
-void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) noexcept {
-  loop_.post([this, &endpoint] { forget(endpoint); });
+void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& why) noexcept {
+  loop_.post([this, &endpoint, why] { forget(endpoint, why); });
 }
 
-void Daemon::forget(opal::am::Endpoint& endpoint) {
+void Daemon::forget(opal::am::Endpoint& endpoint, const Error& why) {
   const auto entry = peers_.find(&endpoint);
   if (entry == peers_.end() || !endpoint.dead()) return;
   const int rank = entry->second->rank;
   if (rank >= 0) {
     const auto place = by_rank_.find(static_cast<unsigned>(rank));
     if (place != by_rank_.end() && place->second == entry->second.get()) by_rank_.erase(place);
+  } else if (host_.on_daemon_lost) {
+    host_.on_daemon_lost(endpoint, why);
   }
-  peers_.erase(entry);
+  peers_.erase(&endpoint);
   context_->disconnect(endpoint);
 }
 

@@ -22,6 +22,10 @@ struct DaemonHost {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
   std::function<void(const std::string& line)> say;
   std::function<void(unsigned rank, Topic topic, ByteSpan content)> on_message = [](unsigned, Topic, ByteSpan) {};
+  /// A message from Topic::user on of a peer that is no rank: another daemon, which has proved to know the secret.
+  std::function<void(opal::am::Endpoint& from, Topic topic, ByteSpan content)> on_daemon_message = {};
+  /// A peer that is no rank is out of reach; its endpoint goes after the call.
+  std::function<void(opal::am::Endpoint& peer, const Error& why)> on_daemon_lost = {};
 };
 
 class Daemon final : private opal::am::Observer {
@@ -38,6 +42,18 @@ class Daemon final : private opal::am::Observer {
   /// Sends to a rank that has said hello.  Errors: unreachable (it has not), limit_reached, peer_gone.
   Result<void> send(unsigned rank, Topic topic, ByteSpan content);
 
+  /// The address blob for connect() of another daemon.
+  [[nodiscard]] ByteSpan address() const noexcept { return context_->address(); }
+
+  /// Another daemon, by its address.  Errors: those of am::Context::connect.
+  Result<opal::am::Endpoint*> connect(ByteSpan address);
+
+  /// Sends to another daemon.  Errors: limit_reached, peer_gone.
+  Result<void> send(opal::am::Endpoint& to, Topic topic, ByteSpan content);
+
+  /// True while something waits for that daemon to take it.
+  [[nodiscard]] bool has_unsent(opal::am::Endpoint& to);
+
   /// How many ranks are connected.
   [[nodiscard]] std::size_t connected() const noexcept { return by_rank_.size(); }
 
@@ -52,10 +68,11 @@ class Daemon final : private opal::am::Observer {
   void handle(Peer& peer, Topic topic, ByteSpan content);
   void greet(Peer& peer, ByteSpan content);
   void service();
+  void kick();
   void advance();
   Peer& peer_of(opal::am::Endpoint& endpoint);
   void send_to(Peer& peer, Topic topic, ByteSpan content);
-  void forget(opal::am::Endpoint& endpoint);
+  void forget(opal::am::Endpoint& endpoint, const Error& why);
 
   event::Loop& loop_;
   const std::string job_id_;
@@ -67,6 +84,7 @@ class Daemon final : private opal::am::Observer {
   std::map<unsigned, Peer*> by_rank_;
   event::Watch readable_;
   event::Timer retry_;
+  bool kicked_ = false;
 };
 
 }  // namespace runtime::oob

@@ -8,7 +8,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <numeric>
 
 namespace runtime::pmix {
 namespace {
@@ -22,11 +21,8 @@ struct FreeBitmap {
   void operator()(hwloc_bitmap_t bitmap) const noexcept { hwloc_bitmap_free(bitmap); }
 };
 
-std::string all_ranks(unsigned ranks) {
-  std::vector<unsigned> numbers(ranks);
-  std::iota(numbers.begin(), numbers.end(), 0U);
-  return fmt::format("{}", fmt::join(numbers, ","));
-}
+/// "0,1,5".
+std::string list_of(const std::vector<std::uint32_t>& ranks) { return fmt::format("{}", fmt::join(ranks, ",")); }
 
 /// PMIx's words for where a rank runs ("SK0:L30:CR1"); empty when it may run anywhere.
 std::string locality_of(const std::vector<std::uint32_t>& cpus) {
@@ -40,26 +36,63 @@ std::string locality_of(const std::vector<std::uint32_t>& cpus) {
   return Text{raw}.get();
 }
 
-void add_maps(InfoList& infos, const JobDescription& job) {
-  char* raw = nullptr;
-  if (PMIx_generate_regex(job.host.c_str(), &raw) == PMIX_SUCCESS) infos.add_regex(PMIX_NODE_MAP, Text{raw}.get());
-  raw = nullptr;
-  if (PMIx_generate_ppn(all_ranks(job.ranks).c_str(), &raw) == PMIX_SUCCESS) {
-    infos.add_regex(PMIX_PROC_MAP, Text{raw}.get());
+void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
+  std::string names;
+  std::string ranks;
+  for (const HostRanks* host : hosts) {
+    names += fmt::format("{}{}", names.empty() ? "" : ",", host->name);
+    ranks += fmt::format("{}{}", ranks.empty() ? "" : ";", list_of(host->ranks));
   }
+  char* raw = nullptr;
+  if (PMIx_generate_regex(names.c_str(), &raw) == PMIX_SUCCESS) infos.add_regex(PMIX_NODE_MAP, Text{raw}.get());
+  raw = nullptr;
+  if (PMIx_generate_ppn(ranks.c_str(), &raw) == PMIX_SUCCESS) infos.add_regex(PMIX_PROC_MAP, Text{raw}.get());
+}
+
+void add_host(InfoList& infos, const HostRanks& host, std::uint32_t number) {
+  InfoList node;
+  node.add(PMIX_HOSTNAME, host.name);
+  node.add(PMIX_NODEID, number);
+  node.add(PMIX_LOCAL_PEERS, list_of(host.ranks));
+  node.add(PMIX_LOCAL_SIZE, static_cast<std::uint32_t>(host.ranks.size()));
+  node.add(PMIX_NODE_SIZE, static_cast<std::uint32_t>(host.ranks.size()));
+  node.add_rank(PMIX_LOCALLDR, host.ranks.front());
+  infos.add_list(PMIX_NODE_INFO_ARRAY, node);
+}
+
+/// `cpus` is null for ranks of other hosts.
+void add_rank(InfoList& infos, const HostRanks& host, std::uint32_t number, std::size_t place,
+              const std::vector<std::uint32_t>* cpus) {
+  const std::uint32_t rank = host.ranks[place];
+  InfoList proc;
+  proc.add_rank(PMIX_RANK, rank);  // must be first
+  proc.add_rank(PMIX_GLOBAL_RANK, rank);
+  proc.add_rank(PMIX_APP_RANK, rank);
+  proc.add(PMIX_APPNUM, 0U);
+  proc.add(PMIX_LOCAL_RANK, static_cast<std::uint16_t>(place));
+  proc.add(PMIX_NODE_RANK, static_cast<std::uint16_t>(place));
+  proc.add(PMIX_NODEID, number);
+  proc.add(PMIX_HOSTNAME, host.name);
+  const std::string locality = cpus == nullptr ? std::string{} : locality_of(*cpus);
+  if (!locality.empty()) proc.add(PMIX_LOCALITY_STRING, locality);
+  infos.add_list(PMIX_PROC_INFO_ARRAY, proc);
 }
 
 }  // namespace
 
 InfoList job_infos(const JobDescription& job) {
+  std::vector<const HostRanks*> used;  // a launcher's own host may have no ranks
+  for (const HostRanks& host : job.hosts) {
+    if (!host.ranks.empty()) used.push_back(&host);
+  }
   InfoList infos;
   infos.add(PMIX_JOB_SIZE, job.ranks);
   infos.add(PMIX_UNIV_SIZE, job.ranks);
   infos.add(PMIX_MAX_PROCS, job.ranks);
   infos.add(PMIX_JOBID, job.job_id);
   infos.add(PMIX_JOB_NUM_APPS, 1U);
-  infos.add(PMIX_NUM_NODES, 1U);
-  add_maps(infos, job);
+  infos.add(PMIX_NUM_NODES, static_cast<std::uint32_t>(used.size()));
+  add_maps(infos, used);
 
   InfoList app;
   app.add(PMIX_APPNUM, 0U);
@@ -68,29 +101,13 @@ InfoList job_infos(const JobDescription& job) {
   app.add(PMIX_WDIR, job.working_directory);
   infos.add_list(PMIX_APP_INFO_ARRAY, app);
 
-  InfoList node;
-  node.add(PMIX_HOSTNAME, job.host);
-  node.add(PMIX_NODEID, 0U);
-  node.add(PMIX_LOCAL_PEERS, all_ranks(job.ranks));
-  node.add(PMIX_LOCAL_SIZE, job.ranks);
-  node.add(PMIX_NODE_SIZE, job.ranks);
-  node.add_rank(PMIX_LOCALLDR, 0);
-  infos.add_list(PMIX_NODE_INFO_ARRAY, node);
-
-  for (unsigned rank = 0; rank < job.ranks; ++rank) {
-    InfoList proc;
-    proc.add_rank(PMIX_RANK, rank);  // must be first
-    proc.add_rank(PMIX_GLOBAL_RANK, rank);
-    proc.add_rank(PMIX_APP_RANK, rank);
-    proc.add(PMIX_APPNUM, 0U);
-    proc.add(PMIX_LOCAL_RANK, static_cast<std::uint16_t>(rank));
-    proc.add(PMIX_NODE_RANK, static_cast<std::uint16_t>(rank));
-    proc.add(PMIX_NODEID, 0U);
-    proc.add(PMIX_HOSTNAME, job.host);
-    if (const std::string locality = locality_of(job.cpus[rank]); !locality.empty()) {
-      proc.add(PMIX_LOCALITY_STRING, locality);
+  for (std::uint32_t number = 0; number < used.size(); ++number) add_host(infos, *used[number], number);
+  for (std::uint32_t number = 0; number < used.size(); ++number) {
+    const HostRanks& host = *used[number];
+    const bool own = &host == &job.hosts[job.own_host];
+    for (std::size_t place = 0; place < host.ranks.size(); ++place) {
+      add_rank(infos, host, number, place, own ? &job.cpus[place] : nullptr);
     }
-    infos.add_list(PMIX_PROC_INFO_ARRAY, proc);
   }
   return infos;
 }

@@ -9,14 +9,25 @@
 
 namespace runtime::pmix {
 
-/// One job on one host.
+/// One host of a job and its ranks.
+struct HostRanks {
+  std::string name;
+  std::vector<std::uint32_t> ranks;  ///< ascending; may be none
+  template <class V>
+  void fields(V& v) {
+    v(name, ranks);
+  }
+};
+
+/// A job, seen from one of its hosts.
 struct JobDescription {
   std::string job_id;  ///< becomes the PMIx namespace
-  std::string host;
+  std::vector<HostRanks> hosts;
+  std::size_t own_host = 0;       ///< index in `hosts`
   std::string session_directory;  ///< for files of the server and its clients
   std::string working_directory;
   unsigned ranks = 0;
-  std::vector<std::vector<std::uint32_t>> cpus;  ///< per rank, those it is bound to; empty: all
+  std::vector<std::vector<std::uint32_t>> cpus;  ///< per rank of the own host, those it is bound to; empty: all
 };
 
 /// The infos for PMIx_server_register_nspace; the server must be initialised.

@@ -75,7 +75,7 @@ Server::Server(std::unique_ptr<State> state) noexcept : state_(std::move(state))
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, Host host) {
-  std::unique_ptr<State> state{new State{Core{loop, job.job_id, job.ranks, std::move(host)}, discover(), job, {}}};
+  std::unique_ptr<State> state{new State{Core{loop, job, std::move(host)}, discover(), job, {}}};
   OPAL_TRY(state->start());
   return std::unique_ptr<Server>{new Server{std::move(state)}};
 }
@@ -86,8 +86,8 @@ Result<void> Server::State::start() {
   if (job.ranks <= kSmallJob) set_default("PMIX_MCA_gds", "hash");
 
   settings.add(PMIX_SERVER_NSPACE, job.job_id + "-server");
-  settings.add_rank(PMIX_SERVER_RANK, 0);
-  settings.add(PMIX_HOSTNAME, job.host);
+  settings.add_rank(PMIX_SERVER_RANK, static_cast<pmix_rank_t>(job.own_host));
+  settings.add(PMIX_HOSTNAME, job.hosts[job.own_host].name);
   settings.add(PMIX_SERVER_TMPDIR, job.session_directory);
   settings.add(PMIX_SYSTEM_TMPDIR, job.session_directory);
   settings.add(PMIX_SERVER_SHARE_TOPOLOGY, true);
@@ -100,9 +100,10 @@ Result<void> Server::State::start() {
 
 Result<void> Server::State::register_ranks() {
   InfoList infos = job_infos(job);
+  const std::vector<std::uint32_t>& local = job.hosts[job.own_host].ranks;
   const char* const name = job.job_id.c_str();
   OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
-                   return PMIx_server_register_nspace(name, static_cast<int>(job.ranks), infos.data(), infos.size(),
+                   return PMIx_server_register_nspace(name, static_cast<int>(local.size()), infos.data(), infos.size(),
                                                       done, cookie);
                  }),
                  "PMIx_server_register_nspace"));
@@ -110,7 +111,7 @@ Result<void> Server::State::register_ranks() {
                    return PMIx_server_setup_local_support(name, nullptr, 0, done, cookie);
                  }),
                  "PMIx_server_setup_local_support"));
-  for (unsigned rank = 0; rank < job.ranks; ++rank) {
+  for (const std::uint32_t rank : local) {
     const pmix_proc_t client = proc(rank);
     OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
                      return PMIx_server_register_client(&client, ::getuid(), ::getgid(), nullptr, done, cookie);
@@ -141,6 +142,26 @@ Result<std::vector<std::pair<std::string, std::string>>> Server::variables(int r
 
 bool Server::left_properly(int rank) const {
   return state_->core.membership[static_cast<std::size_t>(rank)] != Core::Membership::member;
+}
+
+void Server::join(Cluster& cluster) { state_->core.cluster = &cluster; }
+
+void Server::modex(unsigned rank, Cluster::Data answer) { local_modex(state_->core, rank, std::move(answer)); }
+
+void Server::publish(const std::vector<PackedItem>& items, const Cluster::Done& answer) {
+  answer(state_->core.names.publish(unpack_items(state_->core, items)));
+}
+
+void Server::lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout,
+                    Cluster::Items answer) {
+  state_->core.names.lookup(names, wait, timeout,
+                            [this, answer = std::move(answer)](int status, const std::vector<Published>& found) {
+                              answer(status, pack_items(state_->core, found));
+                            });
+}
+
+void Server::unpublish(unsigned owner, const std::vector<std::string>& names) {
+  state_->core.names.unpublish(state_->proc(owner), names);
 }
 
 void Server::on_rank_ended() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/event/loop.hpp"
+#include "runtime/pmix/cluster.hpp"
 #include "runtime/pmix/job_data.hpp"
 
 namespace runtime::pmix {
@@ -21,7 +22,7 @@ enum class Liveness { alive, ending, ended };
 /// What the server needs from the job; called in the loop's thread.
 struct Host {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
-  std::function<Liveness(int rank)> liveness;
+  std::function<Liveness(int rank)> liveness;  ///< of a rank of this host; of others `alive`
 };
 
 class Server {
@@ -29,6 +30,17 @@ class Server {
   /// Starts the server and registers the job.  Errors: os, internal (libpmix's status in the detail).
   static Result<std::unique_ptr<Server>> start(event::Loop& loop, const JobDescription& job, Host host);
   ~Server();
+
+  /// Makes the other hosts' servers known, before any rank runs; without it all ranks are here.
+  void join(Cluster& cluster);
+
+  /// What `rank` of this host has committed, as soon as it has.
+  void modex(unsigned rank, Cluster::Data answer);
+
+  /// The names of the whole job: used on the launcher's host only.
+  void publish(const std::vector<PackedItem>& items, const Cluster::Done& answer);
+  void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Cluster::Items answer);
+  void unpublish(unsigned owner, const std::vector<std::string>& names);
 
   /// Environment variables by which `rank` finds the server.  Errors: internal.
   Result<std::vector<std::pair<std::string, std::string>>> variables(int rank);

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <set>
+
+#include "runtime/packing.hpp"
 
 namespace runtime::pmix {
 namespace {
@@ -82,46 +85,67 @@ void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pm
   }
 }
 
-/// All members of a fence are ours and have arrived, so its data is complete; but libpmix counts a rank whose
-/// connection broke as arrived, which it did not.
+/// The hosts of `members`, ascending.
+std::vector<std::uint32_t> hosts_of(const std::vector<pmix_proc_t>& members) {
+  std::set<std::uint32_t> hosts{g_core->own_host};
+  for (const pmix_proc_t& member : members) {
+    if (member.rank == PMIX_RANK_WILDCARD) hosts.insert(g_core->host_of.begin(), g_core->host_of.end());
+    if (const int rank = rank_of(*g_core, member); rank >= 0) {
+      hosts.insert(g_core->host_of[static_cast<std::size_t>(rank)]);
+    }
+  }
+  return {hosts.begin(), hosts.end()};
+}
+
+/// Answers when all `members`, wherever they are, have arrived at `what`.  Those of this host have; but libpmix counts
+/// a rank whose connection broke as arrived, which it did not.
+void meet(const char* what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer) {
+  settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
+    const std::vector<std::uint32_t> hosts = hosts_of(members);
+    if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
+    std::vector<std::uint32_t> ranks;
+    for (const pmix_proc_t& member : members) ranks.push_back(member.rank);
+    g_core->cluster->fence(what + pack(ranks), hosts, status, data, answer);
+  });
+}
+
+/// Gives libpmix bytes that live until it has used them.
+void give(pmix_modex_cbfunc_t answer, void* cookie, pmix_status_t status, const std::string& data) {
+  if (status != PMIX_SUCCESS) return answer(status, nullptr, 0, cookie, nullptr, nullptr);
+  auto kept = std::make_unique<std::string>(data);
+  const auto release = [](void* pointer) { std::unique_ptr<std::string>{static_cast<std::string*>(pointer)}; };
+  std::string* const raw = kept.release();  // until libpmix calls `release`
+  answer(status, raw->data(), raw->size(), cookie, release, raw);
+}
+
 pmix_status_t fence(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/, char* data,
                     size_t ndata, pmix_modex_cbfunc_t answer, void* cookie) {
-  g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    settle(members, [=](pmix_status_t status) {
-      if (status == PMIX_SUCCESS) return answer(status, data, ndata, cookie, std::free, data);
-      std::free(data);
-      answer(status, nullptr, 0, cookie, nullptr, nullptr);
-    });
+  std::string copy{data == nullptr ? "" : data, data == nullptr ? 0 : ndata};
+  std::free(data);
+  g_core->loop.post([=, copy = std::move(copy), members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
+    meet("fence", members, copy, [=](int status, const std::string& all) { give(answer, cookie, status, all); });
   });
   return PMIX_SUCCESS;
 }
 
-/// Who asked for the data of a rank of ours.
-struct ModexRequest {
-  pmix_modex_cbfunc_t answer;
-  void* cookie;
-  std::string data;
-};
-
-void answer_modex(pmix_status_t status, char* data, size_t size, void* request_pointer) {
-  std::unique_ptr<ModexRequest> request{static_cast<ModexRequest*>(request_pointer)};
-  if (status == PMIX_SUCCESS) request->data.assign(data, size);
-  const auto release = [](void* pointer) { std::unique_ptr<ModexRequest>{static_cast<ModexRequest*>(pointer)}; };
-  ModexRequest* const kept = request.release();  // until libpmix calls `release`
-  kept->answer(status, kept->data.data(), kept->data.size(), kept->cookie, release, kept);
+/// Called by libpmix's thread with a heap-allocated Cluster::Data.
+void answer_modex(pmix_status_t status, char* data, size_t size, void* pointer) {
+  const std::unique_ptr<Cluster::Data> answer{static_cast<Cluster::Data*>(pointer)};
+  std::string copy{data == nullptr ? "" : data, data == nullptr ? 0 : size};
+  g_core->loop.post([=, answer = std::move(*answer), copy = std::move(copy)] { answer(status, copy); });
 }
 
 pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                            pmix_modex_cbfunc_t answer, void* cookie) {
-  if (rank_of(*g_core, *proc) < 0) return PMIX_ERR_NOT_FOUND;
-  g_core->loop.post([=, who = *proc] {
-    auto request = std::make_unique<ModexRequest>(ModexRequest{answer, cookie, {}});
-    const pmix_status_t status = PMIx_server_dmodex_request(&who, answer_modex, request.get());
-    if (status == PMIX_SUCCESS) {
-      (void)request.release();  // answer_modex owns it now
-    } else {
-      answer(status, nullptr, 0, cookie, nullptr, nullptr);
+  const int rank = rank_of(*g_core, *proc);
+  if (rank < 0) return PMIX_ERR_NOT_FOUND;
+  g_core->loop.post([=] {
+    const Cluster::Data reply = [=](int status, const std::string& data) { give(answer, cookie, status, data); };
+    const auto number = static_cast<unsigned>(rank);
+    if (g_core->cluster == nullptr || g_core->host_of[number] == g_core->own_host) {
+      return local_modex(*g_core, number, reply);
     }
+    g_core->cluster->modex(number, reply);
   });
   return PMIX_SUCCESS;
 }
@@ -138,7 +162,10 @@ pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* infos, size_t 
     }
   }
   for (Published& item : items) item.first_read_only = first_read_only;
-  g_core->loop.post([=, items = std::move(items)] { answer(g_core->names.publish(items), cookie); });
+  g_core->loop.post([=, items = std::move(items)] {
+    if (g_core->cluster == nullptr) return answer(g_core->names.publish(items), cookie);
+    g_core->cluster->publish(pack_items(*g_core, items), [=](int status) { answer(status, cookie); });
+  });
   return PMIX_SUCCESS;
 }
 
@@ -175,6 +202,11 @@ pmix_status_t lookup(const pmix_proc_t* /*proc*/, char** keys, const pmix_info_t
     if (has_key(info, PMIX_TIMEOUT)) timeout = std::chrono::seconds{to_int(info.value)};
   }
   g_core->loop.post([=, names = to_strings(keys)] {
+    if (g_core->cluster != nullptr) {
+      return g_core->cluster->lookup(names, wait, timeout, [=](int status, const std::vector<PackedItem>& items) {
+        answer_lookup(answer, cookie, status, unpack_items(*g_core, items));
+      });
+    }
     g_core->names.lookup(names, wait, timeout, [=](pmix_status_t status, const std::vector<Published>& found) {
       answer_lookup(answer, cookie, status, found);
     });
@@ -185,17 +217,27 @@ pmix_status_t lookup(const pmix_proc_t* /*proc*/, char** keys, const pmix_info_t
 pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                         pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, who = *proc, names = to_strings(keys)] {
+    if (g_core->cluster != nullptr) {
+      return g_core->cluster->unpublish(who.rank, names, [=](int status) { answer(status, cookie); });
+    }
     g_core->names.unpublish(who, names);
     answer(PMIX_SUCCESS, cookie);
   });
   return PMIX_SUCCESS;
 }
 
-/// libpmix has waited for all local members, and on one host there are no others.
 pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                             pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    settle(members, [=](pmix_status_t status) { answer(status, cookie); });
+    meet("connect", members, {}, [=](int status, const std::string&) { answer(status, cookie); });
+  });
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t disconnect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
+                               pmix_op_cbfunc_t answer, void* cookie) {
+  g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
+    meet("disconnect", members, {}, [=](int status, const std::string&) { answer(status, cookie); });
   });
   return PMIX_SUCCESS;
 }
@@ -217,7 +259,65 @@ pmix_status_t notify_event(pmix_status_t /*code*/, const pmix_proc_t* /*source*/
   return PMIX_OPERATION_SUCCEEDED;
 }
 
+/// A libpmix buffer, destroyed with what is in it.
+class Buffer {
+ public:
+  Buffer() { PMIX_DATA_BUFFER_CONSTRUCT(&buffer_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PMIX_DATA_BUFFER_DESTRUCT(&buffer_); }
+  pmix_data_buffer_t* get() noexcept { return &buffer_; }
+
+ private:
+  pmix_data_buffer_t buffer_;
+};
+
 }  // namespace
+
+void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, core.job_id.c_str(), rank);
+  auto kept = std::make_unique<Cluster::Data>(std::move(answer));
+  const pmix_status_t status = PMIx_server_dmodex_request(&proc, answer_modex, kept.get());
+  if (status != PMIX_SUCCESS) return (*kept)(status, {});
+  (void)kept.release();  // answer_modex owns it now
+}
+
+std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published>& items) {
+  std::vector<PackedItem> packed;
+  for (const Published& item : items) {
+    Buffer buffer;
+    auto* const value = const_cast<pmix_value_t*>(&item.value->get());  // only read
+    if (PMIx_Data_pack(nullptr, buffer.get(), value, 1, PMIX_VALUE) != PMIX_SUCCESS) continue;
+    const int owner = rank_of(core, item.owner);
+    packed.push_back({item.name, static_cast<std::uint32_t>(std::max(owner, 0)),
+                      std::string{buffer.get()->base_ptr, buffer.get()->bytes_used},
+                      static_cast<std::uint8_t>(item.first_read_only)});
+  }
+  return packed;
+}
+
+std::vector<Published> unpack_items(const Core& core, const std::vector<PackedItem>& items) {
+  std::vector<Published> result;
+  for (const PackedItem& item : items) {
+    Buffer buffer;
+    pmix_byte_object_t bytes;
+    bytes.size = item.value.size();
+    bytes.bytes = static_cast<char*>(std::malloc(bytes.size));
+    if (bytes.bytes == nullptr || bytes.size == 0) continue;
+    std::memcpy(bytes.bytes, item.value.data(), bytes.size);
+    if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) continue;  // owns the bytes otherwise
+    pmix_value_t value;
+    PMIX_VALUE_CONSTRUCT(&value);
+    std::int32_t count = 1;
+    if (PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE) != PMIX_SUCCESS) continue;
+    Published published{item.name, {}, std::make_shared<OwnedValue>(value), item.first_read_only != 0};
+    PMIX_LOAD_PROCID(&published.owner, core.job_id.c_str(), item.owner);
+    PMIX_VALUE_DESTRUCT(&value);
+    result.push_back(std::move(published));
+  }
+  return result;
+}
 
 pmix_server_module_t* upcalls(Core& core) noexcept {
   g_core = &core;
@@ -231,7 +331,7 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.lookup = lookup;
     module.unpublish = unpublish;
     module.connect = connect_ranks;
-    module.disconnect = connect_ranks;
+    module.disconnect = disconnect_ranks;
     module.register_events = register_events;
     module.deregister_events = deregister_events;
     module.notify_event = notify_event;

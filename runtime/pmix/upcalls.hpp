@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/event/loop.hpp"
+#include "runtime/pmix/cluster.hpp"
 #include "runtime/pmix/name_service.hpp"
 #include "runtime/pmix/server.hpp"
 
@@ -17,20 +18,36 @@ namespace runtime::pmix {
 struct Core {
   enum class Membership : std::uint8_t { outside, member, left };
 
-  Core(event::Loop& event_loop, std::string job, unsigned ranks, Host host_functions)
+  Core(event::Loop& event_loop, const JobDescription& job, Host host_functions)
       : loop(event_loop),
-        job_id(std::move(job)),
-        membership(ranks, Membership::outside),
+        job_id(job.job_id),
+        membership(job.ranks, Membership::outside),
+        host_of(job.ranks),
+        own_host(static_cast<std::uint32_t>(job.own_host)),
         host(std::move(host_functions)),
-        names(event_loop) {}
+        names(event_loop) {
+    for (std::uint32_t index = 0; index < job.hosts.size(); ++index) {
+      for (const std::uint32_t rank : job.hosts[index].ranks) host_of.at(rank) = index;
+    }
+  }
 
   event::Loop& loop;
   const std::string job_id;
-  std::vector<Membership> membership;  ///< index = rank
+  std::vector<Membership> membership;  ///< index = rank; of other hosts' ranks `outside`
+  std::vector<std::uint32_t> host_of;  ///< index = rank
+  std::uint32_t own_host = 0;
+  Cluster* cluster = nullptr;  ///< null: no other hosts
   const Host host;
   NameService names;
   std::vector<event::Callback> deferred;  ///< answers that wait for a dying rank's end to be reported
 };
+
+/// Asks libpmix what `rank` of this host has committed.
+void local_modex(const Core& core, unsigned rank, Cluster::Data answer);
+
+/// Published names as they travel between hosts, and back; a garbled one is left out.
+std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published>& items);
+std::vector<Published> unpack_items(const Core& core, const std::vector<PackedItem>& items);
 
 /// libpmix's table.  `core` is used by every later upcall of this process and must live as long as it.
 pmix_server_module_t* upcalls(Core& core) noexcept;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -44,9 +45,9 @@ struct Output::Stream {
 
 Output::Output(event::Loop& loop, const OutputOptions& options, std::function<void()> on_all_closed)
     : loop_(loop), options_(options), on_all_closed_(std::move(on_all_closed)) {
-  out_ = std::make_unique<Sink>(loop, options.out_fd, [this] { set_reading(*out_, true); });
+  out_ = std::make_unique<Sink>(loop, options.out_fd, [this] { drained(*out_); });
   if (!same_file(options.out_fd, options.err_fd)) {
-    err_ = std::make_unique<Sink>(loop, options.err_fd, [this] { set_reading(*err_, true); });
+    err_ = std::make_unique<Sink>(loop, options.err_fd, [this] { drained(*err_); });
   }
 }
 
@@ -60,13 +61,40 @@ Result<Fd> Output::open(int rank, Channel channel) {
   Fd reader{ends[0]};
   Fd writer{ends[1]};
   ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
-  const char* const name = channel == Channel::out ? "stdout" : "stderr";
-  const std::string prefix = options_.tag ? fmt::format("[1,{}]<{}>: ", rank, name) : "";
-  streams_.push_back({rank * 2 + static_cast<int>(channel), sink_of(channel), prefix, std::move(reader), {}, {}});
-  Stream& stream = streams_.back();
+  Stream& stream = add(rank, channel, std::move(reader));
   stream.watch = loop_.on_readable(stream.fd.get(), [this, &stream] { read_some(stream); });
   if (stream.sink.writer.full()) stream.watch.pause();
   return writer;
+}
+
+Output::Stream& Output::add(int rank, Channel channel, Fd reader) {
+  const char* const name = channel == Channel::out ? "stdout" : "stderr";
+  const std::string prefix = options_.tag ? fmt::format("[1,{}]<{}>: ", rank, name) : "";
+  streams_.push_back({rank * 2 + static_cast<int>(channel), sink_of(channel), prefix, std::move(reader), {}, {}});
+  return streams_.back();
+}
+
+Output::Stream* Output::find(int rank, Channel channel) {
+  const int source = rank * 2 + static_cast<int>(channel);
+  const auto found =
+      std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) { return stream.source == source; });
+  return found == streams_.end() ? nullptr : &*found;
+}
+
+void Output::feed(int rank, Channel channel, std::string_view text) {
+  Stream* const known = find(rank, channel);
+  take(known != nullptr ? *known : add(rank, channel, {}), text);
+}
+
+void Output::feed_end(int rank, Channel channel) {
+  if (Stream* const known = find(rank, channel); known != nullptr) end_of(*known);
+}
+
+bool Output::full() const { return out_->writer.full() || (err_ && err_->writer.full()); }
+
+void Output::drained(Sink& sink) {
+  set_reading(sink, true);
+  on_drained();
 }
 
 void Output::say(std::string_view line) {
@@ -87,7 +115,11 @@ bool Output::read_some(Stream& stream) {
     end_of(stream);
     return false;
   }
-  const std::string_view text{buffer.data(), static_cast<std::size_t>(size)};
+  take(stream, {buffer.data(), static_cast<std::size_t>(size)});
+  return true;
+}
+
+void Output::take(Stream& stream, std::string_view text) {
   if (!options_.whole && !options_.tag) {
     stream.sink.writer.write(text);
   } else {
@@ -97,7 +129,6 @@ bool Output::read_some(Stream& stream) {
     }
   }
   if (stream.sink.writer.full()) set_reading(stream.sink, false);
-  return true;
 }
 
 void Output::emit(Stream& stream, std::string_view text) {
@@ -126,7 +157,7 @@ void Output::flush_prompts() {
 void Output::drain() {
   for (auto next = streams_.begin(); next != streams_.end();) {
     Stream& stream = *next++;  // read_some() removes the stream at its end
-    while (read_some(stream)) continue;
+    while (stream.fd && read_some(stream)) continue;
   }
   for (Stream& stream : streams_) emit(stream, stream.line.take());
 }

@@ -30,6 +30,15 @@ class Output {
   /// Makes the pipe for `channel` of `rank`; returns the end for the rank to write to.  Errors: os.
   Result<Fd> open(int rank, Channel channel);
 
+  /// The same for a rank of another host, whose daemon reads the pipe: `text` as it came, and its end.
+  void feed(int rank, Channel channel, std::string_view text);
+  void feed_end(int rank, Channel channel);
+
+  /// True while a reader is slow: feed no more than what is under way.
+  [[nodiscard]] bool full() const;
+  /// Called when full() may have become false.
+  std::function<void()> on_drained = [] {};
+
   /// One line of the launcher's own on stderr, without the newline.
   void say(std::string_view line);
 
@@ -47,10 +56,14 @@ class Output {
   struct Sink;
   struct Stream;
   Sink& sink_of(Channel channel) noexcept;
+  Stream& add(int rank, Channel channel, Fd reader);
+  Stream* find(int rank, Channel channel);
   bool read_some(Stream& stream);
+  void take(Stream& stream, std::string_view text);
   void emit(Stream& stream, std::string_view text);
   void end_of(Stream& stream);
   void set_reading(Sink& sink, bool on);
+  void drained(Sink& sink);
   void flush_prompts();
 
   event::Loop& loop_;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/packing.hpp"
 #include "runtime/warden/warden.hpp"
 
 namespace runtime::warden {
@@ -39,20 +40,22 @@ void keep_only(int socket) {
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
 }
 
-[[noreturn]] void become_warden(const std::string& session_directory, int socket, CommandLine command_line) {
+[[noreturn]] void become_warden(const std::string& session_directory, int socket, CommandLine command_line,
+                                std::chrono::milliseconds patience) {
   const SignalSet ignored = ignored_signals();
   ::setsid();  // the terminal's signals are the launcher's to pass on
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   rename_process(command_line);
   const int kept = ::fcntl(socket, F_DUPFD_CLOEXEC, 3);
   keep_only(kept);
-  serve({kept, session_directory, ignored});
+  serve({kept, session_directory, static_cast<int>(patience.count()), ignored});
   ::_exit(0);
 }
 
 }  // namespace
 
-Result<Handle> Handle::start(const std::string& session_directory, CommandLine command_line) {
+Result<Handle> Handle::start(const std::string& session_directory, CommandLine command_line,
+                             std::chrono::milliseconds patience) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return Error{Errc::os, errno, "socketpair(warden)"};
@@ -61,14 +64,14 @@ Result<Handle> Handle::start(const std::string& session_directory, CommandLine c
   Fd theirs{ends[1]};
   const pid_t pid = ::fork();
   if (pid < 0) return Error{Errc::os, errno, "fork(warden)"};
-  if (pid == 0) become_warden(session_directory, theirs.get(), command_line);
+  if (pid == 0) become_warden(session_directory, theirs.get(), command_line, patience);
   return Handle{pid, std::move(ours)};
 }
 
 Result<void> Handle::spawn(std::int32_t rank, const SpawnPlan& plan, const Stdio& stdio) {
   const Fd memory{::memfd_create("opal-plan", MFD_CLOEXEC)};
   if (!memory) return Error{Errc::os, errno, "memfd_create(plan)"};
-  const std::string bytes = encode(plan);
+  const std::string bytes = pack(plan);
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t written = ::write(memory.get(), bytes.data() + done, bytes.size() - done);
     if (written < 0 && errno != EINTR) return Error{Errc::os, errno, "write(plan)"};
@@ -84,6 +87,10 @@ Result<void> Handle::signal(std::int32_t rank, int signo) {
 
 Result<void> Handle::kill_all() {
   return send_message(fd(), opal::bytes_of(Request{Request::Kind::kill_all, kEveryRank, 0}));
+}
+
+Result<void> Handle::alive() {
+  return send_message(fd(), opal::bytes_of(Request{Request::Kind::alive, kEveryRank, 0}));
 }
 
 Result<std::optional<Report>> Handle::next() {

@@ -2,6 +2,7 @@
 // runtime/warden/handle.hpp — the launcher's side of its warden: start it, ask it, hear from it.
 // Threads: the launcher's main thread, and start() before any other thread exists.
 #pragma once
+#include <chrono>
 #include <span>
 
 #include "runtime/warden/protocol.hpp"
@@ -14,8 +15,10 @@ using CommandLine = std::span<char* const>;
 
 class Handle {
  public:
-  /// Forks the warden.  `session_directory` need not exist yet.  Errors: os.
-  static Result<Handle> start(const std::string& session_directory, CommandLine command_line);
+  /// Forks the warden.  `session_directory` need not exist yet.  `patience`: how long alive() may stay out, before the
+  /// warden kills this process, the ranks and itself; negative: for ever.  Errors: os.
+  static Result<Handle> start(const std::string& session_directory, CommandLine command_line,
+                              std::chrono::milliseconds patience = std::chrono::milliseconds{-1});
 
   Handle(Handle&&) noexcept = default;
   Handle& operator=(Handle&&) noexcept = default;
@@ -33,6 +36,9 @@ class Handle {
 
   /// Kills every process of the job; the answer is a report `empty`.  Errors: peer_gone, os.
   Result<void> kill_all();
+
+  /// Tells a warden with patience that this process runs.  Errors: peer_gone, os.
+  Result<void> alive();
 
   /// The next report, or nothing when there is none now.  Errors: peer_gone (the warden died), os, protocol.
   Result<std::optional<Report>> next();

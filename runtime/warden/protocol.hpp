@@ -22,6 +22,7 @@ struct Request {
     spawn,     ///< with four descriptors: the plan (a memfd), stdin, stdout, stderr
     signal,    ///< `signal` to the process group of `rank`, or of every living rank
     kill_all,  ///< SIGKILL to every process of the job, until none is left; answered by `empty`
+    alive,     ///< the launcher runs; wanted regularly by a warden with patience
     quit,      ///< nothing is left to guard: exit without cleaning up
   };
   Kind kind;
@@ -57,12 +58,12 @@ struct SpawnPlan {
   std::vector<std::uint32_t> cpus;  ///< to bind to; empty: not bound
   std::uint64_t open_files = 0;     ///< soft limit to restore; 0: leave it
 
+  template <class V>
+  void fields(V& v) {
+    v(path, arguments, environment, working_directory, cpus, open_files);
+  }
   friend bool operator==(const SpawnPlan&, const SpawnPlan&) = default;
 };
-
-/// The plan as bytes, and back.  Errors of the latter: protocol.
-std::string encode(const SpawnPlan& plan);
-Result<SpawnPlan> decode(ByteSpan bytes);
 
 /// Sends one message with descriptors.  Errors: peer_gone, os.
 Result<void> send_message(int socket, ByteSpan message, const std::vector<int>& fds = {});

@@ -12,7 +12,9 @@
 #include <filesystem>
 #include <map>
 
+#include "opal/core/clock.hpp"
 #include "opal/core/mapping.hpp"
+#include "runtime/packing.hpp"
 #include "runtime/warden/descendants.hpp"
 
 namespace runtime::warden {
@@ -34,11 +36,12 @@ class Warden {
   void run() {
     while (!done_) {
       pollfd events[] = {{duty_.socket, POLLIN, 0}, {child_ended_.get(), POLLIN, 0}};
-      ::poll(events, 2, killing_ ? kKillAgainMs : -1);
+      ::poll(events, 2, killing_ ? kKillAgainMs : launcher_gone_ ? -1 : heard_.poll_timeout_ms());
       signalfd_siginfo discarded;
       while (::read(child_ended_.get(), &discarded, sizeof discarded) > 0) continue;
       // Requests first: a rank that ended is reported after everything that was asked before its end was seen.
       if (events[0].revents != 0) handle_request();
+      if (!launcher_gone_ && heard_.expired()) launcher_stopped();
       reap();
       if (killing_) kill_children();
     }
@@ -50,10 +53,12 @@ class Warden {
     auto received = receive_message(duty_.socket, std::as_writable_bytes(std::span{&request, 1}), false);
     if (!received || (received->has_value() && (*received)->size == 0)) return launcher_died();
     if (!received->has_value()) return;
+    heard_ = patience();
     switch (request.kind) {
       case Request::Kind::spawn: return spawn(request.rank, (*received)->fds);
       case Request::Kind::signal: return signal(request.rank, request.signal);
       case Request::Kind::kill_all: killing_ = true; return;
+      case Request::Kind::alive: return;
       case Request::Kind::quit: done_ = true; return;
     }
   }
@@ -73,7 +78,7 @@ class Warden {
     if (::fstat(fds[0].get(), &about) != 0) return {0, StartFailure{Step::plan, errno}};
     auto bytes = opal::Mapping::shared(fds[0].get(), static_cast<std::size_t>(about.st_size), 0, false);
     if (!bytes) return {0, StartFailure{Step::plan, bytes.error().os_errno}};
-    const auto plan = decode(bytes->bytes());
+    const auto plan = unpack<SpawnPlan>(bytes->bytes());
     if (!plan) return {0, StartFailure{Step::plan, EPROTO}};
     return start_rank(*plan, {fds[1].get(), fds[2].get(), fds[3].get()}, duty_.ignored);
   }
@@ -105,6 +110,16 @@ class Warden {
     if (!send_message(duty_.socket, opal::bytes_of(report))) launcher_died();
   }
 
+  [[nodiscard]] opal::Deadline patience() const {
+    return opal::Deadline::after(std::chrono::milliseconds{duty_.patience_ms});
+  }
+
+  /// Somebody has stopped it: nobody can tell it to clean up, and nobody else would.
+  void launcher_stopped() {
+    ::kill(::getppid(), SIGKILL);
+    launcher_died();
+  }
+
   void launcher_died() {
     launcher_gone_ = true;
     killing_ = true;
@@ -114,6 +129,7 @@ class Warden {
   Duty duty_;
   Fd child_ended_;
   std::map<pid_t, std::int32_t> ranks_;  // the living ones
+  opal::Deadline heard_ = patience();
   bool killing_ = false;
   bool launcher_gone_ = false;
   bool done_ = false;

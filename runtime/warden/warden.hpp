@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/warden/warden.hpp — the warden: a tiny process with one thread that is the parent of every rank.
 // It is forked before the launcher has threads, starts ranks on request, reports how they end, and, being a subreaper,
-// owns every process of the job.  When the launcher dies, however it dies, the warden kills all of them and removes the
-// session directory.  When the warden dies the kernel kills the ranks, and the launcher inherits and ends the rest.
+// owns every process of the job.  When the launcher dies, however it dies, or is stopped for too long, the warden kills
+// all of them and removes the session directory.  When the warden dies the kernel kills the ranks, and the launcher
+// inherits and ends the rest.
 #pragma once
 #include <string>
 
@@ -13,6 +14,7 @@ namespace runtime::warden {
 struct Duty {
   int socket;                     ///< to the launcher
   std::string session_directory;  ///< removed when the launcher dies
+  int patience_ms;                ///< without a word from the launcher, until it counts as stopped; -1: for ever
   SignalSet ignored;              ///< signals that ranks ignore as the launcher's caller did
 };
 

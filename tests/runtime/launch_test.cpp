@@ -108,11 +108,11 @@ TEST(Launch, OptionsBehindTheProgramBelongToTheProgram) {
   EXPECT_THAT(job.err, HasSubstr("--mca btl self is ignored"));
 }
 
-TEST(Launch, HostsAreThisHostOnlyAndTheirSlotsCount) {
+TEST(Launch, SlotsOfHostsCountAndAHostThatCannotBeReachedIsNamed) {
   EXPECT_EQ(lines_of(run_job({"--host", "localhost:3", "echo", "x"}).out).size(), 3U);
-  const Outcome other = run_job({"--host", "elsewhere.example:2", "true"});
+  const Outcome other = run_job({"--launch-agent", "false", "--host", "elsewhere.example:2", "true"});
   EXPECT_NE(other.status, 0);
-  EXPECT_THAT(other.err, HasSubstr("host elsewhere.example is another host"));
+  EXPECT_THAT(other.err, HasSubstr("cannot start a daemon on host elsewhere.example: \"false elsewhere.example "));
   const Outcome full = run_job({"--host", "localhost:2", "-n", "3", "true"});
   EXPECT_THAT(full.err, HasSubstr("--oversubscribe"));
   EXPECT_EQ(run_job({"--host", "localhost:2", "-n", "3", "--oversubscribe", "true"}).status, 0);

@@ -65,7 +65,8 @@ opal::Fd input_with(const std::string& input) {
 
 }  // namespace
 
-LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, const std::string& input) {
+LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, const std::string& input,
+                         const std::vector<std::string>& prefix) {
   static int counter = 0;
   mark_ = fmt::format("{}-{}", ::getpid(), ++counter);
   directory_ = fs::path{::testing::TempDir()} / ("opal-test-" + mark_);
@@ -81,7 +82,8 @@ LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, const std::s
   const opal::Fd their_out{out[1]};
   const opal::Fd their_err{err[1]};
   const opal::Fd in = input_with(input);
-  std::vector<std::string> command{OPALRUN_PATH};
+  std::vector<std::string> command = prefix;
+  command.emplace_back(OPALRUN_PATH);
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& text : command) argv.push_back(text.data());
@@ -93,7 +95,7 @@ LaunchedJob::LaunchedJob(const std::vector<std::string>& arguments, const std::s
     ::dup2(in.get(), 0);
     ::dup2(their_out.get(), 1);
     ::dup2(their_err.get(), 2);
-    ::execv(argv[0], argv.data());
+    ::execvp(argv[0], argv.data());
     ::_exit(126);
   }
 }
@@ -142,6 +144,11 @@ bool LaunchedJob::wait_for_output(const std::string& text) {
     if (!read_some(kDeadlineMs)) return false;
   }
   return true;
+}
+
+const std::string& LaunchedJob::output() {
+  while (read_some(0)) continue;
+  return outcome_.out;
 }
 
 std::vector<pid_t> LaunchedJob::processes() const {

@@ -22,8 +22,10 @@ struct Outcome {
 
 class LaunchedJob {
  public:
-  /// Starts `opalrun arguments...`; `input` (may be empty) is its stdin.
-  explicit LaunchedJob(const std::vector<std::string>& arguments, const std::string& input = {});
+  /// Starts `opalrun arguments...`; `input` (may be empty) is its stdin;
+  /// `prefix` are words before the command, which must become opalrun by exec.
+  explicit LaunchedJob(const std::vector<std::string>& arguments, const std::string& input = {},
+                       const std::vector<std::string>& prefix = {});
   ~LaunchedJob();
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;
@@ -35,6 +37,9 @@ class LaunchedJob {
 
   /// Reads until `text` was printed on stdout; false after a deadline or at the end.
   bool wait_for_output(const std::string& text);
+
+  /// What it has printed on stdout so far, as far as that can be had without waiting.
+  const std::string& output();
 
   /// Living processes (zombies are not counted) that were started for this job, opalrun and its warden included.
   [[nodiscard]] std::vector<pid_t> processes() const;

@@ -96,28 +96,28 @@ TEST(Options, HelpAndVersionAreNotErrors) {
 
 TEST(Hosts, ListsAndFilesGiveTheSlots) {
   Options options;
-  EXPECT_EQ(count_ranks(options, 6).ranks, 6U);
+  EXPECT_EQ(find_hosts(options, 6).ranks, 6U);
   options.hosts = {"localhost:2", opal::host_name() + ":3"};
-  EXPECT_EQ(count_ranks(options, 6).ranks, 5U);
+  EXPECT_EQ(find_hosts(options, 6).ranks, 5U);
   options.hosts = {"localhost"};
-  EXPECT_EQ(count_ranks(options, 6).ranks, 6U);
+  EXPECT_EQ(find_hosts(options, 6).ranks, 6U);
   options.ranks = 40;
-  EXPECT_EQ(count_ranks(options, 6).ranks, 40U) << "without slots there is nothing to exceed";
+  EXPECT_EQ(find_hosts(options, 6).ranks, 40U) << "without slots there is nothing to exceed";
   options.hosts = {"localhost:x"};
-  EXPECT_THAT(count_ranks(options, 6).problem, HasSubstr("is not a number of slots"));
+  EXPECT_THAT(find_hosts(options, 6).problem, HasSubstr("is not a number of slots"));
   options.hosts = {"localhost:2", ""};
-  EXPECT_THAT(count_ranks(options, 6).problem, HasSubstr("empty host name"));
+  EXPECT_THAT(find_hosts(options, 6).problem, HasSubstr("empty host name"));
 
   const std::string path = ::testing::TempDir() + "/opal-hosts." + std::to_string(::getpid());
   std::ofstream{path} << "# comment\n\nlocalhost slots=3 max_slots=4\n127.0.0.1:2 # more\n";
   Options from_file;
   from_file.host_file = path;
-  EXPECT_EQ(count_ranks(from_file, 1).ranks, 5U);
+  EXPECT_EQ(find_hosts(from_file, 1).ranks, 5U);
   std::ofstream{path} << "localhost slots=none\n";
-  EXPECT_THAT(count_ranks(from_file, 1).problem, HasSubstr(":1: "));
+  EXPECT_THAT(find_hosts(from_file, 1).problem, HasSubstr(":1: "));
   std::remove(path.c_str());
   from_file.host_file = "/no/such/file";
-  EXPECT_THAT(count_ranks(from_file, 1).problem, HasSubstr("No such file"));
+  EXPECT_THAT(find_hosts(from_file, 1).problem, HasSubstr("No such file"));
 }
 
 TEST(Binding, DealsCoresOutOnlyWhenThereAreEnough) {

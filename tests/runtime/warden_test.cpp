@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/packing.hpp"
 #include "runtime/warden/handle.hpp"
 
 namespace runtime::warden {
@@ -24,20 +25,20 @@ const SpawnPlan kPlan{.path = "/bin/true",
 ByteSpan bytes_of(const std::string& text) { return std::as_bytes(std::span{text}); }
 
 TEST(SpawnPlan, SurvivesItsWayThroughAFile) {
-  const auto decoded = decode(bytes_of(encode(kPlan)));
+  const auto decoded = unpack<SpawnPlan>(bytes_of(pack(kPlan)));
   ASSERT_TRUE(decoded);
   EXPECT_EQ(*decoded, kPlan);
 }
 
 TEST(SpawnPlan, IsRefusedWhenCutOffOrExtendedAnywhere) {
-  const std::string good = encode(kPlan);
+  const std::string good = pack(kPlan);
   for (std::size_t size = 0; size < good.size(); ++size) {
-    EXPECT_FALSE(decode(bytes_of(good).first(size))) << size;
+    EXPECT_FALSE(unpack<SpawnPlan>(bytes_of(good).first(size))) << size;
   }
-  EXPECT_FALSE(decode(bytes_of(good + "x")));
+  EXPECT_FALSE(unpack<SpawnPlan>(bytes_of(good + "x")));
   std::string huge = good;
   huge.replace(0, 8, 8, '\xff');
-  EXPECT_FALSE(decode(bytes_of(huge))) << "a length larger than the rest";
+  EXPECT_FALSE(unpack<SpawnPlan>(bytes_of(huge))) << "a length larger than the rest";
 }
 
 /// Waits for the next report.

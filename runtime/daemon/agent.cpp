@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/daemon/agent.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace runtime::daemon {
+namespace {
+
+/// posix_spawn's attributes: signals as at a program's start, a process group of its own, so that the terminal's
+/// signals come to the launcher alone.
+class Attributes {
+ public:
+  Attributes() {
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigset_t all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setpgroup(&attributes_, 0);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+  ~Attributes() { ::posix_spawnattr_destroy(&attributes_); }
+  const posix_spawnattr_t* get() const noexcept { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+class FileActions {
+ public:
+  explicit FileActions(int input) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_adddup2(&actions_, input, 0);
+    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
+  }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+  ~FileActions() { ::posix_spawn_file_actions_destroy(&actions_); }
+  const posix_spawn_file_actions_t* get() const noexcept { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+}  // namespace
+
+Agent::Agent(pid_t pid, Fd input, Fd pid_fd) noexcept
+    : pid_(pid), input_(std::move(input)), pid_fd_(std::move(pid_fd)) {}
+
+Agent::~Agent() { kill(); }
+
+Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector<std::string>& command,
+                                            const std::string& input, std::function<void(int)> on_exit) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of a launch agent)"};
+  const Fd reader{ends[0]};
+  Fd writer{ends[1]};
+  // So large that the line fits whole: nobody need wait for the agent to read.
+  (void)::fcntl(writer.get(), F_SETPIPE_SZ, 1 << 20);
+  ::fcntl(writer.get(), F_SETFL, O_NONBLOCK);
+  if (::write(writer.get(), input.data(), input.size()) != static_cast<ssize_t>(input.size())) {
+    return Error{Errc::os, errno, "write(stdin of a launch agent)", input.size()};
+  }
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const Attributes attributes;
+  const FileActions actions{reader.get()};
+  pid_t pid = 0;
+  if (const int error = ::posix_spawnp(&pid, argv[0], actions.get(), attributes.get(), argv.data(), environ);
+      error != 0) {
+    return Error{Errc::os, error, "start of a launch agent"};
+  }
+  Fd pid_fd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+  const int error = errno;
+  std::unique_ptr<Agent> agent{new Agent{pid, std::move(writer), std::move(pid_fd)}};
+  if (!agent->pid_fd_) return Error{Errc::os, error, "pidfd_open(launch agent)"};
+  agent->on_exit_ = std::move(on_exit);
+  agent->watch_ = loop.on_readable(agent->pid_fd_.get(), [self = agent.get()] { self->ended(); });
+  return agent;
+}
+
+void Agent::ended() {
+  int status = 0;
+  watch_ = {};
+  // Somebody who reaps all children may have been faster; that it ended is known all the same.
+  if (::waitpid(pid_, &status, WNOHANG) == 0) return;
+  pid_ = 0;
+  input_.reset();
+  on_exit_(status);
+}
+
+void Agent::kill() noexcept {
+  if (pid_ == 0) return;
+  watch_ = {};
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = 0;
+}
+
+std::string to_string(const std::vector<std::string>& command) { return fmt::format("{}", fmt::join(command, " ")); }
+
+}  // namespace runtime::daemon

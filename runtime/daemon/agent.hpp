@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/daemon/agent.hpp — the process that starts a daemon on another host: ssh, srun, or a command of the user's.
+// It is called as `COMMAND... HOST DAEMON` and must run DAEMON there with our pipe as its stdin.
+// Owns the process: killed when this is destroyed.  Threads: the loop's thread.
+#pragma once
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/event/loop.hpp"
+
+namespace runtime::daemon {
+
+class Agent {
+ public:
+  /// Starts `command` and writes `input` to its stdin, which stays open.  `on_exit` gets its wait status, once, and not
+  /// from inside of start().  Its stderr is ours.  Errors: os.
+  static Result<std::unique_ptr<Agent>> start(event::Loop& loop, const std::vector<std::string>& command,
+                                              const std::string& input, std::function<void(int wait_status)> on_exit);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  [[nodiscard]] bool running() const noexcept { return pid_ != 0; }
+  void kill() noexcept;
+
+ private:
+  Agent(pid_t pid, Fd input, Fd pid_fd) noexcept;
+  void ended();
+  pid_t pid_;
+  Fd input_;
+  Fd pid_fd_;
+  std::function<void(int)> on_exit_;
+  event::Watch watch_;
+};
+
+/// "ssh -x h1 opald", for messages.
+std::string to_string(const std::vector<std::string>& command);
+
+}  // namespace runtime::daemon

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/daemon/messages.hpp — what the launcher and the daemons of a job's other hosts say to each other, over the
+// out-of-band channel.  Each struct is one message; its topic goes with it.  Packed by runtime/packing.hpp; a receiver
+// refuses what does not unpack.  kVersion is compared at the first message, before any other is understood.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/oob/wire.hpp"
+#include "runtime/packing.hpp"
+#include "runtime/pmix/cluster.hpp"
+#include "runtime/pmix/job_data.hpp"
+
+namespace runtime::daemon {
+
+inline constexpr std::uint64_t kVersion = 1;  ///< of all messages here; change one => bump it
+
+/// From Topic::user on.
+enum class Kind : std::uint16_t {
+  join = 64,
+  launch,
+  started,
+  refused,
+  exited,
+  trouble,
+  output,
+  output_end,
+  credit,
+  signal,
+  kill_all,
+  empty,
+  quit,
+  abort,
+  say,
+  fence,
+  fence_result,
+  modex,
+  modex_result,
+  death,
+  publish,
+  published,
+  lookup,
+  looked_up,
+  unpublish,
+  ping,
+  pong,
+};
+
+constexpr oob::Topic topic(Kind kind) noexcept { return static_cast<oob::Topic>(kind); }
+
+/// Daemon to launcher, first of all.
+struct Join {
+  static constexpr Kind kKind = Kind::join;
+  std::uint64_t version = kVersion;
+  std::uint64_t host = 0;  ///< index in the job's list of hosts
+  std::uint64_t pid = 0;
+  std::string job_id;
+  template <class V>
+  void fields(V& v) {
+    v(version, host, pid, job_id);
+  }
+};
+
+/// Launcher to daemon: all that there is to know to start the ranks of its host.
+struct Launch {
+  static constexpr Kind kKind = Kind::launch;
+  std::vector<pmix::HostRanks> hosts;  ///< index 0 is the launcher's own
+  std::vector<std::string> arguments;
+  std::vector<std::pair<std::string, std::string>> environment;  ///< for every rank
+  std::string working_directory;
+  std::uint8_t bind = 0;  ///< launch::Bind
+  std::uint8_t report_bindings = 0;
+  template <class V>
+  void fields(V& v) {
+    v(hosts, arguments, environment, working_directory, bind, report_bindings);
+  }
+};
+
+struct Started {
+  static constexpr Kind kKind = Kind::started;
+  std::uint32_t rank = 0;
+  std::int64_t pid = 0;
+  template <class V>
+  void fields(V& v) {
+    v(rank, pid);
+  }
+};
+
+/// A rank did not start: `text` says why, `status` is what the job exits with.
+struct Refused {
+  static constexpr Kind kKind = Kind::refused;
+  std::uint32_t rank = 0;
+  std::uint32_t status = 0;
+  std::string text;
+  template <class V>
+  void fields(V& v) {
+    v(rank, status, text);
+  }
+};
+
+struct Exited {
+  static constexpr Kind kKind = Kind::exited;
+  std::uint32_t rank = 0;
+  std::uint32_t wait_status = 0;
+  std::uint8_t left_properly = 0;
+  template <class V>
+  void fields(V& v) {
+    v(rank, wait_status, left_properly);
+  }
+};
+
+/// Something is wrong on the daemon's host that ends the job with `status`.
+struct Trouble {
+  static constexpr Kind kKind = Kind::trouble;
+  std::uint32_t status = 0;
+  std::string text;
+  template <class V>
+  void fields(V& v) {
+    v(status, text);
+  }
+};
+
+/// What a rank printed; channel 0: stdout, 1: stderr.
+struct Output {
+  static constexpr Kind kKind = Kind::output;
+  std::uint32_t rank = 0;
+  std::uint8_t channel = 0;
+  std::string text;
+  template <class V>
+  void fields(V& v) {
+    v(rank, channel, text);
+  }
+};
+struct OutputEnd {
+  static constexpr Kind kKind = Kind::output_end;
+  std::uint32_t rank = 0;
+  std::uint8_t channel = 0;
+  template <class V>
+  void fields(V& v) {
+    v(rank, channel);
+  }
+};
+/// Launcher to daemon: so many bytes of output have been taken, as many more may come.
+struct Credit {
+  static constexpr Kind kKind = Kind::credit;
+  std::uint64_t bytes = 0;
+  template <class V>
+  void fields(V& v) {
+    v(bytes);
+  }
+};
+
+struct Signal {
+  static constexpr Kind kKind = Kind::signal;
+  std::int64_t signo = 0;
+  std::uint8_t ends_the_job = 0;
+  template <class V>
+  void fields(V& v) {
+    v(signo, ends_the_job);
+  }
+};
+
+/// Messages that say all by their kind.
+template <Kind K>
+struct Plain {
+  static constexpr Kind kKind = K;
+  template <class V>
+  void fields(V&) {}
+};
+using KillAll = Plain<Kind::kill_all>;  ///< launcher to daemon: end every process of the job; answered by Empty
+using Empty = Plain<Kind::empty>;
+using Quit = Plain<Kind::quit>;  ///< launcher to daemon
+using Ping = Plain<Kind::ping>;  ///< launcher to daemon, answered by Pong: each end knows that the other lives
+using Pong = Plain<Kind::pong>;
+
+/// A rank asks for the end of the job.
+struct Abort {
+  static constexpr Kind kKind = Kind::abort;
+  std::uint32_t rank = 0;
+  std::int64_t status = 0;
+  std::string text;
+  template <class V>
+  void fields(V& v) {
+    v(rank, status, text);
+  }
+};
+
+/// A line for people.
+struct Say {
+  static constexpr Kind kKind = Kind::say;
+  std::string line;
+  template <class V>
+  void fields(V& v) {
+    v(line);
+  }
+};
+
+/// Daemon to launcher: the host's members of a fence have arrived, with their data.
+struct Fence {
+  static constexpr Kind kKind = Kind::fence;
+  std::string members;               ///< names the fence: the same bytes on all hosts
+  std::vector<std::uint32_t> hosts;  ///< that have members
+  std::int64_t status = 0;           ///< PMIx's; not 0: it cannot succeed
+  std::string data;
+  template <class V>
+  void fields(V& v) {
+    v(members, hosts, status, data);
+  }
+};
+/// Launcher to the hosts of a fence: all have arrived.
+struct FenceResult {
+  static constexpr Kind kKind = Kind::fence_result;
+  std::string members;
+  std::int64_t status = 0;
+  std::string data;
+  template <class V>
+  void fields(V& v) {
+    v(members, status, data);
+  }
+};
+
+/// What `rank` has committed is wanted by `host`, whose question has this number; by way of the launcher.
+struct Modex {
+  static constexpr Kind kKind = Kind::modex;
+  std::uint32_t rank = 0;
+  std::uint32_t host = 0;
+  std::uint64_t question = 0;
+  template <class V>
+  void fields(V& v) {
+    v(rank, host, question);
+  }
+};
+struct ModexResult {
+  static constexpr Kind kKind = Kind::modex_result;
+  std::uint32_t host = 0;
+  std::uint64_t question = 0;
+  std::int64_t status = 0;
+  std::string data;
+  template <class V>
+  void fields(V& v) {
+    v(host, question, status, data);
+  }
+};
+
+/// Launcher to daemons: tell the ranks' event handlers.
+struct Death {
+  static constexpr Kind kKind = Kind::death;
+  std::uint32_t rank = 0;
+  template <class V>
+  void fields(V& v) {
+    v(rank);
+  }
+};
+
+struct Publish {
+  static constexpr Kind kKind = Kind::publish;
+  std::uint64_t question = 0;
+  std::vector<pmix::PackedItem> items;
+  template <class V>
+  void fields(V& v) {
+    v(question, items);
+  }
+};
+struct Published {
+  static constexpr Kind kKind = Kind::published;
+  std::uint64_t question = 0;
+  std::int64_t status = 0;
+  template <class V>
+  void fields(V& v) {
+    v(question, status);
+  }
+};
+struct Lookup {
+  static constexpr Kind kKind = Kind::lookup;
+  std::uint64_t question = 0;
+  std::vector<std::string> names;
+  std::uint8_t wait = 0;
+  std::uint64_t timeout_s = 0;
+  template <class V>
+  void fields(V& v) {
+    v(question, names, wait, timeout_s);
+  }
+};
+struct LookedUp {
+  static constexpr Kind kKind = Kind::looked_up;
+  std::uint64_t question = 0;
+  std::int64_t status = 0;
+  std::vector<pmix::PackedItem> items;
+  template <class V>
+  void fields(V& v) {
+    v(question, status, items);
+  }
+};
+struct Unpublish {
+  static constexpr Kind kKind = Kind::unpublish;
+  std::uint64_t question = 0;
+  std::uint32_t owner = 0;
+  std::vector<std::string> names;
+  template <class V>
+  void fields(V& v) {
+    v(question, owner, names);
+  }
+};
+
+}  // namespace runtime::daemon

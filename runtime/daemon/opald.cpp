@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/daemon/opald.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "opal/core/clock.hpp"
+#include "opal/core/environment.hpp"
+#include "opal/core/secret.hpp"
+#include "runtime/daemon/output_forwarder.hpp"
+#include "runtime/daemon/uplink.hpp"
+#include "runtime/launch/environment.hpp"
+#include "runtime/launch/local_host.hpp"
+#include "runtime/launch/open_files.hpp"
+#include "runtime/launch/program.hpp"
+#include "runtime/launch/session.hpp"
+#include "runtime/launch/settings.hpp"
+#include "runtime/launch/signals.hpp"
+#include "runtime/variables.hpp"
+
+namespace runtime::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestEnd{10'000};  // a process stuck in the kernel ignores SIGKILL
+constexpr std::chrono::milliseconds kLastWords{2'000};
+constexpr int kCannotServe = 1;
+
+/// Before the launcher can be told.
+[[noreturn]] void give_up(const std::string& why) {
+  fmt::print(stderr, "opald on {}: {}\n", opal::host_name(), why);
+  std::fflush(stderr);
+  ::_exit(kCannotServe);
+}
+
+class Opald {
+ public:
+  Opald(const Bootstrap& bootstrap, event::Loop& loop, warden::Handle& warden, launch::Session& session,
+        std::string secret_file)
+      : bootstrap_(bootstrap),
+        patience_(bootstrap.patience_ms),
+        loop_(loop),
+        warden_(warden),
+        session_(session),
+        secret_file_(std::move(secret_file)),
+        forwarder_(
+            loop,
+            [this](unsigned rank, stdio::Channel channel, std::string text) {
+              uplink_->send(Output{rank, static_cast<std::uint8_t>(channel == stdio::Channel::err), std::move(text)});
+            },
+            [this](unsigned rank, stdio::Channel channel) {
+              uplink_->send(OutputEnd{rank, static_cast<std::uint8_t>(channel == stdio::Channel::err)});
+            }) {}
+
+  [[noreturn]] void run(const opal::Secret& secret);
+
+ private:
+  void handle(Kind kind, ByteSpan content);
+  void launch(const Launch& launch);
+  Result<void> start(const Launch& launch, const std::vector<std::uint32_t>& ranks);
+  void refuse_all(const std::vector<std::uint32_t>& ranks, int status, const std::string& why);
+  void launcher_gone(const std::string& why);
+  void heard() { last_heard_ns_ = opal::now_ns(); }
+  void watch_launcher();
+  void end(int status);
+
+  const Bootstrap& bootstrap_;
+  const std::chrono::milliseconds patience_;
+  event::Loop& loop_;
+  warden::Handle& warden_;
+  launch::Session& session_;
+  const std::string secret_file_;
+  OutputForwarder forwarder_;
+  std::unique_ptr<oob::Daemon> oob_;
+  std::unique_ptr<Uplink> uplink_;
+  std::unique_ptr<pmix::Server> server_;
+  std::optional<launch::LocalHost> host_;
+  bool alone_ = false;  // the launcher is gone
+  std::uint64_t last_heard_ns_ = 0;
+  event::Timer watch_;
+  event::Timer end_;
+};
+
+void Opald::run(const opal::Secret& secret) {
+  oob::DaemonHost hooks{.on_abort =
+                            [this](int rank, int status, const std::string& text) {
+                              uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
+                            },
+                        .say = [this](const std::string& line) { uplink_->send(Say{line}); }};
+  hooks.on_daemon_message = [this](opal::am::Endpoint&, oob::Topic topic, ByteSpan content) {
+    heard();
+    handle(static_cast<Kind>(topic), content);
+  };
+  hooks.on_daemon_lost = [this](opal::am::Endpoint&, const Error& why) { launcher_gone(opal::to_string(why)); };
+  auto oob = oob::Daemon::open(loop_, launch::store_with(bootstrap_.settings), secret, bootstrap_.job_id, UINT32_MAX,
+                               std::move(hooks));
+  if (!oob) give_up(opal::to_string(oob.error()));
+  oob_ = std::move(*oob);
+  const auto launcher = oob_->connect(oob::as_bytes(bootstrap_.launcher));
+  if (!launcher) give_up(fmt::format("cannot connect to the launcher: {}", opal::to_string(launcher.error())));
+  uplink_ = std::make_unique<Uplink>(*oob_, **launcher, static_cast<std::uint32_t>(bootstrap_.host));
+  uplink_->send(Join{kVersion, bootstrap_.host, static_cast<std::uint64_t>(::getpid()), bootstrap_.job_id});
+  heard();
+  watch_launcher();
+  loop_.run();
+  ::_exit(kCannotServe);
+}
+
+/// The warden hears from us as often as we hear from the launcher: should this process be stopped, it acts.
+void Opald::watch_launcher() {
+  (void)warden_.alive();
+  const auto silence = std::chrono::nanoseconds{opal::now_ns() - last_heard_ns_};
+  if (silence > patience_) {
+    return launcher_gone(fmt::format("nothing heard of it for {} s", static_cast<double>(patience_.count()) / 1000));
+  }
+  watch_ = loop_.after(patience_ / 8, [this] { watch_launcher(); });
+}
+
+void Opald::launcher_gone(const std::string& why) {
+  if (alone_) return;
+  alone_ = true;
+  watch_ = {};
+  fmt::print(stderr, "opald on {}: the launcher is gone ({}); ending the ranks of this host\n", opal::host_name(), why);
+  std::fflush(stderr);
+  if (!host_) return end(kCannotServe);
+  end_ = loop_.after(kLongestEnd, [this] { end(kCannotServe); });
+  host_->kill_all();
+}
+
+void Opald::end(int status) {
+  session_.remove();
+  warden_.quit();
+  ::_exit(status);  // libpmix's threads may still run: nothing is destroyed under them
+}
+
+void Opald::handle(Kind kind, ByteSpan content) {
+  if (server_ != nullptr && uplink_->handle(kind, content, *server_)) return;
+  switch (kind) {
+    case Kind::launch:
+      if (const auto message = unpack<Launch>(content); message && !host_) launch(*message);
+      return;
+    case Kind::ping: return uplink_->send(Pong{});
+    case Kind::signal:
+      if (const auto message = unpack<Signal>(content); message && host_) {
+        host_->signal(static_cast<int>(message->signo), message->ends_the_job != 0);
+      }
+      return;
+    case Kind::kill_all:
+      if (!host_) return uplink_->send(Empty{});
+      return host_->kill_all();
+    case Kind::death:
+      if (const auto message = unpack<Death>(content); message && server_) {
+        server_->announce_death(static_cast<int>(message->rank));
+      }
+      return;
+    case Kind::credit:
+      if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
+      return;
+    case Kind::quit: return end(0);
+    default: return;
+  }
+}
+
+void Opald::launch(const Launch& launch) {
+  if (bootstrap_.host >= launch.hosts.size()) return;
+  const std::vector<std::uint32_t>& ranks = launch.hosts[bootstrap_.host].ranks;
+  if (const auto started = start(launch, ranks); !started) {
+    refuse_all(ranks, kCannotServe, opal::to_string(started.error()));
+  }
+}
+
+void Opald::refuse_all(const std::vector<std::uint32_t>& ranks, int status, const std::string& why) {
+  for (const std::uint32_t rank : ranks) {
+    uplink_->send(Refused{rank, static_cast<std::uint32_t>(status), why});
+  }
+}
+
+Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>& ranks) {
+  if (ranks.empty() || launch.arguments.empty()) return Error{Errc::protocol, 0, "opald: a launch of nothing"};
+  launch::Options options;
+  options.settings = bootstrap_.settings;
+  options.environment = launch.environment;
+  options.working_directory = launch.working_directory;
+  launch::Variables shared = launch::job_variables(options, {bootstrap_.job_id, session_.job_id(), secret_file_});
+  shared.emplace_back(kDaemonVariable, oob_->address_text());
+
+  std::string search_path = "/usr/bin:/bin";
+  for (const auto& [name, value] : shared) {
+    if (name == "PATH") search_path = value;
+  }
+  const launch::Program program = launch::find_program(launch.arguments[0], launch.working_directory, search_path);
+  if (program.status != 0) {
+    refuse_all(ranks, program.status, fmt::format("{}: {}", launch.arguments[0], program.problem));
+    return {};
+  }
+  OPAL_TRY_ASSIGN(const auto topology, opal::topology::Topology::open());
+  const auto cpus = launch::bind_ranks(launch::Bind{launch.bind}, static_cast<unsigned>(ranks.size()),
+                                       launch::usable_cores(topology));
+  unsigned total = 0;
+  for (const pmix::HostRanks& host : launch.hosts) total += static_cast<unsigned>(host.ranks.size());
+  pmix::forget_outer_launcher();
+  OPAL_TRY_ASSIGN(
+      server_,
+      pmix::Server::start(loop_,
+                          {.job_id = bootstrap_.job_id,
+                           .hosts = launch.hosts,
+                           .own_host = bootstrap_.host,
+                           .session_directory = session_.directory(),
+                           .working_directory = launch.working_directory,
+                           .ranks = total,
+                           .cpus = cpus},
+                          {.on_abort =
+                               [this](int rank, int status, const std::string& text) {
+                                 uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
+                               },
+                           .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); }}));
+  server_->join(*uplink_);
+
+  launch::LocalPlan plan{.host = launch.hosts[bootstrap_.host].name,
+                         .ranks = ranks,
+                         .path = program.path,
+                         .arguments = launch.arguments,
+                         .working_directory = launch.working_directory,
+                         .cpus = cpus,
+                         .open_files = launch::raise_open_files()};
+  launch::LocalResources resources{
+      .environment = [this, shared, ranks, total](unsigned rank) -> Result<std::vector<std::string>> {
+        launch::Variables variables = shared;
+        launch::append(variables, launch::rank_variables(rank, total, ranks));
+        OPAL_TRY_ASSIGN(const launch::Variables of_server, server_->variables(static_cast<int>(rank)));
+        launch::append(variables, of_server);
+        return launch::to_environment(variables);
+      },
+      .input = [](unsigned) -> Result<Fd> {
+        Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+        if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
+        return null;
+      },
+      .output = [this](unsigned rank, stdio::Channel channel) { return forwarder_.open(rank, channel); },
+      .drain = [this] { forwarder_.drain(); },
+      .say = [this](const std::string& line) { uplink_->send(Say{line}); },
+      .report_bindings = launch.report_bindings != 0};
+  launch::RankHostObserver observer{
+      .on_started =
+          [this](unsigned rank, pid_t pid) {
+            uplink_->send(Started{rank, pid});
+          },
+      .on_refused =
+          [this](unsigned rank, int status, const std::string& why) {
+            uplink_->send(Refused{rank, static_cast<std::uint32_t>(status), why});
+          },
+      .on_exited =
+          [this](unsigned rank, int wait_status, bool left) {
+            uplink_->send(Exited{rank, static_cast<std::uint32_t>(wait_status), static_cast<std::uint8_t>(left)});
+          },
+      .on_trouble =
+          [this](int status, const std::string& why) {
+            uplink_->send(Trouble{static_cast<std::uint32_t>(status), why});
+          },
+      .on_empty =
+          [this] {
+            if (alone_) return end(kCannotServe);
+            oob_->finish();
+            uplink_->send(Empty{});
+          }};
+  host_.emplace(loop_, warden_, *server_, std::move(plan), std::move(resources), std::move(observer));
+  host_->start();
+  return {};
+}
+
+}  // namespace
+
+void serve(const Bootstrap& bootstrap, warden::CommandLine command_line) {
+  launch::Session session = launch::Session::plan();
+  auto warden =
+      warden::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.patience_ms});
+  if (!warden) give_up(opal::to_string(warden.error()));
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the warden die, its descendants become ours
+  // The launcher forwards signals; those that a terminal or an agent sends to everybody are not for us.
+  auto signals = launch::Signals::block();
+  if (!signals) give_up(opal::to_string(signals.error()));
+  launch::sweep_stale_sessions();
+  const auto secret = opal::Secret::from_text(bootstrap.secret);
+  if (!secret) give_up(opal::to_string(secret.error()));
+  if (const auto created = session.create(); !created) {
+    warden->quit();
+    give_up(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
+  }
+  auto secret_file = session.keep_secret(bootstrap.secret);
+  auto loop = event::Loop::create();
+  if (!secret_file || !loop) {
+    session.remove();
+    warden->quit();
+    give_up(opal::to_string(secret_file ? loop.error() : secret_file.error()));
+  }
+  static Opald* daemon = new Opald{bootstrap, **loop, *warden, session, *secret_file};  // lives as long as the process
+  daemon->run(*secret);
+}
+
+}  // namespace runtime::daemon

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/daemon/uplink.hpp"
+
+#include "opal/core/log.hpp"
+
+namespace runtime::daemon {
+namespace {
+
+/// The message, or nothing; the launcher is of the same version, so this does not happen.
+template <class M, class Use>
+void with(ByteSpan content, Use use) {
+  const auto message = unpack<M>(content);
+  if (message) return use(*message);
+  opal::log::warn("runtime", "a message of the launcher is dropped: {}", opal::to_string(message.error()));
+}
+
+/// Takes the answerer of a question out; calls it when there is one.
+template <class Map, class... Arguments>
+void answer(Map& waiting, std::uint64_t question, const Arguments&... arguments) {
+  const auto entry = waiting.extract(question);
+  if (!entry.empty()) entry.mapped()(arguments...);
+}
+
+}  // namespace
+
+bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
+  switch (kind) {
+    case Kind::fence_result:
+      with<FenceResult>(content, [&](const FenceResult& m) {
+        const auto entry = fences_.find(m.members);
+        if (entry == fences_.end()) return;
+        const Data reply = std::move(entry->second.front());
+        entry->second.pop_front();
+        if (entry->second.empty()) fences_.erase(entry);
+        reply(static_cast<int>(m.status), m.data);
+      });
+      return true;
+    case Kind::modex:
+      with<Modex>(content, [&](const Modex& m) {
+        server.modex(m.rank, [this, m](int status, const std::string& data) {
+          send(ModexResult{m.host, m.question, status, data});
+        });
+      });
+      return true;
+    case Kind::modex_result:
+      with<ModexResult>(
+          content, [&](const ModexResult& m) { answer(modexes_, m.question, static_cast<int>(m.status), m.data); });
+      return true;
+    case Kind::published:
+      with<Published>(content,
+                      [&](const Published& m) { answer(publications_, m.question, static_cast<int>(m.status)); });
+      return true;
+    case Kind::looked_up:
+      with<LookedUp>(content,
+                     [&](const LookedUp& m) { answer(lookups_, m.question, static_cast<int>(m.status), m.items); });
+      return true;
+    default: return false;
+  }
+}
+
+void Uplink::fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
+                   const std::string& data, Data answer) {
+  fences_[members].push_back(std::move(answer));
+  send(Fence{members, hosts, status, data});
+}
+
+void Uplink::modex(unsigned rank, Data answer) {
+  modexes_.emplace(++questions_, std::move(answer));
+  send(Modex{rank, own_host_, questions_});
+}
+
+void Uplink::publish(const std::vector<pmix::PackedItem>& items, Done answer) {
+  publications_.emplace(++questions_, std::move(answer));
+  send(Publish{questions_, items});
+}
+
+void Uplink::lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) {
+  lookups_.emplace(++questions_, std::move(answer));
+  send(Lookup{questions_, names, static_cast<std::uint8_t>(wait), static_cast<std::uint64_t>(timeout.count())});
+}
+
+void Uplink::unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) {
+  publications_.emplace(++questions_, std::move(answer));
+  send(Unpublish{questions_, owner, names});
+}
+
+}  // namespace runtime::daemon

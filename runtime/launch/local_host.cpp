@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/launch/local_host.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "runtime/launch/liveness.hpp"
+#include "runtime/launch/messages.hpp"
+#include "runtime/launch/program.hpp"
+#include "runtime/warden/descendants.hpp"
+
+namespace runtime::launch {
+namespace {
+
+constexpr std::size_t kStartsInFlight = 16;  // bounded, so that neither side's socket buffer can fill while both send
+constexpr std::chrono::milliseconds kOrphanRound{10};
+constexpr int kLauncherFailed = 1;
+
+}  // namespace
+
+LocalHost::LocalHost(event::Loop& loop, warden::Handle& warden, pmix::Server& server, LocalPlan plan,
+                     LocalResources resources, RankHostObserver observer)
+    : loop_(loop),
+      warden_(warden),
+      server_(server),
+      plan_(std::move(plan)),
+      resources_(std::move(resources)),
+      observer_(std::move(observer)),
+      ranks_(plan_.ranks.size()) {
+  reports_ = loop_.on_readable(warden_.fd(), [this] { read_reports(); });
+}
+
+LocalHost::Rank* LocalHost::find(unsigned rank) noexcept {
+  const auto place = std::lower_bound(plan_.ranks.begin(), plan_.ranks.end(), rank);
+  if (place == plan_.ranks.end() || *place != rank) return nullptr;
+  return &ranks_[static_cast<std::size_t>(place - plan_.ranks.begin())];
+}
+
+pmix::Liveness LocalHost::liveness(unsigned rank) const {
+  const Rank* const asked = const_cast<LocalHost*>(this)->find(rank);
+  if (asked == nullptr) return pmix::Liveness::alive;  // another host knows
+  if (asked->ended) return pmix::Liveness::ended;
+  return asked->pid != 0 && is_exiting(asked->pid) ? pmix::Liveness::ending : pmix::Liveness::alive;
+}
+
+bool LocalHost::has_dying_rank() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.pid != 0 && !rank.ended && is_exiting(rank.pid); });
+}
+
+void LocalHost::start() { start_more(); }
+
+void LocalHost::start_more() {
+  while (!ending_ && asked_ < ranks_.size() && asked_ - settled_ < kStartsInFlight) {
+    const std::size_t index = asked_++;
+    const auto started = start(index);
+    if (started) continue;
+    ++settled_;
+    ranks_[index].ended = true;
+    if (started.error().code == Errc::peer_gone) return;  // read_reports() sees it too
+    loop_.post([this, rank = plan_.ranks[index], why = opal::to_string(started.error())] {
+      observer_.on_refused(rank, kLauncherFailed, fmt::format("cannot start rank {}: {}", rank, why));
+    });
+  }
+}
+
+Result<void> LocalHost::start(std::size_t index) {
+  const unsigned rank = plan_.ranks[index];
+  OPAL_TRY_ASSIGN(const Fd in, resources_.input(rank));
+  OPAL_TRY_ASSIGN(const Fd out, resources_.output(rank, stdio::Channel::out));
+  OPAL_TRY_ASSIGN(const Fd err, resources_.output(rank, stdio::Channel::err));
+  warden::SpawnPlan spawn{.path = plan_.path,
+                          .arguments = plan_.arguments,
+                          .environment = {},
+                          .working_directory = plan_.working_directory,
+                          .cpus = plan_.cpus[index],
+                          .open_files = plan_.open_files};
+  OPAL_TRY_ASSIGN(spawn.environment, resources_.environment(rank));
+  return warden_.spawn(static_cast<std::int32_t>(rank), spawn, {in.get(), out.get(), err.get()});
+}
+
+void LocalHost::read_reports() {
+  while (!empty_ && !warden_lost_) {
+    auto report = warden_.next();
+    if (!report) return warden_died();
+    if (!report->has_value()) return;
+    handle(**report);
+  }
+}
+
+void LocalHost::handle(const warden::Report& report) {
+  if (report.kind == warden::Report::Kind::empty) return emptied();
+  const auto number = static_cast<unsigned>(report.rank);
+  Rank* const rank = report.rank < 0 ? nullptr : find(number);
+  if (rank == nullptr) return;
+  switch (report.kind) {
+    case warden::Report::Kind::started:
+      ++settled_;
+      rank->pid = report.pid;
+      observer_.on_started(number, report.pid);
+      if (resources_.report_bindings) {
+        const Cpus& cpus = plan_.cpus[static_cast<std::size_t>(rank - ranks_.data())];
+        resources_.say(
+            fmt::format("rank {} is {}", number, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
+      }
+      // Signals that went to all ranks before this one existed.
+      if (ending_) (void)warden_.signal(report.rank, SIGTERM);
+      return start_more();
+    case warden::Report::Kind::refused:
+      ++settled_;
+      rank->ended = true;
+      return observer_.on_refused(
+          number, report.step == warden::Step::exec ? status_of_exec_error(report.status) : kLauncherFailed,
+          describe_refusal(report.rank, report.step, report.status, plan_.arguments[0], plan_.working_directory));
+    case warden::Report::Kind::exited: {
+      if (rank->ended) return;
+      rank->ended = true;
+      observer_.on_exited(number, report.status, server_.left_properly(report.rank));
+      return server_.on_rank_ended();
+    }
+    case warden::Report::Kind::empty: return;
+  }
+}
+
+void LocalHost::signal(int signo, bool ends_the_job) {
+  ending_ = ending_ || ends_the_job;
+  if (!warden_lost_) (void)warden_.signal(warden::kEveryRank, signo);
+}
+
+void LocalHost::kill_all() {
+  ending_ = emptying_ = true;
+  if (!warden_lost_) (void)warden_.kill_all();
+}
+
+void LocalHost::announce_death(unsigned rank) { server_.announce_death(static_cast<int>(rank)); }
+
+/// The kernel kills the ranks with it (PR_SET_PDEATHSIG); everything else below it becomes our child.
+void LocalHost::warden_died() {
+  if (warden_lost_) return;
+  warden_lost_ = ending_ = true;
+  reports_ = {};
+  for (Rank& rank : ranks_) rank.ended = true;
+  observer_.on_trouble(
+      128 + SIGKILL,
+      fmt::format("the process that looks after the ranks (opal-warden, pid {}) died; ending the job", warden_.pid()));
+  kill_orphans();
+}
+
+void LocalHost::kill_orphans() {
+  warden::kill_children();
+  if (!warden::reap_children([](pid_t, int) {})) return emptied();
+  orphans_ = loop_.after(kOrphanRound, [this] { kill_orphans(); });
+}
+
+void LocalHost::emptied() {
+  if (empty_) return;
+  empty_ = true;
+  reports_ = {};
+  orphans_ = {};
+  resources_.drain();
+  observer_.on_empty();
+}
+
+}  // namespace runtime::launch

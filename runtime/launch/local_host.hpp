@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/launch/local_host.hpp — the ranks of the host this process runs on: started by the warden, bound, connected
+// to the pipes that the owner makes for them.  Used by the launcher for its own host and by the daemons of the others.
+// Threads: the loop's thread.
+#pragma once
+#include <optional>
+
+#include "runtime/event/loop.hpp"
+#include "runtime/launch/binding.hpp"
+#include "runtime/launch/rank_host.hpp"
+#include "runtime/pmix/server.hpp"
+#include "runtime/stdio/output.hpp"
+#include "runtime/warden/handle.hpp"
+
+namespace runtime::launch {
+
+/// Everything decided before the first rank starts.
+struct LocalPlan {
+  std::string host;
+  std::vector<std::uint32_t> ranks;    ///< ascending
+  std::string path;                    ///< of the program
+  std::vector<std::string> arguments;  ///< with the program's name first
+  std::string working_directory;
+  std::vector<Cpus> cpus;  ///< as `ranks`; empty: not bound
+  std::uint64_t open_files = 0;
+};
+
+/// What a rank gets when it starts; asked once per rank.
+struct LocalResources {
+  std::function<Result<std::vector<std::string>>(unsigned rank)> environment;  ///< "NAME=VALUE"
+  std::function<Result<Fd>(unsigned rank)> input;
+  std::function<Result<Fd>(unsigned rank, stdio::Channel)> output;
+  std::function<void()> drain;  ///< reads what the pipes still hold, when no rank lives any more
+  std::function<void(const std::string& line)> say;
+  bool report_bindings = false;
+};
+
+class LocalHost final : public RankHost {
+ public:
+  /// `server` may answer ranks later than they are made; it must outlive this.
+  LocalHost(event::Loop& loop, warden::Handle& warden, pmix::Server& server, LocalPlan plan, LocalResources resources,
+            RankHostObserver observer);
+
+  [[nodiscard]] const std::string& name() const noexcept override { return plan_.host; }
+  [[nodiscard]] const std::vector<std::uint32_t>& ranks() const noexcept override { return plan_.ranks; }
+  void start() override;
+  void signal(int signo, bool ends_the_job) override;
+  void kill_all() override;
+  void announce_death(unsigned rank) override;
+  [[nodiscard]] std::size_t starting() const noexcept override { return warden_lost_ ? 0 : asked_ - settled_; }
+  [[nodiscard]] bool has_dying_rank() const override;
+
+  [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
+  /// True once the warden is gone; the ranks are then this process's children.
+  [[nodiscard]] bool warden_lost() const noexcept { return warden_lost_; }
+
+ private:
+  struct Rank {
+    pid_t pid = 0;  // 0 until the warden reports it
+    bool ended = false;
+  };
+  [[nodiscard]] Rank* find(unsigned rank) noexcept;
+  void start_more();
+  Result<void> start(std::size_t index);
+  void read_reports();
+  void handle(const warden::Report& report);
+  void warden_died();
+  void kill_orphans();
+  void emptied();
+
+  event::Loop& loop_;
+  warden::Handle& warden_;
+  pmix::Server& server_;
+  const LocalPlan plan_;
+  const LocalResources resources_;
+  const RankHostObserver observer_;
+  std::vector<Rank> ranks_;  // as plan_.ranks
+  std::size_t asked_ = 0;    // ranks requested from the warden
+  std::size_t settled_ = 0;  // of those, answered
+  bool ending_ = false;
+  bool emptying_ = false;
+  bool empty_ = false;
+  bool warden_lost_ = false;
+  event::Watch reports_;
+  event::Timer orphans_;
+};
+
+}  // namespace runtime::launch

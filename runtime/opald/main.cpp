@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// opald: started by opalrun on the other hosts of a job; what it needs to know comes on stdin.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+
+#include "runtime/daemon/opald.hpp"
+
+namespace {
+
+/// Up to the newline; empty when stdin ends before.
+std::string read_line() {
+  std::string line;
+  char c = 0;
+  while (line.size() < runtime::daemon::kLongestBootstrap) {
+    const ssize_t got = ::read(0, &c, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return {};
+    if (c == '\n') return line;
+    line += c;
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::span<char* const> command_line{argv, static_cast<std::size_t>(argc)};
+  if (argc > 1 || ::isatty(0) == 1) {
+    const bool version = argc == 2 && std::string_view{argv[1]} == "--version";
+    std::fputs(version
+                   ? "opald (OPAL) 0.1.0\n"
+                   : "opald is the daemon of a job on one of its hosts; opalrun starts it.\nUsage: opald --version\n",
+               version ? stdout : stderr);
+    return version ? 0 : 2;
+  }
+  const auto bootstrap = runtime::daemon::from_line(read_line());
+  if (!bootstrap) {
+    std::fprintf(stderr, "opald: %s\n", opal::to_string(bootstrap.error()).c_str());
+    return 1;
+  }
+  runtime::daemon::serve(*bootstrap, command_line);
+}

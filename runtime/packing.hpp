@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/packing.hpp — structs to bytes and back, field by field, for messages between processes of the runtime.
+// A struct takes part with one member template that names its fields once, in the order of the wire:
+//   struct Hello { std::uint64_t index; std::string host; template <class V> void fields(V& v) { v(index, host); } };
+// Numbers travel as 64 bits, little endian; texts and lists behind their length, which is checked against what is there
+// before anything is allocated.  Pure functions.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "runtime/core_names.hpp"
+
+namespace runtime {
+
+class Packer {
+ public:
+  template <class... T>
+  void operator()(const T&... values) {
+    (add(values), ...);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  template <class T>
+  void add(const T& value) {
+    if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+      const auto wide = static_cast<std::uint64_t>(value);
+      bytes_.append(reinterpret_cast<const char*>(&wide), sizeof wide);
+    } else {
+      const_cast<T&>(value).fields(*this);  // which only reads, as `this` does
+    }
+  }
+  void add(const std::string& text) {
+    add(text.size());
+    bytes_ += text;
+  }
+  template <class T>
+  void add(const std::vector<T>& list) {
+    add(list.size());
+    for (const T& item : list) add(item);
+  }
+  template <class A, class B>
+  void add(const std::pair<A, B>& pair) {
+    add(pair.first);
+    add(pair.second);
+  }
+  std::string bytes_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(ByteSpan bytes) noexcept : bytes_(bytes) {}
+  template <class... T>
+  void operator()(T&... values) {
+    (take(values), ...);
+  }
+  /// True when everything was there and nothing is left.
+  [[nodiscard]] bool whole() const noexcept { return good_ && bytes_.empty(); }
+
+ private:
+  template <class T>
+  void take(T& value) {
+    if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+      std::uint64_t wide = 0;
+      if (!good_ || !opal::read_object(bytes_, wide)) {
+        good_ = false;
+        return;
+      }
+      bytes_ = bytes_.subspan(sizeof wide);
+      value = static_cast<T>(wide);
+      if (static_cast<std::uint64_t>(value) != wide) good_ = false;
+    } else {
+      value.fields(*this);
+    }
+  }
+  void take(std::string& text) {
+    const std::size_t size = length();
+    text.assign(reinterpret_cast<const char*>(bytes_.data()), size);
+    bytes_ = bytes_.subspan(size);
+  }
+  template <class T>
+  void take(std::vector<T>& list) {
+    const std::size_t count = length();  // each item takes at least a byte
+    for (std::size_t i = 0; i < count && good_; ++i) take(list.emplace_back());
+  }
+  template <class A, class B>
+  void take(std::pair<A, B>& pair) {
+    take(pair.first);
+    take(pair.second);
+  }
+  /// A length that what is left can hold; 0 when it cannot.
+  std::size_t length() {
+    std::uint64_t size = 0;
+    take(size);
+    if (size > bytes_.size()) good_ = false;
+    return good_ ? size : 0;
+  }
+  ByteSpan bytes_;
+  bool good_ = true;
+};
+
+template <class T>
+std::string pack(const T& message) {
+  Packer packer;
+  packer(message);
+  return packer.take();
+}
+
+/// Errors: protocol (too short, too long, a number out of its type's range).
+template <class T>
+Result<T> unpack(ByteSpan bytes) {
+  T message{};
+  Unpacker unpacker{bytes};
+  unpacker(message);
+  if (!unpacker.whole()) return Error{Errc::protocol, 0, "runtime: garbled message", bytes.size()};
+  return message;
+}
+
+}  // namespace runtime

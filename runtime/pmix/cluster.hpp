@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/pmix/cluster.hpp — what a PMIx server needs of the servers on the job's other hosts.  Statuses are libpmix's.
+// Threads: the loop's thread, also for the answers, each of which comes exactly once unless the process ends before.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace runtime::pmix {
+
+/// A published name; `value` is a pmix_value_t in libpmix's packing.
+struct PackedItem {
+  std::string name;
+  std::uint32_t owner = 0;
+  std::string value;
+  std::uint8_t first_read_only = 0;
+  template <class V>
+  void fields(V& v) {
+    v(name, owner, value, first_read_only);
+  }
+};
+
+class Cluster {
+ public:
+  using Done = std::function<void(int status)>;
+  using Data = std::function<void(int status, const std::string& data)>;
+  using Items = std::function<void(int status, const std::vector<PackedItem>& items)>;
+
+  virtual ~Cluster() = default;
+
+  /// All members on this host have arrived, with `data`; `members` names the operation and is the same on all `hosts`
+  /// that take part.  Answered with the data of all of them; a status that is no success, of any host, is for all.
+  virtual void fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
+                     const std::string& data, Data answer) = 0;
+
+  /// What `rank`, of another host, has committed.
+  virtual void modex(unsigned rank, Data answer) = 0;
+
+  virtual void publish(const std::vector<PackedItem>& items, Done answer) = 0;
+  /// `timeout` zero waits for ever, if `wait`.
+  virtual void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) = 0;
+  virtual void unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) = 0;
+};
+
+}  // namespace runtime::pmix

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs on four hosts made of namespaces: launched, used, and ended in every way.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "tests/harness/fake_hosts.hpp"
+#include "tests/runtime/launched_job.hpp"
+
+namespace runtime::test {
+namespace {
+
+using opal::test::FakeHosts;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+constexpr char kAll[] = "h1:4,h2:4,h3:4,h4:4";
+
+class Hosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    hosts = FakeHosts::make(4, directory(), why);
+    if (!hosts) GTEST_SKIP() << why;
+  }
+  void TearDown() override {
+    hosts.reset();
+    std::filesystem::remove_all(directory());
+  }
+  static std::string directory() {
+    const std::string path = fmt::format("{}opal-hosts-{}", ::testing::TempDir(), ::getpid());
+    std::filesystem::create_directories(path);
+    return path;
+  }
+  [[nodiscard]] std::unique_ptr<LaunchedJob> start(const std::vector<std::string>& arguments) const {
+    std::vector<std::string> all{"--launch-agent", hosts->agent(), "--grace", "0.5"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return std::make_unique<LaunchedJob>(all, "", hosts->on_network_of(1));
+  }
+  /// A job of 16 ranks that sleep, all of them running.
+  [[nodiscard]] std::unique_ptr<LaunchedJob> start_sleepers() const {
+    auto job = start({"--daemon-timeout", "2", "--host", kAll, "sh", "-c", "echo up; sleep 300"});
+    EXPECT_TRUE(eventually([&] { return lines_of(job->output()).size() == 16; }, std::chrono::seconds{30}))
+        << job->output();
+    return job;
+  }
+  /// Waits for the end, which must have this status and these words as its only line, and leave nothing.
+  static void expect_end(LaunchedJob& job, int status, const std::string& words) {
+    expect_words(job, status, words);
+    EXPECT_EQ(job.leftovers(), "");
+  }
+  static void expect_words(LaunchedJob& job, int status, const std::string& words) {
+    const Outcome outcome = job.wait();
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    std::vector<std::string> said;
+    for (const std::string& line : lines_of(outcome.err)) {
+      if (line.starts_with("opalrun: ")) said.push_back(line);
+    }
+    ASSERT_THAT(said, SizeIs(1)) << outcome.err;
+    EXPECT_THAT(said[0], HasSubstr(words));
+  }
+  /// A process of the job with this name.
+  static pid_t process(const LaunchedJob& job, const std::string& name) {
+    for (const pid_t pid : job.processes()) {
+      std::string comm;
+      std::ifstream{fmt::format("/proc/{}/comm", pid)} >> comm;
+      if (comm == name) return pid;
+    }
+    ADD_FAILURE() << "no " << name;
+    return 0;
+  }
+  std::unique_ptr<FakeHosts> hosts;
+};
+
+TEST_F(Hosts, SixteenRanksKnowWhereTheyAre) {
+  const auto job =
+      start({"--host", kAll, "sh", "-c",
+             "echo $(hostname) $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_LOCAL_RANK of $OMPI_COMM_WORLD_LOCAL_SIZE"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::set<std::string> expected;
+  for (int rank = 0; rank < 16; ++rank) expected.insert(fmt::format("h{} {} {} of 4", rank / 4 + 1, rank, rank % 4));
+  const auto lines = lines_of(outcome.out);
+  EXPECT_EQ(std::set<std::string>(lines.begin(), lines.end()), expected);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+TEST_F(Hosts, MappingByNodeGoesRoundTheHosts) {
+  const auto job = start({"-n", "6", "--map-by", "node", "--display", "map", "--host", "h1:4,h2:1,h3:2", "sh", "-c",
+                          "echo $(hostname) $OMPI_COMM_WORLD_RANK"});
+  const Outcome outcome = job->wait();
+  EXPECT_THAT(lines_of(outcome.out), UnorderedElementsAre("h1 0", "h2 1", "h3 2", "h1 3", "h3 4", "h1 5"));
+  EXPECT_THAT(outcome.err, HasSubstr("opalrun: h1 (4 slots): ranks 0,3,5\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("opalrun: h2 (1 slot): rank 1\n"));
+}
+
+TEST_F(Hosts, RanksExchangeDataThroughTheirServers) {
+  const auto job = start({"--host", kAll, helper("client_rank"), "exchange"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+TEST_F(Hosts, ProgramsTalkAcrossHosts) {
+  for (const std::vector<std::string>& program :
+       {std::vector<std::string>{RING_PATH}, std::vector<std::string>{MPI_PROGRAM_PATH, MPI_MATRIX_PATH}}) {
+    std::vector<std::string> arguments{"--host", kAll};
+    arguments.insert(arguments.end(), program.begin(), program.end());
+    const auto job = start(arguments);
+    const Outcome outcome = job->wait();
+    EXPECT_EQ(outcome.status, 0) << program[0] << outcome.out << outcome.err;
+    EXPECT_EQ(job->leftovers(), "");
+  }
+}
+
+TEST_F(Hosts, OutputOfManyMegabytesArrivesWholeAndInWholeLines) {
+  const auto job = start({"--host", "h1:1,h2:1", "sh", "-c", "seq 1 300000 | sed s/^/$OMPI_COMM_WORLD_RANK:/"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto lines = lines_of(outcome.out);
+  ASSERT_EQ(lines.size(), 600'000U);
+  int next[2] = {1, 1};
+  for (const std::string& line : lines) {
+    ASSERT_TRUE(line.starts_with("0:") || line.starts_with("1:")) << line;
+    ASSERT_EQ(line.substr(2), std::to_string(next[line[0] - '0']++));
+  }
+}
+
+TEST_F(Hosts, AKilledRankEndsTheJob) {
+  const auto job = start({"--host", kAll, "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 9 ] && kill -9 $$; sleep 300"});
+  expect_end(*job, 128 + SIGKILL, "on host h3) was killed by signal 9 (SIGKILL)");
+}
+
+TEST_F(Hosts, AKilledDaemonEndsTheJob) {
+  const auto job = start_sleepers();
+  ::kill(process(*job, "opald"), SIGKILL);
+  expect_end(*job, 1, "is lost");
+}
+
+TEST_F(Hosts, AKilledLauncherLeavesNothing) {
+  const auto job = start_sleepers();
+  ::kill(job->pid(), SIGKILL);
+  EXPECT_EQ(job->wait().status, 128 + SIGKILL);
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+TEST_F(Hosts, AStoppedDaemonIsFoundAndItsHostCleared) {
+  const auto job = start_sleepers();
+  ::kill(process(*job, "opald"), SIGSTOP);
+  expect_end(*job, 1, "has not answered for 2 s");
+}
+
+TEST_F(Hosts, ACrashedHostEndsTheJob) {
+  const auto job = start_sleepers();
+  hosts->crash(3);
+  expect_words(*job, 1, "host h3");
+  // Nobody is left there to remove files; the next job on that host does.
+  EXPECT_TRUE(eventually([&] { return job->processes().empty(); }));
+}
+
+TEST_F(Hosts, APartitionEndsTheJobOnBothSides) {
+  const auto job = start_sleepers();
+  hosts->set_link(2, false);
+  expect_end(*job, 1, "the daemon of host h2");
+}
+
+TEST_F(Hosts, AnAgentThatFailsIsNamedWithItsCommand) {
+  const auto job = start({"--host", "h1:1,h9:1", "sleep", "300"});
+  expect_end(*job, 1, "cannot start a daemon on host h9: \"" + hosts->agent() + " h9 ");
+}
+
+TEST_F(Hosts, AProgramThatIsMissingOnOneHostIsSaidOnce) {
+  const std::string program = directory() + "/only-here";
+  std::ofstream{program} << "#!/bin/sh\nexit 0\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  // On h1 the directory is hidden, as on a host without the shared file system.
+  ASSERT_EQ(std::system(fmt::format("{} h1 mount -t tmpfs tmpfs {}", hosts->agent(), directory()).c_str()), 0);
+  const auto job = start({"--host", "h1:2", program});
+  expect_end(*job, 127, "no such file or directory (on host h1)");
+}
+
+}  // namespace
+}  // namespace runtime::test
