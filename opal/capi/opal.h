@@ -148,6 +148,16 @@ OPAL_API void opal_deregister(opal_region_t* region);
 /* The bytes that a peer needs; valid as long as the region. */
 OPAL_API void opal_region_key(const opal_region_t* region, const void** key, size_t* size);
 
+/* Memory in whole pages, at a multiple of `alignment` (a power of two; 0: any page), contents unspecified.  `hint` says
+ * of which kind: words out of "heap", "hugepage" (falls back to smaller pages), "shared" (local peers can map it),
+ * joined by commas; NULL is "heap".  It lives until opal_mem_free, at the latest opal_context_close.  Any thread at any
+ * thread level.  Errors: invalid_argument (hint, alignment, size 0), no_memory, no_space, limit_reached. */
+OPAL_API opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint,
+                                      void** memory);
+/* NULL is allowed.  Regions of the memory are to be deregistered before.  Errors: invalid_argument (not such memory, or
+ * freed already: nothing happened). */
+OPAL_API opal_status_t opal_mem_free(opal_context_t* context, void* memory);
+
 /* A peer's key made ready for an endpoint.  A value. */
 typedef struct opal_remote_key {
   uint64_t opaque[32];

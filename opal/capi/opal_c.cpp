@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <list>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "opal/am/context.hpp"
+#include "opal/mpool/pool.hpp"
 
 using opal::ByteSpan;
 using opal::Errc;
@@ -130,6 +135,8 @@ struct opal_context final : opal::am::Observer {
   std::mutex mutex;                 // of the two lists; never held while the context's own lock is taken
   std::list<UserHandler> handlers;  // stable addresses
   std::list<opal_region> regions;
+  std::mutex pools_mutex;
+  std::map<std::string, std::unique_ptr<opal::mpool::Pool>, std::less<>> pools;  // by hint; of opal_mem_alloc
   std::unique_ptr<opal::am::Context> context;  // goes first: its callbacks use the rest
 
   ~opal_context() override {
@@ -302,6 +309,36 @@ void opal_region_key(const opal_region_t* region, const void** key, size_t* size
   if (region == nullptr || key == nullptr || size == nullptr) return;
   *key = region->region.key().data();
   *size = region->region.key().size();
+}
+
+opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint, void** memory) {
+  if (context == nullptr || memory == nullptr || size == 0) {
+    return misuse("opal_mem_alloc: a context, a size, and somewhere to put the address are needed");
+  }
+  const std::string_view kind = hint != nullptr ? hint : "heap";
+  const std::lock_guard lock{context->pools_mutex};
+  auto found = context->pools.find(kind);
+  if (found == context->pools.end()) {
+    const auto config = opal::config::Store::from_environment().load(opal::mpool::kGroup);
+    if (!config) return fail(config.error());
+    auto pool = opal::mpool::open(kind, *config);
+    if (!pool) return fail(pool.error());
+    found = context->pools.emplace(kind, std::move(*pool)).first;
+  }
+  const auto block = found->second->allocate(size, std::max<size_t>(alignment, 1));
+  if (!block) return fail(block.error());
+  *memory = *block;
+  return OPAL_OK;
+}
+
+opal_status_t opal_mem_free(opal_context_t* context, void* memory) {
+  if (context == nullptr) return misuse("opal_mem_free: a context is needed");
+  if (memory == nullptr) return OPAL_OK;
+  const std::lock_guard lock{context->pools_mutex};
+  for (const auto& [hint, pool] : context->pools) {
+    if (pool->deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
+  }
+  return misuse("opal_mem_free: not memory of this context's opal_mem_alloc, or freed already");
 }
 
 opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size, opal_remote_key_t* unpacked) {

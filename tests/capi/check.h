@@ -13,18 +13,19 @@
 extern "C" {
 #endif
 /* X(name, sentence) for every test. */
-#define CAPI_TESTS(X)                                               \
-  X(capi_messages, MessagesCarryHeaderAndPayloadAndKnowTheirSender) \
-  X(capi_queue, SendOrQueueKeepsWhatDoesNotFit)                     \
-  X(capi_put_get, PutGetAndAtomicReachTheMiddleOfARegion)           \
-  X(capi_stale, ADeregisteredRegionIsRefused)                       \
-  X(capi_handlers, HandlersAreOnePerTagAndCanBeTakenAway)           \
-  X(capi_listen, ListenAndConnectToFindEachOther)                   \
-  X(capi_waiting, WaitingByTimeConditionAndDescriptor)              \
-  X(capi_endings, ClosingAndDisconnectingEndWhatIsPending)          \
-  X(capi_missing, MissingArgumentsAreRefusedWithAReason)            \
-  X(capi_wrong, WrongArgumentsAreRefusedWithAReason)                \
-  X(capi_options, OptionsOfOlderAndNewerProgramsAreRead)            \
+#define CAPI_TESTS(X)                                                  \
+  X(capi_messages, MessagesCarryHeaderAndPayloadAndKnowTheirSender)    \
+  X(capi_queue, SendOrQueueKeepsWhatDoesNotFit)                        \
+  X(capi_put_get, PutGetAndAtomicReachTheMiddleOfARegion)              \
+  X(capi_stale, ADeregisteredRegionIsRefused)                          \
+  X(capi_memory, AllocatedMemoryIsAlignedReachableByPeersAndFreedOnce) \
+  X(capi_handlers, HandlersAreOnePerTagAndCanBeTakenAway)              \
+  X(capi_listen, ListenAndConnectToFindEachOther)                      \
+  X(capi_waiting, WaitingByTimeConditionAndDescriptor)                 \
+  X(capi_endings, ClosingAndDisconnectingEndWhatIsPending)             \
+  X(capi_missing, MissingArgumentsAreRefusedWithAReason)               \
+  X(capi_wrong, WrongArgumentsAreRefusedWithAReason)                   \
+  X(capi_options, OptionsOfOlderAndNewerProgramsAreRead)               \
   X(capi_names, EveryStatusHasItsName)
 #define CAPI_DECLARE(function, sentence) const char* function(void);
 CAPI_TESTS(CAPI_DECLARE)

@@ -260,6 +260,54 @@ const char* capi_waiting(void) {
   return NULL;
 }
 
+const char* capi_memory(void) {
+  static const char* const hints[] = {NULL, "heap", "hugepage", "shared"};
+  struct side a, b;
+  opal_region_t* region;
+  opal_remote_key_t key;
+  opal_completion_t end;
+  const void* bytes;
+  size_t size;
+  void* wrong;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  for (size_t i = 0; i < sizeof hints / sizeof *hints; ++i) {
+    void* memory;
+    uint64_t sent = 0x1122334455667788u + i;
+    CHECK(opal_mem_alloc(b.context, 10000, 65536, hints[i], &memory) == OPAL_OK);
+    CHECK((uintptr_t)memory % 65536 == 0);
+    memset(memory, 1, 10000);
+    CHECK(opal_register(b.context, memory, 10000, OPAL_REMOTE_ALL, &region) == OPAL_OK);
+    opal_region_key(region, &bytes, &size);
+    CHECK(opal_unpack_key(a.to_other, bytes, size, &key) == OPAL_OK);
+    memset(&end, 0, sizeof end);
+    CHECK(opal_put(a.to_other, &sent, (uint64_t)(uintptr_t)memory + 5000, &key, sizeof sent, &end) >= 0);
+    for (int tries = 0; tries < 10000000 && !end.finished; ++tries) {
+      opal_progress(a.context);
+      opal_progress(b.context);
+    }
+    CHECK(end.finished && end.status == OPAL_OK);
+    memset(&end, 0, sizeof end);
+    CHECK(opal_flush(a.to_other, &end) >= 0);
+    for (int tries = 0; tries < 10000000 && !end.finished; ++tries) {
+      opal_progress(a.context);
+      opal_progress(b.context);
+    }
+    CHECK(memcmp((const char*)memory + 5000, &sent, sizeof sent) == 0);
+    opal_deregister(region);
+    CHECK(opal_mem_free(b.context, (char*)memory + 4096) == OPAL_ERR_INVALID_ARGUMENT);
+    CHECK(opal_mem_free(a.context, memory) == OPAL_ERR_INVALID_ARGUMENT);
+    CHECK(opal_mem_free(b.context, memory) == OPAL_OK);
+    CHECK(opal_mem_free(b.context, memory) == OPAL_ERR_INVALID_ARGUMENT);
+  }
+  CHECK(opal_mem_free(b.context, NULL) == OPAL_OK);
+  CHECK(opal_mem_alloc(b.context, 1, 0, "tape", &wrong) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(strstr(opal_last_error(), "tape") != NULL);
+  CHECK(opal_mem_alloc(b.context, 1, 3, NULL, &wrong) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_mem_alloc(b.context, 1, 0, NULL, &wrong) == OPAL_OK); /* freed by the end of its context */
+  close_pair(&a, &b);
+  return NULL;
+}
+
 static int canceled;
 static void on_canceled(opal_completion_t* self) { canceled += self->status < 0; }
 

@@ -42,6 +42,7 @@ const char* capi_missing(void) {
   opal_endpoint_t* peer;
   opal_region_t* region;
   opal_remote_key_t key;
+  void* allocated;
   const void* bytes;
   size_t size;
   const uint64_t where = (uint64_t)(uintptr_t)memory;
@@ -65,6 +66,10 @@ const char* capi_missing(void) {
   REFUSED(opal_register(NULL, memory, 8, OPAL_REMOTE_ALL, &region), "opal_register");
   REFUSED(opal_register(self.context, NULL, 8, OPAL_REMOTE_ALL, &region), "opal_register");
   REFUSED(opal_register(self.context, memory, 8, OPAL_REMOTE_ALL, NULL), "opal_register");
+  REFUSED(opal_mem_alloc(NULL, 8, 0, NULL, &allocated), "opal_mem_alloc");
+  REFUSED(opal_mem_alloc(self.context, 0, 0, NULL, &allocated), "opal_mem_alloc");
+  REFUSED(opal_mem_alloc(self.context, 8, 0, NULL, NULL), "opal_mem_alloc");
+  REFUSED(opal_mem_free(NULL, memory), "opal_mem_free");
   REFUSED(opal_unpack_key(NULL, bytes, size, &key), "opal_unpack_key");
   REFUSED(opal_unpack_key(self.peer, NULL, size, &key), "opal_unpack_key");
   REFUSED(opal_unpack_key(self.peer, bytes, size, NULL), "opal_unpack_key");
