@@ -41,6 +41,7 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   state->secret = secret;
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
   OPAL_TRY(btl::RdmaEmulation::install(state->handlers));
+  OPAL_TRY(state->handlers.set(kMarkerTag, btl::bind<&State::on_marker>(*state, "checkpoint")));
   const btl::Host host{state->id, state->handlers, state->registrations, *state, state->secret};
   state->transports = Transports::open(host, store, registry, filter);
   if (state->transports.modules.empty()) {
@@ -126,6 +127,7 @@ void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept 
   if (endpoint == nullptr || endpoint->route_ != &route) return;
   endpoint->pending_.reset();
   std::erase(pending, endpoint);
+  quiesce.heard.erase(endpoint->peer());
   log::debug("am", "peer {} failed: {}", to_string(endpoint->peer()), to_string(why));
   if (options.observer != nullptr) options.observer->on_peer_failed(*endpoint, why);
 }

@@ -93,6 +93,22 @@ class OPAL_EXPORT Context {
   /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
   Post flush(Completion& completion) noexcept;
 
+  // --- Checkpoints (docs/design/checkpoint.md)
+  // ----------------------------------------------------------------------------------------
+
+  /// Messages posted from now on wait until resume(): send_or_queue keeps them, everything else answers `again`.  What
+  /// was posted before still goes out.  All Contexts that are connected take part, with the same `round`, higher than
+  /// any before.  One-sided operations are not held: whoever posts them waits for their ends first.
+  void quiesce(std::uint64_t round);
+  /// Call progress() until this is true, and go on calling it until it was true at every Context: then nothing is under
+  /// way between them, every message posted before quiesce() has been handled, puts and atomics are visible.
+  [[nodiscard]] bool quiet() noexcept;
+  /// Empties the registration caches: after it nothing but Regions is registered.  Errors: busy (not quiet, or that
+  /// many cached registrations are in use).
+  Result<void> checkpoint() noexcept;
+  /// Goes on, also when the checkpoint was given up: what waited goes out from progress(), in order.
+  void resume() noexcept;
+
   // --- Progress and waiting
   // -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ namespace opal::am {
 bool Context::State::send_pending(Endpoint& endpoint, std::size_t& sent) noexcept {
   btl::Endpoint& route = *endpoint.route_;
   // A post that finds the peer dead calls on_failed, which throws the queue away: look at it anew after each.
-  while (endpoint.has_pending() && !endpoint.pending_->messages.empty()) {
+  while (endpoint.has_pending() && !endpoint.pending_->messages.empty() && !endpoint.pending_->held) {
     Endpoint::Pending::Message message = std::move(endpoint.pending_->messages.front());
     const Post post = route.module().send_inline(route, message.tag, message.bytes, {});
     if (!endpoint.has_pending()) break;
@@ -21,9 +21,10 @@ bool Context::State::send_pending(Endpoint& endpoint, std::size_t& sent) noexcep
     }
     queue.bytes -= message.bytes.size();
     queue.messages.pop_front();
+    queue.held = message.tag == kMarkerTag;
     ++sent;
   }
-  return true;
+  return !endpoint.has_pending() || !endpoint.pending_->held;
 }
 
 std::size_t Context::State::send_pending() noexcept {

@@ -16,6 +16,8 @@
 
 namespace opal::am {
 
+inline constexpr Tag kMarkerTag = kAmTags.first;  ///< the last message before a checkpoint; payload: its round
+
 /// Messages that send_or_queue could not hand to the transport yet, oldest first.
 struct Endpoint::Pending {
   struct Message {
@@ -24,6 +26,19 @@ struct Endpoint::Pending {
   };
   std::deque<Message> messages;
   std::size_t bytes = 0;  // of all messages
+  bool marked = false;    // the marker of a checkpoint is among the messages, or
+  bool held = false;      // has gone out: the rest waits for resume()
+};
+
+/// A checkpoint under way.
+struct Quiesce {
+  struct Flush : Completion {
+    bool queued = false;
+  };
+  bool active = false;
+  std::uint64_t round = 0;
+  std::unordered_map<PeerId, std::uint64_t> heard;  // the latest marker of each peer
+  Flush flush;
 };
 
 struct Context::State final : btl::Observer {
@@ -43,6 +58,10 @@ struct Context::State final : btl::Observer {
   std::size_t welcome_visitors() noexcept;  // of the bootstrap
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
+  // checkpoint.cpp
+  void hold(Endpoint& endpoint);
+  void on_marker(btl::Delivery& delivery) noexcept;
+
   Context* context = nullptr;
   const Config config;
   const Options options;
@@ -58,6 +77,7 @@ struct Context::State final : btl::Observer {
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;
   std::vector<Endpoint*> pending;  // endpoints that have a Pending
   std::unique_ptr<Bootstrap> bootstrap;
+  Quiesce quiesce;
 };
 
 }  // namespace opal::am
