@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress of point-to-point messages: the transports', then what they could not take before.
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/core/clock.hpp"
 
 namespace mpi_shim::p2p {
 
+namespace {
+
+// Looks, some tens of microseconds: a receiver that runs makes room within a few, and nothing announces it; whoever
+// went to sleep instead would lose a millisecond.
+constexpr int kLooksForRoom = 200;
+
+}  // namespace
+
 std::size_t Engine::progress() noexcept {
   std::size_t count = context_.progress();
-  if (stalling_.load(std::memory_order_relaxed)) [[unlikely]]
-    count += resume_stalled();
+  if (!stalling_.load(std::memory_order_relaxed)) [[likely]]
+    return count;
+  count += resume_stalled();
+  for (int look = 0; count == 0 && look < kLooksForRoom; ++look) {
+    opal::cpu_relax();
+    count = context_.progress() + resume_stalled();
+  }
   return count;
 }
 
