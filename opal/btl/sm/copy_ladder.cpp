@@ -72,6 +72,8 @@ void CopyLadder::refuse(RungKind kind, std::string_view reason) {
   refused_ += fmt::format("{}no {}: {}", refused_.empty() ? "" : "; ", name(kind), reason);
 }
 
+void CopyLadder::refuse(RungKind kind, const Error& error) { refuse(kind, text_of(error)); }
+
 void CopyLadder::refuse_all(std::string_view reason) { refused_ = fmt::format("no single copy: {}", reason); }
 
 std::string CopyLadder::why() const {

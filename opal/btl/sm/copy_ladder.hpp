@@ -38,6 +38,7 @@ class OPAL_EXPORT CopyLadder {
   void add(std::unique_ptr<Rung> rung, std::string why);
   /// Remembers why a mechanism is not there.
   void refuse(RungKind kind, std::string_view reason);
+  void refuse(RungKind kind, const Error& error);
   /// Remembers that there is none at all, and why.
   void refuse_all(std::string_view reason);
 

@@ -21,7 +21,7 @@ namespace opal::btl::sm {
 
 inline constexpr std::uint32_t kAddressMagic = 0x6d73'706f;  // "opsm"
 inline constexpr std::uint32_t kHelloMagic = 0x6568'6d73;    // "smhe"
-inline constexpr std::uint32_t kHelloVersion = 2;
+inline constexpr std::uint32_t kHelloVersion = 3;
 
 /// A module's address blob.
 struct Address {
@@ -63,9 +63,10 @@ struct Hello {
   std::uint32_t pool = 0;           ///< number of a shared pool (mpool/shared_directory.hpp)
   std::uint64_t probe_address = 0;  ///< of a page of ProbePage::kSize bytes
   std::uint64_t probe_seed = 0;
-  std::uint64_t pool_base = 0;  ///< address of the pool in its owner
+  std::uint64_t pool_base = 0;     ///< address of the pool in its owner
+  std::int64_t xpmem_segment = 0;  ///< the sender's memory as an XPMEM segment; 0: it offers none
 };
-static_assert(sizeof(Hello) == 88 && std::has_unique_object_representations_v<Hello>, "wire layout v2");
+static_assert(sizeof(Hello) == 96 && std::has_unique_object_representations_v<Hello>, "wire layout v3");
 
 /// The descriptors that come with `hello` and `accept`, in this order.
 struct HelloFds {

@@ -55,7 +55,21 @@ LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, int
       doorbell_fd_(doorbell_fd),
       order_(std::move(order)),
       fences_(fences),
-      probe_(PeerId::random().low) {}
+      probe_(PeerId::random().low),
+      xpmem_(order_.has(RungKind::xpmem)
+                 ? XpmemDevice::open()
+                 : Result<std::shared_ptr<XpmemDevice>>{Error{Errc::not_supported, 0, "not in btl_sm_single_copy"}}) {
+  if (!xpmem_) return;
+  if (const auto segment = (*xpmem_)->make()) {
+    xpmem_segment_ = *segment;
+  } else {
+    xpmem_ = segment.error();
+  }
+}
+
+LocalSide::~LocalSide() {
+  if (xpmem_segment_ != 0) (*xpmem_)->remove(xpmem_segment_);
+}
 
 Result<std::unique_ptr<Link>> LocalSide::prepare(const PeerId& peer, std::uint32_t index) const {
   auto link = std::make_unique<Link>();
@@ -81,6 +95,7 @@ Result<void> LocalSide::introduce(int socket, HelloKind kind, const Link& link) 
   hello.fences = fences_ ? 1 : 0;
   hello.probe_address = probe_.address();
   hello.probe_seed = probe_.seed();
+  hello.xpmem_segment = xpmem_segment_;
   const std::array fds{inbox_fd_, link.out->fd(), registrations_fd_, doorbell_fd_};
   return send_hello(socket, hello, fds);
 }
@@ -110,20 +125,38 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   return {};
 }
 
+Result<std::unique_ptr<XpmemRung>> LocalSide::open_xpmem(const Hello& hello) const {
+  if (!xpmem_) return xpmem_.error();
+  if (hello.xpmem_segment == 0) return Error{Errc::not_supported, 0, "the peer offers no segment"};
+  return XpmemRung::open(*xpmem_, hello.xpmem_segment);
+}
+
 void LocalSide::build_ladder(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
   const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
   for (const RungKind kind : order_.kinds) {
-    if (kind == RungKind::shared) {
-      auto rung = std::make_unique<SharedRung>();
-      link.shared = rung.get();
-      link.copy.add(std::move(rung), "memory of shared pools");
-    } else if (kind != RungKind::cma) {
-      link.copy.refuse(kind, "not in this build");
-    } else if (pid <= 0) {
-      link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
-    } else {
-      link.copy.try_rung(std::make_unique<CmaRung>(pid), page, hello.probe_seed);
+    switch (kind) {
+      case RungKind::shared: {
+        auto rung = std::make_unique<SharedRung>();
+        link.shared = rung.get();
+        link.copy.add(std::move(rung), "memory of shared pools");
+        break;
+      }
+      case RungKind::xpmem:
+        if (auto rung = open_xpmem(hello)) {
+          link.copy.try_rung(std::move(*rung), page, hello.probe_seed);
+        } else {
+          link.copy.refuse(kind, rung.error());
+        }
+        break;
+      case RungKind::cma:
+        if (pid > 0) {
+          link.copy.try_rung(std::make_unique<CmaRung>(pid), page, hello.probe_seed);
+        } else {
+          link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
+        }
+        break;
+      case RungKind::knem: link.copy.refuse(kind, "not in this build"); break;
     }
   }
 }

@@ -17,6 +17,7 @@
 #include "opal/btl/sm/lane.hpp"
 #include "opal/btl/sm/probe_page.hpp"
 #include "opal/btl/sm/shared_rung.hpp"
+#include "opal/btl/sm/xpmem.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/mapping.hpp"
@@ -50,6 +51,10 @@ class OPAL_EXPORT LocalSide {
   LocalSide(const Config& config, const PeerId& self, int inbox_fd, int registrations_fd, int doorbell_fd,
             LadderOrder order, bool fences);
 
+  LocalSide(const LocalSide&) = delete;
+  LocalSide& operator=(const LocalSide&) = delete;
+  ~LocalSide();
+
   [[nodiscard]] const PeerId& self() const noexcept { return self_; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
@@ -67,6 +72,7 @@ class OPAL_EXPORT LocalSide {
   [[nodiscard]] Hello plain(HelloKind kind, const PeerId& to, Errc refusal = {}) const noexcept;
 
  private:
+  Result<std::unique_ptr<XpmemRung>> open_xpmem(const Hello& hello) const;
   void build_ladder(Link& link, int pid, const Hello& hello) const;
 
   const Config config_;
@@ -77,6 +83,8 @@ class OPAL_EXPORT LocalSide {
   const LadderOrder order_;
   const bool fences_;
   ProbePage probe_;
+  Result<std::shared_ptr<XpmemDevice>> xpmem_;
+  std::int64_t xpmem_segment_ = 0;  // 0: we offer none
 };
 
 }  // namespace opal::btl::sm
