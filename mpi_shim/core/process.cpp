@@ -4,14 +4,17 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <string>
 #include <thread>
 
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/datatype/predefined.hpp"
 #include "mpi_shim/rma/windows.hpp"
+#include "opal/am/config.hpp"
 #include "opal/core/config_store.hpp"
 #include "opal/core/log.hpp"
 
@@ -22,6 +25,14 @@ std::atomic<Process::Life> life_now{Process::Life::not_started};
 
 constexpr std::uint32_t kWorldId = 0;
 constexpr std::uint32_t kSelfId = 1;
+
+/// How many ranks of this host share a core, if nobody has said so: waits must know whether to keep theirs.
+Result<void> count_ranks_per_core(config::Store& store, unsigned ranks) {
+  OPAL_TRY_ASSIGN(const am::Config config, store.load(am::kGroup));
+  const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  if (config.ranks_per_core == 0) store.set("am_ranks_per_core", std::to_string((ranks + cores - 1) / cores));
+  return {};
+}
 
 }  // namespace
 
@@ -47,10 +58,11 @@ Result<void> Process::stop() {
 
 Result<void> Process::join(int thread_level) {
   thread_level_ = thread_level;
-  const config::Store store = config::Store::from_environment();
+  config::Store store = config::Store::from_environment();
   OPAL_TRY_ASSIGN(const p2p::Config p2p_config, store.load(p2p::kGroup));
   OPAL_TRY_ASSIGN(const rma::Config rma_config, store.load(rma::kGroup));
   OPAL_TRY_ASSIGN(client_, runtime::Client::open());
+  OPAL_TRY(count_ranks_per_core(store, client_->local_size()));
   am::Options options;
   // A helper of one-sided accesses is a second thread: where it may come, the lock has to be there from the start.
   const bool hosts = client_->local_size() < client_->size();

@@ -13,6 +13,7 @@ struct Config {
   std::string transports;  ///< empty: every usable one
   ByteSize pending_limit = 16_MiB;
   std::chrono::microseconds spin = std::chrono::microseconds{50};
+  std::uint32_t ranks_per_core = 0;
   std::uint32_t registrations = 65536;
   std::string secret_file;  ///< empty: none
 };
@@ -35,7 +36,14 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 0, .max = 1'000'000},
      "us",
      config::Level::tuner,
-     "How long wait() polls before it sleeps; about the cost of one wake-up. 0 on oversubscribed cores."},
+     "How long wait() polls before it sleeps; about the cost of one wake-up."},
+    {"ranks_per_core",
+     &Config::ranks_per_core,
+     {.min = 0, .max = 65536},
+     "processes",
+     config::Level::tuner,
+     "Processes that share a core: above 1 a waiting one gives it away between two looks. 0: an MPI process finds out, "
+     "others assume 1."},
     {"registrations",
      &Config::registrations,
      {.min = 16, .max = 1U << 24},

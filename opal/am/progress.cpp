@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress and waiting of a Context.
+#include <sched.h>
+
 #include <memory>
 
 #include "opal/am/state.hpp"
@@ -143,11 +145,14 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
   if (const std::size_t count = progress()) return count;
   const Deadline deadline = Deadline::after(timeout);
   const Deadline spin_end = Deadline::after(state_->config.spin);
+  const bool core_is_shared = state_->config.ranks_per_core > 1;
   while (!spin_end.expired() && !deadline.expired()) {
-    for (int look = 0; look < 16; ++look) {
+    for (int look = core_is_shared ? 15 : 0; look < 16; ++look) {
       if (const std::size_t count = progress()) return count;
       cpu_relax();
     }
+    // Who is to send may be waiting for this very core.  A turn of the others costs less than sleeping and being woken.
+    if (core_is_shared) (void)::sched_yield();
   }
   // Announced first, looked after: whatever another thread's progress brings from here on wakes us.
   Waiter::Sleeper sleeper{*state_->waiter};

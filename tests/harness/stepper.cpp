@@ -51,6 +51,22 @@ bool wait_for_trap(pid_t child) {
   return false;
 }
 
+/// A child that stands before its `body`; -1 when that does not work here.
+pid_t start_traced(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child < 0) return -1;
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(2);
+    ::raise(SIGTRAP);  // the parent knows that we are traced
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return -1;
+  ::ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(PTRACE_O_EXITKILL));
+  return child;
+}
+
 std::uint64_t instruction_pointer(pid_t child) {
   user_regs_struct registers{};
   ::ptrace(PTRACE_GETREGS, child, nullptr, &registers);
@@ -63,14 +79,8 @@ std::uint64_t instruction_pointer(pid_t child) {
 
 std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body) {
 #if defined(__x86_64__)
-  const pid_t child = ::fork();
+  const pid_t child = start_traced(body);
   if (child < 0) return std::nullopt;
-  if (child == 0) {
-    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(2);
-    ::raise(SIGTRAP);  // the parent knows that we are traced
-    body();
-    ::_exit(0);
-  }
   std::vector<Steps> pieces;
   const auto give_up = [&]() -> std::optional<std::vector<Steps>> {
     ::kill(child, SIGKILL);
@@ -78,8 +88,6 @@ std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body)
     return std::nullopt;
   };
   int status = 0;
-  if (::waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return std::nullopt;
-  ::ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(PTRACE_O_EXITKILL));
   for (;;) {
     ::ptrace(PTRACE_CONT, child, nullptr, nullptr);
     if (::waitpid(child, &status, 0) != child) return std::nullopt;
@@ -100,6 +108,33 @@ std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body)
 #else
   (void)body;
   return std::nullopt;
+#endif
+}
+
+Killed kill_after(const std::function<void()>& body, std::uint64_t steps) {
+#if defined(__x86_64__)
+  const pid_t child = start_traced(body);
+  if (child < 0) return Killed::not_at_all;
+  Killed outcome = Killed::not_at_all;
+  ::ptrace(PTRACE_CONT, child, nullptr, nullptr);
+  if (wait_for_trap(child)) {
+    outcome = Killed::there;
+    for (std::uint64_t i = 0; i < steps && outcome == Killed::there; ++i) {
+      if (code_at(child, instruction_pointer(child)).bytes[0] == 0xcc) {
+        outcome = Killed::at_end;
+        break;
+      }
+      ::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr);
+      if (!wait_for_trap(child)) outcome = Killed::not_at_all;
+    }
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  return outcome;
+#else
+  (void)body;
+  (void)steps;
+  return Killed::not_at_all;
 #endif
 }
 

@@ -27,4 +27,12 @@ inline void step_mark() noexcept {
 /// this machine or processor does not allow it, or the body ended badly.
 std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body);
 
+/// Runs `body` in a forked process and kills it (SIGKILL) `steps` instructions after its first mark.
+enum class Killed : std::uint8_t {
+  there,      ///< killed between its first and its second mark
+  at_end,     ///< it reached its second mark first, and was killed there
+  not_at_all  ///< this machine or processor does not allow it, or the body ended before
+};
+Killed kill_after(const std::function<void()>& body, std::uint64_t steps);
+
 }  // namespace opal::test
