@@ -2,10 +2,27 @@
 #include "opal/am/registration_cache.hpp"
 
 #include "opal/core/log.hpp"
+#include "opal/memory/monitor.hpp"
 
 namespace opal::am {
 
+rcache::Config RegistrationCache::monitored(rcache::Config config) noexcept {
+  const memory::Choice* const choice = memory::chosen_monitor();
+  config.leave_pinned = config.leave_pinned && choice != nullptr && choice->monitor != nullptr;
+  return config;
+}
+
 Result<void> RegistrationCache::register_memory(rcache::Registration& registration) noexcept {
+  if (!listening_) {
+    // From here on no release of the memory that is being registered goes unseen.
+    OPAL_TRY(memory::add_listener(*this));
+    listening_ = true;
+    if (const auto* const choice = memory::chosen_monitor(); choice == nullptr || choice->monitor == nullptr) {
+      log::once(log::Level::warn, "no memory monitor", "am",
+                "registrations of memory are not kept, nobody tells when it is unmapped: {}",
+                choice != nullptr ? choice->reasons : "no monitor was started");
+    }
+  }
   OPAL_TRY_ASSIGN(const MemoryHandle handle, module_.register_memory(registration.base(), registration.length(),
                                                                      static_cast<Rights>(registration.access())));
   registration.cookie().set(handle);
@@ -16,6 +33,14 @@ void RegistrationCache::deregister_memory(rcache::Registration& registration) no
   if (auto gone = module_.deregister_memory(registration.cookie().get<MemoryHandle>()); !gone) {
     log::error("am", "registration cache: {}", to_string(gone.error()));
   }
+}
+
+void RegistrationCache::invalidated(const rcache::Registration& registration) noexcept {
+  module_.invalidate_memory(registration.cookie().get<MemoryHandle>());
+}
+
+void RegistrationCache::released(memory::Range range) noexcept {
+  cache_.invalidate(reinterpret_cast<const void*>(range.begin), range.size());  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace opal::am

@@ -30,6 +30,10 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
 
 Result<void> Module::deregister_memory(const MemoryHandle& handle) { return host_.registrations.remove(handle); }
 
+void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
+  if (!attributes_.own_handles) host_.registrations.invalidate(handle);
+}
+
 Post Module::put(Endpoint& to, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   return emulation_->put(to, source, remote_address, remote, size, completion);

@@ -97,6 +97,9 @@ class OPAL_EXPORT Module {
   virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
   /// The handle is stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
+  /// The memory of a live handle is being unmapped: peers are refused from now on; deregister_memory() follows later.
+  /// Called inside the event, from any thread, without the Context's lock: no allocation, no lock, no system call.
+  virtual void invalidate_memory(const MemoryHandle& handle) noexcept;
 
   /// The cache that the opener made over register_memory(): cookies are MemoryHandles, access bits are Rights.  A
   /// transport whose device needs local buffers registered borrows from it when `local` is null, so that exposed and

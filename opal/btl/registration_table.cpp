@@ -98,13 +98,24 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   return MemoryHandle::from_bytes(bytes_of(handle));
 }
 
+void RegistrationTable::invalidate(const MemoryHandle& handle) noexcept {
+  const auto decoded = SoftwareHandle::decode(handle);
+  if (!decoded || decoded->slot >= count_) return;
+  std::uint64_t live = decoded->generation;
+  slots()[decoded->slot].generation.compare_exchange_strong(live, live + 1, std::memory_order_release, kRelaxed);
+}
+
 Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
   OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
-  if (decoded.slot >= count_ || slots()[decoded.slot].generation.load(kRelaxed) != decoded.generation) {
+  if (decoded.slot >= count_) {
     return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
   }
   RegistrationSlot& slot = slots()[decoded.slot];
-  slot.generation.store(decoded.generation + 1, std::memory_order_release);
+  const std::uint64_t generation = slot.generation.load(kRelaxed);
+  if (generation != decoded.generation && generation != decoded.generation + 1) {  // the latter: invalidated before
+    return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
+  }
+  slot.generation.store(0, std::memory_order_release);
   slot.size.store(0, std::memory_order_release);
   free_.push_back(decoded.slot);
   --live_;

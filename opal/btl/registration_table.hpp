@@ -4,7 +4,8 @@
 // can check a handle itself before a single copy; everybody else checks on arrival, at the owner.
 // A handle is good only while its slot carries the generation that the handle names; slots rotate and generations start
 // at a random number, so a handle of the past never fits again.
-// Threads: add/remove from one thread at a time (the Context's lock); check() from any thread or process.
+// Threads: add/remove from one thread at a time (the Context's lock); check() from any thread or process, invalidate()
+// from any thread.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -39,8 +40,8 @@ struct SoftwareHandle {
 static_assert(sizeof(SoftwareHandle) == 32 && std::has_unique_object_representations_v<SoftwareHandle>,
               "wire layout v1");
 
-/// One slot of the table, shared with peers read-only.  `generation` is odd while the slot is live; writers make it
-/// even first, readers load it before and after the other fields.
+/// One slot of the table, shared with peers read-only.  `generation` is odd while the slot is live, even when it was
+/// invalidated, 0 when free; writers make it even first, readers load it before and after the other fields.
 struct RegistrationSlot {
   std::atomic<std::uint64_t> generation;
   std::atomic<std::uint64_t> base;
@@ -80,8 +81,12 @@ class OPAL_EXPORT RegistrationTable {
   /// Errors: invalid_argument (range wraps), limit_reached (all slots taken).
   Result<MemoryHandle> add(const void* base, std::uint64_t size, Rights rights);
 
-  /// Makes the handle stale at once.  Errors: invalid_argument (not live: never registered here, or removed already).
+  /// Makes the handle stale at once.  Errors: invalid_argument (never registered here, or removed already).
   Result<void> remove(const MemoryHandle& handle);
+
+  /// Makes the handle stale from within an event that unmaps its memory: one atomic operation, from any thread.  The
+  /// slot stays taken until remove().
+  void invalidate(const MemoryHandle& handle) noexcept;
 
   [[nodiscard]] RegistrationView view() const noexcept { return RegistrationView{slots()}; }
   [[nodiscard]] int fd() const noexcept { return memory_.get(); }  ///< the memfd, to map on the same host

@@ -157,6 +157,10 @@ OPAL_API opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size
 /* NULL is allowed.  Regions of the memory are to be deregistered before.  Errors: invalid_argument (not such memory, or
  * freed already: nothing happened). */
 OPAL_API opal_status_t opal_mem_free(opal_context_t* context, void* memory);
+/* Tells that [address, +size) was or is about to be unmapped, replaced or emptied, so that nothing about it is kept in
+ * registration caches.  For programs that set memory_monitor to explicit, and for memory that goes in ways no monitor
+ * sees.  Any thread; does not allocate or lock. */
+OPAL_API void opal_memory_released(const void* address, size_t size);
 
 /* A peer's key made ready for an endpoint.  A value. */
 typedef struct opal_remote_key {

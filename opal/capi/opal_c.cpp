@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "opal/am/context.hpp"
+#include "opal/memory/events.hpp"
 #include "opal/mpool/pool.hpp"
 
 using opal::ByteSpan;
@@ -303,6 +304,10 @@ void opal_deregister(opal_region_t* region) {
   auto& regions = region->context->regions;
   const auto place = std::find_if(regions.begin(), regions.end(), [&](const auto& entry) { return &entry == region; });
   if (place != regions.end()) removed.splice(removed.end(), regions, place);
+}
+
+void opal_memory_released(const void* address, size_t size) {
+  opal::memory::released(opal::memory::Range::pages(reinterpret_cast<std::uintptr_t>(address), size));
 }
 
 void opal_region_key(const opal_region_t* region, const void** key, size_t* size) {

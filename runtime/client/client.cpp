@@ -12,8 +12,10 @@
 #include <mutex>
 #include <optional>
 
+#include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
+#include "opal/memory/monitor.hpp"
 #include "runtime/pmix/info_list.hpp"
 #include "runtime/pmix/status.hpp"
 
@@ -149,6 +151,10 @@ Result<std::unique_ptr<Client>> Client::open() {
   if (state->singleton) {
     state->job_id = "opal-singleton-" + opal::host_name() + "-" + std::to_string(::getpid());
   } else {
+    // PMIx starts threads, and libc can only be patched before there are any.
+    OPAL_TRY_ASSIGN(const opal::memory::Config memory,
+                    opal::config::Store::from_environment().load(opal::memory::kGroup));
+    opal::memory::start_monitor(memory);
     OPAL_TRY(state->join());
   }
   return std::unique_ptr<Client>{new Client{std::move(state)}};

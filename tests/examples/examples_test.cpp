@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "opal/btl/registry.hpp"
-#include "tests/examples/program.hpp"
+#include "tests/harness/program.hpp"
 
 namespace opal::test {
 namespace {

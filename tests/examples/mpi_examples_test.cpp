@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/examples/program.hpp"
+#include "tests/harness/program.hpp"
 
 namespace opal::test {
 namespace {

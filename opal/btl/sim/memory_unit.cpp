@@ -81,6 +81,7 @@ Result<void> MemoryUnit::remove(const MemoryHandle& handle) noexcept {
   if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation) {
     return Error{Errc::invalid_argument, 0, "deregister_memory(sim): handle is not live here", key.base};
   }
+  take_over_stale_locked();
   Slot& slot = slots_[key.slot];
   --use_.count;
   use_.bytes -= slot.size;
@@ -91,9 +92,37 @@ Result<void> MemoryUnit::remove(const MemoryHandle& handle) noexcept {
   return {};
 }
 
+void MemoryUnit::invalidate(const MemoryHandle& handle) noexcept {
+  const auto key = key_of(handle);
+  if (!key) return;
+  constexpr int kAttempts = 1000;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    for (std::atomic<std::uint32_t>& place : stale_) {
+      std::uint32_t none = 0;
+      if (place.compare_exchange_strong(none, key->slot + 1, std::memory_order_release)) return;
+    }
+    // Full.  This very thread may be the one that holds the lock.
+    if (const std::unique_lock lock{mutex_, std::try_to_lock}; lock) take_over_stale_locked();
+  }
+  stale_overflow_.store(true, std::memory_order_release);
+}
+
+/// The registration of a slot named here is still the one that was invalidated: remove() takes over first.
+void MemoryUnit::take_over_stale_locked() noexcept {
+  for (std::atomic<std::uint32_t>& place : stale_) {
+    const std::uint32_t slot = place.exchange(0, std::memory_order_acquire);
+    if (slot != 0 && slot <= slots_.size()) slots_[slot - 1].stale = true;
+  }
+  if (stale_overflow_.exchange(false, std::memory_order_acquire)) {
+    for (Slot& slot : slots_) slot.stale = true;
+  }
+}
+
 Result<MemoryUnit::Slot*> MemoryUnit::find_locked(const Key& key, std::uint64_t address, std::uint64_t size,
                                                   Rights wanted) noexcept {
-  if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation) {
+  take_over_stale_locked();
+  if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation ||
+      slots_[key.slot].stale) {
     ++use_.faults;
     return Error{Errc::invalid_argument, 0, "sim: the registration is not live", address};
   }

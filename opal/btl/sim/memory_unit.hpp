@@ -4,6 +4,8 @@
 // device is, with limit_reached to order.
 // Threads: safe from any thread, since registration caches call from any.
 #pragma once
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -57,6 +59,10 @@ class OPAL_EXPORT MemoryUnit {
   /// Errors: invalid_argument (not live).
   Result<void> remove(const MemoryHandle& handle) noexcept;
 
+  /// Refuses the key from now on; remove() still follows.  From within an event that unmaps the memory: does not wait
+  /// for the lock, under which pages are pinned.
+  void invalidate(const MemoryHandle& handle) noexcept;
+
   /// Whether [address, +size) may be reached by `key`.  Errors: invalid_argument (stale, out of bounds), permission.
   Result<void> check(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept;
   /// Checks and copies, both under one lock: no access comes after a remove().  Errors: check()'s, and Pages'.
@@ -73,11 +79,16 @@ class OPAL_EXPORT MemoryUnit {
     std::uint64_t size = 0;
     Rights rights = Rights::none;
     Pin pin;
+    bool stale = false;  // its memory is gone
   };
+  /// Keys that invalidate() was given and no access has taken over into the slots yet: slot + 1, 0 = none.
+  static constexpr std::size_t kStale = 64;
   enum class Mode : std::uint8_t { automatic, pinned, on_demand };
 
   Result<Pin> pin(void* base, std::uint64_t size, Rights rights) noexcept;
   Result<Slot*> find_locked(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept;
+
+  void take_over_stale_locked() noexcept;
 
   Pages& pages_;
   const Mode mode_;
@@ -88,6 +99,8 @@ class OPAL_EXPORT MemoryUnit {
   std::uint64_t next_generation_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  std::array<std::atomic<std::uint32_t>, kStale> stale_{};
+  std::atomic<bool> stale_overflow_{false};  // too many at once: then every key of that moment is
 };
 
 }  // namespace opal::btl::sim

@@ -162,6 +162,8 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
 
 Result<void> Module::deregister_memory(const MemoryHandle& handle) { return node_.memory.remove(handle); }
 
+void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memory.invalidate(handle); }
+
 // ---- One-sided
 // -------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/examples/program.hpp"
+#include "tests/harness/program.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

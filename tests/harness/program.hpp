@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/examples/program.hpp — another program run as it would be by hand: own process, own environment, its output in
+// tests/harness/program.hpp — another program run as it would be by hand: own process, own environment, its output in
 // a file.  Killed at the end of its scope if it still runs.
 #pragma once
 #include <chrono>

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/memory/config.hpp — the variables of memory monitoring; the only place where these defaults are written.
+#pragma once
+#include <string>
+
+#include "opal/core/config.hpp"
+
+namespace opal::memory {
+
+struct Config {
+  std::string monitor = "auto";
+};
+
+inline constexpr config::Var<Config> kVars[] = {
+    {"monitor",
+     &Config::monitor,
+     {.choices = "auto|patcher|explicit|none"},
+     "",
+     config::Level::user,
+     "Who tells that memory was unmapped: libc's patched system calls, or only the program (opal_memory_released); "
+     "auto: the first that works; none: no registration is kept."},
+};
+inline constexpr config::Group<Config> kGroup{"memory", "Memory monitoring", kVars};
+
+}  // namespace opal::memory

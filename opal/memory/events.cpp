@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Listeners stand in slots that never move and are never freed.  An event announces itself at a slot before it reads
+// the listener there; removal takes the listener out and waits until nobody is at the slot.
+#include "opal/memory/events.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <new>
+
+namespace opal::memory {
+namespace {
+
+struct Slot {
+  std::atomic<Listener*> listener{nullptr};
+  std::atomic<std::uint32_t> visitors{0};  // events that may be calling it right now
+};
+
+struct Block {
+  std::array<Slot, 32> slots;
+  std::atomic<Block*> next{nullptr};
+};
+
+constinit Block first_block;
+constinit std::mutex list_mutex;  // adding and removing; events never take it
+
+template <class Visit>
+void for_each_slot(Visit visit) noexcept {
+  for (Block* block = &first_block; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
+    for (Slot& slot : block->slots) visit(slot);
+  }
+}
+
+/// A child has only the thread that forked: events of others will never end there.
+void forget_visitors_in_child() noexcept {
+  for_each_slot([](Slot& slot) { slot.visitors.store(0, std::memory_order_relaxed); });
+  list_mutex.unlock();
+}
+
+Slot* free_slot_locked() noexcept {
+  for (Block* block = &first_block;;) {
+    for (Slot& slot : block->slots) {
+      if (slot.listener.load(std::memory_order_relaxed) == nullptr) return &slot;
+    }
+    Block* next = block->next.load(std::memory_order_relaxed);
+    if (next == nullptr) {
+      auto fresh = std::unique_ptr<Block>{new (std::nothrow) Block};
+      if (!fresh) return nullptr;
+      next = fresh.release();  // lives as long as the process: an event may be reading it at any time
+      block->next.store(next, std::memory_order_release);
+    }
+    block = next;
+  }
+}
+
+}  // namespace
+
+namespace detail {
+constinit std::atomic<std::uint32_t> interested{0};
+}  // namespace detail
+
+Result<void> add_listener(Listener& listener) noexcept {
+  static const int prepared =
+      ::pthread_atfork([] { list_mutex.lock(); }, [] { list_mutex.unlock(); }, forget_visitors_in_child);
+  if (prepared != 0) return Error{Errc::no_memory, prepared, "pthread_atfork(memory events)"};
+  const std::lock_guard lock{list_mutex};
+  Slot* const slot = free_slot_locked();
+  if (slot == nullptr) return Error{Errc::no_memory, 0, "memory events: one more listener", sizeof(Block)};
+  slot->listener.store(&listener, std::memory_order_seq_cst);
+  detail::interested.fetch_add(1, std::memory_order_seq_cst);
+  return {};
+}
+
+void remove_listener(Listener& listener) noexcept {
+  const std::lock_guard lock{list_mutex};
+  for_each_slot([&](Slot& slot) {
+    if (slot.listener.load(std::memory_order_relaxed) != &listener) return;
+    slot.listener.store(nullptr, std::memory_order_seq_cst);
+    detail::interested.fetch_sub(1, std::memory_order_seq_cst);
+    while (slot.visitors.load(std::memory_order_seq_cst) != 0) ::sched_yield();
+  });
+}
+
+void released(Range range) noexcept {
+  if (range.empty()) return;
+  for_each_slot([&](Slot& slot) {
+    if (slot.listener.load(std::memory_order_relaxed) == nullptr) return;
+    slot.visitors.fetch_add(1, std::memory_order_seq_cst);
+    if (Listener* const listener = slot.listener.load(std::memory_order_seq_cst); listener != nullptr) {
+      listener->released(range);
+    }
+    slot.visitors.fetch_sub(1, std::memory_order_seq_cst);
+  });
+}
+
+}  // namespace opal::memory

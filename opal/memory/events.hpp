@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/memory/events.hpp — tells whoever keeps knowledge about memory (registration caches) that pages went away.
+// One list per process.  A monitor calls released(); where it can, before the memory goes, on the thread that unmaps.
+// Threads: everything from any thread.  released() allocates nothing, takes no lock and makes no system call, so that
+// it may run inside free() or munmap(); neither may a listener, beyond locks under which nobody allocates.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+#include "opal/memory/range.hpp"
+
+namespace opal::memory {
+
+class Listener {
+ public:
+  /// The pages of `range` are about to be unmapped, replaced or emptied, or just were: what is known about them is
+  /// void.
+  virtual void released(Range range) noexcept = 0;
+
+ protected:
+  ~Listener() = default;
+};
+
+/// Calls `listener` from now on.  Errors: no_memory.
+OPAL_EXPORT Result<void> add_listener(Listener& listener) noexcept;
+
+/// Ends that; no call is under way when this returns.  Not from inside an event.  Unknown listeners are ignored.
+OPAL_EXPORT void remove_listener(Listener& listener) noexcept;
+
+/// Reports to every listener.  An empty range is nobody's business.
+OPAL_EXPORT void released(Range range) noexcept;
+
+namespace detail {
+/// How many have a reason to see calls that change mappings: zero lets a patched system call go straight through.
+OPAL_EXPORT extern std::atomic<std::uint32_t> interested;
+}  // namespace detail
+
+}  // namespace opal::memory

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/memory/process_maps.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+
+#include "opal/memory/raw_syscall.hpp"
+
+namespace opal::memory {
+namespace {
+
+/// Takes a number off the front, up to `end`, which is taken too.
+std::uint64_t take_number(std::string_view& text, unsigned base, char end) noexcept {
+  std::uint64_t value = 0;
+  std::size_t i = 0;
+  for (; i < text.size() && text[i] != end; ++i) {
+    const char c = text[i];
+    value = value * base + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
+  }
+  text.remove_prefix(i < text.size() ? i + 1 : i);
+  return value;
+}
+
+}  // namespace
+
+ProcessMaps::ProcessMaps() noexcept
+    : fd_(static_cast<int>(
+          raw_syscall(SYS_openat, AT_FDCWD, reinterpret_cast<long>("/proc/self/maps"), O_RDONLY | O_CLOEXEC))),
+      failed_(fd_ < 0) {}
+
+ProcessMaps::~ProcessMaps() {
+  if (fd_ >= 0) raw_syscall(SYS_close, fd_);
+}
+
+std::string_view ProcessMaps::line() noexcept {
+  for (;;) {
+    char* const start = buffer_.data() + begin_;
+    if (const void* const found = std::memchr(start, '\n', end_ - begin_); found != nullptr) {
+      const auto length = static_cast<std::size_t>(static_cast<const char*>(found) - start);
+      begin_ += length + 1;
+      return {start, length};
+    }
+    std::memmove(buffer_.data(), start, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    const long got = end_ == buffer_.size() ? -E2BIG
+                                            : raw_syscall(SYS_read, fd_, reinterpret_cast<long>(buffer_.data() + end_),
+                                                          static_cast<long>(buffer_.size() - end_));
+    if (got == -EINTR) continue;
+    if (got <= 0) {
+      failed_ = got < 0;
+      return {};
+    }
+    end_ += static_cast<std::size_t>(got);
+  }
+}
+
+bool ProcessMaps::next(MapsEntry& entry) noexcept {
+  if (failed_) return false;
+  // 7f0c8a000000-7f0c8a021000 rw-p 00000000 00:00 0      name
+  std::string_view text = line();
+  if (text.empty()) return false;
+  entry.range.begin = take_number(text, 16, '-');
+  entry.range.end = take_number(text, 16, ' ');
+  if (text.size() < 5) {
+    failed_ = true;
+    return false;
+  }
+  entry.protection =
+      (text[0] == 'r' ? PROT_READ : 0) | (text[1] == 'w' ? PROT_WRITE : 0) | (text[2] == 'x' ? PROT_EXEC : 0);
+  text.remove_prefix(5);
+  entry.offset = take_number(text, 16, ' ');
+  (void)take_number(text, 16, ' ');  // the device, "fd:01": its number is of no use here
+  entry.inode = take_number(text, 10, ' ');
+  const std::size_t name = text.find_first_not_of(' ');
+  entry.name = name == std::string_view::npos ? std::string_view{} : text.substr(name);
+  return true;
+}
+
+}  // namespace opal::memory

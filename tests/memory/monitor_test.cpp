@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory monitors in whole programs: with the allocators and the hooks of others, and when they have to refuse.
+#include "opal/memory/monitor.hpp"
+
+#include <gmock/gmock.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "opal/memory/events.hpp"
+#include "tests/harness/child.hpp"
+#include "tests/harness/program.hpp"
+
+namespace opal::memory {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kTraffic = OPAL_TEST_BIN "/memory_traffic";
+const std::string kHooks = OPAL_TEST_BIN "/libmemory_other_hooks.so";
+constexpr int kSkipped = 77;
+
+/// Runs the traffic program; its exit status, its output in `output`.
+int run(const std::string& mode, std::string& output, const test::Environment& environment = {}) {
+  const test::Scratch scratch;
+  test::Program program{{kTraffic, kHooks, mode}, scratch.file("log"), environment};
+  const int status = program.wait();
+  output = program.output();
+  return status;
+}
+
+/// Where the linker keeps `library`; empty when this machine has none.
+std::string find_library(const std::string& library) {
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu/", "/usr/lib64/", "/usr/lib/"}) {
+    if (std::filesystem::exists(folder + library)) return folder + library;
+  }
+  return {};
+}
+
+class Monitored : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+    GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
+#endif
+  }
+};
+
+TEST_F(Monitored, NothingLeavesUnseen) {
+  std::string output;
+  EXPECT_EQ(run("alone", output), 0) << output;
+}
+
+TEST_F(Monitored, AnotherLibrarysHooksThatWereThereBeforeGoOnWorking) {
+  std::string output;
+  EXPECT_EQ(run("hooks-before", output), 0) << output;
+}
+
+TEST_F(Monitored, AnotherLibrarysHooksThatCameLaterHideNothing) {
+  std::string output;
+  EXPECT_EQ(run("hooks-after", output), 0) << output;
+}
+
+class WithUcx : public Monitored, public ::testing::WithParamInterface<const char*> {};
+TEST_P(WithUcx, NothingLeavesUnseenOnEitherSide) {
+  std::string output;
+  const int status = run(GetParam(), output);
+  if (status == kSkipped) GTEST_SKIP() << "needs libucm.so.0: apt-get install libucx0";
+  EXPECT_EQ(status, 0) << output;
+}
+INSTANTIATE_TEST_SUITE_P(Ucx, WithUcx, ::testing::Values("ucm-before", "ucm-after"),
+                         [](const auto& info) { return std::string{info.param}.substr(4); });
+
+struct Preload {
+  const char* library;
+  const char* package;
+};
+class WithAllocator : public Monitored, public ::testing::WithParamInterface<Preload> {};
+TEST_P(WithAllocator, NothingLeavesUnseen) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "a sanitizer brings an allocator of its own";
+#endif
+  const std::string path = find_library(GetParam().library);
+  if (path.empty()) GTEST_SKIP() << "needs " << GetParam().library << ": apt-get install " << GetParam().package;
+  std::string output;
+  EXPECT_EQ(run("alone", output, {{"LD_PRELOAD", path}, {"ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=1"}}), 0)
+      << output;
+}
+INSTANTIATE_TEST_SUITE_P(Preloaded, WithAllocator,
+                         ::testing::Values(Preload{"libjemalloc.so.2", "libjemalloc2"},
+                                           Preload{"libmimalloc.so.2", "libmimalloc2.0"},
+                                           Preload{"libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"},
+                                           Preload{"libasan.so.8", "libasan8"}),
+                         [](const auto& info) {
+                           const std::string name = info.param.library;
+                           return name.substr(3, name.find_first_of("._", 3) - 3);
+                         });
+
+/// Runs `body` in a process where no monitor was chosen yet.
+void in_fresh_process(const std::function<void()>& body) {
+  test::Child child{[&](test::Channel&) {
+    body();
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  }};
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(MonitorChoice, ThePatcherRefusesWhenThreadsRun) {
+  in_fresh_process([] {
+    std::mutex mutex;
+    std::unique_lock lock{mutex};
+    std::thread other{[&] { const std::lock_guard waits{mutex}; }};
+    const Choice& choice = start_monitor({.monitor = "patcher"});
+    EXPECT_EQ(choice.monitor, nullptr);
+    EXPECT_THAT(choice.reasons, HasSubstr("several threads"));
+    lock.unlock();
+    other.join();
+  });
+}
+
+TEST(MonitorChoice, NoneAndExplicitAreWhatTheySay) {
+  in_fresh_process([] {
+    EXPECT_EQ(chosen_monitor(), nullptr);
+    EXPECT_EQ(start_monitor({.monitor = "none"}).monitor, nullptr);
+    EXPECT_EQ(start_monitor({.monitor = "explicit"}).monitor, nullptr) << "the first choice stays";
+  });
+  in_fresh_process([] {
+    const Choice& choice = start_monitor({.monitor = "explicit"});
+    ASSERT_NE(choice.monitor, nullptr);
+    EXPECT_EQ(choice.monitor->name(), "explicit");
+    EXPECT_EQ(chosen_monitor(), &choice);
+  });
+}
+
+/// A monitor of the program that reports nothing.
+struct Deaf final : Monitor {
+  [[nodiscard]] std::string_view name() const noexcept override { return "deaf"; }
+  Result<void> start() noexcept override { return {}; }
+};
+
+TEST(MonitorChoice, ASuppliedMonitorThatSeesNothingIsNotTaken) {
+  in_fresh_process([] {
+    static Deaf deaf;
+    EXPECT_TRUE(supply_monitor(deaf));
+    const Choice& choice = start_monitor({});
+    EXPECT_NE(choice.monitor, &deaf);
+    EXPECT_THAT(choice.reasons, HasSubstr("deaf: "));
+    EXPECT_THAT(choice.reasons, HasSubstr("munmap went unseen"));
+    EXPECT_FALSE(supply_monitor(deaf)) << "too late";
+  });
+}
+
+/// A program whose allocator and unmapping all go through it vouches for itself.
+struct Vouching final : Monitor {
+  [[nodiscard]] std::string_view name() const noexcept override { return "the program's"; }
+  Result<void> start() noexcept override { return {}; }
+  [[nodiscard]] bool testable() const noexcept override { return false; }
+};
+
+TEST(MonitorChoice, ASuppliedMonitorComesFirst) {
+  in_fresh_process([] {
+    static Vouching vouching;
+    EXPECT_TRUE(supply_monitor(vouching));
+    EXPECT_EQ(start_monitor({}).monitor, &vouching);
+  });
+}
+
+}  // namespace
+}  // namespace opal::memory

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program under a memory monitor that makes memory come and go in every way a program can, also in the allocator it
+// finds, and dies with a message as soon as pages it knew went away unreported.
+//   memory_traffic LIBRARY (alone | hooks-before | hooks-after | ucm-before | ucm-after)
+#include <dlfcn.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "opal/memory/events.hpp"
+#include "opal/memory/monitor.hpp"
+
+namespace {
+
+using opal::memory::Range;
+
+constexpr std::size_t kPage = 4096;
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "FAILED: %s\n", what.c_str());
+  std::_Exit(1);
+}
+
+/// The pages this program keeps an eye on: fixed room, because events come from inside the allocator.
+class Watch final : public opal::memory::Listener {
+ public:
+  void released(Range range) noexcept override {
+    for (Page& page : pages_) {
+      if (range.begin <= page.address && page.address < range.end) page.reported = true;
+    }
+  }
+  /// Marks the page that holds `address` and returns its number.
+  std::size_t add(const void* address) {
+    const auto page = reinterpret_cast<std::uintptr_t>(address) & ~(kPage - 1);
+    pages_[next_] = {page, false};
+    return next_++ % kMost;
+  }
+  void clear() { next_ = 0, std::memset(pages_, 0, sizeof pages_); }
+  [[nodiscard]] bool reported(std::size_t page) const { return pages_[page].reported; }
+  [[nodiscard]] std::uintptr_t address(std::size_t page) const { return pages_[page].address; }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  struct Page {
+    std::uintptr_t address;
+    bool reported;
+  };
+  Page pages_[kMost] = {};
+  std::size_t next_ = 0;
+};
+
+Watch watch;
+
+bool resident(std::uintptr_t page) {
+  unsigned char here = 0;
+  return ::mincore(reinterpret_cast<void*>(page), kPage, &here) == 0 && (here & 1U) != 0;
+}
+
+std::byte* map(std::size_t size) {
+  void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) fail("mmap");
+  std::memset(at, 1, size);
+  return static_cast<std::byte*>(at);
+}
+
+template <class Way>
+void must_report(const char* what, const void* address, Way way) {
+  watch.clear();
+  const std::size_t page = watch.add(address);
+  way();
+  if (!watch.reported(page)) fail(std::string{what} + " went unseen");
+}
+
+void every_way(std::string_view mode) {
+  std::byte* a = map(16 * kPage);
+  must_report("munmap of a part", a + 5 * kPage, [&] { ::munmap(a + 4 * kPage, 4 * kPage); });
+  must_report("madvise(DONTNEED)", a, [&] { ::madvise(a, kPage, MADV_DONTNEED); });
+  must_report("madvise(FREE)", a + kPage, [&] { ::madvise(a + kPage, kPage, MADV_FREE); });
+  must_report("mmap(MAP_FIXED)", a,
+              [&] { ::mmap(a, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0); });
+  must_report("shrinking mremap", a + 3 * kPage, [&] { (void)::mremap(a, 4 * kPage, kPage, 0); });
+  std::byte* b = map(4 * kPage);
+  std::byte* c = map(4 * kPage);
+  must_report("moving mremap: the old place", b,
+              [&] { (void)::mremap(b, 4 * kPage, 4 * kPage, MREMAP_MAYMOVE | MREMAP_FIXED, c); });
+  std::byte* d = map(4 * kPage);
+  watch.clear();
+  const std::size_t replaced = watch.add(c + kPage);
+  void* const moved = ::mremap(d, 4 * kPage, 4 * kPage, MREMAP_MAYMOVE | MREMAP_FIXED, c);
+  // UCX's hook drops mremap's fifth argument: under it the memory goes elsewhere.
+  if (moved == c && !watch.reported(replaced)) fail("moving mremap: the new place went unseen");
+  std::byte* e = map(4 * kPage);
+  must_report("munmap through syscall()", e, [&] { ::syscall(SYS_munmap, e, 4 * kPage); });
+  const int segment = ::shmget(IPC_PRIVATE, 4 * kPage, IPC_CREAT | 0600);
+  if (segment >= 0) {
+    auto* const s = static_cast<std::byte*>(::shmat(segment, nullptr, 0));
+    ::shmctl(segment, IPC_RMID, nullptr);
+    must_report("shmdt", s + 3 * kPage, [&] { ::shmdt(s); });
+  }
+  if (mode == "ucm-after") return;  // see main()
+  auto* const top = static_cast<std::byte*>(::sbrk(8 * kPage));
+  if (top != reinterpret_cast<std::byte*>(-1) && ::sbrk(0) == top + 8 * kPage) {
+    must_report("sbrk downwards", top + 4 * kPage, [&] { ::sbrk(-static_cast<intptr_t>(7 * kPage)); });
+  }
+}
+
+/// The data of a library that is unloaded go through the loader's own munmap.
+void unloading(const char* path) {
+  void* const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* const data = library != nullptr ? ::dlsym(library, "other_hooks_data") : nullptr;
+  if (data == nullptr) fail("dlopen of the library to unload");
+  must_report("dlclose", data, [&] { ::dlclose(library); });
+}
+
+/// Whatever the allocator does with blocks: pages that are gone were reported.
+void allocator_traffic(unsigned seed, bool check) {
+  std::mt19937_64 random{seed};
+  std::vector<std::pair<std::byte*, std::size_t>> blocks(24);
+  for (int step = 0; step < 1000; ++step) {
+    auto& [block, size] = blocks[random() % blocks.size()];
+    const std::size_t wanted = std::size_t{1} << (random() % 11 + 12);  // 4 KiB to 4 MiB
+    if (check) watch.clear();
+    const bool known = block != nullptr;
+    const std::size_t page = known && check ? watch.add(block + size / 2) : 0;
+    if (!known) {
+      block = static_cast<std::byte*>(std::malloc(wanted));
+    } else if (random() % 3 == 0) {
+      block = static_cast<std::byte*>(std::realloc(block, wanted));
+    } else {
+      std::free(block);
+      block = nullptr;
+    }
+    if (known && check && !resident(watch.address(page)) && !watch.reported(page)) fail("free or realloc went unseen");
+    size = wanted;
+    if (block != nullptr) std::memset(block, step, size);
+  }
+  for (auto& [block, size] : blocks) std::free(block);
+}
+
+void load_hooks(const char* path) {
+  void* const library = ::dlopen(path, RTLD_NOW);
+  auto* const install =
+      library != nullptr ? reinterpret_cast<int (*)()>(::dlsym(library, "other_hooks_install")) : nullptr;
+  if (install == nullptr || install() != 0) fail("other hooks do not load");
+}
+
+unsigned ucm_events = 0;
+
+/// UCX's hooks; 77 (skipped) where there is no UCX.
+void load_ucm() {
+  ::dlopen("libucs.so.0", RTLD_NOW | RTLD_GLOBAL);  // libucm refers to it and does not say so
+  void* const library = ::dlopen("libucm.so.0", RTLD_NOW);
+  if (library == nullptr) {
+    std::fprintf(stderr, "%s\n", ::dlerror());
+    std::_Exit(77);
+  }
+  using Callback = void (*)(int, void*, void*);
+  auto* const set = reinterpret_cast<int (*)(int, int, Callback, void*)>(::dlsym(library, "ucm_set_event_handler"));
+  constexpr int kVmUnmapped = 1 << 17;
+  if (set == nullptr || set(
+                            kVmUnmapped, 1000, [](int, void*, void*) { ++ucm_events; }, nullptr) != 0) {
+    fail("ucm_set_event_handler");
+  }
+}
+
+/// The other library still sees what it saw before we came.
+void other_hooks_work(std::string_view mode, const char* library) {
+  if (mode.starts_with("ucm") && ucm_events == 0) fail("UCX sees nothing any more");
+  if (!mode.starts_with("hooks")) return;
+  void* const hooks = ::dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  if (reinterpret_cast<unsigned (*)()>(::dlsym(hooks, "other_hooks_seen"))() == 0) fail("the other hooks see nothing");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) fail("usage: memory_traffic LIBRARY MODE");
+  const char* const library = argv[1];
+  const std::string_view mode = argv[2];
+  if (mode == "hooks-before") load_hooks(library);
+  if (mode == "ucm-before") load_ucm();
+  const opal::memory::Choice& choice = opal::memory::start_monitor({});
+  if (choice.monitor == nullptr) fail("no monitor: " + choice.reasons);
+  if (mode == "hooks-after") load_hooks(library);
+  if (mode == "ucm-after") load_ucm();
+  if (!opal::memory::add_listener(watch)) fail("add_listener");
+  // UCX's brk is a system call of its own, in a library that was not there when the monitor looked.
+  if (mode == "ucm-after") ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  every_way(mode);
+  if (!mode.starts_with("hooks")) unloading(library);
+  allocator_traffic(1, true);
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 4; ++i) threads.emplace_back([i] { allocator_traffic(i, false); });
+  for (std::thread& thread : threads) thread.join();
+  if (const pid_t child = ::fork(); child == 0) {
+    every_way(mode);
+    std::_Exit(0);
+  } else {
+    int status = -1;
+    if (::waitpid(child, &status, 0) != child || status != 0) fail("in a forked child");
+  }
+  other_hooks_work(mode, library);
+  std::printf("monitor %s: everything was reported\n", std::string{choice.monitor->name()}.c_str());
+  return 0;
+}
