@@ -108,7 +108,7 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
   if (table == nullptr && !counted_under_lock_) table = make_lease_table();
   std::unique_ptr<PageHold> hold;
   if (overlap_ == Overlap::page_refcount) {
-    hold.reset(new (std::nothrow) PageHold{request.begin, request.end});
+    hold = std::unique_ptr<PageHold>{new (std::nothrow) PageHold{request.begin, request.end}};
     if (hold == nullptr) return refuse({Errc::no_memory, 0, "rcache get(bookkeeping)", sizeof(PageHold)});
   }
   Prospect prospect;

@@ -17,7 +17,7 @@ std::size_t RegistrationPool::next_slab() const noexcept {
 std::unique_ptr<RegistrationPool::Slab> RegistrationPool::make_slab(std::size_t size) noexcept {
   std::unique_ptr<Slab> slab{new (std::nothrow) Slab};
   if (slab == nullptr) return nullptr;
-  slab->registrations.reset(new (std::nothrow) Registration[size]);
+  slab->registrations = std::unique_ptr<Registration[]>{new (std::nothrow) Registration[size]};
   slab->size = size;
   return slab->registrations != nullptr ? std::move(slab) : nullptr;
 }
