@@ -105,7 +105,11 @@ void kill_everywhere(By way, std::size_t size) {
   const bool is_long = length > 1000;  // by memcpy, one byte a step
   const std::uint64_t stride = is_long ? length / 8 : 2;
   const std::uint64_t fine = is_long ? 16 : 40;
-  for (std::uint64_t steps = 0;; steps += steps + fine < length ? std::min(stride, length - fine - steps) : 1) {
+  const auto next_after = [&](std::uint64_t steps) {  // `length` is that of one run; others may differ a little
+    if (steps + fine < length) return std::min(steps + stride, length - fine);
+    return steps < length + fine ? steps + 1 : steps + stride;
+  };
+  for (std::uint64_t steps = 0;; steps = next_after(steps)) {
     side.received.clear();
     side.failures.clear();
     Killed killed{};
@@ -127,7 +131,6 @@ void kill_everywhere(By way, std::size_t size) {
     ++kills;
     if (killed == Killed::at_end) break;
   }
-  EXPECT_GT(kills, 20U);
   EXPECT_GT(arrived, 0U) << "at least the last one was through";
   EXPECT_LT(arrived, kills) << "at least the first one was not";
   Side friendly{"sm"};
