@@ -46,6 +46,8 @@ enum class Kind : std::uint16_t {
   unpublish,
   ping,
   pong,
+  input,
+  input_taken,
 };
 
 constexpr oob::Topic topic(Kind kind) noexcept { return static_cast<oob::Topic>(kind); }
@@ -145,6 +147,25 @@ struct OutputEnd {
 /// Launcher to daemon: so many bytes of output have been taken, as many more may come.
 struct Credit {
   static constexpr Kind kKind = Kind::credit;
+  std::uint64_t bytes = 0;
+  template <class V>
+  void fields(V& v) {
+    v(bytes);
+  }
+};
+
+/// Launcher to daemon: stdin of rank 0; empty: its end.
+struct Input {
+  static constexpr Kind kKind = Kind::input;
+  std::string text;
+  template <class V>
+  void fields(V& v) {
+    v(text);
+  }
+};
+/// Daemon to launcher: rank 0 has taken so many bytes of it.
+struct InputTaken {
+  static constexpr Kind kKind = Kind::input_taken;
   std::uint64_t bytes = 0;
   template <class V>
   void fields(V& v) {

@@ -13,6 +13,7 @@
 #include "opal/core/clock.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/secret.hpp"
+#include "runtime/daemon/input.hpp"
 #include "runtime/daemon/output_forwarder.hpp"
 #include "runtime/daemon/uplink.hpp"
 #include "runtime/launch/environment.hpp"
@@ -76,6 +77,7 @@ class Opald {
   launch::Session& session_;
   const std::string secret_file_;
   OutputForwarder forwarder_;
+  InputSink input_{loop_, [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); }};
   std::unique_ptr<oob::Daemon> oob_;
   std::unique_ptr<Uplink> uplink_;
   std::unique_ptr<pmix::Server> server_;
@@ -161,6 +163,9 @@ void Opald::handle(Kind kind, ByteSpan content) {
     case Kind::credit:
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
       return;
+    case Kind::input:
+      if (const auto message = unpack<Input>(content)) input_.add(message->text);
+      return;
     case Kind::quit: return end(0);
     default: return;
   }
@@ -236,7 +241,8 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
         launch::append(variables, of_server);
         return launch::to_environment(variables);
       },
-      .input = [](unsigned) -> Result<Fd> {
+      .input = [this](unsigned rank) -> Result<Fd> {
+        if (rank == 0) return input_.open();
         Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
         if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
         return null;

@@ -43,6 +43,11 @@ void RemoteHost::set_launch(Launch launch, std::vector<std::uint32_t> ranks) {
   ranks_ = std::move(ranks);
 }
 
+void RemoteHost::feed_input(Fd fd) {
+  input_ =
+      std::make_unique<InputFeeder>(loop_, std::move(fd), [this](std::string text) { send(Input{std::move(text)}); });
+}
+
 void RemoteHost::joined(opal::am::Endpoint& endpoint, std::uint64_t pid) {
   if (lost_ || endpoint_ != nullptr) return;
   endpoint_ = &endpoint;
@@ -71,6 +76,7 @@ void RemoteHost::lost(int status, const std::string& why) {
   lost_ = true;
   endpoint_ = nullptr;
   timer_ = {};
+  input_.reset();
   agent_.reset();
   on_lost_(status, why);
 }
@@ -87,7 +93,9 @@ void RemoteHost::ping() {
 
 void RemoteHost::start() {
   wanted_ = true;
-  if (endpoint_ != nullptr && launch_) send(*launch_);
+  if (endpoint_ == nullptr || !launch_) return;
+  send(*launch_);
+  if (input_) input_->start();
 }
 
 void RemoteHost::signal(int signo, bool ends_the_job) {
@@ -146,6 +154,11 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
     case Kind::output_end:
       with<OutputEnd>(content, [&](const OutputEnd& m) {
         output_.feed_end(static_cast<int>(m.rank), m.channel == 0 ? stdio::Channel::out : stdio::Channel::err);
+      });
+      return true;
+    case Kind::input_taken:
+      with<InputTaken>(content, [&](const InputTaken& m) {
+        if (input_) input_->credit(m.bytes);
       });
       return true;
     case Kind::empty: observer_.on_empty(); return true;

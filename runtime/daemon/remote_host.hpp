@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/daemon/agent.hpp"
+#include "runtime/daemon/input.hpp"
 #include "runtime/daemon/messages.hpp"
 #include "runtime/launch/rank_host.hpp"
 #include "runtime/oob/daemon.hpp"
@@ -25,6 +26,8 @@ class RemoteHost final : public launch::RankHost {
   void start_daemon(std::vector<std::string> command, const std::string& bootstrap);
   /// What to send when it has joined, and its ranks.
   void set_launch(Launch launch, std::vector<std::uint32_t> ranks);
+  /// Rank 0 is on this host: it gets what is read from `fd`.
+  void feed_input(Fd fd);
   void joined(opal::am::Endpoint& endpoint, std::uint64_t pid);
   /// A message of its daemon that is about its ranks; false when it is not.  Garbled ones lose the host.
   bool handle(Kind kind, ByteSpan content);
@@ -79,6 +82,7 @@ class RemoteHost final : public launch::RankHost {
   const OnLost on_lost_;
   std::vector<std::string> command_;
   std::unique_ptr<Agent> agent_;
+  std::unique_ptr<InputFeeder> input_;
   opal::am::Endpoint* endpoint_ = nullptr;
   std::uint64_t pid_ = 0;
   std::optional<Launch> launch_;

@@ -219,6 +219,9 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
         [this, host](int status, const std::string& why) { job_->on_lost(host, status, why); }));
     daemon::RemoteHost& remote = *remotes_.back();
     remote.set_launch(launch, hosts_[host].ranks);
+    if (hosts_[host].ranks.front() == 0) {
+      if (auto input = input_for(0)) remote.feed_input(std::move(*input));
+    }
     hub_->add(host, remote);
     job_->add(remote);
     bootstrap.host = host;

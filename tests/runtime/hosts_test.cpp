@@ -38,10 +38,11 @@ class Hosts : public ::testing::Test {
     std::filesystem::create_directories(path);
     return path;
   }
-  [[nodiscard]] std::unique_ptr<LaunchedJob> start(const std::vector<std::string>& arguments) const {
+  [[nodiscard]] std::unique_ptr<LaunchedJob> start(const std::vector<std::string>& arguments,
+                                                   const std::string& input = {}) const {
     std::vector<std::string> all{"--launch-agent", hosts->agent(), "--grace", "0.5"};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    return std::make_unique<LaunchedJob>(all, "", hosts->on_network_of(1));
+    return std::make_unique<LaunchedJob>(all, input, hosts->on_network_of(1));
   }
   /// A job of 16 ranks that sleep, all of them running.
   [[nodiscard]] std::unique_ptr<LaunchedJob> start_sleepers() const {
@@ -131,6 +132,23 @@ TEST_F(Hosts, OutputOfManyMegabytesArrivesWholeAndInWholeLines) {
     ASSERT_TRUE(line.starts_with("0:") || line.starts_with("1:")) << line;
     ASSERT_EQ(line.substr(2), std::to_string(next[line[0] - '0']++));
   }
+}
+
+TEST_F(Hosts, RankZeroOfAnotherHostReadsTheLaunchersInputToItsEnd) {
+  std::string input;
+  for (int i = 0; i < 200'000; ++i) input += fmt::format("line {}\n", i);
+  const auto all = start({"--host", "h2:2", "sh", "-c", "cat; [ $OMPI_COMM_WORLD_RANK = 0 ] || echo other"}, input);
+  const Outcome outcome = all->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::string out = outcome.out;
+  const std::size_t other = out.find("other\n");
+  ASSERT_NE(other, std::string::npos);
+  EXPECT_TRUE(out.erase(other, 6) == input) << out.size() << " bytes of " << input.size();
+  // A rank that reads one line only holds nothing up.
+  const auto head = start({"--host", "h2:1", "head", "-n", "1"}, input);
+  const Outcome first = head->wait();
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(first.out, "line 0\n");
 }
 
 TEST_F(Hosts, AKilledRankEndsTheJob) {
