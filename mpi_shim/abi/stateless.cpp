@@ -39,6 +39,9 @@ OPAL_MPI_FUNCTION(int, Abi_get_version, (int* abi_major, int* abi_minor)) {
   return MPI_SUCCESS;
 }
 
+// Profiling libraries take it over; here there is nothing to control.
+OPAL_MPI_FUNCTION(int, Pcontrol, (const int /*level*/, ...)) { return MPI_SUCCESS; }
+
 OPAL_MPI_FUNCTION(double, Wtime, (void)) {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }

@@ -4,6 +4,7 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/core/user_errors.hpp"
 
 namespace {
 
@@ -49,7 +50,7 @@ const void* predefined(Call& call, int keyval) {
   static const int any_process = MPI_ANY_SOURCE;  // every process can do input and output
   static const int no_host = MPI_PROC_NULL;
   static const int no = 0;
-  static const int last_code = MPI_ERR_LASTCODE;
+  static int last_code;
   static int universe;
   switch (keyval) {
     case MPI_TAG_UB: return &tag_ub;
@@ -57,7 +58,7 @@ const void* predefined(Call& call, int keyval) {
     case MPI_HOST: return &no_host;
     case MPI_WTIME_IS_GLOBAL:
     case MPI_APPNUM: return &no;
-    case MPI_LASTUSEDCODE: return &last_code;
+    case MPI_LASTUSEDCODE: last_code = mpi_shim::UserErrors::of_process().last_used(); return &last_code;
     case MPI_UNIVERSE_SIZE: universe = call.process().size(); return &universe;
     default: return nullptr;
   }

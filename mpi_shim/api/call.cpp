@@ -5,6 +5,7 @@
 
 #include "mpi_shim/core/error_class.hpp"
 #include "mpi_shim/core/raise.hpp"
+#include "mpi_shim/core/user_errors.hpp"
 #include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim::api {
@@ -17,7 +18,9 @@ int Call::fail(int error_class, const std::string& message) {
 
 int Call::fail_class(int error_class) {
   const char* text = error_class_text(error_class);
-  return fail(error_class, text != nullptr ? text : "an error of the program's own");
+  if (text != nullptr) return fail(error_class, text);
+  const std::string own = UserErrors::of_process().text(error_class).value_or("");
+  return fail(error_class, own.empty() ? "an error of the program's own" : own);
 }
 
 int Call::fail_on(MPI_Comm comm, int error_class) {

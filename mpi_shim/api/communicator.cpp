@@ -5,6 +5,8 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/comm/creation.hpp"
 #include "mpi_shim/info/info.hpp"
 
@@ -28,6 +30,7 @@ int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   check_info(call, info);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
+  *newcomm = MPI_COMM_NULL;  // what it stays if a copy callback refuses
   Communicator* made = nullptr;
   const int error = duplicate(call.process(), *parent, made);
   return hand_out(call, error, made, newcomm);
@@ -49,6 +52,14 @@ int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, 
   return MPI_SUCCESS;
 }
 
+/// Whether a guided split asks for the one resource that is known here.
+bool names_shared_memory(int split_type, MPI_Info info) {
+  if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) return false;
+  const auto* const hints = mpi_shim::handle::find<mpi_shim::info::Info>(info);
+  const std::string* const type = hints != nullptr ? hints->find("mpi_hw_resource_type") : nullptr;
+  return type != nullptr && *type == "mpi_shared_memory";
+}
+
 /// The members must be of the communicator's own side.
 void check_subset(Call& call, const Communicator& comm, const mpi_shim::comm::Group& members) {
   for (const int process : members.processes()) {
@@ -56,6 +67,26 @@ void check_subset(Call& call, const Communicator& comm, const mpi_shim::comm::Gr
     call.fail(MPI_ERR_GROUP, "argument group has a process that is not in argument comm");
     return;
   }
+}
+
+/// `wait`: first until everything that was started on it is over.
+int release(const char* function, MPI_Comm* comm, bool wait) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  call.pointer(comm, "comm");
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(*comm);
+  if (call.failed()) return call.error();
+  if (communicator->is_predefined()) return call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
+  if (wait) {
+    if (const int error = mpi_shim::coll::run(*communicator, [&](auto& schedule) { build_barrier(schedule); });
+        error != MPI_SUCCESS)
+      return call.finish(error);
+  }
+  if (const int error = communicator->attributes.clear(*comm); error != MPI_SUCCESS) return call.finish(error);
+  call.process().free_communicator(*communicator);
+  *comm = MPI_COMM_NULL;
+  return MPI_SUCCESS;
 }
 
 }  // namespace
@@ -128,20 +159,20 @@ OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm*
   return hand_out(call, error, made, newcomm);
 }
 
-OPAL_MPI_FUNCTION(int, Comm_split_type,
-                  (MPI_Comm comm, int split_type, int key, MPI_Info /*info*/, MPI_Comm* newcomm)) {
+OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_split_type"};
   if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
   call.pointer(newcomm, "newcomm");
+  check_info(call, info);
   int color = MPI_UNDEFINED;
-  if (split_type == MPI_COMM_TYPE_SHARED) {
+  if (split_type == MPI_COMM_TYPE_SHARED || (!call.failed() && names_shared_memory(split_type, info))) {
     // The ranks of one host: named by the first of them.
     if (!call.failed()) color = static_cast<int>(call.process().client().local_peers().front());
   } else if (split_type != MPI_UNDEFINED && split_type != MPI_COMM_TYPE_HW_GUIDED &&
              split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) {
     call.fail(MPI_ERR_ARG, "argument split_type is none of MPI_COMM_TYPE_*");
-  }  // The guided types may always answer MPI_COMM_NULL: no resource of that name divides the processes.
+  }  // The guided types may answer MPI_COMM_NULL: no resource of that name divides the processes.
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
   const int error = split(call.process(), *parent, color, key, made);
@@ -177,19 +208,9 @@ OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int t
   return hand_out(call, error, made, newcomm);
 }
 
-OPAL_MPI_FUNCTION(int, Comm_free, (MPI_Comm * comm)) {
-  Call call{"MPI_Comm_free"};
-  if (call.failed()) return call.error();
-  call.pointer(comm, "comm");
-  if (call.failed()) return call.error();
-  Communicator* const communicator = call.comm(*comm);
-  if (call.failed()) return call.error();
-  if (communicator->is_predefined()) return call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
-  if (const int error = communicator->attributes.clear(*comm); error != MPI_SUCCESS) return call.finish(error);
-  call.process().free_communicator(*communicator);
-  *comm = MPI_COMM_NULL;
-  return MPI_SUCCESS;
-}
+OPAL_MPI_FUNCTION(int, Comm_free, (MPI_Comm * comm)) { return release("MPI_Comm_free", comm, false); }
+// All processes of the job stay connected through MPI_COMM_WORLD: what is left of disconnecting is to wait.
+OPAL_MPI_FUNCTION(int, Comm_disconnect, (MPI_Comm * comm)) { return release("MPI_Comm_disconnect", comm, true); }
 
 OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* result)) {
   Call call{"MPI_Comm_compare"};

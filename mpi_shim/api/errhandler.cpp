@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error handlers of communicators, error classes and their texts.
-#include <algorithm>
-#include <string>
-
+// Error handlers of communicators.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/core/error_class.hpp"
 
 namespace {
 
@@ -65,23 +61,5 @@ OPAL_MPI_FUNCTION(int, Errhandler_free, (MPI_Errhandler * errhandler)) {
   }
   if (auto* object = mpi_shim::handle::find<mpi_shim::ErrhandlerObject>(*errhandler)) object->retire();
   *errhandler = MPI_ERRHANDLER_NULL;
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Error_class, (int errorcode, int* errorclass)) {
-  if (mpi_shim::error_class_name(errorcode) == nullptr) {
-    return mpi_shim::raise({}, MPI_ERR_ARG, "MPI_Error_class", "argument errorcode is no error code");
-  }
-  *errorclass = errorcode;
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Error_string, (int errorcode, char* string, int* resultlen)) {
-  const char* const name = mpi_shim::error_class_name(errorcode);
-  if (name == nullptr)
-    return mpi_shim::raise({}, MPI_ERR_ARG, "MPI_Error_string", "argument errorcode is no error code");
-  const std::string text = std::string{name} + ": " + mpi_shim::error_class_text(errorcode);
-  *std::copy(text.begin(), text.end(), string) = '\0';
-  *resultlen = static_cast<int>(text.size());
   return MPI_SUCCESS;
 }

@@ -30,9 +30,12 @@ std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count,
   return call.buffer(buffer, count, datatype);
 }
 
+using BuildGather = void (*)(Schedule&, const std::optional<Buffer>&, const Blocks&, int root);
+using BuildScatter = void (*)(Schedule&, const Blocks&, const std::optional<Buffer>&, int root);
+
 template <class MakeBlocks>
 int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int root,
-                MPI_Comm comm, MakeBlocks&& make_blocks) {
+                MPI_Comm comm, BuildGather build, MakeBlocks&& make_blocks) {
   Call call{form.function};
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
@@ -47,7 +50,7 @@ int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_
     if (communicator->is_inter()) {
       build_inter_gather(schedule, sides_of(*communicator), *own, blocks, root);
     } else {
-      build_gather(schedule, own, blocks, root);
+      build(schedule, own, blocks, root);
     }
   });
 }
@@ -55,22 +58,24 @@ int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_
 template <class Count>
 int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
            Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, [&](Call& call, const Communicator& communicator) {
-    return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
-  });
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, mpi_shim::coll::build_gather,
+                     [&](Call& call, const Communicator& communicator) {
+                       return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
+                     });
 }
 
 template <class Count, class Displacement>
 int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, [&](Call& call, const Communicator& communicator) {
-    return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
-  });
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, mpi_shim::coll::build_gatherv,
+                     [&](Call& call, const Communicator& communicator) {
+                       return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
+                     });
 }
 
 template <class MakeBlocks>
 int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
-                 MakeBlocks&& make_blocks) {
+                 BuildScatter build, MakeBlocks&& make_blocks) {
   Call call{form.function};
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
@@ -85,7 +90,7 @@ int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datat
     if (communicator->is_inter()) {
       build_inter_scatter(schedule, sides_of(*communicator), blocks, *own, root);
     } else {
-      build_scatter(schedule, blocks, own, root);
+      build(schedule, blocks, own, root);
     }
   });
 }
@@ -93,7 +98,7 @@ int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datat
 template <class Count>
 int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm,
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, mpi_shim::coll::build_scatter,
                       [&](Call& call, const Communicator& communicator) {
                         return even_blocks(call, communicator.remote_size(), sendbuf, sendcount, sendtype);
                       });
@@ -102,7 +107,7 @@ int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype
 template <class Count, class Displacement>
 int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
              MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm,
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, mpi_shim::coll::build_scatterv,
                       [&](Call& call, const Communicator& communicator) {
                         return listed_blocks(call, communicator.remote_size(), sendbuf, sendcounts, displs, sendtype);
                       });

@@ -8,6 +8,7 @@
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/handle/table.hpp"
+#include "mpi_shim/info/environment.hpp"
 
 namespace {
 
@@ -68,6 +69,33 @@ OPAL_MPI_FUNCTION(int, Info_create, (MPI_Info * info)) {
   Check check{"MPI_Info_create"};
   check.pointer(info);
   return check.failed() ? check.error() : hand_out(check, {}, info);
+}
+
+OPAL_MPI_FUNCTION(int, Info_create_env, (int argc, char* argv[], MPI_Info* info)) {
+  Check check{"MPI_Info_create_env"};
+  check.pointer(info);
+  if (check.failed()) return check.error();
+  const std::span<char* const> arguments{argv, argv != nullptr && argc > 0 ? static_cast<std::size_t>(argc) : 0};
+  return hand_out(check, mpi_shim::info::describe_environment(arguments, 0, MPI_THREAD_SINGLE), info);
+}
+
+// What the ABI leaves to the implementation or to the platform, as its type sizes.
+OPAL_MPI_FUNCTION(int, Abi_get_info, (MPI_Info * info)) {
+  Check check{"MPI_Abi_get_info"};
+  check.pointer(info);
+  if (check.failed()) return check.error();
+  return hand_out(check,
+                  {{"mpi_aint_size", std::to_string(sizeof(MPI_Aint))},
+                   {"mpi_count_size", std::to_string(sizeof(MPI_Count))},
+                   {"mpi_offset_size", std::to_string(sizeof(MPI_Offset))}},
+                  info);
+}
+
+// The one kind of hardware resource that MPI_Comm_split_type divides by here; no process is restricted to one.
+OPAL_MPI_FUNCTION(int, Get_hw_resource_info, (MPI_Info * hw_info)) {
+  Check check{"MPI_Get_hw_resource_info"};
+  check.pointer(hw_info);
+  return check.failed() ? check.error() : hand_out(check, {{"mpi_shared_memory", "true"}}, hw_info);
 }
 
 OPAL_MPI_FUNCTION(int, Info_dup, (MPI_Info info, MPI_Info* newinfo)) {

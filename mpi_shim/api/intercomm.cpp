@@ -5,8 +5,65 @@
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 
+namespace {
+
 using mpi_shim::api::Call;
 using mpi_shim::comm::Communicator;
+
+/// The handler of a communicator that has no parent to take it from.
+std::shared_ptr<const mpi_shim::comm::Errhandler> handler_of(Call& call, MPI_Errhandler handle) {
+  auto handler = mpi_shim::find_errhandler(handle);
+  if (handler == nullptr) call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
+  return handler;
+}
+
+int hand_out_with(Call& call, int error, Communicator* made,
+                  const std::shared_ptr<const mpi_shim::comm::Errhandler>& handler, MPI_Comm* newcomm) {
+  if (made != nullptr) made->errhandler = handler;
+  return hand_out(call, error, made, newcomm);
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Comm_create_from_group,
+                  (MPI_Group group, const char* stringtag, MPI_Info /*info*/, MPI_Errhandler errhandler,
+                   MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_create_from_group"};
+  if (call.failed()) return call.error();
+  const auto members = call.group(group);
+  const auto handler = handler_of(call, errhandler);
+  call.pointer(stringtag, "stringtag");
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  if (members->size() == 0) return hand_out(call, MPI_SUCCESS, made, newcomm);
+  if (members->rank() == MPI_UNDEFINED) return call.fail(MPI_ERR_GROUP, "this process is not in argument group");
+  const int error = create_from_group(call.process(), members, stringtag, made);
+  return hand_out_with(call, error, made, handler, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Intercomm_create_from_groups,
+                  (MPI_Group local_group, int local_leader, MPI_Group remote_group, int remote_leader,
+                   const char* stringtag, MPI_Info /*info*/, MPI_Errhandler errhandler, MPI_Comm* newintercomm)) {
+  Call call{"MPI_Intercomm_create_from_groups"};
+  if (call.failed()) return call.error();
+  const auto local = call.group(local_group, "local_group");
+  const auto remote = call.group(remote_group, "remote_group");
+  const auto handler = handler_of(call, errhandler);
+  call.pointer(stringtag, "stringtag");
+  call.pointer(newintercomm, "newintercomm");
+  if (call.failed()) return call.error();
+  if (local->rank() == MPI_UNDEFINED) return call.fail(MPI_ERR_GROUP, "this process is not in argument local_group");
+  if (local_leader < 0 || local_leader >= local->size()) {
+    return call.fail(MPI_ERR_RANK, "argument local_leader is not in argument local_group");
+  }
+  if (local->rank() == local_leader && (remote_leader < 0 || remote_leader >= remote->size())) {
+    return call.fail(MPI_ERR_RANK, "argument remote_leader is not in argument remote_group");
+  }
+  Communicator* made = nullptr;
+  const int error = connect_groups(call.process(), local, local_leader, remote, remote_leader, stringtag, made);
+  return hand_out_with(call, error, made, handler, newintercomm);
+}
 
 OPAL_MPI_FUNCTION(int, Intercomm_create,
                   (MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receiving, and sending and receiving in one call.
+#include <memory>
 #include <vector>
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/p2p/send_receive.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/request/status.hpp"
 
@@ -15,6 +17,7 @@ using mpi_shim::api::Call;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
 using mpi_shim::p2p::Mode;
+using mpi_shim::p2p::SendReceive;
 
 constexpr Outcome kNoProc{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, false};
 
@@ -23,7 +26,7 @@ int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datat
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype);
+  const Buffer buffer = source == MPI_PROC_NULL ? Buffer{} : call.buffer(buf, count, datatype);
   call.source(comm, source);
   call.receive_tag(tag);
   if (call.failed()) [[unlikely]]
@@ -44,7 +47,7 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype);
+  const Buffer buffer = source == MPI_PROC_NULL ? Buffer{} : call.buffer(buf, count, datatype);
   call.source(comm, source);
   call.receive_tag(tag);
   call.pointer(request, "request");
@@ -122,6 +125,57 @@ int sendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datat
   return exchange(call, *comm, out, dest, sendtag, in, source, recvtag, status);
 }
 
+/// The request of both; `packed` holds what is sent if it is not where the program has it.
+int start_both(Call& call, Communicator& comm, const Buffer& out, int dest, int sendtag, const Buffer& in, int source,
+               int recvtag, std::unique_ptr<std::byte[]> packed, MPI_Request* request) {
+  auto& engine = comm.engine();
+  Request* const send =
+      dest == MPI_PROC_NULL ? nullptr : &engine.new_send(comm.user(), out, dest, sendtag, Mode::standard);
+  Request* const receive = source == MPI_PROC_NULL ? nullptr : &engine.new_receive(comm.user(), in, source, recvtag);
+  auto made = mpi_shim::handle::create<SendReceive>(engine, send, receive, std::move(packed));
+  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  Request& both = *made->detach();  // the program's; ends with put_back()
+  both.set_comm(comm.mpi_handle());
+  both.start();
+  *request = both.mpi_handle();
+  return MPI_SUCCESS;
+}
+
+int isendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
+              int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
+              MPI_Comm handle, MPI_Request* request) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const comm = call.comm(handle);
+  const Buffer out = call.buffer(sendbuf, sendcount, sendtype);
+  const Buffer in = call.buffer(recvbuf, recvcount, recvtype);
+  call.destination(comm, dest);
+  call.send_tag(sendtag);
+  call.source(comm, source);
+  call.receive_tag(recvtag);
+  call.pointer(request, "request");
+  if (call.failed()) return call.error();
+  return start_both(call, *comm, out, dest, sendtag, in, source, recvtag, nullptr, request);
+}
+
+int isendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                      int source, int recvtag, MPI_Comm handle, MPI_Request* request) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const comm = call.comm(handle);
+  const Buffer in = call.buffer(buf, count, datatype);
+  call.destination(comm, dest);
+  call.send_tag(sendtag);
+  call.source(comm, source);
+  call.receive_tag(recvtag);
+  call.pointer(request, "request");
+  if (call.failed()) return call.error();
+  auto packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(in.bytes()));
+  const Buffer out = Buffer::of_bytes(packed.get(), in.bytes());
+  copy(in, out);
+  return start_both(call, *comm, out, dest, sendtag, in, source, recvtag, std::move(packed), request);
+}
+
 }  // namespace
 
 OPAL_MPI_FUNCTION(int, Recv,
@@ -179,3 +233,20 @@ OPAL_MPI_FUNCTION(int, Sendrecv_replace_c,
                    MPI_Comm comm, MPI_Status* status)) {
   return sendrecv_replace("MPI_Sendrecv_replace_c", buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
 }
+
+#define OPAL_MPI_ISENDRECV(name, Count)                                                                                \
+  OPAL_MPI_FUNCTION(                                                                                                   \
+      int, Isendrecv##name,                                                                                            \
+      (const void* sendbuf, Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void* recvbuf,              \
+       Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request* request)) {        \
+    return isendrecv("MPI_Isendrecv" #name, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, \
+                     source, recvtag, comm, request);                                                                  \
+  }                                                                                                                    \
+  OPAL_MPI_FUNCTION(int, Isendrecv_replace##name,                                                                      \
+                    (void* buf, Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,    \
+                     MPI_Comm comm, MPI_Request* request)) {                                                           \
+    return isendrecv_replace("MPI_Isendrecv_replace" #name, buf, count, datatype, dest, sendtag, source, recvtag,      \
+                             comm, request);                                                                           \
+  }
+OPAL_MPI_ISENDRECV(, int)
+OPAL_MPI_ISENDRECV(_c, MPI_Count)

@@ -28,6 +28,34 @@ void start(Call& call, MPI_Request* handle) {
   request->start();
 }
 
+void check(Call& call, int count, const MPI_Request* handles) {
+  if (count < 0) return call.fail_count(count);
+  if (count > 0) call.pointer(handles, "array_of_requests");
+  for (int i = 0; i < count && !call.failed(); ++i) {
+    if (handles[i] != MPI_REQUEST_NULL) find(call, handles + i);
+  }
+}
+
+/// Whether the request is done or inactive, after some progress if it is not.
+bool look_at(Call& call, MPI_Request handle) {
+  const Request* const active = mpi_shim::active_request(handle);
+  if (active != nullptr && !active->done()) call.process().engine().progress();
+  return active == nullptr || active->done();
+}
+
+/// What the status of a request that is done or inactive says; it stays as it is.
+mpi_shim::Outcome outcome_of(MPI_Request handle) {
+  Request* const active = mpi_shim::active_request(handle);
+  return active != nullptr ? active->query() : mpi_shim::Outcome{};
+}
+
+void store_with_error(MPI_Request handle, MPI_Status* statuses, int index) {
+  if (statuses == MPI_STATUSES_IGNORE) return;
+  const mpi_shim::Outcome outcome = outcome_of(handle);
+  store(outcome, statuses + index);
+  statuses[index].MPI_ERROR = outcome.error;
+}
+
 }  // namespace
 
 OPAL_MPI_FUNCTION(int, Start, (MPI_Request * request)) {
@@ -76,12 +104,69 @@ OPAL_MPI_FUNCTION(int, Status_set_cancelled, (MPI_Status * status, int flag)) {
 OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
   Call call{"MPI_Request_get_status"};
   if (call.failed()) return call.error();
-  if (request != MPI_REQUEST_NULL) find(call, &request);
+  check(call, 1, &request);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  const Request* active = mpi_shim::active_request(request);
-  if (active != nullptr && !active->done()) call.process().engine().progress();
-  *flag = active == nullptr || active->done();
-  if (*flag != 0) store(active != nullptr ? active->outcome() : mpi_shim::Outcome{}, status);
+  *flag = look_at(call, request);
+  if (*flag != 0) store(outcome_of(request), status);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Request_get_status_all,
+                  (int count, const MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Request_get_status_all"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  *flag = 1;
+  for (int i = 0; i < count && *flag != 0; ++i) *flag = look_at(call, array_of_requests[i]);
+  for (int i = 0; *flag != 0 && i < count; ++i) store_with_error(array_of_requests[i], array_of_statuses, i);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Request_get_status_any,
+                  (int count, const MPI_Request array_of_requests[], int* indx, int* flag, MPI_Status* status)) {
+  Call call{"MPI_Request_get_status_any"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(indx, "indx");
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  *indx = MPI_UNDEFINED;
+  bool any_active = false;
+  for (int i = 0; i < count && *indx == MPI_UNDEFINED; ++i) {
+    if (mpi_shim::active_request(array_of_requests[i]) == nullptr) continue;
+    any_active = true;
+    if (look_at(call, array_of_requests[i])) *indx = i;
+  }
+  *flag = *indx != MPI_UNDEFINED || !any_active;
+  if (*indx != MPI_UNDEFINED) {
+    store(outcome_of(array_of_requests[*indx]), status);
+  } else if (*flag != 0) {
+    store(mpi_shim::Outcome{}, status);
+  }
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Request_get_status_some,
+                  (int incount, const MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
+                   MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Request_get_status_some"};
+  if (call.failed()) return call.error();
+  check(call, incount, array_of_requests);
+  call.pointer(outcount, "outcount");
+  if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
+  if (call.failed()) return call.error();
+  *outcount = 0;
+  bool any_active = false;
+  for (int i = 0; i < incount; ++i) {
+    if (mpi_shim::active_request(array_of_requests[i]) == nullptr) continue;
+    any_active = true;
+    if (!look_at(call, array_of_requests[i])) continue;
+    store_with_error(array_of_requests[i], array_of_statuses, *outcount);
+    array_of_indices[(*outcount)++] = i;
+  }
+  if (!any_active) *outcount = MPI_UNDEFINED;
   return MPI_SUCCESS;
 }

@@ -40,7 +40,7 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
     Request* request = active_request(requests[i]);
     Outcome outcome;
     if (request != nullptr) {
-      if (request->outcome().error != MPI_SUCCESS && !failed) comm = request->comm();
+      if (!failed) comm = request->comm();
       outcome = mpi_shim::hand_out(requests[i], *request);
     }
     failed = failed || outcome.error != MPI_SUCCESS;
@@ -75,7 +75,7 @@ int hand_out_some(Call& call, int count, MPI_Request* requests, int* outcount, i
     if (request == nullptr) continue;
     active = true;
     if (!request->done()) continue;
-    if (request->outcome().error != MPI_SUCCESS && !failed) comm = request->comm();
+    if (!failed) comm = request->comm();
     const Outcome outcome = mpi_shim::hand_out(requests[i], *request);
     failed = failed || outcome.error != MPI_SUCCESS;
     MPI_Status* status = entry(statuses, *outcount);

@@ -58,7 +58,11 @@ class Keyvals {
     const auto found = keys_.find(number);
     return found == keys_.end() ? nullptr : found->second;
   }
-  bool free(int number) { return keys_.erase(number) != 0; }
+  /// Freeing a key again is fine: it lives on in the attributes that use it.  False: it was never made.
+  bool free(int number) {
+    keys_.erase(number);
+    return number >= kFirst && number < next_;
+  }
 
  private:
   std::unordered_map<int, std::shared_ptr<const Keyval<Handle>>> keys_;

@@ -2,12 +2,11 @@
 // MPI_Allreduce: recursive doubling and the ring.
 #include <utility>
 
+#include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/reduce.hpp"
 
 namespace mpi_shim::coll {
 namespace {
-
-constexpr std::uint64_t kRingFrom = std::uint64_t{64} * 1024;  // bytes; below, latency counts more than bandwidth
 
 /// Rounds of exchange with the rank that differs in one bit.  `partial` is the reduction over a block of neighbouring
 /// ranks, and the lower block is always the left operand: right for operations that do not commute.
@@ -89,7 +88,8 @@ void build_ring(Schedule& schedule, const Buffer& in, const Buffer& out, const o
 }  // namespace
 
 void build_allreduce(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op) {
-  const bool large = in.bytes() >= kRingFrom && in.count() >= static_cast<std::uint64_t>(schedule.size());
+  const bool large = in.bytes() >= schedule.config().allreduce_ring_from.bytes &&
+                     in.count() >= static_cast<std::uint64_t>(schedule.size());
   if (large && op.is_commutative() && schedule.size() > 2) {
     build_ring(schedule, in, out, op);
   } else {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/alltoall.hpp"
 
+#include "mpi_shim/coll/config.hpp"
+
 namespace mpi_shim::coll {
-namespace {
-
-constexpr int kWindow = 32;  // exchanges at a time
-
-}  // namespace
 
 void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in) {
   const int size = schedule.size();
+  const auto window = static_cast<int>(schedule.config().alltoall_window);
   const int rank = schedule.rank();
   const auto at = [](int of) { return static_cast<std::size_t>(of); };
   schedule.copy(out[at(rank)], in[at(rank)]);
@@ -18,13 +16,14 @@ void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in) {
     const int from = (rank - step + size) % size;
     schedule.receive(in[at(from)], from);
     schedule.send(out[at(to)], to);
-    if (step % kWindow == 0) schedule.end_round();
+    if (step % window == 0) schedule.end_round();
   }
   schedule.end_round();
 }
 
 void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks) {
   const int size = schedule.size();
+  const auto window = static_cast<int>(schedule.config().alltoall_window);
   const int rank = schedule.rank();
   const auto at = [](int of) { return static_cast<std::size_t>(of); };
   // All that leaves is put aside first; then everything is an ordinary exchange.
@@ -41,7 +40,7 @@ void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks) {
     const int from = (rank - step + size) % size;
     schedule.receive(blocks[at(from)], from);
     schedule.send(aside[at(to)], to);
-    if (step % kWindow == 0) schedule.end_round();
+    if (step % window == 0) schedule.end_round();
   }
   schedule.end_round();
 }

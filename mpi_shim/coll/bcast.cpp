@@ -3,13 +3,11 @@
 
 #include <algorithm>
 
+#include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/tree.hpp"
 
 namespace mpi_shim::coll {
 namespace {
-
-constexpr std::uint64_t kScatterFrom = std::uint64_t{256} * 1024;  // bytes; below, latency counts more than bandwidth
-constexpr int kScatterRanks = 4;
 
 void build_binomial(Schedule& schedule, const Buffer& buffer, const BinomialTree& tree) {
   if (tree.parent() >= 0) {
@@ -57,7 +55,9 @@ void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, cons
 
 void build_bcast(Schedule& schedule, const Buffer& buffer, int root) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
-  if (buffer.bytes() >= kScatterFrom && schedule.size() >= kScatterRanks &&
+  const Config& config = schedule.config();
+  if (buffer.bytes() >= config.bcast_scatter_from.bytes &&
+      static_cast<std::uint32_t>(schedule.size()) >= config.bcast_scatter_ranks &&
       buffer.count() >= static_cast<std::uint64_t>(schedule.size())) {
     build_scatter_ring(schedule, buffer, root, tree);
   } else {

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 
+#include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/coll/tree.hpp"
+
 namespace mpi_shim::coll {
 namespace {
-
-constexpr std::uint64_t kBruckBelow = 2048;  // bytes of a block; above, copying costs more than rounds
 
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
 
@@ -32,9 +33,88 @@ void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
   schedule.end_round();
 }
 
+/// Whether blocks of `bytes` travel along a tree: worth their copies when there are many small ones.
+bool takes_tree(const Schedule& schedule, std::uint64_t bytes) {
+  const Config& config = schedule.config();
+  return bytes < config.gather_tree_below.bytes &&
+         static_cast<std::uint32_t>(schedule.size()) >= config.gather_tree_ranks;
+}
+
+/// The packed blocks of a process's subtree, its own first.
+class Subtree {
+ public:
+  Subtree(Schedule& schedule, const BinomialTree& tree, std::uint64_t bytes)
+      : bytes_(bytes), packed_(schedule.scratch(bytes * static_cast<std::uint64_t>(tree.subtree()))) {}
+
+  [[nodiscard]] Buffer blocks(int first, int count) const {
+    return Buffer::of_bytes(packed_ + bytes_ * static_cast<std::uint64_t>(first),
+                            bytes_ * static_cast<std::uint64_t>(count));
+  }
+
+ private:
+  std::uint64_t bytes_;
+  std::byte* packed_;
+};
+
+void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
+                       std::uint64_t bytes) {
+  const BinomialTree tree{schedule.rank(), schedule.size(), root};
+  const Subtree packed{schedule, tree, bytes};
+  if (own) schedule.copy(*own, packed.blocks(0, 1));
+  for (const BinomialTree::Child& child : tree.children()) {
+    schedule.receive(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
+  }
+  schedule.end_round();
+  if (tree.parent() >= 0) {
+    schedule.send(packed.blocks(0, tree.subtree()), tree.parent());
+  } else {
+    for (int position = own ? 0 : 1; position < schedule.size(); ++position) {
+      schedule.copy(packed.blocks(position, 1), block(blocks, (root + position) % schedule.size()));
+    }
+  }
+  schedule.end_round();
+}
+
+void build_scatter_tree(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root,
+                        std::uint64_t bytes) {
+  const BinomialTree tree{schedule.rank(), schedule.size(), root};
+  const Subtree packed{schedule, tree, bytes};
+  if (tree.parent() >= 0) {
+    schedule.receive(packed.blocks(0, tree.subtree()), tree.parent());
+  } else {
+    for (int position = 0; position < schedule.size(); ++position) {
+      schedule.copy(block(blocks, (root + position) % schedule.size()), packed.blocks(position, 1));
+    }
+  }
+  schedule.end_round();
+  for (const BinomialTree::Child& child : tree.children()) {
+    schedule.send(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
+  }
+  if (own) schedule.copy(packed.blocks(0, 1), *own);
+  schedule.end_round();
+}
+
 }  // namespace
 
 void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (takes_tree(schedule, bytes)) {
+    build_gather_tree(schedule, own, blocks, root, bytes);
+  } else {
+    build_gatherv(schedule, own, blocks, root);
+  }
+}
+
+void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (takes_tree(schedule, bytes)) {
+    build_scatter_tree(schedule, blocks, own, root, bytes);
+  } else {
+    build_scatterv(schedule, blocks, own, root);
+  }
+}
+
+void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   if (schedule.rank() != root) {
     schedule.send(*own, root);
     schedule.end_round();
@@ -50,7 +130,7 @@ void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Bl
   schedule.end_round();
 }
 
-void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
   if (schedule.rank() != root) {
     schedule.receive(*own, root);
     schedule.end_round();
@@ -68,7 +148,7 @@ void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional
 
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
   const Buffer& mine = block(blocks, schedule.rank());
-  if (mine.bytes() < kBruckBelow && schedule.size() > 2) {
+  if (mine.bytes() < schedule.config().allgather_bruck_below.bytes && schedule.size() > 2) {
     build_bruck(schedule, own ? *own : mine, blocks);
   } else {
     build_allgatherv(schedule, own, blocks);

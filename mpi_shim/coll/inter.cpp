@@ -126,7 +126,7 @@ void build_inter_reduce_scatter(Schedule& schedule, const TwoSides& sides, const
     if (sides.own.rank() == 0) parts.push_back(theirs.part(first, count));
     first += count;
   }
-  build_scatter(schedule, parts, out, 0);
+  build_scatterv(schedule, parts, out, 0);
 }
 
 }  // namespace mpi_shim::coll

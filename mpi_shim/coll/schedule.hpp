@@ -22,6 +22,7 @@
 namespace mpi_shim::coll {
 
 class Scheduler;
+struct Config;
 using p2p::Buffer;
 
 class Schedule final : public Request {
@@ -35,6 +36,8 @@ class Schedule final : public Request {
   /// This process in the team, and how many they are.
   [[nodiscard]] int rank() const noexcept { return team_.rank(); }
   [[nodiscard]] int size() const noexcept { return team_.size(); }
+  /// Where one algorithm takes over from another.
+  [[nodiscard]] const Config& config() const noexcept;
 
   void send(const Buffer& buffer, int to);
   void receive(const Buffer& buffer, int from);

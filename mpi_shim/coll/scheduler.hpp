@@ -2,6 +2,7 @@
 // mpi_shim/coll/scheduler.hpp — where schedules come from and go back to.  Owns them.
 // Threads: under the Context's lock, taken here.
 #pragma once
+#include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/schedule.hpp"
 #include "mpi_shim/core/object_pool.hpp"
 
@@ -9,7 +10,7 @@ namespace mpi_shim::coll {
 
 class Scheduler {
  public:
-  explicit Scheduler(p2p::Engine& engine) noexcept : engine_(engine) {}
+  Scheduler(p2p::Engine& engine, const Config& config) noexcept : engine_(engine), config_(config) {}
 
   /// An empty schedule for the next collective on `comm`: to be called in the same order in all its processes.
   Schedule& begin(comm::Communicator& comm);
@@ -20,6 +21,7 @@ class Scheduler {
  private:
   friend class Schedule;
   p2p::Engine& engine_;
+  const Config config_;
   ObjectPool<Schedule, Scheduler> pool_;
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/comm/agreement.hpp"
 
+#include <algorithm>
+
 #include "mpi_shim/coll/reduce.hpp"
+#include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/core/process.hpp"
 #include "mpi_shim/datatype/predefined.hpp"
 
@@ -66,7 +69,12 @@ void IdAgreement::found() noexcept {
   }
   if (values_[0] == 0) return end(MPI_SUCCESS);
   if (reserved_) ids.release(mine_);
-  from_ = mine_ + 1;
+  // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
+  // the next number.  All processes of the meeting compute the same place.
+  ++rounds_;
+  const std::uint64_t meeting = std::uint64_t{meeting_.comm.id()} << 32 | static_cast<std::uint32_t>(meeting_.tag);
+  const std::uint64_t mixed = (meeting * 0x9e3779b97f4a7c15U) ^ (rounds_ * 0xbf58476d1ce4e5b9U);
+  from_ = mine_ + 1 + static_cast<std::uint32_t>((mixed >> 33) % (std::uint64_t{4} << std::min(rounds_, 8U)));
   propose();
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/agreement.hpp — the processes of a communicator that is being made agree on a number that none of them
 // uses: usually the lowest free one is the same for all, and one reduction says so; otherwise all try the largest
-// proposal.  Runs inside progress, so that MPI_Comm_idup need not wait.  Must not move between start() and its end.
-// Threads: under the Context's lock, taken here.
+// proposal.  Agreements of different meetings that are under way at the same time may hold each other's candidates:
+// each meeting then goes on at a place of its own.  Runs inside progress, so that MPI_Comm_idup need not wait.  Must
+// not move between start() and its end. Threads: under the Context's lock, taken here.
 #pragma once
 #include <array>
 #include <atomic>
@@ -64,6 +65,7 @@ class IdAgreement {
   std::array<std::int64_t, 2> values_{};
   std::uint32_t mine_ = 0;
   std::uint32_t from_ = 0;
+  std::uint32_t rounds_ = 0;
   bool confirming_ = false;  // the second reduction of a round: has anybody refused?
   bool reserved_ = false;
   int error_ = 0;

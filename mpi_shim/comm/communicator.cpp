@@ -17,6 +17,7 @@ std::vector<int> Sides::processes() const {
 Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, std::vector<p2p::Peer*> peers,
                            p2p::Engine& engine)
     : Object(kKind, predefined == MPI_COMM_NULL ? 0 : reinterpret_cast<std::uintptr_t>(predefined)),
+      buffer(engine),
       id_(id),
       sides_(std::move(sides)),
       peers_(std::move(peers)),

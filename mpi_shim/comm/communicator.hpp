@@ -19,6 +19,7 @@
 #include "mpi_shim/comm/topology.hpp"
 #include "mpi_shim/handle/object.hpp"
 #include "mpi_shim/handle/table.hpp"
+#include "mpi_shim/p2p/attached_buffer.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 
 namespace mpi_shim::comm {
@@ -76,6 +77,7 @@ class Communicator final : public handle::Object {
   std::shared_ptr<const Errhandler> errhandler;
   std::string name;
   attribute::Attributes<MPI_Comm> attributes;
+  p2p::AttachedBuffer buffer;                ///< for buffered sends, before the process's
   std::shared_ptr<const Topology> topology;  ///< null without one
   template <class T>
   [[nodiscard]] const T* topology_as() const noexcept {

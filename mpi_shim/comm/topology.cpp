@@ -90,8 +90,22 @@ Neighbours neighbours_of(const Topology& topology, int rank) {
 
 namespace {
 
+/// In ascending order.
+std::vector<int> divisors_of(int number) {
+  std::vector<int> small;
+  std::vector<int> large;
+  for (std::int64_t factor = 1; factor * factor <= number; ++factor) {
+    if (number % factor != 0) continue;
+    small.push_back(static_cast<int>(factor));
+    if (factor * factor != number) large.push_back(static_cast<int>(number / factor));
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
 /// Splits `nodes` into `free` factors in descending order with the smallest spread; the best one found in `best`.
-void search(int nodes, std::size_t free, int largest, std::vector<int>& chosen, std::vector<int>& best) {
+void search(int nodes, std::size_t free, int largest, const std::vector<int>& divisors, std::vector<int>& chosen,
+            std::vector<int>& best) {
   if (free == 1) {
     if (nodes > largest) return;
     chosen.push_back(nodes);
@@ -101,14 +115,15 @@ void search(int nodes, std::size_t free, int largest, std::vector<int>& chosen, 
     chosen.pop_back();
     return;
   }
-  for (int factor = 1; factor <= std::min(nodes, largest); ++factor) {
+  for (const int factor : divisors) {
+    if (factor > std::min(nodes, largest)) break;
     if (nodes % factor != 0) continue;
     // The other factors are at most this one: too small a one cannot make up the product.
     double most = factor;
     for (std::size_t i = 1; i < free && most < nodes; ++i) most *= factor;
     if (most < nodes) continue;
     chosen.push_back(factor);
-    search(nodes / factor, free - 1, factor, chosen, best);
+    search(nodes / factor, free - 1, factor, divisors, chosen, best);
     chosen.pop_back();
   }
 }
@@ -130,7 +145,7 @@ bool balance_dimensions(int nodes, std::span<int> dims) {
   if (free == 0) return left == 1;
   std::vector<int> chosen;
   std::vector<int> best;
-  search(left, free, left, chosen, best);
+  search(left, free, left, divisors_of(left), chosen, best);
   if (best.empty()) return false;
   std::size_t next = 0;
   for (int& extent : dims) {

@@ -11,8 +11,11 @@
 #include <thread>
 
 #include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/info/environment.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/config_store.hpp"
@@ -61,6 +64,7 @@ Result<void> Process::join(int thread_level) {
   config::Store store = config::Store::from_environment();
   OPAL_TRY_ASSIGN(const p2p::Config p2p_config, store.load(p2p::kGroup));
   OPAL_TRY_ASSIGN(const rma::Config rma_config, store.load(rma::kGroup));
+  OPAL_TRY_ASSIGN(const coll::Config coll_config, store.load(coll::kGroup));
   OPAL_TRY_ASSIGN(client_, runtime::Client::open());
   OPAL_TRY(count_ranks_per_core(store, client_->local_size()));
   am::Options options;
@@ -72,12 +76,14 @@ Result<void> Process::join(int thread_level) {
   options.observer = this;
   OPAL_TRY_ASSIGN(context_, am::Context::open(store, options));
   OPAL_TRY_ASSIGN(engine_, p2p::Engine::open(*context_, *this, p2p_config));
-  scheduler_ = std::make_unique<coll::Scheduler>(*engine_);
+  buffer_ = std::make_unique<p2p::AttachedBuffer>(*engine_);
+  scheduler_ = std::make_unique<coll::Scheduler>(*engine_, coll_config);
   OPAL_TRY_ASSIGN(windows_, rma::Windows::open(*engine_, rma_config, helper));
 
   opal::mpi::set_raise_hook(raise);
   datatype::publish_predefined_types();
   op::publish_predefined_ops();
+  info::publish_environment(size(), thread_level);
 
   peers_.resize(client_->size());
   for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].process = static_cast<int>(i);
@@ -112,6 +118,7 @@ Process::~Process() {
   world_.reset();
   windows_.reset();
   scheduler_.reset();
+  buffer_.reset();
   engine_.reset();
   context_.reset();
 }
@@ -120,6 +127,7 @@ Result<void> Process::leave() {
   windows_->end_helper();
   self_->attributes.clear(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
   world_->attributes.clear(MPI_COMM_WORLD);
+  flush_buffers();
   // Every message that anybody sends is received before its sender gets out of this barrier...
   coll::Schedule& barrier = scheduler_->begin(*world_);
   coll::build_barrier(barrier);
@@ -129,6 +137,13 @@ Result<void> Process::leave() {
   // ... and the barrier's own messages before anybody gets out of the fence.
   OPAL_TRY(fence_while_progressing());
   return client_->finalize();
+}
+
+void Process::flush_buffers() noexcept {
+  for (comm::Communicator* comm : {self_.get(), world_.get()}) comm->buffer.flush();
+  for (const auto& comm : others_) comm->buffer.flush();
+  for (const auto& comm : freed_) comm->buffer.flush();
+  buffer_->flush();
 }
 
 Result<void> Process::fence_while_progressing() {

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/comm/id_table.hpp"
 #include "mpi_shim/core/names.hpp"
@@ -24,6 +23,9 @@ class Windows;
 }
 
 namespace mpi_shim {
+namespace coll {
+class Scheduler;
+}
 
 class Process final : private p2p::Connector, private am::Observer {
  public:
@@ -58,6 +60,9 @@ class Process final : private p2p::Connector, private am::Observer {
   [[nodiscard]] comm::IdTable& communicator_ids() noexcept { return ids_; }
   [[nodiscard]] attribute::Keyvals<MPI_Comm>& communicator_keys() noexcept { return communicator_keys_; }
 
+  /// For buffered sends on communicators that have none of their own.
+  [[nodiscard]] p2p::AttachedBuffer& buffer() noexcept { return *buffer_; }
+
   /// Where MPI_Alloc_mem takes memory from; opened at the first use.  Errors: as opal::mpool::open().
   Result<opal::mpool::Pool*> memory();
 
@@ -75,6 +80,7 @@ class Process final : private p2p::Connector, private am::Observer {
   Result<void> join(int thread_level);
   Result<void> leave();
   Result<void> fence_while_progressing();
+  void flush_buffers() noexcept;
   void sweep_communicators() noexcept;
 
   Result<am::Endpoint*> connect(int process) override;
@@ -87,6 +93,7 @@ class Process final : private p2p::Connector, private am::Observer {
   std::unique_ptr<runtime::Client> client_;
   std::unique_ptr<am::Context> context_;
   std::unique_ptr<p2p::Engine> engine_;
+  std::unique_ptr<p2p::AttachedBuffer> buffer_;
   std::unique_ptr<coll::Scheduler> scheduler_;
   std::unique_ptr<rma::Windows> windows_;
   std::vector<p2p::Peer> peers_;  // by process number; never grows

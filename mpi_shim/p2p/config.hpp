@@ -9,6 +9,7 @@ namespace mpi_shim::p2p {
 struct Config {
   ByteSize eager_limit{0};
   ByteSize fetch_chunk = 256_KiB;
+  ByteSize unexpected_limit = 4_MiB;
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -25,6 +26,13 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Bytes that are fetched at a time when a large message has to be unpacked into a non-contiguous buffer."},
+    {"unexpected_limit",
+     &Config::unexpected_limit,
+     {.min = 4096, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "What one process may have sent to another without it being received yet; beyond that it only offers its data. "
+     "Bounds the memory that a flood of messages takes at their target."},
 };
 inline constexpr config::Group<Config> kGroup{"mpi_p2p", "MPI point-to-point messages", kVars};
 

@@ -15,7 +15,11 @@ Result<std::unique_ptr<Engine>> Engine::open(am::Context& context, Connector& co
 }
 
 Engine::Engine(am::Context& context, Connector& connector, const Config& config)
-    : context_(context), connector_(connector), lock_(context.lock()), config_(config) {}
+    : context_(context),
+      connector_(connector),
+      lock_(context.lock()),
+      config_(config),
+      announce_after_(config.unexpected_limit.bytes / 4) {}
 
 Result<void> Engine::install() {
   for (const Tag tag : {wire::kEager, wire::kEagerSync, wire::kRendezvous}) {
@@ -24,11 +28,12 @@ Result<void> Engine::install() {
   OPAL_TRY(context_.set_handler(wire::kMatched, btl::bind<&Engine::on_matched>(*this, "mpi matched")));
   OPAL_TRY(context_.set_handler(wire::kClearToSend, btl::bind<&Engine::on_clear_to_send>(*this, "mpi clear to send")));
   OPAL_TRY(context_.set_handler(wire::kData, btl::bind<&Engine::on_data>(*this, "mpi data")));
+  OPAL_TRY(context_.set_handler(wire::kCredit, btl::bind<&Engine::on_credit>(*this, "mpi credit")));
   return context_.set_handler(wire::kFinished, btl::bind<&Engine::on_finished>(*this, "mpi finished"));
 }
 
 Engine::~Engine() {
-  for (Tag tag = wire::kEager; tag <= wire::kFinished; ++tag) context_.clear_handler(tag);
+  for (Tag tag = wire::kEager; tag <= wire::kCredit; ++tag) context_.clear_handler(tag);
 }
 
 void Engine::open_channel(Channel& channel) {
@@ -75,6 +80,7 @@ void Engine::set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept {
   const std::uint64_t carried = limits.max_send - sizeof(wire::SyncHeader);
   peer.eager_below_when_free = std::min(asked, carried) + 1;
   peer.eager_below = peer.waiting == 0 ? peer.eager_below_when_free : 0;
+  peer.may_send = config_.unexpected_limit.bytes;
 }
 
 int Engine::send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode) {
@@ -146,7 +152,10 @@ std::unique_ptr<Unexpected> Engine::take(Channel& channel, int source, int tag, 
 
 std::unique_ptr<Unexpected> Engine::adopt(match::Unexpected* message) noexcept {
   std::unique_ptr<Unexpected> owned{static_cast<Unexpected*>(message)};
-  if (owned != nullptr) unexpected_bytes_ -= owned->message.payload.size();
+  if (owned != nullptr) {
+    unexpected_bytes_ -= owned->message.payload.size();
+    note_received(*static_cast<Peer*>(owned->message.from->upper), owned->message);
+  }
   return owned;
 }
 

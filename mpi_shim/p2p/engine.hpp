@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/p2p/engine.hpp — point-to-point messages over active messages: eager, synchronous eager, and rendezvous,
 // where the receiver fetches the data by a get if the transport moves it without the sender's help, and has it pushed
-// otherwise.  The Engine knows the channels, the transfers under way and what waits for the transport.
+// otherwise.  A sender whose eager messages are not received offers its data instead, so that a flood is bounded at its
+// target (flow.cpp).  The Engine knows the channels, the transfers under way and what waits for the transport.
 // Owns the pools of requests; borrows channels and peers.
 // Threads: everything under the Context's lock, taken here; wait() does not hold it while it sleeps.
 #pragma once
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "mpi_shim/core/names.hpp"
@@ -68,11 +70,16 @@ class Engine {
   /// Sends a small message now, without a request, if nothing stands in its way.
   bool send_at_once(Channel& channel, const Buffer& buffer, int destination, int tag) noexcept {
     const am::Lock::Guard guard{lock_};
-    const Peer& peer = *channel.peers[static_cast<std::size_t>(destination)];
-    if (buffer.bytes() >= peer.eager_below || buffer.contiguous() == nullptr) return false;
+    Peer& peer = *channel.peers[static_cast<std::size_t>(destination)];
+    const std::uint64_t sent = peer.sent + Peer::cost(buffer.bytes());
+    if (buffer.bytes() >= peer.eager_below || buffer.contiguous() == nullptr || sent > peer.may_send) return false;
     const wire::MatchHeader header{channel.context, channel.rank, tag};
-    return peer.endpoint->send_inline(wire::kEager, bytes_of(header), {buffer.contiguous(), buffer.bytes()}) ==
-           Post::done;
+    const std::uint64_t before = std::exchange(peer.sent, sent);  // first: this process may receive it at once
+    if (peer.endpoint->send_inline(wire::kEager, bytes_of(header), {buffer.contiguous(), buffer.bytes()}) == Post::done)
+        [[likely]]
+      return true;
+    peer.sent = before;
+    return false;
   }
 
   /// A request, not started yet; the caller owns it until put_back().
@@ -139,6 +146,15 @@ class Engine {
   std::size_t resume_stalled() noexcept;
   /// Takes over a message that has left its matcher.
   std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
+  /// An eager message of `peer` has left our memory: its sender hears of it from time to time.
+  void note_received(Peer& peer, const Incoming& message) noexcept {
+    if (message.kind == wire::kRendezvous) return;
+    peer.received += Peer::cost(message.size);
+    if (peer.received - peer.announced >= announce_after_) announce(peer);
+  }
+  void announce(Peer& peer) noexcept;
+  /// Ends receives that wait for a process that is gone.
+  void fail_receives(Channel& channel, const Peer& peer) noexcept;
   /// True when the message's sender is who it says it is.
   bool belongs(Channel& channel, const Incoming& message) noexcept;
 
@@ -147,6 +163,7 @@ class Engine {
   void on_clear_to_send(btl::Delivery& delivery) noexcept;
   void on_data(btl::Delivery& delivery) noexcept;
   void on_finished(btl::Delivery& delivery) noexcept;
+  void on_credit(btl::Delivery& delivery) noexcept;
   void refuse(const btl::Delivery& delivery, const char* why) noexcept;
   void post_answer(am::Endpoint& to, Tag tag, ByteSpan answer) noexcept;
 
@@ -154,6 +171,7 @@ class Engine {
   Connector& connector_;
   am::Lock& lock_;
   const Config config_;
+  const std::uint64_t announce_after_;  // so often that a sender within its budget is rarely held up
   ObjectPool<Send, Engine> sends_;
   ObjectPool<Receive, Engine> receives_;
   Pool<Fetch, Engine> fetches_;

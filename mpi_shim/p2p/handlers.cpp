@@ -29,6 +29,7 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
   if (!belongs(*channel, *message)) [[unlikely]]
     return refuse(delivery, "it claims to come from another process");
   if (match::PostedRecv* posted = channel->matcher.arrive({header.source, header.tag})) {
+    note_received(*static_cast<Peer*>(message->from->upper), *message);
     return static_cast<Receive*>(posted)->accept(*message);
   }
   unexpected_bytes_ += message->payload.size();

@@ -19,6 +19,15 @@ struct Peer {
   std::uint32_t waiting = 0;                ///< first messages that the transport could not take yet
   std::uint64_t full_in_pass = 0;           ///< the last progress pass in which the transport was full
   bool failed = false;
+
+  // Flow control (flow.cpp): messages that may have to wait at their target take from a budget until they are received
+  // there; without it a sender offers its data instead of sending it.
+  std::uint64_t sent = 0;       ///< taken for eager messages to it, ever
+  std::uint64_t may_send = 0;   ///< what `sent` must not exceed
+  std::uint64_t received = 0;   ///< the same for eager messages from it that left our memory
+  std::uint64_t announced = 0;  ///< how much of that it knows of
+  /// What one eager message takes: its bytes and the memory that remembers it.
+  static constexpr std::uint64_t cost(std::uint64_t bytes) noexcept { return bytes + 256; }
 };
 
 }  // namespace mpi_shim::p2p

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress of point-to-point messages: the transports', then what they could not take before.
+#include <algorithm>
+
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/core/clock.hpp"
 
@@ -41,6 +43,19 @@ std::size_t Engine::resume_stalled() noexcept {
   return resumed;
 }
 
+void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
+  const auto found = std::find(channel.peers.begin(), channel.peers.end(), &peer);
+  if (found == channel.peers.end()) return;
+  const int rank = static_cast<int>(found - channel.peers.begin());
+  std::vector<Receive*> lost;
+  channel.matcher.for_each_posted([&](match::PostedRecv& posted) {
+    if (posted.wanted.source == rank) lost.push_back(static_cast<Receive*>(&posted));
+  });
+  for (Receive* receive : lost) {
+    if (channel.matcher.cancel(*receive)) receive->end(MPI_ERR_PROC_ABORTED);
+  }
+}
+
 void Engine::peer_failed(Peer& peer, const Error& why) noexcept {
   peer.failed = true;
   peer.eager_below = peer.eager_below_when_free = 0;
@@ -50,6 +65,9 @@ void Engine::peer_failed(Peer& peer, const Error& why) noexcept {
   receiving_.for_each([&](Receive& receive) {
     if (receive.from_ == peer.endpoint) receive.end(MPI_ERR_PROC_ABORTED);
   });
+  for (Channel* channel : channels_) {
+    if (channel != nullptr) fail_receives(*channel, peer);
+  }
   connector_.on_peer_failed(peer.process, why);
 }
 

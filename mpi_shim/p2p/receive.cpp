@@ -29,7 +29,11 @@ const Request::Actions Receive::kActions{
 void Receive::begin_receiving() noexcept {
   const am::Lock::Guard guard{engine_.lock_};
   begin();
-  if (match::Unexpected* early = channel_->matcher.post(*this)) accept(engine_.adopt(early)->message);
+  if (match::Unexpected* early = channel_->matcher.post(*this)) return accept(engine_.adopt(early)->message);
+  if (wanted.source >= 0 && channel_->peers[static_cast<std::size_t>(wanted.source)]->failed) [[unlikely]] {
+    channel_->matcher.cancel(*this);
+    end(MPI_ERR_PROC_ABORTED);  // what it had sent has been received; nothing more will come
+  }
 }
 
 void Receive::start_matched(std::unique_ptr<Unexpected> message) noexcept {

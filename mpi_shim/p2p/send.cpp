@@ -60,13 +60,19 @@ bool Send::try_again() noexcept {
 
 Post Send::post_first_message() noexcept {
   am::Endpoint& endpoint = *peer_->endpoint;
-  const bool eager = buffer_.bytes() < peer_->eager_below_when_free;
+  const std::uint64_t sent_before = peer_->sent;
+  const std::uint64_t sent = sent_before + Peer::cost(buffer_.bytes());
+  const bool eager = buffer_.bytes() < peer_->eager_below_when_free && sent <= peer_->may_send;
+  if (eager) peer_->sent = sent;
   const bool answered = !eager || mode_ == Mode::synchronous;
   // The answer may arrive before the post returns (a peer in the same process), so everything is set up before.
   if (answered && id_ == 0) id_ = engine_.sending_.add(*this);
   if (answered) step_ = Step::answer;
   const Post post = eager ? post_eager(endpoint) : post_offer(endpoint);
-  if (post == Post::again) step_ = Step::first_message;
+  if (post == Post::again) {
+    step_ = Step::first_message;
+    peer_->sent = sent_before;
+  }
   return post;
 }
 
@@ -96,7 +102,9 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
   std::array<std::byte, sizeof(wire::RendezvousHeader) + MemoryHandle::kMaxSize> bytes;
   std::size_t size = sizeof(wire::RendezvousHeader);
   wire::RendezvousHeader header{match_header(), 0, id_, buffer_.bytes(), 0};
-  if (buffer_.contiguous() != nullptr && endpoint.one_sided()) {
+  // A small message, which only flow control holds back, is not worth a registration.
+  const bool large = buffer_.bytes() >= peer_->eager_below_when_free;
+  if (large && buffer_.contiguous() != nullptr && endpoint.one_sided()) {
     auto memory = endpoint.expose(buffer_.contiguous(), buffer_.bytes(), Rights::remote_read);
     if (memory) {
       memory_ = std::move(*memory);

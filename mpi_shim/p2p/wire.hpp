@@ -21,6 +21,7 @@ inline constexpr Tag kMatched =
 inline constexpr Tag kClearToSend = kMatched + 1;  ///< ClearToSend: the receiver wants the data pushed
 inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data
 inline constexpr Tag kFinished = kMatched + 2;     ///< Finished: the receiver has fetched the data itself
+inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages have been received
 
 /// What matching looks at.
 struct MatchHeader {
@@ -63,6 +64,10 @@ struct DataHeader {
 
 struct Finished {
   std::uint64_t send_id;
+};
+
+struct Credit {
+  std::uint64_t received;  ///< in Peer::cost(), of all eager messages of this sender so far
 };
 
 static_assert(std::has_unique_object_representations_v<MatchHeader> &&

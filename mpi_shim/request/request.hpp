@@ -23,6 +23,16 @@ struct Outcome {
 };
 
 class Request : public handle::Object {
+ protected:
+  /// What the kinds of requests do differently.  A table and no virtual functions: an object behind a handle begins
+  /// with its handle::Object.
+  struct Actions {
+    void (*start)(Request& self) noexcept;
+    void (*put_back)(Request& self) noexcept;
+    bool (*cancel)(Request& self) noexcept;           ///< null: never possible
+    void (*query)(Request& self) noexcept = nullptr;  ///< null: the outcome stands when the request is done
+  };
+
  public:
   static constexpr handle::Kind kKind = handle::Kind::request;
 
@@ -37,8 +47,16 @@ class Request : public handle::Object {
   [[nodiscard]] bool active() const noexcept { return active_; }
   [[nodiscard]] bool persistent() const noexcept { return persistent_; }
   [[nodiscard]] const Outcome& outcome() const noexcept { return outcome_; }
+  /// The outcome of a request that is done, as it is now: some ask the program for it.  Without any lock held.
+  const Outcome& query() noexcept {
+    if (actions_.query != nullptr) [[unlikely]]
+      actions_.query(*this);
+    return outcome_;
+  }
   /// Whose error handler hears of it.
   [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
+  /// Tells the kinds of requests apart.
+  [[nodiscard]] bool has_actions(const Actions& actions) const noexcept { return &actions_ == &actions; }
   [[nodiscard]] MPI_Request mpi_handle() const noexcept { return handle::to_handle<MPI_Request>(*this); }
 
   /// Begins the operation, a persistent one each time anew.
@@ -74,14 +92,6 @@ class Request : public handle::Object {
   void set_watcher(Watcher watcher) noexcept { watcher_ = watcher; }
 
  protected:
-  /// What the kinds of requests do differently.  A table and no virtual functions: an object behind a handle begins
-  /// with its handle::Object.
-  struct Actions {
-    void (*start)(Request& self) noexcept;
-    void (*put_back)(Request& self) noexcept;
-    bool (*cancel)(Request& self) noexcept;  ///< null: never possible
-  };
-
   explicit Request(const Actions& actions) noexcept : Object(kKind), actions_(actions) {}
   ~Request() = default;
 

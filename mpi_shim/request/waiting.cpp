@@ -4,7 +4,7 @@
 namespace mpi_shim {
 
 Outcome hand_out(MPI_Request& handle, Request& request) noexcept {
-  const Outcome outcome = request.outcome();
+  const Outcome outcome = request.query();
   if (!request.persistent()) handle = MPI_REQUEST_NULL;
   request.consume();
   return outcome;

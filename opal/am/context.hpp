@@ -137,6 +137,9 @@ class OPAL_EXPORT Context {
     return true;
   }
 
+  /// For a condition that changes without any progress: threads that sleep in wait_until() look at theirs again.
+  void wake_sleepers() noexcept;
+
   /// One descriptor for all transports, for an event loop of one's own: arm(), and if it says true, poll for reading.
   [[nodiscard]] int fd() const noexcept;
   bool arm() noexcept;

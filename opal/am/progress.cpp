@@ -168,6 +168,8 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
   return 0;
 }
 
+void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }
+
 bool Context::has_pending() noexcept {
   const Lock::Guard guard{state_->lock};
   return !state_->pending.empty();

@@ -30,8 +30,7 @@ struct Side final : am::Observer {
                 const std::optional<Secret>& secret = {}) {
     config::Store store;
     store.set("am_transports", transports);
-    auto opened =
-        am::Context::open(store, {.threads = threads, .observer = this, .secret = secret});
+    auto opened = am::Context::open(store, {.threads = threads, .observer = this, .secret = secret});
     EXPECT_TRUE(opened);
     context = std::move(*opened);
     EXPECT_TRUE(context->set_handler(kTag, btl::bind<&Side::on_message>(*this, "test")));

@@ -114,7 +114,7 @@ std::string emit_export_map(const Table& table) {
       out << "    MPI_" << function.name << "; PMPI_" << function.name << ";\n";
     }
   }
-  out << "  local: *;\n};\n";
+  out << "    opal_config_groups;\n  local: *;\n};\n";  // what opal-info asks libraries for
   return out.str();
 }
 

@@ -74,7 +74,8 @@ bool Module::begin_pull(Endpoint& from, std::byte* to, const RemoteRange& range,
   completion.error = {};
   pulls.requests[(pulls.first + pulls.count++) % Pulls::kMost] = {to, range, &completion, way};
   if (pulls.count == 1) {
-    pulling_.push_back(&from);
+    // A completion that posts the next get comes here while progress_pulls() still has the endpoint in its hands.
+    if (std::find(pulling_.begin(), pulling_.end(), &from) == pulling_.end()) pulling_.push_back(&from);
     start_next_pull(from);
   }
   return true;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Error codes, their classes and texts: the standard's and those that the program adds.  They need no running MPI.
+#include <algorithm>
+#include <string>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/core/error_class.hpp"
+#include "mpi_shim/core/raise.hpp"
+#include "mpi_shim/core/user_errors.hpp"
+
+namespace {
+
+using mpi_shim::UserErrors;
+
+int refuse(const char* function, const char* why) { return mpi_shim::raise({}, MPI_ERR_ARG, function, why); }
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Error_class, (int errorcode, int* errorclass)) {
+  if (mpi_shim::error_class_name(errorcode) != nullptr) {
+    *errorclass = errorcode;
+    return MPI_SUCCESS;
+  }
+  const auto found = UserErrors::of_process().class_of(errorcode);
+  if (!found) return refuse("MPI_Error_class", "argument errorcode is no error code");
+  *errorclass = *found;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Error_string, (int errorcode, char* string, int* resultlen)) {
+  std::string text;
+  if (const char* const name = mpi_shim::error_class_name(errorcode)) {
+    text = std::string{name} + ": " + mpi_shim::error_class_text(errorcode);
+  } else if (auto own = UserErrors::of_process().text(errorcode)) {
+    text = std::move(*own);
+  } else {
+    return refuse("MPI_Error_string", "argument errorcode is no error code");
+  }
+  *std::copy(text.begin(), text.end(), string) = '\0';
+  *resultlen = static_cast<int>(text.size());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Add_error_class, (int* errorclass)) {
+  if (errorclass == nullptr) return refuse("MPI_Add_error_class", "argument errorclass is a null pointer");
+  *errorclass = UserErrors::of_process().add_class();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Add_error_code, (int errorclass, int* errorcode)) {
+  if (errorcode == nullptr) return refuse("MPI_Add_error_code", "argument errorcode is a null pointer");
+  const auto added = UserErrors::of_process().add_code(errorclass);
+  if (!added) return refuse("MPI_Add_error_code", "argument errorclass is no error class");
+  *errorcode = *added;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Add_error_string, (int errorcode, const char* string)) {
+  if (string == nullptr) return refuse("MPI_Add_error_string", "argument string is a null pointer");
+  std::string text{string};
+  if (text.size() >= MPI_MAX_ERROR_STRING) {
+    return refuse("MPI_Add_error_string", "argument string is longer than MPI_MAX_ERROR_STRING - 1");
+  }
+  if (!UserErrors::of_process().set_text(errorcode, std::move(text))) {
+    return refuse("MPI_Add_error_string", "argument errorcode is no error code that the program added");
+  }
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Remove_error_class, (int errorclass)) {
+  if (UserErrors::of_process().remove_class(errorclass)) return MPI_SUCCESS;
+  return refuse("MPI_Remove_error_class",
+                "argument errorclass is no error class that the program added, or has codes or a text left");
+}
+
+OPAL_MPI_FUNCTION(int, Remove_error_code, (int errorcode)) {
+  if (UserErrors::of_process().remove_code(errorcode)) return MPI_SUCCESS;
+  return refuse("MPI_Remove_error_code",
+                "argument errorcode is no error code that the program added, or has a text left");
+}
+
+OPAL_MPI_FUNCTION(int, Remove_error_string, (int errorcode)) {
+  if (UserErrors::of_process().remove_text(errorcode)) return MPI_SUCCESS;
+  return refuse("MPI_Remove_error_string", "argument errorcode has no text that the program added");
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generalized requests.
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/request/generalized.hpp"
+
+using mpi_shim::Generalized;
+using mpi_shim::Request;
+using mpi_shim::api::Call;
+
+OPAL_MPI_FUNCTION(int, Grequest_start,
+                  (MPI_Grequest_query_function * query_fn, MPI_Grequest_free_function* free_fn,
+                   MPI_Grequest_cancel_function* cancel_fn, void* extra_state, MPI_Request* request)) {
+  Call call{"MPI_Grequest_start"};
+  call.pointer(request, "request");
+  if (call.failed()) return call.error();
+  auto made = mpi_shim::handle::create<Generalized>(Generalized::Callbacks{query_fn, free_fn, cancel_fn, extra_state});
+  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  Generalized& started = *made->detach();  // the program's; ends with put_back()
+  started.start();
+  *request = started.mpi_handle();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
+  Call call{"MPI_Grequest_complete"};
+  if (call.failed()) return call.error();
+  Request* const object = request == MPI_REQUEST_NULL ? nullptr : mpi_shim::handle::find<Request>(request);
+  Generalized* const generalized = object != nullptr ? Generalized::from(*object) : nullptr;
+  if (generalized == nullptr || generalized->done()) {
+    return call.fail(MPI_ERR_REQUEST, "argument request is not a generalized request that is under way");
+  }
+  generalized->complete();
+  call.process().engine().context().wake_sleepers();
+  return MPI_SUCCESS;
+}

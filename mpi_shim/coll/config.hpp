@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/config.hpp — the variables of collectives: where one algorithm takes over from another; the only place
+// where these defaults are written.  All processes of a job must have the same values.
+#pragma once
+#include <cstdint>
+
+#include "mpi_shim/core/names.hpp"
+#include "opal/core/config.hpp"
+
+namespace mpi_shim::coll {
+
+struct Config {
+  ByteSize allgather_bruck_below{2048};
+  ByteSize allreduce_ring_from = 64_KiB;
+  std::uint32_t alltoall_window = 32;
+  ByteSize bcast_scatter_from = 256_KiB;
+  std::uint32_t bcast_scatter_ranks = 4;
+  ByteSize gather_tree_below{2048};
+  std::uint32_t gather_tree_ranks = 16;
+};
+
+inline constexpr config::Var<Config> kVars[] = {
+    {"allgather_bruck_below",
+     &Config::allgather_bruck_below,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "Blocks smaller than this are gathered everywhere in log2(ranks) rounds with copies, others around a ring."},
+    {"allreduce_ring_from",
+     &Config::allreduce_ring_from,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "Messages of at least this size are reduced everywhere around a ring, smaller ones by recursive doubling."},
+    {"alltoall_window",
+     &Config::alltoall_window,
+     {.min = 1, .max = 1U << 20},
+     "messages",
+     config::Level::tuner,
+     "Exchanges that one process has under way at a time when every process has something for every other."},
+    {"bcast_scatter_from",
+     &Config::bcast_scatter_from,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "Messages of at least this size are broadcast by scattering and gathering parts, smaller ones as a whole."},
+    {"bcast_scatter_ranks",
+     &Config::bcast_scatter_ranks,
+     {.min = 2, .max = 1U << 30},
+     "ranks",
+     config::Level::tuner,
+     "Fewest ranks among which a broadcast is scattered in parts."},
+    {"gather_tree_below",
+     &Config::gather_tree_below,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "Blocks smaller than this are gathered and scattered along a tree, others straight to and from the root."},
+    {"gather_tree_ranks",
+     &Config::gather_tree_ranks,
+     {.min = 2, .max = 1U << 30},
+     "ranks",
+     config::Level::tuner,
+     "Fewest ranks among which blocks are gathered and scattered along a tree."},
+};
+inline constexpr config::Group<Config> kGroup{"mpi_coll", "MPI collective operations", kVars};
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A rank is killed: receives from it that are posted, or will be, end with an error; those from others do not.
+ * The launcher ends the job, so that the others have to outlive its SIGTERM to see it. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/mpi_shim/programs/check.h"
+
+int main(int argc, char** argv) {
+  signal(SIGTERM, SIG_IGN);
+  MPI_Init(&argc, &argv);
+  const int rank = my_rank();
+  CHECK(world_size() == 3);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int lost = -1, found = -1;
+  MPI_Request from_dead, from_living;
+  if (rank == 0) {
+    MPI_Irecv(&lost, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, &from_dead);
+    MPI_Irecv(&found, 1, MPI_INT, 2, 1, MPI_COMM_WORLD, &from_living);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1) raise(SIGKILL);
+  if (rank == 0) {
+    int error_class, word = 1;
+    MPI_Error_class(MPI_Wait(&from_dead, MPI_STATUS_IGNORE), &error_class);
+    CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
+    MPI_Error_class(MPI_Recv(&lost, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE), &error_class);
+    CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
+    MPI_Send(&word, 1, MPI_INT, 2, 1, MPI_COMM_WORLD);
+    CHECK(MPI_Wait(&from_living, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    CHECK_EQ(found, 7);
+    printf("receives from the dead rank have ended\n");
+    fflush(stdout);
+  } else {
+    int word = 0;
+    MPI_Recv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    word = 7;
+    MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+  }
+  _exit(0); /* MPI_Finalize would wait for the dead */
+}
