@@ -392,6 +392,8 @@ std::size_t RdmaEmulation::send_waiting() noexcept {
   return count;
 }
 
+bool RdmaEmulation::idle() const noexcept { return state_->sending.empty() && state_->requests.empty(); }
+
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
   state_->requests.erase(&endpoint);
   // By index: a completion may post elsewhere, which may add slots.

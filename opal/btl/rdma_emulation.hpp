@@ -43,7 +43,7 @@ class OPAL_EXPORT RdmaEmulation {
   /// Sends what back-pressure held up.  Call from the module's progress(); returns how many messages went out.
   std::size_t progress() noexcept { return busy_ ? send_waiting() : 0; }
   /// True when nothing waits to be sent; a module must not sleep otherwise.
-  [[nodiscard]] bool idle() const noexcept { return !busy_; }
+  [[nodiscard]] bool idle() const noexcept;
   /// Completes every operation pending on `endpoint` with `why` and forgets its peer's requests.  Not from inside a
   /// send: modules note a death there and act on it in progress() or disconnect().
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
@@ -51,7 +51,7 @@ class OPAL_EXPORT RdmaEmulation {
  private:
   std::size_t send_waiting() noexcept;
   struct State;
-  bool busy_ = false;  // something waits to be sent; a branch is all that a round costs the others
+  bool busy_ = false;  // something may wait to be sent; a branch is all that a round costs the others
   std::unique_ptr<State> state_;
 };
 
