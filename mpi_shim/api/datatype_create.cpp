@@ -4,6 +4,7 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/datatype/constructors.hpp"
 
 namespace {
@@ -259,6 +260,11 @@ OPAL_MPI_FUNCTION(int, Type_create_darray_c,
                 newtype);
 }
 OPAL_MPI_FUNCTION(int, Type_dup, (MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return construct("MPI_Type_dup", 0, oldtype, newtype,
-                   [](Call&, Datatype& part) { return mpi_shim::datatype::dup(part); });
+  const int error = construct("MPI_Type_dup", 0, oldtype, newtype,
+                              [](Call&, Datatype& part) { return mpi_shim::datatype::dup(part); });
+  if (error != MPI_SUCCESS) return error;
+  Call call{"MPI_Type_dup"};
+  auto& all = call.process().type_attributes();
+  const auto* const attributes = all.find(oldtype);
+  return attributes == nullptr ? MPI_SUCCESS : call.finish(attributes->copy_to(oldtype, all.of(*newtype)));
 }

@@ -4,14 +4,15 @@
 #include <iterator>
 
 #include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/core/config.hpp"
 #include "mpi_shim/p2p/config.hpp"
 #include "mpi_shim/rma/config.hpp"
 #include "opal/core/export.hpp"
 
 namespace {
 
-constexpr const opal::config::GroupInfo* kGroups[] = {&mpi_shim::coll::kGroup, &mpi_shim::p2p::kGroup,
-                                                      &mpi_shim::rma::kGroup};
+constexpr const opal::config::GroupInfo* kGroups[] = {&mpi_shim::kGroup, &mpi_shim::coll::kGroup,
+                                                      &mpi_shim::p2p::kGroup, &mpi_shim::rma::kGroup};
 
 }  // namespace
 

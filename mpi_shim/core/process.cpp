@@ -6,13 +6,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <thread>
 
+#include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/core/config.hpp"
+#include "mpi_shim/core/leaks.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/datatype/predefined.hpp"
 #include "mpi_shim/info/environment.hpp"
@@ -63,6 +68,9 @@ Result<void> Process::join(int thread_level) {
   thread_level_ = thread_level;
   config::Store store = config::Store::from_environment();
   OPAL_TRY_ASSIGN(const p2p::Config p2p_config, store.load(p2p::kGroup));
+  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+  reports_leaks_ = config.leak_report;
+  type_attributes_ = std::make_unique<attribute::TypeAttributes>();
   OPAL_TRY_ASSIGN(const rma::Config rma_config, store.load(rma::kGroup));
   OPAL_TRY_ASSIGN(const coll::Config coll_config, store.load(coll::kGroup));
   OPAL_TRY_ASSIGN(client_, runtime::Client::open());
@@ -125,6 +133,7 @@ Process::~Process() {
 
 Result<void> Process::leave() {
   windows_->end_helper();
+  report_leaks();
   self_->attributes.clear(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
   world_->attributes.clear(MPI_COMM_WORLD);
   flush_buffers();
@@ -144,6 +153,14 @@ void Process::flush_buffers() noexcept {
   for (const auto& comm : others_) comm->buffer.flush();
   for (const auto& comm : freed_) comm->buffer.flush();
   buffer_->flush();
+}
+
+void Process::report_leaks() const {
+  if (!reports_leaks_) return;
+  std::istringstream lines{describe_leaks()};
+  for (std::string line; std::getline(lines, line);) {
+    std::fprintf(stderr, "rank %d: MPI_Finalize: %s\n", rank(), line.c_str());
+  }
 }
 
 Result<void> Process::fence_while_progressing() {

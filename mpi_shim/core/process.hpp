@@ -21,6 +21,9 @@
 namespace mpi_shim::rma {
 class Windows;
 }
+namespace mpi_shim::attribute {
+class TypeAttributes;
+}
 
 namespace mpi_shim {
 namespace coll {
@@ -55,6 +58,8 @@ class Process final : private p2p::Connector, private am::Observer {
 
   [[nodiscard]] rma::Windows& windows() noexcept { return *windows_; }
 
+  [[nodiscard]] attribute::TypeAttributes& type_attributes() noexcept { return *type_attributes_; }
+
   [[nodiscard]] comm::Communicator& world() noexcept { return *world_; }
   [[nodiscard]] comm::Communicator& self() noexcept { return *self_; }
   [[nodiscard]] comm::IdTable& communicator_ids() noexcept { return ids_; }
@@ -79,6 +84,7 @@ class Process final : private p2p::Connector, private am::Observer {
   Process() = default;
   Result<void> join(int thread_level);
   Result<void> leave();
+  void report_leaks() const;
   Result<void> fence_while_progressing();
   void flush_buffers() noexcept;
   void sweep_communicators() noexcept;
@@ -96,6 +102,8 @@ class Process final : private p2p::Connector, private am::Observer {
   std::unique_ptr<p2p::AttachedBuffer> buffer_;
   std::unique_ptr<coll::Scheduler> scheduler_;
   std::unique_ptr<rma::Windows> windows_;
+  std::unique_ptr<attribute::TypeAttributes> type_attributes_;
+  bool reports_leaks_ = false;
   std::vector<p2p::Peer> peers_;  // by process number; never grows
   comm::IdTable ids_;
   attribute::Keyvals<MPI_Comm> communicator_keys_;

@@ -203,6 +203,7 @@ Result<DatatypeRef> from_description(opal::ByteSpan bytes) {
     }
     if (level > kMostLevels) return Error{Errc::limit_reached, 0, "levels of a described datatype"};
     OPAL_TRY_ASSIGN(DatatypeRef made, make(combiner, Arguments{integers}, addresses, parts));
+    made->set_findable(false, Datatype::kKind);  // the program has no handle of it
     nodes.push_back(std::move(made));
     levels.push_back(level);
   }

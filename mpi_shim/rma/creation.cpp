@@ -217,6 +217,7 @@ int create(Process& process, comm::Communicator& parent, const Wish& wish, Windo
   made = nullptr;
   comm::Communicator* comm = nullptr;
   if (const int error = comm::create(process, parent, parent.group(), comm); error != MPI_SUCCESS) return error;
+  comm->set_findable(false, comm::Communicator::kKind);  // the program has no handle of it
   return Creation{process, *comm, wish}.run(made);
 }
 

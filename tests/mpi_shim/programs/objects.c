@@ -110,6 +110,97 @@ static void names(void) {
   MPI_Comm_free(&comm);
 }
 
+/* What a type is made of comes back as it was given; the parts are types of their own. */
+static void datatype_contents(void) {
+  int integers = -1;
+  int addresses = -1;
+  int types = -1;
+  int combiner = -1;
+  CHECK_EQ(MPI_Type_get_envelope(MPI_INT, &integers, &addresses, &types, &combiner), MPI_SUCCESS);
+  CHECK(integers == 0 && addresses == 0 && types == 0 && combiner == MPI_COMBINER_NAMED);
+
+  MPI_Datatype column;
+  MPI_Datatype both;
+  CHECK_EQ(MPI_Type_vector(3, 2, 5, MPI_INT, &column), MPI_SUCCESS);
+  const int lengths[] = {4, 1};
+  const MPI_Aint places[] = {-16, 64};
+  const MPI_Datatype parts[] = {MPI_DOUBLE, column};
+  CHECK_EQ(MPI_Type_create_struct(2, lengths, places, parts, &both), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_free(&column), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_get_envelope(both, &integers, &addresses, &types, &combiner), MPI_SUCCESS);
+  CHECK(integers == 3 && addresses == 2 && types == 2 && combiner == MPI_COMBINER_STRUCT);
+  int i[3];
+  MPI_Aint a[2];
+  MPI_Datatype d[2];
+  CHECK_EQ(MPI_Type_get_contents(both, 3, 2, 2, i, a, d), MPI_SUCCESS);
+  CHECK(i[0] == 2 && i[1] == 4 && i[2] == 1 && a[0] == -16 && a[1] == 64 && d[0] == MPI_DOUBLE);
+  CHECK_EQ(MPI_Type_get_envelope(d[1], &integers, &addresses, &types, &combiner), MPI_SUCCESS);
+  CHECK(integers == 3 && addresses == 0 && types == 1 && combiner == MPI_COMBINER_VECTOR);
+  MPI_Datatype inner;
+  CHECK_EQ(MPI_Type_get_contents(d[1], 3, 0, 1, i, a, &inner), MPI_SUCCESS);
+  CHECK(i[0] == 3 && i[1] == 2 && i[2] == 5 && inner == MPI_INT);
+  CHECK_EQ(MPI_Type_free(&d[1]), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_free(&both), MPI_SUCCESS);
+
+  /* A count that no int holds is a large count. */
+  MPI_Datatype huge;
+  MPI_Count n[4] = {-1, -1, -1, -1};
+  CHECK_EQ(MPI_Type_contiguous_c((MPI_Count)1 << 40, MPI_BYTE, &huge), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_get_envelope_c(huge, &n[0], &n[1], &n[2], &n[3], &combiner), MPI_SUCCESS);
+  CHECK(n[0] == 0 && n[1] == 0 && n[2] == 1 && n[3] == 1 && combiner == MPI_COMBINER_CONTIGUOUS);
+  MPI_Count count = 0;
+  CHECK_EQ(MPI_Type_get_contents_c(huge, 0, 0, 1, 1, i, a, &count, &inner), MPI_SUCCESS);
+  CHECK(count == (MPI_Count)1 << 40 && inner == MPI_BYTE);
+  CHECK_EQ(MPI_Type_free(&huge), MPI_SUCCESS);
+
+  MPI_Datatype found;
+  CHECK_EQ(MPI_Type_get_value_index(MPI_DOUBLE, MPI_INT, &found), MPI_SUCCESS);
+  CHECK(found == MPI_DOUBLE_INT);
+  CHECK_EQ(MPI_Type_get_value_index(MPI_DOUBLE, MPI_DOUBLE, &found), MPI_SUCCESS);
+  CHECK(found == MPI_DATATYPE_NULL);
+  CHECK_EQ(MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &found), MPI_SUCCESS);
+  CHECK(found == MPI_REAL8);
+}
+
+static int type_values_deleted = 0;
+static int on_type_copy(MPI_Datatype old, int keyval, void* extra, void* in, void* out, int* flag) {
+  CHECK(old != MPI_DATATYPE_NULL && keyval != MPI_KEYVAL_INVALID && extra == &type_values_deleted);
+  *(void**)out = (char*)in + 1;
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+static int on_type_delete(MPI_Datatype type, int keyval, void* value, void* extra) {
+  CHECK(type != MPI_DATATYPE_NULL && keyval != MPI_KEYVAL_INVALID && value != NULL);
+  ++*(int*)extra;
+  return MPI_SUCCESS;
+}
+
+static void datatype_attributes(void) {
+  static char place[2];
+  int key = MPI_KEYVAL_INVALID;
+  int flag = -1;
+  char* value = NULL;
+  MPI_Datatype type;
+  MPI_Datatype copy;
+  CHECK_EQ(MPI_Type_create_keyval(on_type_copy, on_type_delete, &key, &type_values_deleted), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_contiguous(3, MPI_INT, &type), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_get_attr(type, key, &value, &flag), MPI_SUCCESS);
+  CHECK(!flag);
+  CHECK_EQ(MPI_Type_set_attr(type, key, place), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_get_attr(type, key, &value, &flag), MPI_SUCCESS);
+  CHECK(flag && value == place);
+  CHECK_EQ(MPI_Type_dup(type, &copy), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_get_attr(copy, key, &value, &flag), MPI_SUCCESS);
+  CHECK(flag && value == place + 1);
+  CHECK_EQ(MPI_Type_delete_attr(copy, key), MPI_SUCCESS);
+  CHECK_EQ(type_values_deleted, 1);
+  CHECK_EQ(MPI_Type_free_keyval(&key), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_free(&copy), MPI_SUCCESS);
+  CHECK_EQ(type_values_deleted, 1);
+  CHECK_EQ(MPI_Type_free(&type), MPI_SUCCESS);
+  CHECK_EQ(type_values_deleted, 2);
+}
+
 int main(int argc, char** argv) {
   int flag = 0, provided = -1;
   MPI_Initialized(&flag);
@@ -125,6 +216,8 @@ int main(int argc, char** argv) {
   memory();
   integers();
   names();
+  datatype_contents();
+  datatype_attributes();
   MPI_Finalize();
   MPI_Finalized(&flag);
   return flag ? 0 : 1;

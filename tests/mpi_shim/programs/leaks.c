@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Gives some of what it makes back, and some not; the variable mpi_leak_report tells which. */
+#include "check.h"
+
+int main(int argc, char** argv) {
+  CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+  MPI_Comm mine;
+  MPI_Comm freed;
+  CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &mine), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &freed), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_set_name(mine, "mine"), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_free(&freed), MPI_SUCCESS);
+  MPI_Datatype row;
+  MPI_Datatype rows;
+  MPI_Datatype gone;
+  CHECK_EQ(MPI_Type_contiguous(4, MPI_INT, &row), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_set_name(row, "row"), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_contiguous(4, MPI_INT, &gone), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_vector(2, 1, 3, gone, &rows), MPI_SUCCESS); /* made of one that is freed */
+  CHECK_EQ(MPI_Type_free(&gone), MPI_SUCCESS);
+  int value = 0;
+  MPI_Request request;
+  CHECK_EQ(MPI_Recv_init(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request), MPI_SUCCESS);
+  CHECK(MPI_Finalize() == MPI_SUCCESS);
+  return 0;
+}
