@@ -146,12 +146,16 @@ class OPAL_EXPORT Context {
 
  private:
   friend class Endpoint;
+  friend class AddressSpaceRegistration;
   struct State;
   using Predicate = bool (*)(void* object) noexcept;
   /// wait(), but returns at once when the predicate (null: none) stopped holding before the sleep.
   std::size_t wait_while(Predicate holds, void* object, std::chrono::milliseconds timeout) noexcept;
   bool holds(Predicate predicate, void* object) noexcept;  ///< under the lock
   bool has_pending() noexcept;
+  Result<Region> register_address_space(Rights rights);
+  template <class Register>
+  Result<Region> register_with_transports(void* base, std::uint64_t size, Register registers);
   explicit Context(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };

@@ -41,7 +41,8 @@ void* Region::base() const noexcept { return state_ != nullptr ? state_->base : 
 std::uint64_t Region::size() const noexcept { return state_ != nullptr ? state_->size : 0; }
 ByteSpan Region::key() const noexcept { return state_ != nullptr ? ByteSpan{state_->key} : ByteSpan{}; }
 
-Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights rights) {
+template <class Register>
+Result<Region> Context::register_with_transports(void* base, std::uint64_t size, Register registers) {
   const Lock::Guard guard{state_->lock};
   auto region = std::make_unique<Region::State>();
   region->lock = &state_->lock;
@@ -51,12 +52,24 @@ Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights r
   for (const auto& module : state_->transports.modules) {
     const bool own = module->attributes().own_handles;
     if (!own && shared) continue;
-    OPAL_TRY_ASSIGN(const MemoryHandle handle, module->register_memory(base, size, rights));
-    region->registrations.push_back({module.get(), handle});
-    append_handle(region->key, own ? module->attributes().transport : std::string_view{}, handle);
+    const Result<MemoryHandle> handle = registers(*module);
+    if (!handle && own && handle.error().code == Errc::not_supported) continue;  // peers cannot reach it this way
+    if (!handle) return handle.error();
+    region->registrations.push_back({module.get(), *handle});
+    append_handle(region->key, own ? module->attributes().transport : std::string_view{}, *handle);
     shared = shared || !own;
   }
   return Region{std::move(region)};
+}
+
+Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights rights) {
+  return register_with_transports(base, size,
+                                  [&](btl::Module& module) { return module.register_memory(base, size, rights); });
+}
+
+Result<Region> Context::register_address_space(Rights rights) {
+  return register_with_transports(nullptr, 0,
+                                  [&](btl::Module& module) { return module.register_address_space(rights); });
 }
 
 ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {

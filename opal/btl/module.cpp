@@ -28,6 +28,13 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   return host_.registrations.add(base, size, rights);
 }
 
+Result<MemoryHandle> Module::register_address_space(Rights rights) {
+  if (attributes_.own_handles) {
+    return Error{Errc::not_supported, 0, "register_address_space: this transport has handles for single regions only"};
+  }
+  return host_.registrations.add_address_space(rights);
+}
+
 Result<void> Module::deregister_memory(const MemoryHandle& handle) { return host_.registrations.remove(handle); }
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept {

@@ -95,6 +95,10 @@ class OPAL_EXPORT Module {
 
   /// Makes [base, +size) addressable by peers.  The default is a slot in the Context's RegistrationTable.
   virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
+  /// A handle for whatever is mapped when it is used: with a device, its implicit on-demand paging or a registration
+  /// per mapping that follows memory::address_space.  The default is the Context's RegistrationTable; devices refuse
+  /// with not_supported, and the key then has no handle for them.
+  virtual Result<MemoryHandle> register_address_space(Rights rights);
   /// The handle is stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
   /// The memory of a live handle is being unmapped: peers are refused from now on; deregister_memory() follows later.

@@ -7,13 +7,21 @@
 
 #include <cerrno>
 #include <limits>
+#include <utility>
 
+#include "opal/memory/address_space.hpp"
 #include "opal/mpool/shared_directory.hpp"
 
 namespace opal::btl {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+
+/// In RegistrationSlot::rights, beside those of Rights: the bounds are those of what is mapped.
+constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 31;
+/// User addresses of every machine end below; a round size keeps sums from wrapping.
+constexpr std::uint64_t kAddressSpaceSize = std::uint64_t{1} << 62;
+constexpr std::size_t kMappingsSize = (sizeof(memory::SharedMappings) + 4095) / 4096 * 4096;
 
 /// True when [address, +size) lies in [base, +length), with no sum that could wrap.
 bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, std::uint64_t size) noexcept {
@@ -32,7 +40,8 @@ Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t a
   const std::uint64_t generation = slot.generation.load(std::memory_order_acquire);
   const std::uint64_t base = slot.base.load(std::memory_order_acquire);
   const std::uint64_t length = slot.size.load(std::memory_order_acquire);
-  const auto rights = static_cast<Rights>(static_cast<std::uint32_t>(slot.rights.load(std::memory_order_acquire)));
+  const std::uint64_t stored = slot.rights.load(std::memory_order_acquire);
+  const auto rights = static_cast<Rights>(static_cast<std::uint32_t>(stored & ~kAddressSpace));
   const bool live =
       generation % 2 == 1 && generation == decoded.generation && slot.generation.load(kRelaxed) == generation;
   if (!live) return Error{Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", decoded.base};
@@ -42,7 +51,25 @@ Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t a
   if (!includes(rights, wanted)) {
     return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
   }
-  return {};
+  if ((stored & kAddressSpace) == 0) return {};
+  const bool reads = wanted != Rights::remote_write;
+  const bool writes = wanted != Rights::remote_read;
+  return mappings_.check(address, size, (reads ? memory::kReadable : 0U) | (writes ? memory::kWritable : 0U));
+}
+
+Result<RegistrationView> RegistrationView::over(ByteSpan memory) noexcept {
+  if (memory.size() <= kMappingsSize || (memory.size() - kMappingsSize) % 4096 != 0) {
+    return Error{Errc::protocol, 0, "registration table: impossible size", memory.size()};
+  }
+  const std::size_t slots_size = memory.size() - kMappingsSize;
+  return RegistrationView{
+      {reinterpret_cast<const RegistrationSlot*>(memory.data()), slots_size / sizeof(RegistrationSlot)},
+      *reinterpret_cast<const memory::SharedMappings*>(memory.data() + slots_size)};
+}
+
+void RegistrationTable::Unfollow::operator()(memory::MappingTable* table) const noexcept {
+  memory::address_space::unfollow(*table);
+  std::default_delete<memory::MappingTable>{}(table);
 }
 
 RegistrationTable::RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation)
@@ -55,16 +82,21 @@ std::span<RegistrationSlot> RegistrationTable::slots() const noexcept {
   return {reinterpret_cast<RegistrationSlot*>(map_.data()), count_};
 }
 
+memory::SharedMappings& RegistrationTable::shared_mappings() const noexcept {
+  return *reinterpret_cast<memory::SharedMappings*>(map_.data() + map_.size() - kMappingsSize);
+}
+
 Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
-  const std::size_t size = align_up(std::size_t{slots} * sizeof(RegistrationSlot), 4096);
+  const std::size_t slots_size = align_up(std::size_t{slots} * sizeof(RegistrationSlot), 4096);
+  const std::size_t size = slots_size + kMappingsSize;
   Fd memory{::memfd_create("opal-registrations", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!memory) return Error{Errc::os, errno, "memfd_create(registrations)", size};
   if (::ftruncate(memory.get(), static_cast<off_t>(size)) != 0) {
     return Error{Errc::os, errno, "ftruncate(registrations)", size};
   }
   // Reserve now: missing memory is an error here, but a SIGBUS at first touch otherwise.
-  if (const int rc = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(size)); rc != 0) {
-    return Error{Errc::no_memory, rc, "posix_fallocate(registrations)", size};
+  if (const int rc = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(slots_size)); rc != 0) {
+    return Error{Errc::no_memory, rc, "posix_fallocate(registrations)", slots_size};
   }
   OPAL_TRY_ASSIGN(Mapping map, Mapping::shared(memory.get(), size));
   // Our writable mapping exists: from here on nobody who gets the descriptor can write, shrink or grow it.
@@ -83,6 +115,29 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   if (size > std::numeric_limits<std::uint64_t>::max() - address) {
     return Error{Errc::invalid_argument, 0, "register_memory: the range wraps around the address space", size};
   }
+  return add(address, size, rights, std::uint64_t{mpool::shared_pool_of(base, size)} << 32);
+}
+
+Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
+  if (mappings_ != nullptr) {
+    return Error{Errc::limit_reached, 0, "address-space registration: this Context has one already"};
+  }
+  // Reserved only now: few programs need it.
+  const std::size_t offset = map_.size() - kMappingsSize;
+  if (const int rc = ::posix_fallocate(memory_.get(), static_cast<off_t>(offset), kMappingsSize); rc != 0) {
+    return Error{Errc::no_memory, rc, "posix_fallocate(mappings)", kMappingsSize};
+  }
+  OPAL_TRY_ASSIGN(memory::MappingTable table, memory::MappingTable::create(shared_mappings()));
+  mappings_.reset(std::make_unique<memory::MappingTable>(std::move(table)).release());
+  if (auto followed = memory::address_space::follow(*mappings_); !followed) {
+    mappings_.reset();
+    return followed.error();
+  }
+  return add(0, kAddressSpaceSize, rights, kAddressSpace);
+}
+
+Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t size, Rights rights,
+                                            std::uint64_t flags) {
   if (free_.empty()) return Error{Errc::limit_reached, 0, "register_memory: all registration slots are taken", count_};
   const std::uint32_t index = free_.front();
   free_.pop_front();
@@ -90,8 +145,7 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   RegistrationSlot& slot = slots()[index];
   slot.base.store(address, kRelaxed);
   slot.size.store(size, kRelaxed);
-  const std::uint64_t pool = mpool::shared_pool_of(base, size);
-  slot.rights.store(pool << 32 | static_cast<std::uint32_t>(rights), kRelaxed);
+  slot.rights.store(flags | static_cast<std::uint32_t>(rights), kRelaxed);
   next_generation_ += 2;
   slot.generation.store(next_generation_ + 1, std::memory_order_release);
   const SoftwareHandle handle{next_generation_ + 1, address, size, index, static_cast<std::uint32_t>(rights)};
@@ -116,6 +170,7 @@ Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
     return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
   }
   slot.generation.store(0, std::memory_order_release);
+  if ((slot.rights.load(kRelaxed) & kAddressSpace) != 0) mappings_.reset();
   slot.size.store(0, std::memory_order_release);
   free_.push_back(decoded.slot);
   --live_;

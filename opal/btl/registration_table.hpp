@@ -2,6 +2,7 @@
 // opal/btl/registration_table.hpp — the registrations of one Context, for every transport that checks them in software
 // (self, sm, tcp): base, size, rights and a generation per slot.  It lives in a memfd, so that a peer on the same host
 // can check a handle itself before a single copy; everybody else checks on arrival, at the owner.
+// Behind the slots there is room for the list of everything that is mapped, used once the address space is registered.
 // A handle is good only while its slot carries the generation that the handle names; slots rotate and generations start
 // at a random number, so a handle of the past never fits again.
 // Threads: add/remove from one thread at a time (the Context's lock); check() from any thread or process, invalidate()
@@ -10,12 +11,14 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/mapping.hpp"
 #include "opal/core/result.hpp"
+#include "opal/memory/mapping_table.hpp"
 
 namespace opal::btl {
 
@@ -55,7 +58,11 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock-based ato
 class OPAL_EXPORT RegistrationView {
  public:
   RegistrationView() noexcept = default;
-  explicit RegistrationView(std::span<const RegistrationSlot> slots) noexcept : slots_(slots) {}
+  RegistrationView(std::span<const RegistrationSlot> slots, const memory::SharedMappings& mappings) noexcept
+      : slots_(slots), mappings_(mappings) {}
+
+  /// The view of a table's memory as a peer maps it.  Errors: protocol (not the size of a table).
+  static Result<RegistrationView> over(ByteSpan memory) noexcept;
 
   /// Checks that [address, +size) lies inside the live registration `handle` with `wanted` rights.
   /// Errors: protocol (not a software handle), invalid_argument (stale, or out of bounds), permission.
@@ -70,6 +77,7 @@ class OPAL_EXPORT RegistrationView {
 
  private:
   std::span<const RegistrationSlot> slots_;
+  memory::MappingView mappings_;
 };
 
 class OPAL_EXPORT RegistrationTable {
@@ -81,6 +89,13 @@ class OPAL_EXPORT RegistrationTable {
   /// Errors: invalid_argument (range wraps), limit_reached (all slots taken).
   Result<MemoryHandle> add(const void* base, std::uint64_t size, Rights rights);
 
+  /// Registers the whole address space: the handle is good for whatever is mapped, when it is used, with the rights
+  /// that the mapping has then (and that are in `rights`).  Errors: not_supported (no patcher), limit_reached (it is
+  /// registered already, or no slot is left), no_memory.
+  Result<MemoryHandle> add_address_space(Rights rights);
+  /// The mappings that add_address_space() follows; null before.
+  [[nodiscard]] memory::MappingTable* address_space() const noexcept { return mappings_.get(); }
+
   /// Makes the handle stale at once.  Errors: invalid_argument (never registered here, or removed already).
   Result<void> remove(const MemoryHandle& handle);
 
@@ -88,7 +103,7 @@ class OPAL_EXPORT RegistrationTable {
   /// slot stays taken until remove().
   void invalidate(const MemoryHandle& handle) noexcept;
 
-  [[nodiscard]] RegistrationView view() const noexcept { return RegistrationView{slots()}; }
+  [[nodiscard]] RegistrationView view() const noexcept { return {slots(), shared_mappings()}; }
   [[nodiscard]] int fd() const noexcept { return memory_.get(); }  ///< the memfd, to map on the same host
   [[nodiscard]] std::size_t size_bytes() const noexcept { return map_.size(); }
   [[nodiscard]] std::size_t live() const noexcept { return live_; }  ///< registrations not yet removed
@@ -96,6 +111,12 @@ class OPAL_EXPORT RegistrationTable {
  private:
   RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation);
   [[nodiscard]] std::span<RegistrationSlot> slots() const noexcept;
+  [[nodiscard]] memory::SharedMappings& shared_mappings() const noexcept;
+  Result<MemoryHandle> add(std::uint64_t base, std::uint64_t size, Rights rights, std::uint64_t flags);
+
+  struct Unfollow {
+    void operator()(memory::MappingTable* table) const noexcept;
+  };
 
   Fd memory_;
   Mapping map_;
@@ -103,6 +124,7 @@ class OPAL_EXPORT RegistrationTable {
   std::uint64_t next_generation_;   // even; +2 per registration
   std::deque<std::uint32_t> free_;  // first in, first out: the longest unused slot is taken next
   std::size_t live_ = 0;
+  std::unique_ptr<memory::MappingTable, Unfollow> mappings_;
 };
 
 }  // namespace opal::btl

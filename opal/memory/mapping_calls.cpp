@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "opal/memory/address_space.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/memory/process_maps.hpp"
 #include "opal/memory/raw_syscall.hpp"
@@ -112,6 +113,7 @@ bool is_watched(long number) noexcept {
 
 long perform(const SystemCall& call) noexcept {
   report(call);
+  if (address_space::followed()) return address_space::perform_followed(call);
   const auto& a = call.arguments;
   return raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -24,11 +24,8 @@ Result<Mapping> map_registrations(int fd) {
   }
   struct stat status {};
   if (::fstat(fd, &status) != 0) return Error{Errc::os, errno, "fstat(sm registrations)"};
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size == 0 || size % sizeof(RegistrationSlot) != 0) {
-    return Error{Errc::protocol, 0, "sm registrations: size", size};
-  }
-  return Mapping::shared(fd, size, 0, false);
+  if (status.st_size <= 0) return Error{Errc::protocol, 0, "sm registrations: empty"};
+  return Mapping::shared(fd, static_cast<std::size_t>(status.st_size), 0, false);
 }
 
 /// A descriptor that we write 8 bytes to whenever the peer sleeps must be an eventfd, not something that could block.
@@ -116,9 +113,7 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   // A quarter: one sender alone cannot fill what the others need, and a stopped receiver is noticed early.
   link.out->fragments().set_window(static_cast<std::uint32_t>(link.inbox.fifo().slots() / 4));
   OPAL_TRY_ASSIGN(link.registrations_map, map_registrations(received.fds.registrations.get()));
-  const MutableBytes table = link.registrations_map.bytes();
-  link.registrations = RegistrationView{
-      {reinterpret_cast<const RegistrationSlot*>(table.data()), table.size() / sizeof(RegistrationSlot)}};
+  OPAL_TRY_ASSIGN(link.registrations, RegistrationView::over(link.registrations_map.bytes()));
   OPAL_TRY(check_doorbell(received.fds.doorbell.get()));
   link.doorbell = std::move(received.fds.doorbell);
   build_ladder(link, pid, hello);

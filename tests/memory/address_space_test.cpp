@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of mappings against the kernel's list: after every call of random traffic, after threads, and in a fork.
+#include "opal/memory/address_space.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "opal/memory/monitor.hpp"
+#include "opal/memory/process_maps.hpp"
+
+namespace opal::memory {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+/// What the table has to be, and whatever reading it maps is mapped before.
+std::vector<MappedRange> kernels_list() {
+  std::vector<MappedRange> list;
+  list.reserve(4096);
+  ProcessMaps maps;
+  for (MapsEntry entry; maps.next(entry);) {
+    if (entry.range.end >= std::uintptr_t{1} << 63) continue;
+    const std::uint32_t access = access_of(entry.protection);
+    if (!list.empty() && list.back().range.end == entry.range.begin && list.back().access == access) {
+      list.back().range.end = entry.range.end;
+    } else {
+      list.push_back({entry.range, access});
+    }
+  }
+  EXPECT_FALSE(maps.failed());
+  return list;
+}
+
+class AddressSpace : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const Choice& choice = start_monitor({}); choice.monitor == nullptr || choice.monitor->name() != "patcher") {
+      GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread: " << choice.reasons;
+    }
+    grow_stack();
+    shared.reset(static_cast<SharedMappings*>(
+        ::mmap(nullptr, sizeof(SharedMappings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)));
+    auto made = MappingTable::create(*shared);
+    ASSERT_TRUE(made);
+    table = std::make_unique<MappingTable>(std::move(*made));
+    ASSERT_TRUE(address_space::follow(*table));
+  }
+  void TearDown() override {
+    if (table != nullptr) address_space::unfollow(*table);
+  }
+  /// The stack grows by faults, not by calls: let it be as large as it will get.
+  static void grow_stack() {
+    volatile char room[256 * 1024];
+    for (std::size_t i = 0; i < sizeof room; i += kPage) room[i] = 1;
+  }
+  /// True, or an explanation.
+  ::testing::AssertionResult equals_the_kernels_list() {
+    // Taken one after the other: the vectors are sized before, so nothing is mapped between.
+    std::vector<MappedRange> wanted = kernels_list();
+    const auto now = table->ranges();
+    if (std::equal(wanted.begin(), wanted.end(), now.begin(), now.end())) return ::testing::AssertionSuccess();
+    wanted = kernels_list();  // the heap may have grown for the first list itself
+    const std::vector<MappedRange> have{table->ranges().begin(), table->ranges().end()};
+    std::ostringstream text;
+    text << std::hex;
+    for (const MappedRange& r : wanted) {
+      if (std::find(have.begin(), have.end(), r) == have.end()) {
+        text << "kernel: " << r.range.begin << "-" << r.range.end << " " << r.access << "\n";
+      }
+    }
+    for (const MappedRange& r : have) {
+      if (std::find(wanted.begin(), wanted.end(), r) == wanted.end()) {
+        text << "table:  " << r.range.begin << "-" << r.range.end << " " << r.access << "\n";
+      }
+    }
+    if (text.str().empty()) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << text.str();
+  }
+  [[nodiscard]] Result<void> check(const void* address, std::size_t size, std::uint32_t wanted) const {
+    return MappingView{*shared}.check(reinterpret_cast<std::uint64_t>(address), size, wanted);
+  }
+
+  struct Unmap {
+    void operator()(SharedMappings* s) const { ::munmap(s, sizeof *s); }
+  };
+  std::unique_ptr<SharedMappings, Unmap> shared;
+  std::unique_ptr<MappingTable> table;
+};
+
+/// Calls at random on a few areas, so that they hit each other's pieces.
+class Traffic {
+ public:
+  explicit Traffic(std::uint64_t seed) : random_(seed) {
+    for (std::byte*& area : areas_) area = map(kPages * kPage);
+  }
+  ~Traffic() {
+    for (std::byte* area : areas_) ::munmap(area, kPages * kPage);
+    for (void* block : blocks_) std::free(block);
+  }
+
+  /// Does something and says what.
+  const char* step() {
+    std::byte* const area = areas_[pick(areas_.size())];
+    const std::size_t first = pick(kPages);
+    const std::size_t length = (1 + pick(kPages - first)) * kPage;
+    std::byte* const at = area + first * kPage;
+    static constexpr int kProtections[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE, PROT_WRITE};
+    const int protection = kProtections[pick(4)];
+    switch (pick(11)) {
+      case 0: return ::munmap(at, length), "munmap";
+      case 1: return ::mmap(at, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), "mmap(FIXED)";
+      case 2:
+        return ::mmap(at, length, protection, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+               "mmap(FIXED_NOREPLACE)";
+      case 3: return ::mprotect(at, length, protection), "mprotect";
+      case 4: return (void)::mremap(at, length, pick(kPages) * kPage, 0), "mremap in place";
+      case 5: {
+        std::byte* const other = areas_[pick(areas_.size())] + pick(kPages / 2) * kPage;
+        return (void)::mremap(at, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, other), "mremap(FIXED)";
+      }
+      case 6: return ::munmap(at + 1, length), "munmap of no page";
+      case 7: {
+        void*& block = blocks_[pick(blocks_.size())];
+        block = std::realloc(block, pick(1U << 21) + 1);
+        return "realloc";
+      }
+      case 8: {
+        void*& block = blocks_[pick(blocks_.size())];
+        std::free(block);
+        block = nullptr;
+        return "free";
+      }
+      case 9: return ::madvise(at, length, MADV_DONTNEED), "madvise";
+      default: {
+        const int id = ::shmget(IPC_PRIVATE, 3 * kPage, IPC_CREAT | 0600);
+        if (id < 0) return "shmget refused";
+        void* const attached = ::shmat(id, nullptr, 0);
+        ::shmctl(id, IPC_RMID, nullptr);
+        if (pick(2) == 0 || attached == reinterpret_cast<void*>(-1)) return "shmat";
+        return ::shmdt(attached), "shmat, shmdt";
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPages = 16;
+  static std::byte* map(std::size_t size) {
+    return static_cast<std::byte*>(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  std::size_t pick(std::size_t below) { return random_() % below; }
+  std::mt19937_64 random_;
+  std::array<std::byte*, 3> areas_{};
+  std::array<void*, 16> blocks_{};
+};
+
+TEST_F(AddressSpace, EqualsTheKernelsListAfterEveryCallOfRandomTraffic) {
+  ASSERT_TRUE(equals_the_kernels_list());
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    Traffic traffic{seed};
+    for (int step = 0; step < 1000; ++step) {
+      const char* const what = traffic.step();
+      ASSERT_TRUE(equals_the_kernels_list()) << what << ", seed " << seed << ", step " << step;
+    }
+  }
+}
+
+TEST_F(AddressSpace, EqualsTheKernelsListAfterThreadsMappedAndUnmapped) {
+  std::vector<std::thread> threads;
+  for (std::uint64_t seed = 10; seed < 14; ++seed) {
+    threads.emplace_back([seed] {
+      std::vector<void*> blocks(8);
+      std::mt19937_64 random{seed};
+      for (int i = 0; i < 3000; ++i) {
+        void*& block = blocks[random() % blocks.size()];
+        if (random() % 2 == 0) {
+          if (block != nullptr) ::munmap(block, 8 * kPage);
+          block = ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        } else if (block != nullptr) {
+          ::mprotect(static_cast<std::byte*>(block) + kPage, kPage, random() % 2 == 0 ? PROT_READ : PROT_NONE);
+        }
+        std::free(std::malloc(random() % 1000000));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(equals_the_kernels_list());
+}
+
+TEST_F(AddressSpace, AForkedChildChangesNothingHere) {
+  const std::vector<MappedRange> before{table->ranges().begin(), table->ranges().end()};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Traffic traffic{99};
+    for (int i = 0; i < 200; ++i) (void)traffic.step();
+    std::_Exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(equals_the_kernels_list());
+}
+
+TEST_F(AddressSpace, RightsAndBoundsAreThoseOfTheMapping) {
+  auto* const at =
+      static_cast<std::byte*>(::mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  EXPECT_TRUE(check(at, 4 * kPage, kReadable | kWritable));
+  ::mprotect(at + kPage, kPage, PROT_READ);
+  EXPECT_TRUE(check(at, 4 * kPage, kReadable));
+  EXPECT_EQ(check(at, 4 * kPage, kWritable).error().code, Errc::permission);
+  ::munmap(at + 2 * kPage, kPage);
+  EXPECT_EQ(check(at, 4 * kPage, kReadable).error().code, Errc::invalid_argument);
+  EXPECT_TRUE(check(at + 3 * kPage, kPage, kWritable));
+  EXPECT_FALSE(check(nullptr, 1, kReadable));
+  EXPECT_FALSE(check(at, SIZE_MAX, kReadable));
+  ::munmap(at, 4 * kPage);
+}
+
+TEST_F(AddressSpace, WhatIsExcludedIsOutOfReachUntilItIsUnmapped) {
+  auto* const at =
+      static_cast<std::byte*>(::mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const Range middle = Range::pages(reinterpret_cast<std::uintptr_t>(at + kPage), kPage);
+  address_space::exclude(*table, middle, true);
+  EXPECT_FALSE(check(at + kPage, 1, kReadable));
+  EXPECT_TRUE(check(at, kPage, kReadable));
+  ::mprotect(at, 3 * kPage, PROT_READ);
+  EXPECT_FALSE(check(at + kPage, 1, kReadable)) << "rights are another matter";
+  address_space::refresh();
+  EXPECT_FALSE(check(at + kPage, 1, kReadable)) << "so is reading the list again";
+  address_space::exclude(*table, middle, false);
+  EXPECT_TRUE(check(at, 3 * kPage, kReadable));
+  address_space::exclude(*table, middle, true);
+  ::munmap(at, 3 * kPage);
+  ::mmap(at, 3 * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  EXPECT_TRUE(check(at, 3 * kPage, kReadable)) << "new memory";
+  ::munmap(at, 3 * kPage);
+  const long hidden =
+      address_space::map_excluded(*table, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_GT(hidden, 0);
+  EXPECT_FALSE(check(reinterpret_cast<void*>(hidden), 1, kReadable));
+  ::munmap(reinterpret_cast<void*>(hidden), kPage);
+}
+
+}  // namespace
+}  // namespace opal::memory
