@@ -29,18 +29,16 @@ class Watch final : public Listener {
     seen_.store(false, std::memory_order_relaxed);
   }
   [[nodiscard]] bool seen() const noexcept { return seen_.load(std::memory_order_relaxed); }
+  /// True when the page is mapped and still holds what was put there: whoever freed it kept it.
+  [[nodiscard]] bool still_there() const noexcept {
+    unsigned char resident = 0;
+    return ::mincore(reinterpret_cast<void*>(page_.begin), kPage, &resident) == 0 && (resident & 1U) != 0;
+  }
 
  private:
   Range page_;
   std::atomic<bool> seen_{false};
 };
-
-/// True when the page is mapped and still holds what was put there: whoever freed it kept it.
-bool still_there(const void* address) noexcept {
-  unsigned char resident = 0;
-  void* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) & ~(kPage - 1));
-  return ::mincore(page, kPage, &resident) == 0 && (resident & 1U) != 0;
-}
 
 std::byte* map(std::size_t size) noexcept {
   void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -94,22 +92,20 @@ Result<void> test_mremap(Watch& watch) noexcept {
 Result<void> test_free(Watch& watch) noexcept {
   auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
   if (block == nullptr) return {};  // a small memory limit: no such block can be freed either
-  std::byte* const inside = block + kPage;
-  *static_cast<volatile std::byte*>(inside) = std::byte{1};
-  watch.expect(inside);
+  *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
+  watch.expect(block + kPage);
   std::free(block);
-  return watch.seen() || still_there(inside) ? Result<void>{}
+  return watch.seen() || watch.still_there() ? Result<void>{}
                                              : unseen("self-test: free() of a large block went unseen");
 }
 
 Result<void> test_realloc(Watch& watch) noexcept {
   auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
   if (block == nullptr) return {};
-  std::byte* const inside = block + kPage;
-  *static_cast<volatile std::byte*>(inside) = std::byte{1};
-  watch.expect(inside);
+  *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
+  watch.expect(block + kPage);
   void* const larger = std::realloc(block, 2 * kLargeBlock);
-  const bool fine = watch.seen() || still_there(inside);
+  const bool fine = watch.seen() || watch.still_there();
   std::free(larger != nullptr ? larger : block);
   return fine ? Result<void>{} : unseen("self-test: realloc() of a large block went unseen");
 }

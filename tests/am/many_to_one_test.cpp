@@ -55,7 +55,7 @@ class Rank {
     if (const int wrong = talk(); wrong != 0) return wrong;
     parent_->send("done");
     while (!parent_->ready()) (void)context_->wait(std::chrono::milliseconds{10});  // others may still need us
-    for (std::uint32_t from = 0; from < kRanks; ++from) {  // what the others have put
+    for (std::uint32_t from = 0; from < kRanks; ++from) {                           // what the others have put
       const bool put = from != me_ && me_ == 0;
       if (memory[from * 1000] != (put ? from : 0) || memory[from * 1000 + 999] != (put ? from : 0)) return 10;
     }
