@@ -17,7 +17,12 @@ memory::Range pages(const void* address, std::size_t size) noexcept {
 
 Result<AddressSpaceRegistration> AddressSpaceRegistration::enable(Context& context, Rights rights) {
   OPAL_TRY_ASSIGN(Region region, context.register_address_space(rights));
-  return AddressSpaceRegistration{std::move(region), *context.state_->registrations.address_space()};
+  memory::MappingTable* const table = context.state_->registrations.address_space();
+  if (table == nullptr) {
+    return Error{Errc::not_supported, 0,
+                 "address space registration: no open transport checks handles in the Context's table"};
+  }
+  return AddressSpaceRegistration{std::move(region), *table};
 }
 
 void AddressSpaceRegistration::exclude(const void* address, std::size_t size) noexcept {

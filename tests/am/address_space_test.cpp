@@ -26,6 +26,9 @@ class WholeAddressSpace : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(connected);
     to_b = *connected;
     auto enabled = am::AddressSpaceRegistration::enable(*b.context, Rights::all);
+    if (!enabled && enabled.error().code == Errc::not_supported) {
+      GTEST_SKIP() << GetParam() << " has no handle for a whole address space";
+    }
     ASSERT_TRUE(enabled) << to_string(enabled.error());
     everything.emplace(std::move(*enabled));
     auto unpacked = to_b->unpack_key(everything->key());

@@ -2,6 +2,7 @@
 // Sixteen processes, whatever the number of cores, with queues as small as they can be set: everybody floods rank 0
 // and talks to everybody else, in every size, with answers and emulated one-sided access in between.  Nothing may stop,
 // get lost or be overtaken.  (Open MPI stopped for good in such a pattern: ompi#12979.)
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <random>
@@ -87,7 +88,7 @@ class Rank {
   }
 
   int talk() {
-    const std::vector<std::byte> payload(32'000);
+    const std::vector<std::byte> payload(64 * 1024);
     const std::vector<std::uint64_t> words(1000, me_);
     Completion put_done{};
     bool putting = false;
@@ -101,7 +102,8 @@ class Rank {
       for (std::uint32_t i = 0; i < kRanks && (to == me_ || sent[to] == messages_to(to)); ++i) to = (to + 1) % kRanks;
       const Note note{me_, sent[to], random_() % 4 == 0 ? 1U : 0U};
       const std::size_t most = random_() % 3 == 0 ? attributes_limit(to) - sizeof note : 100;
-      const Post post = peers_[to]->send_inline(kTag, bytes_of(note), ByteSpan{payload}.first(random_() % most));
+      const Post post = peers_[to]->send_inline(kTag, bytes_of(note),
+                                                ByteSpan{payload}.first(random_() % std::min(most, payload.size())));
       if (post == Post::failed) return 11;
       if (post == Post::done) {
         ++sent[to];

@@ -52,6 +52,14 @@ void operator delete(void* memory, std::size_t) noexcept {
   memory_event();
   std::free(memory);
 }
+void operator delete(void* memory, std::align_val_t) noexcept {
+  memory_event();
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  memory_event();
+  std::free(memory);
+}
 
 namespace opal::rcache {
 namespace {
