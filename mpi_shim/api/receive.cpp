@@ -90,6 +90,14 @@ int exchange(Call& call, Communicator& comm, const Buffer& out, int dest, int se
   return call.finish(error != MPI_SUCCESS ? error : outcome.error);
 }
 
+/// What all forms that send and receive ask of their arguments.
+void check_partners(Call& call, const Communicator* comm, int dest, int sendtag, int source, int recvtag) {
+  call.destination(comm, dest);
+  call.send_tag(sendtag);
+  call.source(comm, source);
+  call.receive_tag(recvtag);
+}
+
 int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
              int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
              MPI_Comm handle, MPI_Status* status) {
@@ -98,10 +106,7 @@ int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI
   Communicator* const comm = call.comm(handle);
   const Buffer out = call.buffer(sendbuf, sendcount, sendtype);
   const Buffer in = call.buffer(recvbuf, recvcount, recvtype);
-  call.destination(comm, dest);
-  call.send_tag(sendtag);
-  call.source(comm, source);
-  call.receive_tag(recvtag);
+  check_partners(call, comm, dest, sendtag, source, recvtag);
   if (call.failed()) [[unlikely]]
     return call.error();
   return exchange(call, *comm, out, dest, sendtag, in, source, recvtag, status);
@@ -113,10 +118,7 @@ int sendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datat
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
   const Buffer in = call.buffer(buf, count, datatype);
-  call.destination(comm, dest);
-  call.send_tag(sendtag);
-  call.source(comm, source);
-  call.receive_tag(recvtag);
+  check_partners(call, comm, dest, sendtag, source, recvtag);
   if (call.failed()) [[unlikely]]
     return call.error();
   std::vector<std::byte> packed(static_cast<std::size_t>(in.bytes()));
@@ -149,10 +151,7 @@ int isendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MP
   Communicator* const comm = call.comm(handle);
   const Buffer out = call.buffer(sendbuf, sendcount, sendtype);
   const Buffer in = call.buffer(recvbuf, recvcount, recvtype);
-  call.destination(comm, dest);
-  call.send_tag(sendtag);
-  call.source(comm, source);
-  call.receive_tag(recvtag);
+  check_partners(call, comm, dest, sendtag, source, recvtag);
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   return start_both(call, *comm, out, dest, sendtag, in, source, recvtag, nullptr, request);
@@ -164,10 +163,7 @@ int isendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Data
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
   const Buffer in = call.buffer(buf, count, datatype);
-  call.destination(comm, dest);
-  call.send_tag(sendtag);
-  call.source(comm, source);
-  call.receive_tag(recvtag);
+  check_partners(call, comm, dest, sendtag, source, recvtag);
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   auto packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(in.bytes()));

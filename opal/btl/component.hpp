@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "opal/btl/module.hpp"
@@ -20,6 +21,16 @@ enum class Reach : std::uint8_t {
 };
 
 using Modules = std::vector<std::unique_ptr<Module>>;  ///< one per device or rail; most transports have one
+
+/// Component::open of a transport with one module: loads the variables of `group`, then asks M::open(host, config).
+template <class M, const auto& group>
+Result<Modules> open_one(const Host& host, const config::Store& store) {
+  OPAL_TRY_ASSIGN(const auto config, store.load(group));
+  OPAL_TRY_ASSIGN(auto module, M::open(host, config));
+  Modules modules;
+  modules.push_back(std::move(module));
+  return modules;
+}
 
 struct Component {
   std::string_view name;          ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}

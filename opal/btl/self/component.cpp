@@ -9,14 +9,6 @@ namespace {
 
 constexpr std::uint32_t kExclusivity = 65536;  // nobody else may carry messages to oneself
 
-Result<Modules> open(const Host& host, const config::Store& store) {
-  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  OPAL_TRY_ASSIGN(auto module, Module::open(host, config));
-  Modules modules;
-  modules.push_back(std::move(module));
-  return modules;
-}
-
 constexpr Component kComponent{
     .name = "self",
     .summary = "Messages of a process to itself",
@@ -24,7 +16,7 @@ constexpr Component kComponent{
     .vars = &kGroup,
     .reach = Reach::itself,
     .usable = [](const config::Store&) noexcept { return Result<void>{}; },
-    .open = &open,
+    .open = &open_one<Module, kGroup>,
 };
 
 }  // namespace

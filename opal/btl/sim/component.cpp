@@ -7,14 +7,6 @@
 namespace opal::btl::sim {
 namespace {
 
-Result<Modules> open(const Host& host, const config::Store& store) {
-  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  OPAL_TRY_ASSIGN(auto module, Module::open(host, config));
-  Modules modules;
-  modules.push_back(std::move(module));
-  return modules;
-}
-
 constexpr Component kComponent{
     .name = "sim",
     .summary = "A simulated fabric between the contexts of one process, for tests",
@@ -23,7 +15,7 @@ constexpr Component kComponent{
     .reach = Reach::process,
     .on_request = true,
     .usable = [](const config::Store&) noexcept { return Result<void>{}; },
-    .open = &open,
+    .open = &open_one<Module, kGroup>,
 };
 
 }  // namespace

@@ -2,8 +2,6 @@
 // All that the registry ever sees of the shared-memory transport.
 #include "opal/btl/component.hpp"
 
-#include <utility>
-
 #include "opal/btl/sm/config.hpp"
 #include "opal/btl/sm/handshake.hpp"
 #include "opal/btl/sm/module.hpp"
@@ -17,21 +15,13 @@ Result<void> usable(const config::Store& /*store*/) noexcept {
   return here ? Result<void>{} : Result<void>{here.error()};
 }
 
-Result<Modules> open(const Host& host, const config::Store& store) {
-  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  OPAL_TRY_ASSIGN(auto module, Module::open(host, config));
-  Modules modules;
-  modules.push_back(std::move(module));
-  return modules;
-}
-
 constexpr Component kComponent{
     .name = "sm",
     .summary = "Shared memory between processes of one host",
     .exclusivity = kExclusivity,
     .vars = &kGroup,
     .usable = &usable,
-    .open = &open,
+    .open = &open_one<Module, kGroup>,
 };
 
 }  // namespace

@@ -7,21 +7,13 @@
 namespace opal::btl::tcp {
 namespace {
 
-Result<Modules> open(const Host& host, const config::Store& store) {
-  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  OPAL_TRY_ASSIGN(auto module, Module::open(host, config));
-  Modules modules;
-  modules.push_back(std::move(module));
-  return modules;
-}
-
 constexpr Component kComponent{
     .name = "tcp",
     .summary = "TCP connections between any hosts",
     .exclusivity = 100,
     .vars = &kGroup,
     .usable = [](const config::Store&) noexcept { return Result<void>{}; },
-    .open = &open,
+    .open = &open_one<Module, kGroup>,
 };
 
 }  // namespace
