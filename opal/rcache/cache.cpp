@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "opal/core/log.hpp"
-#include "opal/rcache/fork_guard.hpp"
 #include "opal/rcache/page_hold.hpp"
 
 namespace opal::rcache {
@@ -41,11 +40,11 @@ Cache::Cache(Device& device, const Config& config, std::size_t granularity)
       counted_under_lock_(!config.leave_pinned || overlap_ == Overlap::page_refcount),
       granularity_(granularity != 0 ? granularity : machine_page_size()),
       id_(next_cache_id.fetch_add(1, std::memory_order_relaxed)) {
-  ForkGuard::add(*this);
+  follow_forks();
 }
 
 Cache::~Cache() {
-  ForkGuard::remove(*this);
+  unfollow_forks();
   flush();
   std::size_t in_use = 0;
   for (;; ++in_use) {

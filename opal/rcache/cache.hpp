@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "opal/core/export.hpp"
+#include "opal/core/fork_listener.hpp"
 #include "opal/core/result.hpp"
 #include "opal/rcache/config.hpp"
 #include "opal/rcache/device.hpp"
@@ -37,7 +38,7 @@ enum class Overlap : std::uint8_t {
   merge,          ///< a request that overlaps some makes one registration that covers all of them, in their place
 };
 
-class OPAL_EXPORT Cache {
+class OPAL_EXPORT Cache : private ForkListener {
  public:
   /// Ranges are rounded to multiples of `granularity`, a power of two: 0 takes the machine's page size, 1 rounds
   /// nothing.
@@ -66,7 +67,6 @@ class OPAL_EXPORT Cache {
 
  private:
   friend class Lease;
-  friend class ForkGuard;
 
   /// What a registration is to cover.
   struct Request {
@@ -137,7 +137,10 @@ class OPAL_EXPORT Cache {
   void release_retired(std::size_t most) noexcept;
   void undo_if_unused(Registration& registration) noexcept;
 
-  void start_empty_in_child() noexcept;  // fork_guard.cpp
+  // fork.cpp
+  void before_fork() noexcept override;
+  void after_fork_in_parent() noexcept override;
+  void after_fork_in_child() noexcept override;
 
   Device& device_;
   const Config config_;
@@ -161,8 +164,6 @@ class OPAL_EXPORT Cache {
   std::uint64_t releases_ = 0;   // deregistrations so far: tells a waiter that room may have appeared
   std::uint64_t releasing_ = 0;  // deregistrations under way
   Statistics statistics_;        // hits without those that LeaseTables count; without what is idle
-
-  Cache* next_cache_ = nullptr;  // of the process: see fork_guard.hpp
 };
 
 /// Bytes of the first piece of [address, +length) when pieces end at multiples of `max_chunk`, a power of two (0: one

@@ -70,11 +70,14 @@ Result<std::unique_ptr<Doorman>> Doorman::start(const LocalSide& local, const Pe
   std::unique_ptr<Doorman> doorman{
       new Doorman{local, std::move(listener), std::move(epoll), std::move(stop), doorbell}};
   OPAL_TRY_ASSIGN(doorman->thread_, start_quiet_thread([self = doorman.get()] { self->run(); }));
+  doorman->follow_forks();
   return doorman;
 }
 
 Doorman::~Doorman() {
-  if (!thread_.joinable()) return;
+  if (!inherited_ && !thread_.joinable()) return;
+  unfollow_forks();
+  if (inherited_) return;
   (void)::eventfd_write(stop_.get(), 1);
   thread_.join();
   for (auto& [id, connection] : connections_) {

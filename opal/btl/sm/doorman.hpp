@@ -4,8 +4,10 @@
 // Every connection keeps its Unix socket: `goodbye` on it is a clean end, hang-up without goodbye is the peer's death.
 // Both sides connecting at once end with one connection: the attempt of the smaller PeerId wins, the other side's
 // connect() waits for it.
-// What the module must know goes into a list behind a mutex; an atomic flag says that it is not empty.  That, the index
-// table and the connection table are all that the two threads share.  Threads: public functions are the module's.
+// A forked child has no doorman thread and closes every socket it has inherited: else a death of its parent would not
+// be seen while the child lives.  The connections stay the parent's. What the module must know goes into a list behind
+// a mutex; an atomic flag says that it is not empty.  That, the index table and the connection table are all that the
+// two threads share.  Threads: public functions are the module's.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -21,6 +23,7 @@
 #include "opal/btl/sm/shared_rung.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
+#include "opal/core/fork_listener.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::btl::sm {
@@ -41,18 +44,19 @@ struct News {
   PeerPool pool{};
 };
 
-class OPAL_EXPORT Doorman {
+class OPAL_EXPORT Doorman final : private ForkListener {
  public:
   /// Opens the socket `door` and starts the thread.  `local` and `doorbell` (rung with every piece of news) must
   /// outlive the doorman.  Errors: os.
   static Result<std::unique_ptr<Doorman>> start(const LocalSide& local, const PeerId& door, int doorbell);
-  /// Says goodbye to everybody.
+  /// Says goodbye to everybody; in a forked child nothing.
   ~Doorman();
   Doorman(const Doorman&) = delete;
   Doorman& operator=(const Doorman&) = delete;
 
   /// A connection to the peer at `address`, ours or the one that the peer has made meanwhile.
-  /// Errors: unreachable, peer_gone, protocol, version_mismatch, permission, limit_reached, no_memory, os.
+  /// Errors: unreachable, peer_gone, protocol, version_mismatch, permission, limit_reached, no_memory, not_supported
+  /// (in a forked child), os.
   Result<std::unique_ptr<Link>> connect(const Address& address);
 
   /// Ends a link: goodbye to the peer.  `closed` follows when the peer has ended it too.
@@ -64,6 +68,9 @@ class OPAL_EXPORT Doorman {
 
   [[nodiscard]] bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<News> take_news();
+
+  /// True in a forked child: what this side has with its peers is the parent's.
+  [[nodiscard]] bool inherited() const noexcept { return inherited_; }
 
  private:
   struct Connection {
@@ -87,6 +94,11 @@ class OPAL_EXPORT Doorman {
   Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
                                         bool& exposed);
 
+  // doorman_fork.cpp
+  void before_fork() noexcept override;
+  void after_fork_in_parent() noexcept override;
+  void after_fork_in_child() noexcept override;
+
   void run() noexcept;
   void accept_visitors() noexcept;
   void on_readable(std::uint64_t id) noexcept;
@@ -106,9 +118,9 @@ class OPAL_EXPORT Doorman {
   void tell_locked(News news) noexcept;
 
   const LocalSide& local_;
-  const Fd listener_;
-  const Fd epoll_;
-  const Fd stop_;
+  Fd listener_;
+  Fd epoll_;
+  Fd stop_;
   const int doorbell_;
 
   std::mutex mutex_;
@@ -118,6 +130,7 @@ class OPAL_EXPORT Doorman {
   std::vector<bool> indices_;  // true = taken
   std::vector<News> news_;
   std::atomic<bool> has_news_{false};
+  bool inherited_ = false;
   std::uint64_t next_id_ = 16;  // below: the doorman's own descriptors
   std::size_t silent_ = 0;      // visitors that have not said hello
   std::thread thread_;          // last: it uses all of the above

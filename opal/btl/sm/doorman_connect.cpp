@@ -11,6 +11,7 @@
 namespace opal::btl::sm {
 
 Result<std::unique_ptr<Link>> Doorman::connect(const Address& address) {
+  if (inherited_) return Error{Errc::not_supported, 0, "sm connect: a forked process needs a Context of its own"};
   const PeerId& peer = address.peer;
   const Deadline deadline = Deadline::after(local_.config().connect_timeout);
   std::uint32_t index = 0;
@@ -108,7 +109,7 @@ std::unique_ptr<Link> Doorman::take_accepted_locked(const PeerId& peer) noexcept
 void Doorman::close(std::uint64_t id) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
-  if (found == connections_.end() || found->second.we_left) return;
+  if (inherited_ || found == connections_.end() || found->second.we_left) return;
   Connection& connection = found->second;
   connection.we_left = true;
   forget_link_locked(connection.peer, id);

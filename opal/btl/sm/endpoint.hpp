@@ -100,7 +100,8 @@ class Endpoint final : public btl::Endpoint {
   std::unique_ptr<Feed> feed_;               // the peer's, in which we help
   std::unique_ptr<WayChooser> choosers_[2];  // for private memory, for memory that is mapped here
 
-  // Ending.
+  // Beginning and ending.
+  bool unannounced_ = false;     // on_accepted waits until the end of the peer's earlier life has been told
   bool leaving_ = false;         // the peer has ended the link; what it has sent is still being delivered
   bool told_ = false;            // on_failed has been called
   std::uint64_t last_item_ = 0;  // leaving: the position in our FIFO past which there is nothing from it

@@ -84,6 +84,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 }
 
 Module::~Module() {
+  if (doorman_ != nullptr && doorman_->inherited()) return;  // what it would end is the parent's, in shared memory
   // Completions may post; everything they could reach must be dead first.
   for (const auto& endpoint : endpoints_) {
     if (!endpoint->dead()) fail(*endpoint, {Errc::canceled, 0, "sm: the module is being closed"});

@@ -111,6 +111,9 @@ class OPAL_EXPORT Module final : public btl::Module {
   Endpoint& add(std::unique_ptr<Link> link);
   std::size_t hear_news() noexcept;
   std::size_t settle() noexcept;
+  void announce(Endpoint& endpoint) noexcept;
+  void end_life(Endpoint& endpoint) noexcept;
+  void tell_failure(Endpoint& endpoint) noexcept;
   void fail(Endpoint& endpoint, const Error& why) noexcept;
   void cool(std::uint32_t index) noexcept;
   void disarm() noexcept;
@@ -139,6 +142,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::vector<Endpoint*> blocked_;                 // boxes that wait for the FIFO
   std::vector<Endpoint*> leaving_;                 // peers that have gone; their last messages are being delivered
   std::vector<Endpoint*> failed_;                  // dead, the layer above does not know yet
+  std::vector<Endpoint*> unannounced_;             // peers that came back before their last end was told; oldest first
   std::vector<CoolingIndex> cooling_;
   std::vector<Endpoint*> pulling_;  // peers from which a large get is under way
   std::vector<Endpoint*> feeding_;  // peers that we help with theirs

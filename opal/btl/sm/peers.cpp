@@ -16,7 +16,13 @@ std::string Endpoint::describe() const {
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(const Address theirs, Address::decode(address));
   if (theirs.peer != peer) return Error{Errc::protocol, 0, "sm address: of another peer"};
-  if (const auto known = by_peer_.find(peer); known != by_peer_.end()) return known->second;
+  if (const auto known = by_peer_.find(peer); known != by_peer_.end()) {
+    // The caller learns of it here; it need not be announced.
+    if (std::exchange(known->second->unannounced_, false)) {
+      std::erase(unannounced_, known->second);
+    }
+    return known->second;
+  }
   if (peer == host().id) return Error{Errc::unreachable, 0, "sm: that is this Context itself"};
   if (theirs.boot != address_.boot) return Error{Errc::unreachable, 0, "sm: the peer is on another host"};
   if (theirs.network_namespace != address_.network_namespace) {
@@ -45,7 +51,21 @@ std::size_t Module::hear_news() noexcept {
   std::vector<News> news = doorman_->take_news();
   for (News& piece : news) {
     switch (piece.kind) {
-      case News::Kind::accepted: host().observer.on_accepted(add(std::move(piece.link))); break;
+      case News::Kind::accepted: {
+        const PeerId peer = piece.link->peer;
+        const bool came_back = std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& earlier) {
+          return earlier->peer() == peer && !earlier->told_;
+        });
+        Endpoint& endpoint = add(std::move(piece.link));
+        if (!came_back) {
+          host().observer.on_accepted(endpoint);
+          break;
+        }
+        endpoint.unannounced_ = true;
+        unannounced_.push_back(&endpoint);
+        unsettled_ = true;
+        break;
+      }
       case News::Kind::left:
       case News::Kind::died: {
         Endpoint* const endpoint = by_index_[piece.index];
@@ -79,6 +99,42 @@ std::size_t Module::hear_news() noexcept {
   return news.size();
 }
 
+/// on_accepted for a peer that has come back, after on_failed for all its earlier lives.
+void Module::announce(Endpoint& endpoint) noexcept {
+  while (endpoint.unannounced_) {
+    const auto earlier = std::find_if(unannounced_.begin(), unannounced_.end(),
+                                      [&](const Endpoint* other) { return other->peer() == endpoint.peer(); });
+    Endpoint& next = **earlier;
+    unannounced_.erase(earlier);
+    // At most one of them has been announced and not ended.
+    for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+      Endpoint& before = *endpoints_[i];
+      if (before.peer() == next.peer() && !before.told_ && !before.unannounced_) end_life(before);
+    }
+    next.unannounced_ = false;
+    host().observer.on_accepted(next);
+  }
+}
+
+/// Everything that the peer has put into the FIFO has been received: what lies in its box, then the end.
+void Module::end_life(Endpoint& endpoint) noexcept {
+  while (endpoint.has_box_in() && receive_from_box(endpoint, SIZE_MAX) != 0) {
+  }
+  fail(endpoint, endpoint.why_);
+  tell_failure(endpoint);
+}
+
+void Module::tell_failure(Endpoint& endpoint) noexcept {
+  std::erase(failed_, &endpoint);
+  forget_box(endpoint);
+  std::erase(blocked_, &endpoint);
+  doorman_->close(endpoint.link_->id);
+  abandon_pulls(endpoint, endpoint.why_);
+  emulation().endpoint_gone(endpoint, endpoint.why_);
+  endpoint.told_ = true;
+  host().observer.on_failed(endpoint, endpoint.why_);
+}
+
 void Module::fail(Endpoint& endpoint, const Error& why) noexcept {
   if (endpoint.dead()) return;
   endpoint.mark_dead(why);
@@ -103,20 +159,23 @@ std::size_t Module::settle() noexcept {
       leaving_.push_back(endpoint);
       continue;
     }
-    while (endpoint->has_box_in() && receive_from_box(*endpoint, SIZE_MAX) != 0) {
-    }
-    fail(*endpoint, endpoint->why_);
+    if (endpoint->unannounced_) announce(*endpoint);
+    end_life(*endpoint);
+    ++count;
   }
-  while (!failed_.empty()) {
-    Endpoint* const endpoint = failed_.front();
-    failed_.erase(failed_.begin());
-    forget_box(*endpoint);
-    std::erase(blocked_, endpoint);
-    doorman_->close(endpoint->link_->id);
-    abandon_pulls(*endpoint, endpoint->why_);
-    emulation().endpoint_gone(*endpoint, endpoint->why_);
-    endpoint->told_ = true;
-    host().observer.on_failed(*endpoint, endpoint->why_);
+  for (; !failed_.empty(); ++count) {
+    Endpoint& endpoint = *failed_.front();
+    if (endpoint.unannounced_) announce(endpoint);
+    tell_failure(endpoint);
+  }
+  const auto is_free = [&](const Endpoint* endpoint) {
+    return std::none_of(endpoints_.begin(), endpoints_.end(), [&](const auto& earlier) {
+      return earlier->peer() == endpoint->peer() && !earlier->told_ && !earlier->unannounced_;
+    });
+  };
+  for (auto next = unannounced_.begin();
+       (next = std::find_if(unannounced_.begin(), unannounced_.end(), is_free)) != unannounced_.end();) {
+    announce(**next);
     ++count;
   }
   std::erase_if(cooling_, [&](const CoolingIndex& cooling) {
@@ -125,7 +184,7 @@ std::size_t Module::settle() noexcept {
     doorman_->release_index(cooling.index);
     return true;
   });
-  unsettled_ = !leaving_.empty() || !failed_.empty() || !cooling_.empty();
+  unsettled_ = !leaving_.empty() || !failed_.empty() || !unannounced_.empty() || !cooling_.empty();
   return count;
 }
 
@@ -139,6 +198,7 @@ void Module::disconnect(btl::Endpoint& peer) noexcept {
   std::erase(blocked_, &endpoint);
   std::erase(leaving_, &endpoint);
   std::erase(failed_, &endpoint);
+  std::erase(unannounced_, &endpoint);
   // From here on its messages are dropped; the index is free when the peer has closed its end too.
   Endpoint*& place = by_index_[endpoint.link_->index];
   if (place == &endpoint) place = nullptr;

@@ -49,6 +49,9 @@ void Module::receive_item(wire::FifoItem item) noexcept {
   if (by_index_[item.peer] == nullptr && doorman_->has_news()) hear_news();  // a peer that has just connected
   Endpoint* const from = by_index_[item.peer];
   if (from == nullptr || from->dead()) return;  // the last words of somebody we do not talk to any more
+  // What the peer had said in an earlier life lies before this in the FIFO, or in its box.
+  if (from->unannounced_) [[unlikely]]
+    announce(*from);
   const auto fragment = from->link_->in.fragment(item.line);
   if (!fragment) {
     fail(*from, fragment.error());

@@ -145,5 +145,82 @@ TEST(SmDeath, AStoppedPeerCannotHoldUpOthers) {
   EXPECT_EQ(test::send(*route, pattern(8, 1), {}, side), Post::done);
 }
 
+TEST(SmDeath, AForkedChildOfAPeerDoesNotHideItsDeath) {
+  Child child{[](Channel& parent) {
+    Side own{"sm"};
+    talk(own, parent.receive(), 1);
+    if (::fork() ==
+        0) {  // inherits every descriptor, lives on after its parent, until the test's end of the channel goes
+      (void)parent.receive(std::chrono::seconds{300});
+      ::_exit(0);
+    }
+    parent.send("forked");
+    while (true) ::pause();
+    return 0;
+  }};
+  Side side{"sm"};
+  child.channel().send(side.blob());
+  ASSERT_TRUE(pump([&] { return side.received.size() == 1; }, side));
+  ASSERT_TRUE(child.channel().expect("forked"));
+  child.kill();
+  ASSERT_TRUE(pump([&] { return side.failures.size() == 1; }, side)) << "the grandchild still holds the socket";
+  EXPECT_NE(std::string_view{side.failures[0].why.where}.find("process has ended"), std::string_view::npos);
+  child.channel().send("stop");
+}
+
+TEST(SmDeath, AForkedChildThatThrowsItsCopyAwayTakesNothingFromItsParent) {
+  Side other{"sm"};
+  auto own = std::make_unique<Side>("sm");
+  btl::Endpoint* const there = own->connect(other);
+  ASSERT_EQ(test::send(*there, pattern(8, 1), {}, *own, other), Post::done);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const auto refused = own->module().connect(other.id(), ByteSpan{other.blob()}.subspan(sizeof(PeerId)));
+    const bool right = refused && *refused == there;  // known; a new connection would be refused
+    own.reset();
+    ::_exit(right ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(test::send(*there, pattern(8, 2), {}, *own, other), Post::done);
+  ASSERT_TRUE(pump([&] { return other.received.size() == 2; }, *own, other));
+  Side late{"sm"};
+  ASSERT_EQ(test::send(*late.connect(*own), pattern(8, 3), {}, late, *own), Post::done);
+  ASSERT_TRUE(pump([&] { return own->received.size() == 1; }, *own));
+  EXPECT_TRUE(other.failures.empty());
+  EXPECT_TRUE(own->failures.empty());
+}
+
+/// A peer that leaves and comes back while nobody here looks has its lives told one after the other.
+TEST(SmDeath, APeerThatComesBackQuicklyIsToldToHaveGoneFirst) {
+  for (const std::uint32_t messages : {0, 1, 7}) {
+    Side side{"sm"};
+    std::uint32_t heard = 0;
+    side.handler = [&](btl::Delivery& delivery) {
+      const std::uint32_t life = heard++ / messages;
+      ASSERT_EQ(side.accepted.size(), life + 1) << "announced before its first message";
+      ASSERT_EQ(side.failures.size(), life) << "and after the end of the life before";
+      ASSERT_EQ(&delivery.from, side.accepted[life]);
+    };
+    Side guest{"sm"};
+    for (int life = 0; life < 3; ++life) {
+      btl::Endpoint* const route = guest.connect(side);
+      for (std::uint32_t i = 0; i < messages; ++i) {
+        ASSERT_EQ(test::send(*route, bytes_of(i), {}, guest), Post::done);
+      }
+      guest.module().disconnect(*route);
+    }
+    ASSERT_TRUE(pump([&] { return side.failures.size() == 3; }, side));
+    EXPECT_EQ(heard, 3 * messages);
+    ASSERT_EQ(side.accepted.size(), 3U);
+    for (std::size_t life = 0; life < 3; ++life) EXPECT_EQ(side.failures[life].endpoint, side.accepted[life]);
+    btl::Endpoint* const route = guest.connect(side);
+    ASSERT_TRUE(pump([&] { return side.accepted.size() == 4; }, side));
+    EXPECT_EQ(side.failures.size(), 3U);
+    EXPECT_FALSE(route->dead());
+  }
+}
+
 }  // namespace
 }  // namespace opal::btl::sm

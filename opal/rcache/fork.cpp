@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A forked child starts with an empty cache: what the parent registered belongs to the parent's device and is neither
+// used nor undone by the child.
+#include <memory>
+
+#include "opal/rcache/cache.hpp"
+
+namespace opal::rcache {
+
+void Cache::before_fork() noexcept { mutex_.lock(); }
+
+void Cache::after_fork_in_parent() noexcept { mutex_.unlock(); }
+
+/// Runs in the child, where the other threads are gone.  No registration is looked at: a child that only wants to exec
+/// copies no page.  Leases that the forking thread had stay harmless: their registrations are never used again.
+void Cache::after_fork_in_child() noexcept {
+  ++epoch_;
+  hints_.abandon();
+  index_.abandon();
+  order_.abandon();
+  pool_.abandon();
+  pending_ = retired_ = {};
+  const LeaseTable* const mine = my_lease_table(id_);
+  for (LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {
+    if (table != mine) table->abandoned = true;
+  }
+  statistics_ = {};
+  releasing_ = 0;
+  // Threads of the parent may be waiting at it, for which its destructor would wait here.
+  std::construct_at(&released_);
+  mutex_.unlock();
+}
+
+}  // namespace opal::rcache
