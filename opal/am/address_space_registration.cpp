@@ -5,6 +5,7 @@
 
 #include "opal/am/state.hpp"
 #include "opal/memory/address_space.hpp"
+#include "opal/memory/events.hpp"
 
 namespace opal::am {
 namespace {
@@ -17,16 +18,12 @@ memory::Range pages(const void* address, std::size_t size) noexcept {
 
 Result<AddressSpaceRegistration> AddressSpaceRegistration::enable(Context& context, Rights rights) {
   OPAL_TRY_ASSIGN(Region region, context.register_address_space(rights));
-  memory::MappingTable* const table = context.state_->registrations.address_space();
-  if (table == nullptr) {
-    return Error{Errc::not_supported, 0,
-                 "address space registration: no open transport checks handles in the Context's table"};
-  }
-  return AddressSpaceRegistration{std::move(region), *table};
+  return AddressSpaceRegistration{std::move(region), *context.state_->registrations.address_space()};
 }
 
 void AddressSpaceRegistration::exclude(const void* address, std::size_t size) noexcept {
   memory::address_space::exclude(*table_, pages(address, size), true);
+  memory::released(pages(address, size));  // what devices have registered there serves nobody any more
 }
 
 void AddressSpaceRegistration::include(const void* address, std::size_t size) noexcept {

@@ -154,8 +154,6 @@ class OPAL_EXPORT Context {
   bool holds(Predicate predicate, void* object) noexcept;  ///< under the lock
   bool has_pending() noexcept;
   Result<Region> register_address_space(Rights rights);
-  template <class Register>
-  Result<Region> register_with_transports(void* base, std::uint64_t size, Register registers);
   explicit Context(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };

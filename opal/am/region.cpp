@@ -13,18 +13,22 @@ namespace opal::am {
 /// Where a Region is registered: once per transport with handles of its own kind, once for all the others together.
 struct Region::State {
   struct Registration {
-    btl::Module* module;
+    btl::Module* module;  // null: the Context's table
     MemoryHandle handle;
   };
   ~State() {
     const Lock::Guard guard{*lock};
     for (const Registration& registration : registrations) {
-      if (auto gone = registration.module->deregister_memory(registration.handle); !gone) {
+      btl::Module* const module = registration.module;
+      if (auto gone =
+              module != nullptr ? module->deregister_memory(registration.handle) : table->remove(registration.handle);
+          !gone) {
         log::error("am", "Region: {}", to_string(gone.error()));
       }
     }
   }
   Lock* lock = nullptr;
+  btl::RegistrationTable* table = nullptr;
   void* base = nullptr;
   std::uint64_t size = 0;
   std::vector<Registration> registrations;
@@ -41,8 +45,7 @@ void* Region::base() const noexcept { return state_ != nullptr ? state_->base : 
 std::uint64_t Region::size() const noexcept { return state_ != nullptr ? state_->size : 0; }
 ByteSpan Region::key() const noexcept { return state_ != nullptr ? ByteSpan{state_->key} : ByteSpan{}; }
 
-template <class Register>
-Result<Region> Context::register_with_transports(void* base, std::uint64_t size, Register registers) {
+Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights rights) {
   const Lock::Guard guard{state_->lock};
   auto region = std::make_unique<Region::State>();
   region->lock = &state_->lock;
@@ -52,24 +55,31 @@ Result<Region> Context::register_with_transports(void* base, std::uint64_t size,
   for (const auto& module : state_->transports.modules) {
     const bool own = module->attributes().own_handles;
     if (!own && shared) continue;
-    const Result<MemoryHandle> handle = registers(*module);
-    if (!handle && own && handle.error().code == Errc::not_supported) continue;  // peers cannot reach it this way
-    if (!handle) return handle.error();
-    region->registrations.push_back({module.get(), *handle});
-    append_handle(region->key, own ? module->attributes().transport : std::string_view{}, *handle);
+    OPAL_TRY_ASSIGN(const MemoryHandle handle, module->register_memory(base, size, rights));
+    region->registrations.push_back({module.get(), handle});
+    append_handle(region->key, own ? module->attributes().transport : std::string_view{}, handle);
     shared = shared || !own;
   }
   return Region{std::move(region)};
 }
 
-Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights rights) {
-  return register_with_transports(base, size,
-                                  [&](btl::Module& module) { return module.register_memory(base, size, rights); });
-}
-
 Result<Region> Context::register_address_space(Rights rights) {
-  return register_with_transports(nullptr, 0,
-                                  [&](btl::Module& module) { return module.register_address_space(rights); });
+  const Lock::Guard guard{state_->lock};
+  auto region = std::make_unique<Region::State>();
+  region->lock = &state_->lock;
+  region->table = &state_->registrations;
+  OPAL_TRY_ASSIGN(const MemoryHandle software, state_->registrations.add_address_space(rights));
+  region->registrations.push_back({nullptr, software});
+  append_handle(region->key, {}, software);
+  for (const auto& module : state_->transports.modules) {
+    if (!module->attributes().own_handles) continue;
+    const Result<MemoryHandle> handle = module->register_address_space(rights);
+    if (!handle && handle.error().code == Errc::not_supported) continue;  // it takes the software handle
+    if (!handle) return handle.error();
+    region->registrations.push_back({module.get(), *handle});
+    append_handle(region->key, module->attributes().transport, *handle);
+  }
+  return Region{std::move(region)};
 }
 
 ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {

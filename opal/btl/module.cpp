@@ -28,11 +28,8 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   return host_.registrations.add(base, size, rights);
 }
 
-Result<MemoryHandle> Module::register_address_space(Rights rights) {
-  if (attributes_.own_handles) {
-    return Error{Errc::not_supported, 0, "register_address_space: this transport has handles for single regions only"};
-  }
-  return host_.registrations.add_address_space(rights);
+Result<MemoryHandle> Module::register_address_space(Rights /*rights*/) {
+  return Error{Errc::not_supported, 0, "register_address_space: the device has no handle for more than one region"};
 }
 
 Result<void> Module::deregister_memory(const MemoryHandle& handle) { return host_.registrations.remove(handle); }

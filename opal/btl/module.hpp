@@ -31,6 +31,7 @@ class Cache;
 
 namespace opal::btl {
 
+class PipelinedTransfers;
 class RdmaEmulation;
 
 /// What the layer above needs to know to choose and to cut messages.  Constant after open.
@@ -95,9 +96,9 @@ class OPAL_EXPORT Module {
 
   /// Makes [base, +size) addressable by peers.  The default is a slot in the Context's RegistrationTable.
   virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
-  /// A handle for whatever is mapped when it is used: with a device, its implicit on-demand paging or a registration
-  /// per mapping that follows memory::address_space.  The default is the Context's RegistrationTable; devices refuse
-  /// with not_supported, and the key then has no handle for them.
+  /// A device's own handle for whatever is mapped when it is used: implicit on-demand paging.  The default is
+  /// not_supported: peers then use the software handle of the Context's RegistrationTable, which every transport takes;
+  /// those with handles of their own by PipelinedTransfers.
   virtual Result<MemoryHandle> register_address_space(Rights rights);
   /// The handle is stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
@@ -110,6 +111,9 @@ class OPAL_EXPORT Module {
   /// local memory share one cache and one limit.  Null (the default): it registers for each operation.
   void use_registrations(rcache::Cache* cache) noexcept { registrations_ = cache; }
   [[nodiscard]] rcache::Cache* registrations() const noexcept { return registrations_; }
+
+  /// Of a module whose device has handles of its own; null for others.
+  [[nodiscard]] virtual PipelinedTransfers* transfers() noexcept { return nullptr; }
 
   virtual Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
                    const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "opal/btl/module.hpp"
+#include "opal/btl/pipelined_transfers.hpp"
 #include "opal/btl/rdma_operations.hpp"
 #include "opal/btl/rdma_wire.hpp"
 #include "opal/core/log.hpp"
@@ -354,7 +355,8 @@ Result<void> RdmaEmulation::install(HandlerTable& handlers) {
   OPAL_TRY(set(wire::kGetRequest, "get", std::integral_constant<Method, &State::on_get_request>{}));
   OPAL_TRY(set(wire::kGetPiece, "get piece", std::integral_constant<Method, &State::on_get_piece>{}));
   OPAL_TRY(set(wire::kAtomicRequest, "atomic", std::integral_constant<Method, &State::on_atomic_request>{}));
-  return set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{});
+  OPAL_TRY(set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{}));
+  return PipelinedTransfers::install(handlers);
 }
 
 std::size_t RdmaEmulation::send_waiting() noexcept {

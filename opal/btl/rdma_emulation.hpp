@@ -30,7 +30,8 @@ class OPAL_EXPORT RdmaEmulation {
   RdmaEmulation(const RdmaEmulation&) = delete;
   RdmaEmulation& operator=(const RdmaEmulation&) = delete;
 
-  /// Puts the emulation's handlers into a Context's table; once per table, before the first module is opened.
+  /// Puts the handlers of the emulation and of PipelinedTransfers into a Context's table; once per table, before the
+  /// first module is opened.
   static Result<void> install(HandlerTable& handlers);
 
   Post put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,

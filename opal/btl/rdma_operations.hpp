@@ -19,6 +19,7 @@ class Endpoint;
 struct RdmaOperation {
   enum class Kind : std::uint8_t { none, put, get, atomic };
   Kind kind = Kind::none;
+  bool composite = false;  // made of others, which end it: see pipelined_transfers.hpp
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;
   Endpoint* to = nullptr;
@@ -47,6 +48,7 @@ class RdmaOperations {
     RdmaOperation& operation = slots_[free_.back()];
     free_.pop_back();
     operation.kind = kind;
+    operation.composite = false;
     operation.to = &to;
     operation.completion = &completion;
     operation.result = nullptr;

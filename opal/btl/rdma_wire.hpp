@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/rdma_wire.hpp — the messages of the put/get emulation.  Little endian; all of it comes from a peer: the
-// sizes are checked on arrival, addresses and handles against the registration table.
+// opal/btl/rdma_wire.hpp — the messages of the put/get emulation and of lent registrations.  Little endian; all of it
+// comes from a peer: the sizes are checked on arrival, addresses and handles against the registration table.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -14,8 +14,11 @@ inline constexpr Tag kPutPiece = kBtlTags.first + 0x10;
 inline constexpr Tag kGetRequest = kBtlTags.first + 0x11;
 inline constexpr Tag kGetPiece = kBtlTags.first + 0x12;
 inline constexpr Tag kAtomicRequest = kBtlTags.first + 0x13;
+inline constexpr Tag kLendRequest = kBtlTags.first + 0x14;
+inline constexpr Tag kLentReturn = kBtlTags.first + 0x15;
 inline constexpr Tag kReply = kBtlTags.first + kAnswerBit;
-static_assert(is_answer(kReply) && !is_answer(kGetPiece));
+inline constexpr Tag kLent = kBtlTags.first + kAnswerBit + 1;
+static_assert(is_answer(kReply) && is_answer(kLent) && !is_answer(kGetPiece));
 
 /// A part of a put, followed by handle_size bytes of handle and then the data.  Every piece names the whole range, so
 /// that the target needs no memory of earlier pieces to check it.
@@ -63,5 +66,31 @@ struct Reply {
   std::uint64_t code;   ///< Errc, 0 = done
 };
 static_assert(sizeof(Reply) == 24 && std::has_unique_object_representations_v<Reply>, "wire layout v1");
+
+/// Asks the owner of an address space to register a piece of it with its device for one transfer; followed by the bytes
+/// of the address space's handle.  Names the whole range, so that nothing of it moves unless all of it may.
+struct LendRequest {
+  std::uint64_t operation;  ///< the initiator's transfer
+  std::uint64_t base;       ///< of all of it
+  std::uint64_t total;
+  std::uint64_t address;  ///< of this piece
+  std::uint64_t size;
+  std::uint32_t rights;
+  std::uint32_t piece;  ///< of the transfer
+};
+static_assert(sizeof(LendRequest) == 48 && std::has_unique_object_representations_v<LendRequest>, "wire layout v1");
+
+/// The answer; where code is 0 followed by the bytes of a device's handle, which is good until the LentReturn.
+struct Lent {
+  std::uint64_t operation;
+  std::uint64_t name;  ///< for the LentReturn
+  std::uint32_t piece;
+  std::uint32_t code;  ///< Errc; not_supported: the device could not, move it by messages
+};
+static_assert(sizeof(Lent) == 24 && std::has_unique_object_representations_v<Lent>, "wire layout v1");
+
+struct LentReturn {
+  std::uint64_t name;
+};
 
 }  // namespace opal::btl::wire

@@ -42,7 +42,9 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 4_KiB, .max = 1_GiB, .power_of_two = true},
      "bytes",
      config::Level::tuner,
-     "Pieces in which large buffers are registered while they are transferred."},
+     "Bytes of a buffer that one transfer holds registered at a time; larger ones move as a pipeline of pieces of half "
+     "of "
+     "it."},
     {"overlap",
      &Config::overlap,
      {.choices = "containing|page_refcount|merge"},

@@ -10,7 +10,7 @@ namespace opal::btl::sim {
 
 Result<Key> key_of(const MemoryHandle& handle) noexcept {
   Key key{};
-  if (handle.bytes().size() != sizeof key || !read_object(handle.bytes(), key)) {
+  if (handle.bytes().size() != sizeof key || !read_object(handle.bytes(), key) || key.magic != kKeyMagic) {
     return Error{Errc::invalid_argument, 0, "sim: not a handle of this transport", handle.bytes().size()};
   }
   return key;
@@ -71,7 +71,7 @@ Result<MemoryHandle> MemoryUnit::add(void* base, std::uint64_t size, Rights righ
   use_.pinned += pinned ? 1 : 0;
   use_.most_count = std::max(use_.most_count, use_.count);
   use_.most_bytes = std::max(use_.most_bytes, use_.bytes);
-  const Key key{next_generation_, address, size, index, static_cast<std::uint32_t>(rights)};
+  const Key key{kKeyMagic, next_generation_, address, size, index, static_cast<std::uint32_t>(rights)};
   return MemoryHandle::from_bytes(bytes_of(key));
 }
 

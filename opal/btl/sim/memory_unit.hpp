@@ -19,13 +19,15 @@ namespace opal::btl::sim {
 
 /// The bytes of a MemoryHandle of this transport.
 struct Key {
+  std::uint64_t magic;       ///< kKeyMagic: not a handle of another kind
   std::uint64_t generation;  ///< of the slot; never used twice by one device
   std::uint64_t base;
   std::uint64_t size;
   std::uint32_t slot;
   std::uint32_t rights;
 };
-static_assert(sizeof(Key) == 32 && std::has_unique_object_representations_v<Key>, "handle layout v1");
+inline constexpr std::uint64_t kKeyMagic = 0x3159454b4d49534fU;  // "OSIMKEY1"
+static_assert(sizeof(Key) == 40 && std::has_unique_object_representations_v<Key>, "handle layout v1");
 
 /// Errors: invalid_argument (not a handle of this transport).
 Result<Key> key_of(const MemoryHandle& handle) noexcept;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opal/btl/rdma_emulation.hpp"
+
 namespace opal::btl::sim {
 namespace {
 
@@ -168,7 +170,7 @@ void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memo
 // -------------------------------------------------------------------------------------------------------
 
 OneSided& Module::one_sided() {
-  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this);
+  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this, emulation());
   return *one_sided_;
 }
 
@@ -208,9 +210,17 @@ std::size_t Module::progress(std::size_t budget) noexcept {
     fabric_->discard(*packet);
     if (left == 0 || --left == 0) break;
   }
+  const std::size_t sent = send_waiting();
   progressing_ = false;
-  return budget - left;
+  return budget - left + sent;
 }
+
+/// What back-pressure, or want of room for registrations, held up.
+std::size_t Module::send_waiting() noexcept {
+  return one_sided_ == nullptr ? 0 : emulation().progress() + one_sided_->transfers().progress();
+}
+
+bool Module::arm() noexcept { return send_waiting() == 0 && fabric_->arm(node_); }
 
 void Module::handle(Packet& packet) noexcept {
   switch (packet.kind) {

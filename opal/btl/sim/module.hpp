@@ -38,6 +38,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
+  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &one_sided().transfers(); }
   Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
@@ -47,7 +48,7 @@ class OPAL_EXPORT Module final : public btl::Module {
 
   std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return fabric_->doorbell(node_); }
-  bool arm() noexcept override { return fabric_->arm(node_); }
+  bool arm() noexcept override;
 
  private:
   friend class OneSided;
@@ -67,6 +68,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   Post send_message(Endpoint& to, Packet& packet, Tag tag) noexcept;
   OneSided& one_sided();
 
+  std::size_t send_waiting() noexcept;
   void handle(Packet& packet) noexcept;
   void on_connect(Packet& packet) noexcept;
   void on_accept(Packet& packet) noexcept;

@@ -4,9 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sim/module.hpp"
 
 namespace opal::btl::sim {
+
+static_assert(sizeof(Key) != sizeof(SoftwareHandle), "PipelinedTransfers tells them apart by their size");
+
+OneSided::OneSided(Module& module, RdmaEmulation& emulation) noexcept
+    : module_(module), emulation_(emulation), transfers_(module, emulation, operations_) {}
 
 Result<Key> OneSided::hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept {
   if (given != nullptr) return key_of(*given);
@@ -35,15 +41,21 @@ Post OneSided::move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const M
                     std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                     Completion& completion) noexcept {
   if (to.dead()) return completion.error = to.error(), Post::failed;
+  const bool put = kind == Transfer::Kind::put;
+  const auto in_pieces = [&] {
+    return put ? transfers_.put(to, bytes, local, remote_address, remote, size, completion)
+               : transfers_.get(to, bytes, local, remote_address, remote, size, completion);
+  };
+  if (transfers_.takes(remote)) return in_pieces();
   const Result<Key> remote_key = key_of(remote);
   if (!remote_key) return completion.error = remote_key.error(), Post::failed;
-  const bool put = kind == Transfer::Kind::put;
   // The handle's own bounds, so that an absurd size does not reach beyond the local buffer; the target looks again.
   if (remote_address < remote_key->base || size > remote_key->size ||
       remote_address - remote_key->base > remote_key->size - size) {
     completion.error = {Errc::invalid_argument, 0, "remote address outside the registered region", remote_address};
     return Post::failed;
   }
+  if (transfers_.takes(local, remote, size)) return in_pieces();
   RdmaOperation* operation =
       operations_.begin(put ? RdmaOperation::Kind::put : RdmaOperation::Kind::get, to, completion);
   if (operation == nullptr) return Post::again;
@@ -81,6 +93,7 @@ Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& co
     completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
     return Post::failed;
   }
+  if (transfers_.takes(*request.remote)) return transfers_.atomic(to, request, completion);
   const Result<Key> remote_key = key_of(*request.remote);
   if (!remote_key) return completion.error = remote_key.error(), Post::failed;
   if (request.remote_address % size_of(request.type) != 0) {
@@ -127,10 +140,13 @@ void OneSided::end(RdmaOperation& operation, const Error& why) noexcept {
   operations_.finish(operation, why);
 }
 
-void OneSided::end_all(const Endpoint& endpoint, const Error& why) noexcept {
+void OneSided::end_all(Endpoint& endpoint, const Error& why) noexcept {
+  transfers_.endpoint_gone(endpoint, why);
+  emulation_.endpoint_gone(endpoint, why);
   for (std::size_t i = 0; i < operations_.slots().size(); ++i) {  // completions may post, and so add slots
     RdmaOperation& operation = operations_.slots()[i];
-    if (operation.kind != RdmaOperation::Kind::none && operation.to == &endpoint) end(operation, why);
+    const bool single = operation.kind != RdmaOperation::Kind::none && !operation.composite;
+    if (single && operation.to == &endpoint) end(operation, why);
   }
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sim/one_sided.hpp — the initiator's side of put, get, atomic and flush of one device.
 // Local memory: small transfers travel in the packet; others need it registered, as with real devices: by the caller's
-// handle, else through the registration cache that the module was given, else for this one operation.
+// handle, else through the registration cache that the module was given, else for this one operation.  Large ones and
+// whole address spaces are pipelined_transfers.hpp's, which comes back with pieces.
 // Owned by its module, made at its first operation.  Threads: as the module.
 #pragma once
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
+#include "opal/btl/pipelined_transfers.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/rdma_operations.hpp"
 #include "opal/btl/sim/transfer.hpp"
@@ -20,7 +22,7 @@ struct Packet;
 
 class OneSided {
  public:
-  explicit OneSided(Module& module) noexcept : module_(module) {}
+  OneSided(Module& module, RdmaEmulation& emulation) noexcept;
 
   /// `bytes`: the source of a put, the destination of a get.
   Post move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
@@ -32,7 +34,9 @@ class OneSided {
   /// A response has come for an operation on `from`.
   void complete(Endpoint& from, Packet& response) noexcept;
   /// Ends every operation on `endpoint` with `why`; its link is closed already.
-  void end_all(const Endpoint& endpoint, const Error& why) noexcept;
+  void end_all(Endpoint& endpoint, const Error& why) noexcept;
+
+  [[nodiscard]] PipelinedTransfers& transfers() noexcept { return transfers_; }
 
  private:
   /// An operation's hold on its local memory.
@@ -48,7 +52,9 @@ class OneSided {
   void end(RdmaOperation& operation, const Error& why) noexcept;
 
   Module& module_;
+  RdmaEmulation& emulation_;
   RdmaOperations operations_;
+  PipelinedTransfers transfers_;
   std::vector<Local> locals_;  // by the operation's slot
 };
 

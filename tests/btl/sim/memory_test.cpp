@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "opal/core/mapping.hpp"
-#include "opal/rcache/cache.hpp"
 #include "tests/btl/sim/world.hpp"
 
 namespace opal::test {
@@ -16,21 +15,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kSize = 4 * kPage;
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
-
-/// What am::Context puts between a module and its cache.
-struct ModuleDevice final : rcache::Device {
-  explicit ModuleDevice(btl::Module& module) : module(module) {}
-  Result<void> register_memory(rcache::Registration& registration) noexcept override {
-    OPAL_TRY_ASSIGN(const MemoryHandle handle, module.register_memory(registration.base(), registration.length(),
-                                                                      static_cast<Rights>(registration.access())));
-    registration.cookie().set(handle);
-    return {};
-  }
-  void deregister_memory(rcache::Registration& registration) noexcept override {
-    EXPECT_TRUE(module.deregister_memory(registration.cookie().get<MemoryHandle>()));
-  }
-  btl::Module& module;
-};
 
 class SimMemory : public ::testing::Test {
  protected:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "opal/btl/sim/module.hpp"
+#include "opal/rcache/cache.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::test {
@@ -17,6 +18,24 @@ inline std::string fresh_fabric_name() {
   static std::atomic<int> next{0};
   return "test-" + std::to_string(next++);
 }
+
+/// What am::Context puts between a module and its cache.
+struct ModuleDevice final : rcache::Device {
+  explicit ModuleDevice(btl::Module& module) : module(module) {}
+  Result<void> register_memory(rcache::Registration& registration) noexcept override {
+    OPAL_TRY_ASSIGN(const MemoryHandle handle, module.register_memory(registration.base(), registration.length(),
+                                                                      static_cast<Rights>(registration.access())));
+    registration.cookie().set(handle);
+    return {};
+  }
+  void deregister_memory(rcache::Registration& registration) noexcept override {
+    EXPECT_TRUE(module.deregister_memory(registration.cookie().get<MemoryHandle>()));
+  }
+  void invalidated(const rcache::Registration& registration) noexcept override {
+    module.invalidate_memory(registration.cookie().get<MemoryHandle>());
+  }
+  btl::Module& module;
+};
 
 class World {
  public:
