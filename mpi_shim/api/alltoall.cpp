@@ -14,11 +14,13 @@ using mpi_shim::api::listed_blocks;
 using mpi_shim::api::sides_of;
 using mpi_shim::api::typed_blocks;
 using mpi_shim::coll::Blocks;
+using mpi_shim::coll::HostTeam;
 using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
 
+/// `even`: all blocks have the same size.
 template <class MakeOut, class MakeIn>
-int exchange(const Form& form, const void* sendbuf, MPI_Comm comm, MakeOut&& make_out, MakeIn&& make_in) {
+int exchange(const Form& form, const void* sendbuf, MPI_Comm comm, bool even, MakeOut&& make_out, MakeIn&& make_in) {
   Call call{form.function};
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
@@ -28,7 +30,10 @@ int exchange(const Form& form, const void* sendbuf, MPI_Comm comm, MakeOut&& mak
   const Blocks out = in_place ? Blocks{} : make_out(call, *communicator);
   const Blocks in = make_in(call, *communicator);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  const auto share = [&](HostTeam& team) {
+    return even ? team.alltoall(in_place ? in : out, in) : HostTeam::Outcome{};
+  };
+  return form.run(call, *communicator, share, [&](Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_alltoall(schedule, sides_of(*communicator), out, in);
     } else if (in_place) {
@@ -43,7 +48,7 @@ template <class Count>
 int alltoall(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
              Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   return exchange(
-      form, sendbuf, comm,
+      form, sendbuf, comm, true,
       [&](Call& call, const Communicator& c) {
         return even_blocks(call, c.remote_size(), sendbuf, sendcount, sendtype);
       },
@@ -57,7 +62,7 @@ int alltoallv(const Form& form, const void* sendbuf, const Count* sendcounts, co
               MPI_Datatype sendtype, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
               MPI_Datatype recvtype, MPI_Comm comm) {
   return exchange(
-      form, sendbuf, comm,
+      form, sendbuf, comm, false,
       [&](Call& call, const Communicator& c) {
         return listed_blocks(call, c.remote_size(), sendbuf, sendcounts, sdispls, sendtype);
       },
@@ -71,7 +76,7 @@ int alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, co
               const MPI_Datatype* sendtypes, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
               const MPI_Datatype* recvtypes, MPI_Comm comm) {
   return exchange(
-      form, sendbuf, comm,
+      form, sendbuf, comm, false,
       [&](Call& call, const Communicator& c) {
         return typed_blocks(call, c.remote_size(), sendbuf, sendcounts, sdispls, sendtypes);
       },

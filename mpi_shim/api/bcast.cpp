@@ -9,6 +9,7 @@ namespace {
 using mpi_shim::api::Call;
 using mpi_shim::api::Form;
 using mpi_shim::api::sides_of;
+using mpi_shim::coll::HostTeam;
 using mpi_shim::coll::Schedule;
 using mpi_shim::p2p::Buffer;
 
@@ -17,7 +18,8 @@ int barrier(const Form& form, MPI_Comm comm) {
   if (call.failed()) return call.error();
   auto* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  const auto share = [](HostTeam& team) { return team.barrier(); };
+  return form.run(call, *communicator, share, [&](Schedule& schedule) {
     communicator->is_inter() ? build_inter_barrier(schedule, sides_of(*communicator)) : build_barrier(schedule);
   });
 }
@@ -30,7 +32,8 @@ int bcast(const Form& form, void* buffer, Count count, MPI_Datatype datatype, in
   call.root(communicator, root);
   const auto message = root == MPI_PROC_NULL ? Buffer{} : call.buffer(buffer, count, datatype);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  const auto share = [&](HostTeam& team) { return team.bcast(message, root); };
+  return form.run(call, *communicator, share, [&](Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_bcast(schedule, sides_of(*communicator), message, root);
     } else {

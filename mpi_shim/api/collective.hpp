@@ -10,6 +10,7 @@
 #pragma once
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/coll/host_team.hpp"
 #include "mpi_shim/coll/inter.hpp"
 #include "mpi_shim/coll/run.hpp"
 
@@ -33,6 +34,17 @@ struct Form {
   const char* function;
   Kind kind = Kind::blocking;
   MPI_Request* request = nullptr;
+
+  /// As run() below; a blocking one has `share(HostTeam&)` do it in shared memory, where there is a team and it can.
+  template <class Share, class Build>
+  int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build) const {
+    if (kind == Kind::blocking) {
+      if (coll::HostTeam* const team = comm.host_team.find(call.process(), comm)) {
+        if (const coll::HostTeam::Outcome outcome = share(*team)) return call.finish(*outcome);
+      }
+    }
+    return run(call, comm, build);
+  }
 
   /// Has `build(Schedule&)` write down what this process does, and runs it, starts it, or hands it out.
   template <class Build>

@@ -16,6 +16,7 @@ using mpi_shim::api::listed_blocks;
 using mpi_shim::api::RootPart;
 using mpi_shim::api::sides_of;
 using mpi_shim::coll::Blocks;
+using mpi_shim::coll::HostTeam;
 using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
@@ -30,12 +31,37 @@ std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count,
   return call.buffer(buffer, count, datatype);
 }
 
-using BuildGather = void (*)(Schedule&, const std::optional<Buffer>&, const Blocks&, int root);
-using BuildScatter = void (*)(Schedule&, const Blocks&, const std::optional<Buffer>&, int root);
+/// The two ways of an operation: by messages, and through memory of the host, which is for blocks of the same size.
+struct GatherWays {
+  void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&, int root);
+  HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&, int root);
+};
+struct ScatterWays {
+  void (*build)(Schedule&, const Blocks&, const std::optional<Buffer>&, int root);
+  HostTeam::Outcome (HostTeam::*share)(const Blocks&, const std::optional<Buffer>&, int root);
+};
+struct AllgatherWays {
+  void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&);
+  HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&);
+};
+constexpr GatherWays kGather{mpi_shim::coll::build_gather, &HostTeam::gather};
+constexpr GatherWays kGatherv{mpi_shim::coll::build_gatherv, nullptr};
+constexpr ScatterWays kScatter{mpi_shim::coll::build_scatter, &HostTeam::scatter};
+constexpr ScatterWays kScatterv{mpi_shim::coll::build_scatterv, nullptr};
+constexpr AllgatherWays kAllgather{mpi_shim::coll::build_allgather, &HostTeam::allgather};
+constexpr AllgatherWays kAllgatherv{mpi_shim::coll::build_allgatherv, nullptr};
+
+/// What Form::run wants: the team's operation with these arguments, if there is one.
+template <class Share, class... Arguments>
+auto sharing(Share share, const Arguments&... arguments) {
+  return [share, &arguments...](HostTeam& team) {
+    return share == nullptr ? HostTeam::Outcome{} : (team.*share)(arguments...);
+  };
+}
 
 template <class MakeBlocks>
 int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int root,
-                MPI_Comm comm, BuildGather build, MakeBlocks&& make_blocks) {
+                MPI_Comm comm, const GatherWays& ways, MakeBlocks&& make_blocks) {
   Call call{form.function};
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
@@ -46,11 +72,11 @@ int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_
   const std::optional<Buffer> own = sends ? own_block(call, sendbuf, sendcount, sendtype, part.is_root) : Buffer{};
   const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  return form.run(call, *communicator, sharing(ways.share, own, blocks, root), [&](Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_gather(schedule, sides_of(*communicator), *own, blocks, root);
     } else {
-      build(schedule, own, blocks, root);
+      ways.build(schedule, own, blocks, root);
     }
   });
 }
@@ -58,7 +84,7 @@ int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_
 template <class Count>
 int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
            Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, mpi_shim::coll::build_gather,
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGather,
                      [&](Call& call, const Communicator& communicator) {
                        return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
                      });
@@ -67,7 +93,7 @@ int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype 
 template <class Count, class Displacement>
 int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, mpi_shim::coll::build_gatherv,
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGatherv,
                      [&](Call& call, const Communicator& communicator) {
                        return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
                      });
@@ -75,7 +101,7 @@ int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype
 
 template <class MakeBlocks>
 int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
-                 BuildScatter build, MakeBlocks&& make_blocks) {
+                 const ScatterWays& ways, MakeBlocks&& make_blocks) {
   Call call{form.function};
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
@@ -86,11 +112,11 @@ int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datat
   const std::optional<Buffer> own = receives ? own_block(call, recvbuf, recvcount, recvtype, part.is_root) : Buffer{};
   const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  return form.run(call, *communicator, sharing(ways.share, blocks, own, root), [&](Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_scatter(schedule, sides_of(*communicator), blocks, *own, root);
     } else {
-      build(schedule, blocks, own, root);
+      ways.build(schedule, blocks, own, root);
     }
   });
 }
@@ -98,7 +124,7 @@ int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datat
 template <class Count>
 int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, mpi_shim::coll::build_scatter,
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatter,
                       [&](Call& call, const Communicator& communicator) {
                         return even_blocks(call, communicator.remote_size(), sendbuf, sendcount, sendtype);
                       });
@@ -107,17 +133,15 @@ int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype
 template <class Count, class Displacement>
 int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
              MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, mpi_shim::coll::build_scatterv,
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatterv,
                       [&](Call& call, const Communicator& communicator) {
                         return listed_blocks(call, communicator.remote_size(), sendbuf, sendcounts, displs, sendtype);
                       });
 }
 
-using BuildAllgather = void (*)(Schedule&, const std::optional<Buffer>&, const Blocks&);
-
 template <class MakeBlocks>
 int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Comm comm,
-                   BuildAllgather build, MakeBlocks&& make_blocks) {
+                   const AllgatherWays& ways, MakeBlocks&& make_blocks) {
   Call call{form.function};
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
@@ -125,11 +149,11 @@ int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, M
   const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
   const Blocks blocks = make_blocks(call, *communicator);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  return form.run(call, *communicator, sharing(ways.share, own, blocks), [&](Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_allgather(schedule, sides_of(*communicator), *own, blocks);
     } else {
-      build(schedule, own, blocks);
+      ways.build(schedule, own, blocks);
     }
   });
 }
@@ -137,7 +161,7 @@ int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, M
 template <class Count>
 int allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
               Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  return allgather_with(form, sendbuf, sendcount, sendtype, comm, mpi_shim::coll::build_allgather,
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgather,
                         [&](Call& call, const Communicator& communicator) {
                           return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
                         });
@@ -146,7 +170,7 @@ int allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Dataty
 template <class Count, class Displacement>
 int allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
-  return allgather_with(form, sendbuf, sendcount, sendtype, comm, mpi_shim::coll::build_allgatherv,
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgatherv,
                         [&](Call& call, const Communicator& communicator) {
                           return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
                         });

@@ -12,6 +12,7 @@ using mpi_shim::api::Call;
 using mpi_shim::api::Form;
 using mpi_shim::api::RootPart;
 using mpi_shim::api::sides_of;
+using mpi_shim::coll::HostTeam;
 using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
@@ -32,7 +33,8 @@ int reduce(const Form& form, const void* sendbuf, void* recvbuf, Count count, MP
   const Buffer out = part.is_root ? call.buffer(recvbuf, count, datatype) : Buffer{};
   const auto* op = call.op(handle, datatype);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  const auto share = [&](HostTeam& team) { return team.reduce(in, out, *op, root); };
+  return form.run(call, *communicator, share, [&](Schedule& schedule) {
     schedule.keep_op(*op);
     if (communicator->is_inter()) {
       build_inter_reduce(schedule, sides_of(*communicator), in, out, *op, root);
@@ -63,7 +65,8 @@ int allreduce(const Form& form, const void* sendbuf, void* recvbuf, Count count,
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
   if (!call.failed() && communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  const auto share = [&](HostTeam& team) { return team.allreduce(it.in, it.out, *it.op); };
+  return form.run(call, *communicator, share, [&](Schedule& schedule) {
     schedule.keep_op(*it.op);
     if (communicator->is_inter()) {
       build_inter_allreduce(schedule, sides_of(*communicator), it.in, it.out, *it.op);

@@ -17,6 +17,12 @@ struct Config {
   std::uint32_t bcast_scatter_ranks = 4;
   ByteSize gather_tree_below{2048};
   std::uint32_t gather_tree_ranks = 16;
+  bool share = true;
+  std::uint32_t share_after = 8;
+  ByteSize share_below = 256_KiB;
+  std::uint32_t share_ranks = 64;
+  ByteSize share_slot = 32_KiB;
+  ByteSize share_split_from = 4_KiB;
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -62,6 +68,47 @@ inline constexpr config::Var<Config> kVars[] = {
      "ranks",
      config::Level::tuner,
      "Fewest ranks among which blocks are gathered and scattered along a tree."},
+    {"share",
+     &Config::share,
+     {},
+     "",
+     config::Level::tuner,
+     "Whether the ranks of a host do their part of blocking collectives in shared memory, whatever transports there "
+     "are."},
+    {"share_after",
+     &Config::share_after,
+     {.min = 0, .max = 1U << 30},
+     "collectives",
+     config::Level::tuner,
+     "Blocking collectives on a communicator before its ranks share memory for those that follow."},
+    {"share_below",
+     &Config::share_below,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "Messages up to this size are broadcast and reduced through shared memory, larger ones straight between ranks."},
+    {"share_ranks",
+     &Config::share_ranks,
+     {.min = 1, .max = 64},
+     "ranks",
+     config::Level::tuner,
+     "Most ranks that share one segment; more ranks of a host become several groups, each with a rank that speaks for "
+     "it."},
+    {"share_slot",
+     &Config::share_slot,
+     {.min = 1024, .max = 1ULL << 24},
+     "bytes",
+     config::Level::tuner,
+     "Size of the pieces in which data pass through shared memory; each rank has four of them in every communicator "
+     "that "
+     "shares."},
+    {"share_split_from",
+     &Config::share_split_from,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "Pieces of at least this size are reduced in parts, one by each rank; of smaller ones each rank makes all it "
+     "needs."},
 };
 inline constexpr config::Group<Config> kGroup{"mpi_coll", "MPI collective operations", kVars};
 

@@ -26,7 +26,7 @@ const Request::Actions Schedule::kActions{
     nullptr,
 };
 
-const Config& Schedule::config() const noexcept { return scheduler_.config_; }
+const Config& Schedule::config() const noexcept { return scheduler_.config(); }
 
 void Schedule::send(const Buffer& buffer, int to) {
   steps_.push_back({Step::Kind::send, team_.in_channel(to), buffer, {}, nullptr, nullptr});

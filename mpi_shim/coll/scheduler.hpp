@@ -12,6 +12,8 @@ class Scheduler {
  public:
   Scheduler(p2p::Engine& engine, const Config& config) noexcept : engine_(engine), config_(config) {}
 
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+
   /// An empty schedule for the next collective on `comm`: to be called in the same order in all its processes.
   Schedule& begin(comm::Communicator& comm);
   /// An empty schedule for `team` on `comm`, whose messages have `tag`: for what not all processes of `comm` take part

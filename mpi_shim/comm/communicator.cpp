@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/comm/communicator.hpp"
 
+#include "mpi_shim/coll/host_team.hpp"
+
 namespace mpi_shim::comm {
 
 std::vector<int> Sides::processes() const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
+#include "mpi_shim/coll/host_team_place.hpp"
 #include "mpi_shim/coll/team.hpp"
 #include "mpi_shim/comm/errhandler.hpp"
 #include "mpi_shim/comm/group.hpp"
@@ -79,6 +80,7 @@ class Communicator final : public handle::Object {
   attribute::Attributes<MPI_Comm> attributes;
   p2p::AttachedBuffer buffer;                ///< for buffered sends, before the process's
   std::shared_ptr<const Topology> topology;  ///< null without one
+  coll::HostTeamPlace host_team;
   template <class T>
   [[nodiscard]] const T* topology_as() const noexcept {
     return std::get_if<T>(topology.get());

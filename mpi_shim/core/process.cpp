@@ -75,6 +75,7 @@ Result<void> Process::join(int thread_level) {
   OPAL_TRY_ASSIGN(const coll::Config coll_config, store.load(coll::kGroup));
   OPAL_TRY_ASSIGN(client_, runtime::Client::open());
   OPAL_TRY(count_ranks_per_core(store, client_->local_size()));
+  OPAL_TRY_ASSIGN(waits_, store.load(am::kGroup));
   am::Options options;
   // A helper of one-sided accesses is a second thread: where it may come, the lock has to be there from the start.
   const bool hosts = client_->local_size() < client_->size();

@@ -14,6 +14,7 @@
 #include "mpi_shim/comm/id_table.hpp"
 #include "mpi_shim/core/names.hpp"
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/client/client.hpp"
@@ -56,6 +57,9 @@ class Process final : private p2p::Connector, private am::Observer {
   [[nodiscard]] am::Lock& lock() noexcept { return engine_->lock(); }
   [[nodiscard]] coll::Scheduler& scheduler() noexcept { return *scheduler_; }
 
+  /// How long a wait looks before it sleeps, and whether it has to share its core.
+  [[nodiscard]] const am::Config& waits() const noexcept { return waits_; }
+
   [[nodiscard]] rma::Windows& windows() noexcept { return *windows_; }
 
   [[nodiscard]] attribute::TypeAttributes& type_attributes() noexcept { return *type_attributes_; }
@@ -97,6 +101,7 @@ class Process final : private p2p::Connector, private am::Observer {
 
   int thread_level_ = MPI_THREAD_SINGLE;
   std::unique_ptr<runtime::Client> client_;
+  am::Config waits_;
   std::unique_ptr<am::Context> context_;
   std::unique_ptr<p2p::Engine> engine_;
   std::unique_ptr<p2p::AttachedBuffer> buffer_;

@@ -29,11 +29,14 @@ Result<void> Engine::install() {
   OPAL_TRY(context_.set_handler(wire::kClearToSend, btl::bind<&Engine::on_clear_to_send>(*this, "mpi clear to send")));
   OPAL_TRY(context_.set_handler(wire::kData, btl::bind<&Engine::on_data>(*this, "mpi data")));
   OPAL_TRY(context_.set_handler(wire::kCredit, btl::bind<&Engine::on_credit>(*this, "mpi credit")));
+  // That it came is all: whoever sleeps looks again.
+  const btl::Handler woken{[](void*, btl::Delivery&) noexcept {}, nullptr, "mpi wake"};
+  OPAL_TRY(context_.set_handler(wire::kWake, woken));
   return context_.set_handler(wire::kFinished, btl::bind<&Engine::on_finished>(*this, "mpi finished"));
 }
 
 Engine::~Engine() {
-  for (Tag tag = wire::kEager; tag <= wire::kCredit; ++tag) context_.clear_handler(tag);
+  for (Tag tag = wire::kEager; tag <= wire::kWake; ++tag) context_.clear_handler(tag);
 }
 
 void Engine::open_channel(Channel& channel) {

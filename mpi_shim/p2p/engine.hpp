@@ -102,6 +102,13 @@ class Engine {
   void answer(am::Endpoint& to, Tag tag, const Answer& answer) noexcept {
     post_answer(to, tag, bytes_of(answer));
   }
+  /// Has a reached peer that may sleep look again at what it waits for.
+  void wake(Peer& peer) noexcept {
+    const am::Lock::Guard guard{lock_};
+    if (!peer.failed) post_answer(*peer.endpoint, wire::kWake, {});
+  }
+  /// How many peers were lost so far: what waits for some without messages looks at them again when it changes.
+  [[nodiscard]] std::uint32_t failures() const noexcept { return failures_.load(std::memory_order_acquire); }
   /// Calls stalled.resume() from progress until it says true.
   void wait_for_transport(Stalled& stalled) {
     stalled_.push_back(&stalled);
@@ -181,6 +188,7 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> early_;  // for channels that are not open yet
   std::vector<Stalled*> stalled_;                   // in the order of posting
   std::atomic<bool> stalling_{false};               // whether there are any; read without the lock
+  std::atomic<std::uint32_t> failures_{0};
   std::uint64_t pass_ = 0;
   std::uint64_t unexpected_bytes_ = 0;
 };

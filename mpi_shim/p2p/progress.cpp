@@ -58,6 +58,7 @@ void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
 
 void Engine::peer_failed(Peer& peer, const Error& why) noexcept {
   peer.failed = true;
+  failures_.fetch_add(1, std::memory_order_release);
   peer.eager_below = peer.eager_below_when_free = 0;
   sending_.for_each([&](Send& send) {
     if (send.peer_ == &peer && send.step_ == Send::Step::answer) send.end(MPI_ERR_PROC_ABORTED);
@@ -69,6 +70,7 @@ void Engine::peer_failed(Peer& peer, const Error& why) noexcept {
     if (channel != nullptr) fail_receives(*channel, peer);
   }
   connector_.on_peer_failed(peer.process, why);
+  context_.wake_sleepers();
 }
 
 }  // namespace mpi_shim::p2p

@@ -23,6 +23,8 @@ inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data
 inline constexpr Tag kFinished = kMatched + 2;     ///< Finished: the receiver has fetched the data itself
 inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages have been received
 
+inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
+
 /// What matching looks at.
 struct MatchHeader {
   std::uint32_t context;  ///< which communicator, and which traffic of it

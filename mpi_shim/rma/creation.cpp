@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi_shim/coll/gather.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/comm/creation.hpp"
 #include "mpi_shim/rma/windows.hpp"
@@ -15,15 +14,6 @@ namespace {
 
 constexpr std::size_t kMostKey = 600;  // bytes of a registration's key: two transports with the longest handles
 constexpr std::uint64_t kLine = 64;    // memory of different ranks does not share cache lines
-
-/// Every rank's record, for each of them; `records` has one per rank, one's own filled in.
-template <class Record>
-int exchange(comm::Communicator& comm, std::vector<Record>& records) {
-  static_assert(std::is_trivially_copyable_v<Record>);
-  coll::Blocks blocks;
-  for (Record& record : records) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
-  return coll::run(comm, [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
-}
 
 }  // namespace
 
@@ -78,7 +68,7 @@ int Creation::run(Window*& made) {
   window_ = std::move(*window);
   sizes_.resize(ranks_);
   sizes_[static_cast<std::size_t>(comm_.rank())] = {wish_.size, wish_.disp_unit};
-  if (const int error = exchange(comm_, sizes_); error != MPI_SUCCESS) return error;
+  if (const int error = coll::exchange(comm_, sizes_); error != MPI_SUCCESS) return error;
   if (const int error = share_host_memory(); error != MPI_SUCCESS) return error;
   place_own_memory();
   process_.windows().add(*window_);  // others may use it as soon as they have heard of us
@@ -121,7 +111,7 @@ int Creation::share_host_memory() {
       log::warn("mpi", "no shared memory of {} bytes for a window: {}", end, to_string(memory.error()));
     }
   }
-  if (const int error = exchange(comm_, shared); error != MPI_SUCCESS) return error;
+  if (const int error = coll::exchange(comm_, shared); error != MPI_SUCCESS) return error;
   const HostMemory::Offer& offer = shared[here_.front()].offer;
   if (!maker && offer.fd >= 0) {
     auto memory = HostMemory::attach(offer);
@@ -132,7 +122,7 @@ int Creation::share_host_memory() {
     }
   }
   shared[static_cast<std::size_t>(comm_.rank())].attached = window_->host_memory_ ? 1 : 0;
-  if (const int error = exchange(comm_, shared); error != MPI_SUCCESS) return error;
+  if (const int error = coll::exchange(comm_, shared); error != MPI_SUCCESS) return error;
   if (!std::all_of(here_.begin(), here_.end(), [&](std::size_t rank) { return shared[rank].attached != 0; })) {
     window_->host_memory_ = {};
   }
@@ -199,7 +189,7 @@ int Creation::meet() {
     mine.key_size = static_cast<std::uint32_t>(key.size());
     std::memcpy(mine.key, key.data(), key.size());
   }
-  if (const int error = exchange(comm_, published); error != MPI_SUCCESS) return error;
+  if (const int error = coll::exchange(comm_, published); error != MPI_SUCCESS) return error;
   int worst = MPI_SUCCESS;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     const Published& theirs = published[rank];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A rank is killed: receives from it that are posted, or will be, end with an error; those from others do not.
+ * A rank is killed: receives from it that are posted, or will be, end with an error, and so do collectives that it does
+ * not come to, in shared memory or by messages; receives from others do not.
  * The launcher ends the job, so that the others have to outlive its SIGTERM to see it. */
 #include <signal.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
     MPI_Irecv(&lost, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, &from_dead);
     MPI_Irecv(&found, 1, MPI_INT, 2, 1, MPI_COMM_WORLD, &from_living);
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < 20; ++i) MPI_Barrier(MPI_COMM_WORLD); /* from some on in shared memory */
   if (rank == 1) raise(SIGKILL);
   if (rank == 0) {
     int error_class, word = 1;
@@ -29,13 +30,20 @@ int main(int argc, char** argv) {
     MPI_Send(&word, 1, MPI_INT, 2, 1, MPI_COMM_WORLD);
     CHECK(MPI_Wait(&from_living, MPI_STATUS_IGNORE) == MPI_SUCCESS);
     CHECK_EQ(found, 7);
-    printf("receives from the dead rank have ended\n");
-    fflush(stdout);
   } else {
     int word = 0;
     MPI_Recv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     word = 7;
     MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
   }
+  for (int i = 0; i < 2; ++i) {
+    int sum, error_class;
+    MPI_Error_class(
+        i == 0 ? MPI_Barrier(MPI_COMM_WORLD) : MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD),
+        &error_class);
+    CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
+  }
+  if (rank == 0) printf("what waits for the dead rank has ended\n");
+  fflush(stdout);
   _exit(0); /* MPI_Finalize would wait for the dead */
 }

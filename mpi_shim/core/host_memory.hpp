@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/host_memory.hpp — zeroed memory that some processes of one host share.  One of them makes it, in a
+// mpi_shim/core/host_memory.hpp — zeroed memory that some processes of one host share.  One of them makes it, in a
 // SharedPool, and offers it; the others open it through /proc, so that no name is left behind whoever dies.
 // Owns its mapping, and the pool where it was made.  Threads: a resource, one owner at a time.
 #pragma once
@@ -10,7 +10,7 @@
 #include "opal/core/mapping.hpp"
 #include "opal/mpool/shared_pool.hpp"
 
-namespace mpi_shim::rma {
+namespace mpi_shim {
 
 class HostMemory {
  public:
@@ -42,4 +42,4 @@ class HostMemory {
   Offer offer_;
 };
 
-}  // namespace mpi_shim::rma
+}  // namespace mpi_shim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/rma/host_memory.hpp"
+#include "mpi_shim/core/host_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -11,7 +11,7 @@
 
 #include "opal/core/fd.hpp"
 
-namespace mpi_shim::rma {
+namespace mpi_shim {
 namespace {
 
 constexpr std::uint64_t kHeader = 4096;  // the token, and then nothing: what is shared begins on a page
@@ -19,8 +19,8 @@ constexpr std::uint64_t kHeader = 4096;  // the token, and then nothing: what is
 }  // namespace
 
 Result<HostMemory> HostMemory::create(std::uint64_t size) {
-  if (size > (std::uint64_t{1} << 46)) return Error{Errc::limit_reached, 0, "memory of a window", size};
-  OPAL_TRY_ASSIGN(auto pool, opal::mpool::SharedPool::create("opal-mpi-window", kHeader + size));
+  if (size > (std::uint64_t{1} << 46)) return Error{Errc::limit_reached, 0, "memory of a host", size};
+  OPAL_TRY_ASSIGN(auto pool, opal::mpool::SharedPool::create("opal-mpi-host", kHeader + size));
   OPAL_TRY_ASSIGN(const auto block, pool.allocate(kHeader + size, kHeader));
   HostMemory memory;
   if (::getrandom(&memory.offer_.token, sizeof memory.offer_.token, 0) != sizeof memory.offer_.token) {
@@ -47,10 +47,10 @@ Result<HostMemory> HostMemory::attach(const Offer& offer) {
   if (offer.offset > all.size() || all.size() - offer.offset < kHeader ||
       offer.size > all.size() - offer.offset - kHeader ||
       (std::memcpy(&token, all.data() + offer.offset, sizeof token), token != offer.token)) {
-    return Error{Errc::protocol, 0, "memory of a window: not what was offered", offer.size};
+    return Error{Errc::protocol, 0, "memory of a host: not what was offered", offer.size};
   }
   memory.bytes_ = all.subspan(offer.offset + kHeader, offer.size);
   return memory;
 }
 
-}  // namespace mpi_shim::rma
+}  // namespace mpi_shim

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/coll/host_board.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "opal/core/clock.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "shared between processes");
+
+// Looks before anything else is tried: a peer on another core answers within them, if it is there already.
+constexpr int kFirstLooks = 200;
+constexpr int kLooksPerPass = 32;
+
+}  // namespace
+
+std::uint64_t HostBoard::bytes_for(int ranks, std::uint64_t slot_bytes) noexcept {
+  return sizeof(Head) + static_cast<std::uint64_t>(ranks) * (sizeof(Line) + kDepth * slot_bytes);
+}
+
+HostBoard::HostBoard(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
+                     p2p::Engine& engine, Manner manner)
+    : memory_(std::move(memory)),
+      head_(reinterpret_cast<Head*>(memory_.bytes().data())),  // zeroes are valid counters
+      lines_(reinterpret_cast<Line*>(memory_.bytes().data() + sizeof(Head))),
+      slots_(memory_.bytes().data() + sizeof(Head) + peers.size() * sizeof(Line)),
+      slot_bytes_(slot_bytes),
+      rank_(rank),
+      size_(static_cast<int>(peers.size())),
+      peers_(std::move(peers)),
+      engine_(engine),
+      manner_(manner),
+      failures_seen_(engine.failures()) {}
+
+void HostBoard::begin() noexcept {
+  // Sleepers hear of it with what comes next: arrive(), or the first wait that is not over at once.
+  lines_[rank_].finished.store(turn_, std::memory_order_release);
+  ++turn_;
+  slot_ = turn_ % kDepth;
+}
+
+int HostBoard::claim() noexcept {
+  if (turn_ <= kDepth || all_finished_ >= turn_ - kDepth) return MPI_SUCCESS;
+  if (const int error = wait({turn_ - kDepth, kAll, true}); error != MPI_SUCCESS) return error;
+  all_finished_ = UINT64_MAX;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) all_finished_ = std::min(all_finished_, lines_[rank].finished.load(std::memory_order_acquire));
+  }
+  return MPI_SUCCESS;
+}
+
+void HostBoard::arrive() noexcept {
+  lines_[rank_].arrived.store(turn_, std::memory_order_release);
+  tell_sleepers();
+}
+
+int HostBoard::await(int rank) noexcept { return wait({turn_, rank, false}); }
+
+int HostBoard::await_all() noexcept { return wait({turn_, kAll, false}); }
+
+bool HostBoard::holds(const Want& want, int waiting) const noexcept {
+  if (want.rank != kAll) return counter(want.rank, want.finished).load(std::memory_order_acquire) >= want.turn;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != waiting && counter(rank, want.finished).load(std::memory_order_acquire) < want.turn) return false;
+  }
+  return true;
+}
+
+int HostBoard::wait(const Want& want) noexcept {
+  for (int look = 0; look < (manner_.core_is_shared ? 1 : kFirstLooks); ++look) {
+    if (holds(want, rank_)) [[likely]]
+      return MPI_SUCCESS;
+    opal::cpu_relax();
+  }
+  tell_sleepers();
+  const opal::Deadline spin_end = opal::Deadline::after(manner_.spin);
+  do {
+    // Others may need this process to move their messages, or this very core to arrive.
+    engine_.progress();
+    for (int look = 0; look < kLooksPerPass; ++look) {
+      if (holds(want, rank_)) return MPI_SUCCESS;
+      if (manner_.core_is_shared) break;
+      opal::cpu_relax();
+    }
+    if (manner_.core_is_shared) (void)::sched_yield();
+  } while (!spin_end.expired());
+  return sleep(want);
+}
+
+int HostBoard::sleep(const Want& want) noexcept {
+  const std::uint64_t bit = std::uint64_t{1} << rank_;
+  lines_[rank_].wanted.store(want.packed(), std::memory_order_relaxed);
+  bool held = false;
+  engine_.wait_until([&] {
+    held = holds(want, rank_);
+    if (held || lost_a_peer()) return true;
+    if ((head_->sleepers.load(std::memory_order_relaxed) & bit) == 0) {
+      // Announced first, looked after: with the fence in tell_sleepers() one of the two sees the other.  A waker that
+      // was late may have taken the bit for what was waited for before: then it woke us for nothing, and we say it
+      // again.
+      head_->sleepers.fetch_or(bit, std::memory_order_seq_cst);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      held = holds(want, rank_);
+    }
+    return held;
+  });
+  head_->sleepers.fetch_and(~bit, std::memory_order_relaxed);
+  return held ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
+}
+
+bool HostBoard::lost_a_peer() noexcept {
+  if (engine_.failures() == failures_seen_) return false;
+  const am::Lock::Guard guard{engine_.lock()};
+  return std::any_of(peers_.begin(), peers_.end(), [](const p2p::Peer* peer) { return peer->failed; });
+}
+
+void HostBoard::tell_sleepers() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint64_t asleep = head_->sleepers.load(std::memory_order_relaxed) & ~(std::uint64_t{1} << rank_);
+  if (asleep != 0) [[unlikely]]
+    wake(asleep);
+}
+
+void HostBoard::wake(std::uint64_t asleep) noexcept {
+  for (; asleep != 0; asleep &= asleep - 1) {
+    const int rank = std::countr_zero(asleep);
+    if (rank >= size_) return;  // not a bit that a rank sets
+    const Want want = Want::unpack(lines_[rank].wanted.load(std::memory_order_relaxed));
+    // What holds stays true: the first who sees it takes the bit and wakes, the others need not.
+    const std::uint64_t bit = std::uint64_t{1} << rank;
+    if (want.rank < size_ && holds(want, rank) &&
+        (head_->sleepers.fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0) {
+      engine_.wake(*peers_[static_cast<std::size_t>(rank)]);
+    }
+  }
+}
+
+}  // namespace mpi_shim::coll

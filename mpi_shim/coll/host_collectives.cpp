@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks of a host do through their board, and the two levels made of it.
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/bcast.hpp"
+#include "mpi_shim/coll/host_team.hpp"
+#include "mpi_shim/coll/reduce.hpp"
+#include "mpi_shim/coll/run.hpp"
+
+// An error ends the operation: the other ranks find out in their own waits.
+#define OPAL_MPI_STEP(expression) \
+  if (const int error = (expression); error != MPI_SUCCESS) return error
+
+namespace mpi_shim::coll {
+namespace {
+
+constexpr int kEverybody = -1;
+
+/// A buffer's bytes in message order, piece by piece.
+class Stream {
+ public:
+  explicit Stream(const Buffer& buffer) : next_(buffer.contiguous()) {
+    if (next_ == nullptr) buffer.start(cursor_);
+  }
+  void put(MutableBytes to) noexcept {
+    if (next_ == nullptr) {
+      cursor_.pack(to);
+    } else {
+      std::memcpy(to.data(), next_, to.size());
+      next_ += to.size();
+    }
+  }
+  void get(ByteSpan from) noexcept {
+    if (next_ == nullptr) {
+      cursor_.unpack(from);
+    } else {
+      std::memcpy(next_, from.data(), from.size());
+      next_ += from.size();
+    }
+  }
+
+ private:
+  std::byte* next_;
+  datatype::Cursor cursor_;
+};
+
+void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
+void get(const std::byte* from, const Buffer& to) noexcept { p2p::copy(Buffer::of_bytes(from, to.bytes()), to); }
+
+const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
+
+}  // namespace
+
+template <class Build>
+int HostTeam::among(const std::vector<int>& heads, Build&& build) {
+  int tag = 0;
+  {
+    const am::Lock::Guard guard{process_.lock()};
+    tag = comm_.next_collective_tag();
+  }
+  const auto own = std::find(heads.begin(), heads.end(), comm_.rank());
+  if (own == heads.end()) return MPI_SUCCESS;
+  Schedule& schedule = process_.scheduler().begin(comm_, Team{static_cast<int>(own - heads.begin()), heads}, tag);
+  build(schedule);
+  return run(process_, schedule);
+}
+
+HostTeam::Outcome HostTeam::barrier() {
+  board_.begin();
+  board_.arrive();
+  if (one_host()) return board_.await_all();
+  if (board_.rank() == 0) OPAL_MPI_STEP(board_.await_all());
+  OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule& schedule) { build_barrier(schedule); }));
+  board_.begin();
+  if (board_.rank() != 0) return board_.await(0);
+  board_.arrive();
+  return MPI_SUCCESS;
+}
+
+HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
+  if (buffer.bytes() > config_.share_below.bytes) return std::nullopt;
+  if (one_host()) return bcast_here(buffer, root);
+  const std::vector<int> speakers = heads(root);
+  const int roots_host = hosts_.of_rank[static_cast<std::size_t>(root)];
+  OPAL_MPI_STEP(among(speakers, [&](Schedule& schedule) { build_bcast(schedule, buffer, roots_host); }));
+  return bcast_here(buffer, place(speakers[static_cast<std::size_t>(own_host())]));
+}
+
+int HostTeam::bcast_here(const Buffer& buffer, int from) {
+  Stream stream{buffer};
+  for (std::uint64_t left = buffer.bytes(); left != 0;) {
+    const std::size_t piece = std::min(left, board_.slot_bytes());
+    board_.begin();
+    if (board_.rank() == from) {
+      OPAL_MPI_STEP(board_.claim());
+      stream.put({board_.slot(from), piece});
+      board_.arrive();
+    } else {
+      OPAL_MPI_STEP(board_.await(from));
+      stream.get({board_.slot(from), piece});
+    }
+    left -= piece;
+  }
+  return MPI_SUCCESS;
+}
+
+bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
+  return in.bytes() <= config_.share_below.bytes && (op.is_commutative() || hosts_.in_order) &&
+         (in.bytes() == 0 || (!in.has_derived_type() && in.type().size() == in.type().extent()));
+}
+
+HostTeam::Outcome HostTeam::reduce(const Buffer& in, const Buffer& out, const op::Op& op, int root) {
+  if (!takes(in, op)) return std::nullopt;
+  if (one_host()) return reduce_here(in, out.base(), op, root);
+  const std::vector<int> speakers = heads(root);
+  const int speaker = speakers[static_cast<std::size_t>(own_host())];
+  std::unique_ptr<std::byte[]> memory;
+  Buffer result = out;
+  if (comm_.rank() == speaker && speaker != root) {
+    memory = std::make_unique_for_overwrite<std::byte[]>(in.bytes());
+    result = in.at(memory.get());
+  }
+  OPAL_MPI_STEP(reduce_here(in, result.base(), op, place(speaker)));
+  return among(speakers, [&](Schedule& schedule) {
+    build_reduce(schedule, result, out, op, hosts_.of_rank[static_cast<std::size_t>(root)]);
+  });
+}
+
+HostTeam::Outcome HostTeam::allreduce(const Buffer& in, const Buffer& out, const op::Op& op) {
+  if (!takes(in, op)) return std::nullopt;
+  if (one_host()) return reduce_here(in, out.base(), op, kEverybody);
+  OPAL_MPI_STEP(reduce_here(in, out.base(), op, 0));
+  OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_allreduce(schedule, out, out, op); }));
+  return bcast_here(out, 0);
+}
+
+int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to) {
+  if (in.bytes() == 0) return MPI_SUCCESS;
+  const auto element = static_cast<std::uint64_t>(in.type().size());
+  const std::uint64_t most = board_.slot_bytes() / element;
+  const bool gets = to == kEverybody || to == board_.rank();
+  for (std::uint64_t first = 0; first < in.count(); first += most) {
+    const Buffer piece = in.part(first, std::min(most, in.count() - first));
+    OPAL_MPI_STEP(reduce_piece(piece, gets ? out + first * element : nullptr, op, to));
+  }
+  return MPI_SUCCESS;
+}
+
+/// Everybody fills a slot.  Of a short piece whoever gets the result makes all of it; of a long one each rank makes a
+/// part and puts that back into its slot, where nobody else needs what was there.
+int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to) {
+  const int rank = board_.rank();
+  const int size = board_.size();
+  board_.begin();
+  OPAL_MPI_STEP(board_.claim());
+  std::memcpy(board_.slot(rank), in.base(), in.bytes());
+  board_.arrive();
+  if (in.bytes() < config_.share_split_from.bytes) {
+    if (out == nullptr) return MPI_SUCCESS;
+    OPAL_MPI_STEP(board_.await_all());
+    combine(in, 0, out, op);
+    return MPI_SUCCESS;
+  }
+  OPAL_MPI_STEP(board_.await_all());
+  const auto element = static_cast<std::uint64_t>(in.type().size());
+  const auto cut = [&](int part) {
+    return in.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(size);
+  };
+  const Buffer own = in.part(cut(rank), cut(rank + 1) - cut(rank));
+  const std::uint64_t offset = cut(rank) * element;
+  std::byte* const made = out == nullptr ? part_.data() : out + offset;
+  combine(own, offset, made, op);
+  board_.refill();
+  if (to != rank) std::memcpy(board_.slot(rank) + offset, made, own.bytes());
+  board_.arrive();
+  if (out == nullptr) return MPI_SUCCESS;
+  for (int other = (rank + 1) % size; other != rank; other = (other + 1) % size) {
+    OPAL_MPI_STEP(board_.await(other));
+    std::memcpy(out + cut(other) * element, board_.slot(other) + cut(other) * element,
+                (cut(other + 1) - cut(other)) * element);
+  }
+  return MPI_SUCCESS;
+}
+
+/// out = slot 0 op slot 1 op ... for `elements` at `offset` of the slots.
+void HostTeam::combine(const Buffer& elements, std::uint64_t offset, std::byte* out, const op::Op& op) const {
+  if (elements.count() == 0) return;
+  std::memcpy(out, board_.slot(board_.size() - 1) + offset, elements.bytes());
+  for (int rank = board_.size() - 2; rank >= 0; --rank) {
+    op.apply(board_.slot(rank) + offset, out, static_cast<std::int64_t>(elements.count()), elements.type());
+  }
+}
+
+HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (!one_host() || bytes > board_.slot_bytes()) return std::nullopt;
+  if (bytes == 0) return MPI_SUCCESS;
+  board_.begin();
+  if (board_.rank() != root) {
+    OPAL_MPI_STEP(board_.claim());
+    put(*own, board_.slot(board_.rank()));
+    board_.arrive();
+    return MPI_SUCCESS;
+  }
+  if (own) p2p::copy(*own, block(blocks, root));
+  for (int rank = 0; rank < board_.size(); ++rank) {
+    if (rank == root) continue;
+    OPAL_MPI_STEP(board_.await(rank));
+    get(board_.slot(rank), block(blocks, rank));
+  }
+  return MPI_SUCCESS;
+}
+
+HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (!one_host() || bytes > board_.slot_bytes() / static_cast<std::uint64_t>(board_.size())) return std::nullopt;
+  if (bytes == 0) return MPI_SUCCESS;
+  board_.begin();
+  if (board_.rank() != root) {
+    OPAL_MPI_STEP(board_.await(root));
+    get(board_.slot(root) + bytes * static_cast<std::uint64_t>(board_.rank()), *own);
+    return MPI_SUCCESS;
+  }
+  OPAL_MPI_STEP(board_.claim());
+  for (int rank = 0; rank < board_.size(); ++rank) {
+    if (rank != root) put(block(blocks, rank), board_.slot(root) + bytes * static_cast<std::uint64_t>(rank));
+  }
+  board_.arrive();
+  if (own) p2p::copy(block(blocks, root), *own);
+  return MPI_SUCCESS;
+}
+
+HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
+  const int me = board_.rank();
+  const Buffer& mine = block(blocks, me);
+  if (!one_host() || mine.bytes() > board_.slot_bytes()) return std::nullopt;
+  if (mine.bytes() == 0) return MPI_SUCCESS;
+  board_.begin();
+  OPAL_MPI_STEP(board_.claim());
+  put(own ? *own : mine, board_.slot(me));
+  board_.arrive();
+  if (own) p2p::copy(*own, mine);
+  for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
+    OPAL_MPI_STEP(board_.await(rank));
+    get(board_.slot(rank), block(blocks, rank));
+  }
+  return MPI_SUCCESS;
+}
+
+HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
+  const int me = board_.rank();
+  const std::uint64_t bytes = block(in, me).bytes();
+  if (!one_host() || bytes > board_.slot_bytes() / static_cast<std::uint64_t>(board_.size())) return std::nullopt;
+  if (bytes == 0) return MPI_SUCCESS;
+  board_.begin();
+  OPAL_MPI_STEP(board_.claim());
+  for (int rank = 0; rank < board_.size(); ++rank) {
+    if (rank != me) put(block(out, rank), board_.slot(me) + bytes * static_cast<std::uint64_t>(rank));
+  }
+  board_.arrive();
+  if (&out != &in) p2p::copy(block(out, me), block(in, me));
+  for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
+    OPAL_MPI_STEP(board_.await(rank));
+    get(board_.slot(rank) + bytes * static_cast<std::uint64_t>(me), block(in, rank));
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/host_team.hpp — collectives of a communicator in two levels: the ranks of a host through shared memory,
+// one rank of each host with those of the other hosts by messages (docs/design/mpi-collectives.md).
+// Blocking ones only; made after some of them, when all processes are in one.  Owned by its communicator.
+// Each operation answers an error class, or nothing when it is none for shared memory: the same in all processes, by
+// what the standard makes equal there.
+// Threads: one at a time, as the standard has it for the collectives of a communicator.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "mpi_shim/coll/blocks.hpp"
+#include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/coll/host_board.hpp"
+#include "mpi_shim/coll/host_team_place.hpp"
+#include "mpi_shim/coll/scheduler.hpp"
+
+namespace mpi_shim::coll {
+
+/// The ranks of a communicator by hosts.
+struct Hosts {
+  std::vector<int> leaders;  ///< the lowest rank of each, ascending
+  std::vector<int> of_rank;  ///< by rank: which host, an index into leaders
+  std::vector<int> here;     ///< this host's ranks, ascending
+  bool in_order = true;      ///< each host's ranks follow one another
+};
+
+class HostTeam {
+ public:
+  using Outcome = std::optional<int>;
+
+  /// Null when shared memory is not to be had in some process, or joins no two ranks; then it is so in all.
+  static std::unique_ptr<HostTeam> make(Process& process, comm::Communicator& comm);
+
+  Outcome barrier();
+  Outcome bcast(const Buffer& buffer, int root);
+  Outcome reduce(const Buffer& in, const Buffer& out, const op::Op& op, int root);
+  Outcome allreduce(const Buffer& in, const Buffer& out, const op::Op& op);
+  /// Blocks of the same size; a null `own` is MPI_IN_PLACE.
+  Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
+  Outcome scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root);
+  Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
+  /// `out` may be `in`.
+  Outcome alltoall(const Blocks& out, const Blocks& in);
+
+ private:
+  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board);
+
+  [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }
+  [[nodiscard]] bool takes(const Buffer& in, const op::Op& op) const noexcept;
+  [[nodiscard]] int own_host() const noexcept { return hosts_.of_rank[static_cast<std::size_t>(comm_.rank())]; }
+  /// A rank of this host on its board.
+  [[nodiscard]] int place(int rank) const noexcept;
+  /// Who speaks for each host when `root` does for its own; by hosts.
+  [[nodiscard]] std::vector<int> heads(int root) const;
+  /// Runs what `build` writes down for the heads; all others only count it.
+  template <class Build>
+  int among(const std::vector<int>& heads, Build&& build);
+
+  int bcast_here(const Buffer& buffer, int from);
+  int reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to);
+  int reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to);
+  void combine(const Buffer& elements, std::uint64_t offset, std::byte* out, const op::Op& op) const;
+
+  Process& process_;
+  comm::Communicator& comm_;
+  const Hosts hosts_;
+  HostBoard board_;
+  const Config config_;
+  std::vector<std::byte> part_;  // where this rank's part of a reduction is made
+};
+
+}  // namespace mpi_shim::coll

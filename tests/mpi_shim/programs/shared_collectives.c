@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Blocking collectives in shared memory, as one is never alone: thousands of them one after the other without anything
+ * in between, of random kinds, sizes and roots, on two communicators by turns; ranks that come late, so that the others
+ * sleep; and messages that must move while their sender is in a collective. */
+#include <string.h>
+#include <time.h>
+
+#include "tests/mpi_shim/programs/check.h"
+
+enum { kMost = 70000, kMostBlock = 9000 };
+
+static int rank, size;
+static unsigned long long seed = 1234567890123456789ULL;
+static int draw(int below) { /* the same numbers in all ranks */
+  seed ^= seed << 13;
+  seed ^= seed >> 7;
+  seed ^= seed << 17;
+  return (int)(seed % (unsigned)below);
+}
+
+/* Mostly short, sometimes several pieces long. */
+static int draw_length(int most) { return draw(8) == 0 ? draw(most) : draw(4) == 0 ? draw(3000) : draw(40); }
+
+static unsigned char *out, *in;
+
+static void do_bcast(MPI_Comm comm, int round) {
+  const int length = draw_length(kMost), root = draw(size);
+  for (int i = 0; i < length; ++i) out[i] = rank == root ? pattern(i, round) : 0;
+  CHECK(MPI_Bcast(out, length, MPI_CHAR, root, comm) == MPI_SUCCESS);
+  for (int i = 0; i < length; ++i) CHECK_EQ(out[i], pattern(i, round));
+}
+
+/* One element per rank and place that makes the order of operands visible: 2x2 matrices over integers mod 2^32 as one
+ * user-defined function would need a derived type; a predefined type with an operation that does not commute does: the
+ * leftmost operand wins, unless it is even. */
+static void first_odd(void* left, void* right, int* length, MPI_Datatype* type) {
+  (void)type;
+  const int* a = left;
+  int* b = right;
+  for (int i = 0; i < *length; ++i) b[i] = a[i] % 2 != 0 ? a[i] : b[i];
+}
+static int operand(int of, int index, int round) {
+  return 2 * (of * 1000 + index % 997) + ((of + index + round) % 3 == 0);
+}
+static int first_odd_of(int index, int round) {
+  for (int of = 0; of < size; ++of) {
+    if (operand(of, index, round) % 2 != 0) return operand(of, index, round);
+  }
+  return operand(size - 1, index, round);
+}
+
+static void do_reductions(MPI_Comm comm, MPI_Op op, int round) {
+  const int count = draw_length(kMost / 4), root = draw(size), everywhere = draw(2), in_place = draw(2), sums = draw(2);
+  int *mine = (int*)out, *result = (int*)in;
+  const int gets = everywhere || rank == root;
+  for (int i = 0; i < count; ++i) mine[i] = operand(rank, i, round);
+  const void* from = mine;
+  if (in_place && gets) {
+    memcpy(result, mine, (size_t)count * sizeof *mine);
+    from = MPI_IN_PLACE;
+  }
+  if (everywhere) {
+    CHECK(MPI_Allreduce(from, result, count, MPI_INT, sums ? MPI_SUM : op, comm) == MPI_SUCCESS);
+  } else {
+    CHECK(MPI_Reduce(from, result, count, MPI_INT, sums ? MPI_SUM : op, root, comm) == MPI_SUCCESS);
+  }
+  for (int i = 0; gets && i < count; ++i) {
+    int sum = 0;
+    for (int of = 0; of < size; ++of) sum += operand(of, i, round);
+    CHECK_EQ(result[i], sums ? sum : first_odd_of(i, round));
+  }
+}
+
+static void do_blocks(MPI_Comm comm, int round) {
+  const int kind = draw(4), length = draw_length(kMostBlock), root = draw(size);
+  for (int to = 0; to < size; ++to) {
+    for (int i = 0; i < length; ++i) out[to * length + i] = pattern(i, round + 31 * rank + (kind >= 2 ? 7 * to : 0));
+  }
+  memset(in, 0, (size_t)(length * size));
+  if (kind == 0) CHECK(MPI_Gather(out, length, MPI_CHAR, in, length, MPI_CHAR, root, comm) == MPI_SUCCESS);
+  if (kind == 1) CHECK(MPI_Allgather(out, length, MPI_CHAR, in, length, MPI_CHAR, comm) == MPI_SUCCESS);
+  if (kind == 2) CHECK(MPI_Alltoall(out, length, MPI_CHAR, in, length, MPI_CHAR, comm) == MPI_SUCCESS);
+  if (kind == 3) CHECK(MPI_Scatter(out, length, MPI_CHAR, in, length, MPI_CHAR, root, comm) == MPI_SUCCESS);
+  if (kind == 0 && rank != root) return;
+  for (int from = 0; from < (kind == 3 ? 1 : size); ++from) {
+    const int source = kind == 3 ? root : from;
+    for (int i = 0; i < length; ++i)
+      CHECK_EQ(in[from * length + i], pattern(i, round + 31 * source + (kind >= 2 ? 7 * rank : 0)));
+  }
+}
+
+static void storm(MPI_Comm first, MPI_Comm second, MPI_Op op) {
+  for (int round = 0; round < 1500; ++round) {
+    const MPI_Comm comm = draw(3) == 0 ? second : first;
+    switch (draw(4)) {
+      case 0: do_bcast(comm, round); break;
+      case 1: do_reductions(comm, op, round); break;
+      case 2: do_blocks(comm, round); break;
+      default: CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
+    }
+  }
+}
+
+/* By turns one rank comes so late that all others have gone to sleep; nothing here depends on whether they have. */
+static void latecomers(MPI_Comm comm) {
+  for (int round = 0; round < 40; ++round) {
+    if (rank == round % size) {
+      const struct timespec nap = {0, 2000000};
+      nanosleep(&nap, NULL);
+    }
+    const int kind = round / size % 3;
+    int word = rank == 0 ? round : -1, sum = 0;
+    if (kind == 0) CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
+    if (kind == 1) CHECK(MPI_Bcast(&word, 1, MPI_INT, 0, comm) == MPI_SUCCESS);
+    if (kind == 1) CHECK_EQ(word, round);
+    if (kind == 2) CHECK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+    if (kind == 2) CHECK_EQ(sum, size * (size - 1) / 2);
+  }
+}
+
+/* A large message whose receiver comes to the collective last: its sender has to move it from inside. */
+static void messages_move(MPI_Comm comm) {
+  if (size == 1) return;
+  const int length = 3 << 20;
+  unsigned char* large = malloc((size_t)length);
+  for (int round = 0; round < 5; ++round) {
+    if (rank == 1) {
+      for (int i = 0; i < length; ++i) large[i] = pattern(i, round);
+      MPI_Request request;
+      MPI_Isend(large, length, MPI_CHAR, 0, 9, comm, &request);
+      MPI_Barrier(comm);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      if (rank == 0) {
+        MPI_Recv(large, length, MPI_CHAR, 1, 9, comm, MPI_STATUS_IGNORE);
+        for (int i = 0; i < length; ++i) CHECK_EQ(large[i], pattern(i, round));
+      }
+      MPI_Barrier(comm);
+    }
+  }
+  free(large);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  rank = my_rank();
+  size = world_size();
+  out = malloc((size_t)kMost + (size_t)size * kMostBlock + 64);
+  in = malloc((size_t)kMost + (size_t)size * kMostBlock + 64);
+  MPI_Op op;
+  MPI_Op_create(first_odd, 0, &op);
+  MPI_Comm second;
+  MPI_Comm_dup(MPI_COMM_WORLD, &second);
+  storm(MPI_COMM_WORLD, second, op);
+  latecomers(MPI_COMM_WORLD);
+  messages_move(second);
+  MPI_Comm_free(&second);
+  MPI_Op_free(&op);
+  free(out);
+  free(in);
+  MPI_Finalize();
+  return 0;
+}
