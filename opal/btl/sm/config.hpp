@@ -15,7 +15,8 @@ inline constexpr std::uint32_t kExclusivity = 600;  ///< above verbs and tcp, be
 struct Config {
   std::uint32_t fbox_threshold = 16;
   std::uint32_t fbox_max = 32;
-  ByteSize fbox_size = 4_KiB;
+  ByteSize fbox_size = 32_KiB;
+  ByteSize fbox_limit{4096 + 128};  // 4 KiB and the headers of the layers above
   ByteSize fbox_budget = 1_MiB;
   ByteSize segment_size = 2_MiB;
   ByteSize eager = 4_KiB;
@@ -49,6 +50,13 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Bytes of each fast box; a message takes at most a quarter of it."},
+    {"fbox_limit",
+     &Config::fbox_limit,
+     {.min = 64, .max = 256_KiB},
+     "bytes",
+     config::Level::tuner,
+     "Largest message, with the headers of the layers above, that goes through a fast box if it fits; above it a "
+     "fragment is faster."},
     {"fbox_budget",
      &Config::fbox_budget,
      {.min = 0, .max = 1_GiB},

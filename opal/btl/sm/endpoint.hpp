@@ -16,6 +16,7 @@
 #include "opal/btl/sm/fast_box.hpp"
 #include "opal/btl/sm/link.hpp"
 #include "opal/btl/sm/pull.hpp"
+#include "opal/core/clock.hpp"
 
 namespace opal::btl::sm {
 
@@ -36,7 +37,9 @@ class Endpoint final : public btl::Endpoint {
 
   /// Sends through the fast box.  False: off, too large, full, or taken back; nothing has happened.
   [[nodiscard]] bool push_to_box(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-    if (!box_out_.push(tag, next_seq_, header, payload)) return false;
+    if (!box_out_.push(tag, next_seq_, header, payload)) {
+      if (!box_out_.full_for(header.size() + payload.size()) || !push_when_room(tag, header, payload)) return false;
+    }
     sender_fence(fences_paid_);
     if (box_state_->load(std::memory_order_relaxed) != wire::kBoxPolled) [[unlikely]] {
       if (!announce_box()) return false;
@@ -44,6 +47,24 @@ class Endpoint final : public btl::Endpoint {
     ++next_seq_;
     ring_if_asleep();
     return true;
+  }
+
+  /// The box is full.  A receiver that is emptying it has room within a microsecond, and that is much cheaper for both
+  /// than a stream that changes between box and FIFO; one that does something else is not asked again for a while.
+  [[gnu::noinline]] bool push_when_room(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+    for (int look = 0; look < kLooksForRoom; ++look) {
+      cpu_relax();
+      if (box_out_.push(tag, next_seq_, header, payload)) return true;
+      if (!box_out_.on()) return false;
+    }
+    box_out_.rest();
+    box_rest_ = kRestOfBox;
+    return false;
+  }
+
+  /// A message goes by FIFO: a box that rests may be due again.
+  void count_rest() noexcept {
+    if (box_rest_ != 0 && --box_rest_ == 0) box_out_.resume();
   }
 
   /// The receiver does not look at the box in which a record has just been published.  False: nor has it seen it.
@@ -74,6 +95,9 @@ class Endpoint final : public btl::Endpoint {
     }
   }
 
+  static constexpr int kLooksForRoom = 64;          // of some 20 to 40 ns
+  static constexpr std::uint32_t kRestOfBox = 128;  // messages by FIFO until the box is tried again
+
   // Sending.
   BoxWriter box_out_;
   std::uint16_t next_seq_ = 0;
@@ -83,6 +107,7 @@ class Endpoint final : public btl::Endpoint {
   std::atomic<std::uint32_t>* box_state_;
   bool fences_paid_;
   std::uint32_t rung_ = 0;            // the peer's last sleep for which we rang
+  std::uint32_t box_rest_ = 0;        // messages by FIFO until a full box is tried again
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)
 
   // Receiving.

@@ -3,17 +3,20 @@
 // owns.  Sending is: copy the message behind the header's place, publish the header by one release store.  Nothing is
 // read from the other side unless the ring seems full, so a message of up to 56 bytes moves one cache line.
 //
-// A header word that is not zero is a record (wire.hpp).  That is only true if stale bytes never lie where a header
-// may come, so the reader wipes the first word of every line it has consumed before it gives the lines back; it does
-// so for a quarter of the ring at a time, off the path of the single message.
-// Threads: one writer, one reader.  The reader trusts nothing that it reads.
+// A header word that is not zero is a record (wire.hpp).  So the place of the next header must be zero before a record
+// that ends there is published.  Where a header was, the reader wipes it before it gives the lines back, some records
+// at a time; where a message's bytes were, in the further lines of a long record, the writer remembers that and wipes
+// the word itself.  Lines that only ever carry bytes are written by one side: a long record costs no more to read than
+// a plain copy of it. Threads: one writer, one reader.  The reader trusts nothing that it reads.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "opal/btl/sm/copy.hpp"
 #include "opal/btl/sm/wire.hpp"
@@ -46,12 +49,16 @@ class BasicBoxWriter {
   BasicBoxWriter() noexcept = default;
 
   /// `ring` is zero, aligned to a cache line, a power of two of at least 1 KiB; `released` is the reader's counter.
-  BasicBoxWriter(MutableBytes ring, const Counter& released) noexcept
+  /// Messages of more than `longest` bytes, or that would need more than a quarter of the ring, are not taken.
+  BasicBoxWriter(MutableBytes ring, const Counter& released, std::size_t longest = SIZE_MAX) noexcept
       : ring_(ring.data()),
         capacity_(static_cast<std::uint32_t>(ring.size())),
-        limit_(capacity_ / 4 - sizeof(wire::RecordHeader) + 1),
+        limit_when_on_(
+            static_cast<std::uint32_t>(std::min<std::size_t>(longest, capacity_ / 4 - sizeof(wire::RecordHeader)) + 1)),
+        limit_(limit_when_on_),
         written_(released.load(std::memory_order_acquire)),
-        released_(&released) {
+        released_(&released),
+        unclean_(capacity_ / kCacheLine / 64 + 1) {
     start_ = written_;
   }
 
@@ -65,22 +72,60 @@ class BasicBoxWriter {
     }
     const std::uint32_t at = (written_ - start_) & (capacity_ - 1);
     std::byte* body = ring_ + at + sizeof(wire::RecordHeader);
-    Memory::copy(body, header);
-    Memory::copy(body + header.size(), payload);
+    if (size <= kInFirstLine) [[likely]] {
+      Memory::copy(body, header);
+      Memory::copy(body + header.size(), payload);
+    } else {
+      copy_last_lines_first(body, header, payload);
+      note_unclean(at / kCacheLine + 1, record / kCacheLine - 1);
+    }
+    clean(at + record);
     publish(at, {static_cast<std::uint32_t>(size), tag, seq});
     written_ += record;
     room_ -= record;
     return true;
   }
 
-  void turn_off() noexcept { limit_ = 0; }
+  void turn_off() noexcept { limit_ = limit_when_on_ = 0; }
+  /// Until resume() every push answers false at once; the box stays ours.
+  void rest() noexcept { limit_ = 0; }
+  void resume() noexcept { limit_ = limit_when_on_; }
+  /// Whether a message is refused only because there is no room now.
+  [[nodiscard]] bool full_for(std::size_t size) const noexcept { return size < limit_ && record_bytes(size) > room_; }
   /// Whether the reader has given back everything; exact once it has finished.
   [[nodiscard]] bool all_read() const noexcept { return released_->load(std::memory_order_acquire) == written_; }
-  [[nodiscard]] bool on() const noexcept { return limit_ != 0; }
+  [[nodiscard]] bool on() const noexcept { return limit_when_on_ != 0; }
   /// True when the reader's counter made no sense; the box has turned itself off.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
+  static constexpr std::size_t kInFirstLine = kCacheLine - sizeof(wire::RecordHeader);
+
+  /// The reader may be polling the record's first line.  Written first, it would be taken away before the header is in
+  /// it and have to be fetched a second time; so it is written last, together with the header.
+  static void copy_last_lines_first(std::byte* body, ByteSpan header, ByteSpan payload) noexcept {
+    const std::size_t beside = std::min(kInFirstLine - std::min(header.size(), kInFirstLine), payload.size());
+    Memory::copy(body + header.size() + beside, payload.subspan(beside));
+    Memory::copy(body, header);
+    Memory::copy(body + header.size(), payload.first(beside));
+  }
+
+  /// Lines whose first word is, or will be, some message's.
+  void note_unclean(std::uint32_t first, std::uint32_t count) noexcept {
+    for (std::uint32_t line = first; line != first + count; ++line)
+      unclean_[line / 64] |= std::uint64_t{1} << line % 64;
+  }
+  /// The next header comes to the offset `at`: the reader must find zero there until then.  That line is free, or holds
+  /// the oldest record that the reader has not given back, and such a line is clean.
+  void clean(std::uint32_t at) noexcept {
+    const std::uint32_t line = (at & (capacity_ - 1)) / kCacheLine;
+    std::uint64_t& lines = unclean_[line / 64];
+    const std::uint64_t bit = std::uint64_t{1} << line % 64;
+    if ((lines & bit) == 0) return;
+    lines &= ~bit;
+    Memory::word(ring_, at & (capacity_ - 1)).store(0, std::memory_order_relaxed);
+  }
+
   void publish(std::uint32_t at, wire::RecordHeader header) noexcept {
     Memory::word(ring_, at).store(std::bit_cast<std::uint64_t>(header), std::memory_order_release);
   }
@@ -97,6 +142,7 @@ class BasicBoxWriter {
     std::uint32_t to_end = capacity_ - ((written_ - start_) & (capacity_ - 1));
     if (record > to_end) {
       if (free < to_end + record) return false;
+      clean(capacity_);
       publish(capacity_ - to_end, {0, wire::kSkipTag, 0});
       written_ += to_end;
       free -= to_end;
@@ -109,11 +155,13 @@ class BasicBoxWriter {
 
   std::byte* ring_ = nullptr;
   std::uint32_t capacity_ = 0;
-  std::uint32_t limit_ = 0;    // messages must be shorter; 0 = off
-  std::uint32_t written_ = 0;  // modulo 2^32, as the reader's counter
-  std::uint32_t start_ = 0;    // value of the counters at the start of the ring
-  std::uint32_t room_ = 0;     // bytes that can be written at once without looking at the reader
+  std::uint32_t limit_when_on_ = 0;  // 0 = off
+  std::uint32_t limit_ = 0;          // messages must be shorter; 0 = off, or resting
+  std::uint32_t written_ = 0;        // modulo 2^32, as the reader's counter
+  std::uint32_t start_ = 0;          // value of the counters at the start of the ring
+  std::uint32_t room_ = 0;           // bytes that can be written at once without looking at the reader
   const Counter* released_ = nullptr;
+  std::vector<std::uint64_t> unclean_;  // a bit per line
   bool broken_ = false;
 };
 using BoxWriter = BasicBoxWriter<HostMemory>;
@@ -136,7 +184,7 @@ class BasicBoxReader {
       : ring_(ring.data()),
         capacity_(static_cast<std::uint32_t>(ring.size())),
         consumed_(released.load(std::memory_order_relaxed)),
-        wiped_(consumed_),
+        given_back_(consumed_),
         start_(consumed_),
         released_(&released) {}
 
@@ -164,6 +212,10 @@ class BasicBoxReader {
     }
   }
 
+  /// The reader gives lines back so many bytes at a time, or a quarter of the ring if that is less: rarely enough to be
+  /// off the path of the single message, often enough for a writer that waits for room.
+  static constexpr std::uint32_t kGiveBack = 1024;
+
   /// Done with `record`, which look() has just given.
   void pop(const BoxRecord& record) noexcept { consume(record_bytes(record.data.size())); }
 
@@ -173,26 +225,30 @@ class BasicBoxReader {
 
  private:
   void consume(std::uint32_t bytes) noexcept {
+    headers_[header_count_++] = at_;
     consumed_ += bytes;
     at_ = (consumed_ - start_) & (capacity_ - 1);
-    if (consumed_ - wiped_ >= capacity_ / 4) [[unlikely]]
+    if (header_count_ == headers_.size() || consumed_ - given_back_ >= std::min(capacity_ / 4, kGiveBack)) [[unlikely]]
       give_back();
   }
 
   [[gnu::noinline]] void give_back() noexcept {
-    for (; wiped_ != consumed_; wiped_ += kCacheLine) {
-      Memory::word(ring_, (wiped_ - start_) & (capacity_ - 1)).store(0, std::memory_order_relaxed);
+    for (; header_count_ != 0; --header_count_) {
+      Memory::word(ring_, headers_[header_count_ - 1]).store(0, std::memory_order_relaxed);
     }
+    given_back_ = consumed_;
     released_->store(consumed_, std::memory_order_release);
   }
 
   std::byte* ring_ = nullptr;
   std::uint32_t at_ = 0;  // offset of the next record
   std::uint32_t capacity_ = 0;
-  std::uint32_t consumed_ = 0;  // modulo 2^32
-  std::uint32_t wiped_ = 0;     // up to here lines are wiped and given back
+  std::uint32_t consumed_ = 0;    // modulo 2^32
+  std::uint32_t given_back_ = 0;  // up to here
   std::uint32_t start_ = 0;
   Counter* released_ = nullptr;
+  std::array<std::uint32_t, kGiveBack / kCacheLine> headers_{};  // offsets of records read and not given back yet
+  std::uint32_t header_count_ = 0;
 };
 using BoxReader = BasicBoxReader<HostMemory>;
 

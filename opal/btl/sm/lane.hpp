@@ -38,8 +38,10 @@ class OPAL_EXPORT OutLane {
   enum class Answer : std::uint8_t { none, accepted, refused };
   /// What the receiver says to the last offer.
   [[nodiscard]] Answer answer() const noexcept;
-  /// The writer for an accepted offer.
-  [[nodiscard]] BoxWriter box() const noexcept { return BoxWriter{ring_, header_->box_released}; }
+  /// The writer for an accepted offer; messages of up to `longest` bytes.
+  [[nodiscard]] BoxWriter box(std::size_t longest) const noexcept {
+    return BoxWriter{ring_, header_->box_released, longest};
+  }
   /// Whether the receiver looks at the box; polled while there is none.
   [[nodiscard]] std::atomic<std::uint32_t>& box_state() const noexcept { return header_->box_state; }
 

@@ -70,6 +70,7 @@ Post Module::post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::siz
   ++to.next_seq_;
   if (flags != 0) to.offer_open_ = true;
   if (to.sends_till_box_ != 0) --to.sends_till_box_;
+  to.count_rest();
   to.wake();
   return Post::done;
 }
@@ -85,7 +86,8 @@ void Module::check_for_box(Endpoint& to) noexcept {
   switch (to.link_->out->answer()) {
     case OutLane::Answer::none: return;
     case OutLane::Answer::accepted:
-      to.box_out_ = to.link_->out->box();
+      to.box_out_ = to.link_->out->box(static_cast<std::size_t>(config_.fbox_limit.bytes));
+      to.box_rest_ = 0;
       to.sends_till_box_ = config_.fbox_threshold;  // should it be taken back
       break;
     case OutLane::Answer::refused: to.sends_till_box_ = config_.fbox_threshold * kRetryFactor; break;

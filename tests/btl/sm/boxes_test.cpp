@@ -18,8 +18,10 @@ constexpr int kIdleRounds = 3000;  // more than a sweep and a first patience
 
 Module& module_of(Side& side) { return static_cast<Module&>(side.module()); }
 
+/// Boxes of 4 KiB, which carry messages of less than 1 KiB.
 config::Store with(std::string_view name, std::string_view value) {
   config::Store store;
+  store.set("btl_sm_fbox_size", "4096");
   store.set(name, value);
   return store;
 }

@@ -44,7 +44,7 @@ class BrokenPeer : public ::testing::Test {
     peer.send(kTag, pattern(4, 1), wire::kOffersBox);
     EXPECT_TRUE(pump([&] { return peer.link->out->answer() != OutLane::Answer::none; }, victim_));
     EXPECT_EQ(peer.link->out->answer(), OutLane::Answer::accepted);
-    return peer.link->out->box();
+    return peer.link->out->box(SIZE_MAX);
   }
   std::byte* ring_of(RawPeer& peer) {
     const auto offer = std::bit_cast<wire::BoxOffer>(peer.header().offer.load());

@@ -2,6 +2,8 @@
 // What a short message costs, counted instruction by instruction, against the budget of docs/design/sm.md.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "opal/am/context.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "tests/conformance/side.hpp"
@@ -65,6 +67,50 @@ TEST(SmCost, AShortMessageBetweenContextsStaysWithinItsBudgetOfInstructions) {
     EXPECT_EQ(piece.locked, 0U) << "an atomic read-modify-write";
     EXPECT_EQ(piece.system_calls, 0U);
   }
+}
+
+TEST(SmCost, OnlyOneOfManySendsToAFullBoxWaitsForRoom) {
+  const auto pieces = count_steps([] {
+    config::Store store;
+    store.set("btl_sm_fbox_size", "1024");
+    Side receiver{"sm", store};
+    Side sender{"sm", store};
+    Counter counter;
+    if (!receiver.handlers().set(kTag + 1, btl::bind<&Counter::on_message>(counter, "count"))) ::_exit(3);
+    btl::Endpoint& route = *sender.connect(receiver);
+    const std::uint64_t word = 1;
+    const auto send = [&] {
+      if (sender.module().send_inline(route, kTag + 1, bytes_of(word), {}) != Post::done) ::_exit(4);
+    };
+    const auto drain = [&] {
+      while (receiver.module().progress(64) != 0) {
+      }
+    };
+    for (int i = 0; i < 40; ++i) {
+      send();
+      drain();
+    }
+    for (int i = 0; i < 20; ++i) {  // the ring has 16 lines
+      step_mark();
+      send();
+      step_mark();
+    }
+    drain();
+    for (int i = 0; i < 200; ++i) {  // the box is tried again
+      send();
+      drain();
+    }
+    step_mark();
+    send();
+    step_mark();
+    drain();
+    if (counter.count != 40 + 20 + 200 + 1) ::_exit(5);
+  });
+  if (!pieces) GTEST_SKIP() << kNeeds;
+  ASSERT_EQ(pieces->size(), 21U);
+  const auto waited = [](const Steps& piece) { return piece.instructions > 1000; };
+  EXPECT_EQ(std::count_if(pieces->begin(), pieces->end(), waited), 1);
+  EXPECT_LE(pieces->back().instructions, 250U) << "by box again, after a look for room";
 }
 
 TEST(SmCost, AnIdleRoundCostsTheSameWithAnyNumberOfGrantedBoxes) {

@@ -84,6 +84,29 @@ TEST(FastBox, AMessageOfUpTo56BytesTakesOneLine) {
   EXPECT_FALSE(box.writer.push(kTag, 0, {}, {})) << "16 lines are full";
 }
 
+TEST(FastBox, OneThatRestsTakesNothingUntilItIsResumed) {
+  Pair box;
+  box.writer.rest();
+  EXPECT_TRUE(box.writer.on());
+  EXPECT_FALSE(box.writer.push(kTag, 0, {}, {}));
+  EXPECT_FALSE(box.writer.full_for(0));
+  box.writer.resume();
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(box.writer.push(kTag, 0, {}, {}));
+  EXPECT_TRUE(box.writer.full_for(0));
+  box.writer.turn_off();
+  box.writer.resume();
+  EXPECT_FALSE(box.writer.on());
+  EXPECT_FALSE(box.writer.full_for(0));
+}
+
+TEST(FastBox, OnlyHeadersAreWipedByTheReaderAndALongMessageCostsItNoWrite) {
+  Pair box;
+  for (std::uint16_t i = 0; i < 3; ++i) ASSERT_TRUE(box.writer.push(kTag, i, {}, bytes(200, 1)));
+  while (const auto record = look(box.reader)) box.reader.pop(*record);
+  box.reader.finish();
+  for (std::size_t line = 0; line < 12; ++line) EXPECT_EQ(box.word(line) == 0, line % 4 == 0) << line;
+}
+
 TEST(FastBox, AFullRingRefusesAndTakesAgainWhenAQuarterHasBeenRead) {
   Pair box;
   for (std::uint16_t i = 0; i < 16; ++i) ASSERT_TRUE(box.writer.push(kTag, i, {}, bytes(8, i)));
