@@ -57,6 +57,17 @@ Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t a
   return mappings_.check(address, size, (reads ? memory::kReadable : 0U) | (writes ? memory::kWritable : 0U));
 }
 
+Result<SoftwareHandle> RegistrationView::find(std::uint32_t slot, std::uint64_t generation) const noexcept {
+  if (slot >= slots_.size()) return Error{Errc::protocol, 0, "memory handle: no such registration slot", slot};
+  const RegistrationSlot& entry = slots_[slot];
+  const bool live = generation % 2 == 1 && entry.generation.load(std::memory_order_acquire) == generation;
+  const SoftwareHandle found{generation, entry.base.load(std::memory_order_acquire),
+                             entry.size.load(std::memory_order_acquire), slot,
+                             static_cast<std::uint32_t>(entry.rights.load(std::memory_order_acquire) & ~kAddressSpace)};
+  if (live && entry.generation.load(kRelaxed) == generation) return found;
+  return Error{Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", slot};
+}
+
 Result<RegistrationView> RegistrationView::over(ByteSpan memory) noexcept {
   if (memory.size() <= kMappingsSize || (memory.size() - kMappingsSize) % 4096 != 0) {
     return Error{Errc::protocol, 0, "registration table: impossible size", memory.size()};
@@ -174,6 +185,7 @@ Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
   slot.size.store(0, std::memory_order_release);
   free_.push_back(decoded.slot);
   --live_;
+  for (Follower* const follower : followers_) follower->registration_ended(decoded.generation);
   return {};
 }
 

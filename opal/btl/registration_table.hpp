@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/core/export.hpp"
@@ -69,6 +70,9 @@ class OPAL_EXPORT RegistrationView {
   [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                                    Rights wanted) const noexcept;
 
+  /// What the table says about a registration, given its slot and generation.  Errors: invalid_argument (stale).
+  [[nodiscard]] Result<SoftwareHandle> find(std::uint32_t slot, std::uint64_t generation) const noexcept;
+
   /// Number of the owner's shared pool (mpool/shared_directory.hpp) in which a region lies that check() has passed;
   /// 0: its memory is private.
   [[nodiscard]] std::uint32_t pool_of(const SoftwareHandle& region) const noexcept {
@@ -82,6 +86,16 @@ class OPAL_EXPORT RegistrationView {
 
 class OPAL_EXPORT RegistrationTable {
  public:
+  /// Somebody who has made something of registrations, and undoes it when they end.
+  class Follower {
+   public:
+    /// The registration is gone from the table.  In the thread that removes it.
+    virtual void registration_ended(std::uint64_t generation) noexcept = 0;
+
+   protected:
+    ~Follower() = default;
+  };
+
   /// A table of `slots` entries (32 bytes each).  Errors: no_memory, os.
   static Result<RegistrationTable> create(std::uint32_t slots);
 
@@ -102,6 +116,10 @@ class OPAL_EXPORT RegistrationTable {
   /// Makes the handle stale from within an event that unmaps its memory: one atomic operation, from any thread.  The
   /// slot stays taken until remove().
   void invalidate(const MemoryHandle& handle) noexcept;
+
+  /// In the thread that adds and removes.
+  void follow(Follower& follower) { followers_.push_back(&follower); }
+  void unfollow(Follower& follower) noexcept { std::erase(followers_, &follower); }
 
   [[nodiscard]] RegistrationView view() const noexcept { return {slots(), shared_mappings()}; }
   [[nodiscard]] int fd() const noexcept { return memory_.get(); }  ///< the memfd, to map on the same host
@@ -125,6 +143,7 @@ class OPAL_EXPORT RegistrationTable {
   std::deque<std::uint32_t> free_;  // first in, first out: the longest unused slot is taken next
   std::size_t live_ = 0;
   std::unique_ptr<memory::MappingTable, Unfollow> mappings_;
+  std::vector<Follower*> followers_;
 };
 
 }  // namespace opal::btl

@@ -85,6 +85,17 @@ std::string CopyLadder::why() const {
   return text.empty() ? "no single copy" : text;
 }
 
+bool CopyLadder::reaches(const RemoteRange& range) noexcept {
+  return reaches_all_ ||
+         std::any_of(rungs_.begin(), rungs_.end(), [&](const Step& step) { return step.rung->reaches(range); });
+}
+
+Rung* CopyLadder::find(RungKind kind) const noexcept {
+  const auto found =
+      std::find_if(rungs_.begin(), rungs_.end(), [&](const Step& step) { return step.rung->kind() == kind; });
+  return found == rungs_.end() ? nullptr : found->rung.get();
+}
+
 std::byte* CopyLadder::map(const RemoteRange& range) noexcept {
   for (const Step& step : rungs_) {
     if (std::byte* const here = step.rung->map(range)) return here;

@@ -45,6 +45,10 @@ class OPAL_EXPORT CopyLadder {
   /// True when any memory of the peer can be copied without its help.
   [[nodiscard]] bool usable() const noexcept { return reaches_all_; }
   [[nodiscard]] bool empty() const noexcept { return rungs_.empty(); }
+  /// True when this range can be copied now without the peer's help.
+  [[nodiscard]] bool reaches(const RemoteRange& range) noexcept;
+  /// The rung of this kind; null when it is not there, or not any more.
+  [[nodiscard]] Rung* find(RungKind kind) const noexcept;
   /// "cma: probe copied 4096 bytes; no xpmem: ...", or why there is none.
   [[nodiscard]] std::string why() const;
 

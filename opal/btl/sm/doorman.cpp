@@ -216,7 +216,7 @@ Result<std::uint32_t> Doorman::take_index_locked() noexcept {
   return static_cast<std::uint32_t>(free - indices_.begin());
 }
 
-/// Listens to the peer of an established link, who may ask for a pool, give one, or go.
+/// Listens to the peer of an established link, who may ask for a pool or cookie, give one, or go.
 bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
   for (int messages = 0;; ++messages) {
     const auto found = connections_.find(id);
@@ -230,6 +230,20 @@ bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
     } else if (received && received->hello.kind == HelloKind::pool && connection.asked != 0) {
       --connection.asked;
       tell_locked({News::Kind::pool, id, connection.index, nullptr, PeerPool::attach(*received)});
+    } else if (received && received->hello.kind == HelloKind::ask_cookie) {
+      Hello answer = local_.plain(HelloKind::cookie, connection.peer);
+      const KnemCookie made = local_.cookie_of(received->hello.region);
+      answer.region = made.region;
+      answer.knem_cookie = made.cookie;
+      (void)send_hello(connection.socket.get(), answer);
+    } else if (received && received->hello.kind == HelloKind::cookie && connection.asked != 0) {
+      --connection.asked;
+      tell_locked({News::Kind::cookie,
+                   id,
+                   connection.index,
+                   nullptr,
+                   {},
+                   {received->hello.region, received->hello.knem_cookie}});
     } else {
       const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
       if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(connection.peer));

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "opal/btl/sm/handshake.hpp"
+#include "opal/btl/sm/knem.hpp"
 #include "opal/btl/sm/link.hpp"
 #include "opal/btl/sm/shared_rung.hpp"
 #include "opal/core/export.hpp"
@@ -35,6 +36,7 @@ struct News {
     left,      ///< the peer of link `id` has said goodbye
     died,      ///< the peer of link `id` is gone without goodbye
     pool,      ///< the peer of link `id` has given, or refused, shared pool `pool.number`
+    cookie,    ///< the peer of link `id` has answered for a registration of its own
     closed,    ///< both sides have ended link `id`: no new message can bear `index`
   };
   Kind kind;
@@ -42,6 +44,7 @@ struct News {
   std::uint32_t index;
   std::unique_ptr<Link> link;
   PeerPool pool{};
+  KnemCookie cookie{};
 };
 
 class OPAL_EXPORT Doorman final : private ForkListener {
@@ -63,6 +66,8 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   void close(std::uint64_t id) noexcept;
   /// Asks the peer of a link for a shared pool; news `pool` follows, unless the peer goes.
   void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
+  /// Asks the peer of a link for the KNEM cookie of a registration; news `cookie` follows, unless the peer goes.
+  void ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept;
   /// After `closed`, when no old message can bear the index any more.
   void release_index(std::uint32_t index) noexcept;
 
@@ -80,7 +85,7 @@ class OPAL_EXPORT Doorman final : private ForkListener {
     bool established = false;  // false: connected, has not said hello
     bool we_left = false;
     bool peer_left = false;
-    std::uint32_t asked = 0;  // for pools, not yet answered
+    std::uint32_t asked = 0;  // for pools and cookies, not yet answered
     std::shared_ptr<std::atomic<bool>> gone;
   };
   /// What the table of peers says about one.
@@ -111,6 +116,7 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   void establish_locked(Connection& connection, Link& link, std::uint64_t id);
   std::unique_ptr<Link> take_accepted_locked(const PeerId& peer) noexcept;
   bool still_stands_locked(std::uint64_t id) noexcept;
+  void ask(std::uint64_t id, Hello& question) noexcept;
   void give_pool_locked(const Connection& connection, std::uint32_t number) noexcept;
   void peer_ended_locked(std::uint64_t id, bool goodbye) noexcept;
   void forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept;

@@ -120,11 +120,22 @@ void Doorman::close(std::uint64_t id) noexcept {
 }
 
 void Doorman::ask_pool(std::uint64_t id, std::uint32_t number) noexcept {
+  Hello question = local_.plain(HelloKind::ask_pool, {});
+  question.pool = number;
+  ask(id, question);
+}
+
+void Doorman::ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept {
+  Hello question = local_.plain(HelloKind::ask_cookie, {});
+  question.region = region;
+  ask(id, question);
+}
+
+void Doorman::ask(std::uint64_t id, Hello& question) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.we_left || found->second.peer_left) return;
-  Hello question = local_.plain(HelloKind::ask_pool, found->second.peer);
-  question.pool = number;
+  question.to = found->second.peer;
   if (send_hello(found->second.socket.get(), question)) ++found->second.asked;
 }
 

@@ -24,6 +24,7 @@ FragmentPool::FragmentPool(mpool::SharedPool& memory, const std::atomic<std::uin
     pool.most = static_cast<std::uint32_t>(std::min<std::size_t>(shares[i] / pool.stride, kMostFragments));
     if (i == 0) pool.for_answers = std::min(kForAnswers, pool.most / 3);
     pool.released = &released[i];
+    pool.reclaimed = released[i].load(std::memory_order_relaxed);
     pool.free.reserve(pool.most);
     pool.in_flight.resize(pool.most);
   }

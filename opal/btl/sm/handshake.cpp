@@ -34,6 +34,12 @@ SocketName name_of(const PeerId& door) {
   return name;
 }
 
+Result<std::uint64_t> inode_of(const char* path) {
+  struct stat status {};
+  if (::stat(path, &status) != 0) return Error{Errc::os, errno, "stat(/proc/self/ns)"};
+  return std::uint64_t{status.st_ino};
+}
+
 Result<std::array<std::byte, 16>> boot_id() {
   const Fd file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
   std::array<char, 36> text{};
@@ -82,9 +88,8 @@ Result<Address> Address::here(const PeerId& peer, const PeerId& door) {
   address.magic = kAddressMagic;
   address.version = kHelloVersion;
   OPAL_TRY_ASSIGN(address.boot, boot_id());
-  struct stat status {};
-  if (::stat("/proc/self/ns/net", &status) != 0) return Error{Errc::os, errno, "stat(/proc/self/ns/net)"};
-  address.network_namespace = status.st_ino;
+  OPAL_TRY_ASSIGN(address.network_namespace, inode_of("/proc/self/ns/net"));
+  OPAL_TRY_ASSIGN(address.user_namespace, inode_of("/proc/self/ns/user"));
   address.user_id = ::geteuid();
   address.peer = peer;
   address.door = door;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/handshake.hpp — what two modules say to each other over the Unix socket between them, byte for byte, and
 // the address blob that leads there.  One message in each direction makes a connection: each brings the descriptors of
-// the sender's inbox, lane, registration table and doorbell.  Later messages ask for shared pools, or end it.
-// Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
+// the sender's inbox, lane, registration table and doorbell.  Later messages ask for shared pools and cookies, or end
+// it. Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "opal/btl/peer_id.hpp"
+#include "opal/btl/registration_table.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
@@ -21,7 +22,7 @@ namespace opal::btl::sm {
 
 inline constexpr std::uint32_t kAddressMagic = 0x6d73'706f;  // "opsm"
 inline constexpr std::uint32_t kHelloMagic = 0x6568'6d73;    // "smhe"
-inline constexpr std::uint32_t kHelloVersion = 3;
+inline constexpr std::uint32_t kHelloVersion = 4;
 
 /// A module's address blob.
 struct Address {
@@ -29,6 +30,7 @@ struct Address {
   std::uint32_t version;
   std::array<std::byte, 16> boot;   ///< /proc/sys/kernel/random/boot_id: the same on one running kernel only
   std::uint64_t network_namespace;  ///< inode: abstract sockets are seen within one only
+  std::uint64_t user_namespace;     ///< inode: a user has different numbers in different ones
   std::uint64_t user_id;
   PeerId peer;
   PeerId door;  ///< random name of the socket
@@ -38,16 +40,18 @@ struct Address {
   /// Errors: protocol, version_mismatch.
   OPAL_EXPORT static Result<Address> decode(ByteSpan blob);
 };
-static_assert(sizeof(Address) == 72 && std::has_unique_object_representations_v<Address>, "wire layout v1");
+static_assert(sizeof(Address) == 80 && std::has_unique_object_representations_v<Address>, "wire layout v4");
 
 enum class HelloKind : std::uint32_t {
-  hello = 1,  ///< I want to connect
-  accept,     ///< welcome
-  crossing,   ///< there is, or will be, a connection in the other direction: use that
-  refused,    ///< no; see `refusal`
-  goodbye,    ///< I have sent my last message
-  ask_pool,   ///< give me shared pool `pool` of yours
-  pool,       ///< here is my shared pool `pool`, or, without `pool_base`, there is none
+  hello = 1,   ///< I want to connect
+  accept,      ///< welcome
+  crossing,    ///< there is, or will be, a connection in the other direction: use that
+  refused,     ///< no; see `refusal`
+  goodbye,     ///< I have sent my last message
+  ask_pool,    ///< give me shared pool `pool` of yours
+  pool,        ///< here is my shared pool `pool`, or, without `pool_base`, there is none
+  ask_cookie,  ///< make a KNEM region of the registration `region` of yours
+  cookie,      ///< here is the cookie of `region`, or 0
 };
 
 struct Hello {
@@ -65,8 +69,10 @@ struct Hello {
   std::uint64_t probe_seed = 0;
   std::uint64_t pool_base = 0;     ///< address of the pool in its owner
   std::int64_t xpmem_segment = 0;  ///< the sender's memory as an XPMEM segment; 0: it offers none
+  std::uint64_t knem_cookie = 0;   ///< with hello and accept: of the page at probe_address; 0: none
+  SoftwareHandle region{};         ///< of a registration
 };
-static_assert(sizeof(Hello) == 96 && std::has_unique_object_representations_v<Hello>, "wire layout v3");
+static_assert(sizeof(Hello) == 136 && std::has_unique_object_representations_v<Hello>, "wire layout v4");
 
 /// The descriptors that come with `hello` and `accept`, in this order.
 struct HelloFds {

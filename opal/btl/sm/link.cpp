@@ -43,19 +43,26 @@ Result<void> check_doorbell(int fd) {
 
 }  // namespace
 
-LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, int registrations_fd, int doorbell_fd,
-                     LadderOrder order, bool fences)
+KernelDevices KernelDevices::open(const LadderOrder& order) {
+  const Error unwanted{Errc::not_supported, 0, "not in btl_sm_single_copy"};
+  return {order.has(RungKind::xpmem) ? XpmemDevice::open() : Xpmem{unwanted},
+          order.has(RungKind::knem) ? KnemDevice::open() : Knem{unwanted}};
+}
+
+LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, RegistrationTable& registrations,
+                     int doorbell_fd, LadderOrder order, KernelDevices devices, bool fences)
     : config_(config),
       self_(self),
       inbox_fd_(inbox_fd),
-      registrations_fd_(registrations_fd),
+      registrations_(registrations),
       doorbell_fd_(doorbell_fd),
       order_(std::move(order)),
       fences_(fences),
       probe_(PeerId::random().low),
-      xpmem_(order_.has(RungKind::xpmem)
-                 ? XpmemDevice::open()
-                 : Result<std::shared_ptr<XpmemDevice>>{Error{Errc::not_supported, 0, "not in btl_sm_single_copy"}}) {
+      xpmem_(std::move(devices.xpmem)),
+      knem_(devices.knem
+                ? Result<std::unique_ptr<KnemRegions>>{std::make_unique<KnemRegions>(*devices.knem, registrations)}
+                : devices.knem.error()) {
   if (!xpmem_) return;
   if (const auto segment = (*xpmem_)->make()) {
     xpmem_segment_ = *segment;
@@ -93,7 +100,8 @@ Result<void> LocalSide::introduce(int socket, HelloKind kind, const Link& link) 
   hello.probe_address = probe_.address();
   hello.probe_seed = probe_.seed();
   hello.xpmem_segment = xpmem_segment_;
-  const std::array fds{inbox_fd_, link.out->fd(), registrations_fd_, doorbell_fd_};
+  if (knem_) hello.knem_cookie = (*knem_)->cookie_of_page(probe_.address(), ProbePage::kSize);
+  const std::array fds{inbox_fd_, link.out->fd(), registrations_.fd(), doorbell_fd_};
   return send_hello(socket, hello, fds);
 }
 
@@ -126,6 +134,17 @@ Result<std::unique_ptr<XpmemRung>> LocalSide::open_xpmem(const Hello& hello) con
   return XpmemRung::open(*xpmem_, hello.xpmem_segment);
 }
 
+Result<std::unique_ptr<KnemRung>> LocalSide::open_knem(const Hello& hello) const {
+  if (!knem_) return knem_.error();
+  if (hello.knem_cookie == 0) return Error{Errc::not_supported, 0, "the peer offers no cookie"};
+  const SoftwareHandle page{0, hello.probe_address, ProbePage::kSize, 0, 0};
+  return std::make_unique<KnemRung>((*knem_)->device(), KnemCookie{page, hello.knem_cookie});
+}
+
+KnemCookie LocalSide::cookie_of(const SoftwareHandle& claimed) const noexcept {
+  return knem_ ? (*knem_)->cookie_of(claimed) : KnemCookie{claimed, 0};
+}
+
 void LocalSide::build_ladder(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
   const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
@@ -151,7 +170,13 @@ void LocalSide::build_ladder(Link& link, int pid, const Hello& hello) const {
           link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
         }
         break;
-      case RungKind::knem: link.copy.refuse(kind, "not in this build"); break;
+      case RungKind::knem:
+        if (auto rung = open_knem(hello)) {
+          link.copy.try_rung(std::move(*rung), page, hello.probe_seed);
+        } else {
+          link.copy.refuse(kind, rung.error());
+        }
+        break;
     }
   }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/link.hpp — everything that one connection consists of, made by both sides in the same two steps:
 // prepare() makes what we bring, complete() checks and maps what the peer has brought.
-// Threads: LocalSide is constant after open and used by the module's thread and the doorman's.
+// Threads: LocalSide is constant after open (but for KnemRegions, which has a lock) and used by the module's
+// thread and the doorman's.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "opal/btl/sm/copy_ladder.hpp"
 #include "opal/btl/sm/handshake.hpp"
 #include "opal/btl/sm/inbox.hpp"
+#include "opal/btl/sm/knem.hpp"
 #include "opal/btl/sm/lane.hpp"
 #include "opal/btl/sm/probe_page.hpp"
 #include "opal/btl/sm/shared_rung.hpp"
@@ -45,11 +47,22 @@ struct Link {
   std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
 
+/// The kernel modules that single copy can use: the kernel's, or doubles.
+struct KernelDevices {
+  using Xpmem = Result<std::shared_ptr<XpmemDevice>>;
+  using Knem = Result<std::shared_ptr<KnemDevice>>;
+  Xpmem xpmem;
+  Knem knem;
+
+  /// Opens those that are in the order.
+  OPAL_EXPORT static KernelDevices open(const LadderOrder& order);
+};
+
 /// What this module is, as far as others are told.
 class OPAL_EXPORT LocalSide {
  public:
-  LocalSide(const Config& config, const PeerId& self, int inbox_fd, int registrations_fd, int doorbell_fd,
-            LadderOrder order, bool fences);
+  LocalSide(const Config& config, const PeerId& self, int inbox_fd, RegistrationTable& registrations, int doorbell_fd,
+            LadderOrder order, KernelDevices devices, bool fences);
 
   LocalSide(const LocalSide&) = delete;
   LocalSide& operator=(const LocalSide&) = delete;
@@ -71,20 +84,25 @@ class OPAL_EXPORT LocalSide {
   /// A message without descriptors.
   [[nodiscard]] Hello plain(HelloKind kind, const PeerId& to, Errc refusal = {}) const noexcept;
 
+  /// Our answer to ask_cookie.
+  [[nodiscard]] KnemCookie cookie_of(const SoftwareHandle& claimed) const noexcept;
+
  private:
   Result<std::unique_ptr<XpmemRung>> open_xpmem(const Hello& hello) const;
+  Result<std::unique_ptr<KnemRung>> open_knem(const Hello& hello) const;
   void build_ladder(Link& link, int pid, const Hello& hello) const;
 
   const Config config_;
   const PeerId self_;
   const int inbox_fd_;
-  const int registrations_fd_;
+  RegistrationTable& registrations_;
   const int doorbell_fd_;
   const LadderOrder order_;
   const bool fences_;
   ProbePage probe_;
-  Result<std::shared_ptr<XpmemDevice>> xpmem_;
+  KernelDevices::Xpmem xpmem_;
   std::int64_t xpmem_segment_ = 0;  // 0: we offer none
+  Result<std::unique_ptr<KnemRegions>> knem_;
 };
 
 }  // namespace opal::btl::sm

@@ -54,25 +54,32 @@ Result<std::optional<Way>> parse_way(const std::string& name) {
 }  // namespace
 
 Module::Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-               LadderOrder order, std::optional<Way> forced_way, bool fences)
+               LadderOrder order, KernelDevices devices, std::optional<Way> forced_way, bool fences)
     : btl::Module(host, attributes),
       config_(config),
       forced_way_(forced_way),
       inbox_(std::move(inbox)),
       doorbell_(std::move(doorbell)),
-      local_(config_, host.id, inbox_.fd(), host.registrations.fd(), doorbell_.get(), std::move(order), fences),
+      local_(config_, host.id, inbox_.fd(), host.registrations, doorbell_.get(), std::move(order), std::move(devices),
+             fences),
       by_index_(wire::kMaxPeers) {}
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
-  OPAL_TRY(check(config));
   OPAL_TRY_ASSIGN(LadderOrder order, LadderOrder::parse(config.single_copy));
+  KernelDevices devices = KernelDevices::open(order);
+  return open(host, config, std::move(order), std::move(devices));
+}
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, LadderOrder order,
+                                             KernelDevices devices) {
+  OPAL_TRY(check(config));
   OPAL_TRY_ASSIGN(const std::optional<Way> forced_way, parse_way(config.large_get));
   if (order.has(RungKind::cma)) CmaRung::invite_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
   std::unique_ptr<Module> module{new Module{host, attributes_of(config), config, std::move(inbox), std::move(doorbell),
-                                            std::move(order), forced_way, accept_remote_fences()}};
+                                            std::move(order), std::move(devices), forced_way, accept_remote_fences()}};
   // One for all modules of the Context: it finds out from the sender which it is for.
   if (host.handlers.find(wire::kPull) == nullptr) {
     OPAL_TRY(host.handlers.set(wire::kPull, {&Module::on_pull_request, nullptr, "sm pull request"}));

@@ -24,6 +24,9 @@ class OPAL_EXPORT Module final : public btl::Module {
  public:
   /// Errors: invalid_argument (a variable), no_memory, no_space, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  /// The same over these devices of the kernel.
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, LadderOrder order,
+                                              KernelDevices devices);
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }
@@ -62,7 +65,7 @@ class OPAL_EXPORT Module final : public btl::Module {
 
  private:
   Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-         LadderOrder order, std::optional<Way> forced_way, bool fences);
+         LadderOrder order, KernelDevices devices, std::optional<Way> forced_way, bool fences);
 
   // send.cpp
   Post send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;

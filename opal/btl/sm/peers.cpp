@@ -28,7 +28,8 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   if (theirs.network_namespace != address_.network_namespace) {
     return Error{Errc::unreachable, 0, "sm: the peer is in another network namespace", theirs.network_namespace};
   }
-  if (theirs.user_id != address_.user_id) {
+  // Across user namespaces the numbers say nothing; the kernel translates them when the socket stands.
+  if (theirs.user_namespace == address_.user_namespace && theirs.user_id != address_.user_id) {
     return Error{Errc::unreachable, 0, "sm: the peer belongs to another user", theirs.user_id};
   }
   OPAL_TRY_ASSIGN(std::unique_ptr<Link> link, doorman_->connect(theirs));
@@ -41,6 +42,10 @@ Endpoint& Module::add(std::unique_ptr<Link> link) {
   endpoint.sends_till_box_ = config_.fbox_threshold;
   if (SharedRung* shared = endpoint.link_->shared; shared != nullptr) {
     shared->on_need([this, id = endpoint.link_->id](std::uint32_t number) { doorman_->ask_pool(id, number); });
+  }
+  if (Rung* const knem = endpoint.link_->copy.find(RungKind::knem); knem != nullptr) {
+    static_cast<KnemRung*>(knem)->on_need(
+        [this, id = endpoint.link_->id](const SoftwareHandle& region) { doorman_->ask_cookie(id, region); });
   }
   by_index_[endpoint.link_->index] = &endpoint;
   by_peer_[endpoint.peer()] = &endpoint;
@@ -91,6 +96,15 @@ std::size_t Module::hear_news() noexcept {
         Endpoint* const endpoint = by_index_[piece.index];
         if (endpoint != nullptr && endpoint->link_->id == piece.id && endpoint->link_->shared != nullptr) {
           endpoint->link_->shared->take(std::move(piece.pool));
+        }
+        break;
+      }
+      case News::Kind::cookie: {
+        Endpoint* const endpoint = by_index_[piece.index];
+        if (endpoint == nullptr || endpoint->link_->id != piece.id) break;
+        // It may have been given up since it asked.
+        if (Rung* const knem = endpoint->link_->copy.find(RungKind::knem); knem != nullptr) {
+          static_cast<KnemRung*>(knem)->take(piece.cookie);
         }
         break;
       }

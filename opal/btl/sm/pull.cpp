@@ -33,8 +33,7 @@ std::uint64_t bytes_of_units(const UnitRange& range, std::uint64_t size) noexcep
 
 /// Whether we reach this memory without the peer's help.
 bool Module::can_copy(const Endpoint& peer, const RemoteRange& range) noexcept {
-  CopyLadder& ladder = peer.link_->copy;
-  return ladder.usable() || ladder.map(range) != nullptr;
+  return peer.link_->copy.reaches(range);
 }
 
 Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {

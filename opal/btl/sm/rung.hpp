@@ -51,8 +51,11 @@ class Rung {
   Rung& operator=(const Rung&) = delete;
 
   [[nodiscard]] virtual RungKind kind() const noexcept = 0;
-  /// True when any memory of the peer can be reached, false when only some can (memory of the shared pool).
+  /// True when any memory of the peer can be reached, false when only some can (memory of the shared pool, regions of
+  /// which we know the cookie).
   [[nodiscard]] virtual bool reaches_all() const noexcept { return true; }
+  /// Whether this range can be reached now.
+  [[nodiscard]] virtual bool reaches(const RemoteRange& /*range*/) noexcept { return true; }
 
   virtual CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept = 0;
   virtual CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept = 0;

@@ -38,6 +38,7 @@ class OPAL_EXPORT SharedRung final : public Rung {
 
   [[nodiscard]] RungKind kind() const noexcept override { return RungKind::shared; }
   [[nodiscard]] bool reaches_all() const noexcept override { return false; }
+  [[nodiscard]] bool reaches(const RemoteRange& range) noexcept override { return map(range) != nullptr; }
   CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
   CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
   std::byte* map(const RemoteRange& range) noexcept override;

@@ -60,6 +60,28 @@ TEST(SmFragmentPool, KeepsSomeForAnswersAndTakesThemBackInTheirTurn) {
   EXPECT_FALSE(pool.broken());
 }
 
+TEST(SmFragmentPool, TheCountersOfWhatHasBeenGivenBackWrapAround) {
+  auto memory = mpool::SharedPool::create("test", 1 << 20);
+  ASSERT_TRUE(memory);
+  std::atomic<std::uint32_t> released[2] = {UINT32_MAX - 20, UINT32_MAX};
+  FragmentPool pool{*memory, released, {1000, 4000}, 128 << 10};
+  for (int i = 0; i < 60; ++i) {
+    for (const std::size_t size : {1, 2000}) {
+      const FragmentRef fragment = pool.take(size, false);
+      ASSERT_TRUE(fragment) << i;
+      pool.sent(fragment);
+    }
+    ++released[0];
+    if (i % 3 == 2) released[1] += 3;
+    ASSERT_FALSE(pool.broken()) << i;
+  }
+  EXPECT_EQ(released[0], 39U);
+  released[0] += 1;  // one that was never sent
+  while (pool.take(1, true)) {
+  }
+  EXPECT_TRUE(pool.broken());
+}
+
 TEST(SmFragmentPool, TheWindowCountsBothSizesTogether) {
   auto memory = mpool::SharedPool::create("test", 1 << 20);
   ASSERT_TRUE(memory);

@@ -142,6 +142,11 @@ TEST_F(Handshake, AnAddressOfAnotherWorldIsUnreachableWithTheReason) {
   EXPECT_EQ(refusal([](Address& address) { address.boot[3] ^= std::byte{1}; }).code, Errc::unreachable);
   EXPECT_EQ(refusal([](Address& address) { ++address.network_namespace; }).code, Errc::unreachable);
   EXPECT_EQ(refusal([](Address& address) { ++address.user_id; }).code, Errc::unreachable);
+  EXPECT_EQ(refusal([](Address& address) {
+              ++address.user_id, ++address.user_namespace, address.door = PeerId::random();
+            }).os_errno,
+            ECONNREFUSED)
+      << "another namespace's numbers do not count: it has tried the door";
   EXPECT_EQ(refusal([](Address& address) { ++address.version; }).code, Errc::version_mismatch);
   EXPECT_EQ(refusal([](Address& address) { address.peer = PeerId::random(); }).code, Errc::protocol);
   const Error gone = refusal([](Address& address) { address.door = PeerId::random(); });

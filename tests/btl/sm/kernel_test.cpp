@@ -34,12 +34,12 @@ void install(std::span<sock_filter> rules) {
   if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) std::abort();
 }
 
-/// From here on this thread, and those it starts, get EPERM from `number`.
-void refuse_system_call(unsigned number) {
+/// From here on this thread, and those it starts, get `error` from `number`.
+void refuse_system_call(unsigned number, unsigned error = EPERM) {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   install(rules);
@@ -120,6 +120,38 @@ TEST(SmKernel, SingleCopyThatIsForbiddenLaterIsFinishedThroughMessages) {
   }
   EXPECT_EQ(region, pattern(100'000, 3));
   child.channel().send("stop");
+  EXPECT_EQ(child.wait(), 0);
+}
+
+// What a machine without memory says to fallocate (a test cannot fill the machine's; a memory cgroup's limit kills).
+TEST(SmKernel, WithoutMemoryAModuleDoesNotOpenAndSaysSo) {
+  Child child{[](Channel&) {
+    Side host{"self"};
+    refuse_system_call(SYS_fallocate, ENOSPC);
+    const auto refused = Module::open(host.module().host(), Config{});
+    return !refused && refused.error().os_errno == ENOSPC ? 0 : 1;
+  }};
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(SmKernel, MemoryThatEndsLaterRefusesNewPeersAndNeverKillsOldConversations) {
+  Child child{[](Channel&) {
+    Side own{"sm"};
+    Side first{"sm"};
+    Side second{"sm"};
+    btl::Endpoint* const route = own.connect(first);
+    refuse_system_call(SYS_fallocate, ENOSPC);
+    const auto refused = own.module().connect(second.id(), ByteSpan{second.blob()}.subspan(sizeof(PeerId)));
+    if (refused || refused.error().os_errno != ENOSPC) return 1;
+    // Only the first page of the lane is there: what needs more says `again`, and nothing is written anywhere.
+    const auto bytes = pattern(20'000, 1);
+    for (int i = 0; i < 100; ++i) {
+      if (own.module().send_inline(*route, kTag, bytes, {}) != Post::again) return 2;
+      own.module().progress(1);
+      first.module().progress(1);
+    }
+    return route->dead() || !own.failures.empty() ? 3 : 0;
+  }};
   EXPECT_EQ(child.wait(), 0);
 }
 

@@ -39,7 +39,7 @@ class RawPeer {
       : inbox(must(Inbox::create(id, config.fifo_slots))),
         doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         registrations(must(RegistrationTable::create(64))),
-        local(config, id, inbox.fd(), registrations.fd(), doorbell.get(), {}, true),
+        local(config, id, inbox.fd(), registrations, doorbell.get(), {}, KernelDevices::open({}), true),
         link(must(local.prepare(victim, 5))),
         lane(must(mpool::SharedPool::attach(link->out->fd()))),
         socket(must(connect_to(address.door, Deadline::after(std::chrono::seconds{5})))) {}
