@@ -13,6 +13,7 @@
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/core/core_config.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/gpu.hpp"
 #include "opal/memory/monitor.hpp"
 
 namespace opal::am {
@@ -34,12 +35,14 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
   OPAL_TRY_ASSIGN(const memory::Config memory_config, store.load(memory::kGroup));
+  OPAL_TRY_ASSIGN(const gpu::Config gpu_config, store.load(gpu::kGroup));
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));
 
   OPAL_TRY_ASSIGN(const Secret secret, options.secret ? Result<Secret>{*options.secret} : secret_of(config));
 
   memory::start_monitor(memory_config);  // before transports start threads
+  gpu::start(gpu_config);
   auto state = std::make_unique<State>(config, options, std::move(table));
   state->secret = secret;
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());

@@ -3,6 +3,7 @@
 
 #include "opal/am/config.hpp"
 #include "opal/core/core_config.hpp"
+#include "opal/gpu/config.hpp"
 #include "opal/memory/config.hpp"
 #include "opal/mpool/config.hpp"
 #include "opal/rcache/config.hpp"
@@ -14,6 +15,7 @@ std::vector<const config::GroupInfo*> config_groups(const btl::Registry& registr
   for (const btl::Component* component : registry.components()) {
     if (component->vars != nullptr) groups.push_back(component->vars);
   }
+  groups.push_back(&gpu::kGroup);
   groups.push_back(&memory::kGroup);
   groups.push_back(&mpool::kGroup);
   groups.push_back(&rcache::kGroup);

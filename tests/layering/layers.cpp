@@ -24,7 +24,7 @@ constexpr std::array kRules{
     Rule{"opal/core", ""},
     Rule{"opal/topology", "opal/core"},
     Rule{"opal/memory", "opal/core"},
-    Rule{"opal/gpu", "opal/core"},
+    Rule{"opal/gpu", "opal/core opal/memory"},
     Rule{"opal/allocator", "opal/core"},
     Rule{"opal/mpool", "opal/allocator+ opal/topology opal/memory opal/gpu"},
     Rule{"opal/rcache", "opal/allocator+ opal/topology opal/memory opal/gpu"},

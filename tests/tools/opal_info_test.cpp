@@ -57,6 +57,23 @@ TEST(OpalInfo, ShowsVersionTransportsAndTheVariablesForEverybody) {
                                     HasSubstr("[default]"), Not(HasSubstr("am_pending_limit"))));
 }
 
+TEST(OpalInfo, SaysWhyThereIsNoGpuMemory) {
+  const std::string text = opal_info("", "OPAL_GPU_LIBRARY=libcuda-of-nobody.so.1").output;
+  const std::string why = CUDA_HEADERS ? "libcuda-of-nobody.so.1" : "built without CUDA's headers";
+  EXPECT_THAT(text, AllOf(HasSubstr("GPU memory: not recognised"), HasSubstr(why)));
+  const json report = json::parse(opal_info("--json", "OPAL_GPU_LIBRARY=libcuda-of-nobody.so.1").output);
+  EXPECT_EQ(report["gpu"]["usable"], false);
+  EXPECT_THAT(report["gpu"]["why"].get<std::string>(), HasSubstr(why));
+}
+
+#if CUDA_HEADERS
+TEST(OpalInfo, SaysWhichDriverThereIs) {
+  const std::string environment = "OPAL_CUDA_DOUBLE=api_version=12040 OPAL_GPU_LIBRARY='" DRIVER_DOUBLE "'";
+  EXPECT_THAT(opal_info("", environment).output, HasSubstr("GPU memory: recognised, driver for CUDA 12.4"));
+  EXPECT_EQ(json::parse(opal_info("--json", environment).output)["gpu"]["driver_version"], 12040);
+}
+#endif
+
 TEST(OpalInfo, ShowsEveryVariableWhenAskedForAll) {
   EXPECT_THAT(opal_info("--all").output, HasSubstr("am_pending_limit"));
   EXPECT_THAT(opal_info("--level tuner").output, HasSubstr("am_pending_limit"));

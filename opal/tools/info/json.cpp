@@ -34,9 +34,15 @@ std::string to_json(const Report& report, const Filter& filter) {
                 {"architecture", report.build.architecture},
                 {"sanitizers", report.build.sanitizers},
                 {"assertions", report.build.assertions}}},
+              {"gpu", {{"usable", report.gpu.loaded}}},
               {"transports", json::array()},
               {"groups", json::array()},
               {"problems", json::array()}};
+  if (report.gpu.loaded) {
+    object["gpu"]["driver_version"] = report.gpu.driver_version;
+  } else {
+    object["gpu"]["why"] = report.gpu.why;
+  }
   for (const Transport& transport : report.transports) {
     json entry{{"name", transport.name},
                {"summary", transport.summary},

@@ -8,6 +8,7 @@
 #include "opal/btl/registry.hpp"
 #include "opal/core/build_info.hpp"
 #include "opal/core/config_store.hpp"
+#include "opal/gpu/gpu.hpp"
 
 namespace opal::tools::info {
 
@@ -27,12 +28,14 @@ struct Group {
 
 struct Report {
   BuildInfo build;
+  gpu::Status gpu;
   std::vector<Transport> transports;
   std::vector<Group> groups;
   std::vector<config::Problem> problems;
 };
 
-/// Asks every transport of `registry` whether it is usable, and `store` for the variables of `groups`.
+/// Asks every transport of `registry` whether it is usable, looks for the GPU driver, and asks `store` for the
+/// variables of `groups`.
 Report collect(const btl::Registry& registry, std::span<const config::GroupInfo* const> groups,
                const config::Store& store);
 
@@ -44,7 +47,7 @@ struct Filter {
   [[nodiscard]] bool shows(const config::Listing& variable) const { return variable.var.level <= level; }
 };
 
-/// Version, build and transports as lines for people.
+/// Version, build, transports and GPU memory as lines for people.
 std::string overview_text(const Report& report);
 
 /// The variables that pass `filter`, a table per group.

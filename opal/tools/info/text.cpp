@@ -54,7 +54,11 @@ std::string overview_text(const Report& report) {
         {transport.name, transport.refused.empty() ? usable : "refused",
          transport.refused.empty() ? transport.summary : fmt::format("{}: {}", transport.summary, transport.refused)});
   }
-  return text + aligned(rows, "  ");
+  text += aligned(rows, "  ");
+  return text + (report.gpu.loaded
+                     ? fmt::format("\nGPU memory: recognised, driver for CUDA {}.{}\n",
+                                   report.gpu.driver_version / 1000, report.gpu.driver_version % 1000 / 10)
+                     : fmt::format("\nGPU memory: not recognised: {}\n", report.gpu.why));
 }
 
 std::string variables_text(const Report& report, const Filter& filter) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is left of opal/gpu in a build without CUDA's headers: no driver is ever loaded, so all memory is the host's.
+#include "opal/gpu/context.hpp"
+#include "opal/gpu/copier.hpp"
+#include "opal/gpu/load.hpp"
+#include "opal/gpu/remote_memory.hpp"
+
+namespace opal::gpu {
+namespace {
+
+constexpr const char* kWhy = "built without CUDA's headers (cuda.h of the CUDA toolkit)";
+
+Error absent() noexcept { return {Errc::not_supported, 0, kWhy}; }
+
+}  // namespace
+
+Status load_driver(const Config& /*config*/) { return {.loaded = false, .driver_version = 0, .why = kWhy}; }
+
+namespace detail {
+bool ask_whether_host(const void* /*address*/) noexcept { return true; }
+}  // namespace detail
+
+Result<Memory> inspect(const void* /*address*/) noexcept { return Memory{}; }
+void make_synchronous(const Memory& /*memory*/) noexcept {}
+
+Result<DeviceId> device_id(int /*ordinal*/) noexcept { return absent(); }
+Result<std::optional<int>> ordinal_of(const DeviceId& /*device*/) noexcept { return absent(); }
+Result<bool> can_access(int /*ordinal*/, int /*peer*/) noexcept { return absent(); }
+
+Result<CurrentContext> CurrentContext::enter(ContextHandle /*context*/) noexcept { return absent(); }
+CurrentContext::~CurrentContext() = default;
+Result<WorkContext> WorkContext::of(const Memory& /*memory*/) noexcept { return absent(); }
+Result<WorkContext> WorkContext::on_device(int /*ordinal*/) noexcept { return absent(); }
+Result<WorkContext> WorkContext::any() noexcept { return absent(); }
+WorkContext& WorkContext::operator=(WorkContext&& other) noexcept {
+  handle_ = other.handle_;
+  ordinal_ = other.ordinal_;
+  return *this;
+}
+WorkContext::~WorkContext() = default;
+
+Result<MemoryHandle> export_memory(const Memory& /*memory*/) noexcept { return absent(); }
+Result<std::uintptr_t> open_memory(const MemoryHandle& /*handle*/, ContextHandle /*context*/) noexcept {
+  return absent();
+}
+void close_memory(std::uintptr_t /*address*/, ContextHandle /*context*/) noexcept {}
+
+struct Copier::Context {};
+Copier::Copier(const Config& config) noexcept : most_streams_(config.copy_streams), most_events_(config.copy_events) {}
+Copier::~Copier() = default;
+Result<void> Copier::copy(ContextHandle /*context*/, std::uint64_t /*lane*/, void* /*to*/, const void* /*from*/,
+                          std::size_t /*size*/, Done /*done*/) noexcept {
+  return absent();
+}
+std::size_t Copier::progress() noexcept { return 0; }
+
+}  // namespace opal::gpu

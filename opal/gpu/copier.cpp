@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/gpu/copier.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "opal/gpu/context.hpp"
+#include "opal/gpu/driver.hpp"
+
+namespace opal::gpu {
+
+/// A stream and the copies in it, oldest first, in a ring that holds as many as there may be events.
+struct Copier::Stream {
+  struct Copy {
+    CUevent event;
+    Done done;
+  };
+
+  Stream(CUstream handle, std::size_t capacity) : handle(handle), ring(capacity) {}
+
+  [[nodiscard]] Copy& oldest() noexcept { return ring[first]; }
+  void push(const Copy& copy) noexcept { ring[(first + count++) % ring.size()] = copy; }
+  Copy pop() noexcept {
+    const Copy copy = ring[first];
+    first = (first + 1) % ring.size();
+    --count;
+    return copy;
+  }
+
+  CUstream handle;
+  std::vector<Copy> ring;
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+struct Copier::Context {
+  ContextHandle handle;
+  unsigned long long id;  ///< of the context for ever; handles come again
+  bool dead = false;      ///< its handle names another context by now
+  std::vector<std::unique_ptr<Stream>> streams{};
+  std::vector<CUevent> idle{};
+
+  [[nodiscard]] bool empty() const noexcept {
+    return std::all_of(streams.begin(), streams.end(), [](const auto& s) { return s == nullptr || s->count == 0; });
+  }
+};
+
+Copier::Copier(const Config& config) noexcept : most_streams_(config.copy_streams), most_events_(config.copy_events) {}
+
+Copier::~Copier() {
+  for (const auto& context : contexts_) {
+    const auto current = CurrentContext::enter(context->handle);
+    for (const auto& stream : context->streams) {
+      if (stream == nullptr) continue;
+      const CUresult waited = current ? driver().stream_synchronize(stream->handle) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+      while (stream->count > 0) {
+        const Stream::Copy copy = stream->pop();
+        --pending_;
+        if (current) driver().event_destroy(copy.event);
+        copy.done.call(copy.done.user, check(waited, "cuStreamSynchronize"));
+      }
+      if (current) driver().stream_destroy(stream->handle);
+    }
+    for (const CUevent event : context->idle) {
+      if (current) driver().event_destroy(event);
+    }
+  }
+}
+
+Result<Copier::Context*> Copier::context_of(ContextHandle handle) noexcept try {
+  unsigned long long id = 0;
+  OPAL_TRY(check(driver().context_get_id(handle, &id), "cuCtxGetId"));
+  for (const auto& context : contexts_) {
+    if (context->handle != handle || context->dead) continue;
+    if (context->id == id) return context.get();
+    context->dead = true;
+  }
+  contexts_.push_back(std::make_unique<Context>(Context{.handle = handle, .id = id}));
+  contexts_.back()->streams.resize(most_streams_);
+  contexts_.back()->idle.reserve(most_events_);
+  return contexts_.back().get();
+} catch (const std::bad_alloc&) {
+  return Error{Errc::no_memory, 0, "gpu::Copier(streams of a context)"};
+}
+
+Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t lane) noexcept try {
+  std::unique_ptr<Stream>& stream = context.streams[lane % most_streams_];
+  if (stream == nullptr) {
+    auto made = std::make_unique<Stream>(nullptr, most_events_);
+    OPAL_TRY(check(driver().stream_create(&made->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    stream = std::move(made);
+  }
+  return stream.get();
+} catch (const std::bad_alloc&) {
+  return Error{Errc::no_memory, 0, "gpu::Copier(a stream)"};
+}
+
+/// Puts an event into context.idle if none is there: a new one, in place of another context's idle one if need be.
+Result<void> Copier::take_event(Context& context) noexcept {
+  if (!context.idle.empty()) return {};
+  if (events_ >= most_events_) {
+    const auto other = std::find_if(contexts_.begin(), contexts_.end(), [](const auto& c) { return !c->idle.empty(); });
+    if (other == contexts_.end()) return Error{Errc::busy, 0, "gpu::Copier(gpu_copy_events are under way)", events_};
+    driver().event_destroy((*other)->idle.back());  // of whatever context: the function does not mind
+    (*other)->idle.pop_back();
+    --events_;
+  }
+  CUevent event = nullptr;
+  OPAL_TRY(check(driver().event_create(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+  ++events_;
+  context.idle.push_back(event);
+  return {};
+}
+
+Result<void> Copier::copy(ContextHandle handle, std::uint64_t lane, void* to, const void* from, std::size_t size,
+                          Done done) noexcept {
+  OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(handle));
+  OPAL_TRY_ASSIGN(Context * context, context_of(handle));
+  OPAL_TRY_ASSIGN(Stream * stream, stream_of(*context, lane));
+  OPAL_TRY(take_event(*context));
+  OPAL_TRY(check(
+      driver().copy_async(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), size, stream->handle),
+      "cuMemcpyAsync"));
+  const CUevent event = context->idle.back();
+  if (const auto recorded = check(driver().event_record(event, stream->handle), "cuEventRecord"); !recorded) {
+    // The copy is under way and nothing would tell of its end: wait for it, so that the buffers are the caller's again.
+    driver().stream_synchronize(stream->handle);
+    return recorded.error();
+  }
+  context->idle.pop_back();
+  stream->push({event, done});
+  ++pending_;
+  return {};
+}
+
+std::size_t Copier::progress() noexcept {
+  if (pending_ == 0) return 0;
+  const bool outermost = !std::exchange(reporting_, true);
+  std::size_t reported = 0;
+  // By number: what is called may start copies, and these may add a context.
+  for (std::size_t i = 0; i < contexts_.size(); ++i) {
+    Context& context = *contexts_[i];
+    for (const auto& stream : context.streams) {
+      if (stream != nullptr && stream->count > 0) reported += report_done(context, *stream);
+    }
+  }
+  if (outermost) {
+    reporting_ = false;
+    drop_dead_contexts();
+  }
+  return reported;
+}
+
+std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
+  std::size_t reported = 0;
+  // No more than were there: one that starts the next one must not keep the others waiting.
+  for (std::size_t most = stream.count; most > 0; --most) {
+    const CUresult result = driver().event_query(stream.oldest().event);
+    if (result == CUDA_ERROR_NOT_READY) break;
+    const Stream::Copy copy = stream.pop();
+    --pending_;
+    ++reported;
+    if (result == CUDA_SUCCESS) {
+      context.idle.push_back(copy.event);  // room was reserved for all there can be
+    } else {
+      driver().event_destroy(copy.event);
+      --events_;
+      context.dead = context.dead || result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT ||
+                     result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    copy.done.call(copy.done.user, check(result, "cuEventQuery(asynchronous copy)"));
+  }
+  return reported;
+}
+
+/// Contexts that the program destroyed: their streams and events went with them.
+void Copier::drop_dead_contexts() noexcept {
+  std::erase_if(contexts_, [this](const auto& context) {
+    if (!context->dead || !context->empty()) return false;
+    events_ -= context->idle.size();
+    return true;
+  });
+}
+
+}  // namespace opal::gpu

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/gpu/copier.hpp — asynchronous copies from and to device memory, and what is called when each is done.
+// Streams are made in the caller's contexts when first needed and used again; events come from a pool with a bound.
+// Copies with the same `lane` are done, and reported, in the order in which they were started; others overlap.
+// They do not wait for the program's own streams: a buffer is ready when it is passed, and export_memory() or
+// make_synchronous() makes that true for the driver's synchronous functions.
+// Owns: streams and events.  Threads: externally synchronised, like the transport that owns it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+#include "opal/gpu/config.hpp"
+#include "opal/gpu/memory.hpp"
+
+namespace opal::gpu {
+
+class OPAL_EXPORT Copier {
+ public:
+  /// What is called by progress(), once for each copy that was started.  It may start copies, but not wait.
+  struct Done {
+    void (*call)(void* user, const Result<void>& result) noexcept;
+    void* user;
+  };
+
+  explicit Copier(const Config& config) noexcept;
+  Copier(const Copier&) = delete;
+  Copier& operator=(const Copier&) = delete;
+  /// Waits for the copies under way and reports them.
+  ~Copier();
+
+  /// Starts a copy in `context` between any two kinds of memory that it can reach.  Neither buffer may be touched,
+  /// freed or unmapped before `done`.  Errors, after which `done` is not called: busy (all events are in use:
+  /// progress()), invalid_argument (context or address), what the driver says.
+  Result<void> copy(ContextHandle context, std::uint64_t lane, void* to, const void* from, std::size_t size,
+                    Done done) noexcept;
+
+  /// Reports what is done; returns how many.  Looks at the oldest copy of each stream that is in use, not at all.
+  std::size_t progress() noexcept;
+
+  /// Copies under way.
+  [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
+
+ private:
+  struct Context;  // streams and idle events of one CUDA context
+  struct Stream;
+  Result<Context*> context_of(ContextHandle handle) noexcept;
+  Result<Stream*> stream_of(Context& context, std::uint64_t lane) noexcept;
+  Result<void> take_event(Context& context) noexcept;
+  std::size_t report_done(Context& context, Stream& stream) noexcept;
+  void drop_dead_contexts() noexcept;
+
+  const std::uint32_t most_streams_;  // per context
+  const std::uint32_t most_events_;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::size_t pending_ = 0;
+  std::size_t events_ = 0;  // that exist
+  bool reporting_ = false;  // within progress()
+};
+
+}  // namespace opal::gpu

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/gpu/driver.hpp — the functions of the CUDA Driver API that are used here, found in the library that was loaded.
+// The only header that needs CUDA's own; private to opal/gpu and to what is built with CUDA's headers only.
+// Threads: a constant once loaded.
+#pragma once
+#include <cuda.h>
+
+#include "opal/core/result.hpp"
+
+namespace opal::gpu {
+
+struct Driver {
+  decltype(&::cuDriverGetVersion) driver_get_version = nullptr;
+  decltype(&::cuGetErrorName) get_error_name = nullptr;
+
+  decltype(&::cuDeviceGetCount) device_get_count = nullptr;
+  decltype(&::cuDeviceGetUuid) device_get_uuid = nullptr;
+  decltype(&::cuDeviceCanAccessPeer) device_can_access_peer = nullptr;
+  decltype(&::cuDevicePrimaryCtxGetState) primary_context_get_state = nullptr;
+  decltype(&::cuDevicePrimaryCtxRetain) primary_context_retain = nullptr;
+  decltype(&::cuDevicePrimaryCtxRelease) primary_context_release = nullptr;
+  decltype(&::cuCtxGetCurrent) context_get_current = nullptr;
+  decltype(&::cuCtxGetId) context_get_id = nullptr;
+  decltype(&::cuCtxGetDevice) context_get_device = nullptr;
+  decltype(&::cuCtxPushCurrent) context_push_current = nullptr;
+  decltype(&::cuCtxPopCurrent) context_pop_current = nullptr;
+
+  decltype(&::cuPointerGetAttribute) pointer_get_attribute = nullptr;
+  decltype(&::cuPointerGetAttributes) pointer_get_attributes = nullptr;
+  decltype(&::cuPointerSetAttribute) pointer_set_attribute = nullptr;
+  decltype(&::cuMemGetAddressRange) memory_get_address_range = nullptr;
+  decltype(&::cuMemHostAlloc) host_alloc = nullptr;
+  decltype(&::cuMemFreeHost) host_free = nullptr;
+  decltype(&::cuMemHostRegister) host_register = nullptr;
+  decltype(&::cuMemHostUnregister) host_unregister = nullptr;
+
+  decltype(&::cuIpcGetMemHandle) ipc_get_handle = nullptr;
+  decltype(&::cuIpcOpenMemHandle) ipc_open_handle = nullptr;
+  decltype(&::cuIpcCloseMemHandle) ipc_close_handle = nullptr;
+
+  decltype(&::cuMemcpyAsync) copy_async = nullptr;
+  decltype(&::cuStreamCreate) stream_create = nullptr;
+  decltype(&::cuStreamDestroy) stream_destroy = nullptr;
+  decltype(&::cuStreamSynchronize) stream_synchronize = nullptr;
+  decltype(&::cuEventCreate) event_create = nullptr;
+  decltype(&::cuEventRecord) event_record = nullptr;
+  decltype(&::cuEventQuery) event_query = nullptr;
+  decltype(&::cuEventDestroy) event_destroy = nullptr;
+
+  decltype(&::cuMemRetainAllocationHandle) retain_allocation = nullptr;
+  decltype(&::cuMemRelease) release_allocation = nullptr;
+};
+
+/// The loaded driver.  Only while active().
+const Driver& driver() noexcept;
+
+/// What `result`, not success, means to the caller; `where` names the function, detail is the CUresult.
+///   busy: already mapped.  no_memory: no memory, of the device or for a mapping.  limit_reached: too many peers.
+///   not_supported: not initialised, no device, no access between the devices, not for this memory.
+///   invalid_argument: what was passed is not (any more) what the function wants.  os: the rest.
+Error error_of(CUresult result, const char* where) noexcept;
+
+/// The same for functions that may succeed.
+inline Result<void> check(CUresult result, const char* where) noexcept {
+  if (result == CUDA_SUCCESS) return {};
+  return error_of(result, where);
+}
+
+}  // namespace opal::gpu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/gpu/host_pages.hpp"
+
+#include "opal/memory/monitor.hpp"
+
+namespace opal::gpu {
+
+HostPages host_pages;
+
+void HostPages::start() noexcept {
+  const memory::Choice* const choice = memory::chosen_monitor();
+  if (choice == nullptr || choice->monitor == nullptr) return;
+  if (listening_.load(std::memory_order_relaxed) || !memory::add_listener(*this)) return;
+  listening_.store(true, std::memory_order_relaxed);
+}
+
+// add() stores, then looks whether something was released; released() counts, then clears.  Whichever comes first, the
+// page of memory that went away does not stay.
+void HostPages::add(const void* address, std::uint64_t releases_before) noexcept {
+  if (!listening_.load(std::memory_order_relaxed)) return;
+  std::uintptr_t page = page_of(address);
+  std::atomic<std::uintptr_t>& slot = slots_[slot_of(page)];
+  slot.store(page, std::memory_order_seq_cst);
+  if (releases() != releases_before) slot.compare_exchange_strong(page, 0);
+}
+
+void HostPages::released(memory::Range range) noexcept {
+  releases_.fetch_add(1, std::memory_order_seq_cst);
+  const std::uintptr_t first = range.begin >> kPageBits;
+  const std::uintptr_t last = (range.end - 1) >> kPageBits;
+  if (last - first >= kSlots) {
+    for (std::atomic<std::uintptr_t>& slot : slots_) {
+      std::uintptr_t page = slot.load(std::memory_order_seq_cst);
+      if (page >= first && page <= last) slot.compare_exchange_strong(page, 0, std::memory_order_seq_cst);
+    }
+    return;
+  }
+  for (std::uintptr_t page = first; page <= last; ++page) {
+    std::uintptr_t expected = page;
+    slots_[slot_of(page)].compare_exchange_strong(expected, 0, std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace opal::gpu

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/gpu/load.hpp — loading the driver; with a build without CUDA's headers, the reason why not.
+#pragma once
+#include "opal/gpu/gpu.hpp"
+
+namespace opal::gpu {
+
+/// Called once.
+Status load_driver(const Config& config);
+
+}  // namespace opal::gpu

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of the driver double, between addresses of any kind.
+#include "tests/gpu/double/machine.hpp"
+
+namespace opal::cuda_double {
+namespace {
+
+/// Puts a copy into a stream.  As the documentation says of asynchronous copies: what comes from pageable memory is
+/// read before this returns, and a copy to pageable memory is done when this returns.
+CUresult copy_async(const Call& call, std::uintptr_t to, std::uintptr_t from, std::size_t size, CUstream handle) {
+  if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  Stream* const stream = call->stream_of(handle, call.context_id());
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  bool wait = false;
+  while (size > 0) {
+    auto target = call->place(to, size);
+    auto source = target ? call->place(from, target->size) : std::nullopt;
+    if (!source) return CUDA_ERROR_INVALID_VALUE;
+    wait = wait || target->pageable;
+    Operation operation;
+    operation.size = source->size;
+    if (source->pageable) operation.staged.assign(source->bytes, source->bytes + source->size);
+    operation.to = std::move(*target);
+    operation.from = std::move(*source);
+    to += operation.size;
+    from += operation.size;
+    size -= operation.size;
+    call->submit(*stream, std::move(operation));
+  }
+  if (wait) call->finish(*stream);
+  return CUDA_SUCCESS;
+}
+
+/// Within a device even cuMemcpy may return early, unless the memory was marked CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
+CUresult copy(const Call& call, std::uintptr_t to, std::uintptr_t from, std::size_t size) {
+  const CUresult result = copy_async(call, to, from, size, nullptr);
+  if (result != CUDA_SUCCESS) return result;
+  const Block* const target = call->block_at(to);
+  const Block* const source = call->block_at(from);
+  const bool on_device = target != nullptr && source != nullptr && target->store != nullptr && source->store != nullptr;
+  if (!on_device || target->sync_memops || source->sync_memops) {
+    call->finish(*call->stream_of(nullptr, call.context_id()));
+  }
+  return CUDA_SUCCESS;
+}
+
+std::uintptr_t address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+}  // namespace
+}  // namespace opal::cuda_double
+
+using namespace opal::cuda_double;
+
+CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, to, from, size);
+}
+
+CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t size) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, to, address_of(from), size);
+}
+
+CUresult CUDAAPI cuMemcpyDtoH(void* to, CUdeviceptr from, size_t size) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, address_of(to), from, size);
+}
+
+CUresult CUDAAPI cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t size) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, to, from, size);
+}
+
+CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, to, from, size, stream);
+}
+
+CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t size, CUstream stream) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, to, address_of(from), size, stream);
+}
+
+CUresult CUDAAPI cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t size, CUstream stream) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, address_of(to), from, size, stream);
+}
+
+CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+  const Call call{__func__};
+  return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, to, from, size, stream);
+}
+
+CUresult CUDAAPI cuMemsetD8(CUdeviceptr address, unsigned char value, size_t size) {
+  const Call call{__func__};
+  if (call.refused() != CUDA_SUCCESS) return call.refused();
+  if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  auto target = call->place(address, size);
+  if (!target || target->pageable || target->size < size) return CUDA_ERROR_INVALID_VALUE;
+  Stream& stream = *call->stream_of(nullptr, call.context_id());
+  Operation operation;
+  operation.kind = Operation::Kind::fill;
+  operation.to = std::move(*target);
+  operation.size = size;
+  operation.value = value;
+  call->submit(stream, std::move(operation));
+  if (call->block_at(address)->sync_memops) call->finish(stream);
+  return CUDA_SUCCESS;
+}
