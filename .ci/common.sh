@@ -3,7 +3,7 @@
 
 # What the build needs; ./test adds its own.
 build_packages=(g++ cmake ninja-build pkg-config libhwloc-dev libevent-dev libpmix-dev libsodium-dev libfmt-dev
-                libcli11-dev nlohmann-json3-dev)
+                libcli11-dev nlohmann-json3-dev libibverbs-dev librdmacm-dev)
 
 cores=$(nproc)
 

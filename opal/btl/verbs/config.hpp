@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/verbs/config.hpp — the variables of the verbs transport; the only place where these defaults are written.
+#pragma once
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "opal/core/bytes.hpp"
+#include "opal/core/config.hpp"
+
+namespace opal::btl::verbs {
+
+inline constexpr std::string_view kSummary = "RDMA devices (InfiniBand, RoCE, iWARP) through libibverbs and librdmacm";
+inline constexpr std::uint32_t kExclusivity = 300;  ///< above tcp, below sm
+
+struct Config {
+  std::string devices;
+  ByteSize max_send = 16_KiB;
+  std::uint32_t credits = 64;
+  std::uint32_t receive_buffers = 8192;
+  std::uint32_t send_buffers = 1024;
+  ByteSize inline_size = 256_B;
+  std::uint32_t retry_count = 6;
+  std::uint32_t ack_timeout = 18;
+  std::chrono::milliseconds connect_timeout{30'000};
+  std::chrono::milliseconds handshake_timeout{10'000};
+  std::chrono::milliseconds close_timeout{2'000};
+};
+
+inline constexpr config::Var<Config> kVars[] = {
+    {"devices",
+     &Config::devices,
+     {},
+     "",
+     config::Level::user,
+     "Device to use by name (\"mlx5_0\"), or several separated by commas, of which the first that has an address is "
+     "taken; empty: any."},
+    {"max_send",
+     &Config::max_send,
+     {.min = 1_KiB, .max = 1_MiB},
+     "bytes",
+     config::Level::tuner,
+     "Largest active message, header and payload; the same on all sides.  Every peer costs btl_verbs_credits buffers "
+     "of this size."},
+    {"credits",
+     &Config::credits,
+     {.min = 4, .max = 4096},
+     "messages",
+     config::Level::tuner,
+     "Messages that one peer may have under way to us before we have taken the first; fewer once many peers share "
+     "btl_verbs_receive_buffers."},
+    {"receive_buffers",
+     &Config::receive_buffers,
+     {.min = 64, .max = 1 << 20},
+     "buffers",
+     config::Level::tuner,
+     "Most receive buffers of all peers together; they are made as peers come."},
+    {"send_buffers",
+     &Config::send_buffers,
+     {.min = 16, .max = 1 << 20},
+     "buffers",
+     config::Level::tuner,
+     "Most buffers for messages that the device has not sent yet; they are made as peers come."},
+    {"inline_size",
+     &Config::inline_size,
+     {.min = 0, .max = 4_KiB},
+     "bytes",
+     config::Level::tuner,
+     "Messages up to this size are given to the device with their data; less where the device allows less."},
+    {"retry_count",
+     &Config::retry_count,
+     {.min = 0, .max = 6},
+     "times",
+     config::Level::tuner,
+     "How often the device sends again what is not acknowledged.  7 would mean for ever to some devices, and a dead "
+     "peer would never be reported."},
+    {"ack_timeout",
+     &Config::ack_timeout,
+     {.min = 1, .max = 31},
+     "",
+     config::Level::tuner,
+     "The device waits 4.096 us times two to this power for an acknowledgement; a silent peer counts as dead after "
+     "btl_verbs_retry_count + 1 of these."},
+    {"connect_timeout",
+     &Config::connect_timeout,
+     {.min = 10, .max = 3'600'000},
+     "ms",
+     config::Level::user,
+     "A peer with which no connection stands by then counts as unreachable."},
+    {"handshake_timeout",
+     &Config::handshake_timeout,
+     {.min = 10, .max = 3'600'000},
+     "ms",
+     config::Level::tuner,
+     "How long an accepted connection may take to prove who it is."},
+    {"close_timeout",
+     &Config::close_timeout,
+     {.min = 0, .max = 600'000},
+     "ms",
+     config::Level::tuner,
+     "How long messages posted before a disconnect may take to be acknowledged."},
+};
+inline constexpr config::Group<Config> kGroup{"btl_verbs", "Verbs (RDMA) transport", kVars};
+
+}  // namespace opal::btl::verbs

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages: sending, credits, receiving.  How an endpoint comes to its connection is in peers.cpp.
+#include "opal/btl/verbs/endpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "opal/btl/verbs/module.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+/// Of so many inline sends one asks for a completion; a send from a buffer always does, to have it back.
+constexpr std::uint32_t kUnsignalled = 16;
+
+/// Requests that only control frames may use.
+constexpr std::uint32_t kControlRoom = 8;
+
+ibv_sge piece_of(const void* data, std::size_t size, std::uint32_t key = 0) noexcept {
+  return {reinterpret_cast<std::uint64_t>(data), static_cast<std::uint32_t>(size), key};
+}
+
+ibv_send_wr request_of(std::span<ibv_sge> pieces) noexcept {
+  ibv_send_wr request{};
+  request.sg_list = pieces.data();
+  request.num_sge = static_cast<int>(pieces.size());
+  request.opcode = IBV_WR_SEND;
+  return request;
+}
+
+}  // namespace
+
+std::uint32_t Endpoint::sends_for(std::uint32_t window) noexcept {
+  return 2 * window + 2 * kUnsignalled + kControlRoom;
+}
+
+// ---- Sending ----------------------------------------------------------------------------------------------------
+
+Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
+  if (dead()) [[unlikely]]
+    return Post::failed;
+  if (size > verbs_.attributes().max_send) [[unlikely]] {
+    set_error({Errc::invalid_argument, 0, "verbs: message longer than max_send", size});
+    return Post::failed;
+  }
+  if (credits_ == 0 || room() <= kControlRoom || state_ != State::connected || broken_) return Post::again;
+  return Post::done;
+}
+
+bool Endpoint::post(ibv_send_wr& request, Buffer* buffer) noexcept {
+  request.wr_id = posted_;
+  ++unsignalled_;
+  if (buffer != nullptr || unsignalled_ >= kUnsignalled) request.send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (const int code = ibv_post_send(connection_->pair(), &request, &bad); code != 0) [[unlikely]] {
+    break_off({Errc::peer_gone, code, "ibv_post_send"});
+    return false;
+  }
+  if ((request.send_flags & IBV_SEND_SIGNALED) != 0) unsignalled_ = 0;
+  sent_[posted_ % sent_.size()] = buffer;
+  ++posted_;
+  return true;
+}
+
+Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  const std::size_t size = header.size() + payload.size();
+  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  if (sizeof(wire::Frame) + size > connection_->shape().inlined) {
+    Buffer* buffer = verbs_.take_send_buffer();
+    if (buffer == nullptr) return Post::again;
+    std::byte* data = buffer->data + sizeof(wire::Frame);
+    data = std::copy(header.begin(), header.end(), data);
+    std::copy(payload.begin(), payload.end(), data);
+    const Post post = send_buffer(tag, *buffer, size);
+    if (post != Post::done) verbs_.give_back(*buffer);
+    return post;
+  }
+  const wire::Frame frame{tag, wire::Kind::message, owed_};
+  std::array<ibv_sge, 3> pieces;
+  std::size_t count = 0;
+  for (const ByteSpan part : {bytes_of(frame), header, payload}) {
+    if (!part.empty()) pieces[count++] = piece_of(part.data(), part.size());
+  }
+  ibv_send_wr request = request_of(std::span{pieces}.first(count));
+  request.send_flags = IBV_SEND_INLINE;
+  if (!post(request, nullptr)) return Post::again;
+  --credits_;
+  owed_ = 0;
+  return Post::done;
+}
+
+Post Endpoint::send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept {
+  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
+  const wire::Frame frame{tag, wire::Kind::message, owed_};
+  std::memcpy(buffer.data, &frame, sizeof frame);
+  std::array<ibv_sge, 1> pieces{piece_of(buffer.data, sizeof frame + size, buffer.key)};
+  ibv_send_wr request = request_of(pieces);
+  if (!post(request, &buffer)) return Post::again;
+  --credits_;
+  owed_ = 0;
+  return Post::done;
+}
+
+bool Endpoint::send_control(wire::Kind kind, ByteSpan payload) noexcept {
+  if (room() == 0 || broken_) return false;
+  const wire::Frame frame{0, kind, owed_};
+  std::array<std::byte, sizeof frame + sizeof(Proof)> bytes;
+  std::memcpy(bytes.data(), &frame, sizeof frame);
+  std::copy(payload.begin(), payload.end(), bytes.begin() + sizeof frame);
+  const std::size_t size = sizeof frame + payload.size();
+  Buffer* buffer = nullptr;
+  std::array<ibv_sge, 1> pieces{piece_of(bytes.data(), size)};
+  ibv_send_wr request = request_of(pieces);
+  if (size <= connection_->shape().inlined) {
+    request.send_flags = IBV_SEND_INLINE;
+  } else {
+    buffer = verbs_.take_send_buffer();
+    if (buffer == nullptr) return false;
+    std::memcpy(buffer->data, bytes.data(), size);
+    pieces[0] = piece_of(buffer->data, size, buffer->key);
+  }
+  if (kind == wire::Kind::goodbye) request.send_flags |= IBV_SEND_SIGNALED;
+  if (!post(request, buffer)) {
+    if (buffer != nullptr) verbs_.give_back(*buffer);
+    return false;
+  }
+  owed_ = 0;
+  return true;
+}
+
+void Endpoint::return_credits() noexcept {
+  // Half a window: at most two such frames are on their way at a time, for which kReserve receive buffers stand ready.
+  if (owed_ != 0 && owed_ >= window_ / 2 && state_ == State::connected && !leaving_) {
+    (void)send_control(wire::Kind::credits, {});
+  }
+}
+
+void Endpoint::retire(std::uint32_t upto) noexcept {
+  while (retired_ != upto) {
+    if (Buffer*& buffer = sent_[retired_ % sent_.size()]; buffer != nullptr) {
+      verbs_.give_back(*buffer);
+      buffer = nullptr;
+    }
+    ++retired_;
+  }
+}
+
+void Endpoint::on_sent(const ibv_wc& wc) noexcept {
+  const auto number = static_cast<std::uint32_t>(wc.wr_id);
+  if (number - retired_ >= posted_ - retired_) return;  // of a time before
+  retire(number + 1);
+  if (wc.status != IBV_WC_SUCCESS) {
+    if (!broken_ && wc.status != IBV_WC_WR_FLUSH_ERR) {
+      log::warn("btl.verbs", "peer {}: {} (vendor's code {})", to_string(peer()), ibv_wc_status_str(wc.status),
+                wc.vendor_err);
+    }
+    return break_off({Errc::peer_gone, wc.status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET,
+                      ibv_wc_status_str(wc.status), wc.vendor_err});
+  }
+  if (leaving_ && number == goodbye_) return end(error());
+  return_credits();
+}
+
+// ---- Receiving --------------------------------------------------------------------------------------------------
+
+void Endpoint::break_protocol(const char* what, std::uint64_t detail) noexcept {
+  const Error why{Errc::protocol, 0, what, detail};
+  log::warn("btl.verbs", "peer {} broke the protocol: {}", to_string(peer()), opal::to_string(why));
+  end(why);
+}
+
+void Endpoint::take_credits(std::uint32_t count) noexcept {
+  if (count > most_credits_ - credits_) return break_protocol("verbs: more credits than there are", count);
+  credits_ += count;
+}
+
+void Endpoint::on_received(ByteSpan bytes) noexcept {
+  wire::Frame frame{};
+  if (state_ == State::ended) return;
+  if (leaving_) {  // what the peer says now is for nobody, but that it goes too
+    if (read_object(bytes, frame) && frame.kind == wire::Kind::goodbye) end(error());
+    return;
+  }
+  if (!read_object(bytes, frame)) return break_protocol("verbs: message without a frame", bytes.size());
+  const ByteSpan payload = bytes.subspan(sizeof frame);
+  if (state_ == State::half_open) {
+    Proof proof{};
+    if (frame.kind != wire::Kind::confirm || !read_object(payload, proof) || !same(proof, confirmation(session_))) {
+      return break_protocol("verbs: the peer did not prove who it is", bytes.size());
+    }
+    state_ = State::connected;
+    credits_ = most_credits_;
+    return verbs_.on_confirmed(*this);
+  }
+  take_credits(frame.credits);
+  if (state_ == State::ended) return;
+  switch (frame.kind) {
+    case wire::Kind::message:
+      if (++owed_ > window_) return break_protocol("verbs: more messages than credits", owed_);
+      verbs_.deliver(*this, frame.tag, payload);
+      return return_credits();
+    case wire::Kind::credits: return;
+    case wire::Kind::goodbye: return end({Errc::peer_gone, 0, "the peer has disconnected"});
+    default: return break_protocol("verbs: unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
+  }
+}
+
+// ---- Ends -------------------------------------------------------------------------------------------------------
+
+void Endpoint::break_off(const Error& why) noexcept {
+  if (broken_ || state_ == State::ended) return;
+  broken_ = true;
+  reason_ = why;
+  verbs_.on_broken();
+}
+
+bool Endpoint::leave() noexcept {
+  const bool talking = state_ == State::connected && !broken_;
+  goodbye_ = posted_;
+  if (!talking || !send_control(wire::Kind::goodbye, {})) return false;
+  leaving_ = true;
+  mark_dead({Errc::canceled, 0, "disconnect"});
+  give_up_ns_ = verbs_.time_after(verbs_.config().close_timeout);
+  return true;
+}
+
+}  // namespace opal::btl::verbs

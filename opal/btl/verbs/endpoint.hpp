@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/verbs/endpoint.hpp — one peer: the way to a connection, the connection's messages, their credits.
+// States: dialing <-> resting (refused for now) -> connected -> ended; accepted: half_open -> connected.  Posts answer
+// `again` before connected.  A failure seen on one queue ends the endpoint only when everything that had arrived
+// before has been handed up: broken() is what the module acts on when the completion queue is empty.
+// leaving: disconnect() was called and nobody knows the endpoint any more; it waits for the goodbye's acknowledgement.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opal/btl/endpoint.hpp"
+#include "opal/btl/fragment.hpp"
+#include "opal/btl/post.hpp"
+#include "opal/btl/tag.hpp"
+#include "opal/btl/verbs/buffers.hpp"
+#include "opal/btl/verbs/connection.hpp"
+#include "opal/btl/verbs/handshake.hpp"
+#include "opal/btl/verbs/queue_user.hpp"
+#include "opal/core/clock.hpp"
+
+namespace opal::btl::verbs {
+
+class Module;
+
+class Endpoint final : public btl::Endpoint, public QueueUser, private Connection::Owner {
+ public:
+  enum class State : std::uint8_t { dialing, resting, half_open, connected, ended };
+
+  /// Frames beside messages that a peer may have under way to us: a confirmation, two of credits, a goodbye.
+  static constexpr std::uint32_t kReserve = 4;
+  /// Send requests for a peer whose window is at most so large.
+  static std::uint32_t sends_for(std::uint32_t window) noexcept;
+
+  /// `window`: receive buffers that the module keeps for this peer.
+  Endpoint(Module& module, const PeerId& peer, std::uint32_t window);
+  ~Endpoint() override;
+
+  /// Starts looking for the peer at `to`.  Errors: unreachable, os.
+  Result<void> dial(const SocketAddress& to, const Secret& key);
+  /// Goes on with the peer's own request, whose proof was right; ends the own search, if any.  Errors: limit_reached,
+  /// os; the request is unanswered then.
+  Result<void> accept(CmId& id, const CmEvent& event, const wire::Request& request, const Secret& key);
+
+  [[nodiscard]] State state() const noexcept { return state_; }
+  [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
+  [[nodiscard]] bool searching() const noexcept { return state_ == State::dialing || state_ == State::resting; }
+  [[nodiscard]] std::string describe() const override;
+
+  Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  /// `buffer` has room for a frame, then `size` bytes.
+  Post send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept;
+
+  /// Something failed; the module ends the endpoint when all that arrived before was handed up.
+  void break_off(const Error& why) noexcept;
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+  /// Ends the endpoint for good: marks it dead and closes the connection.
+  void end(const Error& why) noexcept;
+
+  void end_with_reason() noexcept { end(reason_); }
+
+  /// Says goodbye; false when there is nobody to say it to, or nothing to wait for.
+  bool leave() noexcept;
+  [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
+
+  /// What has to happen at some time: 0 for nothing.
+  [[nodiscard]] std::uint64_t wake_ns() const noexcept;
+  void on_time(std::uint64_t now) noexcept;
+
+  /// A genuine request of the same peer has come although this connection stands; true when it has come for so long
+  /// that this one must be dead.
+  bool superseded() noexcept;
+
+  void on_sent(const ibv_wc& wc) noexcept override;
+  void on_received(ByteSpan bytes) noexcept override;
+
+  /// on_accepted has been called for it, or connect() has returned it.
+  bool known = false;
+
+ private:
+  void on_connected(ByteSpan reply) noexcept override;
+  void on_refused(ByteSpan refusal) noexcept override;
+  void on_lost(const Error& why) noexcept override;
+
+  [[nodiscard]] Connection::Settings settings() const noexcept;
+  Result<void> dial_again();
+  void drop_connection() noexcept;
+  void rest(std::uint64_t ns) noexcept;
+  [[nodiscard]] Post refuse_if_unsendable(std::size_t size) noexcept;
+  [[nodiscard]] std::uint32_t room() const noexcept {
+    return static_cast<std::uint32_t>(sent_.size()) - (posted_ - retired_);
+  }
+  bool post(ibv_send_wr& request, Buffer* buffer) noexcept;
+  bool send_control(wire::Kind kind, ByteSpan payload) noexcept;
+  void return_credits() noexcept;
+  void retire(std::uint32_t upto) noexcept;
+  void take_credits(std::uint32_t count) noexcept;
+  void break_protocol(const char* what, std::uint64_t detail) noexcept;
+
+  Module& verbs_;
+  State state_ = State::resting;
+  bool broken_ = false;
+  bool leaving_ = false;
+  std::unique_ptr<Connection> connection_;
+  // Sending.
+  std::uint32_t credits_ = 0;       // messages that the peer has room for
+  std::uint32_t most_credits_ = 0;  // its window
+  std::uint32_t posted_ = 0;        // send requests, counted round
+  std::uint32_t retired_ = 0;       // those of them that are known to have ended
+  std::uint32_t unsignalled_ = 0;   // posted since the last that asks for a completion
+  std::vector<Buffer*> sent_;       // by number of the request: its buffer, or null
+  // Receiving.
+  const std::uint32_t window_;
+  std::uint32_t owed_ = 0;  // messages taken, of which the peer has not been told
+  // Connecting.
+  SocketAddress to_{};
+  Secret key_;
+  wire::Request request_{};  // of the connector
+  Secret session_;
+  std::uint64_t give_up_ns_ = 0;
+  std::uint64_t again_ns_ = 0;       // resting: when to dial
+  std::uint64_t superseded_ns_ = 0;  // since when the peer asks for a new connection
+  std::uint32_t goodbye_ = 0;        // number of its request
+  Error reason_{};                   // of break_off
+  std::string where_;                // for describe()
+};
+
+}  // namespace opal::btl::verbs

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/verbs/listener.hpp — which device and address a module uses, and where peers reach it.
+// The connection manager tells: an identifier that is bound to an interface's address belongs to the RDMA device behind
+// that interface, or to none.  It also chooses the GID, the one that stands for that address.
+#pragma once
+#include <string>
+
+#include "opal/btl/verbs/address.hpp"
+#include "opal/btl/verbs/objects.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::verbs {
+
+struct Listener {
+  EventChannel channel;  ///< of this module's identifiers, not blocking; outlives them
+  CmId id;               ///< listening
+  std::string device;    ///< its name
+  SocketAddress socket{};
+
+  /// Listens at the first address, link-local ones left out, that belongs to one of `devices` (names, separated by
+  /// commas; empty: any).  Errors: unreachable (none does; says what there is), not_supported (no connection manager),
+  /// os.
+  static Result<Listener> open(const std::string& devices);
+};
+
+/// Whether there is any RDMA device and a connection manager; says what is missing.  Opens nothing.
+Result<void> devices_present() noexcept;
+
+}  // namespace opal::btl::verbs

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/verbs/module.hpp"
+
+#include <poll.h>
+
+#include <cstring>
+
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+Attributes attributes_of(const Config& config) {
+  Attributes attributes;
+  attributes.transport = "verbs";
+  attributes.exclusivity = kExclusivity;
+  attributes.max_send = config.max_send.bytes;
+  attributes.eager = config.max_send.bytes;
+  attributes.latency_ns = 1'500;
+  attributes.bandwidth_Bps = 12'500'000'000;
+  return attributes;
+}
+
+}  // namespace
+
+std::uint64_t Module::time_after(std::chrono::milliseconds time) noexcept {
+  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
+}
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
+  OPAL_TRY_ASSIGN(Listener listener, Listener::open(config.devices));
+  OPAL_TRY_ASSIGN(Device device, Device::open(listener.device.c_str(), config));
+  OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
+  for (const int fd : {device.channel()->fd, device.context()->async_fd, listener.channel->fd}) {
+    OPAL_TRY(waiting.watch(fd));
+  }
+  wire::Address address{wire::kMagic, wire::kWireVersion, 0, host.id, fresh_nonce(), {}};
+  OPAL_TRY(set_socket(address, listener.socket.any));
+  log::debug("btl.verbs", "device {} at {}", listener.device, to_string(listener.socket));
+  return std::unique_ptr<Module>{
+      new Module{host, config, std::move(listener), std::move(device), std::move(waiting), address}};
+}
+
+Module::Module(const Host& host, const Config& config, Listener listener, Device device, Waiting waiting,
+               const wire::Address& address)
+    : btl::Module(host, attributes_of(config)),
+      config_(config),
+      listener_(std::move(listener)),
+      device_(std::move(device)),
+      waiting_(std::move(waiting)),
+      address_(address),
+      key_(connection_key(host.secret, address.token)),
+      receive_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
+      send_buffers_(sizeof(wire::Frame) + config.max_send.bytes) {}
+
+Module::~Module() {
+  listener_.id.reset();
+  while (!live_.empty()) disconnect(*live_.begin()->second);
+  while (!gone_.empty()) disconnect(*gone_.back());
+  const Deadline deadline = Deadline::after(config_.close_timeout);
+  while (!leaving_.empty() && !deadline.expired()) {
+    if (progress(1) == 0 && arm()) {
+      pollfd fd{waiting_.fd(), POLLIN, 0};
+      (void)::poll(&fd, 1, deadline.poll_timeout_ms());
+    }
+  }
+  leaving_.clear();
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------------------
+
+void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
+  if (turns_ != 0) --turns_;
+  ++events_;
+  Delivery delivery{from, tag, data};
+  host().handlers.dispatch(delivery);
+}
+
+Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
+}
+
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (to.dead()) return {};
+  if (size > attributes().max_send) {
+    to.set_error({Errc::invalid_argument, 0, "verbs: fragment larger than max_send", size});
+    return {};
+  }
+  Buffer* buffer = take_send_buffer();
+  return buffer == nullptr ? Fragment{} : Fragment{to, {buffer->data + sizeof(wire::Frame), size}, buffer};
+}
+
+Post Module::send(Fragment& fragment, Tag tag) noexcept {
+  auto& to = static_cast<Endpoint&>(fragment.to());
+  const Post post = to.send_buffer(tag, *static_cast<Buffer*>(fragment.slot()), fragment.data().size());
+  if (post == Post::failed) {
+    free(fragment);
+  } else if (post == Post::done) {
+    fragment.disown();
+  }
+  return post;
+}
+
+void Module::free(Fragment& fragment) noexcept {
+  give_back(*static_cast<Buffer*>(fragment.slot()));
+  fragment.disown();
+}
+
+}  // namespace opal::btl::verbs

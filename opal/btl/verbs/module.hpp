@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/verbs/module.hpp — one RDMA device through libibverbs: reliable connections made on demand by the RDMA
+// connection manager, one completion queue and one shared receive queue for all peers, credits instead of refusals by
+// the receiver.  docs/design/verbs.md has the reasons. Two sides that connect to each other at once end with one
+// connection: the one that the side with the lower PeerId made.  Ends are reported as tcp does: a disconnect as
+// peer_gone with errno 0, a death with an errno. Threads: as btl::Module.
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/module.hpp"
+#include "opal/btl/verbs/buffers.hpp"
+#include "opal/btl/verbs/endpoint.hpp"
+#include "opal/btl/verbs/listener.hpp"
+#include "opal/btl/verbs/waiting.hpp"
+#include "opal/core/fd.hpp"
+
+namespace opal::btl::verbs {
+
+class OPAL_EXPORT Module final : public btl::Module {
+ public:
+  /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  /// Waits for what was posted to be acknowledged, for at most Config::close_timeout.
+  ~Module() override;
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }
+  Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
+  void disconnect(btl::Endpoint& endpoint) noexcept override;
+
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
+
+  std::size_t progress(std::size_t budget) noexcept override;
+  [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
+  bool arm() noexcept override;
+
+  // For endpoints.
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+  [[nodiscard]] Device& device() noexcept { return device_; }
+  [[nodiscard]] rdma_event_channel& events() noexcept { return *listener_.channel; }
+  [[nodiscard]] const SocketAddress& socket() const noexcept { return listener_.socket; }
+  [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
+  Buffer* take_send_buffer() noexcept { return send_buffers_.take(); }
+  void give_back(Buffer& buffer) noexcept { send_buffers_.give_back(buffer); }
+  void enter(const Connection& connection, QueueUser& user);
+  void leave(const Connection& connection) noexcept;
+  void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  void on_confirmed(Endpoint& endpoint) noexcept;
+  void on_broken() noexcept { some_broken_ = true; }
+  void on_ended(Endpoint& endpoint) noexcept;
+  void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
+
+ private:
+  Module(const Host& host, const Config& config, Listener listener, Device device, Waiting waiting,
+         const wire::Address& address);
+
+  // peers.cpp
+  Endpoint* live(const PeerId& peer) noexcept;
+  Result<std::uint32_t> reserve_window();
+  void on_request(const CmEvent& event) noexcept;
+  void accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
+  std::unique_ptr<Endpoint> take_out(Endpoint& endpoint) noexcept;
+  void report_ended() noexcept;
+  void end_broken() noexcept;
+
+  // progress.cpp
+  bool poll_completions() noexcept;
+  void on_completion(const ibv_wc& wc) noexcept;
+  void collect_events() noexcept;
+  void collect_manager_events() noexcept;
+  void collect_device_events() noexcept;
+  void run_timers() noexcept;
+  [[nodiscard]] std::uint64_t next_time() const noexcept;
+  void post_receive(const Buffer& buffer) noexcept;
+
+  const Config config_;
+  Listener listener_;
+  Device device_;
+  Waiting waiting_;
+  const wire::Address address_;
+  const Secret key_;
+  BufferPool receive_buffers_;
+  BufferPool send_buffers_;
+  std::uint32_t promised_receives_ = 0;
+  std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
+  std::unordered_map<PeerId, std::unique_ptr<Endpoint>> live_;
+  std::vector<std::unique_ptr<Endpoint>> gone_;     // dead, until disconnect()
+  std::vector<Endpoint*> to_report_;                // in gone_, the observer has not been told
+  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
+  bool some_broken_ = false;
+  bool in_progress_ = false;
+  bool armed_ = false;
+  std::uint32_t quiet_ = 0;    // rounds in a row without a completion
+  std::size_t turns_ = 0;      // handlers that this progress() may still run
+  std::size_t events_ = 0;     // what happened in this progress()
+  std::vector<ibv_wc> early_;  // completions that arm() found
+};
+
+}  // namespace opal::btl::verbs

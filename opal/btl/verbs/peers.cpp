@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// How peers find each other: a module's list of them, and an endpoint's way to its connection.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/verbs/module.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+constexpr std::chrono::milliseconds kRest{50};               // between attempts that the peer has refused for now
+constexpr std::chrono::milliseconds kAddressPatience{5000};  // of the connection manager, for each address
+constexpr std::uint32_t kLeastWindow = 4;
+
+void refuse(rdma_cm_id* id, wire::Reason reason) noexcept {
+  const wire::Refusal refusal{wire::kMagic, reason};
+  (void)rdma_reject(id, &refusal, sizeof refusal);
+}
+
+const char* text_of(wire::Reason reason) noexcept {
+  switch (reason) {
+    case wire::Reason::stranger: return "verbs: refused: the peer does not take our proof of the job's secret";
+    case wire::Reason::different: return "verbs: refused: the peer has another btl_verbs_max_send, or another version";
+    case wire::Reason::full: return "verbs: refused: the peer has no buffers left (its btl_verbs_receive_buffers)";
+    default: return "verbs: refused";
+  }
+}
+
+}  // namespace
+
+// ---- A module's peers -------------------------------------------------------------------------------------------
+
+Endpoint* Module::live(const PeerId& peer) noexcept {
+  const auto found = live_.find(peer);
+  return found == live_.end() ? nullptr : found->second.get();
+}
+
+Result<std::uint32_t> Module::reserve_window() {
+  const std::uint32_t limit = device_.receive_limit();
+  const std::uint32_t left = limit - std::min(limit, promised_receives_);
+  std::uint32_t window = config_.credits;
+  if (left < limit / 2) window = std::min(window, std::max(kLeastWindow, left / 8));  // the late ones get less
+  if (window + Endpoint::kReserve > left) {
+    return Error{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
+  }
+  const std::uint32_t promised = promised_receives_ + window + Endpoint::kReserve;
+  if (promised > receive_buffers_.count()) {
+    const std::uint32_t more = promised - receive_buffers_.count();
+    OPAL_TRY(device_.reserve_completions(more));
+    OPAL_TRY(receive_buffers_.grow(device_, more));
+    while (const Buffer* buffer = receive_buffers_.take()) post_receive(*buffer);
+  }
+  constexpr std::uint32_t kSendBuffersPerPeer = 16;
+  if (send_buffers_.count() < std::min<std::size_t>(config_.send_buffers, kSendBuffersPerPeer * (live_.size() + 2))) {
+    const std::uint32_t more = std::min(config_.send_buffers - send_buffers_.count(), kSendBuffersPerPeer);
+    OPAL_TRY(send_buffers_.grow(device_, more));
+  }
+  promised_receives_ = promised;
+  return window;
+}
+
+void Module::enter(const Connection& connection, QueueUser& user) { queues_[connection.pair()->qp_num] = &user; }
+
+void Module::leave(const Connection& connection) noexcept {
+  if (connection.pair() != nullptr) queues_.erase(connection.pair()->qp_num);
+}
+
+Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
+  OPAL_TRY_ASSIGN(const wire::Address decoded, decode(address));
+  if (decoded.id != peer) return Error{Errc::protocol, 0, "verbs address: it is another peer's"};
+  if (peer == host().id) return Error{Errc::unreachable, 0, "verbs: does not connect a process to itself"};
+  if (Endpoint* known = live(peer); known != nullptr) {
+    known->known = true;
+    return known;
+  }
+  OPAL_TRY_ASSIGN(const std::uint32_t window, reserve_window());
+  auto created = std::make_unique<Endpoint>(*this, peer, window);
+  OPAL_TRY(created->dial(socket_of(decoded), connection_key(host().secret, decoded.token)));
+  created->known = true;
+  return (live_[peer] = std::move(created)).get();
+}
+
+std::unique_ptr<Endpoint> Module::take_out(Endpoint& endpoint) noexcept {
+  std::erase(to_report_, &endpoint);
+  if (const auto found = live_.find(endpoint.peer()); found != live_.end() && found->second.get() == &endpoint) {
+    std::unique_ptr<Endpoint> taken = std::move(found->second);
+    live_.erase(found);
+    return taken;
+  }
+  const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const auto& one) { return one.get() == &endpoint; });
+  if (found == gone_.end()) return nullptr;
+  std::unique_ptr<Endpoint> taken = std::move(*found);
+  gone_.erase(found);
+  return taken;
+}
+
+void Module::disconnect(btl::Endpoint& endpoint) noexcept {
+  auto& own = static_cast<Endpoint&>(endpoint);
+  std::unique_ptr<Endpoint> taken = take_out(own);
+  if (taken == nullptr) return;
+  const bool leaves = own.leave();
+  emulation().endpoint_gone(endpoint, {Errc::canceled, 0, "disconnect"});
+  if (leaves) leaving_.push_back(std::move(taken));
+}
+
+void Module::on_ended(Endpoint& endpoint) noexcept {
+  const auto found = live_.find(endpoint.peer());
+  if (found == live_.end() || found->second.get() != &endpoint) return;
+  gone_.push_back(std::move(found->second));
+  live_.erase(found);
+  to_report_.push_back(&endpoint);
+}
+
+void Module::report_ended() noexcept {
+  while (!to_report_.empty()) {
+    Endpoint& endpoint = *to_report_.front();
+    to_report_.erase(to_report_.begin());
+    if (!endpoint.known) {  // a visitor that never proved who it is
+      (void)take_out(endpoint);
+      continue;
+    }
+    const Error why = endpoint.error();
+    emulation().endpoint_gone(endpoint, why);
+    host().observer.on_failed(endpoint, why);
+    ++events_;
+  }
+}
+
+void Module::end_broken() noexcept {
+  some_broken_ = false;
+  std::vector<Endpoint*> broken;
+  for (const auto& [peer, endpoint] : live_) {
+    if (endpoint->broken()) broken.push_back(endpoint.get());
+  }
+  for (const auto& endpoint : leaving_) {
+    if (endpoint->broken()) broken.push_back(endpoint.get());
+  }
+  for (Endpoint* endpoint : broken) endpoint->end_with_reason();
+}
+
+void Module::on_request(const CmEvent& event) noexcept {
+  CmId id{event.id};
+  id->context = nullptr;
+  wire::Request request{};
+  if (!read_object(event.bytes(), request)) return refuse(id.get(), wire::Reason::stranger);
+  if (request.version != wire::kWireVersion) return refuse(id.get(), wire::Reason::different);
+  if (request.purpose == wire::Purpose::messages) return accept_messages(id, event, request);
+  refuse(id.get(), wire::Reason::stranger);
+}
+
+void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
+  if (!is_genuine(key_, host().id, request) || request.from == host().id) {
+    log::warn("btl.verbs", "a connection was refused: its request does not prove that it belongs to this job");
+    return refuse(id.get(), wire::Reason::stranger);
+  }
+  if (request.max_send != config_.max_send.bytes || request.window == 0) {
+    log::warn("btl.verbs", "peer {} was refused: btl_verbs_max_send is {} there and {} here",
+              opal::to_string(request.from), request.max_send, config_.max_send.bytes);
+    return refuse(id.get(), wire::Reason::different);
+  }
+  Endpoint* known = live(request.from);
+  if (known != nullptr && known->searching() && host().id < request.from)
+    return refuse(id.get(), wire::Reason::crossing);
+  if (known != nullptr && known->state() == Endpoint::State::half_open && !known->known) {
+    (void)take_out(*known);  // its connector has given up
+    known = nullptr;
+  }
+  if (known != nullptr && !known->searching()) {
+    if (known->superseded()) known->end({Errc::peer_gone, 0, "verbs: the peer has opened a new connection"});
+    return refuse(id.get(), wire::Reason::busy);
+  }
+  std::unique_ptr<Endpoint> created;
+  if (known == nullptr) {
+    const auto window = reserve_window();
+    if (!window) {
+      log::warn("btl.verbs", "peer {} was refused: {}", opal::to_string(request.from), opal::to_string(window.error()));
+      return refuse(id.get(), wire::Reason::full);
+    }
+    created = std::make_unique<Endpoint>(*this, request.from, *window);
+    known = created.get();
+  }
+  if (const auto accepted = known->accept(id, event, request, key_); !accepted) {
+    log::warn("btl.verbs", "peer {} was refused: {}", opal::to_string(request.from), opal::to_string(accepted.error()));
+    return refuse(id.get(), wire::Reason::full);
+  }
+  if (created != nullptr) live_[request.from] = std::move(created);
+}
+
+void Module::on_confirmed(Endpoint& endpoint) noexcept {
+  ++events_;
+  if (endpoint.known) return;
+  endpoint.known = true;
+  host().observer.on_accepted(endpoint);
+}
+
+// ---- An endpoint's way to its connection ------------------------------------------------------------------------
+
+Endpoint::Endpoint(Module& module, const PeerId& peer, std::uint32_t window)
+    : btl::Endpoint(module, peer), verbs_(module), window_(window) {}
+
+Endpoint::~Endpoint() {
+  drop_connection();
+  verbs_.release_window(window_);
+}
+
+Connection::Settings Endpoint::settings() const noexcept {
+  const Config& config = verbs_.config();
+  Connection::Settings settings;
+  settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(config.inline_size.bytes)};
+  settings.retry_count = static_cast<std::uint8_t>(config.retry_count);
+  settings.ack_timeout = static_cast<std::uint8_t>(config.ack_timeout);
+  settings.patience_ms = static_cast<int>(std::min(kAddressPatience, config.connect_timeout).count());
+  return settings;
+}
+
+void Endpoint::drop_connection() noexcept {
+  if (connection_ == nullptr) return;
+  verbs_.leave(*connection_);
+  connection_.reset();
+  retire(posted_);
+}
+
+Result<void> Endpoint::dial(const SocketAddress& to, const Secret& key) {
+  to_ = to;
+  key_ = key;
+  give_up_ns_ = Module::time_after(verbs_.config().connect_timeout);
+  return dial_again();
+}
+
+Result<void> Endpoint::dial_again() {
+  request_ = {wire::kWireVersion,
+              wire::Purpose::messages,
+              static_cast<std::uint16_t>(window_),
+              static_cast<std::uint32_t>(verbs_.config().max_send.bytes),
+              verbs_.host().id,
+              fresh_nonce(),
+              {}};
+  sign(key_, peer(), request_);
+  state_ = State::dialing;
+  Connection::Owner& owner = *this;
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), owner);
+  return connection_->dial(verbs_.events(), verbs_.socket(), to_, bytes_of(request_));
+}
+
+Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Request& request, const Secret& key) {
+  drop_connection();
+  wire::Reply reply{window_, 0, fresh_nonce(), {}};
+  sign(key, request, reply);
+  Connection::Owner& owner = *this;
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), owner);
+  if (auto accepted = connection_->accept(id, event.peer_reads, bytes_of(reply)); !accepted) {
+    connection_.reset();
+    if (searching()) rest(0);  // our own search goes on
+    return accepted;
+  }
+  session_ = session_key(key, request.nonce, reply.nonce);
+  most_credits_ = std::min<std::uint32_t>(request.window, verbs_.config().credits);
+  sent_.assign(connection_->shape().sends, nullptr);
+  posted_ = retired_ = 0;
+  state_ = State::half_open;
+  give_up_ns_ = Module::time_after(verbs_.config().handshake_timeout);
+  verbs_.enter(*connection_, *this);
+  return {};
+}
+
+void Endpoint::rest(std::uint64_t ns) noexcept {
+  drop_connection();
+  state_ = State::resting;
+  again_ns_ = now_ns() + ns;
+}
+
+void Endpoint::on_connected(ByteSpan bytes) noexcept {
+  if (state_ != State::dialing) return;  // an acceptor waits for the confirmation
+  wire::Reply reply{};
+  if (!read_object(bytes, reply) || !is_genuine(key_, request_, reply) || reply.window == 0) {
+    return end({Errc::permission, 0, "verbs: the peer did not prove that it knows the job's secret"});
+  }
+  session_ = session_key(key_, request_.nonce, reply.nonce);
+  most_credits_ = credits_ = std::min(reply.window, verbs_.config().credits);
+  sent_.assign(connection_->shape().sends, nullptr);
+  posted_ = retired_ = 0;
+  state_ = State::connected;
+  verbs_.enter(*connection_, *this);
+  const Proof proof = confirmation(session_);
+  if (!send_control(wire::Kind::confirm, proof)) break_off({Errc::limit_reached, 0, "verbs: no buffer to confirm"});
+}
+
+void Endpoint::on_refused(ByteSpan bytes) noexcept {
+  wire::Refusal refusal{};
+  if (state_ != State::dialing) return on_lost({Errc::peer_gone, ECONNRESET, "verbs: the connection was not taken"});
+  if (!read_object(bytes, refusal) || refusal.magic != wire::kMagic) {
+    return on_lost({Errc::unreachable, ECONNREFUSED, "verbs: nobody listens at the peer's address"});
+  }
+  switch (refusal.reason) {
+    case wire::Reason::crossing:  // its own request is on the way; if it is lost, ours is welcome later
+    case wire::Reason::busy: return rest(static_cast<std::uint64_t>(std::chrono::nanoseconds{kRest}.count()));
+    default: return on_lost({Errc::unreachable, 0, text_of(refusal.reason)});
+  }
+}
+
+void Endpoint::on_lost(const Error& why) noexcept {
+  if (state_ == State::connected) return break_off(why);
+  if (searching()) log::warn("btl.verbs", "cannot connect to peer {}: {}", to_string(peer()), opal::to_string(why));
+  end(why);
+}
+
+void Endpoint::end(const Error& why) noexcept {
+  if (state_ == State::ended) return;
+  if (connection_ != nullptr) where_ = describe();
+  state_ = State::ended;
+  broken_ = false;
+  if (!leaving_) mark_dead(why);
+  drop_connection();
+  if (!leaving_) verbs_.on_ended(*this);
+}
+
+std::uint64_t Endpoint::wake_ns() const noexcept {
+  switch (state_) {
+    case State::resting: return std::min(again_ns_, give_up_ns_);
+    case State::dialing:
+    case State::half_open: return give_up_ns_;
+    case State::connected: return leaving_ ? give_up_ns_ : 0;
+    default: return 0;
+  }
+}
+
+void Endpoint::on_time(std::uint64_t now) noexcept {
+  if (now >= give_up_ns_) {
+    if (leaving_) return end({Errc::timed_out, 0, "verbs: close timeout"});
+    return on_lost({Errc::unreachable, ETIMEDOUT, "verbs: no connection within the time for it"});
+  }
+  if (state_ != State::resting || now < again_ns_) return;
+  if (const auto dialled = dial_again(); !dialled) on_lost(dialled.error());
+}
+
+bool Endpoint::superseded() noexcept {
+  const std::uint64_t now = now_ns();
+  if (superseded_ns_ == 0) superseded_ns_ = now;
+  return now - superseded_ns_ >
+         static_cast<std::uint64_t>(std::chrono::nanoseconds{verbs_.config().handshake_timeout}.count());
+}
+
+std::string Endpoint::describe() const {
+  const std::string way =
+      fmt::format("{} to {}", verbs_.device().name(), to_.any.sa_family == 0 ? "a peer that came" : to_string(to_));
+  if (searching()) return "connecting: " + way;
+  if (state_ == State::ended) return fmt::format("ended ({}): {}", opal::to_string(error()), where_);
+  return fmt::format("{}, MTU {}, {} messages to it and {} from it at a time", way,
+                     connection_ != nullptr ? connection_->mtu() : 0, most_credits_, window_);
+}
+
+}  // namespace opal::btl::verbs

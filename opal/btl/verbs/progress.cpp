@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens inside progress(), and how a program sleeps until there is something to do.
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/verbs/module.hpp"
+#include "opal/btl/verbs/work_id.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+constexpr int kBatch = 16;
+
+/// Completions cost no system call, events do: they are asked for when completions have stayed out for a while.
+constexpr std::uint32_t kRoundsPerLook = 32;
+
+}  // namespace
+
+void Module::on_completion(const ibv_wc& wc) noexcept {
+  const auto found = queues_.find(wc.qp_num);
+  QueueUser* const user = found == queues_.end() ? nullptr : found->second;
+  if (!is_receive(wc.wr_id)) {
+    if (user != nullptr) user->on_sent(wc);
+    return;
+  }
+  Buffer& buffer = receive_buffers_.at(index_of(wc.wr_id));
+  if (wc.status == IBV_WC_SUCCESS && user != nullptr) {
+    const std::size_t size = std::min<std::size_t>(wc.byte_len, receive_buffers_.size());
+    user->on_received({buffer.data, size});
+  }
+  post_receive(buffer);
+}
+
+void Module::post_receive(const Buffer& buffer) noexcept {
+  const auto size = static_cast<std::uint32_t>(receive_buffers_.size());
+  if (const auto posted = device_.post_receive(receive_id(buffer.index), buffer.data, size, buffer.key); !posted) {
+    log::error("btl.verbs", "a receive buffer is lost: {}", opal::to_string(posted.error()));
+  }
+}
+
+bool Module::poll_completions() noexcept {
+  std::size_t early = 0;
+  while (early < early_.size() && turns_ != 0) on_completion(early_[early++]);
+  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(early));
+  std::array<ibv_wc, kBatch> batch;
+  bool any = early != 0;
+  while (turns_ != 0) {
+    const int most = static_cast<int>(std::min<std::size_t>(batch.size(), turns_));
+    const int count = ibv_poll_cq(device_.completions(), most, batch.data());
+    for (int i = 0; i < count; ++i) on_completion(batch[static_cast<std::size_t>(i)]);
+    if (count > 0) {
+      any = true;
+      ++events_;
+    }
+    if (count < most) return any;
+  }
+  return true;
+}
+
+void Module::collect_manager_events() noexcept {
+  rdma_cm_event* raw = nullptr;
+  while (rdma_get_cm_event(listener_.channel.get(), &raw) == 0) {
+    CmEvent event;
+    event.type = raw->event;
+    event.status = raw->status;
+    event.id = raw->id;
+    event.peer_reads = raw->param.conn.initiator_depth;
+    if (raw->param.conn.private_data != nullptr) {
+      event.size = std::min<std::size_t>(raw->param.conn.private_data_len, event.data.size());
+      std::copy_n(static_cast<const std::byte*>(raw->param.conn.private_data), event.size, event.data.begin());
+    }
+    rdma_ack_cm_event(raw);
+    ++events_;
+    if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      on_request(event);
+    } else if (event.id->context != nullptr) {
+      static_cast<Connection*>(event.id->context)->on_event(event);
+    }
+  }
+}
+
+void Module::collect_device_events() noexcept {
+  ibv_async_event event{};
+  while (ibv_get_async_event(device_.context(), &event) == 0) {
+    const char* const what = ibv_event_type_str(event.event_type);
+    switch (event.event_type) {
+      case IBV_EVENT_PORT_ERR:
+      case IBV_EVENT_DEVICE_FATAL:
+      case IBV_EVENT_CQ_ERR:
+      case IBV_EVENT_SRQ_ERR: log::warn("btl.verbs", "device {}: {}", device_.name(), what); break;
+      default: log::debug("btl.verbs", "device {}: {}", device_.name(), what);
+    }
+    const bool hopeless = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR;
+    ibv_ack_async_event(&event);
+    if (!hopeless) continue;
+    for (const auto& [peer, endpoint] : live_) endpoint->break_off({Errc::peer_gone, EIO, what});
+  }
+}
+
+void Module::collect_events() noexcept {
+  if (armed_) {
+    armed_ = false;
+    ibv_cq* queue = nullptr;
+    void* context = nullptr;
+    while (ibv_get_cq_event(device_.channel(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+  }
+  collect_manager_events();
+  collect_device_events();
+  run_timers();
+}
+
+std::uint64_t Module::next_time() const noexcept {
+  std::uint64_t next = 0;
+  const auto consider = [&](const Endpoint& endpoint) {
+    const std::uint64_t at = endpoint.wake_ns();
+    if (at != 0 && (next == 0 || at < next)) next = at;
+  };
+  for (const auto& [peer, endpoint] : live_) consider(*endpoint);
+  for (const auto& endpoint : leaving_) consider(*endpoint);
+  return next;
+}
+
+void Module::run_timers() noexcept {
+  const std::uint64_t now = now_ns();
+  std::vector<Endpoint*> due;
+  const auto consider = [&](Endpoint& endpoint) {
+    if (const std::uint64_t at = endpoint.wake_ns(); at != 0 && at <= now) due.push_back(&endpoint);
+  };
+  for (const auto& [peer, endpoint] : live_) consider(*endpoint);
+  for (const auto& endpoint : leaving_) consider(*endpoint);
+  for (Endpoint* endpoint : due) endpoint->on_time(now);
+}
+
+std::size_t Module::progress(std::size_t budget) noexcept {
+  if (in_progress_) return 0;
+  in_progress_ = true;
+  turns_ = std::max<std::size_t>(budget, 1);
+  events_ = 0;
+  const bool busy = poll_completions();
+  quiet_ = busy ? 0 : quiet_ + 1;
+  if (armed_ || quiet_ % kRoundsPerLook == 1 || !leaving_.empty()) collect_events();
+  if (some_broken_ && !busy) end_broken();
+  const std::size_t sent = emulation().progress();
+  report_ended();
+  std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
+  in_progress_ = false;
+  return events_ + sent;
+}
+
+bool Module::arm() noexcept {
+  if (in_progress_ || !early_.empty() || !to_report_.empty() || some_broken_) return false;
+  if (!armed_) {
+    if (ibv_req_notify_cq(device_.completions(), 0) != 0) return false;
+    armed_ = true;
+  }
+  ibv_wc wc{};
+  while (ibv_poll_cq(device_.completions(), 1, &wc) > 0) early_.push_back(wc);
+  if (!early_.empty()) return false;
+  epoll_event event{};
+  waiting_.set_clock(next_time());
+  if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) return false;
+  if (!emulation().idle() && emulation().progress() != 0) return false;
+  return true;
+}
+
+}  // namespace opal::btl::verbs

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What peers of the verbs transport send before they have proven anything: address blobs, and requests.
+#include <cstdint>
+#include <cstdlib>
+
+#include "opal/btl/verbs/address.hpp"
+#include "opal/btl/verbs/handshake.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace opal;
+  using namespace opal::btl::verbs;
+  const ByteSpan bytes = std::as_bytes(std::span{data, size});
+  std::size_t sum = 0;
+  if (const auto address = decode(bytes)) {
+    const SocketAddress socket = socket_of(*address);
+    wire::Address again = *address;
+    if (!set_socket(again, socket.any) || again.ip != address->ip || again.port != address->port) std::abort();
+    sum += to_string(socket).size();
+  }
+  wire::Request request{};
+  if (read_object(bytes, request)) {
+    // Nobody guesses a key that was drawn here.
+    static const Secret key = connection_key(*Secret::from_text(Secret::random_text()), fresh_nonce());
+    if (is_genuine(key, request.from, request)) std::abort();
+    sum += static_cast<std::size_t>(request.purpose);
+  }
+  return sum == ~std::size_t{0} ? -1 : 0;
+}
