@@ -23,6 +23,9 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
                 choice != nullptr ? choice->reasons : "no monitor was started");
     }
   }
+  if (const auto* const choice = memory::chosen_monitor(); choice != nullptr && choice->monitor != nullptr) {
+    if (!choice->monitor->watch({registration.begin(), registration.end()})) registration.use_once();
+  }
   OPAL_TRY_ASSIGN(const MemoryHandle handle, module_.register_memory(registration.base(), registration.length(),
                                                                      static_cast<Rights>(registration.access())));
   registration.cookie().set(handle);

@@ -148,6 +148,20 @@ OPAL_API void opal_deregister(opal_region_t* region);
 /* The bytes that a peer needs; valid as long as the region. */
 OPAL_API void opal_region_key(const opal_region_t* region, const void** key, size_t* size);
 
+/* One region for whatever this process has mapped, now and later: a peer that has its key puts and gets at any valid
+ * address.  mmap, brk, mremap, munmap and mprotect are followed before they return; what a mapping forbids is refused.
+ * One per context.  opal_region_key and opal_deregister work as with any region.  Errors: not_supported (no patcher in
+ * this process: the context was opened after threads were started, or not on x86-64), limit_reached, no_memory. */
+OPAL_API opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights, opal_region_t** region);
+/* Keeps the pages of [address, +size) that are mapped now out of peers' reach until they are unmapped (excluded != 0),
+ * or lets peers reach them again (0).  Errors: invalid_argument (a region of another kind). */
+OPAL_API opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size, int excluded);
+/* Private memory in whole pages that no peer can reach at any time; until opal_unmap_unregistered, at the latest
+ * opal_deregister.  Errors: invalid_argument, no_memory. */
+OPAL_API opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory);
+/* Errors: invalid_argument (not such memory: nothing happened). */
+OPAL_API opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory);
+
 /* Memory in whole pages, at a multiple of `alignment` (a power of two; 0: any page), contents unspecified.  `hint` says
  * of which kind: words out of "heap", "hugepage" (falls back to smaller pages), "shared" (local peers can map it),
  * joined by commas; NULL is "heap".  It lives until opal_mem_free, at the latest opal_context_close.  Any thread at any

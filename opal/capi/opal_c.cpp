@@ -10,10 +10,14 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "opal/allocator/guarded.hpp"
+#include "opal/am/address_space_registration.hpp"
 #include "opal/am/context.hpp"
+#include "opal/core/mapping.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/mpool/pool.hpp"
 
@@ -128,7 +132,21 @@ struct UserHandler {
 
 struct opal_region {
   opal_context* context;
-  opal::am::Region region;
+  opal::am::Region region;  // or
+  std::optional<opal::am::AddressSpaceRegistration> everything{};
+  std::map<void*, opal::Mapping> unregistered{};  // of an address space; under the context's mutex
+
+  [[nodiscard]] opal::ByteSpan key() const noexcept { return everything ? everything->key() : region.key(); }
+};
+
+/// Where opal_mem_alloc takes its blocks from.
+struct MemoryPool {
+  std::unique_ptr<opal::mpool::Pool> pages;
+  std::unique_ptr<opal::allocator::Guarded> guard;  // with mpool_guard
+
+  [[nodiscard]] opal::allocator::Allocator& blocks() const noexcept {
+    return guard != nullptr ? static_cast<opal::allocator::Allocator&>(*guard) : *pages;
+  }
 };
 
 struct opal_context final : opal::am::Observer {
@@ -137,8 +155,8 @@ struct opal_context final : opal::am::Observer {
   std::list<UserHandler> handlers;  // stable addresses
   std::list<opal_region> regions;
   std::mutex pools_mutex;
-  std::map<std::string, std::unique_ptr<opal::mpool::Pool>, std::less<>> pools;  // by hint; of opal_mem_alloc
-  std::unique_ptr<opal::am::Context> context;  // goes first: its callbacks use the rest
+  std::map<std::string, MemoryPool, std::less<>> pools;  // by hint; of opal_mem_alloc
+  std::unique_ptr<opal::am::Context> context;            // goes first: its callbacks use the rest
 
   ~opal_context() override {
     regions.clear();
@@ -312,8 +330,54 @@ void opal_memory_released(const void* address, size_t size) {
 
 void opal_region_key(const opal_region_t* region, const void** key, size_t* size) {
   if (region == nullptr || key == nullptr || size == nullptr) return;
-  *key = region->region.key().data();
-  *size = region->region.key().size();
+  *key = region->key().data();
+  *size = region->key().size();
+}
+
+opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights, opal_region_t** region) {
+  if (context == nullptr || region == nullptr || (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
+    return misuse("opal_register_address_space: a context, OPAL_REMOTE_* rights, and somewhere to put the region");
+  }
+  auto result = opal::am::AddressSpaceRegistration::enable(*context->context, static_cast<opal::Rights>(rights));
+  if (!result) return fail(result.error());
+  const std::lock_guard guard{context->mutex};
+  opal_region& made = context->regions.emplace_back(opal_region{context, {}});
+  made.everything.emplace(std::move(*result));
+  *region = &made;
+  return OPAL_OK;
+}
+
+opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size, int excluded) {
+  if (address_space == nullptr || !address_space->everything || is_missing(address, size)) {
+    return misuse("opal_exclude: a region of opal_register_address_space and memory are needed");
+  }
+  if (excluded != 0) {
+    address_space->everything->exclude(address, size);
+  } else {
+    address_space->everything->include(address, size);
+  }
+  return OPAL_OK;
+}
+
+opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory) {
+  if (address_space == nullptr || !address_space->everything || size == 0 || memory == nullptr) {
+    return misuse("opal_map_unregistered: a region of opal_register_address_space, a size, and somewhere to put it");
+  }
+  auto mapped = address_space->everything->map_unregistered(size);
+  if (!mapped) return fail(mapped.error());
+  *memory = mapped->data();
+  const std::lock_guard guard{address_space->context->mutex};
+  address_space->unregistered.emplace(*memory, std::move(*mapped));
+  return OPAL_OK;
+}
+
+opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory) {
+  if (address_space == nullptr) return misuse("opal_unmap_unregistered: a region is needed");
+  decltype(address_space->unregistered)::node_type ended;  // unmapped without the mutex
+  const std::lock_guard guard{address_space->context->mutex};
+  ended = address_space->unregistered.extract(memory);
+  if (ended.empty()) return misuse("opal_unmap_unregistered: not memory of opal_map_unregistered");
+  return OPAL_OK;
 }
 
 opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint, void** memory) {
@@ -328,9 +392,13 @@ opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignm
     if (!config) return fail(config.error());
     auto pool = opal::mpool::open(kind, *config);
     if (!pool) return fail(pool.error());
-    found = context->pools.emplace(kind, std::move(*pool)).first;
+    MemoryPool made{std::move(*pool), nullptr};
+    if (config->guard) made.guard = std::make_unique<opal::allocator::Guarded>(*made.pages);
+    found = context->pools.emplace(kind, std::move(made)).first;
   }
-  const auto block = found->second->allocate(size, std::max<size_t>(alignment, 1));
+  const bool pages = (alignment & (alignment - 1)) == 0;  // also with a guard
+  const auto block =
+      found->second.blocks().allocate(size, pages ? std::max(alignment, found->second.pages->page_size()) : alignment);
   if (!block) return fail(block.error());
   *memory = *block;
   return OPAL_OK;
@@ -341,7 +409,7 @@ opal_status_t opal_mem_free(opal_context_t* context, void* memory) {
   if (memory == nullptr) return OPAL_OK;
   const std::lock_guard lock{context->pools_mutex};
   for (const auto& [hint, pool] : context->pools) {
-    if (pool->deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
+    if (pool.blocks().deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
   }
   return misuse("opal_mem_free: not memory of this context's opal_mem_alloc, or freed already");
 }

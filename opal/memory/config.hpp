@@ -14,10 +14,11 @@ struct Config {
 inline constexpr config::Var<Config> kVars[] = {
     {"monitor",
      &Config::monitor,
-     {.choices = "auto|patcher|explicit|none"},
+     {.choices = "auto|patcher|userfaultfd|explicit|none"},
      "",
      config::Level::user,
-     "Who tells that memory was unmapped: libc's patched system calls, or only the program (opal_memory_released); "
+     "Who tells that memory was unmapped: libc's patched system calls, the kernel (userfaultfd), or only the program "
+     "(opal_memory_released); "
      "auto: the first that works; none: no registration is kept."},
 };
 inline constexpr config::Group<Config> kGroup{"memory", "Memory monitoring", kVars};

@@ -33,8 +33,17 @@ OPAL_EXPORT void remove_listener(Listener& listener) noexcept;
 OPAL_EXPORT void released(Range range) noexcept;
 
 namespace detail {
+/// Of a monitor that reports after the memory has gone; null: every report is made before.
+OPAL_EXPORT extern std::atomic<void (*)() noexcept> wait_for_reports;
 /// How many have a reason to see calls that change mappings: zero lets a patched system call go straight through.
 OPAL_EXPORT extern std::atomic<std::uint32_t> interested;
 }  // namespace detail
+
+/// Returns when whatever has gone by now, on any thread, has been reported: to be called before what is known of memory
+/// is relied upon, and without locks that a listener takes.  A load where reports come first.
+inline void settle() noexcept {
+  if (auto* const wait = detail::wait_for_reports.load(std::memory_order_relaxed); wait != nullptr) [[unlikely]]
+    wait();
+}
 
 }  // namespace opal::memory

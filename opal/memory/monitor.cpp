@@ -37,7 +37,7 @@ Process& process() noexcept {
 /// Takes `monitor` if it starts and passes, and says why not otherwise.
 bool take(Monitor& monitor, Choice& choice) {
   Result<void> outcome = monitor.start();
-  if (outcome && monitor.testable()) outcome = self_test();
+  if (outcome && monitor.testable()) outcome = self_test(monitor);
   if (outcome) {
     choice.monitor = &monitor;
     return true;
@@ -60,7 +60,11 @@ void choose(const std::string& wanted, Monitor* supplied, Choice& choice) {
   if (any && supplied != nullptr && take(*supplied, choice)) return;
   if (any || wanted == "patcher") {
     static auto& patcher = *make_patcher().release();
-    take(patcher, choice);
+    if (take(patcher, choice)) return;
+  }
+  if (any || wanted == "userfaultfd") {
+    static auto& userfaultfd = *make_userfaultfd().release();
+    take(userfaultfd, choice);
   }
 }
 

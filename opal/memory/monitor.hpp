@@ -25,6 +25,12 @@ class OPAL_EXPORT Monitor {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   /// Starts to report; called once.  Errors: not_supported, permission, with words that say what is missing.
   virtual Result<void> start() noexcept = 0;
+  /// Wants to hear of `range`; to be called before a device is told of the memory.  Monitors that see everything need
+  /// not be asked.  Errors: not_supported (nobody tells when it goes: keep nothing of it).
+  virtual Result<void> watch(Range range) noexcept {
+    (void)range;
+    return {};
+  }
   /// False: the program reports by itself, there is nothing to try.
   [[nodiscard]] virtual bool testable() const noexcept { return true; }
 };
@@ -45,5 +51,6 @@ OPAL_EXPORT const Choice& start_monitor(const Config& config);
 OPAL_EXPORT const Choice* chosen_monitor() noexcept;
 
 std::unique_ptr<Monitor> make_patcher();
+std::unique_ptr<Monitor> make_userfaultfd();
 
 }  // namespace opal::memory

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "opal/memory/events.hpp"
+#include "opal/memory/monitor.hpp"
 
 namespace opal::memory {
 namespace {
@@ -21,14 +22,21 @@ constexpr std::size_t kLargeBlock = std::size_t{64} << 20;  // beyond every thre
 /// Remembers whether the watched page was reported.
 class Watch final : public Listener {
  public:
+  explicit Watch(Monitor& monitor) noexcept : monitor_(monitor) {}
   void released(Range range) noexcept override {
     if (range.overlaps(page_)) seen_.store(true, std::memory_order_relaxed);
   }
-  void expect(const void* address) noexcept {
+  /// Looks out for the page of `address`; false when that cannot be watched.
+  bool expect(const void* address) noexcept {
+    settle();
     page_ = Range::pages(reinterpret_cast<std::uintptr_t>(address), 1);
     seen_.store(false, std::memory_order_relaxed);
+    return static_cast<bool>(monitor_.watch(page_));
   }
-  [[nodiscard]] bool seen() const noexcept { return seen_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool seen() const noexcept {
+    settle();
+    return seen_.load(std::memory_order_relaxed);
+  }
   /// True when the page is mapped and still holds what was put there: whoever freed it kept it.
   [[nodiscard]] bool still_there() const noexcept {
     unsigned char resident = 0;
@@ -36,6 +44,7 @@ class Watch final : public Listener {
   }
 
  private:
+  Monitor& monitor_;
   Range page_;
   std::atomic<bool> seen_{false};
 };
@@ -112,8 +121,8 @@ Result<void> test_realloc(Watch& watch) noexcept {
 
 }  // namespace
 
-Result<void> self_test() noexcept {
-  Watch watch;
+Result<void> self_test(Monitor& monitor) noexcept {
+  Watch watch{monitor};
   OPAL_TRY(add_listener(watch));
   Result<void> outcome;
   for (const auto test : {test_munmap, test_madvise, test_map_over, test_mremap, test_free, test_realloc}) {

@@ -9,6 +9,7 @@ namespace opal::mpool {
 struct Config {
   ByteSize shared_size = 16_GiB;
   ByteSize shared_chunk = 256_KiB;
+  bool guard = false;
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -24,6 +25,13 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Memory that a shared pool commits at a time."},
+    {"guard",
+     &Config::guard,
+     {},
+     "",
+     config::Level::user,
+     "Blocks of opal_mem_alloc have red zones, freed ones are poisoned and kept for a while, and what was overrun, "
+     "written after its end or not freed is said in the log; read at the first block of a kind."},
 };
 inline constexpr config::Group<Config> kGroup{"mpool", "Memory pools", kVars};
 

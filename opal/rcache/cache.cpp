@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "opal/core/log.hpp"
+#include "opal/memory/events.hpp"
 #include "opal/rcache/page_hold.hpp"
 
 namespace opal::rcache {
@@ -84,6 +85,7 @@ Result<Lease> Cache::get(const void* address, std::size_t length, Access access)
   constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
   if (length == 0 || length > kMax - first || kMax - first - length < granularity_) [[unlikely]]
     return refuse({Errc::invalid_argument, 0, "rcache get(empty or wrapping range)", length});
+  memory::settle();
   const Request request{first & ~(granularity_ - 1), align_up(first + length, granularity_), access};
   LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
   if (table != nullptr) [[likely]] {

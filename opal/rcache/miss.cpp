@@ -104,9 +104,9 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
         Registration* serves = index_.find_containing(range.begin, range.end, range.access);
         if (serves == nullptr) {
           serves = std::exchange(fresh, nullptr);
-          enter_index_locked(*serves);
+          serves->once_ ? retire_locked(*serves) : enter_index_locked(*serves);
         }
-        if (table != nullptr) hints_.remember(wanted.begin, *serves);
+        if (table != nullptr && !serves->once_) hints_.remember(wanted.begin, *serves);
         lease = borrow_locked(*serves, table, hold);
       }
       if (fresh != nullptr) condemn_locked(*fresh);
@@ -149,6 +149,7 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
         next_generation_ += 2;
         fresh.epoch_ = epoch_;
         fresh.state_ = Registration::State::pending;
+        fresh.once_ = false;
         pending_.push_back(fresh);
         ++statistics_.registered.count;
         statistics_.registered.bytes += length;

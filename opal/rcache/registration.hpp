@@ -76,6 +76,10 @@ class alignas(kCacheLine) Registration {
   [[nodiscard]] Cookie& cookie() noexcept { return cookie_; }
   [[nodiscard]] const Cookie& cookie() const noexcept { return cookie_; }
 
+  /// From Device::register_memory: it serves only the request it is made for, since nobody will tell when its memory
+  /// goes.
+  void use_once() noexcept { once_ = true; }
+
   [[nodiscard]] bool contains(std::uintptr_t begin, std::uintptr_t end) const noexcept {
     return this->begin() <= begin && end <= this->end();
   }
@@ -135,6 +139,7 @@ class alignas(kCacheLine) Registration {
   // From here on under the cache's lock, but for the generation.
   alignas(kCacheLine) std::atomic<std::uint64_t> generation_{1};
   State state_ = State::unused;
+  bool once_ = false;
   std::uint32_t epoch_ = 0;  // forks that the process had seen when this was registered
 
   // Node of the cache's index: see interval_index.hpp.

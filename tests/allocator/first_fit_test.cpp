@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -162,6 +163,72 @@ TEST(FirstFit, AgreesWithAByteMapOverARandomTrace) {
   for (const auto& [begin, units] : live) ASSERT_TRUE(ranges.deallocate(begin));
   EXPECT_EQ(ranges.free_ranges(), 1u);
   EXPECT_EQ(ranges.used(), 0u);
+}
+
+TEST(FirstFit, ManyFreeRangesAreNotLookedAtOneByOne) {
+  // 250 000 holes too small for what is asked: with a walk over them this would take hours.
+  constexpr std::uint64_t kHoles = 250'000;
+  FirstFit ranges{64};
+  ASSERT_TRUE(ranges.add(0, kHoles * 256 + (std::uint64_t{1} << 32)));
+  std::vector<std::uint64_t> blocks;
+  for (std::uint64_t i = 0; i < 2 * kHoles; ++i) blocks.push_back(*ranges.allocate(128, 64));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) ASSERT_TRUE(ranges.deallocate(blocks[i]));
+  EXPECT_EQ(ranges.free_ranges(), kHoles + 1);
+  for (std::uint64_t i = 0; i < kHoles; ++i) {
+    const auto block = ranges.allocate(192, 64);
+    ASSERT_TRUE(block);
+    ASSERT_GE(*block, 2 * kHoles * 128);
+    if (i % 2 == 0) {
+      ASSERT_TRUE(ranges.deallocate(*block));
+    }
+  }
+  EXPECT_EQ(*ranges.allocate(128, 64), 0U) << "and the lowest that fits is still the one";
+}
+
+TEST(FirstFit, RangesComeAndGoOverARandomTraceAsInAByteMap) {
+  constexpr unsigned kSeed = 99;
+  constexpr std::uint64_t kEnd = 4096;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random{kSeed};
+  FirstFit ranges{1};
+  std::vector<char> model(kEnd, '-');  // '-' not managed, 'f' free, 'b' in a block
+  std::map<std::uint64_t, std::uint64_t> live;
+  const auto all = [&](std::uint64_t begin, std::uint64_t size, char what) {
+    return std::all_of(model.begin() + static_cast<std::ptrdiff_t>(begin),
+                       model.begin() + static_cast<std::ptrdiff_t>(begin + size), [&](char c) { return c == what; });
+  };
+  const auto set = [&](std::uint64_t begin, std::uint64_t size, char what) {
+    std::fill_n(model.begin() + static_cast<std::ptrdiff_t>(begin), size, what);
+  };
+  for (int step = 0; step < 50'000; ++step) {
+    const std::uint64_t begin = random() % kEnd;
+    const std::uint64_t size = 1 + random() % std::min<std::uint64_t>(200, kEnd - begin);
+    switch (random() % 4) {
+      case 0:
+        ASSERT_EQ(ranges.add(begin, size).has_value(), all(begin, size, '-')) << step;
+        if (all(begin, size, '-')) set(begin, size, 'f');
+        break;
+      case 1:
+        ASSERT_EQ(ranges.remove(begin, size).has_value(), all(begin, size, 'f')) << step;
+        if (all(begin, size, 'f')) set(begin, size, '-');
+        break;
+      case 2:
+        if (const auto block = ranges.allocate(size, 1); block) {
+          ASSERT_TRUE(all(*block, size, 'f')) << step;
+          set(*block, size, 'b');
+          live.emplace(*block, size);
+        }
+        break;
+      default:
+        if (live.empty()) break;
+        const auto victim = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        ASSERT_EQ(*ranges.deallocate(victim->first), victim->second) << step;
+        set(victim->first, victim->second, 'f');
+        live.erase(victim);
+    }
+    ASSERT_EQ(ranges.managed(), kEnd - static_cast<std::uint64_t>(std::count(model.begin(), model.end(), '-')));
+    ASSERT_EQ(ranges.used(), static_cast<std::uint64_t>(std::count(model.begin(), model.end(), 'b')));
+  }
 }
 
 }  // namespace

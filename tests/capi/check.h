@@ -19,6 +19,7 @@ extern "C" {
   X(capi_put_get, PutGetAndAtomicReachTheMiddleOfARegion)              \
   X(capi_stale, ADeregisteredRegionIsRefused)                          \
   X(capi_memory, AllocatedMemoryIsAlignedReachableByPeersAndFreedOnce) \
+  X(capi_address_space, OneKeyReachesWhateverIsMappedAndNotExcluded)   \
   X(capi_handlers, HandlersAreOnePerTagAndCanBeTakenAway)              \
   X(capi_listen, ListenAndConnectToFindEachOther)                      \
   X(capi_waiting, WaitingByTimeConditionAndDescriptor)                 \

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "opal/capi/opal.h"
 #include "tests/capi/check.h"
@@ -304,6 +305,72 @@ const char* capi_memory(void) {
   CHECK(strstr(opal_last_error(), "tape") != NULL);
   CHECK(opal_mem_alloc(b.context, 1, 3, NULL, &wrong) == OPAL_ERR_INVALID_ARGUMENT);
   CHECK(opal_mem_alloc(b.context, 1, 0, NULL, &wrong) == OPAL_OK); /* freed by the end of its context */
+  close_pair(&a, &b);
+  return NULL;
+}
+
+/* What came of a put of one word to b's memory. */
+static opal_status_t put_word(struct side* a, struct side* b, const opal_remote_key_t* key, void* to) {
+  static const uint64_t word = 0x5566778899aabbccu;
+  opal_completion_t end = {0};
+  opal_status_t posted;
+  do {
+    posted = opal_put(a->to_other, &word, (uint64_t)(uintptr_t)to, key, sizeof word, &end);
+    opal_progress(a->context);
+    opal_progress(b->context);
+  } while (posted == OPAL_AGAIN);
+  for (int tries = 0; tries < 10000000 && posted == OPAL_QUEUED && !end.finished; ++tries) {
+    opal_progress(a->context);
+    opal_progress(b->context);
+  }
+  return posted < 0 ? posted : end.status;
+}
+
+const char* capi_address_space(void) {
+  struct side a, b;
+  opal_region_t *everything, *again, *other;
+  opal_remote_key_t key;
+  const void* bytes;
+  size_t size;
+  void* hidden;
+  static uint64_t word;
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  const opal_status_t made = opal_register_address_space(b.context, OPAL_REMOTE_ALL, &everything);
+  if (made == OPAL_ERR_NOT_SUPPORTED) { /* no patcher on this machine: said so */
+    CHECK(strlen(opal_last_error()) != 0);
+    close_pair(&a, &b);
+    return NULL;
+  }
+  CHECK(made == OPAL_OK);
+  CHECK(opal_register_address_space(b.context, OPAL_REMOTE_ALL, &again) == OPAL_ERR_LIMIT_REACHED);
+  opal_region_key(everything, &bytes, &size);
+  CHECK(opal_unpack_key(a.to_other, bytes, size, &key) == OPAL_OK);
+  void* const later = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(later != MAP_FAILED);
+  CHECK(put_word(&a, &b, &key, later) == OPAL_OK && *(uint64_t*)later == 0x5566778899aabbccu);
+  CHECK(put_word(&a, &b, &key, &word) == OPAL_OK && word == 0x5566778899aabbccu);
+  CHECK(opal_exclude(everything, later, 8192, 1) == OPAL_OK);
+  CHECK(put_word(&a, &b, &key, later) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_exclude(everything, later, 8192, 0) == OPAL_OK);
+  CHECK(put_word(&a, &b, &key, later) == OPAL_OK);
+  munmap(later, 8192);
+  CHECK(put_word(&a, &b, &key, later) == OPAL_ERR_INVALID_ARGUMENT);
+
+  CHECK(opal_map_unregistered(everything, 100, &hidden) == OPAL_OK);
+  CHECK(put_word(&a, &b, &key, hidden) == OPAL_ERR_INVALID_ARGUMENT && *(uint64_t*)hidden == 0);
+  CHECK(opal_unmap_unregistered(everything, hidden) == OPAL_OK);
+  CHECK(opal_unmap_unregistered(everything, hidden) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_map_unregistered(everything, 100, &hidden) == OPAL_OK); /* unmapped by the end of the region */
+
+  CHECK(opal_register(b.context, &word, sizeof word, OPAL_REMOTE_ALL, &other) == OPAL_OK);
+  CHECK(opal_exclude(other, &word, sizeof word, 1) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_map_unregistered(other, 100, &hidden) == OPAL_ERR_INVALID_ARGUMENT);
+  opal_deregister(everything);
+  CHECK(put_word(&a, &b, &key, &word) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_register_address_space(b.context, OPAL_REMOTE_READ, &everything) == OPAL_OK);
+  opal_region_key(everything, &bytes, &size);
+  CHECK(opal_unpack_key(a.to_other, bytes, size, &key) == OPAL_OK);
+  CHECK(put_word(&a, &b, &key, &word) == OPAL_ERR_PERMISSION);
   close_pair(&a, &b);
   return NULL;
 }

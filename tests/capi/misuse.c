@@ -66,6 +66,12 @@ const char* capi_missing(void) {
   REFUSED(opal_register(NULL, memory, 8, OPAL_REMOTE_ALL, &region), "opal_register");
   REFUSED(opal_register(self.context, NULL, 8, OPAL_REMOTE_ALL, &region), "opal_register");
   REFUSED(opal_register(self.context, memory, 8, OPAL_REMOTE_ALL, NULL), "opal_register");
+  REFUSED(opal_register_address_space(NULL, 1, &region), "opal_register_address_space");
+  REFUSED(opal_register_address_space(self.context, 8, &region), "opal_register_address_space");
+  REFUSED(opal_register_address_space(self.context, 1, NULL), "opal_register_address_space");
+  REFUSED(opal_exclude(NULL, &region, 8, 1), "opal_exclude");
+  REFUSED(opal_map_unregistered(NULL, 8, &allocated), "opal_map_unregistered");
+  REFUSED(opal_unmap_unregistered(NULL, &region), "opal_unmap_unregistered");
   REFUSED(opal_mem_alloc(NULL, 8, 0, NULL, &allocated), "opal_mem_alloc");
   REFUSED(opal_mem_alloc(self.context, 0, 0, NULL, &allocated), "opal_mem_alloc");
   REFUSED(opal_mem_alloc(self.context, 8, 0, NULL, NULL), "opal_mem_alloc");

@@ -53,6 +53,14 @@ INSTANTIATE_TEST_SUITE_P(Over, TwoPeers, ::testing::ValuesIn(transports_between_
                          [](const auto& info) { return info.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TwoPeers);
 
+TEST(WholeAddressSpace, APeerWritesIntoMemoryThatWasAllocatedAfterItGotTheKey) {
+  const Scratch scratch;
+  Program program{{kBin + "/whole_address_space"}, scratch.file("log")};
+  EXPECT_EQ(program.wait(), 0) << program.output();
+  EXPECT_THAT(program.output(), ::testing::AnyOf(AllOf(HasSubstr("new memory: right"), HasSubstr("secret: refused")),
+                                                 HasSubstr("not possible here")));
+}
+
 TEST(TwoPeers, WithoutArgumentsSaysHowToUseIt) {
   const Scratch scratch;
   for (const std::string name : {"two_peers", "two_peers_c"}) {
