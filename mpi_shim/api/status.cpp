@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a status says about the amount of data.
+#include <algorithm>
+
 #include <climits>
 
 #include "mpi_shim/abi/function.hpp"
@@ -56,9 +58,12 @@ int set_elements(const char* function, MPI_Status* status, MPI_Datatype datatype
   if (signature.elements() != 0) {
     bytes = left / signature.elements() * signature.bytes();
     left %= signature.elements();
-    signature.for_each_run([&](mpi_shim::datatype::Element element, std::int64_t run) {
-      const std::int64_t taken = run < left ? run : left;
-      bytes += taken * mpi_shim::datatype::info(element).size;
+    signature.for_each_run([&](const mpi_shim::datatype::SignatureRun& run) {
+      const std::int64_t taken = std::min(run.count * run.elements, left);
+      bytes += taken / run.elements * run.bytes;
+      if (taken % run.elements != 0) {  // the value of a pair without its index
+        bytes += mpi_shim::datatype::info(mpi_shim::datatype::info(run.element).first).size;
+      }
       left -= taken;
     });
   }

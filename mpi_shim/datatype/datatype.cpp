@@ -34,14 +34,14 @@ Datatype::Datatype(const Bounds& bounds, Layout layout, Signature signature, Rec
       signature_(std::move(signature)),
       recipe_(std::move(recipe)) {}
 
-Datatype::Datatype(std::uintptr_t handle, const char* name, Element element)
+Datatype::Datatype(std::uintptr_t handle, const char* name, Element element, std::int64_t external)
     : Object(kKind, handle),
       bounds_(element_bounds(element)),
       extent_(bounds_.extent()),
       committed_(true),
       element_(element),
       layout_(element_layout(element)),
-      signature_(Signature::of_element(element)),
+      signature_(Signature::of_element(element, external)),
       name_(name) {
   contiguous_ = layout_.is_one_run() && bounds_.size == extent_;
 }

@@ -25,7 +25,8 @@ class Datatype final : public handle::Object {
   /// A derived type; constructors.hpp makes them.
   Datatype(const Bounds& bounds, Layout layout, Signature signature, Recipe recipe);
   /// A predefined type in static storage; predefined.hpp makes them.
-  Datatype(std::uintptr_t handle, const char* name, Element element);
+  /// `external`: its bytes in "external32".
+  Datatype(std::uintptr_t handle, const char* name, Element element, std::int64_t external);
 
   [[nodiscard]] std::int64_t size() const noexcept { return bounds_.size; }  ///< data bytes of one instance
   [[nodiscard]] std::int64_t lb() const noexcept { return bounds_.lb(); }

@@ -15,6 +15,7 @@ struct Named {
   std::uint16_t handle;
   const char* name;
   Element element;
+  std::int64_t external = 0;  // bytes in "external32" where they are not those of the element; 0: they are
 };
 
 using enum Element;
@@ -30,14 +31,14 @@ constexpr Named kNamed[] = {
     {0x207, "MPI_PACKED", packed},
     {0x208, "MPI_SHORT", i16},
     {0x209, "MPI_INT", i32},
-    {0x20a, "MPI_LONG", i64},
-    {0x20b, "MPI_LONG_LONG", i64},
+    {0x20a, "MPI_LONG", i64, 4},
+    {0x20b, "MPI_LONG_LONG_INT", i64},
     {0x20c, "MPI_UNSIGNED_SHORT", u16},
     {0x20d, "MPI_UNSIGNED", u32},
-    {0x20e, "MPI_UNSIGNED_LONG", u64},
+    {0x20e, "MPI_UNSIGNED_LONG", u64, 4},
     {0x20f, "MPI_UNSIGNED_LONG_LONG", u64},
     {0x210, "MPI_FLOAT", f32},
-    {0x212, "MPI_C_FLOAT_COMPLEX", cf32},
+    {0x212, "MPI_C_COMPLEX", cf32},
     {0x213, "MPI_CXX_FLOAT_COMPLEX", cf32},
     {0x214, "MPI_DOUBLE", f64},
     {0x216, "MPI_C_DOUBLE_COMPLEX", cf64},
@@ -54,7 +55,7 @@ constexpr Named kNamed[] = {
     {0x225, "MPI_CXX_LONG_DOUBLE_COMPLEX", cfext},
     {0x228, "MPI_FLOAT_INT", pair_f32_i32},
     {0x229, "MPI_DOUBLE_INT", pair_f64_i32},
-    {0x22a, "MPI_LONG_INT", pair_i64_i32},
+    {0x22a, "MPI_LONG_INT", pair_i64_i32, 8},
     {0x22b, "MPI_2INT", pair_i32_i32},
     {0x22c, "MPI_SHORT_INT", pair_i16_i32},
     {0x22d, "MPI_LONG_DOUBLE_INT", pair_fext_i32},
@@ -63,7 +64,7 @@ constexpr Named kNamed[] = {
     {0x232, "MPI_2INTEGER", pair_i32_i32},
     {0x238, "MPI_C_BOOL", boolean},
     {0x239, "MPI_CXX_BOOL", boolean},
-    {0x23c, "MPI_WCHAR", text_wide},
+    {0x23c, "MPI_WCHAR", text_wide, 2},
     {0x240, "MPI_INT8_T", i8},
     {0x241, "MPI_UINT8_T", u8},
     {0x243, "MPI_CHAR", kChar},
@@ -103,7 +104,8 @@ struct Types {
 
   Types() {
     for (const Named& named : kNamed) {
-      owned.push_back(std::make_unique<Datatype>(named.handle, named.name, named.element));
+      owned.push_back(std::make_unique<Datatype>(named.handle, named.name, named.element,
+                                                 named.external != 0 ? named.external : info(named.element).size));
       in_order.push_back(owned.back().get());
       by_handle[named.handle] = owned.back().get();
     }

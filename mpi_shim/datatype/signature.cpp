@@ -12,17 +12,19 @@ std::int64_t elements_of(Element element) { return info(element).element_class =
 
 }  // namespace
 
-Signature Signature::of_element(Element element) {
+Signature Signature::of_element(Element element, std::int64_t external) {
   SignatureRun run;
   run.count = 1;
   run.bytes = info(element).size;
   run.elements = elements_of(element);
+  run.external = external;
   run.element = element;
   Signature signature;
   signature.runs_.push_back(run);
   signature.root_last_ = 1;
   signature.bytes_ = run.bytes;
   signature.elements_ = run.elements;
+  signature.external_ = external;
   signature.uniform_ = element;
   return signature;
 }
@@ -73,8 +75,9 @@ std::uint32_t SignatureBuilder::import(const Signature& part) {
 void SignatureBuilder::append(const SignatureRun& run) {
   if (!sequence_.empty()) {
     SignatureRun& back = sequence_.back();
-    const bool joins = run.is_group() ? back.first == run.first && back.last == run.last
-                                      : !back.is_group() && back.element == run.element;
+    const bool joins = run.is_group()
+                           ? back.first == run.first && back.last == run.last
+                           : !back.is_group() && back.element == run.element && back.external == run.external;
     if (joins) {
       back.count += run.count;
       return;
@@ -95,6 +98,7 @@ void SignatureBuilder::add(const Signature& part, std::int64_t count) {
     group.count = count;
     group.bytes = part.bytes_;
     group.elements = part.elements_;
+    group.external = part.external_;
     group.first = part.root_first_ + origin;
     group.last = part.root_last_ + origin;
     append(group);
@@ -119,6 +123,7 @@ SignatureRun SignatureBuilder::nest() {
   for (const SignatureRun& run : sequence_) {
     group.bytes += run.count * run.bytes;
     group.elements += run.count * run.elements;
+    group.external += run.count * run.external;
     out_.runs_.push_back(run);
   }
   group.last = static_cast<std::uint32_t>(out_.runs_.size());
@@ -143,6 +148,7 @@ Signature SignatureBuilder::finish() && {
   out_.root_last_ = whole.last;
   out_.bytes_ = whole.bytes;
   out_.elements_ = whole.elements;
+  out_.external_ = whole.external;
   if (whole.bytes == 0) return std::move(out_);
   // Runs that were imported and then joined to others are still of elements in use, so all runs may be asked.
   for (const SignatureRun& run : out_.runs_) {

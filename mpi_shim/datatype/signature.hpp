@@ -17,6 +17,7 @@ struct SignatureRun {
   std::int64_t count = 0;
   std::int64_t bytes = 0;     ///< of one repetition
   std::int64_t elements = 0;  ///< of one repetition, a pair counting as two
+  std::int64_t external = 0;  ///< bytes of one repetition in the representation "external32"
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   Element element = Element::byte;
@@ -32,10 +33,13 @@ struct ElementCount {
 
 class Signature {
  public:
-  static Signature of_element(Element element);
+  /// `external`: bytes of the element in "external32"; MPI_LONG and MPI_INT64_T are alike in memory but not there.
+  static Signature of_element(Element element, std::int64_t external);
 
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::int64_t elements() const noexcept { return elements_; }  ///< a pair counts as two
+
+  [[nodiscard]] std::int64_t external_bytes() const noexcept { return external_; }  ///< of one instance
 
   /// The element of which everything is made; none when there are several, or nothing at all.
   [[nodiscard]] std::optional<Element> uniform() const noexcept { return uniform_; }
@@ -43,7 +47,7 @@ class Signature {
   /// The whole elements in the first `bytes` bytes of any number of instances in a row.
   [[nodiscard]] ElementCount elements_in(std::int64_t bytes) const noexcept;
 
-  /// Calls visit(element, count) for each run of one instance in order; neighbouring runs may be of one element.
+  /// Calls visit(run) for each run of one instance that is no group, in order; neighbours may be of one element.
   template <class Visit>
   void for_each_run(Visit&& visit) const {
     visit_range(root_first_, root_last_, visit);
@@ -57,7 +61,7 @@ class Signature {
     for (; first < last; ++first) {
       const SignatureRun& run = runs_[first];
       if (!run.is_group()) {
-        visit(run.element, run.count);
+        visit(run);
       } else {
         for (std::int64_t i = 0; i < run.count; ++i) visit_range(run.first, run.last, visit);
       }
@@ -69,6 +73,7 @@ class Signature {
   std::uint32_t root_last_ = 0;
   std::int64_t bytes_ = 0;
   std::int64_t elements_ = 0;
+  std::int64_t external_ = 0;
   std::optional<Element> uniform_;
 };
 

@@ -281,10 +281,10 @@ TEST_P(RandomTypes, AgreeWithTheTypemapOfTheStandard) {
     ASSERT_EQ(found.elements, elements);
     ASSERT_EQ(found.rest, left);
     std::vector<Element> order;
-    type.signature().for_each_run([&](Element element, std::int64_t n) {
-      for (; n > 0; --n) {
-        order.push_back(info(element).first);
-        if (info(element).element_class == ElementClass::pair) order.push_back(info(element).second);
+    type.signature().for_each_run([&](const SignatureRun& run) {
+      for (std::int64_t n = run.count; n > 0; --n) {
+        order.push_back(info(run.element).first);
+        if (info(run.element).element_class == ElementClass::pair) order.push_back(info(run.element).second);
       }
     });
     ASSERT_EQ(order.size(), sample.map.entries.size());

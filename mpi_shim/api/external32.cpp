@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI_Pack_external and its relatives: packing for other machines.
+#include "mpi_shim/datatype/external32.hpp"
+
+#include <string_view>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+
+/// The arguments that all of them have.
+struct External {
+  const mpi_shim::datatype::Datatype* type = nullptr;
+  std::int64_t bytes = 0;
+
+  External(Call& call, const char* datarep, MPI_Count count, MPI_Datatype datatype) {
+    call.pointer(datarep, "datarep");
+    if (call.failed()) return;
+    if (std::string_view{datarep} != "external32") {
+      call.fail(MPI_ERR_ARG, "argument datarep is not \"external32\", the only one there is");
+      return;
+    }
+    type = call.type(datatype);
+    if (count < 0) call.fail_count(count);
+    if (call.failed()) return;
+    const auto size = external32_size(*type, count);
+    if (!size) call.fail(MPI_ERR_COUNT, "argument count makes more than 2^63 bytes");
+    bytes = size.value_or(0);
+  }
+};
+
+template <class Count, class Size>
+int pack(const char* function, const char* datarep, const void* inbuf, Count incount, MPI_Datatype datatype,
+         void* outbuf, Size outsize, Size* position) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const External it{call, datarep, incount, datatype};
+  call.buffer(inbuf, incount, datatype);
+  call.pointer(position, "position");
+  if (call.failed()) return call.error();
+  if (*position < 0 || *position > outsize || it.bytes > outsize - *position) {
+    return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
+  }
+  pack_external32(*it.type, inbuf, incount,
+                  {static_cast<std::byte*>(outbuf) + *position, static_cast<std::size_t>(it.bytes)});
+  *position += it.bytes;
+  return MPI_SUCCESS;
+}
+
+template <class Count, class Size>
+int unpack(const char* function, const char* datarep, const void* inbuf, Size insize, Size* position, void* outbuf,
+           Count outcount, MPI_Datatype datatype) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const External it{call, datarep, outcount, datatype};
+  call.buffer(outbuf, outcount, datatype);
+  call.pointer(position, "position");
+  if (call.failed()) return call.error();
+  if (*position < 0 || *position > insize || it.bytes > insize - *position) {
+    return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");
+  }
+  unpack_external32(*it.type, outbuf, outcount,
+                    {static_cast<const std::byte*>(inbuf) + *position, static_cast<std::size_t>(it.bytes)});
+  *position += it.bytes;
+  return MPI_SUCCESS;
+}
+
+template <class Count, class Size>
+int size_of(const char* function, const char* datarep, Count incount, MPI_Datatype datatype, Size* size) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const External it{call, datarep, incount, datatype};
+  call.pointer(size, "size");
+  if (call.failed()) return call.error();
+  *size = it.bytes;
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Pack_external,
+                  (const char* datarep, const void* inbuf, int incount, MPI_Datatype datatype, void* outbuf,
+                   MPI_Aint outsize, MPI_Aint* position)) {
+  return pack("MPI_Pack_external", datarep, inbuf, incount, datatype, outbuf, outsize, position);
+}
+OPAL_MPI_FUNCTION(int, Pack_external_c,
+                  (const char* datarep, const void* inbuf, MPI_Count incount, MPI_Datatype datatype, void* outbuf,
+                   MPI_Count outsize, MPI_Count* position)) {
+  return pack("MPI_Pack_external_c", datarep, inbuf, incount, datatype, outbuf, outsize, position);
+}
+OPAL_MPI_FUNCTION(int, Unpack_external,
+                  (const char* datarep, const void* inbuf, MPI_Aint insize, MPI_Aint* position, void* outbuf,
+                   int outcount, MPI_Datatype datatype)) {
+  return unpack("MPI_Unpack_external", datarep, inbuf, insize, position, outbuf, outcount, datatype);
+}
+OPAL_MPI_FUNCTION(int, Unpack_external_c,
+                  (const char* datarep, const void* inbuf, MPI_Count insize, MPI_Count* position, void* outbuf,
+                   MPI_Count outcount, MPI_Datatype datatype)) {
+  return unpack("MPI_Unpack_external_c", datarep, inbuf, insize, position, outbuf, outcount, datatype);
+}
+OPAL_MPI_FUNCTION(int, Pack_external_size, (const char* datarep, int incount, MPI_Datatype datatype, MPI_Aint* size)) {
+  return size_of("MPI_Pack_external_size", datarep, incount, datatype, size);
+}
+OPAL_MPI_FUNCTION(int, Pack_external_size_c,
+                  (const char* datarep, MPI_Count incount, MPI_Datatype datatype, MPI_Count* size)) {
+  return size_of("MPI_Pack_external_size_c", datarep, incount, datatype, size);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/datatype/external32.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "mpi_shim/datatype/checked.hpp"
+#include "mpi_shim/datatype/cursor.hpp"
+
+namespace mpi_shim::datatype {
+namespace {
+
+__extension__ using Quad = __float128;
+
+static_assert(std::endian::native == std::endian::little, "values are turned around");
+
+/// How one number changes its representation: `native` bytes here, `external` there.
+struct Number {
+  std::size_t native;
+  std::size_t external;
+  bool is_signed;    // what a longer one is filled up with
+  bool is_extended;  // long double: not only its size differs
+};
+
+void turn_around(const std::byte* from, std::byte* to, std::size_t size) noexcept {
+  std::reverse_copy(from, from + size, to);
+}
+
+void encode(const Number& number, const std::byte* native, std::byte* external) noexcept {
+  if (number.is_extended) {
+    long double value = 0;
+    std::memcpy(&value, native, sizeof value);
+    const Quad quad = static_cast<Quad>(value);
+    std::array<std::byte, sizeof quad> bytes;
+    std::memcpy(bytes.data(), &quad, sizeof quad);
+    return turn_around(bytes.data(), external, sizeof quad);
+  }
+  turn_around(native, external, number.external);  // the lower bytes come first here
+}
+
+void decode(const Number& number, const std::byte* external, std::byte* native) noexcept {
+  if (number.is_extended) {
+    Quad quad = 0;
+    std::array<std::byte, sizeof quad> bytes;
+    turn_around(external, bytes.data(), sizeof quad);
+    std::memcpy(&quad, bytes.data(), sizeof quad);
+    const auto value = static_cast<long double>(quad);
+    std::memcpy(native, &value, sizeof value);
+    return;
+  }
+  turn_around(external, native, number.external);
+  const bool negative = number.is_signed && (external[0] & std::byte{0x80}) != std::byte{0};
+  std::memset(native + number.external, negative ? 0xff : 0, number.native - number.external);
+}
+
+/// The numbers that one element consists of: the halves of a complex number, the value and the index of a pair.
+struct Numbers {
+  std::array<Number, 2> of;
+  std::size_t count;
+};
+
+Numbers numbers_of(const SignatureRun& run) noexcept {
+  const ElementInfo& facts = info(run.element);
+  const auto bytes = static_cast<std::size_t>(run.bytes);
+  const auto external = static_cast<std::size_t>(run.external);
+  const bool is_extended = facts.first == Element::fext || run.element == Element::cfext;
+  if (facts.element_class == ElementClass::complex) {
+    const Number half{bytes / 2, external / 2, false, is_extended};
+    return {{half, half}, 2};
+  }
+  if (facts.element_class == ElementClass::pair) {
+    const std::size_t index = info(facts.second).size;
+    return {{{{bytes - index, external - index, true, is_extended}, {index, index, true, false}}}, 2};
+  }
+  const bool is_signed = facts.element_class == ElementClass::integer && run.element != Element::u64;
+  return {{{{bytes, external, is_signed, is_extended}, {}}}, 1};
+}
+
+/// Walks through all numbers of `count` instances: convert(number, native bytes, external bytes) for each, in chunks
+/// that before(chunk) fills and after(chunk) takes.
+template <class Before, class Convert, class After>
+void walk(const Datatype& type, std::int64_t count, Before&& before, Convert&& convert, After&& after) {
+  std::array<std::byte, 4096> native;
+  for (std::int64_t instance = 0; instance < count; ++instance) {
+    type.signature().for_each_run([&](const SignatureRun& run) {
+      const Numbers numbers = numbers_of(run);
+      const auto size = static_cast<std::size_t>(run.bytes);
+      for (std::int64_t left = run.count; left > 0;) {
+        const auto elements =
+            static_cast<std::size_t>(std::min(left, static_cast<std::int64_t>(native.size()) / run.bytes));
+        const opal::MutableBytes chunk{native.data(), elements * size};
+        before(chunk);
+        std::byte* at = native.data();
+        for (std::size_t i = 0; i < elements; ++i) {
+          for (std::size_t part = 0; part < numbers.count; ++part) {
+            convert(numbers.of[part], at);
+            at += numbers.of[part].native;
+          }
+        }
+        after(chunk);
+        left -= static_cast<std::int64_t>(elements);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+std::optional<std::int64_t> external32_size(const Datatype& type, std::int64_t count) noexcept {
+  std::int64_t bytes = 0;
+  if (count < 0 || !multiply_checked(count, type.signature().external_bytes(), bytes)) return std::nullopt;
+  return bytes;
+}
+
+void pack_external32(const Datatype& type, const void* buffer, std::int64_t count, opal::MutableBytes to) {
+  Cursor cursor;
+  if (!cursor.start(type, buffer, count)) return;  // the caller has checked the sizes
+  std::byte* next = to.data();
+  walk(
+      type, count, [&](opal::MutableBytes chunk) { cursor.pack(chunk); },
+      [&](const Number& number, const std::byte* native) {
+        encode(number, native, next);
+        next += number.external;
+      },
+      [](opal::ByteSpan) {});
+}
+
+void unpack_external32(const Datatype& type, void* buffer, std::int64_t count, opal::ByteSpan from) {
+  Cursor cursor;
+  if (!cursor.start(type, buffer, count)) return;
+  const std::byte* next = from.data();
+  walk(
+      type, count, [](opal::MutableBytes) {},
+      [&](const Number& number, std::byte* native) {
+        decode(number, next, native);
+        next += number.external;
+      },
+      [&](opal::ByteSpan chunk) { cursor.unpack(chunk); });
+}
+
+}  // namespace mpi_shim::datatype
