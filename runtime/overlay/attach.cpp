@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a member finds its place in the tree, and loses it: parents, children, what counts as lost.
+#include <algorithm>
+
+#include "runtime/overlay/node.hpp"
+
+namespace runtime::overlay {
+namespace {
+
+constexpr unsigned kAttemptsPerGrace = 4;
+
+}  // namespace
+
+// --- Upwards
+
+/// The next attempt; ends attached, refused, closed, or at its time.
+void Node::attach_to(Id member) {
+  while (member != 0 && lost_.contains(member)) member = tree_.parent(member);
+  if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
+  parent_ = member;
+  state_ = State::attaching;
+  parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
+  parent_channel_ = port_.connect(member);
+  if (parent_channel_ == kNone) return attach_failed();
+  ++attach_;
+  Attach message{options_.self, down_heard_, up_first_, static_cast<std::uint8_t>(fresh_), {}};
+  message.moved.assign(moved_.begin(), moved_.end());
+  send_parent(FrameType::attach, 0, pack(message));
+}
+
+/// Whoever is above the one that we tried is next; the root is tried until the time is over.
+void Node::attach_failed() {
+  if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
+  if (now_ >= give_up_) return leave("nobody above it in the tree of daemons can be reached");
+  if (parent_ != 0) return attach_to(tree_.parent(parent_));
+  state_ = State::waiting;
+  parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
+}
+
+/// A connection that ended may have done so alone: its other end gets one more try.  One that is silent does not.
+void Node::lose_parent(bool silent) {
+  give_up_ = now_ + options_.patience + options_.grace;
+  if (silent) return attach_failed();
+  attach_to(parent_);
+}
+
+void Node::leave(const char* why) {
+  state_ = State::out;
+  if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
+  for (const auto& [channel, member] : by_channel_) port_.close(channel);
+  by_channel_.clear();
+  children_.clear();
+  client_.on_out(why);
+}
+
+void Node::on_attached(const Attached& message) {
+  if (state_ != State::attaching || !message.lost.valid(options_.count)) return;
+  state_ = State::attached;
+  fresh_ = false;
+  collectives_.forget_told();
+  parent_due_ = now_ + options_.patience;
+  for (const Id member : message.moved) on_moved(member);
+  for (const Range& range : message.lost.ranges()) {
+    for (Id member = range.begin; member != range.end && state_ != State::out; ++member) on_lost(member);
+  }
+  if (state_ != State::attached) return;
+  up_sent_ = up_first_ - 1;
+  up_flight_ = 0;
+  pump_up();
+  down_acked_ = 0;
+  ack_later();
+  look_at_all();
+}
+
+void Node::on_refused(const Refused& message) {
+  if (message.why == Refusal::expelled) return leave("it counts as lost: nobody heard of it for too long");
+  attach_failed();
+}
+
+// --- Downwards
+
+/// The child below which `member` is to be found, or is that child; null when it is elsewhere.
+Node::Child* Node::covering(Id member) noexcept {
+  for (auto entry = children_.upper_bound(member); entry != children_.begin();) {
+    --entry;
+    if (entry->second.subtree.contains(member)) return &entry->second;
+  }
+  return nullptr;
+}
+
+bool Node::has_moved(Id member) const noexcept {
+  return std::any_of(moved_.begin(), moved_.end(), [&](Id top) { return tree_.subtree(top).contains(member); });
+}
+
+Node::Child& Node::adopt(Id member, std::uint64_t down_acked, Nanoseconds due) {
+  Child& child = children_[member];
+  child.subtree = tree_.subtree(member);
+  child.down_acked = child.down_sent = down_acked;
+  child.due = due;
+  return child;
+}
+
+void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) {
+  const Id member = message.member;
+  const auto refuse = [&](Refusal why) { port_.send(from, frame(FrameType::refused, attach, 0, pack(Refused{why}))); };
+  if (member == options_.self || !subtree_.contains(member)) return refuse(Refusal::elsewhere);
+  if (lost_.contains(member)) return refuse(Refusal::expelled);
+  if (has_moved(member)) return refuse(Refusal::elsewhere);
+  auto entry = children_.find(member);
+  if (entry != children_.end() && attach <= entry->second.attach) return;  // overtaken by a later attempt
+  if (entry == children_.end()) {
+    // It has left a parent below us, which may live: what that one has not passed on for good is here.
+    Child* const former = covering(member);
+    if (former == nullptr) return refuse(Refusal::elsewhere);
+    if (former->channel != kNone) send_child(*former, FrameType::moved, 0, pack(Moved{member}));
+    adopt(member, former->down_acked, 0);
+    entry = children_.find(member);
+  }
+  Child& child = entry->second;
+  if (child.channel != kNone) {
+    by_channel_.erase(child.channel);
+    if (child.channel != from) port_.close(child.channel);
+  }
+  by_channel_[from] = member;
+  child.channel = from;
+  if (child.attach == 0) child.up_received = child.up_ackable = message.first - 1;
+  child.attach = attach;
+  child.due = now_ + options_.patience;
+  child.up_acked = message.first - 1;
+  child.down_sent = std::max(message.heard, child.down_acked);
+  count_flight(child);
+
+  Attached answer{{}, lost_};
+  for (const Id top : moved_) {
+    if (child.subtree.contains(top)) answer.moved.push_back(top);
+  }
+  for (const auto& [other, ignored] : children_) {
+    if (other != member && child.subtree.contains(other)) answer.moved.push_back(other);
+  }
+  send_child(child, FrameType::attached, 0, pack(answer));
+  // Those that left it for the parent it has left itself come here too.
+  for (const Id top : message.moved) {
+    if (!child.subtree.contains(top) || top == member || children_.contains(top) || lost_.contains(top)) continue;
+    if (!has_moved(top)) adopt(top, child.down_acked, now_ + options_.grace);
+  }
+  if (message.fresh == 0 || tree_.parent(member) != options_.self) report(OwnTopic::report_moved, member, attach);
+  ack_later();
+  pump_down(children_.at(member));
+}
+
+/// That member of our subtree has a parent above us now.
+void Node::on_moved(Id member) {
+  if (member == options_.self || !subtree_.contains(member) || lost_.contains(member) || has_moved(member)) return;
+  if (!children_.contains(member)) {
+    const Child* const former = covering(member);
+    if (former != nullptr && former->channel != kNone) {
+      send_child(*former, FrameType::moved, 0, pack(Moved{member}));
+    }
+  }
+  moved_.insert(member);
+  const Range gone = tree_.subtree(member);
+  std::vector<Id> dropped;
+  for (const auto& [id, child] : children_) {
+    if (gone.contains(id)) dropped.push_back(id);
+  }
+  for (const Id id : dropped) {
+    if (id != member) report(OwnTopic::report_left, id, children_.at(id).attach);
+    drop_child(id);
+  }
+  trim_down();
+  look_at_all();
+}
+
+void Node::drop_child(Id member) {
+  const auto entry = children_.find(member);
+  if (entry->second.channel != kNone) {
+    by_channel_.erase(entry->second.channel);
+    port_.close(entry->second.channel);
+  }
+  children_.erase(entry);
+}
+
+/// Out of reach: it may come back, and those below it may come.
+void Node::detach(Child& child, bool close) {
+  by_channel_.erase(child.channel);
+  if (close) port_.close(child.channel);
+  child.channel = kNone;
+  child.due = now_ + options_.grace;
+}
+
+void Node::check_children() {
+  std::vector<Id> due;
+  for (const auto& [member, child] : children_) {
+    if (now_ >= child.due) due.push_back(member);
+  }
+  for (const Id member : due) {
+    if (state_ != State::out) on_child_due(member);
+  }
+}
+
+void Node::on_child_due(Id member) {
+  const auto entry = children_.find(member);
+  if (entry == children_.end() || now_ < entry->second.due) return;
+  Child& child = entry->second;
+  if (child.channel != kNone) return detach(child, true);
+  child.due = now_ + options_.grace;  // told again, should the root believe that it is elsewhere
+  report(OwnTopic::report_lost, member, child.attach);
+}
+
+// --- What the root decides
+
+void Node::report(OwnTopic topic, Id member, std::uint32_t attach) {
+  const Report message{member, attach};
+  if (is_root()) return on_report(0, topic, message);
+  enqueue_up(static_cast<std::uint16_t>(topic), pack(message));
+}
+
+void Node::on_report(Id reporter, OwnTopic topic, const Report& report) {
+  if (report.member == 0 || report.member >= options_.count) return;
+  if (topic == OwnTopic::report_moved) {
+    Place& place = places_[report.member];
+    if (report.attach > place.attach) place = {report.attach, reporter};
+    return;
+  }
+  const auto place = places_.find(report.member);
+  if (topic == OwnTopic::report_left) {
+    if (place != places_.end() && place->second.parent == reporter) places_.erase(place);
+    return;
+  }
+  // Somebody may miss a member that has found another parent since.
+  const bool elsewhere = place != places_.end() && report.attach < place->second.attach &&
+                         place->second.parent != reporter && !lost_.contains(place->second.parent);
+  if (!elsewhere) declare_lost(report.member);
+}
+
+void Node::declare_lost(Id member) {
+  if (member == 0 || member >= options_.count || lost_.contains(member)) return;
+  on_lost(member);
+}
+
+/// Those who were below a lost child are waited for here.
+void Node::disinherit(Id lost, const Child& former) {
+  for (const Range& heir : tree_.children(lost)) {
+    if (lost_.contains(heir.begin)) {
+      disinherit(heir.begin, former);
+    } else if (!children_.contains(heir.begin) && !has_moved(heir.begin)) {
+      adopt(heir.begin, former.down_acked, now_ + options_.grace);
+    }
+  }
+}
+
+void Node::on_lost(Id member) {
+  if (member == options_.self) return leave("it counts as lost: nobody heard of it for too long");
+  if (member == 0 || lost_.contains(member)) return;
+  lost_.add(member);
+  // Ahead of all messages: those may wait for the one that is lost.
+  for (const auto& [channel, child] : by_channel_) {
+    send_child(children_.at(child), FrameType::lost, 0, pack(Lost{member}));
+  }
+  if (const auto entry = children_.find(member); entry != children_.end()) {
+    const Child former = entry->second;
+    if (former.channel != kNone) send_child(former, FrameType::refused, 0, pack(Refused{Refusal::expelled}));
+    drop_child(member);
+    disinherit(member, former);
+    trim_down();
+  }
+  if (!is_root() && member == parent_ && state_ == State::attached) {
+    lose_parent(true);
+  }
+  client_.on_lost(member);
+  look_at_all();
+}
+
+}  // namespace runtime::overlay

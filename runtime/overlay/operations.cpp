@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collective operations: a member tells its parent when all participants below it have arrived or are lost; the root
+// releases them.
+#include <algorithm>
+
+#include "runtime/overlay/node.hpp"
+
+namespace runtime::overlay {
+
+void Node::arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data,
+                  bool to_root_only) {
+  if (state_ == State::out) return;
+  Contribution own{.name = collectives_.next(key),
+                   .participants = participants,
+                   .covered = IdSet::of(options_.self),
+                   .status = status,
+                   .to_root_only = static_cast<std::uint8_t>(to_root_only)};
+  if (!data.empty()) own.parts.emplace_back(options_.self, std::move(data));
+  on_contribution(own);
+}
+
+void Node::on_contribution(const Contribution& contribution) {
+  if (!contribution.participants.valid(options_.count) || !contribution.covered.valid(options_.count)) return;
+  if (collectives_.add(contribution) != nullptr) look_at(contribution.name);
+}
+
+/// Whose arrival this member has to wait for before it tells its parent.
+IdSet Node::responsibility() const {
+  IdSet mine{subtree_};
+  for (const Id top : moved_) mine.remove(tree_.subtree(top));
+  return mine;
+}
+
+void Node::look_at(const OperationName& name) {
+  Collectives::Operation* const operation = collectives_.find(name);
+  if (operation == nullptr) return;
+  const IdSet mine = responsibility();
+  const bool concerns_us = std::any_of(mine.ranges().begin(), mine.ranges().end(),
+                                       [&](Range range) { return operation->participants.intersects(range); });
+  // All that it concerned below us have another parent now: they tell that one, and its end does not come by here.
+  if (!concerns_us) return collectives_.drop(name);
+  if (!Collectives::complete(*operation, mine, lost_)) return;
+  if (is_root()) {
+    // In their order: whoever came to a use has come to the one before, by whatever way that is told.
+    if (collectives_.is_next(name)) release(name);
+    return;
+  }
+  if (state_ != State::attached || operation->told == operation->covered) return;
+  send_parent(FrameType::contribute, 0, pack(Collectives::tell(name, *operation)));
+}
+
+void Node::look_at_all() {
+  for (const OperationName& name : collectives_.names()) look_at(name);
+}
+
+/// The root: all are there.
+void Node::release(const OperationName& name) {
+  Collectives::Operation operation = std::move(*collectives_.find(name));
+  collectives_.end(name);
+  Release message{
+      .name = name, .status = operation.status, .too_large = static_cast<std::uint8_t>(operation.too_large)};
+  message.lost = operation.participants;
+  message.lost.remove(operation.covered);
+  const bool mine = operation.participants.contains(0) || operation.to_root_only;
+  IdSet others = operation.participants;
+  others.remove(Range{0, 1});
+  if (operation.to_root_only) {
+    send_down_now(others, static_cast<std::uint16_t>(OwnTopic::release), pack(message));
+  }
+  message.parts.assign(operation.parts.begin(), operation.parts.end());
+  if (!operation.to_root_only) {
+    send_down_now(others, static_cast<std::uint16_t>(OwnTopic::release), pack(message));
+  }
+  if (mine) client_.on_release(message);
+  look_at({name.key, name.use + 1});
+}
+
+/// Members on the way hear of it too: they hold parts.
+void Node::on_release(const Down& message) {
+  const auto release = unpack<Release>(oob::as_bytes(message.content));
+  if (!release) return;
+  collectives_.end(release->name);
+  if (message.to.contains(options_.self)) client_.on_release(*release);
+}
+
+}  // namespace runtime::overlay

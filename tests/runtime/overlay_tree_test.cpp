@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of the tree of daemons and sets of members, against plain models.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "runtime/overlay/tree.hpp"
+#include "runtime/packing.hpp"
+
+namespace runtime::overlay {
+namespace {
+
+TEST(OverlayTree, EveryMemberHasOnePlaceAndItsSubtreeIsWhatIsBelow) {
+  for (const unsigned radix : {1U, 2U, 3U, 16U}) {
+    for (const Id count : {1U, 2U, 3U, 17U, 100U, 1000U}) {
+      const Tree tree{count, radix};
+      std::vector<Id> size(count, 1);
+      for (Id id = count; id-- > 1;) {
+        ASSERT_LT(tree.parent(id), id);
+        ASSERT_EQ(tree.depth(id), tree.depth(tree.parent(id)) + 1);
+        size[tree.parent(id)] += size[id];
+      }
+      for (Id id = 0; id < count; ++id) {
+        ASSERT_EQ(tree.subtree(id), (Range{id, id + size[id]}));
+        ASSERT_LE(tree.children(id).size(), radix);
+        for (const Range& child : tree.children(id)) {
+          ASSERT_EQ(tree.parent(child.begin), id);
+          ASSERT_EQ(tree.subtree(child.begin), child);
+        }
+      }
+    }
+  }
+}
+
+TEST(OverlayTree, DepthGrowsWithTheLogarithm) {
+  EXPECT_EQ(Tree(17, 16).depth(16), 1U);
+  Id deepest = 0;
+  const Tree tree{100'000, 16};
+  for (Id id = 0; id < 100'000; ++id) deepest = std::max<Id>(deepest, tree.depth(id));
+  EXPECT_EQ(deepest, 5U);  // four full levels below the root hold 69904
+}
+
+TEST(OverlayIdSet, DoesWhatASetOfNumbersDoes) {
+  std::mt19937 random{1};
+  const auto up_to = [&](unsigned most) { return static_cast<Id>(random() % (most + 1)); };
+  for (int round = 0; round < 300; ++round) {
+    IdSet set;
+    std::set<Id> model;
+    for (int step = 0; step < 30; ++step) {
+      const Id begin = up_to(50);
+      const Range range{begin, begin + up_to(8)};
+      const bool adds = up_to(2) != 0;
+      if (adds) {
+        set.add(range);
+      } else {
+        set.remove(range);
+      }
+      for (Id id = range.begin; id < range.end; ++id) {
+        if (adds) {
+          model.insert(id);
+        } else {
+          model.erase(id);
+        }
+      }
+      ASSERT_TRUE(set.valid(60));
+      ASSERT_EQ(set.size(), model.size());
+      for (Id id = 0; id < 60; ++id) ASSERT_EQ(set.contains(id), model.contains(id));
+      const Id from = up_to(50);
+      const Range window{from, from + up_to(10)};
+      std::size_t inside = 0;
+      for (const Id id : model) inside += window.contains(id) ? 1 : 0;
+      ASSERT_EQ(set.within(window).size(), inside);
+      ASSERT_EQ(set.intersects(window), inside != 0);
+    }
+  }
+}
+
+TEST(OverlayIdSet, RefusesWhatAPeerMadeUp) {
+  const auto from = [](std::vector<Range> ranges) {
+    struct Peers {
+      std::vector<Range> ranges;
+      void fields(Packer& v) { v(ranges); }
+    };
+    const std::string bytes = pack(Peers{std::move(ranges)});
+    return unpack<IdSet>(std::as_bytes(std::span{bytes}))->valid(100);
+  };
+  EXPECT_TRUE(from({{1, 5}, {7, 100}}));
+  EXPECT_FALSE(from({{1, 101}}));
+  EXPECT_FALSE(from({{5, 5}}));
+  EXPECT_FALSE(from({{5, 9}, {1, 2}}));
+  EXPECT_FALSE(from({{1, 5}, {4, 8}}));
+}
+
+}  // namespace
+}  // namespace runtime::overlay
