@@ -99,7 +99,7 @@ struct RdmaEmulation::State {
   void on_atomic_request(Delivery& delivery) noexcept;
   void on_reply(Delivery& delivery) noexcept;
 
-  [[nodiscard]] RegistrationView registrations() const noexcept { return module.host().registrations.view(); }
+  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.host().registrations; }
   [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
 
   bool& busy;  // set by whatever lets something wait

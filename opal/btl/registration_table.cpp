@@ -5,11 +5,13 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <utility>
 
 #include "opal/memory/address_space.hpp"
+#include "opal/memory/events.hpp"
 #include "opal/mpool/shared_directory.hpp"
 
 namespace opal::btl {
@@ -19,8 +21,6 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 /// In RegistrationSlot::rights, beside those of Rights: the bounds are those of what is mapped.
 constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 31;
-/// User addresses of every machine end below; a round size keeps sums from wrapping.
-constexpr std::uint64_t kAddressSpaceSize = std::uint64_t{1} << 62;
 constexpr std::size_t kMappingsSize = (sizeof(memory::SharedMappings) + 4095) / 4096 * 4096;
 
 /// True when [address, +size) lies in [base, +length), with no sum that could wrap.
@@ -78,6 +78,37 @@ Result<RegistrationView> RegistrationView::over(ByteSpan memory) noexcept {
       *reinterpret_cast<const memory::SharedMappings*>(memory.data() + slots_size)};
 }
 
+class RegistrationTable::PoolWatch final : public memory::Listener {
+ public:
+  explicit PoolWatch(std::span<RegistrationSlot> slots) noexcept : slots_(slots) {}
+  ~PoolWatch() { memory::remove_listener(*this); }
+  PoolWatch(const PoolWatch&) = delete;
+  PoolWatch& operator=(const PoolWatch&) = delete;
+
+  /// Looks after a range from now on; under the lock of whoever adds registrations.
+  void include(memory::Range range) noexcept {
+    low_.store(std::min(low_.load(kRelaxed), range.begin), kRelaxed);
+    high_.store(std::max(high_.load(kRelaxed), range.end), kRelaxed);
+  }
+
+  void released(memory::Range range) noexcept override {
+    if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // nearly always
+    for (RegistrationSlot& slot : slots_) {
+      const std::uint64_t base = slot.base.load(kRelaxed);
+      if (range.overlaps({base, base + slot.size.load(kRelaxed)})) slot.rights.fetch_and(UINT32_MAX, kRelaxed);
+    }
+  }
+
+ private:
+  const std::span<RegistrationSlot> slots_;
+  std::atomic<std::uintptr_t> low_{UINTPTR_MAX};
+  std::atomic<std::uintptr_t> high_{0};
+};
+
+RegistrationTable::RegistrationTable(RegistrationTable&&) noexcept = default;
+RegistrationTable& RegistrationTable::operator=(RegistrationTable&&) noexcept = default;
+RegistrationTable::~RegistrationTable() = default;
+
 void RegistrationTable::Unfollow::operator()(memory::MappingTable* table) const noexcept {
   memory::address_space::unfollow(*table);
   std::default_delete<memory::MappingTable>{}(table);
@@ -126,7 +157,20 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   if (size > std::numeric_limits<std::uint64_t>::max() - address) {
     return Error{Errc::invalid_argument, 0, "register_memory: the range wraps around the address space", size};
   }
-  return add(address, size, rights, std::uint64_t{mpool::shared_pool_of(base, size)} << 32);
+  const std::uint32_t pool = mpool::shared_pool_of(base, size);
+  if (pool == 0) return add(address, size, rights, 0);
+  if (pool_watch_ == nullptr) {
+    auto watch = std::make_unique<PoolWatch>(slots());
+    if (!memory::add_listener(*watch)) return add(address, size, rights, 0);  // as private memory
+    pool_watch_ = std::move(watch);
+  }
+  pool_watch_->include(memory::Range::pages(address, size));
+  OPAL_TRY_ASSIGN(const MemoryHandle handle, add(address, size, rights, std::uint64_t{pool} << 32));
+  if (mpool::shared_pool_of(base, size) != pool) {  // it went between the question and the entry
+    OPAL_TRY_ASSIGN(const SoftwareHandle made, SoftwareHandle::decode(handle));
+    slots()[made.slot].rights.fetch_and(UINT32_MAX, kRelaxed);
+  }
+  return handle;
 }
 
 Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
@@ -144,7 +188,7 @@ Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
     mappings_.reset();
     return followed.error();
   }
-  return add(0, kAddressSpaceSize, rights, kAddressSpace);
+  return add(0, SoftwareHandle::kAddressSpaceSize, rights, kAddressSpace);
 }
 
 Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t size, Rights rights,
@@ -161,6 +205,15 @@ Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t
   slot.generation.store(next_generation_ + 1, std::memory_order_release);
   const SoftwareHandle handle{next_generation_ + 1, address, size, index, static_cast<std::uint32_t>(rights)};
   return MemoryHandle::from_bytes(bytes_of(handle));
+}
+
+Result<void> RegistrationTable::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                      Rights wanted) const noexcept {
+  const Result<void> answer = view().check(handle, address, size, wanted);
+  if (answer || mappings_ == nullptr) return answer;
+  const auto decoded = SoftwareHandle::decode(handle);
+  if (!decoded || !decoded->of_address_space() || !memory::address_space::refresh_after_miss()) return answer;
+  return view().check(handle, address, size, wanted);
 }
 
 void RegistrationTable::invalidate(const MemoryHandle& handle) noexcept {

@@ -32,6 +32,10 @@ struct SoftwareHandle {
   std::uint32_t slot;
   std::uint32_t rights;
 
+  /// User addresses of every machine end below; a round size keeps sums from wrapping.
+  static constexpr std::uint64_t kAddressSpaceSize = std::uint64_t{1} << 62;
+  [[nodiscard]] bool of_address_space() const noexcept { return base == 0 && size == kAddressSpaceSize; }
+
   /// What the handle's bytes claim.  Errors: protocol (not a software handle).
   static Result<SoftwareHandle> decode(const MemoryHandle& handle) noexcept {
     SoftwareHandle decoded{};
@@ -86,6 +90,10 @@ class OPAL_EXPORT RegistrationView {
 
 class OPAL_EXPORT RegistrationTable {
  public:
+  RegistrationTable(RegistrationTable&&) noexcept;
+  RegistrationTable& operator=(RegistrationTable&&) noexcept;
+  ~RegistrationTable();
+
   /// Somebody who has made something of registrations, and undoes it when they end.
   class Follower {
    public:
@@ -121,6 +129,11 @@ class OPAL_EXPORT RegistrationTable {
   void follow(Follower& follower) { followers_.push_back(&follower); }
   void unfollow(Follower& follower) noexcept { std::erase(followers_, &follower); }
 
+  /// As RegistrationView::check(), for the owner: memory of a whole address space that is not in the table, because it
+  /// was mapped without libc, is looked for in the kernel's list, at most once in a while.
+  [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                   Rights wanted) const noexcept;
+
   [[nodiscard]] RegistrationView view() const noexcept { return {slots(), shared_mappings()}; }
   [[nodiscard]] int fd() const noexcept { return memory_.get(); }  ///< the memfd, to map on the same host
   [[nodiscard]] std::size_t size_bytes() const noexcept { return map_.size(); }
@@ -131,6 +144,10 @@ class OPAL_EXPORT RegistrationTable {
   [[nodiscard]] std::span<RegistrationSlot> slots() const noexcept;
   [[nodiscard]] memory::SharedMappings& shared_mappings() const noexcept;
   Result<MemoryHandle> add(std::uint64_t base, std::uint64_t size, Rights rights, std::uint64_t flags);
+
+  /// Registrations in shared pools whose memory the program replaces are private ones from then on: peers that had
+  /// mapped the pool would see what was there.
+  class PoolWatch;
 
   struct Unfollow {
     void operator()(memory::MappingTable* table) const noexcept;
@@ -144,6 +161,7 @@ class OPAL_EXPORT RegistrationTable {
   std::size_t live_ = 0;
   std::unique_ptr<memory::MappingTable, Unfollow> mappings_;
   std::vector<Follower*> followers_;
+  std::unique_ptr<PoolWatch> pool_watch_;  // from the first registration in a pool on
 };
 
 }  // namespace opal::btl

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <new>
 
+#include "opal/core/clock.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/memory/process_maps.hpp"
@@ -324,6 +325,17 @@ void unfollow(MappingTable& table) noexcept {
 
 void refresh() noexcept {
   if (followed()) refresh_all(*state());
+}
+
+bool refresh_after_miss() noexcept {
+  static constinit std::atomic<std::uint64_t> last{0};
+  const std::uint64_t now = now_ns();
+  std::uint64_t before = last.load(std::memory_order_relaxed);
+  const auto interval = static_cast<std::uint64_t>(std::chrono::nanoseconds{kMissInterval}.count());
+  if (before != 0 && now - before < interval) return false;
+  if (!last.compare_exchange_strong(before, now, std::memory_order_relaxed)) return false;  // another one does it
+  refresh();
+  return true;
 }
 
 void exclude(MappingTable& table, Range range, bool excluded) noexcept {

@@ -4,6 +4,8 @@
 // and mappings made by other means are found by refresh(). A forked child follows nothing.  Threads: everything from
 // any thread; inside a mapping call nothing here allocates.
 #pragma once
+#include <chrono>
+
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/memory/mapping_calls.hpp"
@@ -20,6 +22,10 @@ OPAL_EXPORT void unfollow(MappingTable& table) noexcept;
 
 /// Reads the kernel's list again, for every table.
 OPAL_EXPORT void refresh() noexcept;
+/// The same unless it was done in the last kMissInterval: for whoever did not find what a peer asked for, which may
+/// have been mapped without libc.  True when it was done.
+inline constexpr std::chrono::milliseconds kMissInterval{10};
+OPAL_EXPORT bool refresh_after_miss() noexcept;
 
 /// Keeps what is mapped in `range` now out of reach, or (false) lets it in again.  Ends when it is unmapped.
 OPAL_EXPORT void exclude(MappingTable& table, Range range, bool excluded) noexcept;

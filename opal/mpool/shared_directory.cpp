@@ -16,6 +16,7 @@ struct Entry {
   std::uint32_t number;
   MutableBytes memory;
   int fd;
+  const std::atomic<bool>* whole;  // the pool's memory is all there
 };
 
 struct Directory {
@@ -32,16 +33,24 @@ Directory& directory() noexcept {
 
 }  // namespace
 
-SharedDirectoryEntry::SharedDirectoryEntry(MutableBytes memory, int fd) {
+SharedDirectoryEntry::SharedDirectoryEntry(MutableBytes memory, int fd)
+    : memory_(memory::Range::pages(reinterpret_cast<std::uintptr_t>(memory.data()), memory.size())) {
+  // Without the memory to listen the pool's blocks count as private memory.
+  whole_.store(static_cast<bool>(memory::add_listener(*this)), std::memory_order_relaxed);
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
   if (++all.last_number == 0) ++all.last_number;
   number_ = all.last_number;
-  all.entries.push_back({number_, memory, fd});
+  all.entries.push_back({number_, memory, fd, &whole_});
   all.count.store(all.entries.size(), std::memory_order_release);
 }
 
+void SharedDirectoryEntry::released(memory::Range range) noexcept {
+  if (range.overlaps(memory_)) whole_.store(false, std::memory_order_relaxed);
+}
+
 SharedDirectoryEntry::~SharedDirectoryEntry() {
+  memory::remove_listener(*this);
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
   std::erase_if(all.entries, [&](const Entry& entry) { return entry.number == number_; });
@@ -55,7 +64,9 @@ std::uint32_t shared_pool_of(const void* base, std::size_t size) noexcept {
   const std::lock_guard lock{all.mutex};
   for (const Entry& entry : all.entries) {
     const auto distance = address - reinterpret_cast<std::uintptr_t>(entry.memory.data());
-    if (distance < entry.memory.size() && size <= entry.memory.size() - distance) return entry.number;
+    if (distance < entry.memory.size() && size <= entry.memory.size() - distance) {
+      return entry.whole->load(std::memory_order_relaxed) ? entry.number : 0;
+    }
   }
   return 0;
 }

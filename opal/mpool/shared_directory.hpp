@@ -4,6 +4,7 @@
 // in a pool tells peers the number, and they ask for the descriptor when they first need it.
 // Threads: all functions are safe from any thread.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,6 +12,7 @@
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/memory/events.hpp"
 
 namespace opal::mpool {
 
@@ -25,8 +27,9 @@ struct SharedPoolAccess {
 /// Errors: invalid_argument (no such pool, or not any more), limit_reached (no descriptor left), os.
 OPAL_EXPORT Result<SharedPoolAccess> open_shared_pool(std::uint32_t number);
 
-/// The entry of one pool, as long as the pool lives.
-class SharedDirectoryEntry {
+/// The entry of one pool, as long as the pool lives.  When the program unmaps or replaces a part of the pool's memory,
+/// the file is no longer what is there: from then on no new registration is said to be in the pool.
+class SharedDirectoryEntry final : public memory::Listener {
  public:
   /// `fd` stays the pool's.
   SharedDirectoryEntry(MutableBytes memory, int fd);
@@ -34,7 +37,11 @@ class SharedDirectoryEntry {
   SharedDirectoryEntry& operator=(const SharedDirectoryEntry&) = delete;
   ~SharedDirectoryEntry();
 
+  void released(memory::Range range) noexcept override;
+
  private:
+  const memory::Range memory_;
+  std::atomic<bool> whole_{false};
   std::uint32_t number_;
 };
 

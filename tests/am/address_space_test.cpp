@@ -2,6 +2,7 @@
 // A peer reaches memory that did not exist when it got the key, as long as it exists, with the rights it has.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "opal/am/address_space_registration.hpp"
 #include "opal/memory/monitor.hpp"
+#include "opal/memory/raw_syscall.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {
@@ -106,6 +108,20 @@ TEST_P(WholeAddressSpace, ExcludedAndUnregisteredMemoryIsOutOfReach) {
   ASSERT_TRUE(hidden);
   EXPECT_EQ(get(bytes, hidden->data()), Errc::invalid_argument);
   ::munmap(at, kSize);
+}
+
+TEST_P(WholeAddressSpace, MemoryMappedWithoutLibcIsFoundWhenAPeerAsksForIt) {
+  std::vector<std::byte> bytes(kSize);
+  const long at = memory::raw_syscall(SYS_mmap, 0, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_GT(at, 0);
+  auto* const unseen = reinterpret_cast<std::byte*>(at);
+  std::fill_n(unseen, kSize, std::byte{9});
+  Errc last = Errc::internal;
+  // At the latest when the list may be read again.
+  EXPECT_TRUE(pump([&] { return (last = get(bytes, unseen)) != Errc::invalid_argument; }, *a.context, *b.context));
+  EXPECT_EQ(last, Errc{});
+  EXPECT_EQ(bytes[0], std::byte{9});
+  memory::raw_syscall(SYS_munmap, at, kSize);
 }
 
 TEST_P(WholeAddressSpace, TheKeyIsStaleWhenItEndsAndANewOneCanBeMade) {

@@ -114,7 +114,7 @@ void Module::free(Fragment& fragment) noexcept {
 
 bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                    Rights wanted) noexcept {
-  const Result<void> checked = host().registrations.view().check(handle, address, size, wanted);
+  const Result<void> checked = host().registrations.check(handle, address, size, wanted);
   completion.error = checked ? Error{} : checked.error();
   return checked.has_value();
 }

@@ -12,8 +12,12 @@ Result<RemoteRange> Module::reach(Endpoint& to, std::uint64_t address, const Mem
   if (to.link_->gone->load(std::memory_order_acquire)) {  // its PID may be somebody else's by now
     return Error{Errc::peer_gone, 0, "sm: the peer has hung up"};
   }
-  OPAL_TRY(to.link_->registrations.check(remote, address, size, wanted));
   OPAL_TRY_ASSIGN(const SoftwareHandle region, SoftwareHandle::decode(remote));
+  if (const auto checked = to.link_->registrations.check(remote, address, size, wanted); !checked) {
+    // What is missing in the table of an address space the owner may still find: it is asked, by a message.
+    if (!region.of_address_space()) return checked.error();
+    return Error{Errc::not_supported, 0, "sm: not in the peer's table of mappings", address};
+  }
   return RemoteRange{address, size, region, to.link_->registrations.pool_of(region)};
 }
 
@@ -43,12 +47,10 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
   CopyLadder& ladder = peer.link_->copy;
   if (!ladder.empty() || size >= config_.pipeline_from.bytes) {
     const auto range = reach(peer, remote_address, remote, size, Rights::remote_read);
-    if (!range) {
-      completion.error = range.error();
-      return Post::failed;
-    }
     CopyOutcome outcome;
-    if (size < config_.pipeline_from.bytes) {
+    if (!range) {
+      outcome.error = range.error();
+    } else if (size < config_.pipeline_from.bytes) {
       outcome = ladder.read(into, *range);
     } else {
       WayChooser& chooser = chooser_of(peer, *range);

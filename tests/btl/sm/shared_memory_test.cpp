@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of shared pools: mapped by peers at its first use, bounded, right under puts, gets and atomics of several
 // sides, and an error when its owner is gone.
+#include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <random>
 
 #include "opal/btl/sm/module.hpp"
+#include "opal/memory/monitor.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/conformance/side.hpp"
@@ -92,6 +95,41 @@ TEST(SmShared, PutGetAndAtomicsNeedNeitherTheTargetNorTheKernelOnceThePoolIsMapp
   const auto readable = *b.module().register_memory(memory.bytes.data(), 100, Rights::remote_read);
   EXPECT_EQ(a.module().put(route, back.data(), nullptr, memory.address(), readable, 10, completion), Post::failed);
   EXPECT_EQ(completion.error.code, Errc::permission);
+}
+
+TEST(SmShared, WhenTheProgramMapsOtherMemoryOverABlockTheOldBytesAreNeverSeenUnderALiveHandle) {
+  if (const memory::Choice& choice = memory::start_monitor({}); choice.monitor == nullptr) {
+    GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
+  }
+  Side a{"sm"};
+  Side b{"sm"};
+  btl::Endpoint& route = *a.connect(b);
+  Exported memory{b, kSize};
+  std::byte* const page = reinterpret_cast<std::byte*>((memory.address() + 4095) & ~std::uint64_t{4095});
+  constexpr std::size_t kPart = 100 << 10;
+  std::memset(page, 1, kPart);
+  ASSERT_NO_FATAL_FAILURE(map_first(a, route, memory));
+  const auto get = [&](const MemoryHandle& handle) {
+    std::vector<std::byte> bytes(kPart);
+    CountedCompletion completion;
+    const Post post =
+        a.module().get(route, bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(page), handle, kPart, completion);
+    EXPECT_TRUE(post == Post::done || pump([&] { return completion.calls == 1; }, a, b));
+    EXPECT_TRUE(completion.ok()) << to_string(completion.error);
+    EXPECT_THAT(bytes, ::testing::Each(bytes[0]));
+    return static_cast<int>(bytes[0]);
+  };
+  EXPECT_EQ(get(memory.handle), 1);
+  // The pool's file, which a has mapped, still holds ones.
+  ASSERT_EQ(::mmap(page, kPart, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), page);
+  std::memset(page, 2, kPart);
+  EXPECT_EQ(get(memory.handle), 2);
+  const auto anew = *b.module().register_memory(page, kPart, Rights::all);
+  EXPECT_EQ(get(anew), 2) << "nor is a new registration of the place taken for the pool's";
+  ASSERT_EQ(::munmap(page, kPart), 0);
+  ASSERT_EQ(::mmap(page, kPart, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), page);
+  std::memset(page, 3, kPart);
+  EXPECT_EQ(get(memory.handle), 3);
 }
 
 TEST(SmShared, ARandomMixOfOperationsOnMappedAndPrivateMemoryMatchesAModel) {
