@@ -55,7 +55,12 @@ Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights r
   for (const auto& module : state_->transports.modules) {
     const bool own = module->attributes().own_handles;
     if (!own && shared) continue;
-    OPAL_TRY_ASSIGN(const MemoryHandle handle, module->register_memory(base, size, rights));
+    auto registered = module->register_memory(base, size, rights);
+    if (!registered && own && registered.error().code == Errc::limit_reached) {
+      state_->registrations_of(*module).cache().flush();  // what is idle gives way
+      registered = module->register_memory(base, size, rights);
+    }
+    OPAL_TRY_ASSIGN(const MemoryHandle handle, std::move(registered));
     region->registrations.push_back({module.get(), handle});
     append_handle(region->key, own ? module->attributes().transport : std::string_view{}, handle);
     shared = shared || !own;

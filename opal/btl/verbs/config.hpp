@@ -20,6 +20,8 @@ struct Config {
   std::uint32_t receive_buffers = 8192;
   std::uint32_t send_buffers = 1024;
   ByteSize inline_size = 256_B;
+  ByteSize pin_limit = 0_B;
+  std::string atomics = "auto";
   std::uint32_t retry_count = 6;
   std::uint32_t ack_timeout = 18;
   std::chrono::milliseconds connect_timeout{30'000};
@@ -67,6 +69,20 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Messages up to this size are given to the device with their data; less where the device allows less."},
+    {"pin_limit",
+     &Config::pin_limit,
+     {},
+     "bytes",
+     config::Level::tuner,
+     "Most memory that is registered with the device at a time, beside message buffers; larger regions are reached by "
+     "messages.  0: half of the host's memory."},
+    {"atomics",
+     &Config::atomics,
+     {.choices = "auto|device|messages"},
+     "",
+     config::Level::tuner,
+     "Who carries out 64-bit add and compare_swap: auto takes the device where its atomics are atomic with the "
+     "processor's, device takes it wherever it has them (then nothing else may touch those words), messages never."},
     {"retry_count",
      &Config::retry_count,
      {.min = 0, .max = 6},

@@ -107,7 +107,7 @@ Post Endpoint::send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept {
 bool Endpoint::send_control(wire::Kind kind, ByteSpan payload) noexcept {
   if (room() == 0 || broken_) return false;
   const wire::Frame frame{0, kind, owed_};
-  std::array<std::byte, sizeof frame + sizeof(Proof)> bytes;
+  std::array<std::byte, sizeof frame + sizeof(wire::Confirm)> bytes;
   std::memcpy(bytes.data(), &frame, sizeof frame);
   std::copy(payload.begin(), payload.end(), bytes.begin() + sizeof frame);
   const std::size_t size = sizeof frame + payload.size();
@@ -187,10 +187,14 @@ void Endpoint::on_received(ByteSpan bytes) noexcept {
   if (!read_object(bytes, frame)) return break_protocol("verbs: message without a frame", bytes.size());
   const ByteSpan payload = bytes.subspan(sizeof frame);
   if (state_ == State::half_open) {
-    Proof proof{};
-    if (frame.kind != wire::Kind::confirm || !read_object(payload, proof) || !same(proof, confirmation(session_))) {
+    wire::Confirm confirm{};
+    if (frame.kind != wire::Kind::confirm || !read_object(payload, confirm) ||
+        !same(confirm.proof, confirmation(session_, confirm.address))) {
       return break_protocol("verbs: the peer did not prove who it is", bytes.size());
     }
+    const auto address = decode(bytes_of(confirm.address));
+    if (!address || address->id != peer()) return break_protocol("verbs: the peer confirmed with a bad address", 0);
+    to_ = socket_of(*address);
     state_ = State::connected;
     credits_ = most_credits_;
     return verbs_.on_confirmed(*this);

@@ -16,6 +16,7 @@
 #include "opal/btl/verbs/buffers.hpp"
 #include "opal/btl/verbs/connection.hpp"
 #include "opal/btl/verbs/handshake.hpp"
+#include "opal/btl/verbs/lane.hpp"
 #include "opal/btl/verbs/queue_user.hpp"
 #include "opal/core/clock.hpp"
 
@@ -46,6 +47,22 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   [[nodiscard]] std::uint32_t window() const noexcept { return window_; }
   [[nodiscard]] bool searching() const noexcept { return state_ == State::dialing || state_ == State::resting; }
   [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] bool one_sided() const noexcept override;
+
+  /// The queue of puts, gets and atomics; null where they have to go as messages.
+  [[nodiscard]] Lane* lane() noexcept;
+  void resume() noexcept {
+    if (lane_ != nullptr) lane_->resume();
+  }
+  /// Ends it; operations are the module's to finish.
+  void drop_lane() noexcept;
+  /// The same queue's other end, asked for by the peer.  False: the request is not the peer's, or there is no room.
+  bool serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
+
+  // For the lane.
+  [[nodiscard]] const Secret& session() const noexcept { return session_; }
+  [[nodiscard]] const SocketAddress& peer_socket() const noexcept { return to_; }
+  [[nodiscard]] Connection::Settings settings() const noexcept;
 
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   /// `buffer` has room for a frame, then `size` bytes.
@@ -82,7 +99,6 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   void on_refused(ByteSpan refusal) noexcept override;
   void on_lost(const Error& why) noexcept override;
 
-  [[nodiscard]] Connection::Settings settings() const noexcept;
   Result<void> dial_again();
   void drop_connection() noexcept;
   void rest(std::uint64_t ns) noexcept;
@@ -96,6 +112,19 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   void retire(std::uint32_t upto) noexcept;
   void take_credits(std::uint32_t count) noexcept;
   void break_protocol(const char* what, std::uint64_t detail) noexcept;
+
+  /// The peer's lane as it ends here: the device does all the work.
+  class Served final : private Connection::Owner {
+   public:
+    Served(Device& device, const Connection::Settings& settings) noexcept
+        : connection(device, settings, static_cast<Connection::Owner&>(*this)) {}
+    Connection connection;
+
+   private:
+    void on_connected(ByteSpan /*reply*/) noexcept override {}
+    void on_refused(ByteSpan /*refusal*/) noexcept override {}
+    void on_lost(const Error& /*why*/) noexcept override {}  // its initiator makes a new one, if it lives
+  };
 
   Module& verbs_;
   State state_ = State::resting;
@@ -112,6 +141,10 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   // Receiving.
   const std::uint32_t window_;
   std::uint32_t owed_ = 0;  // messages taken, of which the peer has not been told
+  // One-sided.
+  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Served> served_;
+  std::uint64_t served_number_ = 0;  // of its request
   // Connecting.
   SocketAddress to_{};
   Secret key_;

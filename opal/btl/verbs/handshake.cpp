@@ -54,6 +54,8 @@ bool is_genuine(const Secret& key, const wire::Request& request, const wire::Rep
   return same(reply.proof, proof_of(key, request, reply));
 }
 
-Proof confirmation(const Secret& session) noexcept { return session.prove("verbs confirm", {}); }
+Proof confirmation(const Secret& session, const wire::Address& address) noexcept {
+  return session.prove("verbs confirm", {bytes_of(address)});
+}
 
 }  // namespace opal::btl::verbs

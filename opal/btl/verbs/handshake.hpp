@@ -23,7 +23,7 @@ OPAL_EXPORT bool is_genuine(const Secret& key, const PeerId& to, const wire::Req
 OPAL_EXPORT void sign(const Secret& key, const wire::Request& request, wire::Reply& reply) noexcept;
 OPAL_EXPORT bool is_genuine(const Secret& key, const wire::Request& request, const wire::Reply& reply) noexcept;
 
-/// The payload of `confirm`.
-OPAL_EXPORT Proof confirmation(const Secret& session) noexcept;
+/// The proof in `confirm`.
+OPAL_EXPORT Proof confirmation(const Secret& session, const wire::Address& address) noexcept;
 
 }  // namespace opal::btl::verbs

@@ -2,6 +2,7 @@
 #include "opal/btl/verbs/module.hpp"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -18,9 +19,21 @@ Attributes attributes_of(const Config& config) {
   attributes.exclusivity = kExclusivity;
   attributes.max_send = config.max_send.bytes;
   attributes.eager = config.max_send.bytes;
+  attributes.own_handles = true;
   attributes.latency_ns = 1'500;
   attributes.bandwidth_Bps = 12'500'000'000;
   return attributes;
+}
+
+bool wants_device_atomics(const Device& device, const Config& config) noexcept {
+  if (config.atomics == "device") return device.attributes().atomic_cap != IBV_ATOMIC_NONE;
+  return config.atomics == "auto" && device.attributes().atomic_cap == IBV_ATOMIC_GLOB;
+}
+
+std::uint64_t pin_limit(const Config& config) noexcept {
+  if (config.pin_limit.bytes != 0) return config.pin_limit.bytes;
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) /
+         2;
 }
 
 }  // namespace
@@ -36,11 +49,17 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   for (const int fd : {device.channel()->fd, device.context()->async_fd, listener.channel->fd}) {
     OPAL_TRY(waiting.watch(fd));
   }
+  ibv_port_attr port{};
+  if (const int code = ibv_query_port(device.context(), listener.id->port_num, &port); code != 0) {
+    return device_error(code, "ibv_query_port", listener.id->port_num);
+  }
   wire::Address address{wire::kMagic, wire::kWireVersion, 0, host.id, fresh_nonce(), {}};
   OPAL_TRY(set_socket(address, listener.socket.any));
   log::debug("btl.verbs", "device {} at {}", listener.device, to_string(listener.socket));
-  return std::unique_ptr<Module>{
+  std::unique_ptr<Module> module{
       new Module{host, config, std::move(listener), std::move(device), std::move(waiting), address}};
+  module->largest_transfer_ = std::max<std::uint64_t>(port.max_msg_sz, module->buffer_size());
+  return module;
 }
 
 Module::Module(const Host& host, const Config& config, Listener listener, Device device, Waiting waiting,
@@ -53,7 +72,10 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       address_(address),
       key_(connection_key(host.secret, address.token)),
       receive_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
-      send_buffers_(sizeof(wire::Frame) + config.max_send.bytes) {}
+      send_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
+      device_atomics_(wants_device_atomics(device_, config)),
+      memory_(device_, host.registrations, pin_limit(config), device_atomics_),
+      pipelined_(*this, emulation(), operations_) {}
 
 Module::~Module() {
   listener_.id.reset();

@@ -5,14 +5,17 @@
 // connection: the one that the side with the lower PeerId made.  Ends are reported as tcp does: a disconnect as
 // peer_gone with errno 0, a death with an errno. Threads: as btl::Module.
 #pragma once
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "opal/btl/module.hpp"
+#include "opal/btl/pipelined_transfers.hpp"
 #include "opal/btl/verbs/buffers.hpp"
 #include "opal/btl/verbs/endpoint.hpp"
 #include "opal/btl/verbs/listener.hpp"
+#include "opal/btl/verbs/memory.hpp"
 #include "opal/btl/verbs/waiting.hpp"
 #include "opal/core/fd.hpp"
 
@@ -34,6 +37,17 @@ class OPAL_EXPORT Module final : public btl::Module {
   Post send(Fragment& fragment, Tag tag) noexcept override;
   void free(Fragment& fragment) noexcept override;
 
+  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
+  Result<void> deregister_memory(const MemoryHandle& handle) override;
+  void invalidate_memory(const MemoryHandle& handle) noexcept override;
+  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
+  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
+
   std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
   bool arm() noexcept override;
@@ -42,6 +56,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] Device& device() noexcept { return device_; }
   [[nodiscard]] rdma_event_channel& events() noexcept { return *listener_.channel; }
+  [[nodiscard]] const wire::Address& wire_address() const noexcept { return address_; }
   [[nodiscard]] const SocketAddress& socket() const noexcept { return listener_.socket; }
   [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
   Buffer* take_send_buffer() noexcept { return send_buffers_.take(); }
@@ -52,6 +67,13 @@ class OPAL_EXPORT Module final : public btl::Module {
   void on_confirmed(Endpoint& endpoint) noexcept;
   void on_broken() noexcept { some_broken_ = true; }
   void on_ended(Endpoint& endpoint) noexcept;
+  [[nodiscard]] const Memory& memory() const noexcept { return memory_; }
+  [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.size(); }
+  [[nodiscard]] std::uint64_t largest_transfer() const noexcept { return largest_transfer_; }
+  [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
+  void finish(RdmaOperation& operation, const Error& why) noexcept;
+  /// A lane could not go on, and has nothing under way whose end would tell when it can.
+  void on_stalled() noexcept { some_stalled_ = true; }
   void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
 
  private:
@@ -66,6 +88,23 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::unique_ptr<Endpoint> take_out(Endpoint& endpoint) noexcept;
   void report_ended() noexcept;
   void end_broken() noexcept;
+
+  // one_sided.cpp
+  /// An operation over messages, as our list of operations knows it.
+  struct Emulated : Completion {
+    RdmaOperation* operation = nullptr;
+  };
+  RdmaOperation* begin(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion);
+  template <class Posting>
+  Post emulate(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion, Posting posting) noexcept;
+  static Result<wire::Handle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) noexcept;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept;
+  [[nodiscard]] bool device_does(const AtomicRequest& request) const noexcept;
+  void end_operations(btl::Endpoint& endpoint, const Error& why) noexcept;
+  void accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // progress.cpp
   bool poll_completions() noexcept;
@@ -86,12 +125,20 @@ class OPAL_EXPORT Module final : public btl::Module {
   BufferPool receive_buffers_;
   BufferPool send_buffers_;
   std::uint32_t promised_receives_ = 0;
+  const bool device_atomics_;
+  std::uint64_t largest_transfer_ = 0;  // bytes of one work request
+  Memory memory_;
+  RdmaOperations operations_;
+  PipelinedTransfers pipelined_;                          // of whole address spaces
+  std::deque<Transfer> transfers_;                        // by the operation's slot
+  std::deque<Emulated> emulated_;                         // likewise
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> live_;
   std::vector<std::unique_ptr<Endpoint>> gone_;     // dead, until disconnect()
   std::vector<Endpoint*> to_report_;                // in gone_, the observer has not been told
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
   bool some_broken_ = false;
+  bool some_stalled_ = false;
   bool in_progress_ = false;
   bool armed_ = false;
   std::uint32_t quiet_ = 0;    // rounds in a row without a completion

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/verbs/module.hpp"
 #include "opal/core/log.hpp"
 
@@ -104,7 +103,7 @@ void Module::disconnect(btl::Endpoint& endpoint) noexcept {
   std::unique_ptr<Endpoint> taken = take_out(own);
   if (taken == nullptr) return;
   const bool leaves = own.leave();
-  emulation().endpoint_gone(endpoint, {Errc::canceled, 0, "disconnect"});
+  end_operations(endpoint, {Errc::canceled, 0, "disconnect"});
   if (leaves) leaving_.push_back(std::move(taken));
 }
 
@@ -125,7 +124,7 @@ void Module::report_ended() noexcept {
       continue;
     }
     const Error why = endpoint.error();
-    emulation().endpoint_gone(endpoint, why);
+    end_operations(endpoint, why);
     host().observer.on_failed(endpoint, why);
     ++events_;
   }
@@ -150,6 +149,7 @@ void Module::on_request(const CmEvent& event) noexcept {
   if (!read_object(event.bytes(), request)) return refuse(id.get(), wire::Reason::stranger);
   if (request.version != wire::kWireVersion) return refuse(id.get(), wire::Reason::different);
   if (request.purpose == wire::Purpose::messages) return accept_messages(id, event, request);
+  if (request.purpose == wire::Purpose::one_sided) return accept_one_sided(id, event, request);
   refuse(id.get(), wire::Reason::stranger);
 }
 
@@ -286,8 +286,9 @@ void Endpoint::on_connected(ByteSpan bytes) noexcept {
   posted_ = retired_ = 0;
   state_ = State::connected;
   verbs_.enter(*connection_, *this);
-  const Proof proof = confirmation(session_);
-  if (!send_control(wire::Kind::confirm, proof)) break_off({Errc::limit_reached, 0, "verbs: no buffer to confirm"});
+  const wire::Confirm confirm{verbs_.wire_address(), confirmation(session_, verbs_.wire_address())};
+  if (!send_control(wire::Kind::confirm, bytes_of(confirm)))
+    break_off({Errc::limit_reached, 0, "verbs: no buffer to confirm"});
 }
 
 void Endpoint::on_refused(ByteSpan bytes) noexcept {
@@ -315,6 +316,8 @@ void Endpoint::end(const Error& why) noexcept {
   state_ = State::ended;
   broken_ = false;
   if (!leaving_) mark_dead(why);
+  drop_lane();
+  served_.reset();
   drop_connection();
   if (!leaving_) verbs_.on_ended(*this);
 }
@@ -324,18 +327,55 @@ std::uint64_t Endpoint::wake_ns() const noexcept {
     case State::resting: return std::min(again_ns_, give_up_ns_);
     case State::dialing:
     case State::half_open: return give_up_ns_;
-    case State::connected: return leaving_ ? give_up_ns_ : 0;
+    case State::connected: return leaving_ ? give_up_ns_ : lane_ != nullptr ? lane_->wake_ns() : 0;
     default: return 0;
   }
 }
 
 void Endpoint::on_time(std::uint64_t now) noexcept {
+  if (state_ == State::connected && !leaving_) {
+    if (lane_ != nullptr) lane_->on_time(now);
+    return;
+  }
   if (now >= give_up_ns_) {
     if (leaving_) return end({Errc::timed_out, 0, "verbs: close timeout"});
     return on_lost({Errc::unreachable, ETIMEDOUT, "verbs: no connection within the time for it"});
   }
   if (state_ != State::resting || now < again_ns_) return;
   if (const auto dialled = dial_again(); !dialled) on_lost(dialled.error());
+}
+
+bool Endpoint::one_sided() const noexcept { return !verbs_.device().iwarp(); }
+
+Lane* Endpoint::lane() noexcept {
+  if (!one_sided()) return nullptr;
+  if (lane_ == nullptr) lane_ = std::make_unique<Lane>(verbs_, *this);
+  return lane_->hopeless() ? nullptr : lane_.get();
+}
+
+void Endpoint::drop_lane() noexcept {
+  if (lane_ != nullptr) lane_->drop();
+}
+
+bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
+  std::uint64_t number = 0;
+  if (!is_genuine(session_, verbs_.host().id, request) || !read_object(ByteSpan{request.nonce}, number)) return false;
+  if (number <= served_number_) return false;  // a recording
+  served_number_ = number;
+  served_.reset();
+  Connection::Settings served = settings();
+  served.shape = {1, 0};
+  served.remote_access = true;
+  wire::Reply reply{1, 0, fresh_nonce(), {}};
+  sign(session_, request, reply);
+  served_ = std::make_unique<Served>(verbs_.device(), served);
+  const auto accepted = served_->connection.accept(id, event.peer_reads, bytes_of(reply));
+  if (!accepted) {
+    log::warn("btl.verbs", "peer {}: no one-sided connection: {}", to_string(peer()),
+              opal::to_string(accepted.error()));
+    served_.reset();
+  }
+  return accepted.has_value();
 }
 
 bool Endpoint::superseded() noexcept {
@@ -350,8 +390,9 @@ std::string Endpoint::describe() const {
       fmt::format("{} to {}", verbs_.device().name(), to_.any.sa_family == 0 ? "a peer that came" : to_string(to_));
   if (searching()) return "connecting: " + way;
   if (state_ == State::ended) return fmt::format("ended ({}): {}", opal::to_string(error()), where_);
-  return fmt::format("{}, MTU {}, {} messages to it and {} from it at a time", way,
-                     connection_ != nullptr ? connection_->mtu() : 0, most_credits_, window_);
+  return fmt::format("{}, MTU {}, {} messages to it and {} from it at a time{}", way,
+                     connection_ != nullptr ? connection_->mtu() : 0, most_credits_, window_,
+                     one_sided() ? "" : "; put and get as messages");
 }
 
 }  // namespace opal::btl::verbs

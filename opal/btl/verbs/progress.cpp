@@ -143,8 +143,12 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   const bool busy = poll_completions();
   quiet_ = busy ? 0 : quiet_ + 1;
   if (armed_ || quiet_ % kRoundsPerLook == 1 || !leaving_.empty()) collect_events();
+  if (some_stalled_) {
+    some_stalled_ = false;
+    for (const auto& [peer, endpoint] : live_) endpoint->resume();
+  }
   if (some_broken_ && !busy) end_broken();
-  const std::size_t sent = emulation().progress();
+  const std::size_t sent = emulation().progress() + pipelined_.progress();
   report_ended();
   std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
   in_progress_ = false;
@@ -164,6 +168,7 @@ bool Module::arm() noexcept {
   waiting_.set_clock(next_time());
   if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) return false;
   if (!emulation().idle() && emulation().progress() != 0) return false;
+  if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
   return true;
 }
 

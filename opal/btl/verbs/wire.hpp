@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
+#include "opal/btl/registration_table.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/secret.hpp"
 
@@ -74,9 +75,26 @@ static_assert(sizeof(Refusal) == 8 && std::has_unique_object_representations_v<R
 enum class Kind : std::uint16_t {
   message = 1,  ///< with a tag; the only one that uses a credit
   credits,      ///< nothing but Frame::credits
-  confirm,      ///< the connector's Proof over the acceptor's nonce
+  confirm,      ///< the connector's Confirm
   goodbye,      ///< the sender has disconnected; nothing follows
 };
+
+/// The connector's first message.
+struct Confirm {
+  Address address;  ///< of the connector's module
+  Proof proof;      ///< over it and both nonces
+};
+static_assert(sizeof(Confirm) == 88 && std::has_unique_object_representations_v<Confirm>, "wire layout v1");
+
+/// A memory handle.
+struct Handle {
+  std::uint32_t key;    ///< the device's; 0 when it does not know the memory
+  std::uint32_t flags;  ///< kHasKey, kAtomics
+  SoftwareHandle software;
+};
+inline constexpr std::uint32_t kHasKey = 1;
+inline constexpr std::uint32_t kAtomics = 2;  ///< by the device, of 64 bits: add and compare_swap
+static_assert(sizeof(Handle) == 40 && std::has_unique_object_representations_v<Handle>, "wire layout v1");
 
 /// Before each payload.
 struct Frame {

@@ -56,10 +56,14 @@ TEST(VerbsHandshake, AConfirmationIsOfOneSessionOnly) {
   const Secret key = connection_key(Secret{}, fresh_nonce());
   const Nonce connector = fresh_nonce();
   const Nonce acceptor = fresh_nonce();
-  const Proof proof = confirmation(session_key(key, connector, acceptor));
-  EXPECT_TRUE(same(proof, confirmation(session_key(key, connector, acceptor))));
-  EXPECT_FALSE(same(proof, confirmation(session_key(key, connector, fresh_nonce()))));
-  EXPECT_FALSE(same(proof, confirmation(session_key(key, acceptor, connector))));
+  const wire::Address address{wire::kMagic, wire::kWireVersion, 18515, kFrom, fresh_nonce(), {}};
+  const Proof proof = confirmation(session_key(key, connector, acceptor), address);
+  EXPECT_TRUE(same(proof, confirmation(session_key(key, connector, acceptor), address)));
+  EXPECT_FALSE(same(proof, confirmation(session_key(key, connector, fresh_nonce()), address)));
+  EXPECT_FALSE(same(proof, confirmation(session_key(key, acceptor, connector), address)));
+  wire::Address elsewhere = address;
+  ++elsewhere.port;
+  EXPECT_FALSE(same(proof, confirmation(session_key(key, connector, acceptor), elsewhere)));
 }
 
 }  // namespace

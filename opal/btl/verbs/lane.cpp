@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/verbs/lane.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "opal/btl/verbs/module.hpp"
+#include "opal/core/log.hpp"
+#include "opal/rcache/cache.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+using Kind = RdmaOperation::Kind;
+
+constexpr std::uint32_t kDepth = 64;               // work requests of a lane
+constexpr std::uint32_t kCopied = 4 << 10;         // bytes that are cheaper to copy than to look up
+constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration where there is no cache
+constexpr std::chrono::milliseconds kRest{50};
+
+Error error_of(const ibv_wc& wc) noexcept {
+  switch (wc.status) {
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+      return {Errc::invalid_argument, 0, "remote access: the peer's device refused it (stale, or outside)"};
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR: return {Errc::peer_gone, ETIMEDOUT, ibv_wc_status_str(wc.status), wc.vendor_err};
+    default: return {Errc::internal, 0, ibv_wc_status_str(wc.status), wc.vendor_err};
+  }
+}
+
+}  // namespace
+
+// ---- Connection -------------------------------------------------------------------------------------------------
+
+bool Lane::ready() noexcept {
+  if (state_ == State::idle) {
+    give_up_ns_ = Module::time_after(verbs_.config().connect_timeout);
+    if (const auto dialled = dial(); !dialled) on_lost(dialled.error());
+  }
+  return state_ == State::connected;
+}
+
+Result<void> Lane::dial() noexcept {
+  request_ = {wire::kWireVersion,
+              wire::Purpose::one_sided,
+              0,
+              static_cast<std::uint32_t>(verbs_.config().max_send.bytes),
+              verbs_.host().id,
+              fresh_nonce(),
+              {}};
+  ++number_;
+  std::memcpy(request_.nonce.data(), &number_, sizeof number_);
+  sign(endpoint_.session(), endpoint_.peer(), request_);
+  Connection::Settings settings = endpoint_.settings();
+  settings.shape.sends = kDepth;
+  Connection::Owner& owner = *this;
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings, owner);
+  state_ = State::dialing;
+  return connection_->dial(verbs_.events(), verbs_.socket(), endpoint_.peer_socket(), bytes_of(request_));
+}
+
+void Lane::drop_connection() noexcept {
+  if (connection_ == nullptr) return;
+  verbs_.leave(*connection_);
+  connection_.reset();  // the device touches nothing any more
+  for (Piece& piece : pieces_) release(piece);
+  posted_ = retired_ = 0;
+}
+
+void Lane::drop() noexcept {
+  drop_connection();
+  unposted_.clear();
+  unfinished_.clear();
+  state_ = State::hopeless;
+}
+
+void Lane::rest() noexcept {
+  drop_connection();
+  state_ = State::resting;
+  again_ns_ = Module::time_after(kRest);
+}
+
+void Lane::on_time(std::uint64_t now) noexcept {
+  if (state_ != State::resting || now < again_ns_) return;
+  if (const auto dialled = dial(); !dialled) on_lost(dialled.error());
+}
+
+void Lane::on_connected(ByteSpan bytes) noexcept {
+  wire::Reply reply{};
+  if (state_ != State::dialing) return;
+  if (!read_object(bytes, reply) || !is_genuine(endpoint_.session(), request_, reply)) {
+    return on_lost({Errc::permission, 0, "verbs: the one-sided connection's peer is not the endpoint's"});
+  }
+  state_ = State::connected;
+  if (pieces_.empty()) pieces_.resize(kDepth);
+  verbs_.enter(*connection_, *this);
+  advance();
+}
+
+void Lane::on_refused(ByteSpan bytes) noexcept {
+  wire::Refusal refusal{};
+  const bool later =
+      read_object(bytes, refusal) && refusal.magic == wire::kMagic && refusal.reason == wire::Reason::busy;
+  if (state_ == State::dialing && later && now_ns() < give_up_ns_) return rest();
+  on_lost({Errc::unreachable, ECONNREFUSED, "verbs: the peer refused the one-sided connection"});
+}
+
+void Lane::on_lost(const Error& why) noexcept {
+  if (state_ == State::broken) return;  // the completions tell more
+  if (state_ == State::connected) return endpoint_.break_off(why);
+  if (!unfinished_.empty()) return endpoint_.break_off(why);  // it worked before
+  log::warn("btl.verbs", "peer {}: put, get and atomics go as messages: {}", to_string(endpoint_.peer()),
+            opal::to_string(why));
+  drop();
+}
+
+// ---- Posting ----------------------------------------------------------------------------------------------------
+
+void Lane::start(RdmaOperation& operation) noexcept {
+  unfinished_.push_back(&operation);
+  unposted_.push_back(&operation);
+  advance();
+}
+
+void Lane::resume() noexcept {
+  if (state_ == State::connected && !unposted_.empty()) advance();
+}
+
+void Lane::advance() noexcept {
+  while (state_ == State::connected && !unposted_.empty() && under_way() < kDepth) {
+    RdmaOperation& operation = *unposted_.front();
+    const bool atomic = operation.kind == Kind::atomic;
+    const Room room = atomic ? post_atomic(operation) : post_piece(operation);
+    if (room == Room::later) {
+      if (under_way() == 0) verbs_.on_stalled();
+      return;
+    }
+    if (room == Room::failed) {
+      // Nothing of it may be under way when it ends: its pieces' memory is the caller's.
+      if (under_way() != 0) return;
+      std::erase(unposted_, &operation);
+      std::erase(unfinished_, &operation);
+      verbs_.finish(operation, verbs_.transfer_of(operation).error);
+      continue;
+    }
+    if (atomic || operation.moved == operation.total) unposted_.erase(unposted_.begin());
+  }
+}
+
+Lane::Room Lane::submit(Piece& piece, ibv_send_wr& request) noexcept {
+  request.wr_id = posted_;
+  request.send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (const int code = ibv_post_send(connection_->pair(), &request, &bad); code != 0) {
+    release(piece);
+    if (code == ENOMEM) return Room::later;
+    endpoint_.break_off({Errc::peer_gone, code, "ibv_post_send(one-sided)"});
+    return Room::later;
+  }
+  ++posted_;
+  return Room::posted;
+}
+
+Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint32_t& key) noexcept {
+  Transfer& transfer = verbs_.transfer_of(operation);
+  const bool writing = operation.kind == Kind::get;
+  if (transfer.local != nullptr) {
+    key = transfer.local->lkey;
+    return Room::posted;
+  }
+  Error why{};
+  if (piece.size > kCopied) {
+    if (rcache::Cache* cache = verbs_.registrations(); cache != nullptr) {
+      auto lease = cache->get(local, piece.size, static_cast<rcache::Access>(Rights::none));
+      if (lease) {
+        const ibv_mr* region = verbs_.memory().find((*lease)->cookie().get<MemoryHandle>(), local, piece.size, writing);
+        if (region != nullptr) {
+          piece.lease = std::move(*lease);
+          key = region->lkey;
+          return Room::posted;
+        }
+        why = writing ? Error{Errc::permission, EFAULT, "get: its destination cannot be written"} : Error{};
+      } else {
+        why = lease.error();
+      }
+    } else {
+      bool writable = false;
+      auto pinned = verbs_.memory().pin(local, piece.size, 0, writable);
+      if (pinned && (writable || !writing)) {
+        piece.pinned = std::move(*pinned);
+        key = piece.pinned->lkey;
+        return Room::posted;
+      }
+      why = pinned ? Error{Errc::permission, EFAULT, "get: its destination cannot be written"} : pinned.error();
+    }
+    if (why.code == Errc::invalid_argument || why.code == Errc::permission) {
+      transfer.error = why;
+      return Room::failed;
+    }
+    if (under_way() != 0) return Room::later;  // what ends gives room back
+  }
+  piece.buffer = verbs_.take_send_buffer();
+  if (piece.buffer == nullptr) return Room::later;
+  piece.size = std::min(piece.size, static_cast<std::uint32_t>(verbs_.buffer_size()));
+  key = piece.buffer->key;
+  if (writing) {
+    piece.destination = local;
+  } else {
+    std::memcpy(piece.buffer->data, local, piece.size);
+  }
+  return Room::posted;
+}
+
+Lane::Room Lane::post_piece(RdmaOperation& operation) noexcept {
+  Piece& piece = pieces_[posted_ % kDepth];
+  const bool writing = operation.kind == Kind::get;
+  std::byte* local = (writing ? operation.destination : const_cast<std::byte*>(operation.source)) + operation.moved;
+  const std::uint64_t left = operation.total - operation.moved;
+  const rcache::Cache* const cache = verbs_.registrations();
+  const std::uint64_t chunk = cache != nullptr ? cache->config().max_chunk.bytes : kUncachedChunk;
+  const std::uint64_t most = verbs_.largest_transfer();
+  piece.size = static_cast<std::uint32_t>(
+      std::min({left, most, std::uint64_t{rcache::first_chunk(reinterpret_cast<std::uintptr_t>(local), left, chunk)}}));
+  std::uint32_t key = 0;
+  const bool inlined = !writing && piece.size <= connection_->shape().inlined;
+  if (!inlined) {
+    if (const Room room = find_memory(piece, operation, local, key); room != Room::posted) return room;
+  }
+  ibv_sge where{reinterpret_cast<std::uint64_t>(piece.buffer != nullptr ? piece.buffer->data : local), piece.size, key};
+  ibv_send_wr request{};
+  request.sg_list = &where;
+  request.num_sge = 1;
+  request.opcode = writing ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+  if (inlined) request.send_flags = IBV_SEND_INLINE;
+  request.wr.rdma.remote_addr = operation.base + operation.moved;
+  request.wr.rdma.rkey = verbs_.transfer_of(operation).key;
+  piece.operation = &operation;
+  const Room room = submit(piece, request);
+  if (room == Room::posted) operation.moved += piece.size;
+  return room;
+}
+
+Lane::Room Lane::post_atomic(RdmaOperation& operation) noexcept {
+  Piece& piece = pieces_[posted_ % kDepth];
+  const Transfer& transfer = verbs_.transfer_of(operation);
+  piece.buffer = verbs_.take_send_buffer();
+  if (piece.buffer == nullptr) return Room::later;
+  piece.size = sizeof(std::uint64_t);
+  piece.destination = reinterpret_cast<std::byte*>(operation.result);
+  piece.operation = &operation;
+  ibv_sge where{reinterpret_cast<std::uint64_t>(piece.buffer->data), piece.size, piece.buffer->key};
+  ibv_send_wr request{};
+  request.sg_list = &where;
+  request.num_sge = 1;
+  request.wr.atomic.remote_addr = operation.base;
+  request.wr.atomic.rkey = transfer.key;
+  if (transfer.op == AtomicOp::compare_swap) {
+    request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+    request.wr.atomic.compare_add = transfer.compare;
+    request.wr.atomic.swap = transfer.operand;
+  } else {
+    request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    request.wr.atomic.compare_add = transfer.operand;
+  }
+  return submit(piece, request);
+}
+
+// ---- Completing -------------------------------------------------------------------------------------------------
+
+void Lane::release(Piece& piece) noexcept {
+  piece.lease.reset();
+  piece.pinned.reset();
+  if (piece.buffer != nullptr) verbs_.give_back(*piece.buffer);
+  piece.buffer = nullptr;
+  piece.destination = nullptr;
+  piece.operation = nullptr;
+}
+
+void Lane::on_sent(const ibv_wc& wc) noexcept {
+  if (static_cast<std::uint32_t>(wc.wr_id) != retired_ || retired_ == posted_) return;
+  Piece& piece = pieces_[retired_ % kDepth];
+  ++retired_;
+  RdmaOperation& operation = *piece.operation;
+  Transfer& transfer = verbs_.transfer_of(operation);
+  if (wc.status == IBV_WC_SUCCESS) {
+    if (piece.destination != nullptr) std::memcpy(piece.destination, piece.buffer->data, piece.size);
+    transfer.acknowledged += piece.size;
+    release(piece);
+    const bool whole = operation.kind == Kind::atomic || transfer.acknowledged == operation.total;
+    if (whole) {
+      unfinished_.erase(unfinished_.begin());  // a reliable connection completes in order
+      verbs_.finish(operation, {});
+    }
+    if (state_ == State::broken && under_way() == 0) return recover();
+    return advance();
+  }
+  release(piece);
+  if (wc.status != IBV_WC_WR_FLUSH_ERR && transfer.error.code == Errc{}) transfer.error = error_of(wc);
+  state_ = State::broken;
+  if (transfer.error.code == Errc::peer_gone) return endpoint_.break_off(transfer.error);
+  if (under_way() == 0) recover();
+}
+
+void Lane::recover() noexcept {
+  // Everything behind the refused operation was flushed: the peer's device has carried out none of it.
+  drop_connection();
+  state_ = State::idle;
+  std::vector<RdmaOperation*> refused;
+  std::erase_if(unfinished_, [&](RdmaOperation* operation) {
+    Transfer& transfer = verbs_.transfer_of(*operation);
+    if (transfer.error.code != Errc{}) refused.push_back(operation);
+    operation->moved = transfer.acknowledged;
+    return transfer.error.code != Errc{};
+  });
+  unposted_ = unfinished_;
+  if (refused.empty() && unfinished_.empty()) return;
+  (void)ready();
+  for (RdmaOperation* operation : refused) verbs_.finish(*operation, verbs_.transfer_of(*operation).error);
+}
+
+}  // namespace opal::btl::verbs

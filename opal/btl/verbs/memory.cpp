@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/verbs/memory.hpp"
+
+#include <cerrno>
+
+namespace opal::btl::verbs {
+
+Result<wire::Handle> decode_handle(const MemoryHandle& handle) noexcept {
+  wire::Handle decoded{};
+  if (handle.bytes().size() != sizeof decoded || !read_object(handle.bytes(), decoded)) {
+    return Error{Errc::protocol, 0, "memory handle: not one of verbs", handle.bytes().size()};
+  }
+  const bool has_key = (decoded.flags & wire::kHasKey) != 0;
+  if ((decoded.flags & ~(wire::kHasKey | wire::kAtomics)) != 0 || (!has_key && decoded.key != 0)) {
+    return Error{Errc::protocol, 0, "memory handle: garbled", decoded.flags};
+  }
+  return decoded;
+}
+
+Result<void> check_claims(const wire::Handle& handle, std::uint64_t address, std::uint64_t size,
+                          Rights wanted) noexcept {
+  const SoftwareHandle& claims = handle.software;
+  const std::uint64_t offset = address - claims.base;
+  if (address < claims.base || offset > claims.size || size > claims.size - offset) {
+    return Error{Errc::invalid_argument, 0, "remote access: outside of the registration", address};
+  }
+  if (!includes(static_cast<Rights>(claims.rights), wanted)) {
+    return Error{Errc::permission, 0, "remote access: the registration does not give this right", claims.rights};
+  }
+  return {};
+}
+
+MemoryHandle software_part(const wire::Handle& handle) noexcept {
+  return *MemoryHandle::from_bytes(bytes_of(handle.software));
+}
+
+Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, int access, bool& writable) const noexcept {
+  // Writable memory is registered so, whatever it is for: the next user may be a get.
+  MemoryRegion region{ibv_reg_mr(device_.domain(), base, size, access | IBV_ACCESS_LOCAL_WRITE)};
+  writable = region != nullptr;
+  if (region == nullptr && errno == EFAULT && (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) == 0) {
+    region.reset(ibv_reg_mr(device_.domain(), base, size, access));
+  }
+  if (region == nullptr) return device_error(errno, "ibv_reg_mr (ulimit -l?)", size);
+  return region;
+}
+
+Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
+  OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
+  wire::Handle handle{};
+  OPAL_TRY_ASSIGN(handle.software, SoftwareHandle::decode(software));
+  if (size != 0 && size <= pin_limit_) {
+    int access = 0;
+    if (includes(rights, Rights::remote_read)) access |= IBV_ACCESS_REMOTE_READ;
+    if (includes(rights, Rights::remote_write)) access |= IBV_ACCESS_REMOTE_WRITE;
+    if (includes(rights, Rights::remote_atomic) && device_atomics_) access |= IBV_ACCESS_REMOTE_ATOMIC;
+    bool writable = false;
+    auto region = pinned_ + size > pin_limit_
+                      ? Result<MemoryRegion>{Error{Errc::limit_reached, 0, "verbs: btl_verbs_pin_limit", pin_limit_}}
+                      : pin(base, size, access, writable);
+    if (!region) {
+      if (auto removed = table_.remove(software); !removed) return removed.error();
+      return region.error();
+    }
+    if (entries_.size() <= handle.software.slot) entries_.resize(handle.software.slot + std::size_t{1});
+    handle.key = (*region)->rkey;
+    handle.flags = wire::kHasKey | ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0 ? wire::kAtomics : 0);
+    pinned_ += size;
+    entries_[handle.software.slot] = {handle.software.generation, std::move(*region), writable};
+  }
+  return MemoryHandle::from_bytes(bytes_of(handle));
+}
+
+Result<void> Memory::remove(const MemoryHandle& handle) {
+  OPAL_TRY_ASSIGN(const wire::Handle decoded, decode_handle(handle));
+  OPAL_TRY(table_.remove(software_part(decoded)));
+  if (decoded.software.slot >= entries_.size()) return {};
+  Entry& entry = entries_[decoded.software.slot];
+  if (entry.region != nullptr) pinned_ -= entry.region->length;
+  entry = {};
+  return {};
+}
+
+void Memory::invalidate(const MemoryHandle& handle) noexcept {
+  if (const auto decoded = decode_handle(handle)) table_.invalidate(software_part(*decoded));
+}
+
+const ibv_mr* Memory::find(const MemoryHandle& handle, const void* address, std::uint64_t size,
+                           bool writing) const noexcept {
+  const auto decoded = decode_handle(handle);
+  if (!decoded || decoded->software.slot >= entries_.size()) return nullptr;
+  const Entry& entry = entries_[decoded->software.slot];
+  if (entry.region == nullptr || entry.generation != decoded->software.generation) return nullptr;
+  const std::uint64_t offset =
+      reinterpret_cast<std::uint64_t>(address) - reinterpret_cast<std::uint64_t>(entry.region->addr);
+  if (offset > entry.region->length || size > entry.region->length - offset) return nullptr;
+  return !writing || entry.writable ? entry.region.get() : nullptr;
+}
+
+}  // namespace opal::btl::verbs

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Put, get, atomics and flush: over a lane where the device does them, else over messages (rdma_emulation.hpp).
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/verbs/module.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+using Kind = RdmaOperation::Kind;
+
+Post refuse(Completion& completion, const Error& why) noexcept {
+  completion.error = why;
+  return Post::failed;
+}
+
+}  // namespace
+
+// ---- Memory -----------------------------------------------------------------------------------------------------
+
+Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  return memory_.add(base, size, rights);
+}
+
+Result<void> Module::deregister_memory(const MemoryHandle& handle) { return memory_.remove(handle); }
+
+void Module::invalidate_memory(const MemoryHandle& handle) noexcept { memory_.invalidate(handle); }
+
+// ---- Operations -------------------------------------------------------------------------------------------------
+
+Transfer& Module::transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
+
+RdmaOperation* Module::begin(Kind kind, btl::Endpoint& to, Completion& completion) {
+  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  if (operation == nullptr) return nullptr;
+  while (transfers_.size() <= operation->slot) {
+    transfers_.emplace_back();
+    emulated_.emplace_back();
+  }
+  transfers_[operation->slot] = {};
+  emulated_[operation->slot].operation = nullptr;
+  return operation;
+}
+
+void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
+  ++events_;
+  operations_.finish(operation, why);
+}
+
+template <class Posting>
+Post Module::emulate(Kind kind, btl::Endpoint& to, Completion& completion, Posting posting) noexcept {
+  // Counted here as well, so that flush() waits for both kinds.
+  RdmaOperation* const operation = begin(kind, to, completion);
+  if (operation == nullptr) return Post::again;
+  Emulated& own = emulated_[operation->slot];
+  own.fn = [](Completion& self) noexcept {
+    auto& ended = static_cast<Emulated&>(self);
+    static_cast<Module&>(ended.operation->to->module()).finish(*std::exchange(ended.operation, nullptr), self.error);
+  };
+  own.operation = operation;
+  const Post post = posting(own);
+  if (post == Post::queued) return post;
+  completion.error = own.error;
+  own.operation = nullptr;
+  operations_.end(*operation);
+  return post;
+}
+
+Result<wire::Handle> Module::usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
+                                    Rights wanted) noexcept {
+  OPAL_TRY_ASSIGN(const wire::Handle handle, decode_handle(remote));
+  OPAL_TRY(check_claims(handle, address, size, wanted));
+  return handle;
+}
+
+Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
+  if (to.dead()) return refuse(completion, to.error());
+  const bool put = kind == Kind::put;
+  if (pipelined_.takes(remote)) {
+    return put ? pipelined_.put(to, local, local_handle, remote_address, remote, size, completion)
+               : pipelined_.get(to, local, local_handle, remote_address, remote, size, completion);
+  }
+  const auto handle = usable(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
+  if (!handle) return refuse(completion, handle.error());
+  completion.error = {};
+  if (size == 0) return Post::done;
+  auto& endpoint = static_cast<Endpoint&>(to);
+  Lane* const lane = (handle->flags & wire::kHasKey) != 0 ? endpoint.lane() : nullptr;
+  if (lane == nullptr) {
+    const MemoryHandle software = software_part(*handle);
+    return emulate(kind, to, completion, [&](Completion& own) {
+      return put ? emulation().put(to, local, remote_address, software, size, own)
+                 : emulation().get(to, local, remote_address, software, size, own);
+    });
+  }
+  if (!lane->ready()) return Post::again;
+  RdmaOperation* const operation = begin(kind, to, completion);
+  if (operation == nullptr) return Post::again;
+  operation->source = local;
+  operation->destination = local;
+  operation->base = remote_address;
+  operation->total = size;
+  Transfer& transfer = transfer_of(*operation);
+  transfer.key = handle->key;
+  if (local_handle != nullptr) transfer.local = memory_.find(*local_handle, local, size, !put);
+  lane->start(*operation);
+  return Post::queued;
+}
+
+Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return transfer(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), local, remote_address, remote,
+                  size, completion);
+}
+
+Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return transfer(Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote, size, completion);
+}
+
+bool Module::device_does(const AtomicRequest& request) const noexcept {
+  if (!device_atomics_) return false;
+  if (request.type != AtomicType::i64 && request.type != AtomicType::u64) return false;
+  return request.op == AtomicOp::add || request.op == AtomicOp::compare_swap;
+}
+
+Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  if (to.dead()) return refuse(completion, to.error());
+  if (!is_supported(request.op, request.type)) {
+    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
+  }
+  const std::size_t size = size_of(request.type);
+  if (request.remote_address % size != 0) {  // some devices never complete these
+    return refuse(completion, {Errc::invalid_argument, 0, "atomic: misaligned address", request.remote_address});
+  }
+  if (pipelined_.takes(*request.remote)) return pipelined_.atomic(to, request, completion);
+  const auto handle = usable(*request.remote, request.remote_address, size, Rights::remote_atomic);
+  if (!handle) return refuse(completion, handle.error());
+  completion.error = {};
+  auto& endpoint = static_cast<Endpoint&>(to);
+  Lane* const lane = (handle->flags & wire::kAtomics) != 0 && device_does(request) ? endpoint.lane() : nullptr;
+  if (lane == nullptr) {
+    const MemoryHandle software = software_part(*handle);
+    AtomicRequest plain = request;
+    plain.remote = &software;
+    return emulate(Kind::atomic, to, completion, [&](Completion& own) { return emulation().atomic(to, plain, own); });
+  }
+  if (!lane->ready()) return Post::again;
+  RdmaOperation* const operation = begin(Kind::atomic, to, completion);
+  if (operation == nullptr) return Post::again;
+  operation->base = request.remote_address;
+  operation->total = size;
+  operation->result = request.result;
+  Transfer& transfer = transfer_of(*operation);
+  transfer.key = handle->key;
+  transfer.op = request.op;
+  transfer.operand = request.operand;
+  transfer.compare = request.compare;
+  lane->start(*operation);
+  return Post::queued;
+}
+
+Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
+  if (to != nullptr && to->dead()) return refuse(completion, to->error());
+  return operations_.flush(to, completion);
+}
+
+void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept {
+  static_cast<Endpoint&>(endpoint).drop_lane();
+  pipelined_.endpoint_gone(endpoint, why);
+  emulation().endpoint_gone(endpoint, why);
+  for (std::size_t slot = 0; slot < operations_.slots().size(); ++slot) {
+    RdmaOperation& operation = operations_.slots()[slot];
+    if (operation.kind != Kind::none && operation.to == &endpoint && !operation.composite) finish(operation, why);
+  }
+}
+
+void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
+  Endpoint* const known = live(request.from);
+  wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
+  if (known != nullptr && known->state() == Endpoint::State::connected) {
+    if (known->serve(id, event, request)) return;
+    reason = wire::Reason::stranger;
+  }
+  const wire::Refusal refusal{wire::kMagic, reason};
+  (void)rdma_reject(id.get(), &refusal, sizeof refusal);
+}
+
+}  // namespace opal::btl::verbs

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the conformance suite cannot ask for, because only a device does it: operations without the peer's help, a
+// refusal among others, atomics by the device.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/conformance/side.hpp"
+
+namespace opal::test {
+namespace {
+
+std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+class VerbsDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto names = crossing_transports();
+    if (std::find(names.begin(), names.end(), "verbs") == names.end()) {
+      GTEST_SKIP() << "needs rdma: tests/vm/run build/tests/btl_verbs_device_test";
+    }
+  }
+  void open(const config::Store& store = {}) {
+    a_ = std::make_unique<Side>("verbs", store);
+    b_ = std::make_unique<Side>("verbs", store);
+    to_b_ = a_->connect(*b_);
+    // The first operation makes the one-sided connection, for which b is needed.
+    handle_ = *b_->module().register_memory(memory_.data(), memory_.size(), Rights::all);
+    std::byte first{};
+    ASSERT_EQ(finish([&](Completion& completion) {
+                return a_->module().get(*to_b_, &first, nullptr, address_of(memory_.data()), handle_, 1, completion);
+              }).code,
+              Errc{});
+    ASSERT_TRUE(to_b_->one_sided());
+  }
+  /// As Conformance::finish; `alone`: b does nothing meanwhile.
+  Error finish(const std::function<Post(Completion&)>& post, bool alone = false) {
+    CountedCompletion completion;
+    Post answer = Post::again;
+    const auto until = [&](const std::function<bool()>& condition) {
+      return alone ? pump(condition, *a_) : pump(condition, *a_, *b_);
+    };
+    EXPECT_TRUE(until([&] { return (answer = post(completion)) != Post::again; }));
+    if (answer == Post::queued) {
+      EXPECT_TRUE(until([&] { return completion.calls != 0; }));
+    }
+    return completion.error;
+  }
+
+  std::unique_ptr<Side> a_;
+  std::unique_ptr<Side> b_;
+  btl::Endpoint* to_b_ = nullptr;
+  std::vector<std::byte> memory_ = pattern(1 << 20, 1);
+  MemoryHandle handle_;
+};
+
+TEST_F(VerbsDevice, PutAndGetOfAnySizeNeedNothingFromThePeersProcess) {
+  open();
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{100}, std::size_t{3000}, std::size_t{20'000}, memory_.size()}) {
+    const auto bytes = pattern(size, static_cast<std::uint32_t>(size));
+    EXPECT_EQ(finish(
+                  [&](Completion& completion) {
+                    return a_->module().put(*to_b_, bytes.data(), nullptr, address_of(memory_.data()), handle_, size,
+                                            completion);
+                  },
+                  true)
+                  .code,
+              Errc{});
+    EXPECT_EQ(std::memcmp(memory_.data(), bytes.data(), size), 0) << size;
+    std::vector<std::byte> back(size);
+    EXPECT_EQ(finish(
+                  [&](Completion& completion) {
+                    return a_->module().get(*to_b_, back.data(), nullptr, address_of(memory_.data()), handle_, size,
+                                            completion);
+                  },
+                  true)
+                  .code,
+              Errc{});
+    EXPECT_EQ(back, bytes);
+  }
+}
+
+TEST_F(VerbsDevice, ARefusedOperationFailsAloneAmongOthersUnderWay) {
+  open();
+  std::vector<std::byte> other(4096, std::byte{7});
+  const MemoryHandle stale = *b_->module().register_memory(other.data(), other.size(), Rights::all);
+  ASSERT_TRUE(b_->module().deregister_memory(stale));
+  constexpr std::size_t kCount = 40;
+  constexpr std::size_t kEach = 6000;
+  std::vector<std::vector<std::byte>> sources;
+  for (std::size_t i = 0; i < kCount; ++i) sources.push_back(pattern(kEach, 100 + static_cast<std::uint32_t>(i)));
+  std::vector<CountedCompletion> completions(kCount);
+  CountedCompletion refused[2];
+  const auto post_stale = [&](CountedCompletion& completion) {
+    ASSERT_EQ(a_->module().put(*to_b_, sources[0].data(), nullptr, address_of(other.data()), stale, 100, completion),
+              Post::queued);
+  };
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (i == 13) post_stale(refused[0]);
+    if (i == 14) post_stale(refused[1]);
+    ASSERT_EQ(a_->module().put(*to_b_, sources[i].data(), nullptr, address_of(memory_.data()) + i * kEach, handle_,
+                               kEach, completions[i]),
+              Post::queued);
+  }
+  CountedCompletion flushed;
+  ASSERT_EQ(a_->module().flush(to_b_, flushed), Post::queued);
+  ASSERT_TRUE(pump([&] { return flushed.calls == 1; }, *a_, *b_));
+  for (std::size_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(completions[i].calls, 1) << i;
+    EXPECT_TRUE(completions[i].ok()) << i << ": " << to_string(completions[i].error);
+    EXPECT_EQ(std::memcmp(memory_.data() + i * kEach, sources[i].data(), kEach), 0) << i;
+  }
+  for (const CountedCompletion& completion : refused) {
+    EXPECT_EQ(completion.calls, 1);
+    EXPECT_EQ(completion.error.code, Errc::invalid_argument);
+  }
+  for (const std::byte byte : other) ASSERT_EQ(byte, std::byte{7});
+  EXPECT_FALSE(to_b_->dead());
+  EXPECT_TRUE(b_->failures.empty());
+}
+
+TEST_F(VerbsDevice, AMemoryRegionLargerThanMayBePinnedIsReachedByMessages) {
+  config::Store store;
+  store.set("btl_verbs_pin_limit", "2M");
+  open(store);
+  std::vector<std::byte> large(3 << 20);
+  const auto handle = b_->module().register_memory(large.data(), large.size(), Rights::all);
+  ASSERT_TRUE(handle);
+  const auto bytes = pattern(large.size(), 5);
+  EXPECT_EQ(finish([&](Completion& completion) {
+              return a_->module().put(*to_b_, bytes.data(), nullptr, address_of(large.data()), *handle, large.size(),
+                                      completion);
+            }).code,
+            Errc{});
+  EXPECT_EQ(large, bytes);
+  std::vector<std::byte> second(1536 << 10);
+  EXPECT_EQ(b_->module().register_memory(second.data(), second.size(), Rights::all).error().code, Errc::limit_reached)
+      << "with what is registered already it is too much: something has to go first";
+}
+
+TEST_F(VerbsDevice, AtomicsOfTheDeviceNeedNothingFromThePeersProcess) {
+  config::Store store;
+  store.set("btl_verbs_atomics", "device");
+  open(store);
+  alignas(8) std::uint64_t word = 40;
+  const MemoryHandle handle = *b_->module().register_memory(&word, sizeof word, Rights::all);
+  const auto run = [&](AtomicOp op, std::uint64_t operand, std::uint64_t compare) {
+    std::uint64_t old = 0;
+    const AtomicRequest request{op, AtomicType::u64, address_of(&word), &handle, operand, compare, &old};
+    EXPECT_EQ(
+        finish([&](Completion& completion) { return a_->module().atomic(*to_b_, request, completion); }, true).code,
+        Errc{});
+    return old;
+  };
+  EXPECT_EQ(run(AtomicOp::add, 2, 0), 40U);
+  EXPECT_EQ(word, 42U);
+  EXPECT_EQ(run(AtomicOp::compare_swap, 7, 41), 42U);
+  EXPECT_EQ(word, 42U);
+  EXPECT_EQ(run(AtomicOp::compare_swap, 7, 42), 42U);
+  EXPECT_EQ(word, 7U);
+}
+
+}  // namespace
+}  // namespace opal::test
