@@ -19,6 +19,7 @@
 #include "opal/core/config_store.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/secret.hpp"
+#include "opal/rcache/statistics.hpp"
 
 namespace opal::am {
 
@@ -90,6 +91,8 @@ class OPAL_EXPORT Context {
 
   /// Makes [base, +size) reachable for whoever gets the Region's key, as long as the Region lives.
   Result<Region> register_memory(void* base, std::uint64_t size, Rights rights);
+  /// What the registration caches of all open transports have counted, and hold now.  Linear in the registrations.
+  [[nodiscard]] rcache::Statistics registration_statistics() const noexcept;
   /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
   Post flush(Completion& completion) noexcept;
 
@@ -147,6 +150,7 @@ class OPAL_EXPORT Context {
  private:
   friend class Endpoint;
   friend class AddressSpaceRegistration;
+  friend class RegisteredPool;
   struct State;
   using Predicate = bool (*)(void* object) noexcept;
   /// wait(), but returns at once when the predicate (null: none) stopped holding before the sleep.

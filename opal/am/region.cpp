@@ -87,6 +87,13 @@ Result<Region> Context::register_address_space(Rights rights) {
   return Region{std::move(region)};
 }
 
+rcache::Statistics Context::registration_statistics() const noexcept {
+  const Lock::Guard guard{state_->lock};
+  rcache::Statistics sum;
+  for (const auto& registrations : state_->registration_caches) sum += registrations->cache().statistics();
+  return sum;
+}
+
 ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {
   if (this != &other) {
     reset();

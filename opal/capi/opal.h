@@ -164,8 +164,10 @@ OPAL_API opal_status_t opal_unmap_unregistered(opal_region_t* address_space, voi
 
 /* Memory in whole pages, at a multiple of `alignment` (a power of two; 0: any page), contents unspecified.  `hint` says
  * of which kind: words out of "heap", "hugepage" (falls back to smaller pages), "shared" (local peers can map it),
- * joined by commas; NULL is "heap".  It lives until opal_mem_free, at the latest opal_context_close.  Any thread at any
- * thread level.  Errors: invalid_argument (hint, alignment, size 0), no_memory, no_space, limit_reached. */
+ * joined by commas; NULL is "heap".  Or "registered": blocks at a multiple of `alignment` (0: of 16) out of memory that
+ * the context's devices know before its first use; that kind is as thread safe as the context, the others may be taken
+ * from any thread at any thread level.  It lives until opal_mem_free, at the latest opal_context_close.
+ * Errors: invalid_argument (hint, alignment, size 0), no_memory, no_space, limit_reached. */
 OPAL_API opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint,
                                       void** memory);
 /* NULL is allowed.  Regions of the memory are to be deregistered before.  Errors: invalid_argument (not such memory, or

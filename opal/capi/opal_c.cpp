@@ -13,10 +13,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "opal/allocator/guarded.hpp"
 #include "opal/am/address_space_registration.hpp"
 #include "opal/am/context.hpp"
+#include "opal/am/registered_pool.hpp"
 #include "opal/core/mapping.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/mpool/pool.hpp"
@@ -141,11 +143,19 @@ struct opal_region {
 
 /// Where opal_mem_alloc takes its blocks from.
 struct MemoryPool {
-  std::unique_ptr<opal::mpool::Pool> pages;
-  std::unique_ptr<opal::allocator::Guarded> guard;  // with mpool_guard
+  std::unique_ptr<opal::mpool::Pool> pages;              // or
+  std::unique_ptr<opal::am::RegisteredPool> registered;  // for the hint "registered"
+  std::unique_ptr<opal::allocator::Guarded> guard;       // over it, with mpool_guard
 
+  [[nodiscard]] opal::allocator::Allocator& unguarded() const noexcept {
+    return pages != nullptr ? static_cast<opal::allocator::Allocator&>(*pages) : *registered;
+  }
   [[nodiscard]] opal::allocator::Allocator& blocks() const noexcept {
-    return guard != nullptr ? static_cast<opal::allocator::Allocator&>(*guard) : *pages;
+    return guard != nullptr ? static_cast<opal::allocator::Allocator&>(*guard) : unguarded();
+  }
+  /// Of every block, also with a guard.
+  [[nodiscard]] size_t alignment() const noexcept {
+    return pages != nullptr ? pages->page_size() : opal::allocator::kDefaultAlignment;
   }
 };
 
@@ -160,6 +170,7 @@ struct opal_context final : opal::am::Observer {
 
   ~opal_context() override {
     regions.clear();
+    pools.clear();  // registered ones have something of the context
     context.reset();
   }
   void on_peer_connected(opal::am::Endpoint& peer) noexcept override {
@@ -169,6 +180,26 @@ struct opal_context final : opal::am::Observer {
     if (options.on_peer_failed != nullptr) options.on_peer_failed(options.user, handle_of(peer), to_status(why.code));
   }
 };
+
+namespace {
+
+/// The pool that serves a hint, opened by its first block.  It stays; nothing is locked while blocks are taken from it,
+/// which may need the context's own lock.
+opal::Result<const MemoryPool*> pool_for(opal_context& context, std::string_view hint) {
+  const std::lock_guard lock{context.pools_mutex};
+  if (const auto found = context.pools.find(hint); found != context.pools.end()) return &found->second;
+  OPAL_TRY_ASSIGN(const auto config, opal::config::Store::from_environment().load(opal::mpool::kGroup));
+  MemoryPool made;
+  if (hint == "registered") {
+    OPAL_TRY_ASSIGN(made.registered, opal::am::RegisteredPool::open(*context.context));
+  } else {
+    OPAL_TRY_ASSIGN(made.pages, opal::mpool::open(hint, config));
+  }
+  if (config.guard) made.guard = std::make_unique<opal::allocator::Guarded>(made.unguarded());
+  return &context.pools.emplace(hint, std::move(made)).first->second;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -384,21 +415,11 @@ opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignm
   if (context == nullptr || memory == nullptr || size == 0) {
     return misuse("opal_mem_alloc: a context, a size, and somewhere to put the address are needed");
   }
-  const std::string_view kind = hint != nullptr ? hint : "heap";
-  const std::lock_guard lock{context->pools_mutex};
-  auto found = context->pools.find(kind);
-  if (found == context->pools.end()) {
-    const auto config = opal::config::Store::from_environment().load(opal::mpool::kGroup);
-    if (!config) return fail(config.error());
-    auto pool = opal::mpool::open(kind, *config);
-    if (!pool) return fail(pool.error());
-    MemoryPool made{std::move(*pool), nullptr};
-    if (config->guard) made.guard = std::make_unique<opal::allocator::Guarded>(*made.pages);
-    found = context->pools.emplace(kind, std::move(made)).first;
-  }
-  const bool pages = (alignment & (alignment - 1)) == 0;  // also with a guard
+  auto pool = pool_for(*context, hint != nullptr ? hint : "heap");
+  if (!pool) return fail(pool.error());
+  const bool power_of_two = (alignment & (alignment - 1)) == 0;
   const auto block =
-      found->second.blocks().allocate(size, pages ? std::max(alignment, found->second.pages->page_size()) : alignment);
+      (*pool)->blocks().allocate(size, power_of_two ? std::max(alignment, (*pool)->alignment()) : alignment);
   if (!block) return fail(block.error());
   *memory = *block;
   return OPAL_OK;
@@ -407,9 +428,13 @@ opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignm
 opal_status_t opal_mem_free(opal_context_t* context, void* memory) {
   if (context == nullptr) return misuse("opal_mem_free: a context is needed");
   if (memory == nullptr) return OPAL_OK;
-  const std::lock_guard lock{context->pools_mutex};
-  for (const auto& [hint, pool] : context->pools) {
-    if (pool.blocks().deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
+  std::vector<const MemoryPool*> pools;
+  {
+    const std::lock_guard lock{context->pools_mutex};
+    for (const auto& [hint, pool] : context->pools) pools.push_back(&pool);
+  }
+  for (const MemoryPool* pool : pools) {
+    if (pool->blocks().deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
   }
   return misuse("opal_mem_free: not memory of this context's opal_mem_alloc, or freed already");
 }

@@ -9,6 +9,12 @@ namespace opal::rcache {
 struct Amount {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
+
+  Amount& operator+=(const Amount& other) noexcept {
+    count += other.count;
+    bytes += other.bytes;
+    return *this;
+  }
 };
 
 struct Statistics {
@@ -20,6 +26,18 @@ struct Statistics {
   std::uint64_t register_ns = 0;    ///< time spent in Device::register_memory
   Amount registered;                ///< known to the device: in use, idle, or not undone yet
   Amount idle;                      ///< of those, kept for later use only
+
+  Statistics& operator+=(const Statistics& other) noexcept {
+    hits += other.hits;
+    misses += other.misses;
+    evictions += other.evictions;
+    invalidations += other.invalidations;
+    failures += other.failures;
+    register_ns += other.register_ns;
+    registered += other.registered;
+    idle += other.idle;
+    return *this;
+  }
 };
 
 }  // namespace opal::rcache

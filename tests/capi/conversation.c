@@ -262,7 +262,7 @@ const char* capi_waiting(void) {
 }
 
 const char* capi_memory(void) {
-  static const char* const hints[] = {NULL, "heap", "hugepage", "shared"};
+  static const char* const hints[] = {NULL, "heap", "hugepage", "shared", "registered"};
   struct side a, b;
   opal_region_t* region;
   opal_remote_key_t key;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that devices know before it is used: it grows, shrinks, and needs no registration of its own.
+#include "opal/am/registered_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/am/pair.hpp"
+
+namespace opal::test {
+namespace {
+
+constexpr std::size_t kSize = 20'000;
+
+class RegisteredMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto connected = a.context->connect(b.context->address());
+    ASSERT_TRUE(connected);
+    to_b = *connected;
+    auto opened = am::RegisteredPool::open(*a.context);
+    ASSERT_TRUE(opened);
+    pool = std::move(*opened);
+    auto registered = b.context->register_memory(target.data(), target.size(), Rights::all);
+    ASSERT_TRUE(registered);
+    region = std::move(*registered);
+    key = *to_b->unpack_key(region.key());
+  }
+  Error put(const std::byte* from) {
+    return finish(
+        [&](Completion& done) {
+          return to_b->put(from, reinterpret_cast<std::uint64_t>(target.data()), key, kSize, done);
+        },
+        *a.context, *b.context);
+  }
+  /// Of a's device.
+  [[nodiscard]] std::uint64_t missed() const { return a.context->registration_statistics().misses; }
+
+  Side a{"sim"};
+  Side b{"sim"};
+  am::Endpoint* to_b = nullptr;
+  std::unique_ptr<am::RegisteredPool> pool;
+  std::vector<std::byte> target = std::vector<std::byte>(kSize);
+  am::Region region;
+  MemoryHandle key;
+};
+
+TEST_F(RegisteredMemory, PutsFromItsBlocksRegisterNothing) {
+  std::vector<std::byte*> blocks;
+  for (int i = 0; i < 100; ++i) {
+    const auto block = pool->allocate(kSize, 64);
+    ASSERT_TRUE(block) << to_string(block.error());
+    std::memset(*block, i, kSize);
+    blocks.push_back(*block);
+  }
+  const std::uint64_t slabs = missed();
+  EXPECT_GE(slabs, 100 * kSize / am::RegisteredPool::kSlab);
+  EXPECT_LT(slabs, 100U) << "blocks share registrations";
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    ASSERT_EQ(put(blocks[i]).code, Errc{});
+    ASSERT_EQ(target[kSize - 1], static_cast<std::byte>(i));
+  }
+  EXPECT_EQ(missed(), slabs);
+  std::vector<std::byte> other(kSize);
+  ASSERT_EQ(put(other.data()).code, Errc{});
+  EXPECT_EQ(missed(), slabs + 1) << "what a block of the heap costs";
+  for (std::byte* block : blocks) EXPECT_TRUE(pool->deallocate(block));
+}
+
+TEST_F(RegisteredMemory, ItGrowsAndShrinksWithWhatIsInUseAndEveryBlockIsKnownToTheDevice) {
+  std::mt19937 random{5};
+  std::vector<std::byte*> blocks;
+  std::size_t most = 0;
+  for (int wave = 0; wave < 3; ++wave) {
+    while (blocks.size() < 2000) {
+      const auto block = pool->allocate(kSize);
+      ASSERT_TRUE(block);
+      blocks.push_back(*block);
+    }
+    most = std::max(most, pool->usage().managed);
+    while (blocks.size() > 20) {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      ASSERT_TRUE(pool->deallocate(blocks.back()));
+      blocks.pop_back();
+    }
+    EXPECT_LT(pool->usage().managed, most) << "some slabs have gone";
+    const std::uint64_t before = missed();
+    for (std::byte* block : blocks) ASSERT_EQ(put(block).code, Errc{});
+    EXPECT_EQ(missed(), before);
+  }
+  for (std::byte* block : blocks) ASSERT_TRUE(pool->deallocate(block));
+  pool->trim();
+  EXPECT_EQ(pool->usage().managed, 0U);
+  EXPECT_FALSE(pool->deallocate(blocks[0]));
+  ASSERT_EQ(put(std::vector<std::byte>(kSize).data()).code, Errc{});  // a registration undoes what has become invalid
+  EXPECT_LE(a.context->registration_statistics().registered.count, 2U);
+}
+
+TEST(RegisteredMemoryWithoutDevices, IsPlainMemory) {
+  Side side{"self"};
+  auto pool = am::RegisteredPool::open(*side.context);
+  ASSERT_TRUE(pool);
+  const auto block = (*pool)->allocate(100, 4096);
+  ASSERT_TRUE(block);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*block) % 4096, 0U);
+  EXPECT_EQ(side.context->registration_statistics().misses, 0U);
+  EXPECT_TRUE((*pool)->deallocate(*block));
+}
+
+}  // namespace
+}  // namespace opal::test
