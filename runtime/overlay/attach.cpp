@@ -251,7 +251,7 @@ void Node::disinherit(Id lost, const Child& former) {
 
 void Node::on_lost(Id member) {
   if (member == options_.self) return leave("it counts as lost: nobody heard of it for too long");
-  if (member == 0 || lost_.contains(member)) return;
+  if (member == 0 || member >= options_.count || lost_.contains(member)) return;
   lost_.add(member);
   // Ahead of all messages: those may wait for the one that is lost.
   for (const auto& [channel, child] : by_channel_) {
