@@ -16,24 +16,24 @@ bool Engine::recognise(Peer& peer, am::Endpoint& from) noexcept {
 }
 
 void Engine::on_first_message(btl::Delivery& delivery) noexcept {
-  const std::optional<Incoming> message = Incoming::parse(delivery);
-  if (!message) return refuse(delivery, "its header is garbled");
-  const wire::MatchHeader& header = message->match;
+  Incoming message;
+  if (!message.parse(delivery)) return refuse(delivery, "its header is garbled");
+  const wire::MatchHeader& header = message.match;
   Channel* channel = header.context < channels_.size() ? channels_[header.context] : nullptr;
   if (channel == nullptr) [[unlikely]] {
     // The sender has finished creating a communicator that we are still creating.
-    unexpected_bytes_ += message->payload.size();
-    early_.push_back(std::make_unique<Unexpected>(*message));
+    unexpected_bytes_ += message.payload.size();
+    early_.push_back(std::make_unique<Unexpected>(message));
     return;
   }
-  if (!belongs(*channel, *message)) [[unlikely]]
+  if (!belongs(*channel, message)) [[unlikely]]
     return refuse(delivery, "it claims to come from another process");
   if (match::PostedRecv* posted = channel->matcher.arrive({header.source, header.tag})) {
-    note_received(*static_cast<Peer*>(message->from->upper), *message);
-    return static_cast<Receive*>(posted)->accept(*message);
+    note_received(*static_cast<Peer*>(message.from->upper), message);
+    return static_cast<Receive*>(posted)->accept(message);
   }
-  unexpected_bytes_ += message->payload.size();
-  channel->matcher.add(*std::make_unique<Unexpected>(*message).release());  // the matcher's until adopt()
+  unexpected_bytes_ += message.payload.size();
+  channel->matcher.add(*std::make_unique<Unexpected>(message).release());  // the matcher's until adopt()
 }
 
 void Engine::on_matched(btl::Delivery& delivery) noexcept {

@@ -3,39 +3,38 @@
 
 namespace mpi_shim::p2p {
 
-std::optional<Incoming> Incoming::parse(const btl::Delivery& delivery) noexcept {
-  Incoming message;
-  message.from = &am::sender(delivery);
-  message.kind = delivery.tag;
+bool Incoming::parse(const btl::Delivery& delivery) noexcept {
+  from = &am::sender(delivery);
+  kind = delivery.tag;
   const ByteSpan data = delivery.data;
   switch (delivery.tag) {
     case wire::kEager: {
-      if (!read_object(data, message.match)) return std::nullopt;
-      message.payload = data.subspan(sizeof(wire::MatchHeader));
-      message.size = message.payload.size();
-      return message;
+      if (!read_object(data, match)) return false;
+      payload = data.subspan(sizeof(wire::MatchHeader));
+      size = payload.size();
+      return true;
     }
     case wire::kEagerSync: {
       wire::SyncHeader header{};
-      if (!read_object(data, header)) return std::nullopt;
-      message.match = header.match;
-      message.send_id = header.send_id;
-      message.payload = data.subspan(sizeof header);
-      message.size = message.payload.size();
-      return message;
+      if (!read_object(data, header)) return false;
+      match = header.match;
+      send_id = header.send_id;
+      payload = data.subspan(sizeof header);
+      size = payload.size();
+      return true;
     }
     case wire::kRendezvous: {
       wire::RendezvousHeader header{};
-      if (!read_object(data, header)) return std::nullopt;
-      message.match = header.match;
-      message.send_id = header.send_id;
-      message.size = header.size;
-      message.address = header.address;
-      message.payload = data.subspan(sizeof header);
-      if (message.payload.size() > MemoryHandle::kMaxSize) return std::nullopt;
-      return message;
+      if (!read_object(data, header)) return false;
+      match = header.match;
+      send_id = header.send_id;
+      size = header.size;
+      address = header.address;
+      payload = data.subspan(sizeof header);
+      if (payload.size() > MemoryHandle::kMaxSize) return false;
+      return true;
     }
-    default: return std::nullopt;
+    default: return false;
   }
 }
 

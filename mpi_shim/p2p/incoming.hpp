@@ -2,8 +2,6 @@
 // mpi_shim/p2p/incoming.hpp — the first message of a send as it arrived: read once out of the peer's bytes and checked.
 // A value; `payload` borrows the delivery's bytes or an Unexpected's copy.
 #pragma once
-#include <optional>
-
 #include "mpi_shim/core/names.hpp"
 #include "mpi_shim/p2p/wire.hpp"
 #include "opal/am/endpoint.hpp"
@@ -20,8 +18,8 @@ struct Incoming {
   std::uint64_t address = 0;  ///< kRendezvous with a memory handle: where the sender has it
   ByteSpan payload;           ///< the data; kRendezvous: the memory handle, or nothing
 
-  /// Nothing when the bytes are no such message.
-  static std::optional<Incoming> parse(const btl::Delivery& delivery) noexcept;
+  /// Fills a fresh one; false when the bytes are no such message.
+  [[nodiscard]] bool parse(const btl::Delivery& delivery) noexcept;
 };
 
 }  // namespace mpi_shim::p2p

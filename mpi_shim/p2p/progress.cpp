@@ -9,20 +9,24 @@ namespace mpi_shim::p2p {
 
 namespace {
 
-// Looks, some tens of microseconds: a receiver that runs makes room within a few, and nothing announces it; whoever
+// Looks, some hundreds of microseconds: a receiver that runs makes room within a few, and nothing announces it; whoever
 // went to sleep instead would lose a millisecond.
-constexpr int kLooksForRoom = 200;
+constexpr int kLooksForRoom = 1000;
+
+// Messages of one look.  Whoever takes in many more than it waits for has to keep them as unexpected, each with a copy;
+// while they stay in the transport, its room holds their sender back.
+constexpr std::size_t kBudget = 8;
 
 }  // namespace
 
 std::size_t Engine::progress() noexcept {
-  std::size_t count = context_.progress();
+  std::size_t count = context_.progress(kBudget);
   if (!stalling_.load(std::memory_order_relaxed)) [[likely]]
     return count;
   count += resume_stalled();
   for (int look = 0; count == 0 && look < kLooksForRoom; ++look) {
     opal::cpu_relax();
-    count = context_.progress() + resume_stalled();
+    count = context_.progress(kBudget) + resume_stalled();
   }
   return count;
 }

@@ -5,6 +5,7 @@
 #pragma once
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,14 +50,19 @@ class Endpoint final : public btl::Endpoint {
     return true;
   }
 
-  /// The box is full.  A receiver that is emptying it has room within a microsecond, and that is much cheaper for both
+  /// The box is full.  A receiver that is emptying it has room within microseconds, and that is much cheaper for both
   /// than a stream that changes between box and FIFO; one that does something else is not asked again for a while.
+  /// How long to look depends on how that went before.
   [[gnu::noinline]] bool push_when_room(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-    for (int look = 0; look < kLooksForRoom; ++look) {
+    for (std::uint32_t look = 0; look < looks_for_room_; ++look) {
       cpu_relax();
-      if (box_out_.push(tag, next_seq_, header, payload)) return true;
+      if (box_out_.push(tag, next_seq_, header, payload)) {
+        looks_for_room_ = std::min(2 * looks_for_room_, kMostLooks);
+        return true;
+      }
       if (!box_out_.on()) return false;
     }
+    looks_for_room_ = std::max(looks_for_room_ / 4, kLeastLooks);
     box_out_.rest();
     box_rest_ = kRestOfBox;
     return false;
@@ -65,6 +71,12 @@ class Endpoint final : public btl::Endpoint {
   /// A message goes by FIFO: a box that rests may be due again.
   void count_rest() noexcept {
     if (box_rest_ != 0 && --box_rest_ == 0) box_out_.resume();
+  }
+  /// There is no room in the FIFO either: whichever has room first is taken.
+  void end_rest() noexcept {
+    if (box_rest_ == 0) return;
+    box_rest_ = 0;
+    box_out_.resume();
   }
 
   /// The receiver does not look at the box in which a record has just been published.  False: nor has it seen it.
@@ -95,7 +107,8 @@ class Endpoint final : public btl::Endpoint {
     }
   }
 
-  static constexpr int kLooksForRoom = 64;          // of some 20 to 40 ns
+  static constexpr std::uint32_t kLeastLooks = 64;  // of some 20 to 60 ns
+  static constexpr std::uint32_t kMostLooks = 1024;
   static constexpr std::uint32_t kRestOfBox = 128;  // messages by FIFO until the box is tried again
 
   // Sending.
@@ -106,7 +119,8 @@ class Endpoint final : public btl::Endpoint {
   const std::atomic<std::uint32_t>* sleeping_;
   std::atomic<std::uint32_t>* box_state_;
   bool fences_paid_;
-  std::uint32_t rung_ = 0;            // the peer's last sleep for which we rang
+  std::uint32_t rung_ = 0;  // the peer's last sleep for which we rang
+  std::uint32_t looks_for_room_ = kLeastLooks;
   std::uint32_t box_rest_ = 0;        // messages by FIFO until a full box is tried again
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)
 
@@ -121,9 +135,11 @@ class Endpoint final : public btl::Endpoint {
   std::uint32_t box_patience_ = 0;  // idle rounds until the box is parked; grows when that was too early
 
   // Large gets, made when needed.
-  std::unique_ptr<Pulls> pulls_;             // ours, in which the peer helps
-  std::unique_ptr<Feed> feed_;               // the peer's, in which we help
-  std::unique_ptr<WayChooser> choosers_[2];  // for private memory, for memory that is mapped here
+  std::unique_ptr<Pulls> pulls_;  // ours, in which the peer helps
+  std::unique_ptr<Feed> feed_;    // the peer's, in which we help
+  // For private memory, for memory that is mapped here; each for single gets and for those of a stream.
+  std::unique_ptr<WayChooser> choosers_[2][2];
+  std::uint32_t get_round_ = 0;  // of the last get that a peer could help with
 
   // Beginning and ending.
   bool unannounced_ = false;     // on_accepted waits until the end of the peer's earlier life has been told

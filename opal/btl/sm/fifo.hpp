@@ -84,18 +84,29 @@ class BasicFifoConsumer {
 
   [[nodiscard]] bool empty() const noexcept { return next_->load(std::memory_order_relaxed) == vacant_; }
 
-  /// Takes the oldest item; nothing when there is none.  The item is a peer's: check it.
-  [[nodiscard]] std::optional<wire::FifoItem> pop() noexcept {
-    const std::uint64_t lap = head_ >> log_ & wire::kLapMask;
+  /// The oldest item, which stays; nothing when there is none.  The item is a peer's: check it.
+  [[nodiscard]] std::optional<wire::FifoItem> front() const noexcept {
     const std::uint64_t word = next_->load(std::memory_order_acquire);
     if (word == vacant_) return std::nullopt;
-    next_->store(wire::empty_slot(lap + 1), std::memory_order_release);
-    move_to(head_ + 1);
-    if (word != wire::full_slot(lap, wire::item_of(word))) [[unlikely]] {
-      ++garbled_;  // no producer of ours writes such a word; the message, if there was one, is missed by its sequence
+    // No producer of ours writes another word; the message, if there was one, is missed by its sequence.
+    if (word != wire::full_slot(head_ >> log_, wire::item_of(word))) [[unlikely]]
       return wire::FifoItem{wire::kMaxPeers, 0};
-    }
     return wire::item_of(word);
+  }
+
+  /// Takes the item that front() has given.
+  void drop_front(const wire::FifoItem& item) noexcept {
+    if (item.peer == wire::kMaxPeers) [[unlikely]]
+      ++garbled_;
+    next_->store(wire::empty_slot((head_ >> log_ & wire::kLapMask) + 1), std::memory_order_release);
+    move_to(head_ + 1);
+  }
+
+  /// Both.
+  [[nodiscard]] std::optional<wire::FifoItem> pop() noexcept {
+    const auto item = front();
+    if (item) drop_front(*item);
+    return item;
   }
 
   /// Puts the hint right when the queue is empty: then the truth is known here.  A hint that lags because a producer

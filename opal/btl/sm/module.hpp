@@ -81,8 +81,9 @@ class OPAL_EXPORT Module final : public btl::Module {
   // pull.cpp
   static bool can_copy(const Endpoint& peer, const RemoteRange& range) noexcept;
   Ways ways(Endpoint& from, const RemoteRange& range) const noexcept;
-  static WayChooser& chooser_of(Endpoint& from, const RemoteRange& range);
-  bool begin_pull(Endpoint& from, std::byte* to, const RemoteRange& range, Way way, Completion& completion) noexcept;
+  static WayChooser& chooser_of(Endpoint& from, const RemoteRange& range, bool streamed);
+  [[nodiscard]] bool is_streamed(Endpoint& from) const noexcept;
+  bool begin_pull(Endpoint& from, const Pulls::Request& request) noexcept;
   [[nodiscard]] bool ours_to_copy(const Pulls& pulls) const noexcept;
   std::size_t progress_pulls() noexcept;
   void start_next_pull(Endpoint& from) noexcept;
@@ -107,7 +108,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   // receive.cpp
   std::size_t poll_fifo(std::size_t budget) noexcept;
   std::size_t receive_from_box(Endpoint& from, std::size_t budget) noexcept;
-  void receive_item(wire::FifoItem item) noexcept;
+  std::size_t receive_front(wire::FifoItem item, std::size_t budget) noexcept;
+  void receive_fragment(Endpoint& from, const ReceivedFragment& fragment) noexcept;
   void check_blocked() noexcept;
 
   // peers.cpp

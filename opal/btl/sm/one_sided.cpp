@@ -53,9 +53,10 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
     } else if (size < config_.pipeline_from.bytes) {
       outcome = ladder.read(into, *range);
     } else {
-      WayChooser& chooser = chooser_of(peer, *range);
+      const bool streamed = is_streamed(peer);
+      WayChooser& chooser = chooser_of(peer, *range, streamed);
       const Way way = chooser.choose(size, ways(peer, *range));
-      if (way != Way::alone && begin_pull(peer, into, *range, way, completion)) return Post::queued;
+      if (way != Way::alone && begin_pull(peer, {into, *range, &completion, way, streamed})) return Post::queued;
       const std::uint64_t begin = now_ns();
       outcome = ladder.read(into, *range);
       if (outcome.ok()) chooser.learn(size, Way::alone, now_ns() - begin);

@@ -16,8 +16,9 @@ namespace {
 
 constexpr int kPiecesPerRound = 16;  // so that other peers have their turn
 // Units that one side takes at a time by single copy: a system call should be worth it, and neither should wait long
-// for the other's last.
-constexpr std::uint32_t kLeastShare = 8;
+// for the other's last.  A single transfer is over sooner in small shares, a stream of them faster in large ones.
+constexpr std::uint32_t kLeastShare = 2;
+constexpr std::uint32_t kLeastShareInStream = 8;
 constexpr std::uint32_t kMostShare = 64;
 constexpr std::uint32_t kMostAlone = 256;  // when the peer stays silent
 
@@ -25,6 +26,10 @@ std::uint64_t offset_of(std::uint32_t unit) noexcept { return unit * wire::kPull
 /// Bytes of a range; the last unit may be a part.
 std::uint64_t bytes_of_units(const UnitRange& range, std::uint64_t size) noexcept {
   return std::min(offset_of(range.first + range.count), size) - offset_of(range.first);
+}
+
+std::uint32_t least_share(const Pulls::Request& request) noexcept {
+  return request.streamed ? kLeastShareInStream : kLeastShare;
 }
 
 }  // namespace
@@ -52,15 +57,22 @@ Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {
   return ways;
 }
 
-WayChooser& Module::chooser_of(Endpoint& from, const RemoteRange& range) {
-  auto& chooser = from.choosers_[from.link_->copy.map(range) != nullptr ? 1 : 0];
+WayChooser& Module::chooser_of(Endpoint& from, const RemoteRange& range, bool streamed) {
+  auto& chooser = from.choosers_[from.link_->copy.map(range) != nullptr ? 1 : 0][streamed ? 1 : 0];
   if (chooser == nullptr) chooser = std::make_unique<WayChooser>();
   return *chooser;
 }
 
+/// Whether a get follows another one without a round of progress in between: then what counts is how many are done in a
+/// time, and help, which needs messages to and fro, pays later than for the only one.
+bool Module::is_streamed(Endpoint& from) const noexcept {
+  const bool streamed = from.get_round_ == round_ || (from.pulls_ != nullptr && from.pulls_->count != 0);
+  from.get_round_ = round_;
+  return streamed;
+}
+
 /// False: without help, please.
-bool Module::begin_pull(Endpoint& from, std::byte* to, const RemoteRange& range, Way way,
-                        Completion& completion) noexcept {
+bool Module::begin_pull(Endpoint& from, const Pulls::Request& request) noexcept {
   if (from.pulls_ == nullptr) {
     const auto units = static_cast<std::uint32_t>(config_.pipeline_chunk.bytes / wire::kPullUnit);
     const auto memory = from.link_->out->allocate(PullRing::bytes(config_.pipeline_chunks, units));
@@ -70,8 +82,8 @@ bool Module::begin_pull(Endpoint& from, std::byte* to, const RemoteRange& range,
   }
   Pulls& pulls = *from.pulls_;
   if (pulls.count == Pulls::kMost) return false;
-  completion.error = {};
-  pulls.requests[(pulls.first + pulls.count++) % Pulls::kMost] = {to, range, &completion, way};
+  request.completion->error = {};
+  pulls.requests[(pulls.first + pulls.count++) % Pulls::kMost] = request;
   if (pulls.count == 1) {
     // A completion that posts the next get comes here while progress_pulls() still has the endpoint in its hands.
     if (std::find(pulling_.begin(), pulling_.end(), &from) == pulling_.end()) pulling_.push_back(&from);
@@ -103,6 +115,7 @@ void Module::announce_pull(Endpoint& from) noexcept {
   request.generation = pulls.ring.generation();
   request.chunks = ring.chunks();
   request.chunk_units = ring.chunk_units();
+  request.least_share = least_share(running);
   if (running.way == Way::cooperative) {
     request.destination = reinterpret_cast<std::uintptr_t>(running.to);
     request.destination_pool = mpool::shared_pool_of(running.to, range.size);
@@ -142,7 +155,7 @@ bool Module::ours_to_copy(const Pulls& pulls) const noexcept {
 std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
   const Pulls::Request& request = pulls.running();
-  const UnitRange range = pulls.ring.take_back(kLeastShare, pulls.share);
+  const UnitRange range = pulls.ring.take_back(least_share(request), pulls.share);
   if (range.count == 0) return 0;
   pulls.share = std::min(2 * pulls.share, kMostAlone);
   const std::uint64_t offset = offset_of(range.first);
@@ -167,7 +180,7 @@ std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
 void Module::end_pull(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
   const Pulls::Request request = pulls.running();
-  chooser_of(from, request.from).learn(request.from.size, request.way, now_ns() - pulls.began_ns);
+  chooser_of(from, request.from, request.streamed).learn(request.from.size, request.way, now_ns() - pulls.began_ns);
   Error error = pulls.error;
   if (error.code == Errc{} && pulls.ring.claims().refused) {
     error = {Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", request.from.address};
@@ -254,7 +267,8 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
     return refuse("sm pull request: size");
   }
   if (!std::has_single_bit(request.chunks) || request.chunks > wire::kMostPullChunks || request.chunk_units == 0 ||
-      request.chunk_units > wire::kMostChunkUnits || request.generation >= Claims::kGenerations || request.size == 0 ||
+      request.chunk_units > wire::kMostChunkUnits || request.least_share == 0 || request.least_share > kMostShare ||
+      request.generation >= Claims::kGenerations || request.size == 0 ||
       request.size > offset_of(wire::kMostPullUnits)) {
     return refuse("sm pull request: a field");
   }
@@ -271,6 +285,7 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   feed.size = request.size;
   feed.destination = request.destination;
   feed.pool = request.destination_pool;
+  feed.least_share = request.least_share;
   feed.region = request.region;
   feed.ring.begin(request.generation, PullRing::units_of(request.size));
   (void)module.feed(to);
@@ -290,8 +305,8 @@ bool Module::feed(Endpoint& to) noexcept {
   for (int i = 0; i < kPiecesPerRound; ++i) {
     UnitRange piece;
     const bool in_place = feed.destination != 0 && can_copy(to, {feed.destination, feed.size, {}, feed.pool});
-    const Feeder::Look look =
-        in_place ? feed.ring.take(piece, kLeastShare, kMostShare) : feed.ring.take(piece, 1, feed.ring.chunk_units());
+    const Feeder::Look look = in_place ? feed.ring.take(piece, feed.least_share, kMostShare)
+                                       : feed.ring.take(piece, 1, feed.ring.chunk_units());
     if (look == Feeder::Look::full) break;
     if (look != Feeder::Look::piece) {
       feed.active = false;

@@ -21,6 +21,7 @@ struct Pulls {
     RemoteRange from{};
     Completion* completion = nullptr;
     Way way = Way::pipelined;
+    bool streamed = false;  ///< others were asked for in the same breath
   };
 
   Pulls(PullRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
@@ -50,7 +51,8 @@ struct Feed {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
   std::uint64_t destination = 0;  // 0: by chunks
-  std::uint32_t pool = 0;         // of the peer, in which the destination lies
+  std::uint32_t least_share = 1;
+  std::uint32_t pool = 0;  // of the peer, in which the destination lies
   SoftwareHandle region{};
 };
 

@@ -41,7 +41,7 @@ struct PullRequest {
   std::uint32_t chunks;
   std::uint32_t chunk_units;
   std::uint32_t destination_pool;  ///< number of the puller's shared pool in which the destination lies, or 0
-  std::uint32_t reserved;
+  std::uint32_t least_share;       ///< units that one side takes at a time by single copy, at least
 };
 static_assert(sizeof(PullRequest) == 80 && std::has_unique_object_representations_v<PullRequest>, "wire layout v1");
 

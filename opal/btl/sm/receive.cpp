@@ -33,44 +33,60 @@ std::size_t Module::receive_from_box(Endpoint& from, std::size_t budget) noexcep
 std::size_t Module::poll_fifo(std::size_t budget) noexcept {
   std::size_t count = 0;
   while (count < budget) {
-    const auto item = inbox_.fifo().pop();
+    const auto item = inbox_.fifo().front();
     if (!item) break;
-    receive_item(*item);
-    ++count;
+    count += receive_front(*item, budget - count);
   }
   return count;
 }
 
-void Module::receive_item(wire::FifoItem item) noexcept {
+/// Delivers the FIFO's oldest item, and before it the records of its sender's box that were sent before; at most
+/// `budget` messages.  If that is not enough the item stays for the next round: a receiver that took in all that a full
+/// box holds would have to keep it, and meanwhile its senders would wait.
+std::size_t Module::receive_front(wire::FifoItem item, std::size_t budget) noexcept {
+  const auto drop = [&]() -> std::size_t {
+    inbox_.fifo().drop_front(item);
+    return 1;
+  };
   if (item.peer >= by_index_.size()) [[unlikely]] {
     log::once(log::Level::error, "sm garbled slot", "btl.sm", "a peer has written nonsense into the FIFO");
-    return;
+    return drop();
   }
   if (by_index_[item.peer] == nullptr && doorman_->has_news()) hear_news();  // a peer that has just connected
   Endpoint* const from = by_index_[item.peer];
-  if (from == nullptr || from->dead()) return;  // the last words of somebody we do not talk to any more
+  if (from == nullptr || from->dead()) return drop();  // the last words of somebody we do not talk to any more
   // What the peer had said in an earlier life lies before this in the FIFO, or in its box.
   if (from->unannounced_) [[unlikely]]
     announce(*from);
   const auto fragment = from->link_->in.fragment(item.line);
   if (!fragment) {
     fail(*from, fragment.error());
-    return;
+    return drop();
   }
   if (fragment->header.size > from->link_->peer_max_send) {
     fail(*from, {Errc::protocol, 0, "sm fragment: longer than the peer said", fragment->header.size});
-    return;
+    return drop();
   }
+  std::size_t count = 0;
   while (fragment->header.seq != from->expected_seq_) {
-    if (from->has_box_in() && receive_from_box(*from, 1) != 0) continue;
-    fail(*from, {Errc::protocol, 0, "sm: a message is missing", from->expected_seq_});
-    return;
+    if (count == budget) return count;
+    if (!from->has_box_in() || receive_from_box(*from, 1) == 0) {
+      fail(*from, {Errc::protocol, 0, "sm: a message is missing", from->expected_seq_});
+      return count + drop();
+    }
+    ++count;
   }
-  if ((fragment->header.flags & wire::kOffersBox) != 0) look_at_offer(*from);
-  ++from->expected_seq_;
-  Delivery delivery{*from, fragment->header.tag, fragment->data};
+  (void)drop();
+  receive_fragment(*from, *fragment);
+  return count + 1;
+}
+
+void Module::receive_fragment(Endpoint& from, const ReceivedFragment& fragment) noexcept {
+  if ((fragment.header.flags & wire::kOffersBox) != 0) look_at_offer(from);
+  ++from.expected_seq_;
+  Delivery delivery{from, fragment.header.tag, fragment.data};
   host().handlers.dispatch(delivery);
-  from->link_->in.release(fragment->header.size_class);
+  from.link_->in.release(fragment.header.size_class);
 }
 
 /// Boxes whose next record was out of turn: if nothing is left in the FIFO, what they wait for does not exist.

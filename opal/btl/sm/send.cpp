@@ -52,7 +52,10 @@ Post Module::send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan paylo
   if (to.offer_open_) check_for_box(to);
   FragmentPool& fragments = to.link_->out->fragments();
   const FragmentRef fragment = fragments.take(size, is_answer(tag));
-  if (!fragment) return fragments.broken() ? refuse(to, tag, size) : Post::again;
+  if (!fragment) {
+    to.end_rest();
+    return fragments.broken() ? refuse(to, tag, size) : Post::again;
+  }
   copy_to(fragment.body(), header);
   copy_to(fragment.body() + header.size(), payload);
   const Post post = post_fragment(to, fragment, tag, size);
@@ -65,7 +68,10 @@ Post Module::post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::siz
   *fragment.header = {static_cast<std::uint32_t>(size), tag, to.next_seq_, fragment.size_class, flags};
   FifoProducer& fifo = to.link_->inbox.fifo();
   const std::size_t keep = is_answer(tag) ? 0 : fifo.slots() / 4;  // however many flood a receiver, answers reach it
-  if (!fifo.push({to.link_->index_there, fragment.line}, keep)) return Post::again;
+  if (!fifo.push({to.link_->index_there, fragment.line}, keep)) {
+    to.end_rest();
+    return Post::again;
+  }
   to.link_->out->fragments().sent(fragment);
   ++to.next_seq_;
   if (flags != 0) to.offer_open_ = true;

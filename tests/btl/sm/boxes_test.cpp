@@ -130,6 +130,23 @@ TEST(SmBoxes, AnIdleOneIsTakenBackForOneWhoAsksAndItsSenderLosesNothing) {
   }
 }
 
+TEST(SmBoxes, AMessageOfTheFifoBringsOutNoMoreOfTheBoxThanTheRoundMayTake) {
+  Star star{1, with("btl_sm_fbox_max", "2")};
+  star.exchange(0, 30);
+  ASSERT_TRUE(star.on(0));
+  const std::uint32_t before = star.received[0];
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(star.post(0));
+  ASSERT_TRUE(star.post(0, 2000)) << "by FIFO";
+  std::uint32_t last = before;
+  for (int round = 0; star.received[0] != star.sent[0]; ++round) {
+    ASSERT_LT(round, 100);
+    star.receiver.module().progress(4);
+    EXPECT_LE(star.received[0] - last, 4U + 8U) << "from the box, and the least that is taken from the FIFO";
+    EXPECT_GT(star.received[0], last) << "each round goes on";
+    last = star.received[0];
+  }
+}
+
 TEST(SmBoxes, TheirBytesStayWithinTheBudget) {
   Star star{5, with("btl_sm_fbox_budget", "12288")};
   for (std::uint32_t i = 0; i < 5; ++i) {
