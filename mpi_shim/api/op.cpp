@@ -34,6 +34,9 @@ int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Co
   const Buffer in = call.buffer(inbuf, count, datatype);
   const Buffer inout = call.buffer(inoutbuf, count, datatype);
   const Op* const op = call.op(handle, datatype);
+  if (inbuf == MPI_IN_PLACE || inoutbuf == MPI_IN_PLACE || (inbuf == inoutbuf && in.bytes() != 0)) {
+    call.fail(MPI_ERR_BUFFER, "arguments inbuf and inoutbuf are MPI_IN_PLACE or the same memory");
+  }
   if (call.failed()) return call.error();
   op->apply(in.base(), inout.base(), count, inout.type());
   return MPI_SUCCESS;

@@ -27,6 +27,20 @@ Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
 
 enum class Patience { once, for_ever };
 
+constexpr const char* kNobody = "everybody that such a message could come from is gone";
+
+/// Waits until there is a message, and describes it; false: there will be none.
+bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome) {
+  auto& engine = comm.engine();
+  bool found = false;
+  engine.wait_until([&] {
+    const mpi_shim::am::Lock::Guard guard{engine.lock()};
+    found = engine.probe(comm.user(), source, tag, outcome);
+    return found || engine.nobody_left(comm.user(), source);
+  });
+  return found;
+}
+
 /// MPI_Probe and MPI_Iprobe.
 int probe(const char* function, int source, int tag, MPI_Comm comm, Patience patience, int* flag, MPI_Status* status) {
   Call call{function};
@@ -40,7 +54,7 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, Patience pat
     auto& engine = communicator->engine();
     const auto look = [&] { return engine.probe(communicator->user(), source, tag, outcome); };
     if (patience == Patience::for_ever) {
-      engine.wait_until(look);
+      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
     } else if (!look()) {
       engine.progress();
       *flag = look();
@@ -74,8 +88,7 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Pati
   };
   if (patience == Patience::for_ever) {
     while (!look()) {
-      Outcome ignored;
-      engine.wait_until([&] { return engine.probe(communicator->user(), source, tag, ignored); });
+      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
     }
   } else if (!look()) {
     engine.progress();

@@ -4,6 +4,7 @@
 // Callbacks are the program's: they run without any lock held.  Threads: externally synchronised per object.
 #pragma once
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -49,7 +50,8 @@ class Keyvals {
   static constexpr int kFirst = 1024;  // above every predefined key
 
   int create(typename Keyval<Handle>::Copy copy, typename Keyval<Handle>::Delete destroy, void* extra_state) {
-    const int number = next_++;
+    const int number = next_;
+    next_ += kKinds;
     keys_[number] = std::make_shared<Keyval<Handle>>(Keyval<Handle>{number, copy, destroy, extra_state});
     return number;
   }
@@ -61,12 +63,16 @@ class Keyvals {
   /// Freeing a key again is fine: it lives on in the attributes that use it.  False: it was never made.
   bool free(int number) {
     keys_.erase(number);
-    return number >= kFirst && number < next_;
+    return number >= kFirst + kKind && number < next_ && (number - kFirst) % kKinds == kKind;
   }
 
  private:
+  // Keys of different kinds of objects have different numbers, so that none is taken for another's.
+  static constexpr int kKinds = 3;
+  static constexpr int kKind = std::is_same_v<Handle, MPI_Comm> ? 0 : std::is_same_v<Handle, MPI_Win> ? 1 : 2;
+
   std::unordered_map<int, std::shared_ptr<const Keyval<Handle>>> keys_;
-  int next_ = kFirst;
+  int next_ = kFirst + kKind;
 };
 
 template <class Handle>

@@ -99,9 +99,8 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 1024, .max = 1ULL << 24},
      "bytes",
      config::Level::tuner,
-     "Size of the pieces in which data pass through shared memory; each rank has four of them in every communicator "
-     "that "
-     "shares."},
+     "Size of the pieces in which data pass through shared memory, times four where ranks share cores; each rank has "
+     "four of them in every communicator that shares."},
     {"share_split_from",
      &Config::share_split_from,
      {.min = 0, .max = 1ULL << 40},

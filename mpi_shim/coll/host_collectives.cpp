@@ -148,16 +148,19 @@ int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, in
   return MPI_SUCCESS;
 }
 
-/// Everybody fills a slot.  Of a short piece whoever gets the result makes all of it; of a long one each rank makes a
-/// part and puts that back into its slot, where nobody else needs what was there.
+/// Everybody but who alone gets the result fills a slot.  Of a short piece whoever gets the result makes all of it; of
+/// a long one each rank makes a part and puts that into its slot, where nobody else needs what was there.
 int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to) {
   const int rank = board_.rank();
   const int size = board_.size();
+  const bool in_parts = makes_parts(in, to);
   board_.begin();
-  OPAL_MPI_STEP(board_.claim());
-  std::memcpy(board_.slot(rank), in.base(), in.bytes());
-  board_.arrive();
-  if (in.bytes() < config_.share_split_from.bytes) {
+  if (in_parts || to != rank) {
+    OPAL_MPI_STEP(board_.claim());
+    std::memcpy(board_.slot(rank), in.base(), in.bytes());
+    board_.arrive();
+  }
+  if (!in_parts) {
     if (out == nullptr) return MPI_SUCCESS;
     OPAL_MPI_STEP(board_.await_all());
     combine(in, 0, out, op);
@@ -184,12 +187,26 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
   return MPI_SUCCESS;
 }
 
-/// out = slot 0 op slot 1 op ... for `elements` at `offset` of the slots.
-void HostTeam::combine(const Buffer& elements, std::uint64_t offset, std::byte* out, const op::Op& op) const {
-  if (elements.count() == 0) return;
-  std::memcpy(out, board_.slot(board_.size() - 1) + offset, elements.bytes());
-  for (int rank = board_.size() - 2; rank >= 0; --rank) {
-    op.apply(board_.slot(rank) + offset, out, static_cast<std::int64_t>(elements.count()), elements.type());
+/// Parts divide the work, but all ranks have to come together twice: for one that gets the result alone only many ranks
+/// make up for that, and none that wait for each other's core.
+bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
+  if (piece.bytes() < config_.share_split_from.bytes) return false;
+  return to == kEverybody || (board_.size() > 4 && process_.waits().ranks_per_core <= 1);
+}
+
+/// out = rank 0's op rank 1's op ... for `own`, this rank's elements, and the others' at `offset` of their slots.
+void HostTeam::combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op) {
+  if (own.count() == 0) return;
+  const int last = board_.size() - 1;
+  const std::byte* mine = own.base();
+  if (mine == out && board_.rank() != last) {  // in place: aside before it is overwritten
+    std::memcpy(part_.data(), mine, own.bytes());
+    mine = part_.data();
+  }
+  const auto elements_of = [&](int rank) { return rank == board_.rank() ? mine : board_.slot(rank) + offset; };
+  if (elements_of(last) != out) std::memcpy(out, elements_of(last), own.bytes());
+  for (int rank = last - 1; rank >= 0; --rank) {
+    op.apply(elements_of(rank), out, static_cast<std::int64_t>(own.count()), own.type());
   }
 }
 

@@ -13,6 +13,8 @@
 namespace mpi_shim::coll {
 namespace {
 
+constexpr std::uint64_t kPiecesOnSharedCores = 4;
+
 /// Ranks of `comm` that share a segment with this process: those of its host, at most `most` of them.
 std::vector<int> group_here(Process& process, const comm::Communicator& comm, std::uint32_t most) {
   std::vector<int> local;
@@ -62,7 +64,9 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   const Config& config = process.scheduler().config();
   std::vector<int> here = group_here(process, comm, config.share_ranks);
   const bool leads = here.front() == comm.rank();
-  const std::uint64_t slot = align_up(config.share_slot.bytes, 64);
+  // Ranks that share cores lose more by each meeting than by larger pieces.
+  const std::uint64_t pieces = process.waits().ranks_per_core > 1 ? kPiecesOnSharedCores : 1;
+  const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
   const std::uint64_t size = HostBoard::bytes_for(static_cast<int>(here.size()), slot);
 
   std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));

@@ -62,7 +62,8 @@ class HostTeam {
   int bcast_here(const Buffer& buffer, int from);
   int reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to);
   int reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to);
-  void combine(const Buffer& elements, std::uint64_t offset, std::byte* out, const op::Op& op) const;
+  [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;
+  void combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op);
 
   Process& process_;
   comm::Communicator& comm_;

@@ -31,6 +31,7 @@ Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, s
   if (is_inter()) {
     const auto own_size = static_cast<std::size_t>(sides_.own->size());
     const auto other_size = static_cast<std::size_t>(sides_.other->size());
+    user_.has_self = false;
     user_.peers = collective_.peers.subspan(sides_.own_first ? own_size : 0, other_size);
     collective_.rank = user_.rank + (sides_.own_first ? 0 : static_cast<int>(other_size));
   } else {

@@ -16,6 +16,7 @@ struct Channel {
   std::uint32_t context = 0;     ///< the same number in every process of the communicator
   int rank = 0;                  ///< this process's rank
   std::span<Peer* const> peers;  ///< by rank; of the remote group for an intercommunicator
+  bool has_self = true;          ///< whether this process is one of them; not with an intercommunicator's user channel
   match::Matcher matcher;
   std::uint32_t users = 0;  ///< requests that still refer to it
 };

@@ -91,6 +91,11 @@ class Engine {
   /// As probe(), but takes the message out of matching; give it to receive_matched().
   std::unique_ptr<Unexpected> take(Channel& channel, int source, int tag, Outcome& outcome) noexcept;
 
+  /// Whether everybody that a message from `source` could come from is gone, so that none will; under lock().
+  [[nodiscard]] bool nobody_left(const Channel& channel, int source) const noexcept {
+    return failures() != 0 && all_failed(channel, source);
+  }
+
   // --- For other protocols over the same peers; under lock()
 
   /// Connects if that was not done yet.  An error class.
@@ -160,6 +165,7 @@ class Engine {
     if (peer.received - peer.announced >= announce_after_) announce(peer);
   }
   void announce(Peer& peer) noexcept;
+  [[nodiscard]] static bool all_failed(const Channel& channel, int source) noexcept;
   /// Ends receives that wait for a process that is gone.
   void fail_receives(Channel& channel, const Peer& peer) noexcept;
   /// True when the message's sender is who it says it is.

@@ -53,11 +53,24 @@ void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
   const int rank = static_cast<int>(found - channel.peers.begin());
   std::vector<Receive*> lost;
   channel.matcher.for_each_posted([&](match::PostedRecv& posted) {
-    if (posted.wanted.source == rank) lost.push_back(static_cast<Receive*>(&posted));
+    // A receive from any source may be one for the peer's message: nobody can know, so its owner decides.
+    if (posted.wanted.source == rank || posted.wanted.source == MPI_ANY_SOURCE)
+      lost.push_back(static_cast<Receive*>(&posted));
   });
   for (Receive* receive : lost) {
     if (channel.matcher.cancel(*receive)) receive->end(MPI_ERR_PROC_ABORTED);
   }
+}
+
+bool Engine::all_failed(const Channel& channel, int source) noexcept {
+  if (source >= 0) return channel.peers[static_cast<std::size_t>(source)]->failed;
+  bool lost = false;
+  for (std::size_t rank = 0; rank < channel.peers.size(); ++rank) {
+    const bool failed = channel.peers[rank]->failed;
+    if (!failed && !(channel.has_self && static_cast<int>(rank) == channel.rank)) return false;
+    lost |= failed;
+  }
+  return lost;
 }
 
 void Engine::peer_failed(Peer& peer, const Error& why) noexcept {

@@ -30,7 +30,7 @@ void Receive::begin_receiving() noexcept {
   const am::Lock::Guard guard{engine_.lock_};
   begin();
   if (match::Unexpected* early = channel_->matcher.post(*this)) return accept(engine_.adopt(early)->message);
-  if (wanted.source >= 0 && channel_->peers[static_cast<std::size_t>(wanted.source)]->failed) [[unlikely]] {
+  if (engine_.nobody_left(*channel_, wanted.source)) [[unlikely]] {
     channel_->matcher.cancel(*this);
     end(MPI_ERR_PROC_ABORTED);  // what it had sent has been received; nothing more will come
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Active target synchronisation: fences, and the four calls post, start, complete, wait.
+#include <algorithm>
+
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/rma/window.hpp"
@@ -97,31 +99,44 @@ int Window::post(const comm::Group& group, int assertion) {
   }
   fence_open_ = false;
   exposure_open_ = true;
-  exposed_to_ = static_cast<std::uint32_t>(ranks.size());
+  exposed_to_ = ranks;
   if ((assertion & MPI_MODE_NOCHECK) != 0) return MPI_SUCCESS;  // then MPI_Win_start does not wait for it either
   for (const int rank : ranks) send_signal(target(rank), wire::kPost);
   return MPI_SUCCESS;
 }
 
+bool Window::all_completed() const noexcept {
+  return completions_.load(std::memory_order_acquire) >= exposed_to_.size();
+}
+
+bool Window::lost_an_origin() const noexcept {
+  return std::any_of(exposed_to_.begin(), exposed_to_.end(),
+                     [&](int rank) { return target(rank).failed.load(std::memory_order_acquire); });
+}
+
 int Window::wait() {
   if (!exposure_open_) return MPI_ERR_RMA_SYNC;
-  engine().wait_until([&] { return completions_.load(std::memory_order_acquire) >= exposed_to_; });
+  engine().wait_until([&] { return all_completed() || lost_an_origin(); });
   bool over = false;
   return test(over);
 }
 
 int Window::test(bool& over) {
   if (!exposure_open_) return MPI_ERR_RMA_SYNC;
-  over = completions_.load(std::memory_order_acquire) >= exposed_to_;
+  int error = MPI_SUCCESS;
+  over = all_completed();
   if (!over) {
     engine().progress();
-    over = completions_.load(std::memory_order_acquire) >= exposed_to_;
+    over = all_completed();
   }
   if (over) {
-    completions_.fetch_sub(exposed_to_, std::memory_order_relaxed);
-    exposure_open_ = false;
+    completions_.fetch_sub(static_cast<std::uint32_t>(exposed_to_.size()), std::memory_order_relaxed);
+  } else if (lost_an_origin()) {
+    over = true;
+    error = MPI_ERR_PROC_ABORTED;
   }
-  return MPI_SUCCESS;
+  if (over) exposure_open_ = false;
+  return error;
 }
 
 }  // namespace mpi_shim::rma

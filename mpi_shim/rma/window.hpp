@@ -59,6 +59,7 @@ class Window final : public handle::Object {
   [[nodiscard]] Flavor flavor() const noexcept { return flavor_; }
   [[nodiscard]] int size() const noexcept { return comm_.size(); }
   [[nodiscard]] Target& target(int rank) noexcept { return targets_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Target& target(int rank) const noexcept { return targets_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Target& own() noexcept { return target(comm_.rank()); }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return comm_.engine(); }
 
@@ -191,6 +192,9 @@ class Window final : public handle::Object {
   int carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
                 std::uint64_t reply_room);
   bool serve_deferred() noexcept;
+  /// Whether the accesses of all that the window is exposed to are over, or one of these processes is gone.
+  [[nodiscard]] bool all_completed() const noexcept;
+  [[nodiscard]] bool lost_an_origin() const noexcept;
 
   Windows& windows_;
   comm::Communicator& comm_;
@@ -213,7 +217,7 @@ class Window final : public handle::Object {
   bool exposure_open_ = false;
   bool locks_all_ = false;
   std::vector<int> start_group_;
-  std::uint32_t exposed_to_ = 0;
+  std::vector<int> exposed_to_;                // ranks
   std::atomic<std::uint32_t> completions_{0};  // of those the window is exposed to
 
   // Service

@@ -14,8 +14,17 @@ int main(int argc, char** argv) {
   CHECK(world_size() == 3);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   int lost = -1, found = -1;
-  MPI_Request from_dead, from_living;
+  MPI_Request from_dead, from_living, from_any;
+  MPI_Win window;
+  MPI_Win_create(&lost, sizeof lost, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
   if (rank == 0) {
+    MPI_Irecv(&found, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &from_any);
+    MPI_Group world, dying;
+    const int one = 1;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &one, &dying);
+    MPI_Win_post(dying, 0, window);
     MPI_Irecv(&lost, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, &from_dead);
     MPI_Irecv(&found, 1, MPI_INT, 2, 1, MPI_COMM_WORLD, &from_living);
   }
@@ -26,6 +35,12 @@ int main(int argc, char** argv) {
     MPI_Error_class(MPI_Wait(&from_dead, MPI_STATUS_IGNORE), &error_class);
     CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
     MPI_Error_class(MPI_Recv(&lost, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE), &error_class);
+    CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
+    MPI_Error_class(MPI_Wait(&from_any, MPI_STATUS_IGNORE), &error_class); /* it could have been the dead one's */
+    CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
+    MPI_Error_class(MPI_Probe(1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE), &error_class);
+    CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
+    MPI_Error_class(MPI_Win_wait(window), &error_class);
     CHECK_EQ(error_class, MPI_ERR_PROC_ABORTED);
     MPI_Send(&word, 1, MPI_INT, 2, 1, MPI_COMM_WORLD);
     CHECK(MPI_Wait(&from_living, MPI_STATUS_IGNORE) == MPI_SUCCESS);

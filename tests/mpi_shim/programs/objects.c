@@ -201,6 +201,40 @@ static void datatype_attributes(void) {
   CHECK_EQ(type_values_deleted, 2);
 }
 
+/* A key of one kind of object is none of another, whatever its number. */
+static void keys_of_other_objects(void) {
+  int type_key = MPI_KEYVAL_INVALID, comm_key = MPI_KEYVAL_INVALID, error_class = -1;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &type_key, NULL);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &comm_key, NULL);
+  MPI_Error_class(MPI_Comm_set_attr(MPI_COMM_WORLD, type_key, NULL), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_KEYVAL);
+  MPI_Error_class(MPI_Type_set_attr(MPI_INT, comm_key, NULL), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_KEYVAL);
+  CHECK_EQ(MPI_Type_free_keyval(&type_key), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_free_keyval(&comm_key), MPI_SUCCESS);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
+/* What MPI_Reduce_local cannot do is an error, not a crash. */
+static void reduce_local(void) {
+  int in[2] = {1, 2}, inout[2] = {10, 20}, error_class = -1;
+  CHECK_EQ(MPI_Reduce_local(in, inout, 2, MPI_INT, MPI_SUM), MPI_SUCCESS);
+  CHECK(inout[0] == 11 && inout[1] == 22);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Error_class(MPI_Reduce_local(MPI_IN_PLACE, inout, 2, MPI_INT, MPI_SUM), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_BUFFER);
+  MPI_Error_class(MPI_Reduce_local(in, MPI_IN_PLACE, 2, MPI_INT, MPI_SUM), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_BUFFER);
+  MPI_Error_class(MPI_Reduce_local(inout, inout, 2, MPI_INT, MPI_SUM), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_BUFFER);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char** argv) {
   int flag = 0, provided = -1;
   MPI_Initialized(&flag);
@@ -218,6 +252,8 @@ int main(int argc, char** argv) {
   names();
   datatype_contents();
   datatype_attributes();
+  keys_of_other_objects();
+  reduce_local();
   MPI_Finalize();
   MPI_Finalized(&flag);
   return flag ? 0 : 1;

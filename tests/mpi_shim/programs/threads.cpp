@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_THREAD_MULTIPLE: threads of two ranks exchange messages at once, each pair with a tag of its own; collectives on
-// communicators of their own at the same time; accesses to windows beside messages.
+// communicators of their own at the same time; accesses to windows beside messages; threads that compete for what they
+// have probed.
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -29,13 +31,60 @@ void exchange(int thread, int rank, int size) {
   }
 }
 
-void reduce(MPI_Comm comm, int thread, int size) {
+/// Collectives of several kinds, short and of many pieces, one after the other on a communicator of the thread's own.
+void collect(MPI_Comm comm, int thread, int rank, int size) {
+  std::vector<int> blocks(static_cast<std::size_t>(size));
+  std::vector<int> large(30000);
   for (int i = 0; i < kMessages; ++i) {
     int mine = i + thread;
     int sum = 0;
     CHECK(MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
     CHECK_EQ(sum, size * (i + thread));
+    mine = rank * kMessages + i;
+    CHECK(MPI_Allgather(&mine, 1, MPI_INT, blocks.data(), 1, MPI_INT, comm) == MPI_SUCCESS);
+    for (int of = 0; of < size; ++of) CHECK_EQ(blocks[static_cast<std::size_t>(of)], of * kMessages + i);
+    if (i % 20 != 0) continue;
+    const int root = i / 20 % size;
+    for (std::size_t k = 0; k < large.size(); ++k) large[k] = rank == root ? thread * i + static_cast<int>(k) : -1;
+    CHECK(MPI_Bcast(large.data(), static_cast<int>(large.size()), MPI_INT, root, comm) == MPI_SUCCESS);
+    for (std::size_t k = 0; k < large.size(); ++k) CHECK_EQ(large[k], thread * i + static_cast<int>(k));
+    CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
   }
+}
+
+/// Each thread sends messages of many lengths to the next rank, and takes as many from the previous one, whichever
+/// thread sent them: none may be lost, taken twice or torn.
+void compete(MPI_Comm comm, int thread, int rank, int size, std::atomic<long>& sent, std::atomic<long>& received) {
+  std::vector<int> in(20000);
+  for (int i = 0; i < kMessages; ++i) {
+    std::vector<int> out(i % 60 == 59 ? 20000U : 1U + static_cast<unsigned>(i) % 9, thread * kMessages + i);
+    MPI_Request request = MPI_REQUEST_NULL;
+    CHECK(MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_INT, (rank + 1) % size, thread, comm, &request) ==
+          MPI_SUCCESS);
+    sent += out[0];
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    CHECK(MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &message, &status) == MPI_SUCCESS);
+    int length = 0;
+    MPI_Get_count(&status, MPI_INT, &length);
+    CHECK(length >= 1 && length <= 20000);
+    CHECK(MPI_Mrecv(in.data(), length, MPI_INT, &message, &status) == MPI_SUCCESS);
+    for (int k = 0; k < length; ++k) CHECK_EQ(in[static_cast<std::size_t>(k)], in[0]);
+    CHECK_EQ(in[0] / kMessages, status.MPI_TAG);
+    received += in[0];
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  }
+}
+
+void compete_for_messages(MPI_Comm comm, int rank, int size) {
+  std::atomic<long> sent{0};
+  std::atomic<long> received{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] { compete(comm, i, rank, size, sent, received); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(received.load(), sent.load());  // all ranks send the same
 }
 
 /// All threads of all ranks count in the first rank's window, and write to places of their own in the last one's.
@@ -89,12 +138,13 @@ int main(int argc, char** argv) {
   CHECK_EQ(provided, MPI_THREAD_MULTIPLE);
   const int rank = my_rank();
   const int size = world_size();
-  MPI_Comm comms[2];
+  MPI_Comm comms[3];
   for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) threads.emplace_back(exchange, i, rank, size);
-  for (int i = 0; i < 2; ++i) threads.emplace_back(reduce, comms[i], i, size);
+  for (int i = 0; i < 2; ++i) threads.emplace_back(collect, comms[i], i, rank, size);
   for (std::thread& thread : threads) thread.join();
+  compete_for_messages(comms[2], rank, size);
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
   windows(rank, size);
   MPI_Finalize();
