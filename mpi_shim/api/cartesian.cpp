@@ -70,12 +70,12 @@ OPAL_MPI_FUNCTION(int, Cart_create,
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_cart, "comm_cart");
   if (call.failed()) return call.error();
+  *comm_cart = MPI_COMM_NULL;  // also for whoever goes on after an error
   const Cartesian grid = described(call, parent, ndims, dims, periods);
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
   const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
   if (const int error = split(call.process(), *parent, color, 0, made); error != MPI_SUCCESS) return call.finish(error);
-  *comm_cart = MPI_COMM_NULL;
   if (made == nullptr) return MPI_SUCCESS;
   made->topology = std::make_shared<const Topology>(grid);
   *comm_cart = made->mpi_handle();

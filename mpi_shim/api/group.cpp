@@ -158,6 +158,8 @@ OPAL_MPI_FUNCTION(int, Group_translate_ranks,
   const auto from = call.group(group1, "group1");
   const auto to = call.group(group2, "group2");
   if (n < 0) call.fail_count(n);
+  if (n > 0) call.pointer(ranks1, "ranks1");
+  if (n > 0) call.pointer(ranks2, "ranks2");
   for (int i = 0; i < n && !call.failed(); ++i) {
     if (ranks1[i] == MPI_PROC_NULL) {
       ranks2[i] = MPI_PROC_NULL;

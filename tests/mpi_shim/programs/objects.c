@@ -218,6 +218,26 @@ static void keys_of_other_objects(void) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Missing arrays are errors, and no communicator comes of wrong ones. */
+static void wrong_arrays(void) {
+  MPI_Group group;
+  MPI_Comm cart = MPI_COMM_SELF;
+  int error_class = -1, place = 0;
+  const int dims[2] = {world_size(), world_size() + 1}, periods[2] = {0, 0};
+  MPI_Comm_group(MPI_COMM_WORLD, &group);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Error_class(MPI_Group_translate_ranks(group, 1, NULL, group, &place), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_ARG);
+  MPI_Error_class(MPI_Group_translate_ranks(group, 1, &place, group, NULL), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_ARG);
+  CHECK(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &cart) != MPI_SUCCESS);
+  CHECK(cart == MPI_COMM_NULL);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Group_free(&group);
+}
+
 /* What MPI_Reduce_local cannot do is an error, not a crash. */
 static void reduce_local(void) {
   int in[2] = {1, 2}, inout[2] = {10, 20}, error_class = -1;
@@ -254,6 +274,7 @@ int main(int argc, char** argv) {
   datatype_attributes();
   keys_of_other_objects();
   reduce_local();
+  wrong_arrays();
   MPI_Finalize();
   MPI_Finalized(&flag);
   return flag ? 0 : 1;
