@@ -5,18 +5,33 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
 
+#include "opal/core/build_info.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::tools::info {
 namespace {
 
-// Found through the program's run path: beside libopal, in the build tree as after installation.
 constexpr std::array kLibraries{"libopal_runtime.so.0", "libmpi_abi.so.1"};
+
+/// Where they lie: beside libopal, in the build tree as after installation.
+std::filesystem::path library_directory() {
+  Dl_info libopal;
+  if (::dladdr(reinterpret_cast<const void*>(&build_info), &libopal) == 0) return {};
+  return std::filesystem::path(libopal.dli_fname).parent_path();
+}
 
 bool contains(const std::vector<const config::GroupInfo*>& groups, std::string_view name) {
   return std::any_of(groups.begin(), groups.end(), [&](const auto* group) { return group->name() == name; });
+}
+
+/// By this program's run path; beside libopal where a tool that intercepts dlopen() (AddressSanitizer) does not pass it
+/// on.
+void* load(const char* library) {
+  if (void* handle = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL)) return handle;
+  return ::dlopen((library_directory() / library).c_str(), RTLD_LAZY | RTLD_LOCAL);
 }
 
 }  // namespace
@@ -24,7 +39,7 @@ bool contains(const std::vector<const config::GroupInfo*>& groups, std::string_v
 std::vector<const config::GroupInfo*> upper_groups() {
   std::vector<const config::GroupInfo*> groups;
   for (const char* library : kLibraries) {
-    void* handle = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    void* handle = load(library);
     if (handle == nullptr) {
       log::debug("opal-info", "{}", ::dlerror());
       continue;
