@@ -3,6 +3,7 @@
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copier.hpp"
 #include "opal/gpu/load.hpp"
+#include "opal/gpu/pinned.hpp"
 #include "opal/gpu/remote_memory.hpp"
 
 namespace opal::gpu {
@@ -44,6 +45,9 @@ Result<std::uintptr_t> open_memory(const MemoryHandle& /*handle*/, ContextHandle
   return absent();
 }
 void close_memory(std::uintptr_t /*address*/, ContextHandle /*context*/) noexcept {}
+
+Result<Pinned> Pinned::make(MutableBytes /*memory*/) noexcept { return absent(); }
+void Pinned::undo() noexcept {}
 
 struct Copier::Context {};
 Copier::Copier(const Config& config) noexcept : most_streams_(config.copy_streams), most_events_(config.copy_events) {}

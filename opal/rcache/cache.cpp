@@ -80,22 +80,41 @@ Cache::~Cache() {
   return false;
 }
 
-Result<Lease> Cache::get(const void* address, std::size_t length, Access access) noexcept {
+/// Nothing for a range that is empty or wraps.
+[[gnu::always_inline]] inline std::optional<Cache::Request> Cache::request_of(const void* address, std::size_t length,
+                                                                              Access access) const noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(address);
   constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
   if (length == 0 || length > kMax - first || kMax - first - length < granularity_) [[unlikely]]
+    return std::nullopt;
+  return Request{first & ~(granularity_ - 1), align_up(first + length, granularity_), access};
+}
+
+Result<Lease> Cache::get(const void* address, std::size_t length, Access access) noexcept {
+  const std::optional<Request> request = request_of(address, length, access);
+  if (!request) [[unlikely]]
     return refuse({Errc::invalid_argument, 0, "rcache get(empty or wrapping range)", length});
   memory::settle();
-  const Request request{first & ~(granularity_ - 1), align_up(first + length, granularity_), access};
   LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
   if (table != nullptr) [[likely]] {
-    const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, request); };
-    if (Registration* const hit = hints_.find(request.begin, serves); hit != nullptr) [[likely]] {
+    const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, *request); };
+    if (Registration* const hit = hints_.find(request->begin, serves); hit != nullptr) [[likely]] {
       table->count_hit();
       return Lease{*this, *hit, nullptr};
     }
   }
-  return get_slowly(request, table);
+  return get_slowly(*request, table);
+}
+
+Lease Cache::find(const void* address, std::size_t length, Access access) noexcept {
+  const std::optional<Request> request = request_of(address, length, access);
+  if (!request) return {};
+  LeaseTable* table = counted_under_lock_ ? nullptr : my_lease_table(id_);
+  if (table == nullptr && !counted_under_lock_) table = make_lease_table();
+  auto hold = make_hold(*request);
+  if (!hold) return {};
+  const std::lock_guard lock{mutex_};
+  return hit_locked(*request, table, *hold);
 }
 
 Error Cache::refuse(const Error& error) noexcept {
@@ -107,25 +126,35 @@ Error Cache::refuse(const Error& error) noexcept {
 /// The half of get() that no hint helps.
 Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexcept {
   if (table == nullptr && !counted_under_lock_) table = make_lease_table();
-  std::unique_ptr<PageHold> hold;
-  if (overlap_ == Overlap::page_refcount) {
-    hold = std::unique_ptr<PageHold>{new (std::nothrow) PageHold{request.begin, request.end}};
-    if (hold == nullptr) return refuse({Errc::no_memory, 0, "rcache get(bookkeeping)", sizeof(PageHold)});
-  }
+  auto hold = make_hold(request);
+  if (!hold) return refuse(hold.error());
   Prospect prospect;
   {
     const std::lock_guard lock{mutex_};
-    if (Registration* const hit = index_.find_containing(request.begin, request.end, request.access); hit != nullptr) {
-      ++statistics_.hits;
-      if (table != nullptr) hints_.remember(request.begin, *hit);
-      return borrow_locked(*hit, table, hold);
-    }
+    if (Lease hit = hit_locked(request, table, *hold)) return hit;
     ++statistics_.misses;
     prospect = prospect_locked(request);
   }
-  auto lease = register_new(request, prospect, table, hold);
+  auto lease = register_new(request, prospect, table, *hold);
   if (!lease) return refuse(lease.error());
   return lease;
+}
+
+/// What a lease by pages has to have; null with the other policies.
+Result<std::unique_ptr<PageHold>> Cache::make_hold(const Request& request) const noexcept {
+  if (overlap_ != Overlap::page_refcount) return std::unique_ptr<PageHold>{};
+  std::unique_ptr<PageHold> hold{new (std::nothrow) PageHold{request.begin, request.end}};
+  if (hold == nullptr) return Error{Errc::no_memory, 0, "rcache get(bookkeeping)", sizeof(PageHold)};
+  return hold;
+}
+
+/// A lease of what the index has for the request; empty when that is nothing.
+Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+  Registration* const hit = index_.find_containing(request.begin, request.end, request.access);
+  if (hit == nullptr) return {};
+  ++statistics_.hits;
+  if (table != nullptr) hints_.remember(request.begin, *hit);
+  return borrow_locked(*hit, table, hold);
 }
 
 /// Adds a user to a registration of the index.

@@ -52,10 +52,16 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// nothing idle to evict), no_memory (bookkeeping), and what the device says.
   Result<Lease> get(const void* address, std::size_t length, Access access) noexcept;
 
+  /// What get() would find without the device: empty when it would have to register.
+  Lease find(const void* address, std::size_t length, Access access) noexcept;
+
   /// The memory [address, +length) is being unmapped or replaced: every registration that shares a byte with it becomes
   /// invalid at once.  Safe inside an unmap hook: only links and flags change here, the device is told later by a
   /// get(), flush() or the end of a lease.  Returns how many became invalid.
   std::size_t invalidate(const void* address, std::size_t length) noexcept;
+
+  /// Undoes what is invalid and not in use; not from within an event.
+  void release_invalid() noexcept { release_retired(SIZE_MAX); }
 
   /// Undoes everything that is not in use.
   void flush() noexcept;
@@ -96,7 +102,11 @@ class OPAL_EXPORT Cache : private ForkListener {
   // cache.cpp: the paths without a miss
   Error refuse(const Error& error) noexcept;
   bool try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept;
+  [[nodiscard]] std::optional<Request> request_of(const void* address, std::size_t length,
+                                                  Access access) const noexcept;
   [[gnu::noinline]] Result<Lease> get_slowly(const Request& request, LeaseTable* table) noexcept;
+  Result<std::unique_ptr<PageHold>> make_hold(const Request& request) const noexcept;
+  Lease hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   Lease borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   void give_back_counted(Registration& registration, PageHold* hold) noexcept;
 

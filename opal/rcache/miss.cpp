@@ -135,7 +135,7 @@ void Cache::enter_index_locked(Registration& registration) noexcept {
 Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   const std::size_t length = range.end - range.begin;
   if (config_.size_limit.bytes != 0 && length > config_.size_limit.bytes) {
-    return Error{Errc::limit_reached, 0, "rcache get(larger than rcache_grdma_size_limit)", length};
+    return Error{Errc::limit_reached, 0, "rcache get(larger than this cache's size_limit)", length};
   }
   for (;;) {
     std::uint64_t releases_seen = 0;
@@ -161,8 +161,9 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
       OPAL_TRY(grow_pool());
       continue;
     }
-    OPAL_TRY(make_room(releases_seen, {Errc::limit_reached, 0,
-                                       "rcache get(rcache_grdma_size_limit or count_limit, nothing is idle)", length}));
+    OPAL_TRY(make_room(releases_seen,
+                       {Errc::limit_reached, 0,
+                        "rcache get(beyond this cache's size_limit or count_limit, and nothing is idle)", length}));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "opal/gpu/context.hpp"
@@ -176,6 +177,32 @@ TEST_F(GpuMemory, AHostPageIsAskedForOnceUntilItIsUnmapped) {
   ::munmap(page, 4096);
   EXPECT_TRUE(is_host(page));
   EXPECT_EQ(control->calls("cuPointerGetAttributes"), asked + 1);
+}
+
+// Threads that classify while others unmap: no page of memory that went away stays known.
+TEST_F(GpuMemory, ThreadsMayClassifyWhileOthersUnmap) {
+  Control* const control = cuda_double::control();
+  if (control == nullptr) GTEST_SKIP() << kNeedsDouble;
+  if (memory::chosen_monitor()->monitor == nullptr) GTEST_SKIP() << "needs memory monitor: none works here";
+  const DeviceBuffer buffer{4096};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        EXPECT_TRUE(is_host(page));
+        EXPECT_FALSE(is_host(buffer.at()));
+        EXPECT_EQ(inspect(buffer.at())->kind, MemoryKind::legacy);
+        ::munmap(page, 4096);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::uint64_t asked = control->calls("cuPointerGetAttributes");
+  EXPECT_TRUE(is_host(page));
+  EXPECT_EQ(control->calls("cuPointerGetAttributes"), asked + 1) << "known from before it was unmapped";
+  ::munmap(page, 4096);
 }
 
 TEST_F(GpuMemory, DeviceMemoryIsNeverRemembered) {

@@ -134,10 +134,10 @@ inline void in_two_processes(const std::function<void(opal::test::Channel&)>& ow
       return ::testing::Test::HasFailure() ? 1 : 0;
     }};
     owner(inner.channel());
-    EXPECT_EQ(inner.wait(), 0) << "the other process failed";
+    EXPECT_EQ(inner.wait(std::chrono::seconds{60}), 0) << "the other process failed";
     return ::testing::Test::HasFailure() ? 1 : 0;
   }};
-  EXPECT_EQ(outer.wait(std::chrono::seconds{60}), 0) << "a process failed: see above";
+  EXPECT_EQ(outer.wait(std::chrono::seconds{100}), 0) << "a process failed: see above";
 }
 
 /// Runs `body` in a process of its own, whose driver nobody initialised before.

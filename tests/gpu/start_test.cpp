@@ -10,6 +10,7 @@
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/device.hpp"
 #include "opal/gpu/memory.hpp"
+#include "opal/mpool/pool.hpp"
 #include "tests/gpu/program.hpp"
 #include "tests/harness/stepper.hpp"
 
@@ -102,6 +103,27 @@ TEST(GpuStart, APrimaryContextThatTheProgramMadeActiveIsTakenFromAnyThread) {
     ASSERT_TRUE(work) << to_string(work.error());
     EXPECT_EQ(work->handle(), program.context);
     EXPECT_EQ(work->device(), 0);
+  });
+}
+
+TEST(GpuStart, WithoutAContextNoHostMemoryIsPinned) {
+  in_own_process([] {
+    ASSERT_TRUE(start({}).loaded);
+    auto pool = mpool::open("cuda_host");
+    ASSERT_TRUE(pool) << to_string(pool.error());
+    const auto block = (*pool)->allocate(4096);
+    ASSERT_FALSE(block);
+    EXPECT_EQ(block.error().code, Errc::not_supported);
+    EXPECT_EQ((*pool)->usage().blocks, 0u);
+  });
+}
+
+TEST(GpuStart, WithoutADriverThePoolOfPinnedMemoryIsNotOpened) {
+  in_own_process([] {
+    (void)start({.use = "off"});
+    const auto pool = mpool::open("cuda_host");
+    ASSERT_FALSE(pool);
+    EXPECT_EQ(pool.error().code, Errc::not_supported);
   });
 }
 

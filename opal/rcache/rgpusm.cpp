@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/rcache/rgpusm.hpp"
+
+#include <limits>
+
+namespace opal::rcache {
+namespace {
+
+/// What a registration remembers: whose memory it is, and where that is here.
+struct Mapped {
+  gpu::MemoryHandle handle;
+  std::uintptr_t address;
+};
+
+constexpr Access kAccess = 1;          // there is only one kind
+constexpr std::size_t kToTheByte = 1;  // R14: allocations of a device share pages
+
+/// Addresses of the peer are only numbers here.
+const void* key(std::uint64_t address) noexcept {
+  return reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address));
+}
+
+Config engine_config(const RgpusmConfig& config) {
+  return {.leave_pinned = config.leave_pinned, .size_limit = config.size_limit, .count_limit = config.count_limit};
+}
+
+GpuOpener& driver_opener() noexcept {
+  static GpuOpener opener;
+  return opener;
+}
+
+}  // namespace
+
+Result<std::uintptr_t> GpuOpener::open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept {
+  return gpu::open_memory(handle, context);
+}
+
+void GpuOpener::close(std::uintptr_t address, gpu::ContextHandle context) noexcept {
+  gpu::close_memory(address, context);
+}
+
+Rgpusm::Rgpusm(gpu::ContextHandle context, const RgpusmConfig& config) : Rgpusm(context, config, driver_opener()) {}
+
+Rgpusm::Rgpusm(gpu::ContextHandle context, const RgpusmConfig& config, GpuOpener& opener)
+    : opener_(opener), context_(context), cache_(*this, engine_config(config), kToTheByte) {}
+
+Result<RemoteGpuMemory> Rgpusm::get(const gpu::MemoryHandle& handle) noexcept {
+  if (handle.size == 0 || handle.base == 0 || handle.size >= std::numeric_limits<std::uintptr_t>::max() - handle.base) {
+    return Error{Errc::protocol, 0, "rgpusm get(the peer's range is empty or wraps)", handle.size};
+  }
+  if (Lease known = cache_.find(key(handle.base), handle.size, kAccess)) {
+    const auto mapped = known->cookie().get<Mapped>();
+    if (mapped.handle == handle) return RemoteGpuMemory{std::move(known), mapped.address};
+    ++stale_;
+  }
+  // Allocations that live at the same time do not overlap: whatever does is of memory that the peer has freed.  It is
+  // unmapped before the new one is opened, or a driver refuses, or it would keep the freed memory for ever.
+  cache_.invalidate(key(handle.base), handle.size);
+  return open(handle);
+}
+
+Result<RemoteGpuMemory> Rgpusm::open(const gpu::MemoryHandle& handle) noexcept {
+  wanted_ = &handle;
+  in_the_way_ = false;
+  auto lease = cache_.get(key(handle.base), handle.size, kAccess);
+  wanted_ = nullptr;
+  if (!lease) {
+    // The engine gave up everything idle, one by one, and the driver still says so.
+    if (in_the_way_) {
+      return Error{Errc::busy, 0, "rgpusm get(already mapped, and what is in the way is in use)", handle.base};
+    }
+    return lease.error();
+  }
+  const std::uintptr_t address = (*lease)->cookie().get<Mapped>().address;
+  return RemoteGpuMemory{std::move(*lease), address};
+}
+
+void Rgpusm::freed(std::uint64_t base, std::uint64_t size) noexcept {
+  cache_.invalidate(key(base), size);
+  cache_.release_invalid();
+}
+
+/// R13.  "Already mapped" is an answer that makes the engine undo registrations and ask again: what was found at this
+/// base and is stale first (it was retired by then), then what was used longest ago, until the driver agrees.
+Result<void> Rgpusm::register_memory(Registration& registration) noexcept {
+  const auto opened = opener_.open(*wanted_, context_);
+  in_the_way_ = !opened && opened.error().code == Errc::busy;
+  if (in_the_way_) {
+    ++already_mapped_;
+    return Error{Errc::limit_reached, 0, opened.error().where, opened.error().detail};
+  }
+  if (!opened) return opened.error();
+  registration.cookie().set(Mapped{*wanted_, *opened});
+  return {};
+}
+
+void Rgpusm::deregister_memory(Registration& registration) noexcept {
+  opener_.close(registration.cookie().get<Mapped>().address, context_);
+}
+
+RgpusmStatistics Rgpusm::statistics() const noexcept {
+  RgpusmStatistics now{cache_.statistics(), stale_, already_mapped_};
+  now.cache.hits -= stale_;  // the engine found something there; it was not what was meant
+  return now;
+}
+
+}  // namespace opal::rcache
