@@ -49,6 +49,7 @@ struct Copier::Context {
 Copier::Copier(const Config& config) noexcept : most_streams_(config.copy_streams), most_events_(config.copy_events) {}
 
 Copier::~Copier() {
+  ending_ = true;  // what is called may not start anything any more
   for (const auto& context : contexts_) {
     const auto current = CurrentContext::enter(context->handle);
     for (const auto& stream : context->streams) {
@@ -115,6 +116,7 @@ Result<void> Copier::take_event(Context& context) noexcept {
 
 Result<void> Copier::copy(ContextHandle handle, std::uint64_t lane, void* to, const void* from, std::size_t size,
                           Done done) noexcept {
+  if (ending_) return Error{Errc::canceled, 0, "gpu::Copier(at its end)"};
   OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(handle));
   OPAL_TRY_ASSIGN(Context * context, context_of(handle));
   OPAL_TRY_ASSIGN(Stream * stream, stream_of(*context, lane));

@@ -29,7 +29,7 @@ class OPAL_EXPORT Copier {
   explicit Copier(const Config& config) noexcept;
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
-  /// Waits for the copies under way and reports them.
+  /// Waits for the copies under way and reports them; what is called can start none any more (canceled).
   ~Copier();
 
   /// Starts a copy in `context` between any two kinds of memory that it can reach.  Neither buffer may be touched,
@@ -58,6 +58,7 @@ class OPAL_EXPORT Copier {
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t pending_ = 0;
   std::size_t events_ = 0;  // that exist
+  bool ending_ = false;     // within the destructor
   bool reporting_ = false;  // within progress()
 };
 

@@ -1,9 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/gpu/host_pages.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "opal/memory/monitor.hpp"
 
 namespace opal::gpu {
+namespace {
+
+/// Whether the processor can read there, by a system call that reads 8 bytes, refuses what they say, and does nothing.
+bool is_readable(std::uintptr_t page_begin) noexcept {
+  constexpr int kNoSuchChange = -1;
+  constexpr std::size_t kKernelSetSize = 8;
+  const int before = errno;
+  const long result = ::syscall(SYS_rt_sigprocmask, kNoSuchChange, page_begin, nullptr, kKernelSetSize);
+  const bool readable = result != 0 && errno == EINVAL;
+  errno = before;
+  return readable;
+}
+
+}  // namespace
 
 HostPages host_pages;
 
@@ -19,6 +38,9 @@ void HostPages::start() noexcept {
 void HostPages::add(const void* address, std::uint64_t releases_before) noexcept {
   if (!listening_.load(std::memory_order_relaxed)) return;
   std::uintptr_t page = page_of(address);
+  // The driver knows nothing of addresses at which there is nothing either, and a device's memory may come there
+  // without any event: what lies behind the end of a buffer, or was freed.  Those cannot be read.
+  if (!is_readable(page << kPageBits)) return;
   std::atomic<std::uintptr_t>& slot = slots_[slot_of(page)];
   slot.store(page, std::memory_order_seq_cst);
   if (releases() != releases_before) slot.compare_exchange_strong(page, 0);

@@ -26,6 +26,7 @@ class HostPages final : public memory::Listener {
 
   /// To be taken before the driver is asked and passed to add(): what is released meanwhile does not get in.
   [[nodiscard]] std::uint64_t releases() const noexcept { return releases_.load(std::memory_order_seq_cst); }
+  /// Only pages that the processor can read get in.
   void add(const void* address, std::uint64_t releases_before) noexcept;
 
   void released(memory::Range range) noexcept override;

@@ -59,6 +59,7 @@ OPAL_EXPORT bool ask_whether_host(const void* address) noexcept;
 inline bool is_host(const void* address) noexcept {
   if (!active()) [[likely]]
     return true;
+  memory::settle();
   return host_pages.contains(address) || detail::ask_whether_host(address);
 }
 

@@ -288,6 +288,30 @@ struct Chain {
   }
 };
 
+TEST_F(GpuCopier, AtItsEndWhatIsCalledCanStartNoMore) {
+  DeviceBuffer from{8};
+  DeviceBuffer to{8};
+  struct Late {
+    Copier* copier;
+    CUcontext context;
+    void* to;
+    const void* from;
+    std::optional<Errc> refused;
+  } late{nullptr, program_.context, to.at(), from.at(), {}};
+  {
+    Copier copier{{}};
+    late.copier = &copier;
+    const Copier::Done done{[](void* user, const Result<void>&) noexcept {
+                              auto& l = *static_cast<Late*>(user);
+                              const auto started = l.copier->copy(l.context, 0, l.to, l.from, 8, {nullptr, nullptr});
+                              if (!started) l.refused = started.error().code;
+                            },
+                            &late};
+    ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 8, done));
+  }
+  EXPECT_EQ(late.refused, Errc::canceled);
+}
+
 TEST_F(GpuCopier, WhatIsCalledMayStartTheNextCopy) {
   DeviceBuffer from{8};
   DeviceBuffer to{8};

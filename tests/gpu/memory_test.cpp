@@ -205,6 +205,19 @@ TEST_F(GpuMemory, ThreadsMayClassifyWhileOthersUnmap) {
   ::munmap(page, 4096);
 }
 
+// A message of no bytes may point behind the end of a buffer, or to one that was freed: no device memory, today.
+TEST_F(GpuMemory, AnAddressWhereNothingIsIsNotRememberedAsTheHosts) {
+  CUdeviceptr freed = 0;
+  ASSERT_EQ(cuMemAlloc(&freed, 64 << 10), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemFree(freed), CUDA_SUCCESS);
+  EXPECT_TRUE(is_host(pointer(freed)));
+  const DeviceBuffer again{64 << 10};
+  EXPECT_FALSE(is_host(again.at()));
+  if (cuda_double::control() != nullptr) {
+    EXPECT_EQ(again.address(), freed) << "else this proves nothing";
+  }
+}
+
 TEST_F(GpuMemory, DeviceMemoryIsNeverRemembered) {
   Control* const control = cuda_double::control();
   if (control == nullptr) GTEST_SKIP() << kNeedsDouble;
