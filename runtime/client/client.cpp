@@ -6,18 +6,22 @@
 
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <thread>
 
+#include "opal/core/clock.hpp"
 #include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
 #include "opal/memory/monitor.hpp"
 #include "runtime/pmix/info_list.hpp"
 #include "runtime/pmix/status.hpp"
+#include "runtime/variables.hpp"
 
 namespace runtime {
 namespace {
@@ -86,10 +90,81 @@ std::vector<unsigned> parse_ranks(std::string_view text, unsigned size) {
   return ranks;
 }
 
+/// Waits a while before a question is asked again, each time longer.
+class Pause {
+ public:
+  void operator()() {
+    std::this_thread::sleep_for(length_);
+    length_ = std::min(length_ * 2, std::chrono::microseconds{20'000});
+  }
+
+ private:
+  std::chrono::microseconds length_{100};
+};
+
+/// The answer of a call of libpmix that somebody waits for, but not for ever: it may come when nobody does any more.
+/// libpmix holds one share as the cookie of the call.
+template <class T>
+class Pending {
+ public:
+  void set(T answer) {
+    const std::lock_guard guard{mutex_};
+    answer_ = std::move(answer);
+    came_.notify_all();
+  }
+  std::optional<T> wait_for(std::chrono::nanoseconds timeout) {
+    std::unique_lock lock{mutex_};
+    came_.wait_for(lock, timeout, [&] { return answer_.has_value(); });
+    return answer_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::optional<T> answer_;
+};
+
+/// Not every launcher heeds PMIX_TIMEOUT (Open MPI's does not in a lookup, and none without a server's help), so the
+/// waiting is done here.  `start(cookie)` begins a call; its callback ends with answer_pending() of the cookie.
+template <class T, class Start>
+Result<T> wait_for_answer(std::chrono::nanoseconds timeout, const char* what, Start start) {
+  auto pending = std::make_shared<Pending<Result<T>>>();
+  auto cookie = std::make_unique<std::shared_ptr<Pending<Result<T>>>>(pending);
+  if (const pmix_status_t status = start(cookie.get()); status != PMIX_SUCCESS) return to_error(status, what);
+  (void)cookie.release();  // answer_pending() owns it now
+  std::optional<Result<T>> answer = pending->wait_for(timeout);
+  if (!answer) return Error{Errc::timed_out, 0, what};
+  return std::move(*answer);
+}
+
+template <class T>
+void answer_pending(void* cookie, Result<T> answer) {
+  const std::unique_ptr<std::shared_ptr<Pending<Result<T>>>> owned{
+      static_cast<std::shared_ptr<Pending<Result<T>>>*>(cookie)};
+  (*owned)->set(std::move(answer));
+}
+
 Result<Client::Bytes> bytes_of_value(const pmix_value_t& value) {
   if (value.type != PMIX_BYTE_OBJECT) return Error{Errc::protocol, 0, "a published value is not bytes", value.type};
   const auto* const begin = reinterpret_cast<const std::byte*>(value.data.bo.bytes);
   return Client::Bytes(begin, begin + value.data.bo.size);
+}
+
+void on_value(pmix_status_t status, pmix_value_t* value, void* cookie) {
+  answer_pending<Client::Bytes>(
+      cookie, status == PMIX_SUCCESS && value != nullptr ? bytes_of_value(*value) : to_error(status, "PMIx_Get"));
+}
+
+void on_looked_up(pmix_status_t status, pmix_pdata_t* data, size_t count, void* cookie) {
+  answer_pending<Client::Bytes>(cookie,
+                                status == PMIX_SUCCESS && count != 0
+                                    ? bytes_of_value(data[0].value)
+                                    : to_error(status == PMIX_SUCCESS ? PMIX_ERR_NOT_FOUND : status, "PMIx_Lookup"));
+}
+
+/// True for the answer that nobody has the key or the name.
+bool is_missing(const Result<Client::Bytes>& answer) {
+  return !answer && answer.error().detail == static_cast<std::uint64_t>(-PMIX_ERR_NOT_FOUND);
 }
 
 }  // namespace
@@ -226,10 +301,16 @@ Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, Wait wait
     infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
   }
   const pmix_proc_t owner = proc_of(state_->job_id, rank);
-  pmix_value_t* value = nullptr;
-  const pmix_status_t status = PMIx_Get(&owner, name.c_str(), infos.data(), infos.size(), &value);
-  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Get");
-  return bytes_of_value(*Value{value});
+  const opal::Deadline deadline = opal::Deadline::after(timeout);
+  // libpmix's store in shared memory may answer that there is no such key instead of waiting for the owner's commit,
+  // and every store does so for a key that the owner adds after its first commit.
+  for (Pause pause;; pause()) {
+    Result<Bytes> answer = wait_for_answer<Bytes>(deadline.remaining(), "PMIx_Get", [&](void* cookie) {
+      return PMIx_Get_nb(&owner, name.c_str(), infos.data(), infos.size(), on_value, cookie);
+    });
+    if (wait == Wait::no || !is_missing(answer)) return answer;
+    if (deadline.expired()) return Error{Errc::timed_out, 0, "PMIx_Get: the rank has not published the key", rank};
+  }
 }
 
 Result<void> Client::publish(std::string_view name, ByteSpan value) {
@@ -250,20 +331,18 @@ Result<void> Client::publish(std::string_view name, ByteSpan value) {
 }
 
 Result<Client::Bytes> Client::lookup(std::string_view name, Wait wait, std::chrono::seconds timeout) {
-  OPAL_TRY_ASSIGN(const std::string key, key_text(name));
-  if (state_->singleton) return state_->find(state_->names, key);
-  pmix_pdata_t data;
-  PMIX_PDATA_CONSTRUCT(&data);
-  PMIX_LOAD_KEY(data.key, key.c_str());
+  OPAL_TRY_ASSIGN(const std::string text, key_text(name));
+  if (state_->singleton) return state_->find(state_->names, text);
   InfoList infos;
   if (wait == Wait::until_published) {
     infos.add(PMIX_WAIT, 0);  // 0: for all keys asked for
     infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
   }
-  const pmix_status_t status = PMIx_Lookup(&data, 1, infos.data(), infos.size());
-  Result<Bytes> result = status == PMIX_SUCCESS ? bytes_of_value(data.value) : to_error(status, "PMIx_Lookup");
-  PMIX_PDATA_DESTRUCT(&data);
-  return result;
+  return wait_for_answer<Bytes>(timeout, "PMIx_Lookup", [&](void* cookie) {
+    std::string key = text;
+    char* keys[] = {key.data(), nullptr};
+    return PMIx_Lookup_nb(keys, infos.data(), infos.size(), on_looked_up, cookie);
+  });
 }
 
 Result<void> Client::unpublish(std::string_view name) {
@@ -281,9 +360,14 @@ Result<void> Client::unpublish(std::string_view name) {
 
 void Client::abort(int status, std::string_view text) noexcept {
   std::fflush(nullptr);
-  if (state_->singleton) {
-    std::fprintf(stderr, "aborted with status %d: %.*s\n", status, static_cast<int>(text.size()), text.data());
-  } else {
+  // opalrun reports it; other launchers keep the text to themselves.
+  if (opal::environment(kJobIdVariable) != state_->job_id) {
+    std::fprintf(stderr, "rank %u aborted the job with status %d: %.*s\n", state_->rank, status,
+                 static_cast<int>(text.size()), text.data());
+  }
+  // Open MPI 4's mpirun crashes or hangs after PMIx_Abort; a status that is no success ends its jobs.
+  const bool open_mpi = opal::environment("OMPI_MCA_ess_base_jobid") == state_->job_id;
+  if (!state_->singleton && !open_mpi) {
     PMIx_Abort(status, std::string{text}.c_str(), nullptr, 0);
   }
   const int shown = status & 0xff;

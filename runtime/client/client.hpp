@@ -70,8 +70,8 @@ class OPAL_EXPORT Client {
   opal::Result<Bytes> get(unsigned rank, std::string_view key, Wait wait = Wait::until_published,
                           std::chrono::seconds timeout = kDefaultTimeout);
 
-  /// A name that any process under this launcher can look up, such as an MPI port.  Errors: invalid_argument (taken),
-  /// not_supported (this launcher has no names).
+  /// A name that any process under this launcher can look up, such as an MPI port.  Errors: invalid_argument (taken;
+  /// Open MPI's mpirun replaces the value instead), not_supported (this launcher has no names, as Slurm).
   opal::Result<void> publish(std::string_view name, opal::ByteSpan value);
   /// Errors: invalid_argument (unknown, with Wait::no), timed_out, not_supported.
   opal::Result<Bytes> lookup(std::string_view name, Wait wait = Wait::no,

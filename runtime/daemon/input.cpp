@@ -2,7 +2,7 @@
 #include "runtime/daemon/input.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,25 +13,27 @@ namespace {
 
 constexpr std::size_t kReadSize = 1U << 16;
 
-bool is_file(int fd) {
-  struct stat about {};
-  return ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+/// Files, and devices such as /dev/null, are always ready: epoll refuses them.
+bool always_ready(int fd) {
+  const Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+  epoll_event event{};
+  return epoll && ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0 && errno == EPERM;
 }
 
 }  // namespace
 
 InputFeeder::InputFeeder(event::Loop& loop, Fd fd, std::function<void(std::string)> send)
-    : loop_(loop), fd_(std::move(fd)), send_(std::move(send)), file_(is_file(fd_.get())) {}
+    : loop_(loop), fd_(std::move(fd)), send_(std::move(send)), always_ready_(always_ready(fd_.get())) {}
 
 void InputFeeder::start() {
-  if (!file_ && fd_) readable_ = loop_.on_readable(fd_.get(), [this] { read_some(); });
+  if (!always_ready_ && fd_) readable_ = loop_.on_readable(fd_.get(), [this] { read_some(); });
   next();
 }
 
 void InputFeeder::next() {
   if (!fd_) return;
   const bool room = under_way_ < kWindow;
-  if (!file_) return room ? readable_.resume() : readable_.pause();
+  if (!always_ready_) return room ? readable_.resume() : readable_.pause();
   if (room) loop_.post([this] { read_some(); });
 }
 

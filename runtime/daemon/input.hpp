@@ -27,7 +27,7 @@ class InputFeeder {
   event::Loop& loop_;
   Fd fd_;
   const std::function<void(std::string)> send_;
-  const bool file_;  // always ready, which epoll refuses to say
+  const bool always_ready_;  // nothing to wait for, which epoll refuses to say
   std::size_t under_way_ = 0;
   event::Watch readable_;
 };

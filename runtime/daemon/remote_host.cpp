@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "runtime/launch/messages.hpp"
 
 namespace runtime::daemon {
@@ -48,6 +50,16 @@ void RemoteHost::feed_input(Fd fd) {
       std::make_unique<InputFeeder>(loop_, std::move(fd), [this](std::string text) { send(Input{std::move(text)}); });
 }
 
+void RemoteHost::transmit(oob::Topic topic, std::string content) {
+  if (endpoint_ == nullptr) {
+    if (!lost_ && !quitting_) early_.emplace_back(topic, std::move(content));
+    return;
+  }
+  if (const auto sent = oob_.send(*endpoint_, topic, oob::as_bytes(content)); !sent) {
+    post_lost(opal::to_string(sent.error()));
+  }
+}
+
 void RemoteHost::joined(opal::am::Endpoint& endpoint, std::uint64_t pid) {
   if (lost_ || endpoint_ != nullptr) return;
   endpoint_ = &endpoint;
@@ -74,6 +86,7 @@ void RemoteHost::lost_now(const std::string& why) {
 void RemoteHost::lost(int status, const std::string& why) {
   if (lost_ || quitting_) return;
   lost_ = true;
+  early_.clear();
   endpoint_ = nullptr;
   timer_ = {};
   input_.reset();
@@ -95,6 +108,7 @@ void RemoteHost::start() {
   wanted_ = true;
   if (endpoint_ == nullptr || !launch_) return;
   send(*launch_);
+  for (auto& [topic, content] : std::exchange(early_, {})) transmit(topic, std::move(content));
   if (input_) input_->start();
 }
 

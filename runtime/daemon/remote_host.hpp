@@ -40,12 +40,11 @@ class RemoteHost final : public launch::RankHost {
   void kill_agent() noexcept { agent_.reset(); }
   [[nodiscard]] opal::am::Endpoint* endpoint() const noexcept { return endpoint_; }
 
+  /// Before the daemon has joined, the message waits until it has its ranks: those of other hosts may run and ask
+  /// them already.
   template <class M>
   void send(const M& message) {
-    if (endpoint_ == nullptr) return;
-    if (const auto sent = oob_.send(*endpoint_, topic(M::kKind), oob::as_bytes(pack(message))); !sent) {
-      post_lost(opal::to_string(sent.error()));
-    }
+    transmit(topic(M::kKind), pack(message));
   }
 
   /// The connection has ended.
@@ -69,6 +68,7 @@ class RemoteHost final : public launch::RankHost {
   [[nodiscard]] bool has_dying_rank() const override { return false; }
 
  private:
+  void transmit(oob::Topic topic, std::string content);
   void agent_ended(int wait_status);
   void post_lost(const std::string& why);
   void lost_now(const std::string& why);
@@ -87,7 +87,8 @@ class RemoteHost final : public launch::RankHost {
   std::uint64_t pid_ = 0;
   std::optional<Launch> launch_;
   std::vector<std::uint32_t> ranks_;
-  bool wanted_ = false;  // start() was called
+  std::vector<std::pair<oob::Topic, std::string>> early_;  // messages that wait
+  bool wanted_ = false;                                    // start() was called
   bool lost_ = false;
   bool quitting_ = false;
   std::uint64_t credit_ = 0;

@@ -50,10 +50,23 @@ TEST(Client, GetWaitsForARankThatHasNotPublishedYet) {
   EXPECT_EQ(job.out, "same\nsame\n");
 }
 
+/// In both of libpmix's stores: messages for small jobs, shared memory for large ones.
+TEST(Client, GetWaitsForKeysThatAreAddedOneAfterAnother) {
+  for (const char* const ranks : {"3", "20"}) {
+    const Outcome job = run_ranks(ranks, "keys");
+    EXPECT_EQ(job.status, 0) << ranks << " ranks: " << job.out << job.err;
+  }
+}
+
 TEST(Client, NamesArePublishedLookedUpAndWithdrawn) {
   const Outcome job = run_ranks("2", "names");
   EXPECT_EQ(job.status, 0) << job.out << job.err;
   EXPECT_THAT(job.out, HasSubstr("lookup: same"));
+}
+
+TEST(Client, ANameIsNotPublishedTwice) {
+  const Outcome job = run_ranks("2", "name_twice");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
 }
 
 TEST(Client, AbortEndsTheJobWithItsStatusAndIsReportedOnce) {

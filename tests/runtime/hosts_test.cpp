@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "opal/core/environment.hpp"
 #include "tests/harness/fake_hosts.hpp"
 #include "tests/runtime/launched_job.hpp"
 
@@ -109,6 +110,18 @@ TEST_F(Hosts, RanksExchangeDataThroughTheirServers) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
+/// The launcher's own ranks run, and ask those of other hosts, before the daemons there have come.
+TEST_F(Hosts, RanksOfTheLaunchersHostMayBeFirst) {
+  const std::string all = opal::host_name() + ":2,h2:2";
+  for (const char* const scenario : {"without_fence", "keys", "names", "collect"}) {
+    const auto job = start({"--host", all, "--timeout", "40", "--bind", "none", helper("client_rank"), scenario});
+    const Outcome outcome = job->wait();
+    EXPECT_EQ(outcome.status, 0) << scenario << ": " << outcome.out << outcome.err;
+    EXPECT_EQ(outcome.err, "") << scenario;
+    EXPECT_EQ(job->leftovers(), "");
+  }
+}
+
 TEST_F(Hosts, ProgramsTalkAcrossHosts) {
   for (const std::vector<std::string>& program :
        {std::vector<std::string>{RING_PATH}, std::vector<std::string>{MPI_PROGRAM_PATH, MPI_MATRIX_PATH}}) {
@@ -149,6 +162,16 @@ TEST_F(Hosts, RankZeroOfAnotherHostReadsTheLaunchersInputToItsEnd) {
   const Outcome first = head->wait();
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_EQ(first.out, "line 0\n");
+}
+
+TEST_F(Hosts, RankZeroOfAnotherHostMayReadADevice) {
+  auto prefix = hosts->on_network_of(1);
+  prefix.insert(prefix.end(), {"sh", "-c", "exec \"$@\" < /dev/null", "sh"});
+  LaunchedJob job{{"--launch-agent", hosts->agent(), "--host", "h2:1", "wc", "-c"}, {}, prefix};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, "0\n");
+  EXPECT_EQ(outcome.err, "");
 }
 
 TEST_F(Hosts, AKilledRankEndsTheJob) {
