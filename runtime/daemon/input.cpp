@@ -22,8 +22,14 @@ bool always_ready(int fd) {
 
 }  // namespace
 
-InputFeeder::InputFeeder(event::Loop& loop, Fd fd, std::function<void(std::string)> send)
-    : loop_(loop), fd_(std::move(fd)), send_(std::move(send)), always_ready_(always_ready(fd_.get())) {}
+InputFeeder::InputFeeder(event::Loop& loop, Fd fd, std::vector<Receiver> receivers)
+    : loop_(loop),
+      fd_(std::move(fd)),
+      receivers_(std::move(receivers)),
+      always_ready_(always_ready(fd_.get())),
+      taken_(receivers_.size()) {}
+
+bool InputFeeder::has_room() const { return read_ - *std::min_element(taken_.begin(), taken_.end()) < kWindow; }
 
 void InputFeeder::start() {
   if (!always_ready_ && fd_) readable_ = loop_.on_readable(fd_.get(), [this] { read_some(); });
@@ -32,13 +38,13 @@ void InputFeeder::start() {
 
 void InputFeeder::next() {
   if (!fd_) return;
-  const bool room = under_way_ < kWindow;
+  const bool room = has_room();
   if (!always_ready_) return room ? readable_.resume() : readable_.pause();
   if (room) loop_.post([this] { read_some(); });
 }
 
 void InputFeeder::read_some() {
-  if (!fd_ || under_way_ >= kWindow) return;
+  if (!fd_ || !has_room()) return;
   std::string text(kReadSize, '\0');
   const ssize_t size = ::read(fd_.get(), text.data(), text.size());
   if (size < 0 && (errno == EINTR || errno == EAGAIN)) return next();
@@ -47,21 +53,23 @@ void InputFeeder::read_some() {
     readable_ = {};
     fd_.reset();
   }
-  under_way_ += text.size();
-  send_(std::move(text));
+  read_ += text.size();
+  for (const Receiver& receiver : receivers_) receiver(text);
   next();
 }
 
-void InputFeeder::credit(std::uint64_t bytes) {
-  const bool was_full = under_way_ >= kWindow;
-  under_way_ -= std::min<std::uint64_t>(bytes, under_way_);
+void InputFeeder::credit(std::size_t receiver, std::uint64_t bytes) {
+  const bool was_full = !has_room();
+  std::uint64_t& taken = taken_.at(receiver);
+  taken += std::min(bytes, read_ - taken);
   if (was_full) next();
 }
 
 Result<Fd> InputSink::open() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of rank 0)"};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of a rank)"};
   pipe_.reset(ends[1]);
+  opened_ = true;
   ::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
   writable_ = loop_.on_writable(pipe_.get(), [this] { write_some(); });
   return Fd{ends[0]};
@@ -69,9 +77,9 @@ Result<Fd> InputSink::open() {
 
 void InputSink::add(std::string_view text) {
   at_end_ = at_end_ || text.empty();
-  if (!pipe_) return taken_(text.size());
+  if (opened_ && !pipe_) return taken_(text.size());
   pending_ += text;
-  writable_.resume();
+  if (opened_) writable_.resume();
 }
 
 void InputSink::write_some() {
@@ -91,6 +99,26 @@ void InputSink::write_some() {
   if (!at_end_) return;
   writable_ = {};
   pipe_.reset();
+}
+
+InputSinks::InputSinks(event::Loop& loop, std::size_t count, std::function<void(std::uint64_t)> taken)
+    : taken_(std::move(taken)), taken_by_(count) {
+  for (std::size_t sink = 0; sink < count; ++sink) {
+    sinks_.emplace_back(loop, [this, sink](std::uint64_t bytes) { credit(sink, bytes); });
+  }
+}
+
+void InputSinks::add(std::string_view text) {
+  for (InputSink& sink : sinks_) sink.add(text);
+}
+
+void InputSinks::credit(std::size_t sink, std::uint64_t bytes) {
+  taken_by_[sink] += bytes;
+  const std::uint64_t slowest = *std::min_element(taken_by_.begin(), taken_by_.end());
+  if (slowest == told_) return;
+  const std::uint64_t news = slowest - told_;
+  told_ = slowest;
+  taken_(news);
 }
 
 }  // namespace runtime::daemon

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/input.hpp — the launcher's stdin on its way to rank 0 of another host.
-// The feeder, in the launcher, reads no further than kWindow bytes ahead of what the rank's pipe has taken; the sink,
-// in the rank's daemon, writes the pipe and says how much that was.  Threads: the loop's thread.
+// runtime/daemon/input.hpp — the launcher's stdin on its way to ranks that cannot be handed the descriptor itself: one
+// of another host, or all of them. The feeder, in the launcher, reads no further than kWindow bytes ahead of what the
+// slowest receiver has taken; a receiver is the group of sinks of one host, each of which writes the pipe of one rank.
+// Threads: the loop's thread.
 #pragma once
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "runtime/event/loop.hpp"
 
@@ -14,21 +18,24 @@ class InputFeeder {
  public:
   static constexpr std::size_t kWindow = 256U << 10;  ///< bytes under way
 
-  /// Reads `fd` when start() is called; `send` gets what was read, and at the end an empty text.
-  InputFeeder(event::Loop& loop, Fd fd, std::function<void(std::string text)> send);
+  using Receiver = std::function<void(const std::string& text)>;
+  /// Each receiver gets all that is read from `fd`, and at the end an empty text, from start() on.
+  InputFeeder(event::Loop& loop, Fd fd, std::vector<Receiver> receivers);
   void start();
-  /// The rank has taken so many bytes.
-  void credit(std::uint64_t bytes);
+  /// The receiver of this index has taken so many bytes.
+  void credit(std::size_t receiver, std::uint64_t bytes);
 
  private:
   void read_some();
   void next();
+  [[nodiscard]] bool has_room() const;
 
   event::Loop& loop_;
   Fd fd_;
-  const std::function<void(std::string)> send_;
-  const bool always_ready_;  // nothing to wait for, which epoll refuses to say
-  std::size_t under_way_ = 0;
+  const std::vector<Receiver> receivers_;
+  const bool always_ready_;           // nothing to wait for, which epoll refuses to say
+  std::uint64_t read_ = 0;            // bytes, ever
+  std::vector<std::uint64_t> taken_;  // the same, by each receiver
   event::Watch readable_;
 };
 
@@ -40,7 +47,7 @@ class InputSink {
 
   /// Makes the pipe; returns the end for the rank to read.  Errors: os.
   Result<Fd> open();
-  /// Empty: the end of the input.
+  /// Empty: the end of the input.  What comes before open() is kept for it.
   void add(std::string_view text);
 
  private:
@@ -50,8 +57,30 @@ class InputSink {
   const std::function<void(std::uint64_t)> taken_;
   Fd pipe_;
   std::string pending_;
+  bool opened_ = false;
   bool at_end_ = false;
   event::Watch writable_;
+};
+
+/// The sinks of one host: all get the same, and what the slowest has taken counts.
+class InputSinks {
+ public:
+  InputSinks(event::Loop& loop, std::size_t count, std::function<void(std::uint64_t bytes)> taken);
+  InputSinks(const InputSinks&) = delete;
+  InputSinks& operator=(const InputSinks&) = delete;
+
+  /// The pipe of the next one of `count` ranks.  Errors: os.
+  Result<Fd> open() { return sinks_.at(opened_++).open(); }
+  void add(std::string_view text);
+
+ private:
+  void credit(std::size_t sink, std::uint64_t bytes);
+
+  const std::function<void(std::uint64_t)> taken_;
+  std::deque<InputSink> sinks_;
+  std::vector<std::uint64_t> taken_by_;  // as sinks_
+  std::uint64_t told_ = 0;               // bytes of which the owner knows
+  std::size_t opened_ = 0;
 };
 
 }  // namespace runtime::daemon

@@ -15,7 +15,7 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 1;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 2;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {
@@ -74,9 +74,10 @@ struct Launch {
   std::string working_directory;
   std::uint8_t bind = 0;  ///< launch::Bind
   std::uint8_t report_bindings = 0;
+  std::vector<std::uint32_t> input;  ///< ranks of its host that get the launcher's stdin
   template <class V>
   void fields(V& v) {
-    v(hosts, arguments, environment, working_directory, bind, report_bindings);
+    v(hosts, arguments, environment, working_directory, bind, report_bindings, input);
   }
 };
 

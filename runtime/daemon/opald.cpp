@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include "opal/core/clock.hpp"
 #include "opal/core/environment.hpp"
@@ -77,7 +78,7 @@ class Opald {
   launch::Session& session_;
   const std::string secret_file_;
   OutputForwarder forwarder_;
-  InputSink input_{loop_, [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); }};
+  std::optional<InputSinks> input_;  // of those of our ranks that get the launcher's stdin
   std::unique_ptr<oob::Daemon> oob_;
   std::unique_ptr<Uplink> uplink_;
   std::unique_ptr<pmix::Server> server_;
@@ -164,7 +165,7 @@ void Opald::handle(Kind kind, ByteSpan content) {
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
       return;
     case Kind::input:
-      if (const auto message = unpack<Input>(content)) input_.add(message->text);
+      if (const auto message = unpack<Input>(content); message && input_) input_->add(message->text);
       return;
     case Kind::quit: return end(0);
     default: return;
@@ -226,6 +227,10 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
                            .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); }}));
   server_->join(*uplink_);
 
+  const std::set<std::uint32_t> input(launch.input.begin(), launch.input.end());
+  if (!input.empty()) {
+    input_.emplace(loop_, input.size(), [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); });
+  }
   launch::LocalPlan plan{.host = launch.hosts[bootstrap_.host].name,
                          .ranks = ranks,
                          .path = program.path,
@@ -241,8 +246,8 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
         launch::append(variables, of_server);
         return launch::to_environment(variables);
       },
-      .input = [this](unsigned rank) -> Result<Fd> {
-        if (rank == 0) return input_.open();
+      .input = [this, input](unsigned rank) -> Result<Fd> {
+        if (input_ && input.contains(rank)) return input_->open();
         Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
         if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
         return null;

@@ -45,11 +45,6 @@ void RemoteHost::set_launch(Launch launch, std::vector<std::uint32_t> ranks) {
   ranks_ = std::move(ranks);
 }
 
-void RemoteHost::feed_input(Fd fd) {
-  input_ =
-      std::make_unique<InputFeeder>(loop_, std::move(fd), [this](std::string text) { send(Input{std::move(text)}); });
-}
-
 void RemoteHost::transmit(oob::Topic topic, std::string content) {
   if (endpoint_ == nullptr) {
     if (!lost_ && !quitting_) early_.emplace_back(topic, std::move(content));
@@ -89,7 +84,6 @@ void RemoteHost::lost(int status, const std::string& why) {
   early_.clear();
   endpoint_ = nullptr;
   timer_ = {};
-  input_.reset();
   agent_.reset();
   on_lost_(status, why);
 }
@@ -109,7 +103,6 @@ void RemoteHost::start() {
   if (endpoint_ == nullptr || !launch_) return;
   send(*launch_);
   for (auto& [topic, content] : std::exchange(early_, {})) transmit(topic, std::move(content));
-  if (input_) input_->start();
 }
 
 void RemoteHost::signal(int signo, bool ends_the_job) {
@@ -171,9 +164,7 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
       });
       return true;
     case Kind::input_taken:
-      with<InputTaken>(content, [&](const InputTaken& m) {
-        if (input_) input_->credit(m.bytes);
-      });
+      with<InputTaken>(content, [&](const InputTaken& m) { on_input_taken(m.bytes); });
       return true;
     case Kind::empty: observer_.on_empty(); return true;
     default: return false;

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "runtime/daemon/agent.hpp"
-#include "runtime/daemon/input.hpp"
 #include "runtime/daemon/messages.hpp"
 #include "runtime/launch/rank_host.hpp"
 #include "runtime/oob/daemon.hpp"
@@ -26,8 +25,8 @@ class RemoteHost final : public launch::RankHost {
   void start_daemon(std::vector<std::string> command, const std::string& bootstrap);
   /// What to send when it has joined, and its ranks.
   void set_launch(Launch launch, std::vector<std::uint32_t> ranks);
-  /// Rank 0 is on this host: it gets what is read from `fd`.
-  void feed_input(Fd fd);
+  /// Its ranks have taken so many bytes of the launcher's stdin, which is sent as Input.
+  std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
   void joined(opal::am::Endpoint& endpoint, std::uint64_t pid);
   /// A message of its daemon that is about its ranks; false when it is not.  Garbled ones lose the host.
   bool handle(Kind kind, ByteSpan content);
@@ -82,7 +81,6 @@ class RemoteHost final : public launch::RankHost {
   const OnLost on_lost_;
   std::vector<std::string> command_;
   std::unique_ptr<Agent> agent_;
-  std::unique_ptr<InputFeeder> input_;
   opal::am::Endpoint* endpoint_ = nullptr;
   std::uint64_t pid_ = 0;
   std::optional<Launch> launch_;

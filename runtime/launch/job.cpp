@@ -32,7 +32,15 @@ Job::Job(event::Loop& loop, std::string name, unsigned ranks, Options options, s
       options_(std::move(options)),
       on_emptied_(std::move(on_emptied)),
       own_stderr_(::fcntl(2, F_DUPFD_CLOEXEC, 3)),
-      output_(loop, {.tag = options_.tag_output, .whole = ranks > 1, .err_fd = own_stderr_.get()}, [] {}),
+      output_(loop,
+              {.tag = options_.tag_output,
+               .timestamp = options_.timestamp_output,
+               .merge = options_.merge_stderr,
+               .directory = options_.output_directory,
+               .ranks = ranks,
+               .whole = ranks > 1,
+               .err_fd = own_stderr_.get()},
+              [this](const std::string& why) { fail(kLauncherFailed, why + what_follows(), SIGTERM); }),
       ranks_(ranks) {
   if (options_.timeout) {
     timeout_ = loop_.after(*options_.timeout, [this] {

@@ -6,8 +6,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include "opal/am/config.hpp"
@@ -16,10 +18,12 @@
 #include "opal/core/text.hpp"
 #include "runtime/daemon/bootstrap.hpp"
 #include "runtime/daemon/hub.hpp"
+#include "runtime/daemon/input.hpp"
 #include "runtime/launch/environment.hpp"
 #include "runtime/launch/hosts.hpp"
 #include "runtime/launch/job.hpp"
 #include "runtime/launch/local_host.hpp"
+#include "runtime/launch/messages.hpp"
 #include "runtime/launch/open_files.hpp"
 #include "runtime/launch/program.hpp"
 #include "runtime/launch/session.hpp"
@@ -90,6 +94,12 @@ std::vector<std::string> agent_command(const Options& options, bool slurm, const
   return command;
 }
 
+Result<Fd> null_input() {
+  Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
+  return null;
+}
+
 }  // namespace
 
 /// A job from its plan on; everything here lives until the process ends.
@@ -112,6 +122,8 @@ class Launch {
   void add_local_host(const Program& program, const std::vector<Cpus>& cpus, unsigned ranks, std::uint64_t open_files);
   void add_remote_hosts(bool slurm, const std::string& secret);
   Result<Fd> input_for(unsigned rank);
+  Result<Fd> own_input();
+  void distribute_input();
 
   const std::string& name_;
   const Options& options_;
@@ -128,23 +140,49 @@ class Launch {
   std::optional<daemon::Hub> hub_;
   std::vector<std::unique_ptr<daemon::RemoteHost>> remotes_;
   std::unique_ptr<stdio::TerminalInput> input_;
+  std::optional<daemon::InputSinks> local_input_;  // with --stdin all
+  std::unique_ptr<daemon::InputFeeder> feeder_;
 };
 
-Result<Fd> Launch::input_for(unsigned rank) {
-  if (rank == 0 && ::isatty(0) == 1) {
+/// The launcher's stdin, for a rank or the feeder to read; /dev/null when it has none.
+Result<Fd> Launch::own_input() {
+  if (::isatty(0) == 1) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of rank 0)"};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(the terminal's input)"};
     input_ = std::make_unique<stdio::TerminalInput>(loop_, 0, Fd{ends[1]});
     return Fd{ends[0]};
   }
-  if (rank == 0) {
-    if (Fd ours{::fcntl(0, F_DUPFD_CLOEXEC, 3)}) return ours;
-  }
-  Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
-  return null;
+  if (Fd ours{::fcntl(0, F_DUPFD_CLOEXEC, 3)}) return ours;
+  return null_input();
 }
 
+Result<Fd> Launch::input_for(unsigned rank) {
+  if (local_input_) return local_input_->open();
+  return options_.input.reaches(rank) ? own_input() : null_input();
+}
+
+/// Stdin for ranks that cannot be handed the descriptor itself.
+void Launch::distribute_input() {
+  std::vector<daemon::InputFeeder::Receiver> receivers;
+  if (options_.input.kind == InputTarget::Kind::all && !hosts_[0].ranks.empty()) {
+    local_input_.emplace(loop_, hosts_[0].ranks.size(), [this](std::uint64_t bytes) { feeder_->credit(0, bytes); });
+    receivers.emplace_back([this](const std::string& text) { local_input_->add(text); });
+  }
+  for (const auto& host : remotes_) {
+    daemon::RemoteHost& remote = *host;
+    if (std::none_of(remote.ranks().begin(), remote.ranks().end(),
+                     [this](std::uint32_t rank) { return options_.input.reaches(rank); })) {
+      continue;
+    }
+    remote.on_input_taken = [this, index = receivers.size()](std::uint64_t bytes) { feeder_->credit(index, bytes); };
+    receivers.emplace_back([&remote](const std::string& text) { remote.send(daemon::Input{text}); });
+  }
+  if (receivers.empty()) return;
+  auto input = own_input();
+  if (!input) return job_->say(fmt::format("no stdin for ranks: {}", opal::to_string(input.error())));
+  feeder_ = std::make_unique<daemon::InputFeeder>(loop_, std::move(*input), std::move(receivers));
+  feeder_->start();
+}
 Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus) {
   pmix::forget_outer_launcher();
   OPAL_TRY_ASSIGN(
@@ -204,7 +242,8 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                         .environment = forwarded_variables(),
                         .working_directory = directory_of(options_),
                         .bind = static_cast<std::uint8_t>(options_.bind),
-                        .report_bindings = static_cast<std::uint8_t>(options_.report_bindings)};
+                        .report_bindings = static_cast<std::uint8_t>(options_.report_bindings),
+                        .input = {}};
   launch.arguments.insert(launch.arguments.begin(), options_.program);
   append(launch.environment, options_.environment);
   daemon::Bootstrap bootstrap{.job_id = session_.job_id(),
@@ -218,10 +257,10 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
         loop_, *oob_, hosts_[host].name, options_.daemon_timeout, job_->output(), job_->observer_of(host),
         [this, host](int status, const std::string& why) { job_->on_lost(host, status, why); }));
     daemon::RemoteHost& remote = *remotes_.back();
+    launch.input.clear();
+    std::copy_if(hosts_[host].ranks.begin(), hosts_[host].ranks.end(), std::back_inserter(launch.input),
+                 [this](std::uint32_t rank) { return options_.input.reaches(rank); });
     remote.set_launch(launch, hosts_[host].ranks);
-    if (hosts_[host].ranks.front() == 0) {
-      if (auto input = input_for(0)) remote.feed_input(std::move(*input));
-    }
     hub_->add(host, remote);
     job_->add(remote);
     bootstrap.host = host;
@@ -281,6 +320,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   }
   add_local_host(program, cpus, allocation.ranks, open_files);
   add_remote_hosts(allocation.slurm, *text);
+  distribute_input();
   signals_.deliver(loop_, [this](int signo) { job_->on_signal(signo); });
   const int status = job_->run();
   if (hub_) hub_->finish(kLongestFarewell);
@@ -314,6 +354,11 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   const std::vector<Cpus> cores = usable_cores(*topology);
   const Allocation allocation = find_hosts(options, static_cast<unsigned>(cores.size()));
   if (!allocation.problem.empty()) return refuse_now(allocation.problem);
+
+  if (options.input.kind == InputTarget::Kind::rank && options.input.rank >= allocation.ranks) {
+    return refuse_now(
+        fmt::format("--stdin {}: the job has {} only", options.input.rank, count_of_ranks(allocation.ranks)));
+  }
 
   sweep_stale_sessions();
   if (auto created = session.create(); !created) {

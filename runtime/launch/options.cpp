@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 
 #include "opal/core/config_store.hpp"
@@ -40,6 +41,7 @@ struct Raw {
   std::string map;
   std::string display;
   std::string agent;
+  std::string input = "0";
   double daemon_timeout = 30;
   double timeout = 0;
   double grace = 2;
@@ -91,6 +93,13 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
   app.add_flag("--oversubscribe", options.oversubscribe, "Allow more ranks than the slots given with --host");
   app.add_flag("--tag-output", options.tag_output, "Start each line of output with \"[job,rank]<stdout>: \"");
+  app.add_flag("--timestamp-output", options.timestamp_output, "Start each line of output with when it was read");
+  app.add_flag("--merge-stderr-to-stdout", options.merge_stderr, "Ranks' stderr goes where their stdout goes");
+  app.add_option("--output-filename", options.output_directory,
+                 "Write what rank N prints to DIR/rank.N/stdout and stderr instead of showing it")
+      ->option_text("DIR");
+  app.add_option("--stdin", raw.input, "The rank that gets the launcher's stdin, or all or none of them (default: 0)")
+      ->option_text("RANK|all|none");
   app.add_option("--wdir,--wd", options.working_directory, "Directory to start the program in")->option_text("DIR");
   app.add_option("--timeout", raw.timeout, "End the job after this time, with status 124")
       ->option_text("SECONDS")
@@ -150,6 +159,16 @@ std::vector<std::string> split_hosts(const std::string& text) {
   return hosts;
 }
 
+/// Nothing when `text` is neither a rank nor "all" or "none".
+std::optional<InputTarget> parse_input(const std::string& text) {
+  if (text == "all") return InputTarget{InputTarget::Kind::all, 0};
+  if (text == "none") return InputTarget{InputTarget::Kind::none, 0};
+  unsigned rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
+  return InputTarget{InputTarget::Kind::rank, rank};
+}
+
 /// Empty, or what is wrong.
 std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   if (app.count("-n") > 0) options.ranks = raw.ranks;
@@ -161,6 +180,9 @@ std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   if (raw.map == "node") options.map = Map::node;
   options.display_map = raw.display == "map";
   options.daemon_timeout = milliseconds(raw.daemon_timeout);
+  const std::optional<InputTarget> input = parse_input(raw.input);
+  if (!input) return fmt::format("--stdin {}: it takes a rank, all, or none", raw.input);
+  options.input = *input;
   for (const std::string_view word : opal::split(raw.agent, ' ')) {
     if (!word.empty()) options.launch_agent.emplace_back(word);
   }

@@ -18,6 +18,16 @@ enum class Map : std::uint8_t {
   node,  ///< one rank to each host in turn
 };
 
+/// Which ranks get the launcher's stdin; the others read nothing.
+struct InputTarget {
+  enum class Kind : std::uint8_t { rank, all, none };
+  Kind kind = Kind::rank;
+  unsigned rank = 0;  ///< with Kind::rank
+  [[nodiscard]] bool reaches(unsigned asked) const noexcept {
+    return kind == Kind::all || (kind == Kind::rank && rank == asked);
+  }
+};
+
 struct Options {
   std::optional<unsigned> ranks;                                 ///< nothing: one per slot of the hosts
   std::vector<std::string> hosts;                                ///< "name" or "name:slots", as written
@@ -32,6 +42,10 @@ struct Options {
   std::chrono::milliseconds daemon_timeout{30000};  ///< a daemon that is silent for so long counts as lost
   bool oversubscribe = false;
   bool tag_output = false;
+  bool timestamp_output = false;
+  bool merge_stderr = false;     ///< what ranks write to stderr goes where their stdout goes
+  std::string output_directory;  ///< of files for each rank; empty: the launcher's own stdout and stderr
+  InputTarget input;
   std::string working_directory;  ///< empty: the launcher's
   std::optional<std::chrono::milliseconds> timeout;
   std::chrono::milliseconds grace{2000};  ///< between SIGTERM and SIGKILL

@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
 
 namespace runtime::stdio {
 namespace {
@@ -24,13 +27,48 @@ bool same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
+/// "2014-07-01T12:00:00.123+0200 ": now, in local time.
+std::string timestamp() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  ::localtime_r(&now.tv_sec, &parts);
+  std::array<char, 64> date{};
+  std::array<char, 16> zone{};
+  std::strftime(date.data(), date.size(), "%FT%T", &parts);
+  std::strftime(zone.data(), zone.size(), "%z", &parts);
+  return fmt::format("{}.{:03}{} ", date.data(), now.tv_nsec / 1'000'000, zone.data());
+}
+
 }  // namespace
 
+/// Where streams end: an output of the launcher, which may be slow, or a file, which is written at once.
 struct Output::Sink {
   Sink(event::Loop& loop, int fd, std::function<void()> on_drained)
-      : writer(loop, fd, std::move(on_drained)), terminal(::isatty(fd) == 1) {}
+      : writer(std::make_unique<Writer>(loop, fd, std::move(on_drained))), terminal(::isatty(fd) == 1) {}
+  explicit Sink(Fd opened) : file(std::move(opened)), terminal(false) {}
+
+  /// 0, or why the file cannot be written; once.
+  int write(std::string_view text) {
+    if (writer) writer->write(text);
+    while (file && !text.empty()) {
+      const ssize_t written = ::write(file.get(), text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) {
+        const int error = errno;
+        file.reset();
+        return error;
+      }
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return 0;
+  }
+  [[nodiscard]] bool full() const { return writer && writer->full(); }
+  [[nodiscard]] bool broken() const { return writer ? writer->broken() : !file; }
+
   LineMerger merger;
-  Writer writer;
+  std::unique_ptr<Writer> writer;
+  Fd file;
   const bool terminal;
 };
 
@@ -43,8 +81,8 @@ struct Output::Stream {
   LineBuffer line;
 };
 
-Output::Output(event::Loop& loop, const OutputOptions& options, std::function<void()> on_all_closed)
-    : loop_(loop), options_(options), on_all_closed_(std::move(on_all_closed)) {
+Output::Output(event::Loop& loop, const OutputOptions& options, std::function<void(const std::string&)> on_trouble)
+    : loop_(loop), options_(options), on_trouble_(std::move(on_trouble)) {
   out_ = std::make_unique<Sink>(loop, options.out_fd, [this] { drained(*out_); });
   if (!same_file(options.out_fd, options.err_fd)) {
     err_ = std::make_unique<Sink>(loop, options.err_fd, [this] { drained(*err_); });
@@ -61,17 +99,47 @@ Result<Fd> Output::open(int rank, Channel channel) {
   Fd reader{ends[0]};
   Fd writer{ends[1]};
   ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
-  Stream& stream = add(rank, channel, std::move(reader));
+  OPAL_TRY_ASSIGN(Stream* const added, add(rank, channel, std::move(reader)));
+  Stream& stream = *added;
   stream.watch = loop_.on_readable(stream.fd.get(), [this, &stream] { read_some(stream); });
-  if (stream.sink.writer.full()) stream.watch.pause();
+  if (stream.sink.full()) stream.watch.pause();
   return writer;
 }
 
-Output::Stream& Output::add(int rank, Channel channel, Fd reader) {
+/// The launcher's own output, or the rank's file, which is opened when its first stream is.
+Result<Output::Sink*> Output::sink_for(int rank, Channel channel) {
+  if (options_.merge) channel = Channel::out;
+  if (options_.directory.empty()) return &sink_of(channel);
+  const std::size_t digits = fmt::formatted_size("{}", std::max(options_.ranks, 1U) - 1);
+  const std::string directory = fmt::format("{}/rank.{:0{}}", options_.directory, rank, digits);
+  const std::string path = directory + (channel == Channel::out ? "/stdout" : "/stderr");
+  std::unique_ptr<Sink>& sink = files_[path];
+  if (sink) return sink.get();
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  Fd file{error ? -1 : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+  if (!file) {
+    const int code = error ? error.value() : errno;
+    files_.erase(path);
+    return Error{Errc::os, code, "--output-filename: a rank's file cannot be made"};
+  }
+  sink = std::make_unique<Sink>(std::move(file));
+  return sink.get();
+}
+
+/// Closes the file when no stream goes there any more.
+void Output::release(const Sink& sink) {
+  const auto used = [&](const Stream& stream) { return &stream.sink == &sink; };
+  if (std::any_of(streams_.begin(), streams_.end(), used)) return;
+  std::erase_if(files_, [&](const auto& entry) { return entry.second.get() == &sink; });
+}
+
+Result<Output::Stream*> Output::add(int rank, Channel channel, Fd reader) {
+  OPAL_TRY_ASSIGN(Sink* const sink, sink_for(rank, channel));
   const char* const name = channel == Channel::out ? "stdout" : "stderr";
   const std::string prefix = options_.tag ? fmt::format("[1,{}]<{}>: ", rank, name) : "";
-  streams_.push_back({rank * 2 + static_cast<int>(channel), sink_of(channel), prefix, std::move(reader), {}, {}});
-  return streams_.back();
+  streams_.push_back({rank * 2 + static_cast<int>(channel), *sink, prefix, std::move(reader), {}, {}});
+  return &streams_.back();
 }
 
 Output::Stream* Output::find(int rank, Channel channel) {
@@ -82,15 +150,20 @@ Output::Stream* Output::find(int rank, Channel channel) {
 }
 
 void Output::feed(int rank, Channel channel, std::string_view text) {
-  Stream* const known = find(rank, channel);
-  take(known != nullptr ? *known : add(rank, channel, {}), text);
+  Stream* known = find(rank, channel);
+  if (known == nullptr) {
+    const auto added = add(rank, channel, {});
+    if (!added) return on_trouble_(opal::to_string(added.error()));
+    known = *added;
+  }
+  take(*known, text);
 }
 
 void Output::feed_end(int rank, Channel channel) {
   if (Stream* const known = find(rank, channel); known != nullptr) end_of(*known);
 }
 
-bool Output::full() const { return out_->writer.full() || (err_ && err_->writer.full()); }
+bool Output::full() const { return out_->full() || (err_ && err_->full()); }
 
 void Output::drained(Sink& sink) {
   set_reading(sink, true);
@@ -99,7 +172,7 @@ void Output::drained(Sink& sink) {
 
 void Output::say(std::string_view line) {
   Sink& sink = sink_of(Channel::err);
-  sink.writer.write(sink.merger.merge(kLauncherSource, "", fmt::format("{}\n", line)));
+  sink.write(sink.merger.merge(kLauncherSource, "", fmt::format("{}\n", line)));
 }
 
 /// False at the end of the stream, which is then gone, or when there is nothing to read now.
@@ -110,7 +183,7 @@ bool Output::read_some(Stream& stream) {
     size = ::read(stream.fd.get(), buffer.data(), buffer.size());
   } while (size < 0 && errno == EINTR);
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  if (size <= 0 || stream.sink.writer.broken()) {
+  if (size <= 0 || stream.sink.broken()) {
     // With nobody to read it, closing the pipe gives the rank what a shell's pipe would: SIGPIPE.
     end_of(stream);
     return false;
@@ -120,25 +193,31 @@ bool Output::read_some(Stream& stream) {
 }
 
 void Output::take(Stream& stream, std::string_view text) {
-  if (!options_.whole && !options_.tag) {
-    stream.sink.writer.write(text);
+  if (!options_.whole && !options_.tag && !options_.timestamp && !stream.sink.file) {
+    stream.sink.write(text);
   } else {
     emit(stream, stream.line.append(text));
     if (stream.sink.terminal && !stream.line.empty() && !prompt_timer_) {
       prompt_timer_ = loop_.after(kPromptDelay, [this] { flush_prompts(); });
     }
   }
-  if (stream.sink.writer.full()) set_reading(stream.sink, false);
+  if (stream.sink.full()) set_reading(stream.sink, false);
 }
 
 void Output::emit(Stream& stream, std::string_view text) {
-  if (!text.empty()) stream.sink.writer.write(stream.sink.merger.merge(stream.source, stream.prefix, text));
+  if (text.empty()) return;
+  const std::string prefix = options_.timestamp ? timestamp() + stream.prefix : stream.prefix;
+  const int error = stream.sink.write(stream.sink.merger.merge(stream.source, prefix, text));
+  if (error == 0) return;
+  on_trouble_(fmt::format("cannot write the output of rank {} below {}: {}", stream.source / 2, options_.directory,
+                          std::strerror(error)));
 }
 
 void Output::end_of(Stream& stream) {
   emit(stream, stream.line.take());
+  const Sink& sink = stream.sink;
   streams_.remove_if([&](const Stream& other) { return &other == &stream; });
-  if (streams_.empty()) on_all_closed_();
+  release(sink);
 }
 
 void Output::set_reading(Sink& sink, bool on) {
@@ -164,8 +243,9 @@ void Output::drain() {
 
 bool Output::finish(std::chrono::milliseconds patience) {
   streams_.clear();
-  const bool out_done = out_->writer.finish(patience);
-  const bool err_done = !err_ || err_->writer.finish(patience);
+  files_.clear();
+  const bool out_done = out_->writer->finish(patience);
+  const bool err_done = !err_ || err_->writer->finish(patience);
   return out_done && err_done;
 }
 

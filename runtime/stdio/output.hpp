@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/stdio/output.hpp — stdout and stderr of all ranks, gathered into the launcher's own.
+// runtime/stdio/output.hpp — stdout and stderr of all ranks, gathered into the launcher's own or into files per rank.
 // Owns the reading ends of the ranks' pipes and the writers.  Reads no faster than the outputs take it: pipes fill and
 // ranks wait, as they would on a terminal of their own.  Threads: the loop's thread.
 #pragma once
 #include <chrono>
 #include <list>
+#include <map>
 #include <memory>
 
 #include "runtime/event/loop.hpp"
@@ -16,18 +17,25 @@ namespace runtime::stdio {
 enum class Channel { out, err };
 
 struct OutputOptions {
-  bool tag = false;   ///< "[1,rank]<stdout>: " before every line
-  bool whole = true;  ///< keep lines whole; false passes everything through as it comes (a job of one rank)
+  bool tag = false;        ///< "[1,rank]<stdout>: " before every line
+  bool timestamp = false;  ///< "2014-07-01T12:00:00.123+0200 " before every line, and before the tag: when it was read
+  bool merge = false;      ///< stderr of ranks goes where their stdout goes
+  std::string directory;   ///< empty, or output goes to "directory/rank.N/stdout" and ".../stderr"
+  unsigned ranks = 1;      ///< of the job: N has as many digits as the last one
+  bool whole = true;       ///< keep lines whole; false passes everything through as it comes (a job of one rank)
   int out_fd = 1;
   int err_fd = 2;
 };
 
 class Output {
  public:
-  Output(event::Loop& loop, const OutputOptions& options, std::function<void()> on_all_closed);
+  /// `on_trouble` gets a message when a file cannot be written; what is for it is dropped from then on.  Called from
+  /// the loop.
+  Output(event::Loop& loop, const OutputOptions& options, std::function<void(const std::string&)> on_trouble);
   ~Output();
 
-  /// Makes the pipe for `channel` of `rank`; returns the end for the rank to write to.  Errors: os.
+  /// Makes the pipe for `channel` of `rank`; returns the end for the rank to write to.  Errors: os (also: the rank's
+  /// file cannot be made).
   Result<Fd> open(int rank, Channel channel);
 
   /// The same for a rank of another host, whose daemon reads the pipe: `text` as it came, and its end.
@@ -56,21 +64,24 @@ class Output {
   struct Sink;
   struct Stream;
   Sink& sink_of(Channel channel) noexcept;
-  Stream& add(int rank, Channel channel, Fd reader);
+  Result<Sink*> sink_for(int rank, Channel channel);
+  Result<Stream*> add(int rank, Channel channel, Fd reader);
   Stream* find(int rank, Channel channel);
   bool read_some(Stream& stream);
   void take(Stream& stream, std::string_view text);
   void emit(Stream& stream, std::string_view text);
   void end_of(Stream& stream);
   void set_reading(Sink& sink, bool on);
+  void release(const Sink& sink);
   void drained(Sink& sink);
   void flush_prompts();
 
   event::Loop& loop_;
   const OutputOptions options_;
-  const std::function<void()> on_all_closed_;
+  const std::function<void(const std::string&)> on_trouble_;
   std::unique_ptr<Sink> out_;
-  std::unique_ptr<Sink> err_;  // null when stderr is the same file as stdout
+  std::unique_ptr<Sink> err_;                           // null when stderr is the same file as stdout
+  std::map<std::string, std::unique_ptr<Sink>> files_;  // open ones, by path
   std::list<Stream> streams_;
   event::Timer prompt_timer_;
 };

@@ -44,6 +44,8 @@ int exchange(Client& client, Exchange how) {
     if (!got) return fail("get", got.error());
     if (*got != value_of(peer)) return std::printf("rank %u got something else from %u\n", client.rank(), peer), 1;
   }
+  // Its owner must not be gone before everybody has asked: Slurm's server ends with the ranks of its host.
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
   std::printf("rank %u of %u, local %u of %u: same\n", client.rank(), client.size(), client.local_rank(),
               client.local_size());
   return 0;

@@ -45,6 +45,16 @@ class Hosts : public ::testing::Test {
     all.insert(all.end(), arguments.begin(), arguments.end());
     return std::make_unique<LaunchedJob>(all, input, hosts->on_network_of(1));
   }
+  /// The same with an agent that runs `script` first, where $agent is ours.
+  [[nodiscard]] std::unique_ptr<LaunchedJob> start_by(const std::string& script,
+                                                      const std::vector<std::string>& arguments) const {
+    const std::string path = directory() + "/agent-of-test";
+    std::ofstream{path} << "#!/bin/sh\nagent=" << hosts->agent() << '\n' << script << '\n';
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    std::vector<std::string> all{"--launch-agent", path, "--grace", "0.5"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return std::make_unique<LaunchedJob>(all, std::string{}, hosts->on_network_of(1));
+  }
   /// A job of 16 ranks that sleep, all of them running.
   [[nodiscard]] std::unique_ptr<LaunchedJob> start_sleepers() const {
     auto job = start({"--daemon-timeout", "2", "--host", kAll, "sh", "-c", "echo up; sleep 300"});
@@ -164,6 +174,21 @@ TEST_F(Hosts, RankZeroOfAnotherHostReadsTheLaunchersInputToItsEnd) {
   EXPECT_EQ(first.out, "line 0\n");
 }
 
+TEST_F(Hosts, InputReachesEveryRankOnAllHostsOrOneOfThem) {
+  std::string input;
+  for (int i = 0; i < 100'000; ++i) input += fmt::format("line {}\n", i);
+  const auto count = [&](const std::string& target) {
+    const auto job = start({"--host", opal::host_name() + ":2,h2:2,h3:2", "--stdin", target, "wc", "-c"}, input);
+    const Outcome outcome = job->wait();
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(job->leftovers(), "");
+    return lines_of(outcome.out);
+  };
+  const std::string all = std::to_string(input.size());
+  EXPECT_THAT(count("all"), UnorderedElementsAre(all, all, all, all, all, all));
+  EXPECT_THAT(count("3"), UnorderedElementsAre(all, "0", "0", "0", "0", "0"));
+}
+
 TEST_F(Hosts, RankZeroOfAnotherHostMayReadADevice) {
   auto prefix = hosts->on_network_of(1);
   prefix.insert(prefix.end(), {"sh", "-c", "exec \"$@\" < /dev/null", "sh"});
@@ -215,6 +240,39 @@ TEST_F(Hosts, APartitionEndsTheJobOnBothSides) {
 TEST_F(Hosts, AnAgentThatFailsIsNamedWithItsCommand) {
   const auto job = start({"--host", "h1:1,h9:1", "sleep", "300"});
   expect_end(*job, 1, "cannot start a daemon on host h9: \"" + hosts->agent() + " h9 ");
+}
+
+/// The line on the daemon's stdin begins with the version of what follows.
+TEST_F(Hosts, ADaemonThatIsToldByAnotherVersionRefuses) {
+  const auto job =
+      start_by("head -n 1 | sed s/^opald-[0-9]*/opald-0/ | $agent \"$@\"", {"--host", "h2:2", "sleep", "300"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("what came on stdin is not from an opalrun of this version: version_mismatch"));
+  EXPECT_THAT(outcome.err, HasSubstr("opalrun: cannot start a daemon on host h2: "));
+  EXPECT_THAT(lines_of(outcome.err), SizeIs(2)) << outcome.err;
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+TEST_F(Hosts, ADaemonWithAWrongSecretIsNotListenedTo) {
+  const std::string secret(64, 'a');
+  const std::string file = directory() + "/secret";
+  std::ofstream{file} << secret << '\n';
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  std::string hex;
+  for (int i = 0; i < 64; ++i) hex += "61";
+  std::string other = hex;
+  other[1] = '2';
+  const auto job =
+      start_by(fmt::format("head -n 1 | sed s/{}/{}/ | $agent \"$@\"", hex, other),
+               {"--daemon-timeout", "3", "--set", "am_secret_file=" + file, "--host", "h2:2", "sleep", "300"});
+  expect_end(*job, 1, "host h2");
+}
+
+TEST_F(Hosts, AHostWithoutFileDescriptorsEndsTheJob) {
+  const auto job = start_by("host=$1; shift; exec $agent $host sh -c 'ulimit -n 48; exec \"$@\"' sh \"$@\"",
+                            {"--daemon-timeout", "5", "--host", "h2:32", "sleep", "300"});
+  expect_end(*job, 1, "Too many open files");
 }
 
 TEST_F(Hosts, AProgramThatIsMissingOnOneHostIsSaidOnce) {

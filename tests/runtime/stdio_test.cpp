@@ -6,9 +6,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "runtime/stdio/line_merger.hpp"
+#include "tests/harness/program.hpp"
 #include "tests/runtime/launched_job.hpp"
 
 namespace runtime::test {
@@ -16,7 +19,10 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 TEST(LineBuffer, HoldsTheUnfinishedLineBack) {
   stdio::LineBuffer buffer;
@@ -94,6 +100,146 @@ TEST(Stdio, InputGoesToRankZeroOnly) {
   auto lines = lines_of(job.out);
   std::sort(lines.begin(), lines.end());
   EXPECT_THAT(lines, ElementsAre("0", "0", "300000"));
+}
+
+TEST(Stdio, LinesCarryTheTimeBeforeTheTag) {
+  const Outcome job = run_job({"-n", "2", "--timestamp-output", "--tag-output", "sh", "-c", "echo a; echo b"});
+  ASSERT_THAT(lines_of(job.out), SizeIs(4)) << job.err;
+  for (const std::string& line : lines_of(job.out)) {
+    EXPECT_THAT(line, MatchesRegex("[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+[.][0-9]+[-+][0-9]+ "
+                                   "[[]1,[01][]]<stdout>: [ab]"));
+  }
+}
+
+TEST(Stdio, StderrIsMergedIntoStdoutWhenAsked) {
+  const Outcome job = run_job({"-n", "2", "--merge-stderr-to-stdout", "sh", "-c", "echo out; echo err >&2"});
+  EXPECT_THAT(lines_of(job.out), UnorderedElementsAre("out", "out", "err", "err"));
+  EXPECT_EQ(job.err, "");
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+TEST(Stdio, EveryRankHasFilesOfItsOwnWhenAsked) {
+  const opal::test::Scratch scratch;
+  const std::string directory = scratch.file("deep/output");
+  const Outcome job = run_job({"-n", "11", "--output-filename", directory, "sh", "-c",
+                               "echo out $OMPI_COMM_WORLD_RANK; echo err $OMPI_COMM_WORLD_RANK >&2; printf open"});
+  EXPECT_EQ(job.status, 0) << job.err;
+  EXPECT_EQ(job.out + job.err, "");
+  for (int rank = 0; rank < 11; ++rank) {
+    const std::string files = fmt::format("{}/rank.{:02}/", directory, rank);
+    EXPECT_EQ(text_of(files + "stdout"), fmt::format("out {}\nopen", rank));
+    EXPECT_EQ(text_of(files + "stderr"), fmt::format("err {}\n", rank));
+  }
+  const std::string merged = scratch.file("merged");
+  const Outcome both = run_job({"-n", "2", "--output-filename", merged, "--merge-stderr-to-stdout", "--tag-output",
+                                "sh", "-c", "echo out; echo err >&2"});
+  EXPECT_EQ(both.status, 0) << both.err;
+  EXPECT_THAT(lines_of(text_of(merged + "/rank.1/stdout")),
+              UnorderedElementsAre("[1,1]<stdout>: out", "[1,1]<stderr>: err"));
+  EXPECT_FALSE(std::filesystem::exists(merged + "/rank.1/stderr"));
+}
+
+/// /dev/full is a disk without room.
+TEST(Stdio, AFullDiskEndsTheJobWithOneMessage) {
+  const opal::test::Scratch scratch;
+  std::filesystem::create_directories(scratch.file("rank.1"));
+  std::filesystem::create_symlink("/dev/full", scratch.file("rank.1/stdout"));
+  LaunchedJob job{{"-n", "2", "--grace", "0.5", "--output-filename", scratch.file(""), "sh", "-c",
+                   "while echo something; do :; done; sleep 300"}};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 1);
+  ASSERT_THAT(lines_of(outcome.err), SizeIs(1)) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write the output of rank 1 below "));
+  EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Stdio, AFileThatCannotBeMadeIsAnError) {
+  LaunchedJob job{{"-n", "2", "--grace", "0.5", "--output-filename", "/dev/null/here", "sleep", "300"}};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("--output-filename: a rank's file cannot be made"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+/// What two ranks do that print `bytes` each: before and after it they say how much memory the launcher, their warden's
+/// parent, has ever used.
+std::string print_and_measure(int bytes) {
+  return fmt::format(
+      "p=$(awk '/^PPid/ {{print $2}}' /proc/$PPID/status); awk '/^VmHWM/ {{print $2}}' /proc/$p/status >&2;"
+      " yes 'a line of 80 bytes, as programs print them, with a number or two in it: 3.141592' | head -c {};"
+      " awk '/^VmHWM/ {{print $2}}' /proc/$p/status >&2",
+      bytes);
+}
+
+void expect_little_growth(const Outcome& outcome) {
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  ASSERT_THAT(lines_of(outcome.err), SizeIs(4));
+  std::vector<long> kib;
+  for (const std::string& line : lines_of(outcome.err)) kib.push_back(std::stol(line));
+  const auto [least, most] = std::minmax_element(kib.begin(), kib.end());
+  EXPECT_LT(*most - *least, 12 << 10) << "KiB";
+}
+
+TEST(Stdio, TwoHundredMegabytesToAFileNeedLittleMemory) {
+  const opal::test::Scratch scratch;
+  const auto begin = std::chrono::steady_clock::now();
+  LaunchedJob job{{"-n", "2", "sh", "-c", print_and_measure(100'000'000)},
+                  {},
+                  {"sh", "-c", "exec \"$@\" > " + scratch.file("out"), "sh"}};
+  expect_little_growth(job.wait());
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  // A rank whose last line is unfinished gets a newline when the other one writes after it.
+  EXPECT_GE(std::filesystem::file_size(scratch.file("out")), 200'000'000U);
+  EXPECT_LE(std::filesystem::file_size(scratch.file("out")), 200'000'001U);
+  RecordProperty("megabytes_per_second", static_cast<int>(200 / time.count()));
+}
+
+/// A reader that is slower than the ranks: they wait, and nothing is gathered.
+TEST(Stdio, ASlowReaderNeedsLittleMemory) {
+  const opal::test::Scratch scratch;
+  const std::string pipe = scratch.file("pipe");
+  LaunchedJob job{
+      {"-n", "2", "sh", "-c", print_and_measure(15'000'000)},
+      {},
+      {"sh", "-c",
+       fmt::format("mkfifo {0}; (while [ $(head -c 65536 | wc -c) != 0 ]; do :; done) < {0} & exec \"$@\" > {0}", pipe),
+       "sh"}};
+  expect_little_growth(job.wait());
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Stdio, InputGoesToTheChosenRankOrToAllOrToNone) {
+  std::string input;
+  for (int i = 0; i < 100'000; ++i) input += fmt::format("line {}\n", i);
+  const std::string all = std::to_string(input.size());
+  const auto counts = [&](const std::string& target) {
+    const Outcome job =
+        run_job({"-n", "3", "--stdin", target, "--tag-output", "sh", "-c", "cksum | cut -d' ' -f2"}, input);
+    EXPECT_EQ(job.status, 0) << job.err;
+    return lines_of(job.out);
+  };
+  EXPECT_THAT(counts("2"), UnorderedElementsAre("[1,0]<stdout>: 0", "[1,1]<stdout>: 0", "[1,2]<stdout>: " + all));
+  EXPECT_THAT(counts("none"), UnorderedElementsAre("[1,0]<stdout>: 0", "[1,1]<stdout>: 0", "[1,2]<stdout>: 0"));
+  EXPECT_THAT(counts("all"),
+              UnorderedElementsAre("[1,0]<stdout>: " + all, "[1,1]<stdout>: " + all, "[1,2]<stdout>: " + all));
+  const Outcome wrong = run_job({"-n", "3", "--stdin", "3", "true"});
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_EQ(wrong.err, "opalrun: --stdin 3: the job has 3 ranks only\n");
+}
+
+/// More input than is kept for anybody; one rank reads a line, one nothing, one all.
+TEST(Stdio, RanksThatReadLittleDoNotHoldTheOthersUpOnceTheyHaveEnded) {
+  const std::string input(3'000'000, 'x');
+  const Outcome job = run_job({"-n", "3", "--stdin", "all", "sh", "-c",
+                               "case $OMPI_COMM_WORLD_RANK in 0) head -c 1 > /dev/null ;; 1) : ;; 2) wc -c ;; esac"},
+                              input);
+  EXPECT_EQ(job.status, 0) << job.err;
+  EXPECT_EQ(job.out, "3000000\n");
 }
 
 TEST(Stdio, OutputOfOneRankPassesThroughAsItIs) {
