@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Broadcasts and reductions to one rank, the collectives in which ranks may run ahead of each other: for every size up
+ * to 256 KiB (powers of two, and one element less and more) runs of calls with one root and nothing in between, so that
+ * slots run full and whoever is ahead waits to be let on.  Ranks drawn by seed come late, so that others sleep.  A lost
+ * wake-up ends it by the launcher's time limit.  Every call's data are checked. */
+#include <time.h>
+
+#include "tests/mpi_shim/programs/check.h"
+
+enum { kLargest = 256 * 1024 / (int)sizeof(int), kMostElements = kLargest + 1, kSeeds = 3 };
+
+static int rank, size;
+static unsigned long long state;
+static int draw(int below) { /* the same numbers in all ranks */
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return (int)(state % (unsigned)below);
+}
+
+static int out[kMostElements], in[kMostElements];
+
+static int element(int index, int call, int of) { return index * 7 + call * 1009 + of * 101; }
+
+static void broadcast(int count, int root, int call) {
+  for (int i = 0; i < count; ++i) out[i] = rank == root ? element(i, call, root) : -1;
+  CHECK(MPI_Bcast(out, count, MPI_INT, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+  for (int i = 0; i < count; ++i) CHECK_EQ(out[i], element(i, call, root));
+}
+
+static void reduce(int count, int root, int call) {
+  for (int i = 0; i < count; ++i) out[i] = element(i, call, rank);
+  CHECK(MPI_Reduce(out, in, count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+  if (rank != root) return;
+  for (int i = 0; i < count; ++i) CHECK_EQ(in[i], size * element(i, call, 0) + 101 * (size * (size - 1) / 2));
+}
+
+static void come_late(void) {
+  const int who = draw(2 * size); /* half of the time nobody */
+  const int microseconds = 1 + draw(400);
+  const struct timespec pause = {0, 1000L * microseconds};
+  if (who == rank) nanosleep(&pause, NULL);
+}
+
+static void run(int count, int calls) {
+  const int root = draw(size), what = draw(3);
+  for (int call = 0; call < calls; ++call) {
+    if (draw(8) == 0) come_late();
+    if (what == 0 || (what == 2 && draw(2) == 0)) {
+      broadcast(count, root, call);
+    } else {
+      reduce(count, root, call);
+    }
+  }
+}
+
+int main(int argc, char** argv) {
+  CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+  rank = my_rank();
+  size = world_size();
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    state = 0x9e3779b97f4a7c15ULL * (unsigned)seed;
+    for (int count = 1; count <= kLargest; count *= 2) {
+      for (int around = -1; around <= 1; ++around) {
+        if (count + around > 0) run(count + around, count <= 4096 ? 60 : 12);
+      }
+    }
+  }
+  CHECK(MPI_Finalize() == MPI_SUCCESS);
+  return 0;
+}
