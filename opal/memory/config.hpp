@@ -17,9 +17,10 @@ inline constexpr config::Var<Config> kVars[] = {
      {.choices = "auto|patcher|userfaultfd|explicit|none"},
      "",
      config::Level::user,
-     "Who tells that memory was unmapped: libc's patched system calls, the kernel (userfaultfd), or only the program "
-     "(opal_memory_released); "
-     "auto: the first that works; none: no registration is kept."},
+     "Who tells that memory was unmapped: libc's patched system calls, the kernel (userfaultfd: mremap of memory that "
+     "is "
+     "registered in part fails), or only the program (opal_memory_released); auto: the program's own or the patcher; "
+     "none: no registration is kept."},
 };
 inline constexpr config::Group<Config> kGroup{"memory", "Memory monitoring", kVars};
 

@@ -62,7 +62,8 @@ void choose(const std::string& wanted, Monitor* supplied, Choice& choice) {
     static auto& patcher = *make_patcher().release();
     if (take(patcher, choice)) return;
   }
-  if (any || wanted == "userfaultfd") {
+  // Not by itself: the kernel refuses mremap() of memory of which a part is watched, which breaks right programs.
+  if (wanted == "userfaultfd") {
     static auto& userfaultfd = *make_userfaultfd().release();
     take(userfaultfd, choice);
   }
