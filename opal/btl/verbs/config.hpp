@@ -20,6 +20,7 @@ struct Config {
   std::uint32_t receive_buffers = 8192;
   std::uint32_t send_buffers = 1024;
   ByteSize inline_size = 256_B;
+  ByteSize max_request = 64_KiB;
   ByteSize pin_limit = 0_B;
   std::string atomics = "auto";
   std::uint32_t retry_count = 6;
@@ -69,6 +70,14 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Messages up to this size are given to the device with their data; less where the device allows less."},
+    {"max_request",
+     &Config::max_request,
+     {.min = 4_KiB, .max = 1_GiB},
+     "bytes",
+     config::Level::tuner,
+     "Most bytes of a put or get in one request to the device; less where the device allows less.  A device may count "
+     "every lost packet of a request against btl_verbs_retry_count: the larger, the sooner a lossy network makes a "
+     "living peer look dead."},
     {"pin_limit",
      &Config::pin_limit,
      {},

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = RdmaOperation::Kind;
 
-constexpr std::uint32_t kDepth = 64;               // work requests of a lane
+constexpr std::uint32_t kDepth = 64;               // work requests of a lane; with 64 KiB each two chunks of the cache
 constexpr std::uint32_t kCopied = 4 << 10;         // bytes that are cheaper to copy than to look up
 constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration where there is no cache
 constexpr std::chrono::milliseconds kRest{50};
@@ -68,6 +68,7 @@ void Lane::drop_connection() noexcept {
   verbs_.leave(*connection_);
   connection_.reset();  // the device touches nothing any more
   for (Piece& piece : pieces_) release(piece);
+  chunk_ = {};
   posted_ = retired_ = 0;
 }
 
@@ -165,22 +166,24 @@ Lane::Room Lane::submit(Piece& piece, ibv_send_wr& request) noexcept {
   return Room::posted;
 }
 
-Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint32_t& key) noexcept {
+Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint64_t size) noexcept {
   Transfer& transfer = verbs_.transfer_of(operation);
   const bool writing = operation.kind == Kind::get;
   if (transfer.local != nullptr) {
-    key = transfer.local->lkey;
+    chunk_.key = transfer.local->lkey;
+    chunk_.left = size;
     return Room::posted;
   }
   Error why{};
-  if (piece.size > kCopied) {
+  if (size > kCopied) {
     if (rcache::Cache* cache = verbs_.registrations(); cache != nullptr) {
-      auto lease = cache->get(local, piece.size, static_cast<rcache::Access>(Rights::none));
+      auto lease = cache->get(local, size, static_cast<rcache::Access>(Rights::none));
       if (lease) {
-        const ibv_mr* region = verbs_.memory().find((*lease)->cookie().get<MemoryHandle>(), local, piece.size, writing);
+        const ibv_mr* region = verbs_.memory().find((*lease)->cookie().get<MemoryHandle>(), local, size, writing);
         if (region != nullptr) {
-          piece.lease = std::move(*lease);
-          key = region->lkey;
+          chunk_.lease = std::move(*lease);
+          chunk_.key = region->lkey;
+          chunk_.left = size;
           return Room::posted;
         }
         why = writing ? Error{Errc::permission, EFAULT, "get: its destination cannot be written"} : Error{};
@@ -189,10 +192,11 @@ Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* 
       }
     } else {
       bool writable = false;
-      auto pinned = verbs_.memory().pin(local, piece.size, 0, writable);
+      auto pinned = verbs_.memory().pin(local, size, 0, writable);
       if (pinned && (writable || !writing)) {
-        piece.pinned = std::move(*pinned);
-        key = piece.pinned->lkey;
+        chunk_.pinned = std::move(*pinned);
+        chunk_.key = chunk_.pinned->lkey;
+        chunk_.left = size;
         return Room::posted;
       }
       why = pinned ? Error{Errc::permission, EFAULT, "get: its destination cannot be written"} : pinned.error();
@@ -205,8 +209,7 @@ Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* 
   }
   piece.buffer = verbs_.take_send_buffer();
   if (piece.buffer == nullptr) return Room::later;
-  piece.size = std::min(piece.size, static_cast<std::uint32_t>(verbs_.buffer_size()));
-  key = piece.buffer->key;
+  piece.size = static_cast<std::uint32_t>(std::min(size, std::uint64_t{verbs_.buffer_size()}));
   if (writing) {
     piece.destination = local;
   } else {
@@ -219,18 +222,26 @@ Lane::Room Lane::post_piece(RdmaOperation& operation) noexcept {
   Piece& piece = pieces_[posted_ % kDepth];
   const bool writing = operation.kind == Kind::get;
   std::byte* local = (writing ? operation.destination : const_cast<std::byte*>(operation.source)) + operation.moved;
-  const std::uint64_t left = operation.total - operation.moved;
-  const rcache::Cache* const cache = verbs_.registrations();
-  const std::uint64_t chunk = cache != nullptr ? cache->config().max_chunk.bytes : kUncachedChunk;
-  const std::uint64_t most = verbs_.largest_transfer();
-  piece.size = static_cast<std::uint32_t>(
-      std::min({left, most, std::uint64_t{rcache::first_chunk(reinterpret_cast<std::uintptr_t>(local), left, chunk)}}));
-  std::uint32_t key = 0;
-  const bool inlined = !writing && piece.size <= connection_->shape().inlined;
-  if (!inlined) {
-    if (const Room room = find_memory(piece, operation, local, key); room != Room::posted) return room;
+  std::uint64_t size = chunk_.left;
+  bool inlined = false;
+  if (size == 0) {
+    const std::uint64_t left = operation.total - operation.moved;
+    const rcache::Cache* const cache = verbs_.registrations();
+    const std::uint64_t most = cache != nullptr ? cache->config().max_chunk.bytes : kUncachedChunk;
+    size = rcache::first_chunk(reinterpret_cast<std::uintptr_t>(local), left, most);
+    inlined = !writing && size <= connection_->shape().inlined;
+    if (!inlined) {
+      if (const Room room = find_memory(piece, operation, local, size); room != Room::posted) return room;
+    }
   }
-  ibv_sge where{reinterpret_cast<std::uint64_t>(piece.buffer != nullptr ? piece.buffer->data : local), piece.size, key};
+  ibv_sge where{reinterpret_cast<std::uint64_t>(local), 0, chunk_.key};
+  if (piece.buffer != nullptr) {
+    where.addr = reinterpret_cast<std::uint64_t>(piece.buffer->data);
+    where.lkey = piece.buffer->key;
+  } else {
+    piece.size = static_cast<std::uint32_t>(std::min(size, verbs_.largest_request()));
+  }
+  where.length = piece.size;
   ibv_send_wr request{};
   request.sg_list = &where;
   request.num_sge = 1;
@@ -239,9 +250,15 @@ Lane::Room Lane::post_piece(RdmaOperation& operation) noexcept {
   request.wr.rdma.remote_addr = operation.base + operation.moved;
   request.wr.rdma.rkey = verbs_.transfer_of(operation).key;
   piece.operation = &operation;
-  const Room room = submit(piece, request);
-  if (room == Room::posted) operation.moved += piece.size;
-  return room;
+  if (const Room room = submit(piece, request); room != Room::posted) return room;
+  operation.moved += piece.size;
+  if (chunk_.left == 0) return Room::posted;
+  chunk_.left -= piece.size;
+  if (chunk_.left == 0) {
+    piece.lease = std::move(chunk_.lease);
+    piece.pinned = std::move(chunk_.pinned);
+  }
+  return Room::posted;
 }
 
 Lane::Room Lane::post_atomic(RdmaOperation& operation) noexcept {

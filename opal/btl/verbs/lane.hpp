@@ -2,7 +2,8 @@
 // opal/btl/verbs/lane.hpp — this side's puts, gets and atomics to one peer, on a queue pair of their own.
 // A peer's device that refuses one operation breaks the queue pair.  Here it breaks nothing else: the operation that
 // was refused fails, a new connection is made, and what stood behind it is posted again; it had not been carried out.
-// Operations are cut into pieces, so that registering one overlaps with moving the one before.  Memory that cannot be
+// Operations are registered chunk by chunk, so that registering one overlaps with moving the one before, and posted as
+// requests of at most btl_verbs_max_request, because a device counts its retries by request.  Memory that cannot be
 // registered now goes through message buffers, once nothing is under way that would give room back.
 // Owned by its endpoint; made with the first operation.
 #pragma once
@@ -68,6 +69,14 @@ class Lane final : public QueueUser, private Connection::Owner {
     std::byte* destination = nullptr;  // where the buffer's bytes go in the end
     std::uint32_t size = 0;
   };
+  /// Local memory that the first of unposted_ is being posted from or into, in one or more requests.  The last of them
+  /// takes what keeps it registered, for a reliable connection completes in order.
+  struct Chunk {
+    rcache::Lease lease;
+    MemoryRegion pinned;
+    std::uint32_t key = 0;
+    std::uint64_t left = 0;  // bytes that are not posted yet
+  };
   enum class Room : std::uint8_t { posted, later, failed };
 
   void on_connected(ByteSpan reply) noexcept override;
@@ -80,7 +89,7 @@ class Lane final : public QueueUser, private Connection::Owner {
   void advance() noexcept;
   Room post_piece(RdmaOperation& operation) noexcept;
   Room post_atomic(RdmaOperation& operation) noexcept;
-  Room find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint32_t& key) noexcept;
+  Room find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint64_t size) noexcept;
   Room submit(Piece& piece, ibv_send_wr& request) noexcept;
   void release(Piece& piece) noexcept;
   void recover() noexcept;
@@ -94,6 +103,7 @@ class Lane final : public QueueUser, private Connection::Owner {
   std::uint64_t number_ = 0;  // of the last request
   std::uint64_t again_ns_ = 0;
   std::uint64_t give_up_ns_ = 0;
+  Chunk chunk_;
   std::vector<Piece> pieces_;  // by number of the request
   std::uint32_t posted_ = 0;   // counted round
   std::uint32_t retired_ = 0;

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   log::debug("btl.verbs", "device {} at {}", listener.device, to_string(listener.socket));
   std::unique_ptr<Module> module{
       new Module{host, config, std::move(listener), std::move(device), std::move(waiting), address}};
-  module->largest_transfer_ = std::max<std::uint64_t>(port.max_msg_sz, module->buffer_size());
+  module->largest_request_ = std::min<std::uint64_t>(config.max_request.bytes, port.max_msg_sz);
   return module;
 }
 

@@ -69,7 +69,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   void on_ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] const Memory& memory() const noexcept { return memory_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.size(); }
-  [[nodiscard]] std::uint64_t largest_transfer() const noexcept { return largest_transfer_; }
+  [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
   /// A lane could not go on, and has nothing under way whose end would tell when it can.
@@ -126,7 +126,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   BufferPool send_buffers_;
   std::uint32_t promised_receives_ = 0;
   const bool device_atomics_;
-  std::uint64_t largest_transfer_ = 0;  // bytes of one work request
+  std::uint64_t largest_request_ = 0;  // bytes of a put or get in one work request
   Memory memory_;
   RdmaOperations operations_;
   PipelinedTransfers pipelined_;                          // of whole address spaces

@@ -119,6 +119,43 @@ TEST_F(VerbsDevice, ARefusedOperationFailsAloneAmongOthersUnderWay) {
   EXPECT_TRUE(b_->failures.empty());
 }
 
+TEST_F(VerbsDevice, OperationsOfMoreRequestsThanTheSendQueueHoldsEndOnceAlsoBehindOneThatIsRefused) {
+  config::Store store;
+  store.set("btl_verbs_max_request", "4K");
+  open(store);
+  std::vector<std::byte> gone(memory_.size());
+  const MemoryHandle stale = *b_->module().register_memory(gone.data(), gone.size(), Rights::all);
+  ASSERT_TRUE(b_->module().deregister_memory(stale));
+  const auto before = memory_;
+  const auto bytes = pattern(memory_.size(), 77);
+  std::vector<std::byte> back(memory_.size());
+  CountedCompletion got;
+  CountedCompletion refused;
+  CountedCompletion put;
+  // 255 requests and a tail, from an odd address.
+  const std::size_t size = memory_.size() - 4097;
+  btl::Module& module = a_->module();
+  ASSERT_EQ(module.get(*to_b_, back.data() + 1, nullptr, address_of(memory_.data()) + 3, handle_, size, got),
+            Post::queued);
+  ASSERT_EQ(module.put(*to_b_, bytes.data() + 1, nullptr, address_of(gone.data()), stale, size, refused), Post::queued);
+  ASSERT_EQ(module.put(*to_b_, bytes.data() + 1, nullptr, address_of(memory_.data()) + 3, handle_, size, put),
+            Post::queued);
+  CountedCompletion flushed;
+  ASSERT_EQ(module.flush(to_b_, flushed), Post::queued);
+  ASSERT_TRUE(pump([&] { return flushed.calls == 1; }, *a_, *b_));
+  EXPECT_EQ(got.calls, 1);
+  EXPECT_TRUE(got.ok()) << to_string(got.error);
+  EXPECT_EQ(std::memcmp(back.data() + 1, before.data() + 3, size), 0);
+  EXPECT_EQ(refused.calls, 1);
+  EXPECT_EQ(refused.error.code, Errc::invalid_argument);
+  EXPECT_EQ(gone, std::vector<std::byte>(gone.size()));
+  EXPECT_EQ(put.calls, 1);
+  EXPECT_TRUE(put.ok()) << to_string(put.error);
+  auto expected = before;
+  std::memcpy(expected.data() + 3, bytes.data() + 1, size);
+  EXPECT_EQ(memory_, expected);
+}
+
 TEST_F(VerbsDevice, AMemoryRegionLargerThanMayBePinnedIsReachedByMessages) {
   config::Store store;
   store.set("btl_verbs_pin_limit", "2M");
