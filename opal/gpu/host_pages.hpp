@@ -14,7 +14,7 @@
 
 namespace opal::gpu {
 
-class HostPages final : public memory::Listener {
+class OPAL_EXPORT HostPages final : public memory::Listener {
  public:
   [[nodiscard]] bool contains(const void* address) const noexcept {
     const std::uintptr_t page = page_of(address);
