@@ -74,8 +74,7 @@ Module::Module(const Host& host, const Config& config, Reactor reactor, Fragment
 
 Module::~Module() {
   acceptor_.stop();
-  while (!live_.empty()) disconnect(*live_.begin()->second);
-  while (!gone_.empty()) disconnect(*gone_.back());
+  while (Endpoint* endpoint = endpoints_.any()) disconnect(*endpoint);
   linger();
 }
 
@@ -94,16 +93,11 @@ void Module::linger() noexcept {
 
 // ---- Peers ------------------------------------------------------------------------------------------------------
 
-Endpoint* Module::live(const PeerId& peer) noexcept {
-  const auto found = live_.find(peer);
-  return found == live_.end() ? nullptr : found->second.get();
-}
-
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "tcp address: it is another peer's"};
   if (peer == host().id) return Error{Errc::unreachable, 0, "tcp: does not connect a process to itself"};
-  if (Endpoint* known = live(peer); known != nullptr) {
+  if (Endpoint* known = endpoints_.find(peer); known != nullptr) {
     if (!known->dead()) return known;
     known->end(known->error());  // a send has failed; what was still to be read is given up
   }
@@ -113,31 +107,16 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     return Error{Errc::unreachable, 0, "tcp: the peer has only loopback addresses, on another host"};
   }
   OPAL_TRY_ASSIGN(std::unique_ptr<Endpoint> created, Endpoint::create(*this, reactor_, peer));
-  Endpoint& endpoint = *created;
-  live_[peer] = std::move(created);
+  Endpoint& endpoint = endpoints_.add(std::move(created));
   endpoint.dial({host().id, peer, config_.max_send.bytes, connection_key(host().secret, decoded.token)},
                 std::move(decoded.sockets));
   return &endpoint;
 }
 
-std::unique_ptr<Endpoint> Module::take_out(Endpoint& endpoint) noexcept {
-  std::erase(to_report_, &endpoint);
-  if (hot_ == &endpoint) hot_ = nullptr;
-  if (const auto found = live_.find(endpoint.peer()); found != live_.end() && found->second.get() == &endpoint) {
-    std::unique_ptr<Endpoint> taken = std::move(found->second);
-    live_.erase(found);
-    return taken;
-  }
-  const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const auto& one) { return one.get() == &endpoint; });
-  if (found == gone_.end()) return nullptr;
-  std::unique_ptr<Endpoint> taken = std::move(*found);
-  gone_.erase(found);
-  return taken;
-}
-
 void Module::disconnect(btl::Endpoint& endpoint) noexcept {
   auto& own = static_cast<Endpoint&>(endpoint);
-  std::unique_ptr<Endpoint> taken = take_out(own);
+  if (hot_ == &own) hot_ = nullptr;
+  std::unique_ptr<Endpoint> taken = endpoints_.take(own);
   if (taken == nullptr) return;
   const Error why{Errc::canceled, 0, "disconnect"};
   own.leave(why);
@@ -148,17 +127,12 @@ void Module::disconnect(btl::Endpoint& endpoint) noexcept {
 
 void Module::ended(Endpoint& endpoint) noexcept {
   if (hot_ == &endpoint) hot_ = nullptr;
-  const auto found = live_.find(endpoint.peer());
-  if (found == live_.end() || found->second.get() != &endpoint) return;
-  gone_.push_back(std::move(found->second));
-  live_.erase(found);
-  to_report_.push_back(&endpoint);
+  endpoints_.end(endpoint);
 }
 
 void Module::report_ended() noexcept {
-  while (!to_report_.empty()) {
-    Endpoint& endpoint = *to_report_.front();
-    to_report_.erase(to_report_.begin());
+  while (Endpoint* const ended = endpoints_.next_to_report()) {
+    Endpoint& endpoint = *ended;
     const Error why = endpoint.error();
     endpoint.drop_queue(why);
     emulation().endpoint_gone(endpoint, why);
@@ -170,7 +144,7 @@ void Module::report_ended() noexcept {
 
 Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
   if (from == host().id) return Acceptor::Verdict::refuse;
-  const Endpoint* known = live(from);
+  const Endpoint* known = endpoints_.find(from);
   if (known == nullptr) return Acceptor::Verdict::accept;
   // Both connect at once: the connection made by the lower identity stays, and both sides know which that is.
   if (known->dialing() && from < host().id) return Acceptor::Verdict::accept;
@@ -179,7 +153,7 @@ Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
 
 void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept {
   ++events_;
-  if (Endpoint* known = live(from); known != nullptr) {
+  if (Endpoint* known = endpoints_.find(from); known != nullptr) {
     if (known->dialing()) known->adopt(std::move(fd), peer_max_send);
     return;
   }
@@ -188,14 +162,13 @@ void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_sen
     log::warn("btl.tcp", "connection of peer {} dropped: {}", to_string(from), opal::to_string(created.error()));
     return;
   }
-  Endpoint& endpoint = **created;
-  live_[from] = std::move(*created);
+  Endpoint& endpoint = endpoints_.add(std::move(*created));
   endpoint.adopt(std::move(fd), peer_max_send);
   host().observer.on_accepted(endpoint);
 }
 
 void Module::on_overdue(const PeerId& from) noexcept {
-  Endpoint* known = live(from);
+  Endpoint* known = endpoints_.find(from);
   if (known == nullptr) return unpark(from);
   // Our own search ends by itself; an established connection has been given up by the peer without our noticing.
   if (!known->dialing()) known->end({Errc::peer_gone, 0, "tcp: the peer has opened a new connection"});
@@ -267,7 +240,7 @@ bool Module::worth_asking() noexcept {
   }
   ++quiet_;
   if (quiet_ > kBetweenMessages) {
-    skip_ = std::min(quiet_ - kBetweenMessages, live_.empty() ? kRarestAlone : kRarest);
+    skip_ = std::min(quiet_ - kBetweenMessages, endpoints_.living().empty() ? kRarestAlone : kRarest);
     quiet_ = std::min(quiet_, kBetweenMessages + kRarestAlone);
   }
   return true;
@@ -295,13 +268,13 @@ bool Module::poll_hot() noexcept {
 }
 
 bool Module::arm() noexcept {
-  if (in_progress_ || reactor_.has_work() || !to_report_.empty()) return false;
+  if (in_progress_ || reactor_.has_work() || endpoints_.has_to_report()) return false;
   quiet_ = skip_ = 0;  // whatever ends the sleep is looked for at once
   reactor_.collect();
   if (reactor_.has_work()) return false;
   // What the emulation could not send now waits for room on a connection, of which the kernel tells.
   if (!emulation().idle() && emulation().progress() != 0) return false;
-  return !reactor_.has_work() && to_report_.empty();
+  return !reactor_.has_work() && !endpoints_.has_to_report();
 }
 
 }  // namespace opal::btl::tcp

@@ -8,9 +8,9 @@
 // Threads: as btl::Module.
 #pragma once
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
+#include "opal/btl/endpoint_book.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/btl/tcp/acceptor.hpp"
 #include "opal/btl/tcp/config.hpp"
@@ -66,9 +66,7 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   /// Asking the kernel costs as much as several messages through shared memory: where it has had nothing for a while,
   /// it is asked only now and then.
   bool worth_asking() noexcept;
-  Endpoint* live(const PeerId& peer) noexcept;
   void report_ended() noexcept;
-  std::unique_ptr<Endpoint> take_out(Endpoint& endpoint) noexcept;
   void linger() noexcept;
   /// Receives from the connection that is likely to bring the next message; true when that is enough for now.
   bool poll_hot() noexcept;
@@ -78,9 +76,7 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   FragmentPool fragments_;
   std::vector<std::byte> address_;
   Acceptor acceptor_;
-  std::unordered_map<PeerId, std::unique_ptr<Endpoint>> live_;
-  std::vector<std::unique_ptr<Endpoint>> gone_;     // dead, until disconnect()
-  std::vector<Endpoint*> to_report_;                // in gone_, the observer has not been told
+  EndpointBook<Endpoint> endpoints_;
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, still sending
   std::uint32_t quiet_ = 0;                         // rounds in a row in which the kernel had nothing
   std::uint32_t skip_ = 0;                          // rounds in which it is not asked

@@ -79,8 +79,7 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
 
 Module::~Module() {
   listener_.id.reset();
-  while (!live_.empty()) disconnect(*live_.begin()->second);
-  while (!gone_.empty()) disconnect(*gone_.back());
+  while (Endpoint* endpoint = endpoints_.any()) disconnect(*endpoint);
   const Deadline deadline = Deadline::after(config_.close_timeout);
   while (!leaving_.empty() && !deadline.expired()) {
     if (progress(1) == 0 && arm()) {

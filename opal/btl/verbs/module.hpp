@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "opal/btl/endpoint_book.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/btl/pipelined_transfers.hpp"
 #include "opal/btl/verbs/buffers.hpp"
@@ -81,11 +82,9 @@ class OPAL_EXPORT Module final : public btl::Module {
          const wire::Address& address);
 
   // peers.cpp
-  Endpoint* live(const PeerId& peer) noexcept;
   Result<std::uint32_t> reserve_window();
   void on_request(const CmEvent& event) noexcept;
   void accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
-  std::unique_ptr<Endpoint> take_out(Endpoint& endpoint) noexcept;
   void report_ended() noexcept;
   void end_broken() noexcept;
 
@@ -133,9 +132,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::deque<Transfer> transfers_;                        // by the operation's slot
   std::deque<Emulated> emulated_;                         // likewise
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
-  std::unordered_map<PeerId, std::unique_ptr<Endpoint>> live_;
-  std::vector<std::unique_ptr<Endpoint>> gone_;     // dead, until disconnect()
-  std::vector<Endpoint*> to_report_;                // in gone_, the observer has not been told
+  EndpointBook<Endpoint> endpoints_;
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
   bool some_broken_ = false;
   bool some_stalled_ = false;

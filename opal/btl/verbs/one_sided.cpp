@@ -178,7 +178,7 @@ void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept 
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
-  Endpoint* const known = live(request.from);
+  Endpoint* const known = endpoints_.find(request.from);
   wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
   if (known != nullptr && known->state() == Endpoint::State::connected) {
     if (known->serve(id, event, request)) return;

@@ -34,11 +34,6 @@ const char* text_of(wire::Reason reason) noexcept {
 
 // ---- A module's peers -------------------------------------------------------------------------------------------
 
-Endpoint* Module::live(const PeerId& peer) noexcept {
-  const auto found = live_.find(peer);
-  return found == live_.end() ? nullptr : found->second.get();
-}
-
 Result<std::uint32_t> Module::reserve_window() {
   const std::uint32_t limit = device_.receive_limit();
   const std::uint32_t left = limit - std::min(limit, promised_receives_);
@@ -55,7 +50,8 @@ Result<std::uint32_t> Module::reserve_window() {
     while (const Buffer* buffer = receive_buffers_.take()) post_receive(*buffer);
   }
   constexpr std::uint32_t kSendBuffersPerPeer = 16;
-  if (send_buffers_.count() < std::min<std::size_t>(config_.send_buffers, kSendBuffersPerPeer * (live_.size() + 2))) {
+  if (send_buffers_.count() <
+      std::min<std::size_t>(config_.send_buffers, kSendBuffersPerPeer * (endpoints_.living().size() + 2))) {
     const std::uint32_t more = std::min(config_.send_buffers - send_buffers_.count(), kSendBuffersPerPeer);
     OPAL_TRY(send_buffers_.grow(device_, more));
   }
@@ -73,7 +69,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(const wire::Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "verbs address: it is another peer's"};
   if (peer == host().id) return Error{Errc::unreachable, 0, "verbs: does not connect a process to itself"};
-  if (Endpoint* known = live(peer); known != nullptr) {
+  if (Endpoint* known = endpoints_.find(peer); known != nullptr) {
     known->known = true;
     return known;
   }
@@ -81,46 +77,25 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   auto created = std::make_unique<Endpoint>(*this, peer, window);
   OPAL_TRY(created->dial(socket_of(decoded), connection_key(host().secret, decoded.token)));
   created->known = true;
-  return (live_[peer] = std::move(created)).get();
-}
-
-std::unique_ptr<Endpoint> Module::take_out(Endpoint& endpoint) noexcept {
-  std::erase(to_report_, &endpoint);
-  if (const auto found = live_.find(endpoint.peer()); found != live_.end() && found->second.get() == &endpoint) {
-    std::unique_ptr<Endpoint> taken = std::move(found->second);
-    live_.erase(found);
-    return taken;
-  }
-  const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const auto& one) { return one.get() == &endpoint; });
-  if (found == gone_.end()) return nullptr;
-  std::unique_ptr<Endpoint> taken = std::move(*found);
-  gone_.erase(found);
-  return taken;
+  return &endpoints_.add(std::move(created));
 }
 
 void Module::disconnect(btl::Endpoint& endpoint) noexcept {
   auto& own = static_cast<Endpoint&>(endpoint);
-  std::unique_ptr<Endpoint> taken = take_out(own);
+  std::unique_ptr<Endpoint> taken = endpoints_.take(own);
   if (taken == nullptr) return;
   const bool leaves = own.leave();
   end_operations(endpoint, {Errc::canceled, 0, "disconnect"});
   if (leaves) leaving_.push_back(std::move(taken));
 }
 
-void Module::on_ended(Endpoint& endpoint) noexcept {
-  const auto found = live_.find(endpoint.peer());
-  if (found == live_.end() || found->second.get() != &endpoint) return;
-  gone_.push_back(std::move(found->second));
-  live_.erase(found);
-  to_report_.push_back(&endpoint);
-}
+void Module::on_ended(Endpoint& endpoint) noexcept { endpoints_.end(endpoint); }
 
 void Module::report_ended() noexcept {
-  while (!to_report_.empty()) {
-    Endpoint& endpoint = *to_report_.front();
-    to_report_.erase(to_report_.begin());
+  while (Endpoint* const ended = endpoints_.next_to_report()) {
+    Endpoint& endpoint = *ended;
     if (!endpoint.known) {  // a visitor that never proved who it is
-      (void)take_out(endpoint);
+      (void)endpoints_.take(endpoint);
       continue;
     }
     const Error why = endpoint.error();
@@ -133,7 +108,7 @@ void Module::report_ended() noexcept {
 void Module::end_broken() noexcept {
   some_broken_ = false;
   std::vector<Endpoint*> broken;
-  for (const auto& [peer, endpoint] : live_) {
+  for (const auto& [peer, endpoint] : endpoints_.living()) {
     if (endpoint->broken()) broken.push_back(endpoint.get());
   }
   for (const auto& endpoint : leaving_) {
@@ -163,11 +138,11 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
               opal::to_string(request.from), request.max_send, config_.max_send.bytes);
     return refuse(id.get(), wire::Reason::different);
   }
-  Endpoint* known = live(request.from);
+  Endpoint* known = endpoints_.find(request.from);
   if (known != nullptr && known->searching() && host().id < request.from)
     return refuse(id.get(), wire::Reason::crossing);
   if (known != nullptr && known->state() == Endpoint::State::half_open && !known->known) {
-    (void)take_out(*known);  // its connector has given up
+    (void)endpoints_.take(*known);  // its connector has given up
     known = nullptr;
   }
   if (known != nullptr && !known->searching()) {
@@ -188,7 +163,7 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
     log::warn("btl.verbs", "peer {} was refused: {}", opal::to_string(request.from), opal::to_string(accepted.error()));
     return refuse(id.get(), wire::Reason::full);
   }
-  if (created != nullptr) live_[request.from] = std::move(created);
+  if (created != nullptr) endpoints_.add(std::move(created));
 }
 
 void Module::on_confirmed(Endpoint& endpoint) noexcept {

@@ -97,7 +97,7 @@ void Module::collect_device_events() noexcept {
     const bool hopeless = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR;
     ibv_ack_async_event(&event);
     if (!hopeless) continue;
-    for (const auto& [peer, endpoint] : live_) endpoint->break_off({Errc::peer_gone, EIO, what});
+    for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->break_off({Errc::peer_gone, EIO, what});
   }
 }
 
@@ -119,7 +119,7 @@ std::uint64_t Module::next_time() const noexcept {
     const std::uint64_t at = endpoint.wake_ns();
     if (at != 0 && (next == 0 || at < next)) next = at;
   };
-  for (const auto& [peer, endpoint] : live_) consider(*endpoint);
+  for (const auto& [peer, endpoint] : endpoints_.living()) consider(*endpoint);
   for (const auto& endpoint : leaving_) consider(*endpoint);
   return next;
 }
@@ -130,7 +130,7 @@ void Module::run_timers() noexcept {
   const auto consider = [&](Endpoint& endpoint) {
     if (const std::uint64_t at = endpoint.wake_ns(); at != 0 && at <= now) due.push_back(&endpoint);
   };
-  for (const auto& [peer, endpoint] : live_) consider(*endpoint);
+  for (const auto& [peer, endpoint] : endpoints_.living()) consider(*endpoint);
   for (const auto& endpoint : leaving_) consider(*endpoint);
   for (Endpoint* endpoint : due) endpoint->on_time(now);
 }
@@ -145,7 +145,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (armed_ || quiet_ % kRoundsPerLook == 1 || !leaving_.empty()) collect_events();
   if (some_stalled_) {
     some_stalled_ = false;
-    for (const auto& [peer, endpoint] : live_) endpoint->resume();
+    for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->resume();
   }
   if (some_broken_ && !busy) end_broken();
   const std::size_t sent = emulation().progress() + pipelined_.progress();
@@ -156,7 +156,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 }
 
 bool Module::arm() noexcept {
-  if (in_progress_ || !early_.empty() || !to_report_.empty() || some_broken_) return false;
+  if (in_progress_ || !early_.empty() || endpoints_.has_to_report() || some_broken_) return false;
   if (!armed_) {
     if (ibv_req_notify_cq(device_.completions(), 0) != 0) return false;
     armed_ = true;
