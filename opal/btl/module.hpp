@@ -102,8 +102,8 @@ class OPAL_EXPORT Module {
   virtual Result<MemoryHandle> register_address_space(Rights rights);
   /// The handle is stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
-  /// The memory of a live handle is being unmapped: peers are refused from now on; deregister_memory() follows later.
-  /// Called inside the event, from any thread, without the Context's lock: no allocation, no lock, no system call.
+  /// The memory of a live handle is being unmapped: peers are refused from now on, by a device from the next progress()
+  /// on; deregister_memory() follows.  Inside the event, in any thread, unlocked: no allocation, lock or system call.
   virtual void invalidate_memory(const MemoryHandle& handle) noexcept;
 
   /// The cache that the opener made over register_memory(): cookies are MemoryHandles, access bits are Rights.  A

@@ -84,7 +84,7 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Most memory that is registered with the device at a time, beside message buffers; larger regions are reached by "
-     "messages.  0: half of the host's memory."},
+     "messages.  0: half of the memory of the host, or of what this process's control group may use."},
     {"atomics",
      &Config::atomics,
      {.choices = "auto|device|messages"},

@@ -169,8 +169,8 @@ Lane::Room Lane::submit(Piece& piece, ibv_send_wr& request) noexcept {
 Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint64_t size) noexcept {
   Transfer& transfer = verbs_.transfer_of(operation);
   const bool writing = operation.kind == Kind::get;
-  if (transfer.local != nullptr) {
-    chunk_.key = transfer.local->lkey;
+  if (transfer.local) {
+    chunk_.key = transfer.local.value();
     chunk_.left = size;
     return Room::posted;
   }
@@ -179,10 +179,11 @@ Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* 
     if (rcache::Cache* cache = verbs_.registrations(); cache != nullptr) {
       auto lease = cache->get(local, size, static_cast<rcache::Access>(Rights::none));
       if (lease) {
-        const ibv_mr* region = verbs_.memory().find((*lease)->cookie().get<MemoryHandle>(), local, size, writing);
-        if (region != nullptr) {
+        auto key = verbs_.memory().find((*lease)->cookie().get<MemoryHandle>(), local, size, writing);
+        if (key) {
           chunk_.lease = std::move(*lease);
-          chunk_.key = region->lkey;
+          chunk_.key = key.value();
+          chunk_.local = std::move(key);
           chunk_.left = size;
           return Room::posted;
         }
@@ -256,6 +257,7 @@ Lane::Room Lane::post_piece(RdmaOperation& operation) noexcept {
   chunk_.left -= piece.size;
   if (chunk_.left == 0) {
     piece.lease = std::move(chunk_.lease);
+    piece.local = std::move(chunk_.local);
     piece.pinned = std::move(chunk_.pinned);
   }
   return Room::posted;
@@ -289,6 +291,7 @@ Lane::Room Lane::post_atomic(RdmaOperation& operation) noexcept {
 // ---- Completing -------------------------------------------------------------------------------------------------
 
 void Lane::release(Piece& piece) noexcept {
+  piece.local.reset();
   piece.lease.reset();
   piece.pinned.reset();
   if (piece.buffer != nullptr) verbs_.give_back(*piece.buffer);

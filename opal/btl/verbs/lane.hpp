@@ -27,7 +27,7 @@ class Module;
 /// What a lane knows of an operation beyond RdmaOperation.
 struct Transfer {
   std::uint32_t key = 0;           ///< the peer's
-  const ibv_mr* local = nullptr;   ///< the caller's own registration
+  Memory::LocalKey local;          ///< the caller's own registration
   AtomicOp op = AtomicOp::add;     ///< atomic
   std::uint64_t operand = 0;       ///< atomic
   std::uint64_t compare = 0;       ///< atomic
@@ -64,6 +64,7 @@ class Lane final : public QueueUser, private Connection::Owner {
   struct Piece {
     RdmaOperation* operation = nullptr;
     rcache::Lease lease;
+    Memory::LocalKey local;
     MemoryRegion pinned;
     Buffer* buffer = nullptr;
     std::byte* destination = nullptr;  // where the buffer's bytes go in the end
@@ -73,6 +74,7 @@ class Lane final : public QueueUser, private Connection::Owner {
   /// takes what keeps it registered, for a reliable connection completes in order.
   struct Chunk {
     rcache::Lease lease;
+    Memory::LocalKey local;
     MemoryRegion pinned;
     std::uint32_t key = 0;
     std::uint64_t left = 0;  // bytes that are not posted yet

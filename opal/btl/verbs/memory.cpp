@@ -66,7 +66,7 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
     handle.key = (*region)->rkey;
     handle.flags = wire::kHasKey | ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0 ? wire::kAtomics : 0);
     pinned_ += size;
-    entries_[handle.software.slot] = {handle.software.generation, std::move(*region), writable};
+    entries_[handle.software.slot] = {handle.software.generation, std::move(*region), 0, writable, false};
   }
   return MemoryHandle::from_bytes(bytes_of(handle));
 }
@@ -76,25 +76,55 @@ Result<void> Memory::remove(const MemoryHandle& handle) {
   OPAL_TRY(table_.remove(software_part(decoded)));
   if (decoded.software.slot >= entries_.size()) return {};
   Entry& entry = entries_[decoded.software.slot];
-  if (entry.region != nullptr) pinned_ -= entry.region->length;
+  unpin(entry);
   entry = {};
   return {};
 }
 
-void Memory::invalidate(const MemoryHandle& handle) noexcept {
-  if (const auto decoded = decode_handle(handle)) table_.invalidate(software_part(*decoded));
+void Memory::unpin(Entry& entry) noexcept {
+  if (entry.region != nullptr) pinned_ -= entry.region->length;
+  entry.region.reset();
 }
 
-const ibv_mr* Memory::find(const MemoryHandle& handle, const void* address, std::uint64_t size,
-                           bool writing) const noexcept {
+void Memory::invalidate(const MemoryHandle& handle) noexcept {
   const auto decoded = decode_handle(handle);
-  if (!decoded || decoded->software.slot >= entries_.size()) return nullptr;
-  const Entry& entry = entries_[decoded->software.slot];
-  if (entry.region == nullptr || entry.generation != decoded->software.generation) return nullptr;
+  if (!decoded) return;
+  table_.invalidate(software_part(*decoded));
+  if ((decoded->flags & wire::kHasKey) != 0) stale_.add(decoded->software.slot);
+}
+
+void Memory::revoke(std::uint32_t slot) noexcept {
+  if (slot >= entries_.size()) return;
+  Entry& entry = entries_[slot];
+  // The slot may have a new registration by now.
+  if (entry.region == nullptr || table_.view().find(slot, entry.generation)) return;
+  entry.stale = true;
+  if (entry.users == 0) unpin(entry);
+}
+
+void Memory::revoke_stale() noexcept {
+  const bool some_lost = stale_.take([this](std::uint32_t slot) { revoke(slot); });
+  for (std::uint32_t slot = 0; some_lost && slot < entries_.size(); ++slot) revoke(slot);
+}
+
+void Memory::give_back(const LocalKey& key) noexcept {
+  Entry& entry = entries_[key.slot_];
+  if (entry.generation != key.generation_) return;  // deregistered meanwhile
+  if (--entry.users == 0 && entry.stale) unpin(entry);
+}
+
+Memory::LocalKey Memory::find(const MemoryHandle& handle, const void* address, std::uint64_t size,
+                              bool writing) noexcept {
+  const auto decoded = decode_handle(handle);
+  if (!decoded || decoded->software.slot >= entries_.size()) return {};
+  Entry& entry = entries_[decoded->software.slot];
+  if (entry.region == nullptr || entry.stale || entry.generation != decoded->software.generation) return {};
   const std::uint64_t offset =
       reinterpret_cast<std::uint64_t>(address) - reinterpret_cast<std::uint64_t>(entry.region->addr);
-  if (offset > entry.region->length || size > entry.region->length - offset) return nullptr;
-  return !writing || entry.writable ? entry.region.get() : nullptr;
+  if (offset > entry.region->length || size > entry.region->length - offset) return {};
+  if (writing && !entry.writable) return {};
+  ++entry.users;
+  return {*this, decoded->software.slot, entry.generation, entry.region->lkey};
 }
 
 }  // namespace opal::btl::verbs

@@ -2,11 +2,11 @@
 #include "opal/btl/verbs/module.hpp"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <cstring>
 
 #include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/verbs/host_memory.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
@@ -31,9 +31,7 @@ bool wants_device_atomics(const Device& device, const Config& config) noexcept {
 }
 
 std::uint64_t pin_limit(const Config& config) noexcept {
-  if (config.pin_limit.bytes != 0) return config.pin_limit.bytes;
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) /
-         2;
+  return config.pin_limit.bytes != 0 ? config.pin_limit.bytes : usable_memory() / 2;
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   void on_confirmed(Endpoint& endpoint) noexcept;
   void on_broken() noexcept { some_broken_ = true; }
   void on_ended(Endpoint& endpoint) noexcept;
-  [[nodiscard]] const Memory& memory() const noexcept { return memory_; }
+  [[nodiscard]] Memory& memory() noexcept { return memory_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return send_buffers_.size(); }
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;

@@ -44,6 +44,7 @@ RdmaOperation* Module::begin(Kind kind, btl::Endpoint& to, Completion& completio
 
 void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
   ++events_;
+  transfer_of(operation).local.reset();
   operations_.finish(operation, why);
 }
 

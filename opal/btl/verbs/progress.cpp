@@ -140,6 +140,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   in_progress_ = true;
   turns_ = std::max<std::size_t>(budget, 1);
   events_ = 0;
+  if (memory_.some_stale()) [[unlikely]]
+    memory_.revoke_stale();
   const bool busy = poll_completions();
   quiet_ = busy ? 0 : quiet_ + 1;
   if (armed_ || quiet_ % kRoundsPerLook == 1 || !leaving_.empty()) collect_events();
@@ -157,6 +159,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 
 bool Module::arm() noexcept {
   if (in_progress_ || !early_.empty() || endpoints_.has_to_report() || some_broken_) return false;
+  if (memory_.some_stale()) return false;
   if (!armed_) {
     if (ibv_req_notify_cq(device_.completions(), 0) != 0) return false;
     armed_ = true;
