@@ -1,37 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a Context: messages drained by markers, one-sided operations by flush, caches emptied.
+// Checkpoints of a Context: what waits in its own queues stays there, the modules see to what is under way.
 #include <algorithm>
 
 #include "opal/am/state.hpp"
 
 namespace opal::am {
 
-void Context::State::on_marker(btl::Delivery& delivery) noexcept {
-  std::uint64_t round = 0;
-  auto* endpoint = static_cast<Endpoint*>(delivery.from.upper);
-  if (endpoint == nullptr || !read_object(delivery.data, round)) return;
-  std::uint64_t& heard = quiesce.heard[endpoint->peer()];
-  heard = std::max(heard, round);
-}
-
-/// Puts the marker behind what waits on this endpoint, once.
+/// From here on only what waits already goes out.
 void Context::State::hold(Endpoint& endpoint) {
   if (!endpoint.has_pending()) {
     endpoint.pending_ = std::make_unique<Endpoint::Pending>();
     pending.push_back(&endpoint);
   }
   Endpoint::Pending& queue = *endpoint.pending_;
-  if (queue.marked) return;
-  const ByteSpan round = bytes_of(quiesce.round);
-  queue.messages.push_back({kMarkerTag, {round.begin(), round.end()}});
-  queue.bytes += round.size();
-  queue.marked = true;
+  if (queue.held) return;
+  queue.held = true;
+  queue.ahead = queue.messages.size();
 }
 
 void Context::quiesce(std::uint64_t round) {
   const Lock::Guard guard{state_->lock};
-  state_->quiesce.active = true;
-  state_->quiesce.round = round;
+  state_->quiesce = {.active = true, .round = round};
   for (const auto& [peer, endpoint] : state_->endpoints) {
     if (!endpoint->route_->dead()) state_->hold(*endpoint);
   }
@@ -40,44 +29,74 @@ void Context::quiesce(std::uint64_t round) {
 bool Context::quiet() noexcept {
   const Lock::Guard guard{state_->lock};
   Quiesce& quiesce = state_->quiesce;
-  if (!quiesce.active || quiesce.flush.queued) return false;
+  quiesce.quiet = false;
+  if (!quiesce.active) return false;
   for (const auto& [peer, endpoint] : state_->endpoints) {
     if (endpoint->route_->dead()) continue;
     state_->hold(*endpoint);  // it may have come, or come back, since
-    const auto heard = quiesce.heard.find(peer);
-    if (!endpoint->pending_->held || heard == quiesce.heard.end() || heard->second < quiesce.round) return false;
+    if (endpoint->pending_->ahead > 0) return false;
   }
-  quiesce.flush.fn = [](Completion& self) noexcept { static_cast<Quiesce::Flush&>(self).queued = false; };
-  const Post post = flush(quiesce.flush);
-  quiesce.flush.queued = post == Post::queued;
-  return post == Post::done;
+  // Only now may the modules put their markers behind the last message.
+  bool all = true;
+  for (const auto& module : state_->transports.modules) {
+    module->quiesce(quiesce.round);
+    all = module->quiet() && all;
+  }
+  return quiesce.quiet = all;
 }
 
 Result<void> Context::checkpoint() noexcept {
   const Lock::Guard guard{state_->lock};
   if (!quiet()) return Error{Errc::busy, 0, "Context::checkpoint: not quiet"};
-  for (const auto& registrations : state_->registration_caches) {
-    registrations->cache().flush();
-    const std::uint64_t left = registrations->cache().statistics().registered.count;
-    if (left != 0) return Error{Errc::busy, 0, "Context::checkpoint: cached registrations are in use", left};
+  Result<void> all;
+  for (const auto& module : state_->transports.modules) {
+    if (auto done = module->checkpoint(); !done) all = done;
   }
-  return {};
+  state_->quiesce.emptied = static_cast<bool>(all);
+  return all;
 }
 
 void Context::resume() noexcept {
   const Lock::Guard guard{state_->lock};
-  state_->quiesce.active = false;
-  for (Endpoint* endpoint : state_->pending) {
-    Endpoint::Pending& queue = *endpoint->pending_;
-    const auto marker =
-        std::find_if(queue.messages.begin(), queue.messages.end(),
-                     [](const Endpoint::Pending::Message& message) { return message.tag == kMarkerTag; });
-    if (marker != queue.messages.end()) {  // given up before it went out
-      queue.bytes -= marker->bytes.size();
-      queue.messages.erase(marker);
-    }
-    queue.marked = queue.held = false;
+  state_->quiesce = {};
+  for (const auto& module : state_->transports.modules) module->resume();
+  for (Endpoint* endpoint : state_->pending) endpoint->pending_->held = false;
+}
+
+bool Context::State::lost(const Endpoint& endpoint) const noexcept {
+  return &endpoint.route_->module() == no_transport.get();
+}
+
+void Context::State::reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept {
+  endpoint.route_ = &route;
+  endpoint.registrations_ = &registrations_of(route.module());
+}
+
+Result<void> Context::restart(const config::Store& store) {
+  const Lock::Guard guard{state_->lock};
+  State& state = *state_;
+  if (!state.quiesce.emptied) return Error{Errc::busy, 0, "Context::restart: only between checkpoint() and resume()"};
+  // What an image does not hold is made anew, what depends on it first: descriptors, transports, their peers.
+  std::size_t max_send = SIZE_MAX;
+  for (const auto& module : state.transports.modules) max_send = std::min(max_send, module->attributes().max_send);
+  const btl::Host host{state.id, state.handlers, state.registrations, state, state.secret};
+  auto no_transport = std::make_unique<NoTransport>(host, max_send);
+  for (const auto& [peer, endpoint] : state.endpoints) {
+    btl::Endpoint& nowhere = no_transport->add(*endpoint->route_);
+    nowhere.upper = endpoint.get();
+    endpoint->route_ = &nowhere;
+    endpoint->routes_.assign(1, &nowhere);
+    endpoint->registrations_ = nullptr;
   }
+  state.leave_regions();
+  state.bootstrap.reset();
+  state.registration_caches.clear();
+  state.transports = {};
+  state.no_transport = std::move(no_transport);
+  OPAL_TRY(state.registrations.renew());
+  OPAL_TRY_ASSIGN(state.waiter, Waiter::create());
+  OPAL_TRY(state.open_transports(store));
+  return state.enter_regions();
 }
 
 }  // namespace opal::am

@@ -33,10 +33,8 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   OPAL_TRY(config::apply_to_process(store));
   OPAL_TRY(store.verify(config_groups(registry), kUpperPrefixes));
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
-  OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
   OPAL_TRY_ASSIGN(const memory::Config memory_config, store.load(memory::kGroup));
   OPAL_TRY_ASSIGN(const gpu::Config gpu_config, store.load(gpu::kGroup));
-  OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));
 
   OPAL_TRY_ASSIGN(const Secret secret, options.secret ? Result<Secret>{*options.secret} : secret_of(config));
@@ -47,23 +45,31 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   state->secret = secret;
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
   OPAL_TRY(btl::RdmaEmulation::install(state->handlers));
-  OPAL_TRY(state->handlers.set(kMarkerTag, btl::bind<&State::on_marker>(*state, "checkpoint")));
-  const btl::Host host{state->id, state->handlers, state->registrations, *state, state->secret};
-  state->transports = Transports::open(host, store, registry, filter);
-  if (state->transports.modules.empty()) {
-    for (const Refused& refused : state->transports.refused) {
+  OPAL_TRY(state->open_transports(store));
+  return std::unique_ptr<Context>{new Context{std::move(state)}};
+}
+
+Result<void> Context::State::open_transports(const config::Store& store) {
+  const btl::Registry builtins = btl::Registry::with_builtins();
+  const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
+  OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
+  OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
+  const btl::Host host{id, handlers, registrations, *this, secret};
+  transports = Transports::open(host, store, registry, filter);
+  if (transports.modules.empty()) {
+    for (const Refused& refused : transports.refused) {
       log::error("am", "transport {}: {}", refused.transport, refused.reason);
     }
     return Error{Errc::unreachable, 0, "Context::open: no transport is usable"};
   }
-  for (const auto& module : state->transports.modules) {
-    OPAL_TRY(state->waiter->add(module->wait_fd()));
-    auto& cache = state->registration_caches.emplace_back(
+  for (const auto& module : transports.modules) {
+    OPAL_TRY(waiter->add(module->wait_fd()));
+    auto& cache = registration_caches.emplace_back(
         std::make_unique<RegistrationCache>(*module, RegistrationCache::monitored(cache_config)));
     module->use_registrations(&cache->cache());
   }
-  state->address = state->encode_address();
-  return std::unique_ptr<Context>{new Context{std::move(state)}};
+  address = encode_address();
+  return {};
 }
 
 Context::Context(std::unique_ptr<State> state) noexcept : state_(std::move(state)) { state_->context = this; }
@@ -116,9 +122,8 @@ void Context::State::on_accepted(btl::Endpoint& route) noexcept {
     Endpoint& endpoint = *known->second;
     route.upper = &endpoint;
     endpoint.routes_.push_back(&route);
-    if (!endpoint.route_->dead()) return;
-    endpoint.route_ = &route;  // the peer came back
-    endpoint.registrations_ = &registrations_of(route.module());
+    if (!endpoint.route_->dead() && !lost(endpoint)) return;
+    reroute(endpoint, route);  // the peer came back
     if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
     return;
   }
@@ -134,24 +139,16 @@ void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept 
   if (endpoint == nullptr || endpoint->route_ != &route) return;
   endpoint->pending_.reset();
   std::erase(pending, endpoint);
-  quiesce.heard.erase(endpoint->peer());
   log::debug("am", "peer {} failed: {}", to_string(endpoint->peer()), to_string(why));
   if (options.observer != nullptr) options.observer->on_peer_failed(*endpoint, why);
 }
 
-Result<Endpoint*> Context::connect(ByteSpan address) {
-  const Lock::Guard guard{state_->lock};
-  OPAL_TRY_ASSIGN(const Address peer, decode(address));
-  if (const auto known = state_->endpoints.find(peer.id); known != state_->endpoints.end()) {
-    if (!known->second->dead()) return known->second.get();
-    return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
-  }
-  std::string explanation;
-  for (const Refused& refused : state_->transports.refused) {
+btl::Endpoint* Context::State::find_route(const Address& peer, std::string& explanation) {
+  for (const Refused& refused : transports.refused) {
     explanation += fmt::format("{}: not usable here: {}\n", refused.transport, refused.reason);
   }
   btl::Endpoint* taken = nullptr;
-  for (const auto& module : state_->transports.modules) {
+  for (const auto& module : transports.modules) {
     const std::string_view name = module->attributes().transport;
     if (taken != nullptr) {
       explanation += fmt::format("{}: not needed, lower exclusivity\n", name);
@@ -170,11 +167,30 @@ Result<Endpoint*> Context::connect(ByteSpan address) {
       explanation += fmt::format("{}: refused: {}\n", name, to_string(route.error()));
     }
   }
+  return taken;
+}
+
+Result<Endpoint*> Context::connect(ByteSpan address) {
+  const Lock::Guard guard{state_->lock};
+  OPAL_TRY_ASSIGN(const Address peer, decode(address));
+  const auto found = state_->endpoints.find(peer.id);
+  Endpoint* const known = found != state_->endpoints.end() ? found->second.get() : nullptr;
+  if (known != nullptr && known->dead()) {
+    return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
+  }
+  if (known != nullptr && !state_->lost(*known)) return known;
+  std::string explanation;
+  btl::Endpoint* const taken = state_->find_route(peer, explanation);
   if (taken == nullptr) {
     log::error("am", "no transport reaches peer {}:\n{}", to_string(peer.id), explanation);
     return Error{Errc::unreachable, 0, "Context::connect: no transport reaches the peer"};
   }
-  return &state_->add(peer.id, *taken, std::move(explanation));
+  if (known == nullptr) return &state_->add(peer.id, *taken, std::move(explanation));
+  taken->upper = known;
+  known->routes_.push_back(taken);
+  known->explanation_ = std::move(explanation);
+  state_->reroute(*known, *taken);
+  return known;
 }
 
 void Context::disconnect(Endpoint& endpoint) noexcept {

@@ -106,9 +106,14 @@ class OPAL_EXPORT Context {
   /// Call progress() until this is true, and go on calling it until it was true at every Context: then nothing is under
   /// way between them, every message posted before quiesce() has been handled, puts and atomics are visible.
   [[nodiscard]] bool quiet() noexcept;
-  /// Empties the registration caches: after it nothing but Regions is registered.  Errors: busy (not quiet, or that
-  /// many cached registrations are in use).
+  /// Empties the registration caches, which answer `busy` until resume(): nothing but Regions is registered.
+  /// Errors: busy (not quiet, or that many cached registrations are in use).
   Result<void> checkpoint() noexcept;
+  /// After the process came back from an image, or moved: between checkpoint() and resume().  Transports are opened
+  /// anew, so address(), fd() and the keys of Regions change, and listen() is over; handlers, endpoints and what waits
+  /// on them stay.  Peers, which have restarted too, are connect()ed by their new addresses, or connect to us; until
+  /// then posts answer `again`.  Errors: busy (no checkpoint()), those of open(): nothing is reachable then.
+  Result<void> restart(const config::Store& store);
   /// Goes on, also when the checkpoint was given up: what waited goes out from progress(), in order.
   void resume() noexcept;
 
@@ -150,13 +155,14 @@ class OPAL_EXPORT Context {
  private:
   friend class Endpoint;
   friend class AddressSpaceRegistration;
+  friend class Region;
   friend class RegisteredPool;
   struct State;
   using Predicate = bool (*)(void* object) noexcept;
   /// wait(), but returns at once when the predicate (null: none) stopped holding before the sleep.
   std::size_t wait_while(Predicate holds, void* object, std::chrono::milliseconds timeout) noexcept;
   bool holds(Predicate predicate, void* object) noexcept;  ///< under the lock
-  bool has_pending() noexcept;
+  bool waits_for_room() noexcept;
   Result<Region> register_address_space(Rights rights);
   explicit Context(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;

@@ -2,6 +2,7 @@
 // Progress and waiting of a Context.
 #include <sched.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "opal/am/state.hpp"
@@ -12,7 +13,7 @@ namespace opal::am {
 bool Context::State::send_pending(Endpoint& endpoint, std::size_t& sent) noexcept {
   btl::Endpoint& route = *endpoint.route_;
   // A post that finds the peer dead calls on_failed, which throws the queue away: look at it anew after each.
-  while (endpoint.has_pending() && !endpoint.pending_->messages.empty() && !endpoint.pending_->held) {
+  while (endpoint.has_pending() && endpoint.pending_->may_send()) {
     Endpoint::Pending::Message message = std::move(endpoint.pending_->messages.front());
     const Post post = route.module().send_inline(route, message.tag, message.bytes, {});
     if (!endpoint.has_pending()) break;
@@ -23,7 +24,7 @@ bool Context::State::send_pending(Endpoint& endpoint, std::size_t& sent) noexcep
     }
     queue.bytes -= message.bytes.size();
     queue.messages.pop_front();
-    queue.held = message.tag == kMarkerTag;
+    if (queue.held) --queue.ahead;
     ++sent;
   }
   return !endpoint.has_pending() || !endpoint.pending_->held;
@@ -160,7 +161,7 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
     if (predicate != nullptr && !holds(predicate, object)) return 0;
     if (arm()) {
       // What back-pressure holds up has no descriptor to announce that there is room again: look every millisecond.
-      sleeper.sleep(has_pending() ? Deadline::after(std::chrono::milliseconds{1}) : deadline);
+      sleeper.sleep(waits_for_room() ? Deadline::after(std::chrono::milliseconds{1}) : deadline);
     }
     if (const std::size_t count = progress()) return count;
     if (state_->options.threads == ThreadLevel::multiple) return 0;
@@ -170,9 +171,13 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
 
 void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }
 
-bool Context::has_pending() noexcept {
+/// Something may go out as soon as there is room, which nobody announces.  A checkpoint that has been reached waits for
+/// resume() alone.
+bool Context::waits_for_room() noexcept {
   const Lock::Guard guard{state_->lock};
-  return !state_->pending.empty();
+  if (state_->quiesce.active && !state_->quiesce.quiet) return true;
+  return std::any_of(state_->pending.begin(), state_->pending.end(),
+                     [](const Endpoint* endpoint) { return endpoint->pending_->may_send(); });
 }
 
 }  // namespace opal::am

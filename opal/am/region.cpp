@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/am/region.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -10,28 +12,42 @@
 
 namespace opal::am {
 
-/// Where a Region is registered: once per transport with handles of its own kind, once for all the others together.
+/// Where a Region is registered: in the Context's table, and with each transport that has handles of its own kind.
 struct Region::State {
   struct Registration {
-    btl::Module* module;  // null: the Context's table
+    btl::Module* module;
     MemoryHandle handle;
   };
+  explicit State(Context::State& context) : context(context) { context.regions.push_back(this); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
   ~State() {
-    const Lock::Guard guard{*lock};
-    for (const Registration& registration : registrations) {
-      btl::Module* const module = registration.module;
-      if (auto gone =
-              module != nullptr ? module->deregister_memory(registration.handle) : table->remove(registration.handle);
-          !gone) {
-        log::error("am", "Region: {}", to_string(gone.error()));
-      }
-    }
+    const Lock::Guard guard{context.lock};
+    std::erase(context.regions, this);
+    leave();
+    if (software) log_failure(context.registrations.remove(*software));
   }
-  Lock* lock = nullptr;
-  btl::RegistrationTable* table = nullptr;
+
+  /// Registers with the transports that there are now, and makes the key anew.
+  Result<void> enter();
+  /// The transports forget it.
+  void leave() noexcept {
+    for (const Registration& registration : devices) {
+      log_failure(registration.module->deregister_memory(registration.handle));
+    }
+    devices.clear();
+  }
+  static void log_failure(const Result<void>& gone) noexcept {
+    if (!gone) log::error("am", "Region: {}", to_string(gone.error()));
+  }
+
+  Context::State& context;
   void* base = nullptr;
   std::uint64_t size = 0;
-  std::vector<Registration> registrations;
+  Rights rights{};
+  bool address_space = false;
+  std::optional<MemoryHandle> software;
+  std::vector<Registration> devices;
   std::vector<std::byte> key;
 };
 
@@ -45,46 +61,59 @@ void* Region::base() const noexcept { return state_ != nullptr ? state_->base : 
 std::uint64_t Region::size() const noexcept { return state_ != nullptr ? state_->size : 0; }
 ByteSpan Region::key() const noexcept { return state_ != nullptr ? ByteSpan{state_->key} : ByteSpan{}; }
 
+Result<void> Region::State::enter() {
+  devices.clear();
+  key.clear();
+  if (software) append_handle(key, {}, *software);
+  for (const auto& module : context.transports.modules) {
+    if (!module->attributes().own_handles) continue;
+    const auto ask = [&] {
+      return address_space ? module->register_address_space(rights) : module->register_memory(base, size, rights);
+    };
+    Result<MemoryHandle> handle = ask();
+    if (!handle && handle.error().code == Errc::limit_reached) {
+      context.registrations_of(*module).cache().flush();  // what is idle gives way
+      handle = ask();
+    }
+    if (!handle && address_space && handle.error().code == Errc::not_supported) continue;  // it takes the software one
+    if (!handle) return handle.error();
+    devices.push_back({module.get(), *handle});
+    append_handle(key, module->attributes().transport, *handle);
+  }
+  return {};
+}
+
 Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights rights) {
   const Lock::Guard guard{state_->lock};
-  auto region = std::make_unique<Region::State>();
-  region->lock = &state_->lock;
+  auto region = std::make_unique<Region::State>(*state_);
   region->base = base;
   region->size = size;
-  bool shared = false;
-  for (const auto& module : state_->transports.modules) {
-    const bool own = module->attributes().own_handles;
-    if (!own && shared) continue;
-    auto registered = module->register_memory(base, size, rights);
-    if (!registered && own && registered.error().code == Errc::limit_reached) {
-      state_->registrations_of(*module).cache().flush();  // what is idle gives way
-      registered = module->register_memory(base, size, rights);
-    }
-    OPAL_TRY_ASSIGN(const MemoryHandle handle, std::move(registered));
-    region->registrations.push_back({module.get(), handle});
-    append_handle(region->key, own ? module->attributes().transport : std::string_view{}, handle);
-    shared = shared || !own;
+  region->rights = rights;
+  const auto& modules = state_->transports.modules;
+  if (std::any_of(modules.begin(), modules.end(), [](const auto& each) { return !each->attributes().own_handles; })) {
+    OPAL_TRY_ASSIGN(region->software, state_->registrations.add(base, size, rights));
   }
+  OPAL_TRY(region->enter());
   return Region{std::move(region)};
 }
 
 Result<Region> Context::register_address_space(Rights rights) {
   const Lock::Guard guard{state_->lock};
-  auto region = std::make_unique<Region::State>();
-  region->lock = &state_->lock;
-  region->table = &state_->registrations;
-  OPAL_TRY_ASSIGN(const MemoryHandle software, state_->registrations.add_address_space(rights));
-  region->registrations.push_back({nullptr, software});
-  append_handle(region->key, {}, software);
-  for (const auto& module : state_->transports.modules) {
-    if (!module->attributes().own_handles) continue;
-    const Result<MemoryHandle> handle = module->register_address_space(rights);
-    if (!handle && handle.error().code == Errc::not_supported) continue;  // it takes the software handle
-    if (!handle) return handle.error();
-    region->registrations.push_back({module.get(), *handle});
-    append_handle(region->key, module->attributes().transport, *handle);
-  }
+  auto region = std::make_unique<Region::State>(*state_);
+  region->rights = rights;
+  region->address_space = true;
+  OPAL_TRY_ASSIGN(region->software, state_->registrations.add_address_space(rights));
+  OPAL_TRY(region->enter());
   return Region{std::move(region)};
+}
+
+Result<void> Context::State::enter_regions() {
+  for (Region::State* const region : regions) OPAL_TRY(region->enter());
+  return {};
+}
+
+void Context::State::leave_regions() noexcept {
+  for (Region::State* const region : regions) region->leave();
 }
 
 rcache::Statistics Context::registration_statistics() const noexcept {
@@ -117,6 +146,7 @@ ByteSpan ExposedMemory::handle() const noexcept {
 
 Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights rights) noexcept {
   const Lock::Guard guard{lock_};
+  if (registrations_ == nullptr) return Error{Errc::unreachable, 0, "Endpoint::expose: not connected since restart()"};
   OPAL_TRY_ASSIGN(rcache::Lease lease, registrations_->cache().get(base, size, static_cast<rcache::Access>(rights)));
   return ExposedMemory{lock_, std::move(lease)};
 }

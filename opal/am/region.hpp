@@ -32,7 +32,7 @@ class OPAL_EXPORT Region {
 
  private:
   friend class Context;
-  struct State;
+  struct State;  // in region.cpp
   explicit Region(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };

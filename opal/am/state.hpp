@@ -7,16 +7,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "opal/am/address.hpp"
 #include "opal/am/bootstrap.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
+#include "opal/am/no_transport.hpp"
 #include "opal/am/registration_cache.hpp"
 #include "opal/am/transports.hpp"
 #include "opal/am/waiter.hpp"
 
 namespace opal::am {
-
-inline constexpr Tag kMarkerTag = kAmTags.first;  ///< the last message before a checkpoint; payload: its round
 
 /// Messages that send_or_queue could not hand to the transport yet, oldest first.
 struct Endpoint::Pending {
@@ -26,19 +26,17 @@ struct Endpoint::Pending {
   };
   std::deque<Message> messages;
   std::size_t bytes = 0;  // of all messages
-  bool marked = false;    // the marker of a checkpoint is among the messages, or
-  bool held = false;      // has gone out: the rest waits for resume()
+  bool held = false;      // by a checkpoint: only
+  std::size_t ahead = 0;  // so many of them still go out, the rest waits for resume()
+  [[nodiscard]] bool may_send() const noexcept { return !messages.empty() && (!held || ahead > 0); }
 };
 
 /// A checkpoint under way.
 struct Quiesce {
-  struct Flush : Completion {
-    bool queued = false;
-  };
   bool active = false;
   std::uint64_t round = 0;
-  std::unordered_map<PeerId, std::uint64_t> heard;  // the latest marker of each peer
-  Flush flush;
+  bool quiet = false;    // it was
+  bool emptied = false;  // checkpoint() went well
 };
 
 struct Context::State final : btl::Observer {
@@ -58,9 +56,18 @@ struct Context::State final : btl::Observer {
   std::size_t welcome_visitors() noexcept;  // of the bootstrap
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
+  /// Opens what is configured, with caches; fills `address`.
+  Result<void> open_transports(const config::Store& store);
+  /// The best transport to a peer of that address; each candidate goes into `explanation`.  Null: none reaches it.
+  btl::Endpoint* find_route(const Address& peer, std::string& explanation);
+
   // checkpoint.cpp
   void hold(Endpoint& endpoint);
-  void on_marker(btl::Delivery& delivery) noexcept;
+  /// It has no transport since restart().
+  [[nodiscard]] bool lost(const Endpoint& endpoint) const noexcept;
+  void reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept;
+  Result<void> enter_regions();  // with the devices; in region.cpp
+  void leave_regions() noexcept;
 
   Context* context = nullptr;
   const Config config;
@@ -74,8 +81,10 @@ struct Context::State final : btl::Observer {
   Transports transports;
   std::vector<std::unique_ptr<RegistrationCache>> registration_caches;  // one per module
   std::vector<std::byte> address;
+  std::unique_ptr<NoTransport> no_transport;  // from the first restart() on
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;
-  std::vector<Endpoint*> pending;  // endpoints that have a Pending
+  std::vector<Region::State*> regions;  // all that live
+  std::vector<Endpoint*> pending;       // endpoints that have a Pending
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
 };

@@ -3,19 +3,21 @@
 // Owned by its module; valid from connect() or Observer::on_accepted() until disconnect() or the module's end, also
 // after the peer died.  Threads: as its module.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "opal/btl/peer_id.hpp"
 #include "opal/core/error.hpp"
+#include "opal/core/export.hpp"
 
 namespace opal::btl {
 
 class Module;
 
-class Endpoint {
+class OPAL_EXPORT Endpoint {
  public:
-  virtual ~Endpoint() = default;
+  virtual ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -37,7 +39,7 @@ class Endpoint {
   void* upper = nullptr;
 
  protected:
-  Endpoint(Module& module, const PeerId& peer) noexcept : module_(module), peer_(peer) {}
+  Endpoint(Module& module, const PeerId& peer) noexcept;
   void mark_dead(const Error& why) noexcept {
     dead_ = true;
     error_ = why;
@@ -48,6 +50,14 @@ class Endpoint {
   PeerId peer_;
   bool dead_ = false;
   Error error_{};
+
+  // Of checkpoints: all endpoints of the module in a row, and the latest round whose marker went out and came in.
+  friend class Module;
+  friend class Quiescence;
+  Endpoint* next_ = nullptr;
+  Endpoint* previous_ = nullptr;
+  std::uint64_t marked_ = 0;
+  std::uint64_t heard_ = 0;
 };
 
 }  // namespace opal::btl

@@ -3,13 +3,28 @@
 #include "opal/btl/module.hpp"
 
 #include <cstring>
+#include <utility>
 
+#include "opal/btl/quiescence.hpp"
 #include "opal/btl/rdma_emulation.hpp"
 
 namespace opal::btl {
 
+Endpoint::Endpoint(Module& module, const PeerId& peer) noexcept : module_(module), peer_(peer) {
+  next_ = std::exchange(module.endpoints_, this);
+  if (next_ != nullptr) next_->previous_ = this;
+}
+
+Endpoint::~Endpoint() {
+  (previous_ != nullptr ? previous_->next_ : module_.endpoints_) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+}
+
 Module::Module(const Host& host, const Attributes& attributes)
-    : host_(host), attributes_(attributes), emulation_(std::make_unique<RdmaEmulation>(*this)) {}
+    : host_(host),
+      attributes_(attributes),
+      emulation_(std::make_unique<RdmaEmulation>(*this)),
+      quiescence_(std::make_unique<Quiescence>(*this)) {}
 
 Module::~Module() = default;
 
@@ -53,5 +68,13 @@ Post Module::atomic(Endpoint& to, const AtomicRequest& request, Completion& comp
 }
 
 Post Module::flush(Endpoint* to, Completion& completion) noexcept { return emulation_->flush(to, completion); }
+
+void Module::quiesce(std::uint64_t round) noexcept { quiescence_->begin(round); }
+
+bool Module::quiet() noexcept { return quiescence_->reached(); }
+
+Result<void> Module::checkpoint() noexcept { return quiescence_->checkpoint(); }
+
+void Module::resume() noexcept { quiescence_->end(); }
 
 }  // namespace opal::btl

@@ -32,6 +32,7 @@ class Cache;
 namespace opal::btl {
 
 class PipelinedTransfers;
+class Quiescence;
 class RdmaEmulation;
 
 /// What the layer above needs to know to choose and to cut messages.  Constant after open.
@@ -124,6 +125,22 @@ class OPAL_EXPORT Module {
   /// Completes when every put and atomic posted before on `to` (all endpoints if null) is visible at its target.
   virtual Post flush(Endpoint* to, Completion& completion) noexcept;
 
+  // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
+  // For whoever owns the module: a Context, which does all this for its own, or a program without one.  Restart after
+  // an image was restored: connections do not survive, so open the component anew with the same Host.
+
+  /// From now until resume() the owner posts nothing on this module.  All modules that are connected take part, with
+  /// the same `round`, higher than any before.
+  void quiesce(std::uint64_t round) noexcept;
+  /// Call progress() until this is true, and go on with both until it was true at every module: then nothing is under
+  /// way between them, every message posted before quiesce() was handled, puts and atomics are visible.
+  [[nodiscard]] bool quiet() noexcept;
+  /// Empties the module's registrations(), which answer `busy` until resume().  Errors: busy (not quiet, or that many
+  /// cached registrations are in use: to be tried again).
+  Result<void> checkpoint() noexcept;
+  /// Goes on, also when the checkpoint was given up.
+  void resume() noexcept;
+
   // --- Progress and waiting
   // -------------------------------------------------------------------------------------------
 
@@ -144,10 +161,14 @@ class OPAL_EXPORT Module {
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
 
  private:
+  friend class Endpoint;
+  friend class Quiescence;
   friend class RdmaEmulation;
   Host host_;
   Attributes attributes_;
   std::unique_ptr<RdmaEmulation> emulation_;
+  std::unique_ptr<Quiescence> quiescence_;
+  Endpoint* endpoints_ = nullptr;  // all there are, dead ones too
   rcache::Cache* registrations_ = nullptr;
 };
 

@@ -9,6 +9,7 @@
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/pipelined_transfers.hpp"
+#include "opal/btl/quiescence.hpp"
 #include "opal/btl/rdma_operations.hpp"
 #include "opal/btl/rdma_wire.hpp"
 #include "opal/core/log.hpp"
@@ -356,7 +357,8 @@ Result<void> RdmaEmulation::install(HandlerTable& handlers) {
   OPAL_TRY(set(wire::kGetPiece, "get piece", std::integral_constant<Method, &State::on_get_piece>{}));
   OPAL_TRY(set(wire::kAtomicRequest, "atomic", std::integral_constant<Method, &State::on_atomic_request>{}));
   OPAL_TRY(set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{}));
-  return PipelinedTransfers::install(handlers);
+  OPAL_TRY(PipelinedTransfers::install(handlers));
+  return Quiescence::install(handlers);
 }
 
 std::size_t RdmaEmulation::send_waiting() noexcept {

@@ -16,6 +16,7 @@ inline constexpr Tag kGetPiece = kBtlTags.first + 0x12;
 inline constexpr Tag kAtomicRequest = kBtlTags.first + 0x13;
 inline constexpr Tag kLendRequest = kBtlTags.first + 0x14;
 inline constexpr Tag kLentReturn = kBtlTags.first + 0x15;
+inline constexpr Tag kMarker = kBtlTags.first + 0x16;  ///< of a checkpoint; payload: its round
 inline constexpr Tag kReply = kBtlTags.first + kAnswerBit;
 inline constexpr Tag kLent = kBtlTags.first + kAnswerBit + 1;
 static_assert(is_answer(kReply) && is_answer(kLent) && !is_answer(kGetPiece));

@@ -4,14 +4,20 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "opal/core/fork_listener.hpp"
 #include "opal/memory/address_space.hpp"
 #include "opal/memory/events.hpp"
+#include "opal/memory/raw_syscall.hpp"
 #include "opal/mpool/shared_directory.hpp"
 
 namespace opal::btl {
@@ -26,6 +32,29 @@ constexpr std::size_t kMappingsSize = (sizeof(memory::SharedMappings) + 4095) / 
 /// True when [address, +size) lies in [base, +length), with no sum that could wrap.
 bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, std::uint64_t size) noexcept {
   return address >= base && size <= length && address - base <= length - size;
+}
+
+/// Room for `slots_size` bytes of slots and the list of mappings.
+Result<Fd> make_memory(std::size_t slots_size) {
+  const std::size_t size = slots_size + kMappingsSize;
+  Fd memory{::memfd_create("opal-registrations", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!memory) return Error{Errc::os, errno, "memfd_create(registrations)", size};
+  if (::ftruncate(memory.get(), static_cast<off_t>(size)) != 0) {
+    return Error{Errc::os, errno, "ftruncate(registrations)", size};
+  }
+  // Reserve now: missing memory is an error here, but a SIGBUS at first touch otherwise.
+  if (const int rc = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(slots_size)); rc != 0) {
+    return Error{Errc::no_memory, rc, "posix_fallocate(registrations)", slots_size};
+  }
+  return memory;
+}
+
+/// Once our writable mapping exists: nobody who gets the descriptor can write, shrink or grow it.
+Result<void> seal(const Fd& memory) {
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+    return Error{Errc::os, errno, "fcntl(F_ADD_SEALS, registrations)"};
+  }
+  return {};
 }
 
 }  // namespace
@@ -105,6 +134,32 @@ class RegistrationTable::PoolWatch final : public memory::Listener {
   std::atomic<std::uintptr_t> high_{0};
 };
 
+class RegistrationTable::PrivateInChild final : private ForkListener {
+ public:
+  PrivateInChild(const Mapping& map, int memory) noexcept : address_(map.data()), size_(map.size()), memory_(memory) {
+    follow_forks();
+  }
+  PrivateInChild(const PrivateInChild&) = delete;
+  PrivateInChild& operator=(const PrivateInChild&) = delete;
+  ~PrivateInChild() { unfollow_forks(); }
+
+ private:
+  void before_fork() noexcept override {}
+  void after_fork_in_parent() noexcept override {}
+  void after_fork_in_child() noexcept override {
+    const auto map = [this](int flags, int memory) {
+      return memory::raw_syscall(SYS_mmap, reinterpret_cast<long>(address_), static_cast<long>(size_),
+                                 PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | flags, memory, 0);
+    };
+    // Without memory for that the child has no registrations, rather than its parent's.
+    if (map(0, memory_) < 0) (void)map(MAP_ANONYMOUS, -1);
+  }
+
+  std::byte* const address_;
+  const std::size_t size_;
+  const int memory_;
+};
+
 RegistrationTable::RegistrationTable(RegistrationTable&&) noexcept = default;
 RegistrationTable& RegistrationTable::operator=(RegistrationTable&&) noexcept = default;
 RegistrationTable::~RegistrationTable() = default;
@@ -116,6 +171,7 @@ void RegistrationTable::Unfollow::operator()(memory::MappingTable* table) const 
 
 RegistrationTable::RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation)
     : memory_(std::move(memory)), map_(std::move(map)), count_(slots), next_generation_(first_generation & ~1ULL) {
+  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory_.get());
   for (std::uint32_t slot = 0; slot < slots; ++slot) free_.push_back(slot);
 }
 
@@ -130,26 +186,39 @@ memory::SharedMappings& RegistrationTable::shared_mappings() const noexcept {
 
 Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
   const std::size_t slots_size = align_up(std::size_t{slots} * sizeof(RegistrationSlot), 4096);
-  const std::size_t size = slots_size + kMappingsSize;
-  Fd memory{::memfd_create("opal-registrations", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (!memory) return Error{Errc::os, errno, "memfd_create(registrations)", size};
-  if (::ftruncate(memory.get(), static_cast<off_t>(size)) != 0) {
-    return Error{Errc::os, errno, "ftruncate(registrations)", size};
-  }
-  // Reserve now: missing memory is an error here, but a SIGBUS at first touch otherwise.
-  if (const int rc = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(slots_size)); rc != 0) {
-    return Error{Errc::no_memory, rc, "posix_fallocate(registrations)", slots_size};
-  }
-  OPAL_TRY_ASSIGN(Mapping map, Mapping::shared(memory.get(), size));
-  // Our writable mapping exists: from here on nobody who gets the descriptor can write, shrink or grow it.
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
-    return Error{Errc::os, errno, "fcntl(F_ADD_SEALS, registrations)", size};
-  }
+  OPAL_TRY_ASSIGN(Fd memory, make_memory(slots_size));
+  OPAL_TRY_ASSIGN(Mapping map, Mapping::shared(memory.get(), slots_size + kMappingsSize));
+  OPAL_TRY(seal(memory));
   std::uint64_t first = 0;
   if (::getrandom(&first, sizeof first, 0) != static_cast<ssize_t>(sizeof first)) {
     return Error{Errc::os, errno, "getrandom(registration generation)"};
   }
   return RegistrationTable{std::move(memory), std::move(map), slots, first};
+}
+
+Result<void> RegistrationTable::renew() {
+  OPAL_TRY_ASSIGN(Fd memory, make_memory(map_.size() - kMappingsSize));
+  constexpr std::size_t kPage = 4096;
+  static constexpr std::array<std::byte, kPage> kZeros{};
+  for (std::size_t at = 0; at < map_.size(); at += kPage) {
+    const std::byte* const page = map_.data() + at;
+    if (std::memcmp(page, kZeros.data(), kPage) == 0) continue;  // most of the list of mappings is never used
+    if (::pwrite(memory.get(), page, kPage, static_cast<off_t>(at)) != static_cast<ssize_t>(kPage)) {
+      return Error{Errc::no_memory, errno, "pwrite(registrations)", at};
+    }
+  }
+  private_in_child_.reset();
+  // In place: whoever points to the table goes on doing so.
+  if (const long mapped =
+          memory::raw_syscall(SYS_mmap, reinterpret_cast<long>(map_.data()), static_cast<long>(map_.size()),
+                              PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, memory.get(), 0);
+      mapped < 0) {
+    return Error{Errc::os, static_cast<int>(-mapped), "mmap(registrations)", map_.size()};
+  }
+  OPAL_TRY(seal(memory));
+  memory_ = std::move(memory);
+  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory_.get());
+  return {};
 }
 
 Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size, Rights rights) {

@@ -125,6 +125,10 @@ class OPAL_EXPORT RegistrationTable {
   /// slot stays taken until remove().
   void invalidate(const MemoryHandle& handle) noexcept;
 
+  /// The same registrations in a memfd of this process alone: after a restart from an image, where the former one may
+  /// be anybody's.  For nobody who has mapped the former.  Errors: no_memory, os.
+  Result<void> renew();
+
   /// In the thread that adds and removes.
   void follow(Follower& follower) { followers_.push_back(&follower); }
   void unfollow(Follower& follower) noexcept { std::erase(followers_, &follower); }
@@ -149,6 +153,9 @@ class OPAL_EXPORT RegistrationTable {
   /// mapped the pool would see what was there.
   class PoolWatch;
 
+  /// A forked child changes a copy: what it deregisters is still its parent's.
+  class PrivateInChild;
+
   struct Unfollow {
     void operator()(memory::MappingTable* table) const noexcept;
   };
@@ -161,6 +168,7 @@ class OPAL_EXPORT RegistrationTable {
   std::size_t live_ = 0;
   std::unique_ptr<memory::MappingTable, Unfollow> mappings_;
   std::vector<Follower*> followers_;
+  std::unique_ptr<PrivateInChild> private_in_child_;
   std::unique_ptr<PoolWatch> pool_watch_;  // from the first registration in a pool on
 };
 

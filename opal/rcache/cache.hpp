@@ -66,6 +66,15 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// Undoes everything that is not in use.
   void flush() noexcept;
 
+  // Checkpoints (docs/design/checkpoint.md): for whoever owns the cache; btl::Module does it for its own.
+
+  /// From now on get() answers `busy`, and nothing is kept: what is idle is undone here, the rest with its last lease.
+  void quiesce() noexcept;
+  /// Whether the device knows of nothing any more.  Errors: busy (not quiesced, or that many registrations are in use).
+  Result<void> checkpoint() noexcept;
+  /// Registers again; after a restart, too: what the device had forgotten was undone before.
+  void resume() noexcept;
+
   /// Linear in the number of registrations.
   [[nodiscard]] Statistics statistics() const noexcept;
 
@@ -171,6 +180,7 @@ class OPAL_EXPORT Cache : private ForkListener {
   std::atomic<std::uint64_t> clock_{1};  // no LeaseTable's clock was beyond it when it was last advanced
   std::uint64_t next_generation_ = 2;
   std::uint32_t epoch_ = 0;      // forks seen
+  bool quiesced_ = false;        // nothing is registered or served
   std::uint64_t releases_ = 0;   // deregistrations so far: tells a waiter that room may have appeared
   std::uint64_t releasing_ = 0;  // deregistrations under way
   Statistics statistics_;        // hits without those that LeaseTables count; without what is idle

@@ -25,6 +25,7 @@ void Cache::after_fork_in_child() noexcept {
     if (table != mine) table->abandoned = true;
   }
   statistics_ = {};
+  quiesced_ = false;
   releasing_ = 0;
   // Threads of the parent may be waiting at it, for which its destructor would wait here.
   std::construct_at(&released_);

@@ -104,9 +104,9 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
         Registration* serves = index_.find_containing(range.begin, range.end, range.access);
         if (serves == nullptr) {
           serves = std::exchange(fresh, nullptr);
-          serves->once_ ? retire_locked(*serves) : enter_index_locked(*serves);
+          serves->once_ || quiesced_ ? retire_locked(*serves) : enter_index_locked(*serves);
         }
-        if (table != nullptr && !serves->once_) hints_.remember(wanted.begin, *serves);
+        if (table != nullptr && serves->state_ == Registration::State::indexed) hints_.remember(wanted.begin, *serves);
         lease = borrow_locked(*serves, table, hold);
       }
       if (fresh != nullptr) condemn_locked(*fresh);
@@ -142,6 +142,7 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
     bool no_object = false;
     {
       const std::lock_guard lock{mutex_};
+      if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
       no_object = pool_.empty();
       if (!no_object && within_limits_locked(length)) {
         Registration& fresh = pool_.take();

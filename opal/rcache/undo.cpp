@@ -155,4 +155,31 @@ void Cache::flush() noexcept {
   }
 }
 
+void Cache::quiesce() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    quiesced_ = true;
+    while (Registration* const each = index_.any()) {
+      withdraw_locked(*each);
+      retire_locked(*each);
+    }
+  }
+  release_retired(SIZE_MAX);
+}
+
+Result<void> Cache::checkpoint() noexcept {
+  release_retired(SIZE_MAX);
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t left = statistics_.registered.count;
+  if (quiesced_ && left == 0) return {};
+  return Error{Errc::busy, 0,
+               quiesced_ ? "checkpoint: cached registrations are in use" : "checkpoint: the cache is not quiesced",
+               left};
+}
+
+void Cache::resume() noexcept {
+  const std::lock_guard lock{mutex_};
+  quiesced_ = false;
+}
+
 }  // namespace opal::rcache

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints over every transport: what was posted before is handled, what is posted meanwhile waits, caches are
 // empty.
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tests/am/pair.hpp"
 
@@ -38,7 +39,10 @@ class Checkpoint : public ::testing::TestWithParam<std::string> {
   }
   /// Once true, a context's quiet() stays true as long as nothing is posted.
   [[nodiscard]] bool both_quiet() {
-    return pump_both([&] { return a.context->quiet(); }) && pump_both([&] { return b().context->quiet(); });
+    return pump_both([&] {
+      const bool here = a.context->quiet();
+      return b().context->quiet() && here;
+    });
   }
 
   Side a{GetParam()};
@@ -132,6 +136,21 @@ TEST_P(CheckpointOfTwo, AHandleOfTheEmptiedCacheIsRefused) {
   EXPECT_TRUE(a.context->checkpoint());
   resume_both();
   EXPECT_EQ(finish(put, *a.context, *b().context).code, Errc::invalid_argument);
+}
+
+TEST_P(Checkpoint, AContextThatHoldsMessagesSleepsUntilSomethingComes) {
+  quiesce_both(1);
+  ASSERT_EQ(to_b->send_or_queue(kTag, {}, payload), Post::done);
+  ASSERT_TRUE(both_quiet());
+  a.context->wait(std::chrono::milliseconds{0});
+  const auto sleeps = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  const long before = sleeps();
+  a.context->wait(std::chrono::milliseconds{200});
+  EXPECT_LT(sleeps() - before, 100) << "woke every millisecond";
 }
 
 TEST_P(CheckpointOfTwo, APeerThatDiesMeanwhileIsNotWaitedFor) {

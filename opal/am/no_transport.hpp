@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/no_transport.hpp — where endpoints lead between Context::restart() and the next connect(): nothing goes out,
+// nothing is lost, every post answers `again`.
+// Owned by the Context.  Threads: as btl::Module.
+#pragma once
+#include <list>
+
+#include "opal/btl/module.hpp"
+
+namespace opal::am {
+
+class NoTransport final : public btl::Module {
+ public:
+  /// Messages up to `max_send` bytes may be queued meanwhile.
+  NoTransport(const btl::Host& host, std::size_t max_send)
+      : btl::Module(host, {.transport = "none", .max_send = max_send}) {}
+
+  /// An endpoint to the peer of `route`, dead if that one is.
+  btl::Endpoint& add(const btl::Endpoint& route) { return endpoints_.emplace_back(*this, route); }
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
+  Result<btl::Endpoint*> connect(const PeerId& /*peer*/, ByteSpan /*address*/) override { return kNone; }
+  void disconnect(btl::Endpoint& endpoint) noexcept override {
+    endpoints_.remove_if([&](const Endpoint& each) { return &each == &endpoint; });
+  }
+  Post send_inline(btl::Endpoint& to, Tag /*tag*/, ByteSpan /*header*/, ByteSpan /*payload*/) noexcept override {
+    return answer(to);
+  }
+  btl::Fragment alloc(btl::Endpoint& /*to*/, std::size_t /*size*/) noexcept override { return {}; }
+  Post send(btl::Fragment& fragment, Tag /*tag*/) noexcept override { return answer(fragment.to()); }
+  void free(btl::Fragment& /*fragment*/) noexcept override {}
+  Post put(btl::Endpoint& to, const void* /*source*/, const MemoryHandle* /*local*/, std::uint64_t /*address*/,
+           const MemoryHandle& /*remote*/, std::uint64_t /*size*/, Completion& completion) noexcept override {
+    return answer(to, completion);
+  }
+  Post get(btl::Endpoint& to, void* /*destination*/, const MemoryHandle* /*local*/, std::uint64_t /*address*/,
+           const MemoryHandle& /*remote*/, std::uint64_t /*size*/, Completion& completion) noexcept override {
+    return answer(to, completion);
+  }
+  Post atomic(btl::Endpoint& to, const AtomicRequest& /*request*/, Completion& completion) noexcept override {
+    return answer(to, completion);
+  }
+  Post flush(btl::Endpoint* /*to*/, Completion& /*completion*/) noexcept override { return Post::done; }
+  std::size_t progress(std::size_t /*budget*/) noexcept override { return 0; }
+  [[nodiscard]] int wait_fd() const noexcept override { return -1; }
+  bool arm() noexcept override { return true; }
+
+ private:
+  struct Endpoint final : btl::Endpoint {
+    Endpoint(btl::Module& module, const btl::Endpoint& before) noexcept : btl::Endpoint(module, before.peer()) {
+      if (before.dead()) mark_dead(before.error());
+    }
+    [[nodiscard]] std::string describe() const override { return "not connected since the restart"; }
+  };
+  static Post answer(const btl::Endpoint& to) noexcept { return to.dead() ? Post::failed : Post::again; }
+  static Post answer(const btl::Endpoint& to, Completion& completion) noexcept {
+    if (to.dead()) completion.error = to.error();
+    return answer(to);
+  }
+  static constexpr Error kNone{Errc::unreachable, 0, "no transport since the restart"};
+
+  std::list<Endpoint> endpoints_;
+};
+
+}  // namespace opal::am

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts that restart after a checkpoint: transports and addresses are new, endpoints, handlers and what waited are
+// not.  The image is a fork: a process with the same memory whose parent, and with it every thread, is gone.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/am/pair.hpp"
+
+namespace opal::test {
+namespace {
+
+/// Two Contexts over one transport, with a message through so that both know the other.
+class Restart : public ::testing::TestWithParam<std::string> {
+ protected:
+  Restart() { store.set("am_transports", GetParam()); }
+  void SetUp() override {
+    to_b = *a.context->connect(b().context->address());
+    ASSERT_EQ(to_b->send_or_queue(kTag, {}, {}), Post::done);
+    ASSERT_TRUE(pump_both([&] { return b().messages == 1; }));
+  }
+  [[nodiscard]] bool alone() const { return GetParam() == "self"; }
+  Side& b() { return alone() ? a : other; }
+  template <class Condition>
+  [[nodiscard]] bool pump_both(Condition condition) {
+    return pump(condition, *a.context, *b().context);
+  }
+  [[nodiscard]] bool checkpoint_both(std::uint64_t round) {
+    a.context->quiesce(round);
+    if (!alone()) b().context->quiesce(round);
+    const bool quiet = pump_both([&] {
+      const bool here = a.context->quiet();
+      return b().context->quiet() && here;
+    });
+    return quiet && a.context->checkpoint() && b().context->checkpoint();
+  }
+  /// Both have new transports, and a has found b again.
+  [[nodiscard]] bool restart_both() {
+    if (!a.context->restart(store)) return false;
+    if (!alone() && !b().context->restart(store)) return false;
+    const auto again = a.context->connect(b().context->address());
+    return again && *again == to_b;
+  }
+  void resume_both() {
+    a.context->resume();
+    b().context->resume();
+  }
+  /// Puts a word into b's region, by the key that it has now.
+  Error put(const am::Region& region, std::uint64_t word) {
+    const auto handle = to_b->unpack_key(region.key());
+    if (!handle) return handle.error();
+    const auto post = [&](Completion& completion) {
+      return to_b->put(&word, reinterpret_cast<std::uint64_t>(region.base()), *handle, sizeof word, completion);
+    };
+    return finish(post, *a.context, *b().context);
+  }
+
+  config::Store store;
+  Side a{GetParam()};
+  Side other{GetParam()};
+  am::Endpoint* to_b = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(Over, Restart, ::testing::ValuesIn(joining_transports(btl::Reach::itself)),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(Restart, OnlyAfterACheckpoint) {
+  EXPECT_EQ(a.context->restart(store).error().code, Errc::busy);
+  a.context->quiesce(1);
+  EXPECT_EQ(a.context->restart(store).error().code, Errc::busy);
+}
+
+TEST_P(Restart, WhatWaitedGoesOutInOrderOverTheNewTransports) {
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    const std::size_t before = b().messages;
+    ASSERT_TRUE(checkpoint_both(round));
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(to_b->send_or_queue(kTag, {}, {}), Post::done);
+    ASSERT_TRUE(a.context->restart(store));
+    EXPECT_FALSE(to_b->dead());
+    EXPECT_EQ(to_b->send_inline(kTag, {}, {}), Post::again);
+    EXPECT_EQ(to_b->send_or_queue(kTag, {}, {}), Post::done) << "waits, too";
+    Flag flag;
+    EXPECT_EQ(to_b->put(nullptr, 0, {}, 0, flag), Post::again);
+    if (!alone()) {
+      ASSERT_TRUE(b().context->restart(store));
+    }
+    ASSERT_EQ(*a.context->connect(b().context->address()), to_b);
+    resume_both();
+    ASSERT_TRUE(pump_both([&] { return b().messages == before + 11; }));
+    EXPECT_EQ(a.failed + b().failed, 0);
+    // And the way back, on the endpoint that b had.
+    const std::size_t had = a.messages;
+    ASSERT_EQ(b().from->send_or_queue(kTag, {}, {}), Post::done);
+    ASSERT_TRUE(pump_both([&] { return a.messages == had + 1; }));
+  }
+}
+
+TEST_P(Restart, RegionsAreReachableByTheirNewKeys) {
+  std::uint64_t word = 0;
+  const auto region = b().context->register_memory(&word, sizeof word, Rights::all);
+  ASSERT_TRUE(region);
+  ASSERT_EQ(put(*region, 1).code, Errc{});
+  ASSERT_TRUE(checkpoint_both(1));
+  ASSERT_TRUE(restart_both());
+  resume_both();
+  ASSERT_EQ(put(*region, 2).code, Errc{});
+  EXPECT_EQ(word, 2U);
+}
+
+TEST_P(Restart, AnImageGoesOnInAnotherProcess) {
+  std::uint64_t word = 0;
+  const auto region = b().context->register_memory(&word, sizeof word, Rights::all);
+  ASSERT_TRUE(region);
+  ASSERT_TRUE(checkpoint_both(1));
+  ASSERT_EQ(to_b->send_or_queue(kTag, {}, {}), Post::done);
+  const std::size_t before = b().messages;
+  const auto image = [&]() -> int {
+    if (!restart_both()) return 1;
+    resume_both();
+    if (!pump_both([&] { return b().messages == before + 1; })) return 2;
+    if (put(*region, 7).code != Errc{} || word != 7) return 3;
+    if (to_b->send_or_queue(kTag, {}, {}) != Post::done) return 4;
+    return pump_both([&] { return b().messages == before + 2; }) ? 0 : 5;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(image());
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "step " << WEXITSTATUS(status) << " status " << status;
+  EXPECT_EQ(word, 0U) << "this process's";
+}
+
+}  // namespace
+}  // namespace opal::test

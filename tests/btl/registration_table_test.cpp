@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of software registrations across a fork and a restart.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+
+#include "opal/btl/registration_table.hpp"
+
+namespace opal::btl {
+namespace {
+
+int in_child(const std::function<int()>& what) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(what());
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+class Table : public testing::Test {
+ protected:
+  [[nodiscard]] bool good(const MemoryHandle& handle) const {
+    return static_cast<bool>(
+        table_.check(handle, reinterpret_cast<std::uint64_t>(buffer_.data()), buffer_.size(), Rights::remote_read));
+  }
+  MemoryHandle add() { return *table_.add(buffer_.data(), buffer_.size(), Rights::all); }
+
+  std::array<std::byte, 100> buffer_{};
+  RegistrationTable table_ = *RegistrationTable::create(64);
+};
+
+TEST_F(Table, WhatAForkedChildDeregistersAndRegistersIsItsOwn) {
+  const MemoryHandle kept = add();
+  const MemoryHandle invalidated = add();
+  EXPECT_EQ(in_child([&] {
+              if (!good(kept) || !table_.remove(kept) || good(kept)) return 1;
+              table_.invalidate(invalidated);
+              if (good(invalidated)) return 2;
+              return good(add()) ? 0 : 3;
+            }),
+            0);
+  EXPECT_TRUE(good(kept));
+  EXPECT_TRUE(good(invalidated));
+  EXPECT_EQ(table_.live(), 2U);
+}
+
+TEST_F(Table, AMovedTableIsPrivateInAChildToo) {
+  RegistrationTable moved = std::move(table_);
+  const MemoryHandle kept = *moved.add(buffer_.data(), buffer_.size(), Rights::all);
+  EXPECT_EQ(in_child([&] { return moved.remove(kept) ? 0 : 1; }), 0);
+  EXPECT_TRUE(moved.remove(kept));
+}
+
+TEST_F(Table, RenewedItHasTheSameRegistrationsInAnotherFile) {
+  const MemoryHandle kept = add();
+  const Mapping former = *Mapping::shared(table_.fd(), table_.size_bytes(), 0, false);
+  ASSERT_TRUE(table_.renew());
+  EXPECT_TRUE(good(kept));
+  const Mapping now = *Mapping::shared(table_.fd(), table_.size_bytes(), 0, false);
+  const RegistrationView view = *RegistrationView::over({now.data(), now.size()});
+  EXPECT_TRUE(view.check(kept, reinterpret_cast<std::uint64_t>(buffer_.data()), 1, Rights::remote_read));
+  ASSERT_TRUE(table_.remove(kept));
+  EXPECT_FALSE(view.check(kept, reinterpret_cast<std::uint64_t>(buffer_.data()), 1, Rights::remote_read))
+      << "peers follow the new one";
+  EXPECT_TRUE(RegistrationView::over({former.data(), former.size()})
+                  ->check(kept, reinterpret_cast<std::uint64_t>(buffer_.data()), 1, Rights::remote_read))
+      << "and nobody writes the former";
+  EXPECT_EQ(in_child([&] { return good(add()) ? 0 : 1; }), 0);
+}
+
+}  // namespace
+}  // namespace opal::btl
