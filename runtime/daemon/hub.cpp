@@ -6,73 +6,119 @@
 
 #include <algorithm>
 
-#include "opal/core/log.hpp"
-
 namespace runtime::daemon {
 namespace {
 
 constexpr std::uint32_t kOwnHost = 0;
+constexpr int kCannotServe = 1;
 constexpr int kNotFound = PMIX_ERR_NOT_FOUND;
 constexpr std::chrono::milliseconds kFinishRound{5};
 
 }  // namespace
 
 Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id,
-         std::vector<pmix::HostRanks> hosts, HubHost host)
+         std::vector<pmix::HostRanks> hosts, TreePlan plan, HubHost host)
     : loop_(loop),
       oob_(oob),
       server_(server),
       job_id_(std::move(job_id)),
       hosts_(std::move(hosts)),
-      host_(std::move(host)) {}
+      host_(std::move(host)),
+      plan_(plan),
+      tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), plan.radix, plan.patience),
+            *this, {}),
+      meetings_(tree_) {}
 
 void Hub::add(std::size_t host, RemoteHost& remote) { remotes_[static_cast<std::uint32_t>(host)] = &remote; }
 
-RemoteHost* Hub::find(const opal::am::Endpoint& peer, std::uint32_t& host) {
-  for (const auto& [index, remote] : remotes_) {
-    if (remote->endpoint() != &peer) continue;
-    host = index;
-    return remote;
-  }
-  return nullptr;
-}
+void Hub::lose(std::size_t host) { tree_.declare_lost(static_cast<overlay::Id>(host), overlay::Loss::declared); }
 
 void Hub::on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
-  const auto kind = static_cast<Kind>(topic);
-  if (kind == Kind::join) return join(from, content);
-  std::uint32_t host = 0;
-  RemoteHost* const remote = find(from, host);
-  if (remote != nullptr) handle(host, *remote, kind, content);
+  switch (static_cast<Kind>(topic)) {
+    case Kind::frame: return tree_.on_frame(from, content);
+    case Kind::join: return join(from, content);
+    default: return;  // of another version, which is told when it joins
+  }
 }
+
+// --- Daemons come
 
 void Hub::join(opal::am::Endpoint& from, ByteSpan content) {
+  JoinHead head;
+  if (!opal::read_object(content, head)) return turn_away(from, "its first message is garbled");
+  const auto host = static_cast<std::uint32_t>(head.host);
+  const auto remote = remotes_.find(host);
   const auto message = unpack<Join>(content);
-  const char* wrong = nullptr;
-  if (!message) {
-    wrong = "its first message is garbled: it has another version";
-  } else if (message->version != kVersion) {
-    wrong = "it has another version than this launcher";
-  } else if (message->job_id != job_id_ || !remotes_.contains(static_cast<std::uint32_t>(message->host))) {
-    wrong = "it belongs to another job";
+  if (head.version == kVersion && (!message || message->job_id != job_id_ || remote == remotes_.end())) {
+    return turn_away(from, "it belongs to another job");
   }
-  if (wrong == nullptr) return remotes_[static_cast<std::uint32_t>(message->host)]->joined(from, message->pid);
-  opal::log::once(opal::log::Level::warn, wrong, "runtime", "a daemon is refused: {}", wrong);
-  (void)oob_.send(from, topic(Kind::quit), {});
+  if (head.version != kVersion) {
+    const std::string why =
+        fmt::format("the daemon is of another version ({}) than opalrun ({}): install the same OPAL on all hosts",
+                    head.version, kVersion);
+    turn_away(from, why);
+    if (remote == remotes_.end()) return;
+    return loop_.post([to = remote->second, why] {  // not from inside of the channel
+      to->lost(kCannotServe, fmt::format("host {}: {}", to->name(), why));
+    });
+  }
+  if (remote->second->is_lost()) return turn_away(from, "it has come too late");
+  if (!joined_.try_emplace(host, Joined{&from, message->address}).second) return;
+  remote->second->joined(message->pid);
+  place_all();
 }
 
+void Hub::turn_away(opal::am::Endpoint& from, const std::string& why) {
+  (void)oob_.send(from, topic(Kind::turned_away), oob::as_bytes(pack(TurnedAway{why})));
+}
+
+/// Tells those their places who can take them: all above them have joined.
+void Hub::place_all() {
+  for (auto& [host, joined] : joined_) joined.placed = joined.placed || place(host, joined);
+}
+
+bool Hub::place(std::uint32_t host, const Joined& joined) {
+  const overlay::Tree& tree = tree_.node().tree();
+  Place place{tree.count(), tree.radix(), {}};
+  for (overlay::Id above = tree.parent(host); above != kOwnHost; above = tree.parent(above)) {
+    if (tree_.node().lost().contains(above)) continue;
+    const auto other = joined_.find(above);
+    if (other == joined_.end()) return false;
+    place.above.emplace_back(above, other->second.address);
+  }
+  return joined.endpoint == nullptr || oob_.send(*joined.endpoint, topic(Kind::place), oob::as_bytes(pack(place)));
+}
+
+/// Of daemons further down the first connection ends when they have their places.
 void Hub::on_lost(opal::am::Endpoint& peer, const Error& why) {
-  std::uint32_t host = 0;
-  if (RemoteHost* const remote = find(peer, host); remote != nullptr) remote->disconnected(why);
+  tree_.on_closed(peer);
+  const auto entry =
+      std::find_if(joined_.begin(), joined_.end(), [&](const auto& each) { return each.second.endpoint == &peer; });
+  if (entry == joined_.end()) return;
+  entry->second.endpoint = nullptr;
+  if (entry->second.placed) return;
+  RemoteHost& remote = *remotes_.at(entry->first);
+  remote.lost(kCannotServe, fmt::format("the daemon of host {} is lost: {}", remote.name(), opal::to_string(why)));
 }
 
-void Hub::handle(std::uint32_t host, RemoteHost& remote, Kind kind, ByteSpan content) {
+// --- The tree
+
+void Hub::on_lost(overlay::Id member, overlay::Loss why) {
+  if (const auto remote = remotes_.find(member); remote != remotes_.end()) remote->second->lost(why);
+  place_all();
+}
+
+void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
+  const auto entry = remotes_.find(host);
+  if (entry == remotes_.end() || entry->second->is_lost()) return;
+  RemoteHost& remote = *entry->second;
+  const auto kind = static_cast<Kind>(topic);
   if (remote.handle(kind, content)) return;
   switch (kind) {
     case Kind::abort:
       return remote.with<Abort>(content,
                                 [&](const Abort& m) { host_.on_abort(m.rank, static_cast<int>(m.status), m.text); });
     case Kind::say: return remote.with<Say>(content, [&](const Say& m) { host_.say(m.line); });
-    case Kind::fence: return remote.with<Fence>(content, [&](const Fence& m) { arrive(host, m); });
     case Kind::modex: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
     case Kind::modex_result: return remote.with<ModexResult>(content, [&](const ModexResult& m) { reply(m); });
     case Kind::publish:
@@ -95,36 +141,9 @@ void Hub::handle(std::uint32_t host, RemoteHost& remote, Kind kind, ByteSpan con
   }
 }
 
-/// `fence` has come to its end on `host`; when it has on all, they all go on.
-void Hub::arrive(std::uint32_t host, const Fence& fence) {
-  std::deque<Round>& rounds = fences_[fence.members];
-  auto round =
-      std::find_if(rounds.begin(), rounds.end(), [&](const Round& open) { return !open.arrived.contains(host); });
-  if (round == rounds.end()) round = rounds.insert(rounds.end(), Round{fence.hosts, {}, 0, {}});
-  round->arrived.insert(host);
-  if (fence.status != 0) round->status = static_cast<int>(fence.status);
-  round->data += fence.data;
-  if (round->arrived.size() < round->hosts.size()) return;
-  const Round done = std::move(*round);
-  rounds.erase(round);
-  if (rounds.empty()) fences_.erase(fence.members);
-  for (const std::uint32_t to : done.hosts) {
-    if (to == kOwnHost) {
-      std::deque<Data>& waiting = own_fences_[fence.members];
-      if (waiting.empty()) continue;
-      const Data answer = std::move(waiting.front());
-      waiting.pop_front();
-      answer(done.status, done.data);
-    } else if (const auto remote = remotes_.find(to); remote != remotes_.end()) {
-      remote->second->send(FenceResult{fence.members, done.status, done.data});
-    }
-  }
-}
-
 void Hub::fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
                 const std::string& data, Data answer) {
-  own_fences_[members].push_back(std::move(answer));
-  arrive(kOwnHost, {members, hosts, status, data});
+  meetings_.meet(members, hosts, status, data, std::move(answer));
 }
 
 /// Brings a question to the host of its rank.
@@ -167,15 +186,19 @@ void Hub::unpublish(unsigned owner, const std::vector<std::string>& names, Done 
 
 void Hub::finish(std::chrono::milliseconds patience) {
   for (const auto& [index, remote] : remotes_) remote->quit();
-  finish_timer_ = loop_.after(patience, [this] { loop_.stop(); });
+  tree_.acknowledge();
+  const auto all_gone = [this] {
+    return std::all_of(remotes_.begin(), remotes_.end(), [](const auto& entry) { return entry.second->gone(); });
+  };
   const std::function<void()> look = [&] {
-    const bool all_gone =
-        std::all_of(remotes_.begin(), remotes_.end(), [](const auto& entry) { return entry.second->gone(); });
-    if (all_gone) return loop_.stop();
+    if (all_gone()) return loop_.stop();
     finish_round_ = loop_.after(kFinishRound, look);
   };
-  look();
-  loop_.run();
+  if (!all_gone()) {  // the loop does not remember a stop() from before it ran
+    finish_timer_ = loop_.after(patience, [this] { loop_.stop(); });
+    look();
+    loop_.run();
+  }
   finish_timer_ = finish_round_ = {};
   for (const auto& [index, remote] : remotes_) remote->kill_agent();
 }

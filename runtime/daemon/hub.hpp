@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/hub.hpp — the launcher's end of all its daemons: lets them join, hands their messages to their hosts,
-// brings fences together, forwards questions for committed data, and keeps the job's names.
+// runtime/daemon/hub.hpp — the launcher among its daemons: the root of their tree, which lets them join and tells them
+// their places, hands their messages to their hosts, forwards questions for committed data, and keeps the job's names.
 // Host 0 is the launcher's own; its PMIx server uses the hub as its Cluster without any message.
 // Threads: the loop's thread.
 #pragma once
-#include <deque>
 #include <map>
-#include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "runtime/daemon/meetings.hpp"
 #include "runtime/daemon/remote_host.hpp"
 #include "runtime/pmix/server.hpp"
 
@@ -22,13 +20,26 @@ struct HubHost {
   std::function<void(const std::string& line)> say;
 };
 
-class Hub final : public pmix::Cluster {
+/// The shape of the tree, and its times.
+struct TreePlan {
+  unsigned radix = 16;
+  std::chrono::milliseconds patience{};  ///< of silence, until a daemon counts as out of reach
+};
+
+class Hub final : public pmix::Cluster, private overlay::Client {
  public:
   Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id, std::vector<pmix::HostRanks> hosts,
-      HubHost host);
+      TreePlan plan, HubHost host);
 
   /// Makes `host`, not the own one, known; it must outlive the hub.
   void add(std::size_t host, RemoteHost& remote);
+
+  /// To the daemon of that host, along the tree.  Errors: limit_reached (longer than the tree takes).
+  Result<void> send(std::size_t host, Kind kind, std::string content) {
+    return tree_.send_down(static_cast<overlay::Id>(host), kind, std::move(content));
+  }
+  /// That host is lost, by other news than the tree's.
+  void lose(std::size_t host);
 
   /// For oob::DaemonHost.
   void on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content);
@@ -45,18 +56,24 @@ class Hub final : public pmix::Cluster {
   void unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) override;
 
  private:
-  /// One fence under way.
-  struct Round {
-    std::vector<std::uint32_t> hosts;
-    std::set<std::uint32_t> arrived;
-    int status = 0;
-    std::string data;
+  /// A daemon that has joined.
+  struct Joined {
+    opal::am::Endpoint* endpoint;  // by which it asked; null once that is gone
+    std::string address;
+    bool placed = false;
   };
 
+  // overlay::Client
+  void on_up(overlay::Id origin, std::uint16_t topic, ByteSpan content) override;
+  void on_down(std::uint16_t, ByteSpan) override {}
+  void on_release(const overlay::Release& release) override { meetings_.on_release(release); }
+  void on_lost(overlay::Id member, overlay::Loss why) override;
+  void on_out(const char*) override {}
+
   void join(opal::am::Endpoint& from, ByteSpan content);
-  [[nodiscard]] RemoteHost* find(const opal::am::Endpoint& peer, std::uint32_t& host);
-  void handle(std::uint32_t host, RemoteHost& remote, Kind kind, ByteSpan content);
-  void arrive(std::uint32_t host, const Fence& fence);
+  void turn_away(opal::am::Endpoint& from, const std::string& why);
+  void place_all();
+  bool place(std::uint32_t host, const Joined& joined);
   void ask(const Modex& question);
   void reply(const ModexResult& result);
 
@@ -66,10 +83,12 @@ class Hub final : public pmix::Cluster {
   const std::string job_id_;
   const std::vector<pmix::HostRanks> hosts_;
   const HubHost host_;
+  const TreePlan plan_;
   std::map<std::uint32_t, RemoteHost*> remotes_;
-  std::map<std::string, std::deque<Round>> fences_;     // by members; the same fence may start again early
-  std::map<std::string, std::deque<Data>> own_fences_;  // answers for host 0, in order
-  std::map<std::uint64_t, Data> own_questions_;         // of host 0
+  std::map<std::uint32_t, Joined> joined_;
+  TreeMember tree_;
+  Meetings meetings_;
+  std::map<std::uint64_t, Data> own_questions_;  // of host 0
   std::uint64_t questions_ = 0;
   event::Timer finish_timer_;
   event::Timer finish_round_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/messages.hpp — what the launcher and the daemons of a job's other hosts say to each other, over the
-// out-of-band channel.  Each struct is one message; its topic goes with it.  Packed by runtime/packing.hpp; a receiver
-// refuses what does not unpack.  kVersion is compared at the first message, before any other is understood.
+// runtime/daemon/messages.hpp — what the launcher and the daemons of a job's other hosts say to each other.  Join and
+// its answers go over a connection of their own, everything else along the tree of daemons.  Each struct is one
+// message; its topic goes with it.  Packed by runtime/packing.hpp; a receiver refuses what does not unpack.  kVersion
+// is compared at the first message, before any other is understood.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,11 +16,15 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 2;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 3;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {
-  join = 64,
+  join = 64,  ///< this, place, turned_away and frame without the tree
+  place,
+  turned_away,
+  frame,  ///< of the tree: runtime/overlay/wire.hpp
+  ready,
   launch,
   started,
   refused,
@@ -34,8 +39,6 @@ enum class Kind : std::uint16_t {
   quit,
   abort,
   say,
-  fence,
-  fence_result,
   modex,
   modex_result,
   death,
@@ -44,28 +47,53 @@ enum class Kind : std::uint16_t {
   lookup,
   looked_up,
   unpublish,
-  ping,
-  pong,
   input,
   input_taken,
 };
 
 constexpr oob::Topic topic(Kind kind) noexcept { return static_cast<oob::Topic>(kind); }
 
-/// Daemon to launcher, first of all.
+/// Daemon to launcher, first of all.  Every version begins with these two.
+struct JoinHead {
+  std::uint64_t version = kVersion;
+  std::uint64_t host = 0;  ///< index in the job's list of hosts, which is its number in the tree
+};
 struct Join {
   static constexpr Kind kKind = Kind::join;
   std::uint64_t version = kVersion;
-  std::uint64_t host = 0;  ///< index in the job's list of hosts
+  std::uint64_t host = 0;
   std::uint64_t pid = 0;
   std::string job_id;
+  std::string address;  ///< blob of its Context
   template <class V>
   void fields(V& v) {
-    v(version, host, pid, job_id);
+    v(version, host, pid, job_id, address);
   }
 };
 
-/// Launcher to daemon: all that there is to know to start the ranks of its host.
+/// The answer: where its place in the tree is.  Comes when those above it have joined.
+struct Place {
+  static constexpr Kind kKind = Kind::place;
+  std::uint64_t count = 0;  ///< of members
+  std::uint64_t radix = 0;
+  std::vector<std::pair<std::uint32_t, std::string>> above;  ///< addresses of its parent, grandparent, ... but the root
+  template <class V>
+  void fields(V& v) {
+    v(count, radix, above);
+  }
+};
+
+/// The other answer: end.
+struct TurnedAway {
+  static constexpr Kind kKind = Kind::turned_away;
+  std::string why;
+  template <class V>
+  void fields(V& v) {
+    v(why);
+  }
+};
+
+/// Launcher to daemons, the same to all: what there is to know to start the ranks of their hosts.
 struct Launch {
   static constexpr Kind kKind = Kind::launch;
   std::vector<pmix::HostRanks> hosts;  ///< index 0 is the launcher's own
@@ -74,10 +102,11 @@ struct Launch {
   std::string working_directory;
   std::uint8_t bind = 0;  ///< launch::Bind
   std::uint8_t report_bindings = 0;
-  std::vector<std::uint32_t> input;  ///< ranks of its host that get the launcher's stdin
+  std::uint8_t input = 0;  ///< launch::InputTarget
+  std::uint32_t input_rank = 0;
   template <class V>
   void fields(V& v) {
-    v(hosts, arguments, environment, working_directory, bind, report_bindings, input);
+    v(hosts, arguments, environment, working_directory, bind, report_bindings, input, input_rank);
   }
 };
 
@@ -193,9 +222,8 @@ struct Plain {
 };
 using KillAll = Plain<Kind::kill_all>;  ///< launcher to daemon: end every process of the job; answered by Empty
 using Empty = Plain<Kind::empty>;
-using Quit = Plain<Kind::quit>;  ///< launcher to daemon
-using Ping = Plain<Kind::ping>;  ///< launcher to daemon, answered by Pong: each end knows that the other lives
-using Pong = Plain<Kind::pong>;
+using Quit = Plain<Kind::quit>;    ///< launcher to daemon
+using Ready = Plain<Kind::ready>;  ///< daemon to launcher: it has its place
 
 /// A rank asks for the end of the job.
 struct Abort {
@@ -216,30 +244,6 @@ struct Say {
   template <class V>
   void fields(V& v) {
     v(line);
-  }
-};
-
-/// Daemon to launcher: the host's members of a fence have arrived, with their data.
-struct Fence {
-  static constexpr Kind kKind = Kind::fence;
-  std::string members;               ///< names the fence: the same bytes on all hosts
-  std::vector<std::uint32_t> hosts;  ///< that have members
-  std::int64_t status = 0;           ///< PMIx's; not 0: it cannot succeed
-  std::string data;
-  template <class V>
-  void fields(V& v) {
-    v(members, hosts, status, data);
-  }
-};
-/// Launcher to the hosts of a fence: all have arrived.
-struct FenceResult {
-  static constexpr Kind kKind = Kind::fence_result;
-  std::string members;
-  std::int64_t status = 0;
-  std::string data;
-  template <class V>
-  void fields(V& v) {
-    v(members, status, data);
   }
 };
 

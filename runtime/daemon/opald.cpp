@@ -7,11 +7,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <set>
 
-#include "opal/core/clock.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/secret.hpp"
 #include "runtime/daemon/input.hpp"
@@ -40,7 +39,7 @@ constexpr int kCannotServe = 1;
   ::_exit(kCannotServe);
 }
 
-class Opald {
+class Opald final : private overlay::Client {
  public:
   Opald(const Bootstrap& bootstrap, event::Loop& loop, warden::Handle& warden, launch::Session& session,
         std::string secret_file)
@@ -62,13 +61,24 @@ class Opald {
   [[noreturn]] void run(const opal::Secret& secret);
 
  private:
+  // overlay::Client
+  void on_up(overlay::Id, std::uint16_t, ByteSpan) override {}
+  void on_down(std::uint16_t topic, ByteSpan content) override { handle(static_cast<Kind>(topic), content); }
+  void on_release(const overlay::Release& release) override { uplink_->on_release(release); }
+  void on_lost(overlay::Id, overlay::Loss) override {}
+  void on_out(const char* why) override { launcher_gone(why); }
+
+  void on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content);
+  void on_closed(opal::am::Endpoint& peer, const Error& why);
+  void take_place(const Place& place);
+  void leave();
+  void leave_if_done();
   void handle(Kind kind, ByteSpan content);
   void launch(const Launch& launch);
   Result<void> start(const Launch& launch, const std::vector<std::uint32_t>& ranks);
   void refuse_all(const std::vector<std::uint32_t>& ranks, int status, const std::string& why);
   void launcher_gone(const std::string& why);
-  void heard() { last_heard_ns_ = opal::now_ns(); }
-  void watch_launcher();
+  void stay_alive();
   void end(int status);
 
   const Bootstrap& bootstrap_;
@@ -80,54 +90,120 @@ class Opald {
   OutputForwarder forwarder_;
   std::optional<InputSinks> input_;  // of those of our ranks that get the launcher's stdin
   std::unique_ptr<oob::Daemon> oob_;
-  std::unique_ptr<Uplink> uplink_;
+  opal::am::Endpoint* launcher_ = nullptr;  // until this daemon has its place
+  std::optional<TreeMember> tree_;
+  std::optional<Uplink> uplink_;  // as tree_
   std::unique_ptr<pmix::Server> server_;
   std::optional<launch::LocalHost> host_;
-  bool alone_ = false;  // the launcher is gone
-  std::uint64_t last_heard_ns_ = 0;
-  event::Timer watch_;
+  bool alone_ = false;    // the launcher is gone
+  bool leaving_ = false;  // it lets us go
+  event::Timer place_;    // it must be known by then
+  event::Timer alive_;
   event::Timer end_;
 };
 
 void Opald::run(const opal::Secret& secret) {
   oob::DaemonHost hooks{.on_abort =
                             [this](int rank, int status, const std::string& text) {
-                              uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
+                              if (uplink_) uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
                             },
-                        .say = [this](const std::string& line) { uplink_->send(Say{line}); }};
-  hooks.on_daemon_message = [this](opal::am::Endpoint&, oob::Topic topic, ByteSpan content) {
-    heard();
-    handle(static_cast<Kind>(topic), content);
+                        .say =
+                            [this](const std::string& line) {
+                              if (uplink_) uplink_->send(Say{line});
+                            }};
+  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
+    on_message(from, topic, content);
   };
-  hooks.on_daemon_lost = [this](opal::am::Endpoint&, const Error& why) { launcher_gone(opal::to_string(why)); };
+  hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error& why) { on_closed(peer, why); };
   auto oob = oob::Daemon::open(loop_, launch::store_with(bootstrap_.settings), secret, bootstrap_.job_id, UINT32_MAX,
                                std::move(hooks));
   if (!oob) give_up(opal::to_string(oob.error()));
   oob_ = std::move(*oob);
   const auto launcher = oob_->connect(oob::as_bytes(bootstrap_.launcher));
   if (!launcher) give_up(fmt::format("cannot connect to the launcher: {}", opal::to_string(launcher.error())));
-  uplink_ = std::make_unique<Uplink>(*oob_, **launcher, static_cast<std::uint32_t>(bootstrap_.host));
-  uplink_->send(Join{kVersion, bootstrap_.host, static_cast<std::uint64_t>(::getpid()), bootstrap_.job_id});
-  heard();
-  watch_launcher();
+  launcher_ = *launcher;
+  const Join join{.host = bootstrap_.host,
+                  .pid = static_cast<std::uint64_t>(::getpid()),
+                  .job_id = bootstrap_.job_id,
+                  .address = std::string{oob::as_text(oob_->address())}};
+  if (const auto sent = oob_->send(*launcher_, topic(Join::kKind), oob::as_bytes(pack(join))); !sent) {
+    give_up(fmt::format("cannot join the job: {}", opal::to_string(sent.error())));
+  }
+  place_ = loop_.after(2 * patience_, [this] {
+    launcher_gone(fmt::format("nothing heard of it for {} s", 2 * static_cast<double>(patience_.count()) / 1000));
+  });
+  stay_alive();
   loop_.run();
   ::_exit(kCannotServe);
 }
 
-/// The warden hears from us as often as we hear from the launcher: should this process be stopped, it acts.
-void Opald::watch_launcher() {
+/// The warden hears from us that often: should this process be stopped, it acts.
+void Opald::stay_alive() {
   (void)warden_.alive();
-  const auto silence = std::chrono::nanoseconds{opal::now_ns() - last_heard_ns_};
-  if (silence > patience_) {
-    return launcher_gone(fmt::format("nothing heard of it for {} s", static_cast<double>(patience_.count()) / 1000));
+  alive_ = loop_.after(patience_ / 8, [this] { stay_alive(); });
+}
+
+/// Inside of the channel's progress.
+void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
+  switch (static_cast<Kind>(topic)) {
+    case Kind::frame:
+      if (tree_) tree_->on_frame(from, content);
+      return;
+    case Kind::place:
+      if (auto place = unpack<Place>(content); place && &from == launcher_) {
+        loop_.post([this, place = std::move(*place)] { take_place(place); });
+      }
+      return;
+    case Kind::turned_away:
+      // The launcher says why: here only the ranks, if any, must not stay.
+      if (const auto message = unpack<TurnedAway>(content)) {
+        loop_.post([this, why = message->why] { launcher_gone(why); });
+      }
+      return;
+    default: return;
   }
-  watch_ = loop_.after(patience_ / 8, [this] { watch_launcher(); });
+}
+
+void Opald::on_closed(opal::am::Endpoint& peer, const Error& why) {
+  if (tree_) return tree_->on_closed(peer);
+  if (&peer == launcher_) launcher_gone(opal::to_string(why));
+}
+
+void Opald::take_place(const Place& place) {
+  const auto self = static_cast<overlay::Id>(bootstrap_.host);
+  const auto count = static_cast<overlay::Id>(place.count);
+  const auto radix = static_cast<unsigned>(place.radix);
+  if (tree_ || alone_ || self >= count || radix == 0) return;
+  place_ = {};
+  std::map<overlay::Id, std::string> above{{0, bootstrap_.launcher}};
+  for (const auto& [id, address] : place.above) above.emplace(id, address);
+  overlay::Client& client = *this;
+  tree_.emplace(loop_, *oob_, tree_options(self, count, radix, patience_), client, std::move(above));
+  uplink_.emplace(*tree_, self);
+  tree_->after_turn = [this] { leave_if_done(); };
+  uplink_->send(Ready{});
+  // The launcher has as many connections as it has children.
+  if (tree_->node().parent() != 0) oob_->disconnect(*std::exchange(launcher_, nullptr));
+}
+
+/// From the leaves up: whoever is above passes on what those below still have to get.
+void Opald::leave() {
+  if (leaving_) return;
+  leaving_ = true;
+  end_ = loop_.after(kLastWords, [this] { end(0); });
+}
+
+void Opald::leave_if_done() {
+  if (!leaving_) return;
+  tree_->acknowledge();
+  if (tree_->node().down_settled() && !tree_->has_unsent()) end(0);
 }
 
 void Opald::launcher_gone(const std::string& why) {
   if (alone_) return;
   alone_ = true;
-  watch_ = {};
+  place_ = {};
+  if (leaving_) return end(0);
   fmt::print(stderr, "opald on {}: the launcher is gone ({}); ending the ranks of this host\n", opal::host_name(), why);
   std::fflush(stderr);
   if (!host_) return end(kCannotServe);
@@ -147,7 +223,6 @@ void Opald::handle(Kind kind, ByteSpan content) {
     case Kind::launch:
       if (const auto message = unpack<Launch>(content); message && !host_) launch(*message);
       return;
-    case Kind::ping: return uplink_->send(Pong{});
     case Kind::signal:
       if (const auto message = unpack<Signal>(content); message && host_) {
         host_->signal(static_cast<int>(message->signo), message->ends_the_job != 0);
@@ -167,7 +242,7 @@ void Opald::handle(Kind kind, ByteSpan content) {
     case Kind::input:
       if (const auto message = unpack<Input>(content); message && input_) input_->add(message->text);
       return;
-    case Kind::quit: return end(0);
+    case Kind::quit: return leave();
     default: return;
   }
 }
@@ -227,9 +302,12 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
                            .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); }}));
   server_->join(*uplink_);
 
-  const std::set<std::uint32_t> input(launch.input.begin(), launch.input.end());
-  if (!input.empty()) {
-    input_.emplace(loop_, input.size(), [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); });
+  const launch::InputTarget input{launch::InputTarget::Kind{launch.input}, launch.input_rank};
+  const auto readers =
+      std::count_if(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return input.reaches(rank); });
+  if (readers != 0) {
+    input_.emplace(loop_, static_cast<std::size_t>(readers),
+                   [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); });
   }
   launch::LocalPlan plan{.host = launch.hosts[bootstrap_.host].name,
                          .ranks = ranks,
@@ -247,7 +325,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
         return launch::to_environment(variables);
       },
       .input = [this, input](unsigned rank) -> Result<Fd> {
-        if (input_ && input.contains(rank)) return input_->open();
+        if (input_ && input.reaches(rank)) return input_->open();
         Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
         if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
         return null;

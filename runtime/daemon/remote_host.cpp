@@ -10,20 +10,20 @@
 namespace runtime::daemon {
 namespace {
 
-constexpr unsigned kPingsPerPatience = 4;
 constexpr int kHostLost = 1;
+
+double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
 }  // namespace
 
-RemoteHost::RemoteHost(event::Loop& loop, oob::Daemon& oob, std::string name, std::chrono::milliseconds patience,
-                       stdio::Output& output, launch::RankHostObserver observer, OnLost on_lost)
+RemoteHost::RemoteHost(event::Loop& loop, std::string name, std::chrono::milliseconds patience, stdio::Output& output,
+                       launch::RankHostObserver observer, Hooks hooks)
     : loop_(loop),
-      oob_(oob),
       name_(std::move(name)),
       patience_(patience),
       output_(output),
       observer_(std::move(observer)),
-      on_lost_(std::move(on_lost)) {}
+      hooks_(std::move(hooks)) {}
 
 void RemoteHost::start_daemon(std::vector<std::string> command, const std::string& bootstrap) {
   command_ = std::move(command);
@@ -36,84 +36,65 @@ void RemoteHost::start_daemon(std::vector<std::string> command, const std::strin
   agent_ = std::move(*agent);
   timer_ = loop_.after(patience_, [this] {
     lost(kHostLost, fmt::format("the daemon of host {} did not come within {} s; it was started by: {}", name_,
-                                static_cast<double>(patience_.count()) / 1000, to_string(command_)));
+                                seconds(patience_), to_string(command_)));
   });
 }
 
-void RemoteHost::set_launch(Launch launch, std::vector<std::uint32_t> ranks) {
-  launch_ = std::move(launch);
+void RemoteHost::set_launch(const Launch& launch, std::vector<std::uint32_t> ranks) {
+  launch_ = pack(launch);
   ranks_ = std::move(ranks);
 }
 
-void RemoteHost::transmit(oob::Topic topic, std::string content) {
-  if (endpoint_ == nullptr) {
-    if (!lost_ && !quitting_) early_.emplace_back(topic, std::move(content));
-    return;
-  }
-  if (const auto sent = oob_.send(*endpoint_, topic, oob::as_bytes(content)); !sent) {
-    post_lost(opal::to_string(sent.error()));
-  }
-}
-
-void RemoteHost::joined(opal::am::Endpoint& endpoint, std::uint64_t pid) {
-  if (lost_ || endpoint_ != nullptr) return;
-  endpoint_ = &endpoint;
-  pid_ = pid;
-  ping();
-  if (wanted_) start();
+void RemoteHost::transmit(Kind kind, std::string content) {
+  if (lost_) return;
+  if (const auto sent = hooks_.send(kind, std::move(content)); !sent) post_lost(opal::to_string(sent.error()));
 }
 
 void RemoteHost::agent_ended(int wait_status) {
-  if (endpoint_ != nullptr || quitting_) return;  // the daemon goes on, or not, by itself
+  if (here_ || quitting_) return;  // the daemon goes on, or not, by itself
   lost(kHostLost, fmt::format("cannot start a daemon on host {}: \"{}\" {}", name_, to_string(command_),
                               launch::describe_end(wait_status)));
 }
 
+std::string RemoteHost::daemon() const { return fmt::format("the daemon of host {} (opald, pid {})", name_, pid_); }
+
 /// From inside of calls of the job: it hears of it afterwards.
 void RemoteHost::post_lost(const std::string& why) {
-  loop_.post([this, why] { lost_now(why); });
+  loop_.post([this, why] { lost(kHostLost, fmt::format("{} is lost: {}", daemon(), why)); });
 }
 
-void RemoteHost::lost_now(const std::string& why) {
-  lost(kHostLost, fmt::format("the daemon of host {} (opald, pid {}) is lost: {}", name_, pid_, why));
+void RemoteHost::lost(overlay::Loss how) {
+  switch (how) {
+    case overlay::Loss::silent:
+      return lost(kHostLost, fmt::format("{} has not answered for {} s", daemon(), seconds(patience_)));
+    case overlay::Loss::absent:
+      return lost(kHostLost, fmt::format("{} has not found its place in the tree of daemons within {} s", daemon(),
+                                         2 * seconds(patience_)));
+    default: return lost(kHostLost, fmt::format("{} is lost: its connection has ended", daemon()));
+  }
 }
 
 void RemoteHost::lost(int status, const std::string& why) {
   if (lost_ || quitting_) return;
   lost_ = true;
-  early_.clear();
-  endpoint_ = nullptr;
   timer_ = {};
   agent_.reset();
-  on_lost_(status, why);
+  hooks_.expel();
+  hooks_.on_lost(status, why);
 }
 
-void RemoteHost::ping() {
-  if (silent_ == kPingsPerPatience) {
-    return lost(kHostLost, fmt::format("the daemon of host {} (opald, pid {}) has not answered for {} s", name_, pid_,
-                                       static_cast<double>(patience_.count()) / 1000));
-  }
-  ++silent_;
-  send(Ping{});
-  timer_ = loop_.after(patience_ / kPingsPerPatience, [this] { ping(); });
-}
+void RemoteHost::start() { transmit(Kind::launch, std::move(launch_)); }
 
-void RemoteHost::start() {
-  wanted_ = true;
-  if (endpoint_ == nullptr || !launch_) return;
-  send(*launch_);
-  for (auto& [topic, content] : std::exchange(early_, {})) transmit(topic, std::move(content));
-}
-
-void RemoteHost::signal(int signo, bool ends_the_job) {
-  if (ends_the_job) wanted_ = false;
-  send(Signal{signo, static_cast<std::uint8_t>(ends_the_job)});
-}
+void RemoteHost::signal(int signo, bool ends_the_job) { send(Signal{signo, static_cast<std::uint8_t>(ends_the_job)}); }
 
 void RemoteHost::kill_all() {
-  if (endpoint_ != nullptr) return send(KillAll{});
-  agent_.reset();  // the daemon that it may have started finds nobody and ends
-  if (!lost_) loop_.post([this] { observer_.on_empty(); });
+  if (here_) return send(KillAll{});
+  // The daemon that it may have started finds that it is not wanted, and ends.
+  lost_ = true;
+  timer_ = {};
+  agent_.reset();
+  hooks_.expel();
+  loop_.post([this] { observer_.on_empty(); });
 }
 
 void RemoteHost::give_credit() {
@@ -129,9 +110,9 @@ void RemoteHost::quit() {
 }
 
 bool RemoteHost::handle(Kind kind, ByteSpan content) {
-  silent_ = 0;
+  if (!std::exchange(here_, true)) timer_ = {};
   switch (kind) {
-    case Kind::pong: return true;
+    case Kind::ready: return true;
     case Kind::started:
       with<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, static_cast<pid_t>(m.pid)); });
       return true;

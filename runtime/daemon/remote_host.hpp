@@ -1,53 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/daemon/remote_host.hpp — a host of the job that has a daemon of its own, as the launcher sees it: RankHost by
-// messages.  Knows three states: its agent runs and the daemon is awaited, joined, or lost.
+// messages.  Knows three states: its agent runs and the daemon is awaited, here, or lost.
 // Threads: the loop's thread.
 #pragma once
 #include <memory>
-#include <optional>
 
 #include "runtime/daemon/agent.hpp"
 #include "runtime/daemon/messages.hpp"
 #include "runtime/launch/rank_host.hpp"
-#include "runtime/oob/daemon.hpp"
+#include "runtime/overlay/wire.hpp"
 #include "runtime/stdio/output.hpp"
 
 namespace runtime::daemon {
 
 class RemoteHost final : public launch::RankHost {
  public:
-  using OnLost = std::function<void(int status, const std::string& why)>;
-  /// `patience`: how long it may take to join, and later to answer.
-  RemoteHost(event::Loop& loop, oob::Daemon& oob, std::string name, std::chrono::milliseconds patience,
-             stdio::Output& output, launch::RankHostObserver observer, OnLost on_lost);
+  struct Hooks {
+    /// Sends a message to its daemon, as soon as that has come.
+    std::function<Result<void>(Kind kind, std::string content)> send;
+    std::function<void(int status, const std::string& why)> on_lost;
+    std::function<void()> expel;  ///< from the tree of daemons
+  };
+  /// `patience`: how long it may take to come.
+  RemoteHost(event::Loop& loop, std::string name, std::chrono::milliseconds patience, stdio::Output& output,
+             launch::RankHostObserver observer, Hooks hooks);
 
   /// Starts the daemon; a failure is reported as the loss of the host.
   void start_daemon(std::vector<std::string> command, const std::string& bootstrap);
-  /// What to send when it has joined, and its ranks.
-  void set_launch(Launch launch, std::vector<std::uint32_t> ranks);
+  /// What to send it at the start, and its ranks.
+  void set_launch(const Launch& launch, std::vector<std::uint32_t> ranks);
   /// Its ranks have taken so many bytes of the launcher's stdin, which is sent as Input.
   std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
-  void joined(opal::am::Endpoint& endpoint, std::uint64_t pid);
+  /// It has asked for its place in the tree.
+  void joined(std::uint64_t pid) noexcept { pid_ = pid; }
   /// A message of its daemon that is about its ranks; false when it is not.  Garbled ones lose the host.
   bool handle(Kind kind, ByteSpan content);
   void lost(int status, const std::string& why);
+  /// The tree has lost its daemon.
+  void lost(overlay::Loss how);
+  [[nodiscard]] bool is_lost() const noexcept { return lost_; }
   /// Credits that were held back while the output was full.
   void give_credit();
   void quit();
-  /// The agent or the daemon may still be there.
+  /// Neither the agent nor the daemon is there any more.
   [[nodiscard]] bool gone() const noexcept { return !agent_ || !agent_->running(); }
   void kill_agent() noexcept { agent_.reset(); }
-  [[nodiscard]] opal::am::Endpoint* endpoint() const noexcept { return endpoint_; }
 
-  /// Before the daemon has joined, the message waits until it has its ranks: those of other hosts may run and ask
-  /// them already.
   template <class M>
   void send(const M& message) {
-    transmit(topic(M::kKind), pack(message));
+    transmit(M::kKind, pack(message));
   }
-
-  /// The connection has ended.
-  void disconnected(const Error& why) { lost_now(opal::to_string(why)); }
 
   /// Calls `use` with the message; a garbled one loses the host.
   template <class M, class Use>
@@ -67,30 +69,26 @@ class RemoteHost final : public launch::RankHost {
   [[nodiscard]] bool has_dying_rank() const override { return false; }
 
  private:
-  void transmit(oob::Topic topic, std::string content);
+  void transmit(Kind kind, std::string content);
   void agent_ended(int wait_status);
   void post_lost(const std::string& why);
-  void lost_now(const std::string& why);
-  void ping();
+  [[nodiscard]] std::string daemon() const;
+
   event::Loop& loop_;
-  oob::Daemon& oob_;
   const std::string name_;
   const std::chrono::milliseconds patience_;
   stdio::Output& output_;
   const launch::RankHostObserver observer_;
-  const OnLost on_lost_;
+  const Hooks hooks_;
   std::vector<std::string> command_;
   std::unique_ptr<Agent> agent_;
-  opal::am::Endpoint* endpoint_ = nullptr;
   std::uint64_t pid_ = 0;
-  std::optional<Launch> launch_;
+  std::string launch_;
   std::vector<std::uint32_t> ranks_;
-  std::vector<std::pair<oob::Topic, std::string>> early_;  // messages that wait
-  bool wanted_ = false;                                    // start() was called
+  bool here_ = false;  // the first message has come along the tree
   bool lost_ = false;
   bool quitting_ = false;
   std::uint64_t credit_ = 0;
-  unsigned silent_ = 0;  // pings without an answer
   event::Timer timer_;
 };
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/daemon/uplink.hpp"
 
-#include "opal/core/log.hpp"
+#include <pmix_common.h>
 
 namespace runtime::daemon {
 namespace {
+
+constexpr std::size_t kLargestAnswer = overlay::kLargestContent - 64;  // with the other fields
 
 /// The message, or nothing; the launcher is of the same version, so this does not happen.
 template <class M, class Use>
@@ -25,20 +27,11 @@ void answer(Map& waiting, std::uint64_t question, const Arguments&... arguments)
 
 bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
   switch (kind) {
-    case Kind::fence_result:
-      with<FenceResult>(content, [&](const FenceResult& m) {
-        const auto entry = fences_.find(m.members);
-        if (entry == fences_.end()) return;
-        const Data reply = std::move(entry->second.front());
-        entry->second.pop_front();
-        if (entry->second.empty()) fences_.erase(entry);
-        reply(static_cast<int>(m.status), m.data);
-      });
-      return true;
     case Kind::modex:
       with<Modex>(content, [&](const Modex& m) {
         server.modex(m.rank, [this, m](int status, const std::string& data) {
-          send(ModexResult{m.host, m.question, status, data});
+          const bool fits = data.size() <= kLargestAnswer;
+          send(ModexResult{m.host, m.question, fits ? status : PMIX_ERR_OUT_OF_RESOURCE, fits ? data : std::string{}});
         });
       });
       return true;
@@ -60,8 +53,7 @@ bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
 
 void Uplink::fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
                    const std::string& data, Data answer) {
-  fences_[members].push_back(std::move(answer));
-  send(Fence{members, hosts, status, data});
+  meetings_.meet(members, hosts, status, data, std::move(answer));
 }
 
 void Uplink::modex(unsigned rank, Data answer) {

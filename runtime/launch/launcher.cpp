@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 
 #include "opal/am/config.hpp"
@@ -233,6 +232,7 @@ void Launch::add_local_host(const Program& program, const std::vector<Cpus>& cpu
 void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   if (hosts_.size() == 1) return;
   hub_.emplace(loop_, *oob_, *server_, session_.job_id(), hosts_,
+               daemon::TreePlan{.radix = options_.radix, .patience = options_.daemon_timeout},
                daemon::HubHost{.on_abort = [this](unsigned rank, int status,
                                                   const std::string& text) { job_->on_abort(rank, status, text); },
                                .say = [this](const std::string& line) { job_->say(line); }});
@@ -243,7 +243,8 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                         .working_directory = directory_of(options_),
                         .bind = static_cast<std::uint8_t>(options_.bind),
                         .report_bindings = static_cast<std::uint8_t>(options_.report_bindings),
-                        .input = {}};
+                        .input = static_cast<std::uint8_t>(options_.input.kind),
+                        .input_rank = options_.input.rank};
   launch.arguments.insert(launch.arguments.begin(), options_.program);
   append(launch.environment, options_.environment);
   daemon::Bootstrap bootstrap{.job_id = session_.job_id(),
@@ -254,12 +255,13 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                               .settings = options_.settings};
   for (std::size_t host = 1; host < hosts_.size(); ++host) {
     remotes_.push_back(std::make_unique<daemon::RemoteHost>(
-        loop_, *oob_, hosts_[host].name, options_.daemon_timeout, job_->output(), job_->observer_of(host),
-        [this, host](int status, const std::string& why) { job_->on_lost(host, status, why); }));
+        loop_, hosts_[host].name, options_.daemon_timeout, job_->output(), job_->observer_of(host),
+        daemon::RemoteHost::Hooks{
+            .send = [this, host](daemon::Kind kind,
+                                 std::string content) { return hub_->send(host, kind, std::move(content)); },
+            .on_lost = [this, host](int status, const std::string& why) { job_->on_lost(host, status, why); },
+            .expel = [this, host] { hub_->lose(host); }}));
     daemon::RemoteHost& remote = *remotes_.back();
-    launch.input.clear();
-    std::copy_if(hosts_[host].ranks.begin(), hosts_[host].ranks.end(), std::back_inserter(launch.input),
-                 [this](std::uint32_t rank) { return options_.input.reaches(rank); });
     remote.set_launch(launch, hosts_[host].ranks);
     hub_->add(host, remote);
     job_->add(remote);

@@ -90,6 +90,9 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--daemon-timeout", raw.daemon_timeout, "A host that is silent for so long is lost (default: 30)")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.1, 86400.0));
+  app.add_option("--radix", options.radix, "Children of each daemon in the tree that connects them (default: 16)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 4096U));
   app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
   app.add_flag("--oversubscribe", options.oversubscribe, "Allow more ranks than the slots given with --host");
   app.add_flag("--tag-output", options.tag_output, "Start each line of output with \"[job,rank]<stdout>: \"");

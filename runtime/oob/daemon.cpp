@@ -63,6 +63,11 @@ Result<void> Daemon::send(opal::am::Endpoint& to, Topic topic, ByteSpan content)
   return {};
 }
 
+void Daemon::disconnect(opal::am::Endpoint& peer) {
+  peers_.erase(&peer);
+  context_->disconnect(peer);
+}
+
 bool Daemon::has_unsent(opal::am::Endpoint& to) { return !peer_of(to).sender.idle(); }
 
 /// What was posted outside of progress() goes out with the next one, which nothing else may wake.

@@ -21,7 +21,7 @@ void Node::attach_to(Id member) {
   state_ = State::attaching;
   parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
   parent_channel_ = port_.connect(member);
-  if (parent_channel_ == kNone) return attach_failed();
+  if (parent_channel_ == kNone) return refused_by(member);
   ++attach_;
   Attach message{options_.self, down_heard_, up_first_, static_cast<std::uint8_t>(fresh_), {}};
   message.moved.assign(moved_.begin(), moved_.end());
@@ -35,6 +35,12 @@ void Node::attach_failed() {
   if (parent_ != 0) return attach_to(tree_.parent(parent_));
   state_ = State::waiting;
   parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
+}
+
+/// Nobody is there, which takes no patience to find out; no root comes back.
+void Node::refused_by(Id member) {
+  if (member == 0) give_up_ = std::min(give_up_, now_ + options_.grace);
+  attach_failed();
 }
 
 /// A connection that ended may have done so alone: its other end gets one more try.  One that is silent does not.
@@ -61,7 +67,9 @@ void Node::on_attached(const Attached& message) {
   parent_due_ = now_ + options_.patience;
   for (const Id member : message.moved) on_moved(member);
   for (const Range& range : message.lost.ranges()) {
-    for (Id member = range.begin; member != range.end && state_ != State::out; ++member) on_lost(member);
+    for (Id member = range.begin; member != range.end && state_ != State::out; ++member) {
+      on_lost(member, Loss::declared);
+    }
   }
   if (state_ != State::attached) return;
   up_sent_ = up_first_ - 1;
@@ -181,9 +189,10 @@ void Node::drop_child(Id member) {
 }
 
 /// Out of reach: it may come back, and those below it may come.
-void Node::detach(Child& child, bool close) {
+void Node::detach(Child& child, Loss why) {
   by_channel_.erase(child.channel);
-  if (close) port_.close(child.channel);
+  if (why != Loss::closed) port_.close(child.channel);
+  child.missed = why;
   child.channel = kNone;
   child.due = now_ + options_.grace;
 }
@@ -202,15 +211,15 @@ void Node::on_child_due(Id member) {
   const auto entry = children_.find(member);
   if (entry == children_.end() || now_ < entry->second.due) return;
   Child& child = entry->second;
-  if (child.channel != kNone) return detach(child, true);
+  if (child.channel != kNone) return detach(child, Loss::silent);
   child.due = now_ + options_.grace;  // told again, should the root believe that it is elsewhere
-  report(OwnTopic::report_lost, member, child.attach);
+  report(OwnTopic::report_lost, member, child.attach, child.missed);
 }
 
 // --- What the root decides
 
-void Node::report(OwnTopic topic, Id member, std::uint32_t attach) {
-  const Report message{member, attach};
+void Node::report(OwnTopic topic, Id member, std::uint32_t attach, Loss why) {
+  const Report message{member, attach, why};
   if (is_root()) return on_report(0, topic, message);
   enqueue_up(static_cast<std::uint16_t>(topic), pack(message));
 }
@@ -230,12 +239,12 @@ void Node::on_report(Id reporter, OwnTopic topic, const Report& report) {
   // Somebody may miss a member that has found another parent since.
   const bool elsewhere = place != places_.end() && report.attach < place->second.attach &&
                          place->second.parent != reporter && !lost_.contains(place->second.parent);
-  if (!elsewhere) declare_lost(report.member);
+  if (!elsewhere) declare_lost(report.member, report.why);
 }
 
-void Node::declare_lost(Id member) {
+void Node::declare_lost(Id member, Loss why) {
   if (member == 0 || member >= options_.count || lost_.contains(member)) return;
-  on_lost(member);
+  on_lost(member, why);
 }
 
 /// Those who were below a lost child are waited for here.
@@ -249,13 +258,13 @@ void Node::disinherit(Id lost, const Child& former) {
   }
 }
 
-void Node::on_lost(Id member) {
+void Node::on_lost(Id member, Loss why) {
   if (member == options_.self) return leave("it counts as lost: nobody heard of it for too long");
   if (member == 0 || member >= options_.count || lost_.contains(member)) return;
   lost_.add(member);
   // Ahead of all messages: those may wait for the one that is lost.
   for (const auto& [channel, child] : by_channel_) {
-    send_child(children_.at(child), FrameType::lost, 0, pack(Lost{member}));
+    send_child(children_.at(child), FrameType::lost, 0, pack(Lost{member, why}));
   }
   if (const auto entry = children_.find(member); entry != children_.end()) {
     const Child former = entry->second;
@@ -267,7 +276,7 @@ void Node::on_lost(Id member) {
   if (!is_root() && member == parent_ && state_ == State::attached) {
     lose_parent(true);
   }
-  client_.on_lost(member);
+  client_.on_lost(member, why);
   look_at_all();
 }
 

@@ -49,7 +49,7 @@ void Node::pump_up() {
 void Node::on_up(Id from, std::uint64_t number, ByteSpan body) {
   Child& child = children_.at(from);
   if (number <= child.up_received) return;  // told again after it attached again
-  if (number != child.up_received + 1) return detach(child, true);
+  if (number != child.up_received + 1) return detach(child, Loss::declared);
   child.up_received = number;
   if (!is_root()) return push_up({std::make_shared<const std::string>(oob::as_text(body)), from, number});
   child.up_ackable = number;
@@ -205,12 +205,26 @@ void Node::trim_down() {
   }
 }
 
+bool Node::down_settled() const noexcept {
+  return std::all_of(by_channel_.begin(), by_channel_.end(), [this](const auto& entry) {
+    const Child& child = children_.at(entry.second);
+    return std::none_of(down_.begin(), down_.end(), [&](const DownItem& item) {
+      return item.number > child.down_acked && concerns(item, entry.second, child);
+    });
+  });
+}
+
 // --- Acknowledgements
 
 std::uint64_t Node::down_ackable() const noexcept { return down_.empty() ? down_heard_ : down_.front().number - 1; }
 
 void Node::ack_later() {
   if (ack_due_ == UINT64_MAX) ack_due_ = now_ + options_.ack_delay;
+}
+
+void Node::acknowledge(Nanoseconds now) {
+  now_ = now;
+  if (state_ != State::out) send_acks();
 }
 
 void Node::send_acks() {

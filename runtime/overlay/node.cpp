@@ -59,7 +59,7 @@ void Node::on_parent_frame(const FrameHeader& header, ByteSpan body) {
     case FrameType::down: on_down(header.number, body); break;
     case FrameType::ack: on_up_ack(header.number); break;
     case FrameType::moved: understood = with<Moved>(body, [&](const Moved& m) { on_moved(m.member); }); break;
-    case FrameType::lost: understood = with<Lost>(body, [&](const Lost& m) { on_lost(m.member); }); break;
+    case FrameType::lost: understood = with<Lost>(body, [&](const Lost& m) { on_lost(m.member, m.why); }); break;
     default: break;
   }
   if (!understood && state_ != State::out) lose_parent(true);
@@ -78,7 +78,7 @@ void Node::on_child_frame(Id member, const FrameHeader& header, ByteSpan body) {
     default: break;
   }
   if (understood) return;
-  if (const auto still = children_.find(member); still != children_.end()) detach(still->second, true);
+  if (const auto still = children_.find(member); still != children_.end()) detach(still->second, Loss::declared);
 }
 
 void Node::on_closed(Channel channel, Nanoseconds now) {
@@ -87,10 +87,10 @@ void Node::on_closed(Channel channel, Nanoseconds now) {
   if (channel == parent_channel_) {
     parent_channel_ = kNone;
     if (state_ == State::attached) return lose_parent(false);
-    return attach_failed();
+    return refused_by(parent_);
   }
   const auto entry = by_channel_.find(channel);
-  if (entry != by_channel_.end()) detach(children_.at(entry->second), false);
+  if (entry != by_channel_.end()) detach(children_.at(entry->second), Loss::closed);
 }
 
 Nanoseconds Node::deadline() const noexcept {

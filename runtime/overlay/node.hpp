@@ -46,7 +46,7 @@ class Client {
   /// A collective operation that this member takes part in has come to its end.
   virtual void on_release(const Release& release) = 0;
   /// That member counts as lost, everywhere and for good.  The root hears of it first, everybody hears of it.
-  virtual void on_lost(Id member) = 0;
+  virtual void on_lost(Id member, Loss why) = 0;
   /// This member is out: it was found lost, or it finds nobody above it.  Nothing follows.
   virtual void on_out(const char* why) = 0;
 };
@@ -88,7 +88,9 @@ class Node {
   void arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data,
               bool to_root_only);
   /// At the root: that member is out, by other news.
-  void declare_lost(Id member);
+  void declare_lost(Id member, Loss why = Loss::declared);
+  /// Tells the neighbours now what has arrived here, instead of after Options::ack_delay.
+  void acknowledge(Nanoseconds now);
 
   // --- To look at
   [[nodiscard]] const Tree& tree() const noexcept { return tree_; }
@@ -99,6 +101,10 @@ class Node {
   /// Those and the ones that are waited for.
   [[nodiscard]] std::size_t children() const noexcept { return children_.size(); }
   [[nodiscard]] const IdSet& lost() const noexcept { return lost_; }
+  /// The attached members below have all that the root sent them.
+  [[nodiscard]] bool down_settled() const noexcept;
+  /// What is sent now is not refused because others wait.
+  [[nodiscard]] bool has_room() const noexcept { return (is_root() ? down_bytes_ : own_up_bytes_) <= options_.queue; }
   /// Bytes of messages that are held for others.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return up_bytes_ + down_bytes_; }
   [[nodiscard]] std::size_t open_operations() const noexcept { return collectives_.open(); }
@@ -111,6 +117,7 @@ class Node {
     Channel channel = kNone;
     std::uint32_t attach = 0;
     Range subtree;
+    Loss missed = Loss::absent;     // no channel: why it is reported
     Nanoseconds due = 0;            // no channel: until it is reported; else: until it must have been heard of
     std::uint64_t up_received = 0;  // its messages
     std::size_t up_unacked = 0;     // bytes of them since the last acknowledgement
@@ -142,6 +149,7 @@ class Node {
   // attach.cpp: how members find their place and lose it
   void attach_to(Id member);
   void attach_failed();
+  void refused_by(Id member);
   void lose_parent(bool silent);
   void leave(const char* why);
   void on_attach(Channel from, std::uint32_t attach, const Attach& message);
@@ -149,13 +157,13 @@ class Node {
   void on_refused(const Refused& message);
   void on_moved(Id member);
   Child& adopt(Id member, std::uint64_t down_acked, Nanoseconds due);
-  void detach(Child& child, bool close);
+  void detach(Child& child, Loss why);
   void drop_child(Id member);
   void disinherit(Id lost, const Child& former);
   [[nodiscard]] bool has_moved(Id member) const noexcept;
-  void report(OwnTopic topic, Id member, std::uint32_t attach);
+  void report(OwnTopic topic, Id member, std::uint32_t attach, Loss why = Loss::declared);
   void on_report(Id reporter, OwnTopic topic, const Report& report);
-  void on_lost(Id member);
+  void on_lost(Id member, Loss why);
   [[nodiscard]] Child* covering(Id member) noexcept;
   void on_child_due(Id member);
   void check_children();

@@ -15,7 +15,7 @@
 
 namespace runtime::overlay {
 
-inline constexpr std::uint16_t kVersion = 1;  ///< of all frames; change one => bump it
+inline constexpr std::uint16_t kVersion = 2;  ///< of all frames; change one => bump it
 
 enum class FrameType : std::uint16_t {
   attach = 1,  ///< to a member higher up: be my parent; body Attach
@@ -68,11 +68,20 @@ struct Moved {
   }
 };
 
+/// Why a member counts as lost, as far as whoever missed it knows.
+enum class Loss : std::uint8_t {
+  closed = 1,  ///< its connection ended, and it did not come back
+  silent,      ///< nothing was heard of it
+  absent,      ///< it never came
+  declared,    ///< the root had other news
+};
+
 struct Lost {
   Id member = 0;
+  Loss why = Loss::declared;
   template <class V>
   void fields(V& v) {
-    v(member);
+    v(member, why);
   }
 };
 
@@ -124,10 +133,11 @@ inline constexpr std::size_t kLargestContent = oob::kLargestMessage - (64U << 10
 
 struct Report {
   Id member = 0;
-  std::uint32_t attach = 0;  ///< the last one that the reporter knows of
+  std::uint32_t attach = 0;   ///< the last one that the reporter knows of
+  Loss why = Loss::declared;  ///< of report_lost
   template <class V>
   void fields(V& v) {
-    v(member, attach);
+    v(member, attach, why);
   }
 };
 

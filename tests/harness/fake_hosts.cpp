@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "opal/core/fd.hpp"
@@ -111,6 +112,14 @@ std::vector<std::string> FakeHosts::on_network_of(unsigned number) const {
 
 void FakeHosts::set_link(unsigned number, bool up) const {
   (void)run(fmt::format("nsenter -t {} -n ip link set v{} {}", bridge_.init, number, up ? "up" : "down"));
+}
+
+bool FakeHosts::holds(unsigned number, pid_t pid) const {
+  std::error_code gone;
+  const auto name_space = [&](pid_t of) {
+    return std::filesystem::read_symlink(fmt::format("/proc/{}/ns/uts", of), gone);
+  };
+  return name_space(pid) == name_space(hosts_.at(number - 1).init) && !gone;
 }
 
 void FakeHosts::crash(unsigned number) {

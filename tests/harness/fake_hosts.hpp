@@ -29,6 +29,9 @@ class FakeHosts {
   /// Takes a host's cable out, or puts it back.
   void set_link(unsigned number, bool up) const;
 
+  /// True when the process runs on host `number`.
+  [[nodiscard]] bool holds(unsigned number, pid_t pid) const;
+
   /// Ends every process of a host at once.
   void crash(unsigned number);
 

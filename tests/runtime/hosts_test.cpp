@@ -10,84 +10,24 @@
 #include <set>
 
 #include "opal/core/environment.hpp"
-#include "tests/harness/fake_hosts.hpp"
-#include "tests/runtime/launched_job.hpp"
+#include "tests/runtime/host_jobs.hpp"
 
 namespace runtime::test {
 namespace {
 
-using opal::test::FakeHosts;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 constexpr char kAll[] = "h1:4,h2:4,h3:4,h4:4";
 
-class Hosts : public ::testing::Test {
+class Hosts : public HostJobs {
  protected:
-  void SetUp() override {
-    std::string why;
-    hosts = FakeHosts::make(4, directory(), why);
-    if (!hosts) GTEST_SKIP() << why;
-  }
-  void TearDown() override {
-    hosts.reset();
-    std::filesystem::remove_all(directory());
-  }
-  static std::string directory() {
-    const std::string path = fmt::format("{}opal-hosts-{}", ::testing::TempDir(), ::getpid());
-    std::filesystem::create_directories(path);
-    return path;
-  }
-  [[nodiscard]] std::unique_ptr<LaunchedJob> start(const std::vector<std::string>& arguments,
-                                                   const std::string& input = {}) const {
-    std::vector<std::string> all{"--launch-agent", hosts->agent(), "--grace", "0.5"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    return std::make_unique<LaunchedJob>(all, input, hosts->on_network_of(1));
-  }
-  /// The same with an agent that runs `script` first, where $agent is ours.
-  [[nodiscard]] std::unique_ptr<LaunchedJob> start_by(const std::string& script,
-                                                      const std::vector<std::string>& arguments) const {
-    const std::string path = directory() + "/agent-of-test";
-    std::ofstream{path} << "#!/bin/sh\nagent=" << hosts->agent() << '\n' << script << '\n';
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    std::vector<std::string> all{"--launch-agent", path, "--grace", "0.5"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    return std::make_unique<LaunchedJob>(all, std::string{}, hosts->on_network_of(1));
-  }
-  /// A job of 16 ranks that sleep, all of them running.
+  Hosts() : HostJobs(4) {}
+  /// 16 ranks.
   [[nodiscard]] std::unique_ptr<LaunchedJob> start_sleepers() const {
-    auto job = start({"--daemon-timeout", "2", "--host", kAll, "sh", "-c", "echo up; sleep 300"});
-    EXPECT_TRUE(eventually([&] { return lines_of(job->output()).size() == 16; }, std::chrono::seconds{30}))
-        << job->output();
-    return job;
+    return HostJobs::start_sleepers({"--daemon-timeout", "2", "--host", kAll}, 16);
   }
-  /// Waits for the end, which must have this status and these words as its only line, and leave nothing.
-  static void expect_end(LaunchedJob& job, int status, const std::string& words) {
-    expect_words(job, status, words);
-    EXPECT_EQ(job.leftovers(), "");
-  }
-  static void expect_words(LaunchedJob& job, int status, const std::string& words) {
-    const Outcome outcome = job.wait();
-    EXPECT_EQ(outcome.status, status) << outcome.err;
-    std::vector<std::string> said;
-    for (const std::string& line : lines_of(outcome.err)) {
-      if (line.starts_with("opalrun: ")) said.push_back(line);
-    }
-    ASSERT_THAT(said, SizeIs(1)) << outcome.err;
-    EXPECT_THAT(said[0], HasSubstr(words));
-  }
-  /// A process of the job with this name.
-  static pid_t process(const LaunchedJob& job, const std::string& name) {
-    for (const pid_t pid : job.processes()) {
-      std::string comm;
-      std::ifstream{fmt::format("/proc/{}/comm", pid)} >> comm;
-      if (comm == name) return pid;
-    }
-    ADD_FAILURE() << "no " << name;
-    return 0;
-  }
-  std::unique_ptr<FakeHosts> hosts;
 };
 
 TEST_F(Hosts, SixteenRanksKnowWhereTheyAre) {

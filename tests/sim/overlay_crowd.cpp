@@ -62,7 +62,7 @@ class CrowdMember final : private runtime::overlay::Port, private runtime::overl
   void on_up(Id, std::uint16_t, ByteSpan) override {}
   void on_down(std::uint16_t topic, ByteSpan content) override;
   void on_release(const runtime::overlay::Release& release) override;
-  void on_lost(Id) override { ADD_FAILURE() << "nobody is lost here"; }
+  void on_lost(Id, runtime::overlay::Loss) override { ADD_FAILURE() << "nobody is lost here"; }
   void on_out(const char* why) override { ADD_FAILURE() << why; }
   /// Keeps the processor busy for that long, after what it does already; returns when it is done.
   std::uint64_t work(std::uint64_t ns);

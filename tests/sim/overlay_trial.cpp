@@ -47,7 +47,7 @@ class User final : public runtime::overlay::Client {
   void on_up(Id origin, std::uint16_t topic, ByteSpan content) override;
   void on_down(std::uint16_t topic, ByteSpan content) override;
   void on_release(const Release& release) override;
-  void on_lost(Id member) override { lost.add(member); }
+  void on_lost(Id member, runtime::overlay::Loss) override { lost.add(member); }
   void on_out(const char*) override { out = true; }
 
   bool out = false;

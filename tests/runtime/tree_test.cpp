@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs whose daemons form a tree of several levels: everything passes by inner daemons, which then die, stop, or are
+// cut off.  With --radix 2 the launcher is above h1 and h5, h1 above h2 (above h3) and h4, h5 above h6 and h7.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/runtime/host_jobs.hpp"
+
+namespace runtime::test {
+namespace {
+
+constexpr unsigned kHosts = 7;
+constexpr char kAll[] = "h1:2,h2:2,h3:2,h4:2,h5:2,h6:2,h7:2";
+
+class Tree : public HostJobs {
+ protected:
+  Tree() : HostJobs(kHosts) {}
+  [[nodiscard]] std::unique_ptr<LaunchedJob> run(const std::string& radix, std::vector<std::string> program,
+                                                 const std::string& input = {}) const {
+    program.insert(program.begin(), {"--radix", radix, "--host", kAll, "--timeout", "50"});
+    return start(program, input);
+  }
+  [[nodiscard]] std::unique_ptr<LaunchedJob> start_sleepers() const {
+    return HostJobs::start_sleepers({"--radix", "2", "--daemon-timeout", "2", "--host", kAll}, 2 * kHosts);
+  }
+};
+
+TEST_F(Tree, RanksExchangeDataAlongIt) {
+  for (const std::string radix : {"1", "2"}) {
+    for (const std::string scenario : {"exchange", "collect", "names"}) {
+      const auto job = run(radix, {helper("client_rank"), scenario});
+      const Outcome outcome = job->wait();
+      EXPECT_EQ(outcome.status, 0) << radix << " " << scenario << outcome.out << outcome.err;
+      EXPECT_EQ(outcome.err, "");
+      EXPECT_EQ(job->leftovers(), "");
+    }
+  }
+}
+
+TEST_F(Tree, InputAndOutputTravelAlongItWhole) {
+  std::string input;
+  for (int i = 0; i < 100'000; ++i) input += fmt::format("line {}\n", i);
+  const auto job = run("1", {"--stdin", "all", "sh", "-c", "cat; echo $OMPI_COMM_WORLD_RANK"}, input);
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(lines_of(outcome.out).size(), (100'000U + 1) * 2 * kHosts);
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+TEST_F(Tree, ARankKilledFarDownEndsTheJob) {
+  const auto job = run("1", {"sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 13 ] && kill -9 $$; sleep 300"});
+  expect_end(*job, 128 + SIGKILL, "on host h7) was killed by signal 9 (SIGKILL)");
+}
+
+TEST_F(Tree, AKilledInnerDaemonEndsTheJob) {
+  const auto job = start_sleepers();
+  ::kill(process(*job, "opald", 1), SIGKILL);
+  expect_end(*job, 1, "the daemon of host h1");
+}
+
+TEST_F(Tree, AnInnerDaemonThatStopsIsNamedAndItsHostCleared) {
+  const auto job = start_sleepers();
+  ::kill(process(*job, "opald", 5), SIGSTOP);
+  expect_end(*job, 1, "the daemon of host h5");
+}
+
+TEST_F(Tree, AStoppedDaemonFurtherDownIsNamed) {
+  const auto job = start_sleepers();
+  ::kill(process(*job, "opald", 2), SIGSTOP);
+  expect_end(*job, 1, "the daemon of host h2");
+}
+
+TEST_F(Tree, TwoDaemonsOneAboveTheOtherMayDieAtOnce) {
+  const auto job = start_sleepers();
+  ::kill(process(*job, "opald", 2), SIGKILL);
+  ::kill(process(*job, "opald", 1), SIGKILL);
+  expect_end(*job, 1, "the daemon of host h");
+}
+
+TEST_F(Tree, APartitionAboveASubtreeEndsTheJobEverywhere) {
+  const auto job = start_sleepers();
+  hosts->set_link(1, false);
+  expect_end(*job, 1, "the daemon of host h");
+}
+
+TEST_F(Tree, AKilledLauncherLeavesNothingOnAnyLevel) {
+  const auto job = start_sleepers();
+  ::kill(job->pid(), SIGKILL);
+  EXPECT_EQ(job->wait().status, 128 + SIGKILL);
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+/// Its daemons hear nothing of it; they end their ranks although their connections are fine.
+TEST_F(Tree, AStoppedLauncherIsLeftByItsDaemons) {
+  const auto job = start_sleepers();
+  ::kill(job->pid(), SIGSTOP);
+  EXPECT_TRUE(eventually([&] {
+    const std::vector<pid_t> left = job->processes();
+    return std::none_of(left.begin(), left.end(), [&](pid_t pid) {
+      return hosts->holds(1, pid) || hosts->holds(4, pid) || hosts->holds(7, pid);
+    });
+  }));
+}
+
+}  // namespace
+}  // namespace runtime::test
