@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint32_t kOwnHost = 0;
 constexpr int kCannotServe = 1;
 constexpr int kNotFound = PMIX_ERR_NOT_FOUND;
+constexpr int kOwnerLost = PMIX_ERR_LOST_CONNECTION;
 constexpr std::chrono::milliseconds kFinishRound{5};
 
 }  // namespace
@@ -105,6 +106,12 @@ void Hub::on_lost(opal::am::Endpoint& peer, const Error& why) {
 
 void Hub::on_lost(overlay::Id member, overlay::Loss why) {
   if (const auto remote = remotes_.find(member); remote != remotes_.end()) remote->second->lost(why);
+  server_.announce_lost_host(member);
+  std::vector<ModexResult> unanswered;
+  for (const auto& [question, owner] : forwarded_) {
+    if (owner == member) unanswered.push_back({question.first, question.second, kOwnerLost, {}});
+  }
+  for (const ModexResult& result : unanswered) reply(result);
   place_all();
 }
 
@@ -153,13 +160,18 @@ void Hub::ask(const Modex& question) {
   });
   const auto index = static_cast<std::uint32_t>(owner - hosts_.begin());
   if (owner == hosts_.end()) return reply({question.host, question.question, kNotFound, {}});
-  if (index != kOwnHost) return remotes_.at(index)->send(question);
+  if (index != kOwnHost) {
+    if (tree_.node().lost().contains(index)) return reply({question.host, question.question, kOwnerLost, {}});
+    forwarded_[{question.host, question.question}] = index;
+    return remotes_.at(index)->send(question);
+  }
   server_.modex(question.rank, [this, question](int status, const std::string& data) {
     reply({question.host, question.question, status, data});
   });
 }
 
 void Hub::reply(const ModexResult& result) {
+  forwarded_.erase({result.host, result.question});
   if (result.host == kOwnHost) {
     const auto waiting = own_questions_.extract(result.question);
     if (!waiting.empty()) waiting.mapped()(static_cast<int>(result.status), result.data);

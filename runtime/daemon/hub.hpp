@@ -89,6 +89,8 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   TreeMember tree_;
   Meetings meetings_;
   std::map<std::uint64_t, Data> own_questions_;  // of host 0
+  /// Questions that are with the host of their rank: asker and number, and that host.
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> forwarded_;
   std::uint64_t questions_ = 0;
   event::Timer finish_timer_;
   event::Timer finish_round_;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "opal/core/environment.hpp"
+#include "opal/core/log.hpp"
 #include "opal/core/secret.hpp"
 #include "runtime/daemon/input.hpp"
 #include "runtime/daemon/output_forwarder.hpp"
@@ -65,7 +66,9 @@ class Opald final : private overlay::Client {
   void on_up(overlay::Id, std::uint16_t, ByteSpan) override {}
   void on_down(std::uint16_t topic, ByteSpan content) override { handle(static_cast<Kind>(topic), content); }
   void on_release(const overlay::Release& release) override { uplink_->on_release(release); }
-  void on_lost(overlay::Id, overlay::Loss) override {}
+  void on_lost(overlay::Id member, overlay::Loss) override {
+    if (server_) server_->announce_lost_host(member);
+  }
   void on_out(const char* why) override { launcher_gone(why); }
 
   void on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content);
@@ -365,6 +368,8 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
 }  // namespace
 
 void serve(const Bootstrap& bootstrap, warden::CommandLine command_line) {
+  // Peers that cannot be reached are a matter of the tree, which copes, or says what it means for the job.
+  if (!opal::environment("OPAL_LOG")) opal::log::set_level(opal::log::Level::error);
   launch::Session session = launch::Session::plan();
   auto warden =
       warden::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.patience_ms});

@@ -13,7 +13,7 @@ template <class M, class Use>
 void with(ByteSpan content, Use use) {
   const auto message = unpack<M>(content);
   if (message) return use(*message);
-  opal::log::warn("runtime", "a message of the launcher is dropped: {}", opal::to_string(message.error()));
+  opal::log::error("runtime", "a message of the launcher is dropped: {}", opal::to_string(message.error()));
 }
 
 /// Takes the answerer of a question out; calls it when there is one.

@@ -17,7 +17,7 @@ class Uplink final : public pmix::Cluster {
   template <class M>
   void send(const M& message) {
     if (const auto sent = tree_.send_up(M::kKind, pack(message)); !sent) {
-      opal::log::warn("runtime", "a message to the launcher is dropped: {}", opal::to_string(sent.error()));
+      opal::log::error("runtime", "a message to the launcher is dropped: {}", opal::to_string(sent.error()));
     }
   }
 

@@ -61,7 +61,10 @@ RankHostObserver Job::observer_of(std::size_t host) {
           .on_exited = [this](unsigned rank, int wait_status, bool left) { exited(rank, wait_status, left); },
           .on_trouble =
               [this, host](int status, const std::string& why) {
-                for (const unsigned rank : hosts_[host].host->ranks()) note_end(rank);
+                for (const unsigned rank : hosts_[host].host->ranks()) {
+                  if (note_end(rank) && continues()) announce_death(rank);
+                }
+                if (continues()) return go_on_without(status, why);
                 fail(status, why, SIGKILL);
                 empty();
               },
@@ -109,7 +112,13 @@ void Job::refused(unsigned rank, int status, const std::string& why) {
 
 void Job::exited(unsigned rank, int wait_status, bool left_properly) {
   if (!note_end(rank)) return;
-  if (wait_status != 0 || !left_properly) failures_.push_back({rank, wait_status});
+  const Failure end{rank, wait_status};
+  const bool failed = wait_status != 0 || !left_properly;
+  if (failed && continues()) {
+    announce_death(rank);
+    return go_on_without(status_of(end), describe(end));
+  }
+  if (failed) failures_.push_back(end);
   decide();
   if (ended_ == ranks_.size() || (phase_ != Phase::running && living() == 0)) empty();
 }
@@ -137,18 +146,35 @@ void Job::decide() {
     return;
   }
   decision_ = {};
+  announce_death(cause.rank);
+  fail(status_of(cause), describe(cause) + what_follows(), SIGTERM);
+}
+
+int Job::status_of(const Failure& failure) noexcept {
+  return failure.wait_status == 0 ? kLauncherFailed : exit_status_of(failure.wait_status);
+}
+
+std::string Job::describe(const Failure& failure) const {
+  return fmt::format("{} {}", name_of(failure.rank),
+                     failure.wait_status == 0
+                         ? "exited with status 0 without leaving the job (MPI_Finalize or the like)"
+                         : describe_end(failure.wait_status));
+}
+
+void Job::announce_death(unsigned rank) {
   for (const Host& host : hosts_) {
-    if (!host.lost) host.host->announce_death(cause.rank);
+    if (!host.lost) host.host->announce_death(rank);
   }
-  if (cause.wait_status != 0) {
-    fail(exit_status_of(cause.wait_status),
-         fmt::format("{} {}{}", name_of(cause.rank), describe_end(cause.wait_status), what_follows()), SIGTERM);
-  } else {
-    fail(kLauncherFailed,
-         fmt::format("{} exited with status 0 without leaving the job (MPI_Finalize or the like){}",
-                     name_of(cause.rank), what_follows()),
-         SIGTERM);
-  }
+}
+
+bool Job::continues() const noexcept { return options_.continuous && phase_ == Phase::running; }
+
+/// The first failure decides the status of a continuous job, too.
+void Job::go_on_without(int status, const std::string& what) {
+  if (status_ == 0) status_ = status;
+  const unsigned others = living();
+  say(others == 0 ? what : fmt::format("{}; {} go on", what, count_of_ranks(others)));
+  if (ended_ == ranks_.size()) empty();
 }
 
 std::string Job::what_follows() const {
@@ -197,6 +223,10 @@ void Job::on_lost(std::size_t index, int status, const std::string& why) {
   host.lost = true;
   if (phase_ == Phase::done || (host.empty && phase_ == Phase::emptying)) return;
   for (const unsigned rank : host.host->ranks()) note_end(rank);
+  if (continues()) {
+    host_empty(index);
+    return go_on_without(status, why);
+  }
   const unsigned others = living();
   fail(status, others == 0 ? why : fmt::format("{}; ending the other {}", why, count_of_ranks(others)), SIGTERM);
   host_empty(index);

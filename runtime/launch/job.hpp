@@ -2,7 +2,8 @@
 // runtime/launch/job.hpp — one job from its first rank to its last, on all its hosts: what to make of what happens to
 // ranks, and when the job is over.
 // The phases only move forward: running (ranks live), ending (SIGTERM sent), emptying (SIGKILL to whatever is left),
-// done.  The first failure decides the exit status and is reported once.  Threads: the loop's thread.
+// done.  The first failure decides the exit status and is reported once.  In a continuous job (--continuous) each
+// failure is reported, and the job runs until the last rank has ended.  Threads: the loop's thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -70,6 +71,11 @@ class Job {
   void host_empty(std::size_t host);
   bool note_end(unsigned rank);
   void decide();
+  void announce_death(unsigned rank);
+  [[nodiscard]] static int status_of(const Failure& failure) noexcept;
+  [[nodiscard]] std::string describe(const Failure& failure) const;
+  [[nodiscard]] bool continues() const noexcept;
+  void go_on_without(int status, const std::string& what);
   void fail(int status, const std::string& message, int signo);
   static void silence_libraries();
   void end_with(int signo);

@@ -94,6 +94,8 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->option_text("N")
       ->check(CLI::Range(1U, 4096U));
   app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
+  app.add_flag("--continuous", options.continuous,
+               "Go on when ranks or hosts fail; those that are left are told by PMIx events");
   app.add_flag("--oversubscribe", options.oversubscribe, "Allow more ranks than the slots given with --host");
   app.add_flag("--tag-output", options.tag_output, "Start each line of output with \"[job,rank]<stdout>: \"");
   app.add_flag("--timestamp-output", options.timestamp_output, "Start each line of output with when it was read");

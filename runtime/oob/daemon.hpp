@@ -51,7 +51,8 @@ class Daemon final : private opal::am::Observer {
   /// Sends to another daemon.  Errors: limit_reached, peer_gone.
   Result<void> send(opal::am::Endpoint& to, Topic topic, ByteSpan content);
 
-  /// Ends the connection; what was sent is still delivered where the peer lives.  Not from inside of DaemonHost's calls.
+  /// Ends the connection; what was sent is still delivered where the peer lives.  Not from inside of DaemonHost's
+  /// calls.
   void disconnect(opal::am::Endpoint& peer);
 
   /// True while something waits for that daemon to take it.

@@ -6,6 +6,7 @@
 #include <hwloc.h>
 #include <pmix_server.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -79,6 +80,12 @@ void add_rank(InfoList& infos, const HostRanks& host, std::uint32_t number, std:
 }
 
 }  // namespace
+
+std::uint32_t node_id(const JobDescription& job, std::size_t host) {
+  return static_cast<std::uint32_t>(std::count_if(job.hosts.begin(),
+                                                  job.hosts.begin() + static_cast<std::ptrdiff_t>(host),
+                                                  [](const HostRanks& before) { return !before.ranks.empty(); }));
+}
 
 InfoList job_infos(const JobDescription& job) {
   std::vector<const HostRanks*> used;  // a launcher's own host may have no ranks

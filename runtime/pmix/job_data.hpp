@@ -30,6 +30,9 @@ struct JobDescription {
   std::vector<std::vector<std::uint32_t>> cpus;  ///< per rank of the own host, those it is bound to; empty: all
 };
 
+/// PMIx's number of the host of this index: hosts without ranks have none and are not counted.
+std::uint32_t node_id(const JobDescription& job, std::size_t host);
+
 /// The infos for PMIx_server_register_nspace; the server must be initialised.
 InfoList job_infos(const JobDescription& job);
 

@@ -51,6 +51,9 @@ class Server {
   /// Tells the other ranks' event handlers that `rank` died.
   void announce_death(int rank);
 
+  /// Tells the ranks' event handlers that the host of this index is gone (PMIX_EVENT_NODE_DOWN), and with it its ranks.
+  void announce_lost_host(std::size_t host);
+
   /// A rank has ended and the job knows: answers that waited for it are given.
   void on_rank_ended();
 

@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime/client/client.hpp"
 
@@ -156,6 +158,47 @@ int death_event(Client& client) {
   return 0;
 }
 
+std::atomic<unsigned> g_dead_ranks{0};
+std::atomic<unsigned> g_dead_hosts{0};
+
+void count_loss(size_t /*id*/, pmix_status_t status, const pmix_proc_t* /*source*/, pmix_info_t* infos, size_t ninfo,
+                pmix_info_t* /*results*/, size_t /*nresults*/, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+  for (size_t i = 0; i < ninfo; ++i) {
+    if (status == PMIX_EVENT_NODE_DOWN && PMIX_CHECK_KEY(&infos[i], PMIX_HOSTNAME)) {
+      std::printf("host %s is down\n", infos[i].value.data.string);
+      ++g_dead_hosts;
+    }
+    if (status == PMIX_ERR_PROC_TERM_WO_SYNC && PMIX_CHECK_KEY(&infos[i], PMIX_EVENT_AFFECTED_PROC)) ++g_dead_ranks;
+  }
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
+}
+
+/// Waits until it is told that so many hosts and ranks are gone; those that are left meet without them.
+/// Arguments: hosts, ranks, and the numbers of the ranks that are left.
+int survive(Client& client, char** arguments) {
+  pmix_status_t codes[] = {PMIX_EVENT_NODE_DOWN, PMIX_ERR_PROC_TERM_WO_SYNC};
+  if (PMIx_Register_event_handler(codes, 2, nullptr, 0, count_loss, nullptr, nullptr) < 0) return 1;
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  std::printf("up %u\n", client.rank());
+  std::fflush(stdout);
+  const auto hosts = static_cast<unsigned>(std::atoi(arguments[0]));
+  const auto ranks = static_cast<unsigned>(std::atoi(arguments[1]));
+  while (g_dead_hosts < hosts || g_dead_ranks < ranks) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  if (client.fence()) return std::puts("a fence with dead members succeeded"), 1;
+  pmix_proc_t self;
+  if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS || PMIx_Finalize(nullptr, 0) != PMIX_SUCCESS) return 1;
+  std::vector<pmix_proc_t> left;
+  for (char** number = arguments + 2; *number != nullptr; ++number) {
+    pmix_proc_t& one = left.emplace_back();
+    PMIX_LOAD_PROCID(&one, self.nspace, static_cast<pmix_rank_t>(std::atoi(*number)));
+  }
+  for (int round = 0; round < 20; ++round) {
+    if (PMIx_Fence(left.data(), left.size(), nullptr, 0) != PMIX_SUCCESS) return std::puts("no fence"), 1;
+  }
+  std::printf("rank %u went on\n", client.rank());
+  return 0;
+}
+
 int leave_without_finalize() { ::_exit(0); }
 
 int count_fences(Client& client) {
@@ -173,7 +216,7 @@ int wait_for_ever(Client& client) {
   while (true) (void)client.get((client.rank() + 1) % client.size(), "never", Wait::until_published);
 }
 
-int run(Client& client, const std::string& scenario) {
+int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "exchange") return exchange(client, Exchange::lazy);
   if (scenario == "collect") return exchange(client, Exchange::collect);
   if (scenario == "without_fence") return without_fence(client);
@@ -186,6 +229,7 @@ int run(Client& client, const std::string& scenario) {
   if (scenario == "leave") return leave_without_finalize();
   if (scenario == "fences") return count_fences(client);
   if (scenario == "forever") return wait_for_ever(client);
+  if (scenario == "survive") return survive(client, arguments);
   std::printf("unknown scenario %s\n", scenario.c_str());
   return 2;
 }
@@ -196,7 +240,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   auto client = Client::open();
   if (!client) return fail("open", client.error());
-  const int status = run(**client, argv[1]);
+  const int status = run(**client, argv[1], argv + 2);
   if (auto left = (*client)->finalize(); !left) return fail("finalize", left.error());
   return status;
 }

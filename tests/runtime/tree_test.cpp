@@ -5,11 +5,15 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "tests/runtime/host_jobs.hpp"
 
 namespace runtime::test {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 constexpr unsigned kHosts = 7;
 constexpr char kAll[] = "h1:2,h2:2,h3:2,h4:2,h5:2,h6:2,h7:2";
@@ -103,6 +107,65 @@ TEST_F(Tree, AStoppedLauncherIsLeftByItsDaemons) {
       return hosts->holds(1, pid) || hosts->holds(4, pid) || hosts->holds(7, pid);
     });
   }));
+}
+
+// --- --continuous
+
+/// Whether the process is that rank of its job.
+bool is_rank(pid_t pid, unsigned rank) {
+  std::ifstream environment{fmt::format("/proc/{}/environ", pid)};
+  for (std::string variable; std::getline(environment, variable, '\0');) {
+    if (variable == fmt::format("OMPI_COMM_WORLD_RANK={}", rank)) return true;
+  }
+  return false;
+}
+
+/// Ranks of the job that have printed `text`.
+unsigned count_of(const std::string& output, const std::string& text) {
+  const auto lines = lines_of(output);
+  return static_cast<unsigned>(
+      std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) == 0; }));
+}
+
+TEST_F(Tree, AContinuousJobGoesOnWithoutARank) {
+  std::vector<std::string> program{"--radix", "2", "--host", kAll, "--continuous", helper("client_rank"),
+                                   "survive", "0", "1"};
+  for (int rank = 0; rank < 14; ++rank) {
+    if (rank != 4) program.push_back(std::to_string(rank));
+  }
+  const auto job = start(program);
+  ASSERT_TRUE(eventually([&] { return count_of(job->output(), "up ") == 14; }, std::chrono::seconds{30}));
+  for (const pid_t pid : job->processes()) {
+    if (is_rank(pid, 4)) ::kill(pid, SIGKILL);
+  }
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL);
+  EXPECT_EQ(count_of(outcome.out, "rank "), 13U) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("on host h3) was killed by signal 9 (SIGKILL); 13 ranks go on\n"));
+  EXPECT_THAT(lines_of(outcome.err), SizeIs(1)) << outcome.err;
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+/// h1 is above h2, h3 and h4, which find new places.
+TEST_F(Tree, AContinuousJobGoesOnWithoutAnInnerDaemon) {
+  std::vector<std::string> program{
+      "--radix", "2", "--daemon-timeout", "4", "--host", kAll, "--continuous", helper("client_rank"), "survive",
+      "1",       "2"};
+  for (int rank = 2; rank < 14; ++rank) program.push_back(std::to_string(rank));
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    const auto job = start(program);
+    ASSERT_TRUE(eventually([&] { return count_of(job->output(), "up ") == 14; }, std::chrono::seconds{30}));
+    ::kill(process(*job, "opald", 1), signal);
+    const Outcome outcome = job->wait();
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(count_of(outcome.out, "rank "), 12U) << outcome.out << outcome.err;
+    EXPECT_EQ(count_of(outcome.out, "host h1 is down"), 12U) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr("the daemon of host h1"));
+    EXPECT_THAT(outcome.err, HasSubstr("; 12 ranks go on\n"));
+    // One that was only stopped may wake up and say that it was given up.
+    EXPECT_LE(lines_of(outcome.err).size(), signal == SIGKILL ? 1U : 2U) << outcome.err;
+    EXPECT_EQ(job->leftovers(), "");
+  }
 }
 
 }  // namespace
