@@ -44,7 +44,7 @@ class Call {
   }
   [[gnu::cold]] int fail_class(int error_class);
 
-  /// As fail_class(), on the error handler of `comm` (none: MPI_COMM_SELF's).
+  /// As fail_class(), on the error handler of `comm` (none: the default one).
   [[gnu::cold]] int fail_on(MPI_Comm comm, int error_class);
   [[gnu::cold]] void fail_count(MPI_Count count);
   [[gnu::cold]] int fail_in_place() {

@@ -266,5 +266,8 @@ OPAL_MPI_FUNCTION(int, Type_dup, (MPI_Datatype oldtype, MPI_Datatype* newtype)) 
   Call call{"MPI_Type_dup"};
   auto& all = call.process().type_attributes();
   const auto* const attributes = all.find(oldtype);
-  return attributes == nullptr ? MPI_SUCCESS : call.finish(attributes->copy_to(oldtype, all.of(*newtype)));
+  if (attributes == nullptr) return MPI_SUCCESS;
+  const int refused = attributes->copy_to(oldtype, all.of(*newtype));
+  if (refused != MPI_SUCCESS) PMPI_Type_free(newtype);  // which leaves MPI_DATATYPE_NULL, as the standard asks
+  return call.finish(refused);
 }

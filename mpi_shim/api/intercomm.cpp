@@ -25,6 +25,15 @@ int hand_out_with(Call& call, int error, Communicator* made,
 
 }  // namespace
 
+// Nobody is spawned yet, so nobody has a parent.
+OPAL_MPI_FUNCTION(int, Comm_get_parent, (MPI_Comm * parent)) {
+  Call call{"MPI_Comm_get_parent"};
+  call.pointer(parent, "parent");
+  if (call.failed()) return call.error();
+  *parent = MPI_COMM_NULL;
+  return MPI_SUCCESS;
+}
+
 OPAL_MPI_FUNCTION(int, Comm_create_from_group,
                   (MPI_Group group, const char* stringtag, MPI_Info /*info*/, MPI_Errhandler errhandler,
                    MPI_Comm* newcomm)) {

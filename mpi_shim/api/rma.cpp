@@ -82,13 +82,13 @@ int get(const char* function, void* origin, MPI_Count count, MPI_Datatype dataty
   return finish(call, window->get(buffer, target, request), "the origin's buffer");
 }
 
-/// An operation for accumulation: predefined, and defined on the target's elements.
-OpKind accumulation(Call& call, MPI_Op handle, const Datatype* type) {
+/// An operation for accumulation: predefined, and defined on the target's elements if there are any.
+OpKind accumulation(Call& call, MPI_Op handle, const Place& target) {
   const auto* op = mpi_shim::handle::find<Op>(handle);
   if (call.failed()) return OpKind::no_op;
   if (op == nullptr || op->kind() == OpKind::user) {
     call.fail(MPI_ERR_OP, "argument op is not a predefined operation");
-  } else if (type->size() != 0 && !accumulates(op->kind(), *type)) {
+  } else if (target.count != 0 && target.type->size() != 0 && !accumulates(op->kind(), *target.type)) {
     call.fail(MPI_ERR_OP, std::string{op->name()} + " is not defined for the elements of argument target_datatype");
   } else {
     return op->kind();
@@ -111,7 +111,7 @@ int accumulate(const char* function, const void* origin, MPI_Count count, MPI_Da
   Window* const window = call.window(win);
   const Buffer buffer = call.buffer(origin, count, datatype);
   const Place target = place(call, window, there);
-  const OpKind kind = accumulation(call, op, target.type);
+  const OpKind kind = accumulation(call, op, target);
   same_elements(call, buffer, target.type);
   if (lacks_request(call, form, request)) return call.error();
   if (there.rank == MPI_PROC_NULL) return nothing(request);
@@ -130,7 +130,7 @@ int get_accumulate(const char* function, const void* origin, MPI_Count count, MP
   if (call.failed()) return call.error();
   Window* const window = call.window(win);
   const Place target = place(call, window, there);
-  const OpKind kind = accumulation(call, op, target.type);
+  const OpKind kind = accumulation(call, op, target);
   Buffer buffer;  // not looked at for MPI_NO_OP
   if (kind != OpKind::no_op) buffer = call.buffer(origin, count, datatype);
   const Buffer fetched = call.buffer(result.address, result.count, result.datatype);

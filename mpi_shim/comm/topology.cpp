@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "mpi_shim/include/mpi.h"
 
@@ -109,8 +110,11 @@ void search(int nodes, std::size_t free, int largest, const std::vector<int>& di
   if (free == 1) {
     if (nodes > largest) return;
     chosen.push_back(nodes);
-    const bool better = best.empty() || chosen.front() - chosen.back() < best.front() - best.back() ||
-                        (chosen.front() - chosen.back() == best.front() - best.back() && chosen < best);
+    // Of equally wide ones the one with the largest smallest factor, so that no side of the grid is thin.
+    const auto rank = [](const std::vector<int>& factors) {
+      return std::tuple{factors.front() - factors.back(), -factors.back(), factors};
+    };
+    const bool better = best.empty() || rank(chosen) < rank(best);
     if (better) best = chosen;
     chosen.pop_back();
     return;

@@ -100,7 +100,7 @@ Result<void> Process::join(int thread_level) {
   std::iota(all.begin(), all.end(), 0);
   ids_.reserve(kWorldId);
   ids_.reserve(kSelfId);
-  const auto fatal = std::make_shared<const comm::Errhandler>();
+  initial_errhandler_ = std::make_shared<const comm::Errhandler>();
   const auto make = [&](MPI_Comm handle, std::uint32_t id, std::vector<int> members, const char* name) {
     std::vector<p2p::Peer*> peers;
     peers.reserve(members.size());
@@ -108,7 +108,7 @@ Result<void> Process::join(int thread_level) {
     auto made = std::make_unique<comm::Communicator>(
         handle, id, comm::Sides{std::make_shared<const comm::Group>(std::move(members), rank()), nullptr},
         std::move(peers), *engine_);
-    made->errhandler = fatal;
+    made->errhandler = initial_errhandler_;
     made->name = name;
     return made;
   };

@@ -66,6 +66,11 @@ class Process final : private p2p::Connector, private am::Observer {
 
   [[nodiscard]] comm::Communicator& world() noexcept { return *world_; }
   [[nodiscard]] comm::Communicator& self() noexcept { return *self_; }
+  /// Whose error handler hears of errors that belong to no object: MPI_COMM_SELF's.  Until MPI 3.1 it was
+  /// MPI_COMM_WORLD's, and programs of that time set no other: so that one stands in until MPI_COMM_SELF has its own.
+  [[nodiscard]] comm::Communicator& blamed_by_default() noexcept {
+    return self_->errhandler == initial_errhandler_ ? *world_ : *self_;
+  }
   [[nodiscard]] comm::IdTable& communicator_ids() noexcept { return ids_; }
   [[nodiscard]] attribute::Keyvals<MPI_Comm>& communicator_keys() noexcept { return communicator_keys_; }
 
@@ -113,6 +118,7 @@ class Process final : private p2p::Connector, private am::Observer {
   comm::IdTable ids_;
   attribute::Keyvals<MPI_Comm> communicator_keys_;
   std::unique_ptr<opal::mpool::Pool> memory_;
+  std::shared_ptr<const comm::Errhandler> initial_errhandler_;
   std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<comm::Communicator> self_;
   std::vector<handle::Ref<comm::Communicator>> others_;

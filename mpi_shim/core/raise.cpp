@@ -49,13 +49,12 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
     if (handler->kind == comm::Errhandler::Kind::returning) return error_class;
     end(error_class, describe(fmt::format("rank {}", process->rank()).c_str(), error_class, function, message));
   }
-  // Errors that belong to no communicator, or to one that is none, are raised on MPI_COMM_SELF.
-  MPI_Comm handle = scope.kind == ErrorScope::Kind::comm ? static_cast<MPI_Comm>(scope.handle) : MPI_COMM_SELF;
-  comm::Communicator* communicator = handle::find<comm::Communicator>(handle);
-  if (communicator == nullptr) {
-    handle = MPI_COMM_SELF;
-    communicator = &process->self();
+  comm::Communicator* communicator = nullptr;
+  if (scope.kind == ErrorScope::Kind::comm) {
+    communicator = handle::find<comm::Communicator>(static_cast<MPI_Comm>(scope.handle));
   }
+  if (communicator == nullptr) communicator = &process->blamed_by_default();
+  MPI_Comm handle = communicator->mpi_handle();
   const std::shared_ptr<const comm::Errhandler> handler = communicator->errhandler;
   switch (handler->kind) {
     case comm::Errhandler::Kind::returning: return error_class;

@@ -26,6 +26,8 @@ Result<void> Engine::install() {
     OPAL_TRY(context_.set_handler(tag, btl::bind<&Engine::on_first_message>(*this, "mpi message")));
   }
   OPAL_TRY(context_.set_handler(wire::kMatched, btl::bind<&Engine::on_matched>(*this, "mpi matched")));
+  OPAL_TRY(context_.set_handler(wire::kCancel, btl::bind<&Engine::on_cancel>(*this, "mpi cancel")));
+  OPAL_TRY(context_.set_handler(wire::kCancelled, btl::bind<&Engine::on_cancelled>(*this, "mpi cancelled")));
   OPAL_TRY(context_.set_handler(wire::kClearToSend, btl::bind<&Engine::on_clear_to_send>(*this, "mpi clear to send")));
   OPAL_TRY(context_.set_handler(wire::kData, btl::bind<&Engine::on_data>(*this, "mpi data")));
   OPAL_TRY(context_.set_handler(wire::kCredit, btl::bind<&Engine::on_credit>(*this, "mpi credit")));
@@ -36,7 +38,7 @@ Result<void> Engine::install() {
 }
 
 Engine::~Engine() {
-  for (Tag tag = wire::kEager; tag <= wire::kWake; ++tag) context_.clear_handler(tag);
+  for (Tag tag = wire::kEager; tag <= wire::kCancelled; ++tag) context_.clear_handler(tag);
 }
 
 void Engine::open_channel(Channel& channel) {

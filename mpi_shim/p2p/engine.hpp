@@ -119,6 +119,11 @@ class Engine {
     stalled_.push_back(&stalled);
     stalling_.store(true, std::memory_order_relaxed);
   }
+  /// Takes that back; not from inside resume().
+  void stop_waiting_for_transport(Stalled& stalled) noexcept {
+    std::erase(stalled_, &stalled);
+    stalling_.store(!stalled_.empty(), std::memory_order_relaxed);
+  }
 
   // --- Progress
 
@@ -173,6 +178,8 @@ class Engine {
 
   void on_first_message(btl::Delivery& delivery) noexcept;
   void on_matched(btl::Delivery& delivery) noexcept;
+  void on_cancel(btl::Delivery& delivery) noexcept;
+  void on_cancelled(btl::Delivery& delivery) noexcept;
   void on_clear_to_send(btl::Delivery& delivery) noexcept;
   void on_data(btl::Delivery& delivery) noexcept;
   void on_finished(btl::Delivery& delivery) noexcept;

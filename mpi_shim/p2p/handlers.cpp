@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What peers send: each message is checked before anything is done with it; one that makes no sense is refused aloud.
+#include <algorithm>
+
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/core/log.hpp"
 
@@ -42,6 +44,39 @@ void Engine::on_matched(btl::Delivery& delivery) noexcept {
   Send* send = sending_.find(message.send_id);
   if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
   send->end(MPI_SUCCESS);
+}
+
+void Engine::on_cancel(btl::Delivery& delivery) noexcept {
+  wire::Cancel message{};
+  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
+  am::Endpoint& from = am::sender(delivery);
+  const auto is_it = [&](const Incoming& queued) {
+    return queued.kind != wire::kEager && queued.send_id == message.send_id && queued.from == &from;
+  };
+  bool found = false;
+  if (Channel* channel = message.context < channels_.size() ? channels_[message.context] : nullptr) {
+    channel->matcher.for_each_unexpected([&](match::Unexpected& queued) {
+      if (!is_it(static_cast<Unexpected&>(queued).message)) return;
+      found = channel->matcher.remove(queued);
+      adopt(&queued);  // and lets it go
+    });
+  } else if (const auto early =
+                 std::find_if(early_.begin(), early_.end(), [&](const auto& queued) { return is_it(queued->message); });
+             early != early_.end()) {
+    found = true;
+    unexpected_bytes_ -= (*early)->message.payload.size();
+    if (from.upper != nullptr) note_received(*static_cast<Peer*>(from.upper), (*early)->message);
+    early_.erase(early);
+  }
+  if (found) answer(from, wire::kCancelled, wire::Cancelled{message.send_id});
+}
+
+void Engine::on_cancelled(btl::Delivery& delivery) noexcept {
+  wire::Cancelled message{};
+  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
+  Send* send = sending_.find(message.send_id);
+  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  send->on_cancelled();
 }
 
 void Engine::on_clear_to_send(btl::Delivery& delivery) noexcept {

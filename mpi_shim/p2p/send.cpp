@@ -18,7 +18,7 @@ Send::Send(Engine& engine) noexcept
 const Request::Actions Send::kActions{
     [](Request& self) noexcept { static_cast<Send&>(self).begin_sending(); },
     [](Request& self) noexcept { static_cast<Send&>(self).put_away(); },
-    nullptr,
+    [](Request& self) noexcept { return static_cast<Send&>(self).withdraw(); },
 };
 
 void Send::begin_sending() noexcept {
@@ -39,6 +39,25 @@ void Send::begin_sending() noexcept {
   ++peer_->waiting;
   peer_->eager_below = 0;
   engine_.wait_for_transport(*this);
+}
+
+bool Send::withdraw() noexcept {
+  const am::Lock::Guard guard{engine_.lock_};
+  if (done() || step_ == Step::push) return false;
+  if (step_ == Step::answer) {
+    // The receiver alone knows whether the message was matched; only if it was not does it answer.
+    engine_.answer(*peer_->endpoint, wire::kCancel, wire::Cancel{id_, channel_->context, 0});
+    return false;
+  }
+  engine_.stop_waiting_for_transport(*this);
+  if (--peer_->waiting == 0) peer_->eager_below = peer_->eager_below_when_free;
+  on_cancelled();
+  return true;
+}
+
+void Send::on_cancelled() noexcept {
+  outcome_.cancelled = true;
+  end(MPI_SUCCESS);
 }
 
 bool Send::try_again() noexcept {

@@ -31,6 +31,8 @@ class Send final : public Request, private Stalled {
 
   void begin_sending() noexcept;
   void put_away() noexcept;
+  /// Ends a send that has not gone out; asks the receiver to forget one that waits for its receive.
+  bool withdraw() noexcept;
   bool try_again() noexcept;
   Post post_first_message() noexcept;
   Post post_eager(am::Endpoint& endpoint) noexcept;
@@ -39,6 +41,7 @@ class Send final : public Request, private Stalled {
   /// Sends as much of the data as the transport takes; false: there is more.
   bool push() noexcept;
   void on_clear_to_send(const wire::ClearToSend& message) noexcept;
+  void on_cancelled() noexcept;
   void end(int error_class) noexcept;
   [[nodiscard]] wire::MatchHeader match_header() const noexcept { return {channel_->context, channel_->rank, tag_}; }
 

@@ -23,6 +23,9 @@ inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data
 inline constexpr Tag kFinished = kMatched + 2;     ///< Finished: the receiver has fetched the data itself
 inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages have been received
 
+inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: forget this send's message unless it was matched
+inline constexpr Tag kCancelled = kMatched + 5;     ///< Cancelled: it is forgotten; otherwise the send goes on as usual
+
 inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
 
 /// What matching looks at.
@@ -53,6 +56,16 @@ struct Matched {
   std::uint64_t send_id;
 };
 
+struct Cancel {
+  std::uint64_t send_id;
+  std::uint32_t context;
+  std::uint32_t reserved;
+};
+
+struct Cancelled {
+  std::uint64_t send_id;
+};
+
 struct ClearToSend {
   std::uint64_t send_id;
   std::uint64_t receive_id;
@@ -75,6 +88,7 @@ struct Credit {
 static_assert(std::has_unique_object_representations_v<MatchHeader> &&
                   std::has_unique_object_representations_v<SyncHeader> &&
                   std::has_unique_object_representations_v<RendezvousHeader> &&
+                  std::has_unique_object_representations_v<Cancel> &&
                   std::has_unique_object_representations_v<ClearToSend> &&
                   std::has_unique_object_representations_v<DataHeader> &&
                   std::has_unique_object_representations_v<Finished>,

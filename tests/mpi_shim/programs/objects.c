@@ -93,6 +93,12 @@ static void integers(void) {
   MPI_Comm_free(&comm);
 }
 
+static void nobody_is_spawned(void) {
+  MPI_Comm parent = MPI_COMM_SELF;
+  CHECK_EQ(MPI_Comm_get_parent(&parent), MPI_SUCCESS);
+  CHECK(parent == MPI_COMM_NULL);
+}
+
 static void names(void) {
   char name[MPI_MAX_OBJECT_NAME];
   int length = 0;
@@ -218,6 +224,46 @@ static void keys_of_other_objects(void) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Errors that no object is named for go to MPI_COMM_SELF's handler; as long as nobody has set one there, to
+ * MPI_COMM_WORLD's, as in MPI 3.1. */
+static int heard;
+static void listen(MPI_Comm* comm, int* code, ...) {
+  CHECK(*comm == MPI_COMM_SELF && *code == MPI_ERR_TYPE);
+  ++heard;
+}
+static void errors_without_an_object(void) {
+  MPI_Datatype none = MPI_DATATYPE_NULL;
+  MPI_Errhandler listener;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  CHECK_EQ(MPI_Type_commit(&none), MPI_ERR_TYPE);
+  MPI_Comm_create_errhandler(listen, &listener);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, listener);
+  CHECK_EQ(MPI_Type_commit(&none), MPI_ERR_TYPE);
+  CHECK_EQ(heard, 1);
+  MPI_Errhandler_free(&listener);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* A copy callback that refuses leaves no half-made object. */
+static int refuse(MPI_Datatype type, int key, void* extra, void* value, void* copy, int* flag) {
+  (void)type, (void)key, (void)extra, (void)value, (void)copy, (void)flag;
+  return MPI_ERR_OTHER;
+}
+static void refused_copies(void) {
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Datatype type, copy = MPI_INT;
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Type_contiguous(2, MPI_INT, &type);
+  MPI_Type_create_keyval(refuse, MPI_TYPE_NULL_DELETE_FN, &key, NULL);
+  MPI_Type_set_attr(type, key, NULL);
+  CHECK(MPI_Type_dup(type, &copy) != MPI_SUCCESS);
+  CHECK(copy == MPI_DATATYPE_NULL);
+  MPI_Type_free_keyval(&key);
+  MPI_Type_free(&type);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 /* Missing arrays are errors, and no communicator comes of wrong ones. */
 static void wrong_arrays(void) {
   MPI_Group group;
@@ -265,13 +311,16 @@ int main(int argc, char** argv) {
   CHECK(flag);
   MPI_Is_thread_main(&flag);
   CHECK(flag);
+  errors_without_an_object();
   infos();
   attributes();
   memory();
   integers();
   names();
+  nobody_is_spawned();
   datatype_contents();
   datatype_attributes();
+  refused_copies();
   keys_of_other_objects();
   reduce_local();
   wrong_arrays();

@@ -113,6 +113,9 @@ static void adjacent_graph(void) {
 static void grid(int periodic) {
   int dims[2] = {0, 0}, periods[2] = {periodic, periodic}, coords[2];
   MPI_Dims_create(size, 2, dims);
+  int box[3] = {0, 0, 0};
+  MPI_Dims_create(5040, 3, box); /* 20 x 18 x 14 is as wide, but thinner */
+  CHECK(box[0] == 21 && box[1] == 16 && box[2] == 15);
   MPI_Comm cart;
   MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &cart);
   MPI_Cart_coords(cart, rank, 2, coords);

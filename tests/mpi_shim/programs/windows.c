@@ -526,6 +526,7 @@ static void mistakes(void) {
   CHECK_EQ(MPI_Put(&value, 1, MPI_INT, -7, 0, 1, MPI_INT, win), MPI_ERR_RANK);
   CHECK_EQ(MPI_Put(&value, 1, MPI_DATATYPE_NULL, 0, 0, 1, MPI_INT, win), MPI_ERR_TYPE);
   CHECK_EQ(MPI_Accumulate(&value, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_MINLOC, win), MPI_ERR_OP);
+  CHECK_EQ(MPI_Accumulate(&value, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win), MPI_SUCCESS); /* of no element */
   CHECK_EQ(MPI_Accumulate(&value, 1, MPI_INT, 0, 0, 1, MPI_FLOAT, MPI_SUM, win), MPI_ERR_TYPE);
   double real = 0;
   CHECK_EQ(MPI_Compare_and_swap(&real, &real, &real, MPI_DOUBLE, 0, 0, win), MPI_ERR_TYPE);
