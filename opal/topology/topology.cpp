@@ -55,21 +55,24 @@ Bitmap objects_with(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_cons
   return indexes;
 }
 
-/// One cpu_set_t per core with a usable processor; hosts that tell no cores have one per hardware thread.
-std::vector<cpu_set_t> usable_cores(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
-  std::vector<cpu_set_t> cores;
-  for (const hwloc_obj_type_t type : {HWLOC_OBJ_CORE, HWLOC_OBJ_PU}) {
-    for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {
-      const Bitmap both{hwloc_bitmap_alloc()};
-      if (both == nullptr) return {};
-      hwloc_bitmap_and(both.get(), object->cpuset, usable);
-      cpu_set_t cpus;
-      if (hwloc_bitmap_iszero(both.get()) != 0) continue;
-      if (hwloc_cpuset_to_glibc_sched_affinity(topology, both.get(), &cpus, sizeof cpus) == 0) cores.push_back(cpus);
-    }
-    if (!cores.empty()) return cores;
+/// One cpu_set_t per object of that type with a usable processor.
+std::vector<cpu_set_t> usable_objects(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t usable) {
+  std::vector<cpu_set_t> objects;
+  for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {
+    const Bitmap both{hwloc_bitmap_alloc()};
+    if (both == nullptr) return {};
+    hwloc_bitmap_and(both.get(), object->cpuset, usable);
+    cpu_set_t cpus;
+    if (hwloc_bitmap_iszero(both.get()) != 0) continue;
+    if (hwloc_cpuset_to_glibc_sched_affinity(topology, both.get(), &cpus, sizeof cpus) == 0) objects.push_back(cpus);
   }
-  return cores;
+  return objects;
+}
+
+/// Hosts that tell no cores have one per hardware thread.
+std::vector<cpu_set_t> usable_cores(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
+  std::vector<cpu_set_t> cores = usable_objects(topology, HWLOC_OBJ_CORE, usable);
+  return cores.empty() ? usable_objects(topology, HWLOC_OBJ_PU, usable) : cores;
 }
 
 std::string read_file(const std::string& path) {
@@ -131,6 +134,12 @@ std::size_t Topology::effective_core_count() const {
 Result<cpu_set_t> Topology::cpus_of_core(std::size_t index) const {
   if (index >= cores_.size()) return Error{Errc::invalid_argument, 0, "no such usable core", index};
   return cores_[index];
+}
+
+std::vector<cpu_set_t> Topology::cpus_of(Shared level) const {
+  const Bitmap usable = binding_of_this_thread(topology_.get());
+  if (usable == nullptr) return {};
+  return usable_objects(topology_.get(), object_type(level), usable.get());
 }
 
 Result<void> Topology::bind(pid_t pid, std::size_t index) const {

@@ -15,6 +15,7 @@
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/topology/locality.hpp"
 
 struct hwloc_topology;
 
@@ -41,6 +42,10 @@ class OPAL_EXPORT Topology {
   /// The hardware threads of usable core `index` as sched_setaffinity(2) takes them, so that a forked child can bind
   /// itself without hwloc.  Errors: invalid_argument when index >= core_count().
   [[nodiscard]] Result<cpu_set_t> cpus_of_core(std::size_t index) const;
+
+  /// The usable hardware threads of each package, NUMA node, cache or core that has any; empty where the host tells
+  /// none.
+  [[nodiscard]] std::vector<cpu_set_t> cpus_of(Shared level) const;
 
   /// Binds process `pid` (0 = the calling thread) to usable core `index`.  Errors: invalid_argument, permission, os.
   Result<void> bind(pid_t pid, std::size_t index) const;

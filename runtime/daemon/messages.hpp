@@ -16,7 +16,7 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 3;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 4;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {
@@ -100,13 +100,14 @@ struct Launch {
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;  ///< for every rank
   std::string working_directory;
+  std::uint8_t map = 0;   ///< launch::Map
   std::uint8_t bind = 0;  ///< launch::Bind
   std::uint8_t report_bindings = 0;
   std::uint8_t input = 0;  ///< launch::InputTarget
   std::uint32_t input_rank = 0;
   template <class V>
   void fields(V& v) {
-    v(hosts, arguments, environment, working_directory, bind, report_bindings, input, input_rank);
+    v(hosts, arguments, environment, working_directory, map, bind, report_bindings, input, input_rank);
   }
 };
 

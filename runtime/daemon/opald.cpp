@@ -283,8 +283,8 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
     return {};
   }
   OPAL_TRY_ASSIGN(const auto topology, opal::topology::Topology::open());
-  const auto cpus = launch::bind_ranks(launch::Bind{launch.bind}, static_cast<unsigned>(ranks.size()),
-                                       launch::usable_cores(topology));
+  const auto cpus = launch::bind_ranks(launch::Map{launch.map}, launch::Bind{launch.bind},
+                                       static_cast<unsigned>(ranks.size()), launch::usable_domains(topology));
   unsigned total = 0;
   for (const pmix::HostRanks& host : launch.hosts) total += static_cast<unsigned>(host.ranks.size());
   pmix::forget_outer_launcher();

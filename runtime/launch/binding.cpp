@@ -4,26 +4,91 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-namespace runtime::launch {
+#include <algorithm>
 
-std::vector<Cpus> usable_cores(const opal::topology::Topology& topology) {
-  std::vector<Cpus> cores;
+namespace runtime::launch {
+namespace {
+
+Cpus to_cpus(const cpu_set_t& set) {
+  Cpus cpus;
+  for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+/// The object with the first processor of `part`; `part` itself where the levels do not nest.
+const Cpus& around(const Cpus& part, const std::vector<Cpus>& objects) {
+  const auto object = std::find_if(objects.begin(), objects.end(), [&](const Cpus& each) {
+    return std::binary_search(each.begin(), each.end(), part.front());
+  });
+  return object == objects.end() ? part : *object;
+}
+
+/// `parts` in the order in which ranks take them when they go round `objects`.
+std::vector<Cpus> interleaved(const std::vector<Cpus>& parts, const std::vector<Cpus>& objects) {
+  std::vector<std::vector<Cpus>> within(objects.size());
+  for (const Cpus& part : parts) {
+    const Cpus& object = around(part, objects);
+    const auto place = std::find(objects.begin(), objects.end(), object);
+    if (place != objects.end()) within[static_cast<std::size_t>(place - objects.begin())].push_back(part);
+  }
+  std::vector<Cpus> order;
+  // Objects of unequal size: the smaller ones are gone round again, so that each object gets as many ranks.
+  const auto most =
+      std::max_element(within.begin(), within.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  for (std::size_t round = 0; round < most->size(); ++round) {
+    for (const std::vector<Cpus>& own : within) {
+      if (!own.empty()) order.push_back(own[round % own.size()]);
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+Domains usable_domains(const opal::topology::Topology& topology) {
+  using opal::topology::Shared;
+  Domains domains;
+  const auto at = [&](Level level) -> std::vector<Cpus>& { return domains.of[static_cast<std::size_t>(level)]; };
+  Cpus all;
   for (std::size_t index = 0; index < topology.core_count(); ++index) {
     const opal::Result<cpu_set_t> set = topology.cpus_of_core(index);
     if (!set) continue;
-    Cpus cpus;
-    for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (CPU_ISSET(cpu, &*set)) cpus.push_back(cpu);
+    at(Level::core).push_back(to_cpus(*set));
+    for (const std::uint32_t cpu : at(Level::core).back()) {
+      at(Level::hwthread).push_back({cpu});
+      all.push_back(cpu);
     }
-    cores.push_back(std::move(cpus));
   }
-  return cores;
+  std::sort(all.begin(), all.end());
+  const std::pair<Level, Shared> others[] = {{Level::l2cache, Shared::l2_cache},
+                                             {Level::l3cache, Shared::l3_cache},
+                                             {Level::numa, Shared::numa_node},
+                                             {Level::package, Shared::package}};
+  for (const auto& [level, shared] : others) {
+    for (const cpu_set_t& set : topology.cpus_of(shared)) at(level).push_back(to_cpus(set));
+    if (at(level).empty()) at(level).push_back(all);
+  }
+  return domains;
 }
 
-std::vector<Cpus> bind_ranks(Bind bind, unsigned ranks, const std::vector<Cpus>& cores) {
+std::vector<Cpus> bind_ranks(Map map, Bind bind, unsigned ranks, const Domains& domains) {
   std::vector<Cpus> result(ranks);
-  if (bind == Bind::none || cores.empty() || (bind == Bind::automatic && ranks > cores.size())) return result;
-  for (unsigned rank = 0; rank < ranks; ++rank) result[rank] = cores[rank % cores.size()];
+  const std::optional<Level> mapped = level_of(map);
+  std::optional<Level> bound = level_of(bind);
+  if (bind == Bind::automatic) {
+    bound = mapped;
+    if (!mapped && ranks <= domains[Level::core].size()) bound = Level::core;
+  }
+  if (!bound || domains[Level::core].empty()) return result;
+  const Level finest = std::min(*bound, mapped.value_or(Level::core));
+  const std::vector<Cpus> order =
+      mapped && *mapped > finest ? interleaved(domains[finest], domains[*mapped]) : domains[finest];
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    const Cpus& part = order[rank % order.size()];
+    result[rank] = *bound == finest ? part : around(part, domains[*bound]);
+  }
   return result;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/launch/binding.hpp — which rank runs on which core.  Pure functions over what opal/topology found.
+// runtime/launch/binding.hpp — which rank of a host runs on which of its processors.  Pure functions over what
+// opal/topology found.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,14 +11,24 @@
 
 namespace runtime::launch {
 
-using Cpus = std::vector<std::uint32_t>;  ///< operating system numbers of hardware threads
+using Cpus = std::vector<std::uint32_t>;  ///< operating system numbers of hardware threads, ascending
 
-/// One entry per core that this process may run on.
-std::vector<Cpus> usable_cores(const opal::topology::Topology& topology);
+/// The objects of each Level that this process may run on; at least one of each: levels that a host does not tell are
+/// taken for one object with everything in it.
+struct Domains {
+  std::vector<Cpus> of[kLevels];
+  [[nodiscard]] const std::vector<Cpus>& operator[](Level level) const noexcept {
+    return of[static_cast<std::size_t>(level)];
+  }
+};
 
-/// For each of `ranks` the processors it is bound to; empty when it is not bound.  With fewer cores than ranks, `core`
-/// deals the cores out in turn and `automatic` does not bind.
-std::vector<Cpus> bind_ranks(Bind bind, unsigned ranks, const std::vector<Cpus>& cores);
+Domains usable_domains(const opal::topology::Topology& topology);
+
+/// For each of `ranks` of a host the processors it is bound to; empty when it is not bound.
+/// Mapped by an object, ranks go round the objects of that level, and round the finer ones within each; by slot or
+/// node, they take one core after the other.  With more ranks than objects they share.  Not told how to bind, ranks are
+/// bound to what they are mapped by; by slot or node, to a core if there are enough, else not at all.
+std::vector<Cpus> bind_ranks(Map map, Bind bind, unsigned ranks, const Domains& domains);
 
 /// "cpu 3", "cpus 0-3,8".
 std::string to_string(const Cpus& cpus);

@@ -113,8 +113,7 @@ class Launch {
     int status = 0;
     std::string problem;
   };
-  Ended run(const Allocation& allocation, const Program& program, const std::vector<Cpus>& cores,
-            std::uint64_t open_files);
+  Ended run(const Allocation& allocation, const Program& program, const Domains& domains, std::uint64_t open_files);
 
  private:
   Result<void> start_server(unsigned ranks, const std::vector<Cpus>& cpus);
@@ -241,6 +240,7 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                         .arguments = options_.arguments,
                         .environment = forwarded_variables(),
                         .working_directory = directory_of(options_),
+                        .map = static_cast<std::uint8_t>(options_.map),
                         .bind = static_cast<std::uint8_t>(options_.bind),
                         .report_bindings = static_cast<std::uint8_t>(options_.report_bindings),
                         .input = static_cast<std::uint8_t>(options_.input.kind),
@@ -273,7 +273,7 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   };
 }
 
-Launch::Ended Launch::run(const Allocation& allocation, const Program& program, const std::vector<Cpus>& cores,
+Launch::Ended Launch::run(const Allocation& allocation, const Program& program, const Domains& domains,
                           std::uint64_t open_files) {
   const opal::config::Store store = store_with(options_.settings);
   const auto text = secret_text(store);
@@ -284,7 +284,8 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   if (!secret_file) return {0, opal::to_string(secret_file.error())};
 
   hosts_ = hosts_of_job(allocation, options_);
-  const std::vector<Cpus> cpus = bind_ranks(options_.bind, static_cast<unsigned>(hosts_[0].ranks.size()), cores);
+  const std::vector<Cpus> cpus =
+      bind_ranks(options_.map, options_.bind, static_cast<unsigned>(hosts_[0].ranks.size()), domains);
   if (const auto started = start_server(allocation.ranks, cpus); !started) {
     return {0, opal::to_string(started.error())};
   }
@@ -353,8 +354,8 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
 
   const auto topology = opal::topology::Topology::open();
   if (!topology) return refuse_now(opal::to_string(topology.error()));
-  const std::vector<Cpus> cores = usable_cores(*topology);
-  const Allocation allocation = find_hosts(options, static_cast<unsigned>(cores.size()));
+  const Domains domains = usable_domains(*topology);
+  const Allocation allocation = find_hosts(options, static_cast<unsigned>(domains[Level::core].size()));
   if (!allocation.problem.empty()) return refuse_now(allocation.problem);
 
   if (options.input.kind == InputTarget::Kind::rank && options.input.rank >= allocation.ranks) {
@@ -369,7 +370,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   auto loop = event::Loop::create();
   if (!loop) return refuse_now(opal::to_string(loop.error()));
   Launch launch{name, options, **loop, *warden, session, *signals};
-  const Launch::Ended ended = launch.run(allocation, program, cores, open_files);
+  const Launch::Ended ended = launch.run(allocation, program, domains, open_files);
   if (!ended.problem.empty()) return refuse_now(ended.problem);
   session.remove();
   warden->quit();

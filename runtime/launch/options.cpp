@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -57,6 +58,20 @@ class UsageFormatter final : public CLI::Formatter {
   }
 };
 
+/// What an option takes that takes these words or a level.
+std::vector<std::string> with_levels(std::vector<std::string> words) {
+  words.insert(words.end(), kLevelNames.begin(), kLevelNames.end());
+  words.emplace_back("socket");
+  return words;
+}
+
+std::optional<Level> parse_level(const std::string& word) {
+  if (word == "socket") return Level::package;
+  const auto place = std::find(kLevelNames.begin(), kLevelNames.end(), word);
+  if (place == kLevelNames.end()) return {};
+  return static_cast<Level>(place - kLevelNames.begin());
+}
+
 void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("-n,-c,--np", raw.ranks, "Number of ranks (default: one per core, or per slot of --host)")
       ->option_text("N")
@@ -75,13 +90,14 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->allow_extra_args(false)
       ->take_all();
   app.add_option("--bind,--bind-to", raw.bind,
-                 "Bind each rank to a core of its own, or do not bind (default: core when there are enough)")
-      ->option_text("core|none")
-      ->check(CLI::IsMember({"core", "none"}));
-  app.add_option("--map,--map-by", raw.map, "Fill one host after the other, or go round the hosts (default: slot)")
-      ->option_text("slot|node")
-      ->check(CLI::IsMember({"slot", "node"}));
-  app.add_option("--display", raw.display, "Say before the start where each rank runs")
+                 "Bind each rank to such an object, or do not bind (default: as mapped; core when there are enough)")
+      ->option_text("none|hwthread|core|l2cache|l3cache|numa|package")
+      ->check(CLI::IsMember(with_levels({"none"})));
+  app.add_option("--map,--map-by", raw.map,
+                 "Fill hosts one after the other, or go round the hosts, or round such objects in each (default: slot)")
+      ->option_text("slot|node|hwthread|core|l2cache|l3cache|numa|package")
+      ->check(CLI::IsMember(with_levels({"slot", "node"})));
+  app.add_option("--display", raw.display, "Say before the start where each rank runs, and then what it is bound to")
       ->option_text("map")
       ->check(CLI::IsMember({"map"}));
   app.add_option("--launch-agent", raw.agent,
@@ -180,10 +196,12 @@ std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   if (app.count("--host") > 0) options.hosts = split_hosts(raw.hosts);
   if (app.count("--timeout") > 0) options.timeout = milliseconds(raw.timeout);
   options.grace = milliseconds(raw.grace);
-  if (raw.bind == "core") options.bind = Bind::core;
+  if (const auto level = parse_level(raw.bind)) options.bind = by<Bind>(*level);
   if (raw.bind == "none") options.bind = Bind::none;
   if (raw.map == "node") options.map = Map::node;
+  if (const auto level = parse_level(raw.map)) options.map = by<Map>(*level);
   options.display_map = raw.display == "map";
+  options.report_bindings = options.report_bindings || options.display_map;
   options.daemon_timeout = milliseconds(raw.daemon_timeout);
   const std::optional<InputTarget> input = parse_input(raw.input);
   if (!input) return fmt::format("--stdin {}: it takes a rank, all, or none", raw.input);

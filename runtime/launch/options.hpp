@@ -1,22 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/launch/options.hpp — what the user asked for: the launcher's command line as a value.
 #pragma once
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace runtime::launch {
 
-enum class Bind : std::uint8_t { automatic, core, none };
+/// Parts of a host, from fine to coarse.
+enum class Level : std::uint8_t { hwthread, core, l2cache, l3cache, numa, package };
+inline constexpr std::size_t kLevels = 6;
+/// As --map-by and --bind-to spell them; "socket" is another word for the last one.
+inline constexpr std::array<std::string_view, kLevels> kLevelNames{"hwthread", "core", "l2cache",
+                                                                   "l3cache",  "numa", "package"};
 
-/// How ranks are dealt out to hosts.
+/// What each rank is bound to: from `objects` on, that plus a Level.
+enum class Bind : std::uint8_t { automatic, none, objects };
+
+/// How ranks are dealt out to hosts, and within them: from `objects` on, that plus a Level.
 enum class Map : std::uint8_t {
-  slot,  ///< a host is filled before the next one gets any
-  node,  ///< one rank to each host in turn
+  slot,     ///< a host is filled before the next one gets any
+  node,     ///< one rank to each host in turn
+  objects,  ///< hosts as by slot; within a host ranks go round the objects of the level
 };
+
+template <class Choice>
+constexpr Choice by(Level level) noexcept {
+  return static_cast<Choice>(static_cast<std::uint8_t>(Choice::objects) + static_cast<std::uint8_t>(level));
+}
+/// The Level in a choice; nothing when there is none.
+template <class Choice>
+constexpr std::optional<Level> level_of(Choice choice) noexcept {
+  const auto number = static_cast<std::size_t>(choice) - static_cast<std::size_t>(Choice::objects);
+  if (choice < Choice::objects || number >= kLevels) return {};
+  return static_cast<Level>(number);
+}
 
 /// Which ranks get the launcher's stdin; the others read nothing.
 struct InputTarget {

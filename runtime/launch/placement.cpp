@@ -17,7 +17,7 @@ std::vector<std::vector<std::uint32_t>> place_ranks(Map map, unsigned ranks, con
     any = false;
     for (std::size_t i = 0; i < hosts.size() && left > 0; ++i) {
       const unsigned room = hosts[i].slots - std::min(counts[i], hosts[i].slots);
-      const unsigned taken = std::min({left, room, map == Map::slot ? room : 1U});
+      const unsigned taken = std::min({left, room, map == Map::node ? 1U : room});
       counts[i] += taken;
       left -= taken;
       any = any || taken > 0;
@@ -26,7 +26,7 @@ std::vector<std::vector<std::uint32_t>> place_ranks(Map map, unsigned ranks, con
   for (std::size_t i = 0; left > 0; i = (i + 1) % hosts.size(), --left) ++counts[i];
   std::vector<std::vector<std::uint32_t>> placed(hosts.size());
   std::uint32_t next = 0;
-  if (map == Map::slot) {
+  if (map != Map::node) {
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       while (placed[i].size() < counts[i]) placed[i].push_back(next++);
     }

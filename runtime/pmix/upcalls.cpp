@@ -97,18 +97,6 @@ std::vector<std::uint32_t> hosts_of(const std::vector<pmix_proc_t>& members) {
   return {hosts.begin(), hosts.end()};
 }
 
-/// Answers when all `members`, wherever they are, have arrived at `what`.  Those of this host have; but libpmix counts
-/// a rank whose connection broke as arrived, which it did not.
-void meet(const char* what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer) {
-  settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
-    const std::vector<std::uint32_t> hosts = hosts_of(members);
-    if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
-    std::vector<std::uint32_t> ranks;
-    for (const pmix_proc_t& member : members) ranks.push_back(member.rank);
-    g_core->cluster->fence(what + pack(ranks), hosts, status, data, answer);
-  });
-}
-
 /// Gives libpmix bytes that live until it has used them.
 void give(pmix_modex_cbfunc_t answer, void* cookie, pmix_status_t status, const std::string& data) {
   if (status != PMIX_SUCCESS) return answer(status, nullptr, 0, cookie, nullptr, nullptr);
@@ -274,6 +262,20 @@ class Buffer {
 
 }  // namespace
 
+void meet_later(std::function<void(Core& core)> work) {
+  g_core->loop.post([work = std::move(work)] { work(*g_core); });
+}
+
+void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer) {
+  settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
+    const std::vector<std::uint32_t> hosts = hosts_of(members);
+    if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
+    std::vector<std::uint32_t> ranks;
+    for (const pmix_proc_t& member : members) ranks.push_back(member.rank);
+    g_core->cluster->fence(what + pack(ranks), hosts, status, data, answer);
+  });
+}
+
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
   pmix_proc_t proc;
   PMIX_LOAD_PROCID(&proc, core.job_id.c_str(), rank);
@@ -335,6 +337,7 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.register_events = register_events;
     module.deregister_events = deregister_events;
     module.notify_event = notify_event;
+    module.group = group;
     module.client_connected2 = client_connected;
     return module;
   }();

@@ -23,6 +23,7 @@ struct Core {
         job_id(job.job_id),
         membership(job.ranks, Membership::outside),
         host_of(job.ranks),
+        host_count(job.hosts.size()),
         own_host(static_cast<std::uint32_t>(job.own_host)),
         host(std::move(host_functions)),
         names(event_loop) {
@@ -35,12 +36,25 @@ struct Core {
   const std::string job_id;
   std::vector<Membership> membership;  ///< index = rank; of other hosts' ranks `outside`
   std::vector<std::uint32_t> host_of;  ///< index = rank
+  const std::size_t host_count;
   std::uint32_t own_host = 0;
+  std::uint64_t contexts = 0;  ///< ids of groups that this host has proposed
   Cluster* cluster = nullptr;  ///< null: no other hosts
   const Host host;
   NameService names;
   std::vector<event::Callback> deferred;  ///< answers that wait for a dying rank's end to be reported
 };
+
+/// From libpmix's thread: `work` in the loop's.
+void meet_later(std::function<void(Core& core)> work);
+
+/// Answers when all `members`, wherever they are, have arrived at `what`, with the data of all their hosts behind each
+/// other.  Those of this host have; but libpmix counts a rank whose connection broke as arrived, which it did not.
+void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer);
+
+/// The upcall for groups.
+pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
+                    const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie);
 
 /// Asks libpmix what `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);

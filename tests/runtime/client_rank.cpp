@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -199,6 +200,63 @@ int survive(Client& client, char** arguments) {
   return 0;
 }
 
+std::vector<pmix_proc_t> ranks_from_to(const char* name_space, unsigned from, unsigned end) {
+  std::vector<pmix_proc_t> ranks(end - from);
+  for (unsigned i = 0; i < ranks.size(); ++i) PMIX_LOAD_PROCID(&ranks[i], name_space, from + i);
+  return ranks;
+}
+
+/// All ranks, then all but the first, form groups; prints the context ids.
+int groups(Client& client, const pmix_proc_t& self) {
+  for (unsigned round = 0; round < 4; ++round) {
+    const unsigned first = round % 2;
+    if (client.rank() < first) continue;
+    const auto members = ranks_from_to(self.nspace, first, client.size());
+    const std::string name = "group-" + std::to_string(round);
+    pmix_info_t wish;
+    PMIX_INFO_LOAD(&wish, PMIX_GROUP_ASSIGN_CONTEXT_ID, nullptr, PMIX_BOOL);
+    pmix_info_t* results = nullptr;
+    size_t count = 0;
+    const pmix_status_t made =
+        PMIx_Group_construct(name.c_str(), members.data(), members.size(), &wish, 1, &results, &count);
+    if (made != PMIX_SUCCESS) return std::printf("construct: %s\n", PMIx_Error_string(made)), 1;
+    for (size_t i = 0; i < count; ++i) {
+      if (PMIX_CHECK_KEY(&results[i], PMIX_GROUP_CONTEXT_ID)) {
+        std::printf("context of %s: %zu\n", name.c_str(), results[i].value.data.size);
+      }
+    }
+    PMIX_INFO_FREE(results, count);
+    const pmix_status_t ended = PMIx_Group_destruct(name.c_str(), nullptr, 0);
+    if (ended != PMIX_SUCCESS) return std::printf("destruct: %s\n", PMIx_Error_string(ended)), 1;
+  }
+  return 0;
+}
+
+/// Pairs of neighbours, then all ranks, connect and disconnect.
+int connect_ranks(Client& client, const pmix_proc_t& self) {
+  const unsigned left = client.rank() / 2 * 2;
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& members : {ranks_from_to(self.nspace, left, std::min(left + 2, client.size())),
+                                ranks_from_to(self.nspace, 0, client.size())}) {
+      const pmix_status_t in = PMIx_Connect(members.data(), members.size(), nullptr, 0);
+      if (in != PMIX_SUCCESS) return std::printf("connect: %s\n", PMIx_Error_string(in)), 1;
+      const pmix_status_t out = PMIx_Disconnect(members.data(), members.size(), nullptr, 0);
+      if (out != PMIX_SUCCESS) return std::printf("disconnect: %s\n", PMIx_Error_string(out)), 1;
+    }
+  }
+  std::puts("connected");
+  return 0;
+}
+
+/// A scenario that needs libpmix's name of this process.
+template <class Scenario>
+int as_process(Client& client, Scenario scenario) {
+  pmix_proc_t self;
+  if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS) return 1;
+  const int status = scenario(client, self);
+  return PMIx_Finalize(nullptr, 0) == PMIX_SUCCESS ? status : 1;
+}
+
 int leave_without_finalize() { ::_exit(0); }
 
 int count_fences(Client& client) {
@@ -229,6 +287,8 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "leave") return leave_without_finalize();
   if (scenario == "fences") return count_fences(client);
   if (scenario == "forever") return wait_for_ever(client);
+  if (scenario == "groups") return as_process(client, groups);
+  if (scenario == "connect") return as_process(client, connect_ranks);
   if (scenario == "survive") return survive(client, arguments);
   std::printf("unknown scenario %s\n", scenario.c_str());
   return 2;

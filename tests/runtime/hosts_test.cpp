@@ -51,6 +51,7 @@ TEST_F(Hosts, MappingByNodeGoesRoundTheHosts) {
   EXPECT_THAT(lines_of(outcome.out), UnorderedElementsAre("h1 0", "h2 1", "h3 2", "h1 3", "h3 4", "h1 5"));
   EXPECT_THAT(outcome.err, HasSubstr("opalrun: h1 (4 slots): ranks 0,3,5\n"));
   EXPECT_THAT(outcome.err, HasSubstr("opalrun: h2 (1 slot): rank 1\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("opalrun: rank 1 is bound to cpu"));
 }
 
 TEST_F(Hosts, RanksExchangeDataThroughTheirServers) {
@@ -189,6 +190,24 @@ TEST_F(Hosts, ADaemonThatIsToldByAnotherVersionRefuses) {
   const Outcome outcome = job->wait();
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("what came on stdin is not from an opalrun of this version: version_mismatch"));
+  EXPECT_THAT(outcome.err, HasSubstr("opalrun: cannot start a daemon on host h2: "));
+  EXPECT_THAT(lines_of(outcome.err), SizeIs(2)) << outcome.err;
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+/// It knows the secret and the line, but its messages are others.
+TEST_F(Hosts, ADaemonOfAnotherVersionIsTurnedAway) {
+  const auto job = start_by("exec $agent $1 " + helper("newer_daemon"), {"--host", "h2:2", "sleep", "300"});
+  expect_end(*job, 1, "host h2: the daemon is of another version (");
+}
+
+TEST_F(Hosts, AHostWhoseSessionDirectoryHasNoRoomEndsTheJob) {
+  const auto job = start_by(
+      "host=$1; shift; $agent $host mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs $TMPDIR && exec $agent $host \"$@\"",
+      {"--host", "h2:2", "sleep", "300"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
   EXPECT_THAT(outcome.err, HasSubstr("opalrun: cannot start a daemon on host h2: "));
   EXPECT_THAT(lines_of(outcome.err), SizeIs(2)) << outcome.err;
   EXPECT_EQ(job->leftovers(), "");

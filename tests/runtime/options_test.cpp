@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -25,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::SizeIs;
 
 Options parsed(const std::vector<std::string>& arguments) {
   const ParsedCommandLine result = parse_command_line("opalrun", arguments);
@@ -80,7 +82,7 @@ TEST(Options, TimesAreSecondsWithFractions) {
 TEST(Options, MistakesAreNamed) {
   EXPECT_THAT(refused({"-n"}), HasSubstr("--np"));
   EXPECT_THAT(refused({"-n", "0", "prog"}), HasSubstr("--np"));
-  EXPECT_THAT(refused({"--bind", "socket", "prog"}), HasSubstr("--bind"));
+  EXPECT_THAT(refused({"--bind", "board", "prog"}), HasSubstr("--bind"));
   EXPECT_THAT(refused({"--timeout", "-3", "prog"}), HasSubstr("--timeout"));
   EXPECT_THAT(refused({"--set", "novalue", "prog"}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(refused({"--set", "Not A Name=1", "prog"}), HasSubstr("NAME=VALUE"));
@@ -120,12 +122,69 @@ TEST(Hosts, ListsAndFilesGiveTheSlots) {
   EXPECT_THAT(find_hosts(from_file, 1).problem, HasSubstr("No such file"));
 }
 
+/// Packages of cores of hardware threads; NUMA nodes are packages, caches are not told.
+Domains domains_of(const std::vector<std::vector<Cpus>>& packages) {
+  Domains domains;
+  const auto at = [&](Level level) -> std::vector<Cpus>& { return domains.of[static_cast<std::size_t>(level)]; };
+  Cpus all;
+  for (const std::vector<Cpus>& cores : packages) {
+    Cpus package;
+    for (const Cpus& core : cores) {
+      at(Level::core).push_back(core);
+      for (const std::uint32_t cpu : core) at(Level::hwthread).push_back({cpu});
+      package.insert(package.end(), core.begin(), core.end());
+    }
+    std::sort(package.begin(), package.end());
+    all.insert(all.end(), package.begin(), package.end());
+    at(Level::package).push_back(package);
+    at(Level::numa).push_back(package);
+  }
+  std::sort(all.begin(), all.end());
+  at(Level::l2cache) = at(Level::l3cache) = {all};
+  return domains;
+}
+
+TEST(Binding, MappedByAnObjectRanksGoRoundAndAreBoundWithin) {
+  const Domains domains = domains_of({{{0, 6}, {1, 7}, {2, 8}}, {{3, 9}, {4, 10}}});
+  EXPECT_THAT(bind_ranks(by<Map>(Level::package), Bind::automatic, 3, domains),
+              ElementsAre(Cpus{0, 1, 2, 6, 7, 8}, Cpus{3, 4, 9, 10}, Cpus{0, 1, 2, 6, 7, 8}));
+  EXPECT_THAT(bind_ranks(by<Map>(Level::package), by<Bind>(Level::core), 5, domains),
+              ElementsAre(Cpus{0, 6}, Cpus{3, 9}, Cpus{1, 7}, Cpus{4, 10}, Cpus{2, 8}));
+  EXPECT_THAT(bind_ranks(by<Map>(Level::core), by<Bind>(Level::numa), 4, domains),
+              ElementsAre(Cpus{0, 1, 2, 6, 7, 8}, Cpus{0, 1, 2, 6, 7, 8}, Cpus{0, 1, 2, 6, 7, 8}, Cpus{3, 4, 9, 10}));
+  EXPECT_THAT(bind_ranks(Map::node, by<Bind>(Level::hwthread), 3, domains), ElementsAre(Cpus{0}, Cpus{6}, Cpus{1}));
+  EXPECT_THAT(bind_ranks(by<Map>(Level::core), Bind::none, 1, domains), ElementsAre(IsEmpty()));
+  EXPECT_THAT(bind_ranks(by<Map>(Level::l3cache), Bind::automatic, 1, domains), ElementsAre(SizeIs(10)));
+}
+
+TEST(Options, MappingAndBindingNameObjects) {
+  const Options options = parsed({"--map-by", "socket", "--bind-to", "l2cache", "prog"});
+  EXPECT_EQ(options.map, by<Map>(Level::package));
+  EXPECT_EQ(options.bind, by<Bind>(Level::l2cache));
+  EXPECT_EQ(level_of(options.map), Level::package);
+  EXPECT_EQ(level_of(Map::node), std::nullopt);
+  EXPECT_EQ(level_of(static_cast<Map>(200)), std::nullopt) << "of a garbled message";
+}
+
+TEST(Binding, OfThisHostHasEveryLevel) {
+  const Domains domains = usable_domains(opal::topology::Topology::open().value());
+  Cpus all;
+  for (const Cpus& thread : domains[Level::hwthread]) all.push_back(thread.front());
+  std::sort(all.begin(), all.end());
+  for (const auto& objects : domains.of) {
+    Cpus together;
+    for (const Cpus& object : objects) together.insert(together.end(), object.begin(), object.end());
+    std::sort(together.begin(), together.end());
+    EXPECT_EQ(together, all);
+  }
+}
+
 TEST(Binding, DealsCoresOutOnlyWhenThereAreEnough) {
-  const std::vector<Cpus> cores{{0, 4}, {1, 5}};
-  EXPECT_THAT(bind_ranks(Bind::automatic, 2, cores), ElementsAre(Cpus{0, 4}, Cpus{1, 5}));
-  EXPECT_THAT(bind_ranks(Bind::automatic, 3, cores), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
-  EXPECT_THAT(bind_ranks(Bind::core, 3, cores), ElementsAre(Cpus{0, 4}, Cpus{1, 5}, Cpus{0, 4}));
-  EXPECT_THAT(bind_ranks(Bind::none, 1, cores), ElementsAre(IsEmpty()));
+  const Domains two = domains_of({{{0, 4}, {1, 5}}});
+  EXPECT_THAT(bind_ranks(Map::slot, Bind::automatic, 2, two), ElementsAre(Cpus{0, 4}, Cpus{1, 5}));
+  EXPECT_THAT(bind_ranks(Map::slot, Bind::automatic, 3, two), ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
+  EXPECT_THAT(bind_ranks(Map::slot, by<Bind>(Level::core), 3, two), ElementsAre(Cpus{0, 4}, Cpus{1, 5}, Cpus{0, 4}));
+  EXPECT_THAT(bind_ranks(Map::slot, Bind::none, 1, two), ElementsAre(IsEmpty()));
   EXPECT_EQ(to_string(Cpus{0, 1, 2, 5, 7, 8}), "cpus 0-2,5,7-8");
   EXPECT_EQ(to_string(Cpus{3}), "cpu 3");
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "tests/runtime/host_jobs.hpp"
 
@@ -31,6 +32,13 @@ class Tree : public HostJobs {
   }
 };
 
+/// Lines that begin with `text`.
+unsigned count_of(const std::string& output, const std::string& text) {
+  const auto lines = lines_of(output);
+  return static_cast<unsigned>(
+      std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) == 0; }));
+}
+
 TEST_F(Tree, RanksExchangeDataAlongIt) {
   for (const std::string radix : {"1", "2"}) {
     for (const std::string scenario : {"exchange", "collect", "names"}) {
@@ -41,6 +49,21 @@ TEST_F(Tree, RanksExchangeDataAlongIt) {
       EXPECT_EQ(job->leftovers(), "");
     }
   }
+}
+
+TEST_F(Tree, ProcessesOfManyHostsConnectAndFormGroups) {
+  const auto connected = run("2", {helper("client_rank"), "connect"});
+  Outcome outcome = connected->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(count_of(outcome.out, "connected"), 2 * kHosts);
+  const auto grouped = run("2", {helper("client_rank"), "groups"});
+  outcome = grouped->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  // All members got the same id, and each group another.
+  const auto lines = lines_of(outcome.out);
+  EXPECT_EQ(std::set<std::string>(lines.begin(), lines.end()).size(), 4U) << outcome.out;
+  EXPECT_EQ(lines.size(), 4 * 2 * kHosts - 2) << "one rank is in two groups only";
+  EXPECT_EQ(grouped->leftovers(), "");
 }
 
 TEST_F(Tree, InputAndOutputTravelAlongItWhole) {
@@ -118,13 +141,6 @@ bool is_rank(pid_t pid, unsigned rank) {
     if (variable == fmt::format("OMPI_COMM_WORLD_RANK={}", rank)) return true;
   }
   return false;
-}
-
-/// Ranks of the job that have printed `text`.
-unsigned count_of(const std::string& output, const std::string& text) {
-  const auto lines = lines_of(output);
-  return static_cast<unsigned>(
-      std::count_if(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) == 0; }));
 }
 
 TEST_F(Tree, AContinuousJobGoesOnWithoutARank) {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// PMIx groups: their construction and destruction are meetings of the members' servers.  A context id is one that the
+// lowest of their hosts has not given before, made different from those of other hosts.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "runtime/packing.hpp"
+#include "runtime/pmix/info_list.hpp"
+#include "runtime/pmix/upcalls.hpp"
+
+namespace runtime::pmix {
+namespace {
+
+/// What each host brings along; fixed in size, so that those of all hosts can be told apart.
+struct Proposal {
+  std::uint64_t host = 0;
+  std::uint64_t number = 0;  ///< of contexts of that host
+  template <class V>
+  void fields(V& v) {
+    v(host, number);
+  }
+};
+constexpr std::size_t kProposalBytes = 2 * sizeof(std::uint64_t);
+
+/// The proposal of the lowest host among those in `data`.
+Result<Proposal> lowest(ByteSpan data) {
+  Result<Proposal> best{Error{Errc::protocol, 0, "pmix: no context id"}};
+  for (; data.size() >= kProposalBytes; data = data.subspan(kProposalBytes)) {
+    const auto next = unpack<Proposal>(data.first(kProposalBytes));
+    if (next && (!best || next->host < best->host)) best = next;
+  }
+  return best;
+}
+
+struct Construction {
+  std::vector<pmix_proc_t> members;
+  bool wants_context = false;
+  pmix_info_cbfunc_t answer;
+  void* cookie;
+};
+
+void finish(const Core& core, const Construction& group, pmix_status_t status, const std::string& data) {
+  if (status != PMIX_SUCCESS) return group.answer(status, nullptr, 0, group.cookie, nullptr, nullptr);
+  auto infos = std::make_unique<InfoList>();
+  const pmix_data_array_t membership{PMIX_PROC, group.members.size(), const_cast<pmix_proc_t*>(group.members.data())};
+  infos->load(PMIX_GROUP_MEMBERSHIP, &membership, PMIX_DATA_ARRAY);
+  if (group.wants_context) {
+    const auto chosen = lowest(std::as_bytes(std::span{data}));
+    if (!chosen) return group.answer(PMIX_ERR_BAD_PARAM, nullptr, 0, group.cookie, nullptr, nullptr);
+    const std::size_t id = 1 + chosen->number * core.host_count + chosen->host;
+    infos->load(PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
+  }
+  const auto release = [](void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
+  InfoList* const raw = infos.release();  // until libpmix calls `release`
+  group.answer(PMIX_SUCCESS, raw->data(), raw->size(), group.cookie, release, raw);
+}
+
+}  // namespace
+
+pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
+                    const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie) {
+  const bool constructs = operation == PMIX_GROUP_CONSTRUCT;
+  Construction wanted{{procs, procs + nprocs}, false, answer, cookie};
+  for (const pmix_info_t& info : std::span{directives, ndirectives}) {
+    if (std::strncmp(info.key, PMIX_GROUP_ASSIGN_CONTEXT_ID, PMIX_MAX_KEYLEN) == 0) {
+      wanted.wants_context = constructs && PMIX_INFO_TRUE(&info);
+    }
+  }
+  std::string what = constructs ? "group " : "end of group ";
+  what += name;
+  what += '\0';
+  meet_later([=](Core& core) {
+    std::string data;
+    if (wanted.wants_context) data = pack(Proposal{core.own_host, core.contexts++});
+    meet(what, wanted.members, std::move(data), [=, &core](int status, const std::string& all) {
+      if (constructs) return finish(core, wanted, status, all);
+      answer(status, nullptr, 0, cookie, nullptr, nullptr);
+    });
+  });
+  return PMIX_SUCCESS;
+}
+
+}  // namespace runtime::pmix

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// An opald of a later version, as far as its first message: it reads what the launcher wrote on its stdin, joins, and
+// ends when it is turned away.  Exits with 0 when it was told why.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "opal/core/secret.hpp"
+#include "runtime/daemon/bootstrap.hpp"
+#include "runtime/daemon/messages.hpp"
+#include "runtime/launch/settings.hpp"
+#include "runtime/oob/daemon.hpp"
+
+int main() {
+  using namespace runtime;
+  std::string line;
+  std::getline(std::cin, line);
+  const auto bootstrap = daemon::from_line(line);
+  const auto secret =
+      bootstrap ? opal::Secret::from_text(bootstrap->secret) : opal::Result<opal::Secret>{bootstrap.error()};
+  auto loop = event::Loop::create();
+  if (!secret || !loop) return 2;
+  std::string told;
+  oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {}, .say = [](const std::string&) {}};
+  hooks.on_daemon_message = [&](opal::am::Endpoint&, oob::Topic topic, ByteSpan content) {
+    if (topic != daemon::topic(daemon::Kind::turned_away)) return;
+    if (const auto message = unpack<daemon::TurnedAway>(content)) told = message->why;
+    (*loop)->stop();
+  };
+  hooks.on_daemon_lost = [&](opal::am::Endpoint&, const Error&) { (*loop)->stop(); };
+  const auto oob = oob::Daemon::open(**loop, launch::store_with(bootstrap->settings), *secret, bootstrap->job_id,
+                                     UINT32_MAX, std::move(hooks));
+  if (!oob) return 2;
+  const auto launcher = (*oob)->connect(oob::as_bytes(bootstrap->launcher));
+  if (!launcher) return 2;
+  // A later version's message is longer, and has other things behind the first two.
+  const daemon::Join join{
+      .version = daemon::kVersion + 1, .host = bootstrap->host, .pid = 1, .job_id = "j", .address = "a"};
+  const std::string message = pack(join) + "and more";
+  if (!(*oob)->send(**launcher, daemon::topic(daemon::Kind::join), oob::as_bytes(message))) return 2;
+  (*loop)->run();
+  return told.find("another version") == std::string::npos ? 1 : 0;
+}
