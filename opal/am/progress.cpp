@@ -58,7 +58,38 @@ std::size_t Context::State::welcome_visitors() noexcept {
   });
 }
 
+namespace {
+
+/// At level `multiple` one thread at a time makes progress.  Another one returns at once: it would only look again
+/// where the first has just looked, and hold up senders meanwhile.
+class Turn {
+ public:
+  Turn(std::atomic<bool>& taken, ThreadLevel threads) noexcept
+      : taken_(threads == ThreadLevel::multiple ? &taken : nullptr) {
+    // Looked at first: a read-modify-write that fails would take the line away from who has the turn.
+    mine_ = taken_ == nullptr ||
+            (!taken_->load(std::memory_order_relaxed) && !taken_->exchange(true, std::memory_order_acquire));
+  }
+  ~Turn() {
+    if (taken_ != nullptr && mine_) taken_->store(false, std::memory_order_release);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  [[nodiscard]] bool mine() const noexcept { return mine_; }
+
+ private:
+  std::atomic<bool>* const taken_;
+  bool mine_;
+};
+
+}  // namespace
+
 std::size_t Context::progress(std::size_t budget) noexcept {
+  const Turn turn{state_->progressing, state_->options.threads};
+  if (!turn.mine()) {
+    cpu_relax();
+    return 0;
+  }
   const Lock::Guard guard{state_->lock};
   std::size_t count = 0;
   for (const auto& module : state_->transports.modules) count += module->progress(budget);

@@ -2,6 +2,7 @@
 // opal/am/state.hpp — the inside of a Context, shared by the files that implement it.  Private to opal/am.
 // Order of members = order of life: modules go before what they refer to, endpoints before modules.
 #pragma once
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -73,6 +74,7 @@ struct Context::State final : btl::Observer {
   const Config config;
   const Options options;
   Lock lock;
+  std::atomic<bool> progressing{false};  // at level `multiple`: a thread is in progress()
   PeerId id = PeerId::random();
   Secret secret;
   btl::HandlerTable handlers;

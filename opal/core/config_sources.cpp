@@ -2,6 +2,7 @@
 // Where a Store's settings come from: the environment, the launcher's OPAL_SET, and files.
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
+#include "opal/core/machine.hpp"
 #include "opal/core/text.hpp"
 
 #ifndef OPAL_SYSCONFDIR
@@ -68,6 +70,13 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
+/// What opal-perf has measured on machines of this kind: beside a configuration file, and weaker than it, since nobody
+/// chose these values for the programs at hand.
+void add_machine_file(Store& store, Source source, const std::string& folder) {
+  if (folder.empty() || ::access(folder.c_str(), X_OK) != 0) return;
+  store.add_file(source, folder + '/' + machine_kind() + ".conf", false);
+}
+
 std::string user_file() {
   if (const auto base = environment("XDG_CONFIG_HOME"); base && !base->empty()) return *base + "/opal/opal.conf";
   if (const auto home = environment("HOME"); home && !home->empty()) return *home + "/.config/opal/opal.conf";
@@ -78,7 +87,9 @@ std::string user_file() {
 
 Store Store::from_environment() {
   Store store;
+  add_machine_file(store, Source::system_file, OPAL_SYSCONFDIR "/opal/tuned");
   store.add_file(Source::system_file, OPAL_SYSCONFDIR "/opal/opal.conf", false);
+  add_machine_file(store, Source::user_file, user_tuning_folder());
   const std::optional<std::string> named = environment(kUserFileName);
   const std::string path = named ? *named : user_file();
   if (!path.empty()) store.add_file(Source::user_file, path, named.has_value());

@@ -74,6 +74,39 @@ TEST_P(Waiting, AtLevelMultipleEverySleeperSeesWhatAnothersProgressBrought) {
   EXPECT_EQ(content, 4);
 }
 
+TEST_P(Waiting, AtLevelMultipleAThreadThatFindsAnotherInProgressReturnsAtOnce) {
+  Side a{GetParam(), am::ThreadLevel::multiple};
+  Side b{GetParam(), am::ThreadLevel::multiple};
+  am::Endpoint* to_b = *a.context->connect(b.context->address());
+  std::atomic<bool> inside{false};
+  std::atomic<bool> returned{false};
+  std::atomic<std::size_t> found{1};
+  // The handler stays in b's progress() until the other thread is back from its own.
+  struct Gate {
+    void on_message(btl::Delivery&) noexcept {
+      inside = true;
+      const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+      while (!returned && !deadline.expired()) std::this_thread::yield();
+      in_time = returned;
+    }
+    std::atomic<bool>& inside;
+    std::atomic<bool>& returned;
+    bool in_time = false;
+  } gate{inside, returned};
+  ASSERT_TRUE(b.context->set_handler(kTag + 1, btl::bind<&Gate::on_message>(gate, "gate")));
+  ASSERT_EQ(to_b->send_or_queue(kTag + 1, bytes_of(kWord), {}), Post::done);
+  std::jthread other{[&] {
+    const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+    while (!inside && !deadline.expired()) std::this_thread::yield();
+    found = b.context->progress();
+    returned = true;
+  }};
+  ASSERT_TRUE(pump([&] { return inside.load(); }, *a.context, *b.context));
+  other.join();
+  EXPECT_TRUE(gate.in_time) << "progress() waited for another thread's";
+  EXPECT_EQ(found, 0U);
+}
+
 TEST_P(Waiting, AtLevelMultipleAnyThreadCallsAnything) {
   Side a{GetParam(), am::ThreadLevel::multiple};
   Side b{GetParam(), am::ThreadLevel::multiple};

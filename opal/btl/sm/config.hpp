@@ -20,14 +20,17 @@ struct Config {
   ByteSize fbox_budget = 1_MiB;
   ByteSize segment_size = 2_MiB;
   ByteSize eager = 4_KiB;
+  ByteSize eager_shared_core = 16_KiB;
   ByteSize max_send = 32_KiB;
   std::uint32_t fifo_slots = 1024;
   std::string single_copy = "shared,xpmem,cma,knem";
   std::string large_get = "auto";
   ByteSize pipeline_from = 16_KiB;
+  ByteSize shared_help_from = 16_KiB;
   ByteSize pipeline_chunk = 32_KiB;
   std::uint32_t pipeline_chunks = 8;
   std::chrono::microseconds pipeline_patience{3};
+  bool cores_shared = false;
   std::chrono::milliseconds connect_timeout{5000};
 };
 
@@ -75,6 +78,13 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Payload of a small fragment, and the size up to which one message is the cheapest way."},
+    {"eager_shared_core",
+     &Config::eager_shared_core,
+     {.min = 256, .max = 1_MiB},
+     "bytes",
+     config::Level::tuner,
+     "As eager, where processes outnumber cores: one message needs fewer hand-overs than a get. Never less than eager "
+     "nor more than max_send."},
     {"max_send",
      &Config::max_send,
      {.min = 4_KiB, .max = 1_MiB},
@@ -106,7 +116,13 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 4_KiB},
      "bytes",
      config::Level::tuner,
-     "Smallest get in which a running peer is asked to help."},
+     "Smallest get of private memory in which a running peer is asked to help."},
+    {"shared_help_from",
+     &Config::shared_help_from,
+     {.min = 4_KiB},
+     "bytes",
+     config::Level::tuner,
+     "Smallest get of memory that is mapped here in which a running peer is asked to help."},
     {"pipeline_chunk",
      &Config::pipeline_chunk,
      {.min = 4_KiB, .max = 4_MiB, .power_of_two = true},
@@ -125,6 +141,14 @@ inline constexpr config::Var<Config> kVars[] = {
      "us",
      config::Level::tuner,
      "How long a helping peer may be silent before we copy parts of the rest ourselves."},
+    {"cores_shared",
+     &Config::cores_shared,
+     {},
+     "",
+     config::Level::tuner,
+     "Processes outnumber cores, so that a peer may have to wait for ours: the ways with fewer hand-overs are taken. "
+     "An "
+     "MPI process finds out."},
     {"connect_timeout",
      &Config::connect_timeout,
      {.min = 1, .max = 600'000},

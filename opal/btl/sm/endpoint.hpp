@@ -31,6 +31,7 @@ class Endpoint final : public btl::Endpoint {
         fences_paid_(link_->fences_paid) {}
 
   [[nodiscard]] bool one_sided() const noexcept override { return link_->copy.usable(); }
+  [[nodiscard]] bool asleep() const noexcept { return sleeping_->load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] std::string describe() const override;
 
  private:

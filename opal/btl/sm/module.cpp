@@ -23,7 +23,9 @@ Attributes attributes_of(const Config& config) {
   attributes.transport = "sm";
   attributes.exclusivity = kExclusivity;
   attributes.max_send = config.max_send.bytes;
-  attributes.eager = std::min(config.eager.bytes, config.max_send.bytes);
+  attributes.eager = config.eager.bytes;
+  if (config.cores_shared) attributes.eager = std::max(attributes.eager, config.eager_shared_core.bytes);
+  attributes.eager = std::min<std::size_t>(attributes.eager, config.max_send.bytes);
   attributes.latency_ns = 100;
   attributes.bandwidth_Bps = 10'000'000'000;
   return attributes;

@@ -45,12 +45,13 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
   auto* into = static_cast<std::byte*>(destination);
   std::uint64_t copied = 0;
   CopyLadder& ladder = peer.link_->copy;
-  if (!ladder.empty() || size >= config_.pipeline_from.bytes) {
+  const std::uint64_t least_helped = std::min(config_.pipeline_from.bytes, config_.shared_help_from.bytes);
+  if (!ladder.empty() || size >= least_helped) {
     const auto range = reach(peer, remote_address, remote, size, Rights::remote_read);
     CopyOutcome outcome;
     if (!range) {
       outcome.error = range.error();
-    } else if (size < config_.pipeline_from.bytes) {
+    } else if (size < least_helped) {
       outcome = ladder.read(into, *range);
     } else {
       const bool streamed = is_streamed(peer);

@@ -45,10 +45,10 @@ Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {
   CopyLadder& ladder = from.link_->copy;
   const bool mapped = ladder.map(range) != nullptr;
   const bool alone = can_copy(from, range);
-  // Waking the peer costs more than copying alone, if we can.
-  const bool asleep = from.sleeping_->load(std::memory_order_relaxed) != 0;
-  const bool helped =
-      range.size >= config_.pipeline_from.bytes && range.size <= offset_of(wire::kMostPullUnits) && !(alone && asleep);
+  // Waking the peer, or waiting until it has our core, costs more than copying alone, if we can.
+  const bool away = config_.cores_shared || from.asleep();
+  const ByteSize least = mapped ? config_.shared_help_from : config_.pipeline_from;
+  const bool helped = range.size >= least.bytes && range.size <= offset_of(wire::kMostPullUnits) && !(alone && away);
   Ways ways{{alone, alone && helped, helped && !mapped}};  // chunks between two mapped memories would be absurd
   if (forced_way_ && ways.has(*forced_way_)) {
     ways = {};

@@ -26,6 +26,8 @@ allowed is an error that names the variable, the value, who set it and what is a
 a warning with the nearest known name, or an error when `strict` is true.
 
 Levels: *user* for everybody, *tuner* for performance work, *developer* for work on OPAL itself.
+Beside each of the two files may lie `tuned/MACHINE.conf`, which `opal-perf tune --store` writes: what was measured on machines
+of this kind (CPU model and number of processors). It is read just before that file, so the file wins.
 `opal-info --all` shows the values in force and where they come from.
 )";
 

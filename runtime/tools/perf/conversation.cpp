@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tools/perf/conversation.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace opal::perf {
 
 Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const std::string& transport,
-                                                         std::uint64_t region_size) {
+                                                         std::uint64_t region_size, const Options& options) {
   std::unique_ptr<Conversation> self{new Conversation};
   self->rank_ = pairing.rank();
-  self->memory_.assign(region_size, std::byte{1});  // touched: no page fault is measured
+  self->patient_ = options.patient;
+  OPAL_TRY_ASSIGN(self->pool_, mpool::open(options.shared_pool ? "shared" : "heap"));
+  OPAL_TRY_ASSIGN(std::byte* const memory, self->pool_->allocate(region_size, kCacheLine));
+  self->memory_ = {memory, region_size};
+  std::memset(memory, 1, region_size);  // touched: no page fault is measured
   config::Store store = config::Store::from_environment();
+  for (const auto& [name, value] : options.settings) store.set(name, value);
   if (!transport.empty()) store.set("am_transports", transport);
   OPAL_TRY_ASSIGN(self->context_, am::Context::open(store));
   am::Context& context = *self->context_;
@@ -18,6 +24,10 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
   OPAL_TRY(context.set_handler(kStream, btl::bind<&Conversation::on_stream>(*self, "stream")));
   OPAL_TRY(context.set_handler(kAnswer, btl::bind<&Conversation::on_answer>(*self, "answer")));
   OPAL_TRY(context.set_handler(kStop, btl::bind<&Conversation::on_stop>(*self, "stop")));
+  OPAL_TRY(context.set_handler(kCopy, btl::bind<&Conversation::on_copy>(*self, "copy")));
+  OPAL_TRY(context.set_handler(kFetch, btl::bind<&Conversation::on_fetch>(*self, "fetch")));
+  self->fetch_.conversation = self.get();
+  self->fetch_.fn = [](Completion& done) noexcept { static_cast<Fetch&>(done).conversation->answer(); };
   OPAL_TRY_ASSIGN(self->region_, context.register_memory(self->memory_.data(), region_size, Rights::all));
 
   const ByteSpan address = context.address();
@@ -41,7 +51,10 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
 }
 
 void Conversation::respond() {
-  while (rank_ == 1 && !stopped_ && !peer_->dead()) context_->progress();
+  while (rank_ == 1 && !stopped_ && !peer_->dead()) {
+    look();
+    if (fetch_.again) fetch();
+  }
 }
 
 void Conversation::stop() {
@@ -60,6 +73,28 @@ void Conversation::on_stream(btl::Delivery& delivery) noexcept {
     (void)am::sender(delivery).send_or_queue(kAnswer, bytes_of(header), {});
   }
 }
+
+void Conversation::on_copy(btl::Delivery& delivery) noexcept {
+  if (delivery.data.size() < sizeof(Header)) return;
+  const ByteSpan payload = delivery.data.subspan(sizeof(Header));
+  std::memcpy(memory_.data(), payload.data(), std::min(payload.size(), memory_.size()));
+  answer();
+}
+
+void Conversation::on_fetch(btl::Delivery& delivery) noexcept {
+  std::uint64_t size = 0;
+  if (delivery.data.size() < sizeof(Header) || !read_object(delivery.data.subspan(sizeof(Header)), size)) return;
+  fetch_.size = std::min<std::uint64_t>(size, memory_.size());
+  fetch();
+}
+
+void Conversation::fetch() noexcept {
+  const Post post = peer_->get(memory_.data(), remote_address_, remote_key_, fetch_.size, fetch_);
+  fetch_.again = post == Post::again;
+  if (post == Post::done) answer();
+}
+
+void Conversation::answer() noexcept { (void)peer_->send_or_queue(kAnswer, bytes_of(Header{0}), {}); }
 
 void Conversation::on_answer(btl::Delivery&) noexcept { ++answers_; }
 

@@ -4,20 +4,34 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "opal/am/context.hpp"
+#include "opal/mpool/pool.hpp"
 #include "runtime/tools/perf/pairing.hpp"
 #include "runtime/tools/perf/wire.hpp"
 
 namespace opal::perf {
 
+/// Variables and their values.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 class Conversation {
  public:
+  struct Options {
+    Settings settings{};       ///< of the Context, besides the process's own
+    bool shared_pool = false;  ///< the exposed bytes lie in a pool that peers map
+    bool patient = false;      ///< waits give the core away: both processes may be on one
+  };
   /// Opens a Context with just `transport`, exposes `region_size` bytes and connects.  Both processes call it.
-  /// Errors: the Context's; protocol.
+  /// Errors: the Context's; the pool's; protocol.
   static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
-                                                    std::uint64_t region_size);
+                                                    std::uint64_t region_size, const Options& options);
+  static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
+                                                    std::uint64_t region_size) {
+    return open(pairing, transport, region_size, Options{});
+  }
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
 
@@ -34,12 +48,12 @@ class Conversation {
   bool send(Tag tag, bool want_answer, ByteSpan payload) noexcept {
     const Header header{want_answer ? 1U : 0U};
     Post post = Post::again;
-    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) context_->progress();
+    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) look();
     return post == Post::done;
   }
   /// Progresses until `answers` answers have come in all.
   void await_answers(std::uint64_t answers) noexcept {
-    while (answers_ < answers && !peer_->dead()) context_->progress();
+    while (answers_ < answers && !peer_->dead()) look();
   }
   [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
 
@@ -66,9 +80,30 @@ class Conversation {
   void on_stream(btl::Delivery& delivery) noexcept;
   void on_answer(btl::Delivery& delivery) noexcept;
   void on_stop(btl::Delivery& delivery) noexcept;
+  void on_copy(btl::Delivery& delivery) noexcept;
+  void on_fetch(btl::Delivery& delivery) noexcept;
+  void fetch() noexcept;
+  void answer() noexcept;
+  void look() noexcept {
+    if (patient_) {
+      context_->wait(std::chrono::milliseconds{100});
+    } else {
+      context_->progress();
+    }
+  }
+
+  /// The get that a kFetch asks for; one at a time.
+  struct Fetch : Completion {
+    Conversation* conversation = nullptr;
+    std::uint64_t size = 0;
+    bool again = false;  // the transport was full
+  };
 
   int rank_ = 0;
-  std::vector<std::byte> memory_;
+  bool patient_ = false;
+  std::unique_ptr<mpool::Pool> pool_;  // of memory_
+  MutableBytes memory_;
+  Fetch fetch_;
   std::unique_ptr<am::Context> context_;
   am::Region region_;
   am::Endpoint* peer_ = nullptr;

@@ -10,6 +10,7 @@
 #include "runtime/tools/perf/floor.hpp"
 #include "runtime/tools/perf/report.hpp"
 #include "runtime/tools/perf/tests.hpp"
+#include "runtime/tools/perf/tune.hpp"
 
 namespace opal::perf {
 namespace {
@@ -21,6 +22,8 @@ struct Options {
   std::uint64_t iterations = 0;
   bool json = false;
   std::string plot_file;
+  bool store = false;
+  std::string store_file;  // empty: the one that processes on such machines read
 };
 
 using PairTest = Result<void> (*)(Conversation&, const Plan&, const Report&);
@@ -106,10 +109,12 @@ class Program {
       else
         table_.print(row);
     };
-    if (options_.test == "reg" || options_.test == "alloc" || options_.test == "mem") {
+    if (options_.test == "reg" || options_.test == "alloc" || options_.test == "mem" || options_.test == "threads") {
       OPAL_TRY(local(report));
     } else if (options_.test == "oob_lat") {
       OPAL_TRY(out_of_band(report));
+    } else if (options_.test == "tune") {
+      OPAL_TRY(tune(report));
     } else {
       OPAL_TRY(paired(report));
     }
@@ -126,6 +131,7 @@ class Program {
     plan.iterations = options_.iterations;
     OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 16, 65536));
     if (options_.test == "reg") return registration_cache(plan, report);
+    if (options_.test == "threads") return thread_rates(plan, report);
     if (options_.test == "alloc") return allocators(plan, report);
     OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, true));
     return memory_per_peer(names, report);
@@ -137,6 +143,24 @@ class Program {
     OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 8, 32768));
     OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, false));
     return oob_lat(names, plan, report);
+  }
+
+  Result<void> tune(const Report& report) {
+    OPAL_TRY_ASSIGN(pairing_, Pairing::create());
+    Plan plan;
+    plan.iterations = options_.iterations;
+    OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 256, 1 << 20));
+    OPAL_TRY_ASSIGN(const Measurements measured, measure_paths(*pairing_, plan, report));
+    if (pairing_->rank() != 0) return {};
+    const std::vector<SwitchPoint> points = switch_points(measured);
+    report_switch_points(points, options_.json);
+    if (!options_.store) return {};
+    if (options_.store_file.empty()) {
+      OPAL_TRY_ASSIGN(options_.store_file, tuning_file());
+    }
+    OPAL_TRY(store(points, options_.store_file));
+    if (!options_.json) fmt::print("\nstored: {}\n", options_.store_file);
+    return {};
   }
 
   Result<void> paired(const Report& report) {
@@ -210,9 +234,11 @@ int main_program(int argc, char** argv) {
   for (const auto& [name, info] : kPairTests) tests += fmt::format("  {:<11} {}\n", name, info.summary);
   tests +=
       "  oob_lat     one-way time of a message between a rank and opalrun, which sleeps in between\n"
+      "  tune        where the shared-memory transport should switch between its ways\n"
       "  reg         the registration cache: hit, miss, evict, invalidate\n"
-      "  alloc       the allocators\n  mem         resident bytes of a Context and of an idle peer";
-  std::vector<std::string> names{"overview", "floor", "oob_lat", "reg", "alloc", "mem"};
+      "  alloc       the allocators\n  mem         resident bytes of a Context and of an idle peer\n"
+      "  threads     active messages per second with several threads in a Context; --iters is milliseconds";
+  std::vector<std::string> names{"overview", "floor", "oob_lat", "tune", "reg", "alloc", "mem", "threads"};
   for (const auto& [name, info] : kPairTests) names.push_back(name);
   app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
   app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");
@@ -220,10 +246,15 @@ int main_program(int argc, char** argv) {
   app.add_option("--iters", options.iterations, "Operations per point; the default takes about a fifth of a second");
   app.add_flag("--json", options.json, "One JSON object per line instead of a table");
   app.add_option("--plot", options.plot_file, "Draws latency and bandwidth over size into this SVG file");
+  auto* const store = app.add_option("--store", options.store_file,
+                                     "Of tune: write the switch points to this file, or, without a name, to the one "
+                                     "that every later process on machines of this kind reads");
+  store->expected(0, 1);
   app.footer(
       "Started alone, opal-perf runs its second process itself, one on each of two cores.\n"
       "Under a launcher it measures between ranks 0 and 1: opalrun -n 2 opal-perf am_lat --btl sm");
   CLI11_PARSE(app, argc, argv);
+  options.store = store->count() != 0;
   if (auto done = Program{std::move(options)}.run(); !done) {
     fmt::print(stderr, "opal-perf: {}\n", to_string(done.error()));
     return 1;

@@ -28,17 +28,38 @@ Result<Mapping> map_page(int memory) {
   return Mapping::shared(memory, kPage);
 }
 
+/// Puts the calling process on the n-th of these cores; a refusal only makes the figures noisier.
+void pin(const cpu_set_t& allowed, int core) {
+  if (CPU_COUNT(&allowed) < 2) return;
+  int skip = core;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || skip-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)::sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
 /// Two processes that one command line started: a parent, which measures, and its child.
 class Forked final : public Pairing {
  public:
-  Forked(int rank, Fd socket, Mapping page, pid_t child) noexcept
-      : rank_(rank), socket_(std::move(socket)), page_(std::move(page)), child_(child) {}
+  Forked(int rank, Fd socket, Mapping page, pid_t child, const cpu_set_t& cores) noexcept
+      : rank_(rank), socket_(std::move(socket)), page_(std::move(page)), child_(child), cores_(cores) {
+    pin(cores_, rank_);
+  }
   ~Forked() override {
     socket_.reset();
     if (child_ > 0) ::waitpid(child_, nullptr, 0);
   }
   [[nodiscard]] int rank() const noexcept override { return rank_; }
   [[nodiscard]] MutableBytes shared_page() noexcept override { return page_.bytes(); }
+
+  bool place(int core) noexcept override {
+    pin(cores_, core);
+    return true;
+  }
 
   Result<std::vector<std::byte>> exchange(ByteSpan mine) override {
     if (::send(socket_.get(), mine.data(), mine.size(), MSG_NOSIGNAL) < 0)
@@ -58,22 +79,8 @@ class Forked final : public Pairing {
   Fd socket_;
   Mapping page_;
   pid_t child_;
+  cpu_set_t cores_;  // that the pair may use
 };
-
-/// Puts the calling process on the rank-th of the cores it may use; a refusal only makes the figures noisier.
-void pin(int rank) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
-  int skip = rank;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || skip-- != 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    (void)::sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
 
 Result<std::unique_ptr<Pairing>> fork_pair() {
   Fd memory{::memfd_create("opal-perf", MFD_CLOEXEC)};
@@ -84,15 +91,16 @@ Result<std::unique_ptr<Pairing>> fork_pair() {
     return Error{Errc::os, errno, "socketpair"};
   Fd mine{sockets[0]};
   Fd theirs{sockets[1]};
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  (void)::sched_getaffinity(0, sizeof cores, &cores);
   const pid_t child = ::fork();
   if (child < 0) return Error{Errc::os, errno, "fork"};
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pin(1);
-    return std::unique_ptr<Pairing>{std::make_unique<Forked>(1, std::move(theirs), std::move(page), -1)};
+    return std::unique_ptr<Pairing>{std::make_unique<Forked>(1, std::move(theirs), std::move(page), -1, cores)};
   }
-  pin(0);
-  return std::unique_ptr<Pairing>{std::make_unique<Forked>(0, std::move(mine), std::move(page), child)};
+  return std::unique_ptr<Pairing>{std::make_unique<Forked>(0, std::move(mine), std::move(page), child, cores)};
 }
 
 /// Ranks 0 and 1 of a job; the launcher binds them.

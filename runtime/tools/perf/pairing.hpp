@@ -19,6 +19,8 @@ class Pairing {
   /// Bytes of memory that both processes map, zeroed, at least a page; for the floor.  Empty under a launcher that
   /// placed the ranks on different hosts.
   [[nodiscard]] virtual MutableBytes shared_page() noexcept = 0;
+  /// Puts the calling process on the n-th of the cores that the pair may use; false where a launcher has placed it.
+  virtual bool place(int /*core*/) noexcept { return false; }
 
   /// Under a launcher: its two ranks.  Alone: forks the second process now, so call it before anything has threads.
   /// Errors: invalid_argument (another number of ranks than two), os.

@@ -62,4 +62,19 @@ void TablePrinter::print(const Row& row) {
   std::fflush(stdout);
 }
 
+void report_switch_points(std::span<const SwitchPoint> points, bool json) {
+  if (!json) fmt::print("\nswitch points\n");
+  for (const SwitchPoint& point : points) {
+    if (json) {
+      nlohmann::ordered_json object;
+      object["variable"] = point.variable;
+      object["value"] = point.bytes;
+      object["reason"] = point.reason;
+      fmt::print("{}\n", object.dump());
+    } else {
+      fmt::print("{:<26} {:>10}  {}\n", point.variable, point.bytes, point.reason);
+    }
+  }
+}
+
 }  // namespace opal::perf

@@ -7,6 +7,7 @@
 
 #include "opal/core/result.hpp"
 #include "runtime/tools/perf/row.hpp"
+#include "runtime/tools/perf/switch_points.hpp"
 
 namespace opal::perf {
 
@@ -24,6 +25,9 @@ class TablePrinter {
 
 /// "8", "4 KiB", "1 MiB"
 std::string size_text(std::uint64_t bytes);
+
+/// What follows from a tune, for people or as one JSON object per line.
+void report_switch_points(std::span<const SwitchPoint> points, bool json);
 
 /// Draws latency and bandwidth over size, one line per test and transport, log-log, beside the machine's floor.
 /// Errors: os (the file cannot be written), invalid_argument (no row has a size).

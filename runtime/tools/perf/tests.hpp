@@ -33,6 +33,8 @@ Result<void> oob_lat(const std::vector<std::string>& transports, const Plan& pla
 // In one process.
 Result<void> registration_cache(const Plan& plan, const Report& report);
 Result<void> allocators(const Plan& plan, const Report& report);
+/// Messages per second with several threads in a Context; plan.iterations: milliseconds of each of five stretches.
+Result<void> thread_rates(const Plan& plan, const Report& report);
 /// Bytes that a Context costs, and that each further idle peer costs, by transport.
 Result<void> memory_per_peer(const std::vector<std::string>& transports, const Report& report);
 

@@ -10,7 +10,9 @@ namespace opal::perf {
 inline constexpr Tag kEcho = kUserTags.first;        ///< answered by the same bytes under kAnswer
 inline constexpr Tag kStream = kUserTags.first + 1;  ///< counted; answered only when `want_answer`
 inline constexpr Tag kAnswer = kUserTags.first + 2;
-inline constexpr Tag kStop = kUserTags.first + 3;  ///< the responder leaves its loop
+inline constexpr Tag kStop = kUserTags.first + 3;   ///< the responder leaves its loop
+inline constexpr Tag kCopy = kUserTags.first + 4;   ///< the responder copies the payload to its region, then answers
+inline constexpr Tag kFetch = kUserTags.first + 5;  ///< payload: bytes that it gets from our region, then it answers
 
 /// Header of every message of a measurement.
 struct Header {

@@ -156,6 +156,26 @@ TEST(SmLargeGet, ASleepingPeerIsLeftAsleepWhereSingleCopyWorks) {
   EXPECT_EQ(get.bytes, region);
 }
 
+TEST(SmLargeGet, WhereProcessesOutnumberCoresNobodyIsAskedToHelpAndMessagesMayBeLonger) {
+  config::Store crowded = forced("pipelined");
+  crowded.set("btl_sm_cores_shared", "yes");
+  Side a{"sm", crowded};
+  Side b{"sm", forced("pipelined")};
+  const Config defaults;
+  EXPECT_EQ(a.module().attributes().eager, defaults.eager_shared_core.bytes);
+  EXPECT_EQ(b.module().attributes().eager, defaults.eager.bytes);
+  btl::Endpoint& route = *a.connect(b);
+  if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
+  auto region = pattern(kRegion, 5);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
+  Get get;
+  get.bytes.resize(kRegion);
+  EXPECT_EQ(a.module().get(route, get.bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                           kRegion, get),
+            Post::done);
+  EXPECT_EQ(get.bytes, region);
+}
+
 TEST(SmLargeGet, WithoutSingleCopyThePeerDoesItAllAndBothMaySleepInBetween) {
   Side a{"sm", forced("auto", "none")};
   Side b{"sm", forced("auto", "none")};

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/core/machine.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "opal/core/environment.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/core/text.hpp"
+
+namespace opal {
+namespace {
+
+/// The value of the first line "key : value"; empty without one.
+std::string_view value_of(std::string_view cpuinfo, std::string_view key) {
+  for (const std::string_view line : split(cpuinfo, '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos && trimmed(line.substr(0, colon)) == key)
+      return trimmed(line.substr(colon + 1));
+  }
+  return {};
+}
+
+/// Adds the letters and digits of `text` in lower case, with one dash for whatever lies between.
+void add_words(std::string& name, std::string_view text) {
+  bool gap = !name.empty();
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte > 127 || std::isalnum(byte) == 0) {
+      gap = !name.empty();
+      continue;
+    }
+    if (gap) name += '-';
+    gap = false;
+    name += static_cast<char>(std::tolower(byte));
+  }
+}
+
+}  // namespace
+
+std::string machine_kind(std::string_view cpuinfo, long processors) {
+  // x86 tells a model's name and, since virtual machines call all of them the same, its numbers; ARM only numbers.
+  constexpr std::string_view kKeys[] = {"model name", "cpu family", "model", "CPU implementer", "CPU part", "cpu"};
+  constexpr std::size_t kLongest = 120;  // a file's name has 255 bytes
+  std::string kind;
+  for (const std::string_view key : kKeys) add_words(kind, value_of(cpuinfo, key));
+  if (kind.empty()) kind = "unknown";
+  kind.resize(std::min(kind.size(), kLongest));
+  return kind + '-' + std::to_string(processors) + "cpus";
+}
+
+std::string machine_kind() {
+  // The first block is enough; the kernel writes no more than is read.
+  std::array<char, 4096> text{};
+  const Fd file{::open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC)};
+  const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  return machine_kind({text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))},
+                      ::sysconf(_SC_NPROCESSORS_CONF));
+}
+
+std::string user_tuning_folder() {
+  if (const auto base = environment("XDG_CONFIG_HOME"); base && !base->empty()) return *base + "/opal/tuned";
+  if (const auto home = environment("HOME"); home && !home->empty()) return *home + "/.config/opal/tuned";
+  return {};
+}
+
+}  // namespace opal

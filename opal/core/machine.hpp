@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/core/machine.hpp — what kind of machine this is, as far as measured settings depend on it, and the file that
+// holds them: hosts of one kind that share a home directory share it, others never read it.
+// Threads: pure functions but for the reading of /proc/cpuinfo and the environment.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "opal/core/export.hpp"
+
+namespace opal {
+
+/// CPU model and number of processors as a file name: "intel-r-xeon-r-processor-6-207-2cpus".  Made of the first
+/// processor's block of a text like /proc/cpuinfo; "unknown" stands for a model that it does not tell.
+OPAL_EXPORT std::string machine_kind(std::string_view cpuinfo, long processors);
+
+/// The same of this machine.
+OPAL_EXPORT std::string machine_kind();
+
+/// The folder of this user in which files of measured settings lie; empty without a home directory.
+OPAL_EXPORT std::string user_tuning_folder();
+
+}  // namespace opal

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tools/perf/tune.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "opal/core/log.hpp"
+#include "opal/core/machine.hpp"
+#include "runtime/tools/perf/conversation.hpp"
+#include "runtime/tools/perf/sampling.hpp"
+
+namespace opal::perf {
+namespace {
+
+/// How a way is forced, and which sizes it can carry.
+struct Forced {
+  Path path;
+  Settings settings;
+  std::uint64_t first;
+  std::uint64_t last;
+  bool message;         ///< one message; else an offer and a get
+  bool shared_pool;     ///< the memory lies in a shared pool
+  bool one_core;        ///< both processes on one core
+  bool by_single_copy;  ///< needs it
+};
+
+const std::vector<Forced>& forced_paths() {
+  // Wide enough for every message that is measured, so that only the way differs.
+  static const Settings kWide{{"btl_sm_max_send", "128K"},    {"btl_sm_segment_size", "4M"},
+                              {"btl_sm_eager", "4K"},         {"btl_sm_fbox_size", "256K"},
+                              {"btl_sm_fbox_limit", "64K"},   {"btl_sm_fbox_threshold", "1"},
+                              {"btl_sm_pipeline_from", "4K"}, {"btl_sm_shared_help_from", "4K"}};
+  const auto with = [](Settings more) {
+    Settings all = kWide;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  constexpr std::uint64_t kLargestMessage = 32 << 10;
+  constexpr std::uint64_t kLargestGet = 1 << 20;
+  static const std::vector<Forced> kPaths{
+      {Path::box, with({}), 64, kLargestMessage, true, false, false, false},
+      {Path::fragment, with({{"btl_sm_fbox_max", "0"}}), 64, kLargestMessage, true, false, false, false},
+      {Path::alone, with({{"btl_sm_large_get", "alone"}}), 64, kLargestGet, false, false, false, true},
+      {Path::cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, false, false, true},
+      {Path::pipelined, with({{"btl_sm_large_get", "pipelined"}}), 4096, kLargestGet, false, false, false, false},
+      {Path::mapped, with({{"btl_sm_large_get", "alone"}}), 4096, kLargestGet, false, true, false, false},
+      {Path::mapped_cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, true, false,
+       false},
+      {Path::message_one_core, with({{"am_ranks_per_core", "2"}, {"btl_sm_cores_shared", "yes"}}), 1024,
+       kLargestMessage, true, false, true, false},
+      {Path::offer_one_core, with({{"am_ranks_per_core", "2"}, {"btl_sm_cores_shared", "yes"}}), 1024, kLargestMessage,
+       false, false, true, true},
+  };
+  return kPaths;
+}
+
+/// The time from the post until rank 1 says that the bytes are in its buffer; the sender has just written them.
+Result<Times> deliveries(Conversation& with, const Forced& forced, const Plan& plan, const Report& report) {
+  Times times;
+  for (const std::uint64_t size : plan.sizes) {
+    if (size < forced.first || size > forced.last) continue;
+    // A time for each, since what is written between them does not count.
+    constexpr std::uint64_t kBudgetNs = 50'000'000;
+    constexpr std::uint64_t kWarm = 30;
+    const std::uint64_t most = plan.iterations != 0 ? plan.iterations : 2000;
+    std::vector<double> samples;
+    const std::uint64_t begin = now_ns();
+    for (std::uint64_t i = 0; i < kWarm + most && (samples.size() < 20 || now_ns() - begin < kBudgetNs); ++i) {
+      for (std::uint64_t at = 0; at < size; at += kCacheLine) with.local()[at] = static_cast<std::byte>(i + at);
+      const std::uint64_t answers = with.answers() + 1;
+      const std::uint64_t start = now_ns();
+      const bool sent =
+          forced.message ? with.send(kCopy, true, {with.local(), size}) : with.send(kFetch, true, bytes_of(size));
+      with.await_answers(answers);
+      if (!sent || with.peer().dead()) return with.peer().error();
+      if (i >= kWarm) samples.push_back(static_cast<double>(now_ns() - start));
+    }
+    Row row{.test = "tune", .btl = "sm", .size = size, .iterations = samples.size()};
+    row.op = name(forced.path);
+    row.latency = statistics(samples);
+    report(row);
+    times[size] = row.latency->p50;
+  }
+  return times;
+}
+
+}  // namespace
+
+Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Report& report) {
+  Measurements measured;
+  for (const Forced& forced : forced_paths()) {
+    if (forced.one_core && !pairing.place(0)) {
+      log::warn("perf", "tune: \"{}\" is left out: the launcher has placed the processes", name(forced.path));
+      continue;
+    }
+    Conversation::Options options;
+    options.settings = forced.settings;
+    options.shared_pool = forced.shared_pool;
+    options.patient = forced.one_core;
+    OPAL_TRY_ASSIGN(const auto conversation, Conversation::open(pairing, "sm", 1 << 20, options));
+    const bool possible = !forced.by_single_copy || conversation->peer().one_sided();
+    if (pairing.rank() == 0) {
+      if (possible) {
+        OPAL_TRY_ASSIGN(measured[forced.path], deliveries(*conversation, forced, plan, report));
+      } else {
+        log::warn("perf", "tune: \"{}\" is left out: {}", name(forced.path), conversation->peer().explain());
+      }
+      conversation->stop();
+    } else {
+      conversation->respond();
+    }
+    OPAL_TRY(pairing.exchange(bytes_of(forced.path)));  // both are through before either closes
+    if (forced.one_core) (void)pairing.place(pairing.rank());
+  }
+  return measured;
+}
+
+Result<std::string> tuning_file() {
+  const std::string folder = user_tuning_folder();
+  if (folder.empty())
+    return Error{Errc::unreachable, 0, "--store: neither HOME nor XDG_CONFIG_HOME is set: name a file"};
+  return folder + '/' + machine_kind() + ".conf";
+}
+
+Result<void> store(const std::vector<SwitchPoint>& points, const std::string& path) {
+  std::string text = fmt::format("# Measured by opal-perf tune on machine kind {}.\n", machine_kind());
+  for (const SwitchPoint& point : points) {
+    text += fmt::format("\n# {}\n{} = {}\n", point.reason, point.variable, point.bytes);
+  }
+  // Renamed into place, so that no process that starts meanwhile reads half of it.
+  const std::string fresh = fmt::format("{}.{}", path, ::getpid());
+  std::error_code failed;
+  const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  if (failed) return Error{Errc::os, failed.value(), "--store: mkdir"};
+  std::FILE* const file = std::fopen(fresh.c_str(), "we");
+  if (file == nullptr) return Error{Errc::os, errno, "--store: open"};
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  if (!written || !closed || std::rename(fresh.c_str(), path.c_str()) != 0) {
+    const Error error{Errc::os, errno, "--store: write"};
+    (void)::unlink(fresh.c_str());
+    return error;
+  }
+  return {};
+}
+
+}  // namespace opal::perf
