@@ -109,8 +109,9 @@ inline constexpr config::Var<Config> kVars[] = {
      {},
      "",
      config::Level::tuner,
-     "How large gets are done: alone (single copy), cooperative (by both sides), pipelined (the peer fills chunks in "
-     "shared memory that we empty), or auto: each is tried, and what is fastest at a size is used."},
+     "How large gets and puts are done: alone (single copy), cooperative (by both sides), pipelined (gets only: "
+     "the peer fills chunks in shared memory that we empty), or auto: each is tried, and what is fastest at a size is "
+     "used."},
     {"pipeline_from",
      &Config::pipeline_from,
      {.min = 4_KiB},

@@ -138,8 +138,8 @@ class Endpoint final : public btl::Endpoint {
   // Large gets, made when needed.
   std::unique_ptr<Pulls> pulls_;  // ours, in which the peer helps
   std::unique_ptr<Feed> feed_;    // the peer's, in which we help
-  // For private memory, for memory that is mapped here; each for single gets and for those of a stream.
-  std::unique_ptr<WayChooser> choosers_[2][2];
+  // For gets, for puts; of private memory, of memory that is mapped here; single ones, those of a stream.
+  std::unique_ptr<WayChooser> choosers_[2][2][2];
   std::uint32_t get_round_ = 0;  // of the last get that a peer could help with
 
   // Beginning and ending.

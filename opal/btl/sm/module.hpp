@@ -5,6 +5,7 @@
 // Invariants: by_index_ names an endpoint from the moment the peer may use the index until the endpoint is
 // disconnected; an index is used again only when no message in the FIFO can bear it any more.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,7 @@ class OPAL_EXPORT Module final : public btl::Module {
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
 
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
@@ -74,14 +76,28 @@ class OPAL_EXPORT Module final : public btl::Module {
   void check_for_box(Endpoint& to) noexcept;
   std::uint32_t offer_box_if_due(Endpoint& to) noexcept;
 
+  /// Waits for the puts up to a number in which peers help.
+  struct PendingFlush {
+    btl::Endpoint* to;  // null: all
+    std::uint64_t last;
+    Completion* completion;
+  };
+
   // one_sided.cpp
+  [[nodiscard]] bool puts_before(const PendingFlush& flush) const noexcept;
+  void check_flushes() noexcept;
+  /// Smaller transfers are not worth a request for help.
+  [[nodiscard]] std::uint64_t least_helped() const noexcept {
+    return std::min(config_.pipeline_from.bytes, config_.shared_help_from.bytes);
+  }
   Result<RemoteRange> reach(Endpoint& to, std::uint64_t address, const MemoryHandle& remote, std::uint64_t size,
                             Rights wanted) noexcept;
 
   // pull.cpp
   static bool can_copy(const Endpoint& peer, const RemoteRange& range) noexcept;
-  Ways ways(Endpoint& from, const RemoteRange& range) const noexcept;
-  static WayChooser& chooser_of(Endpoint& from, const RemoteRange& range, bool streamed);
+  [[nodiscard]] static bool reachable(const Endpoint& from) noexcept;
+  Ways ways(Endpoint& from, const RemoteRange& range, bool put) const noexcept;
+  static WayChooser& chooser_of(Endpoint& from, const RemoteRange& range, bool streamed, bool put);
   [[nodiscard]] bool is_streamed(Endpoint& from) const noexcept;
   bool begin_pull(Endpoint& from, const Pulls::Request& request) noexcept;
   [[nodiscard]] bool ours_to_copy(const Pulls& pulls) const noexcept;
@@ -90,7 +106,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   void announce_pull(Endpoint& from) noexcept;
   std::size_t take_pieces(Endpoint& from) noexcept;
   std::size_t pull_by_ladder(Endpoint& from) noexcept;
-  void end_pull(Endpoint& from) noexcept;
+  bool end_pull(Endpoint& from) noexcept;
   static void on_pull_request(void* unused, Delivery& delivery) noexcept;
   bool feed(Endpoint& to) noexcept;
   void abandon_pulls(Endpoint& endpoint, const Error& why) noexcept;
@@ -151,9 +167,11 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::vector<CoolingIndex> cooling_;
   std::vector<Endpoint*> pulling_;  // peers from which a large get is under way
   std::vector<Endpoint*> feeding_;  // peers that we help with theirs
-  std::uint64_t box_bytes_ = 0;     // of the rings in boxes_ and parked_
-  std::uint32_t round_ = 0;         // of progress()
-  std::uint32_t sleep_ = 0;         // number of the last sleep
+  std::vector<PendingFlush> flushes_;
+  std::uint64_t puts_posted_ = 0;  // those in which peers help
+  std::uint64_t box_bytes_ = 0;    // of the rings in boxes_ and parked_
+  std::uint32_t round_ = 0;        // of progress()
+  std::uint32_t sleep_ = 0;        // number of the last sleep
   bool armed_ = false;
   bool unsettled_ = false;  // leaving_, failed_ or cooling_ has something
   bool in_progress_ = false;

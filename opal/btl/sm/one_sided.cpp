@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Put and get of a shared-memory module: by the peer's copy ladder, and what that leaves over by the emulation.
+#include <algorithm>
+
 #include "opal/btl/sm/module.hpp"
 #include "opal/core/clock.hpp"
 
@@ -28,7 +30,24 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
   std::uint64_t copied = 0;
   if (CopyLadder& ladder = peer.link_->copy; !ladder.empty()) {
     const auto range = reach(peer, remote_address, remote, size, Rights::remote_write);
-    const CopyOutcome outcome = range ? ladder.write(*range, from) : CopyOutcome{0, range.error()};
+    CopyOutcome outcome;
+    if (!range) {
+      outcome.error = range.error();
+    } else if (size < least_helped()) {
+      outcome = ladder.write(*range, from);
+    } else {
+      const bool streamed = is_streamed(peer);
+      WayChooser& chooser = chooser_of(peer, *range, streamed, true);
+      Pulls::Request request{
+          const_cast<std::byte*>(from), *range, &completion, Way::cooperative, streamed, puts_posted_ + 1};
+      if (chooser.choose(size, ways(peer, *range, true)) == Way::cooperative && begin_pull(peer, request)) {
+        ++puts_posted_;
+        return Post::queued;
+      }
+      const std::uint64_t begin = now_ns();
+      outcome = ladder.write(*range, from);
+      if (outcome.ok()) chooser.learn(size, Way::alone, now_ns() - begin);
+    }
     if (outcome.ok()) return Post::done;
     if (outcome.error.code != Errc::not_supported) {
       completion.error = outcome.error;
@@ -45,18 +64,17 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
   auto* into = static_cast<std::byte*>(destination);
   std::uint64_t copied = 0;
   CopyLadder& ladder = peer.link_->copy;
-  const std::uint64_t least_helped = std::min(config_.pipeline_from.bytes, config_.shared_help_from.bytes);
-  if (!ladder.empty() || size >= least_helped) {
+  if (!ladder.empty() || size >= least_helped()) {
     const auto range = reach(peer, remote_address, remote, size, Rights::remote_read);
     CopyOutcome outcome;
     if (!range) {
       outcome.error = range.error();
-    } else if (size < least_helped) {
+    } else if (size < least_helped()) {
       outcome = ladder.read(into, *range);
     } else {
       const bool streamed = is_streamed(peer);
-      WayChooser& chooser = chooser_of(peer, *range, streamed);
-      const Way way = chooser.choose(size, ways(peer, *range));
+      WayChooser& chooser = chooser_of(peer, *range, streamed, false);
+      const Way way = chooser.choose(size, ways(peer, *range, false));
       if (way != Way::alone && begin_pull(peer, {into, *range, &completion, way, streamed})) return Post::queued;
       const std::uint64_t begin = now_ns();
       outcome = ladder.read(into, *range);
@@ -70,6 +88,35 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
     copied = outcome.copied;
   }
   return btl::Module::get(to, into + copied, local, remote_address + copied, remote, size - copied, completion);
+}
+
+/// Puts in which the peer helps are no operations of the emulation, so its flush would not wait for them.
+Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
+  const PendingFlush flush{to, puts_posted_, &completion};
+  if (!puts_before(flush)) return btl::Module::flush(to, completion);
+  completion.error = {};
+  flushes_.push_back(flush);
+  return Post::queued;
+}
+
+/// Whether one of ours that the flush waits for is under way.
+bool Module::puts_before(const PendingFlush& flush) const noexcept {
+  return std::any_of(pulling_.begin(), pulling_.end(), [&](const Endpoint* endpoint) {
+    return (flush.to == nullptr || flush.to == endpoint) && endpoint->pulls_->has_put_up_to(flush.last);
+  });
+}
+
+void Module::check_flushes() noexcept {
+  for (std::size_t i = 0; i < flushes_.size();) {
+    if (puts_before(flushes_[i])) {
+      ++i;
+      continue;
+    }
+    const PendingFlush flush = flushes_[i];
+    flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (btl::Module::flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
+    i = 0;  // the completion may have posted or flushed
+  }
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large gets: the target helps through a few chunks that stay in the cache while it is inside the library, and whatever
-// it leaves undone is copied by the ladder.
+// Large gets and puts.  While it is inside the library the target helps: straight from place to place, or, of a get,
+// through a few chunks that stay in the cache.  Whatever it leaves undone is copied by the ladder.
 #include "opal/btl/sm/pull.hpp"
 
 #include <algorithm>
@@ -41,7 +41,13 @@ bool Module::can_copy(const Endpoint& peer, const RemoteRange& range) noexcept {
   return peer.link_->copy.reaches(range);
 }
 
-Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {
+/// Whether we can go on with the transfer that runs: of a put what nothing copies is carried by messages.
+bool Module::reachable(const Endpoint& from) noexcept {
+  const Pulls::Request& running = from.pulls_->running();
+  return running.is_put() || can_copy(from, running.there);
+}
+
+Ways Module::ways(Endpoint& from, const RemoteRange& range, bool put) const noexcept {
   CopyLadder& ladder = from.link_->copy;
   const bool mapped = ladder.map(range) != nullptr;
   const bool alone = can_copy(from, range);
@@ -49,7 +55,7 @@ Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {
   const bool away = config_.cores_shared || from.asleep();
   const ByteSize least = mapped ? config_.shared_help_from : config_.pipeline_from;
   const bool helped = range.size >= least.bytes && range.size <= offset_of(wire::kMostPullUnits) && !(alone && away);
-  Ways ways{{alone, alone && helped, helped && !mapped}};  // chunks between two mapped memories would be absurd
+  Ways ways{{alone, alone && helped, helped && !mapped && !put}};  // chunks between two mapped memories would be absurd
   if (forced_way_ && ways.has(*forced_way_)) {
     ways = {};
     ways.possible[static_cast<std::size_t>(*forced_way_)] = true;
@@ -57,8 +63,8 @@ Ways Module::ways(Endpoint& from, const RemoteRange& range) const noexcept {
   return ways;
 }
 
-WayChooser& Module::chooser_of(Endpoint& from, const RemoteRange& range, bool streamed) {
-  auto& chooser = from.choosers_[from.link_->copy.map(range) != nullptr ? 1 : 0][streamed ? 1 : 0];
+WayChooser& Module::chooser_of(Endpoint& from, const RemoteRange& range, bool streamed, bool put) {
+  auto& chooser = from.choosers_[put ? 1 : 0][from.link_->copy.map(range) != nullptr ? 1 : 0][streamed ? 1 : 0];
   if (chooser == nullptr) chooser = std::make_unique<WayChooser>();
   return *chooser;
 }
@@ -94,10 +100,11 @@ bool Module::begin_pull(Endpoint& from, const Pulls::Request& request) noexcept 
 
 void Module::start_next_pull(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
-  pulls.ring.begin(PullRing::units_of(pulls.running().from.size));
+  pulls.ring.begin(PullRing::units_of(pulls.running().there.size));
   pulls.announced = false;
   pulls.share = kMostShare;
   pulls.error = {};
+  pulls.left_over = {};
   pulls.began_ns = pulls.heard_ns = now_ns();
   announce_pull(from);
 }
@@ -105,7 +112,7 @@ void Module::start_next_pull(Endpoint& from) noexcept {
 void Module::announce_pull(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
   const Pulls::Request& running = pulls.running();
-  const RemoteRange& range = running.from;
+  const RemoteRange& range = running.there;
   const PullRing& ring = pulls.ring.ring();
   wire::PullRequest request{};
   request.address = range.address;
@@ -116,9 +123,10 @@ void Module::announce_pull(Endpoint& from) noexcept {
   request.chunks = ring.chunks();
   request.chunk_units = ring.chunk_units();
   request.least_share = least_share(running);
+  request.put = running.is_put() ? 1 : 0;
   if (running.way == Way::cooperative) {
-    request.destination = reinterpret_cast<std::uintptr_t>(running.to);
-    request.destination_pool = mpool::shared_pool_of(running.to, range.size);
+    request.destination = reinterpret_cast<std::uintptr_t>(running.here);
+    request.destination_pool = mpool::shared_pool_of(running.here, range.size);
   }
   pulls.announced = send_inline(from, wire::kPull, bytes_of(request), {}) == Post::done;
 }
@@ -138,7 +146,11 @@ std::size_t Module::take_pieces(Endpoint& from) noexcept {
       break;
     }
     if (bytes != nullptr) {
-      std::memcpy(request.to + offset_of(piece.first), bytes, bytes_of_units(piece, request.from.size));
+      if (request.is_put()) {
+        fail(from, {Errc::protocol, 0, "sm pull: a chunk of a put", piece.first});
+        break;
+      }
+      std::memcpy(request.here + offset_of(piece.first), bytes, bytes_of_units(piece, request.there.size));
     }
     pulls.ring.pop(piece);
   }
@@ -159,17 +171,28 @@ std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
   if (range.count == 0) return 0;
   pulls.share = std::min(2 * pulls.share, kMostAlone);
   const std::uint64_t offset = offset_of(range.first);
-  const RemoteRange there{request.from.address + offset, bytes_of_units(range, request.from.size), request.from.region,
-                          request.from.pool};
+  const RemoteRange there{request.there.address + offset, bytes_of_units(range, request.there.size),
+                          request.there.region, request.there.pool};
   // The registration may have ended since the get was posted, or the peer, and its PID be somebody else's.
-  Result<RemoteRange> checked = reach(from, there.address, *MemoryHandle::from_bytes(bytes_of(request.from.region)),
-                                      there.size, Rights::remote_read);
-  const CopyOutcome outcome =
-      checked ? from.link_->copy.read(request.to + offset, there) : CopyOutcome{0, checked.error()};
+  Result<RemoteRange> checked = reach(from, there.address, *MemoryHandle::from_bytes(bytes_of(request.there.region)),
+                                      there.size, request.is_put() ? Rights::remote_write : Rights::remote_read);
+  CopyOutcome outcome;
+  if (!checked) {
+    outcome.error = checked.error();
+  } else if (request.is_put()) {
+    outcome = from.link_->copy.write(there, request.here + offset);
+  } else {
+    outcome = from.link_->copy.read(request.here + offset, there);
+  }
   if (outcome.ok()) return 1;
-  if (outcome.error.code == Errc::not_supported) {  // no mechanism is left: the peer has to do it all
+  if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
     pulls.ring.put_back(range);
-    pulls.announced = false;
+    if (request.is_put()) {  // what the peer gives up later lies right before it
+      const UnitRange rest = pulls.ring.take_rest();
+      pulls.left_over = {rest.first, rest.count + pulls.left_over.count};
+    } else {  // the peer has to do it all
+      pulls.announced = false;
+    }
     return 0;
   }
   pulls.error = outcome.error;
@@ -177,17 +200,31 @@ std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
   return 1;
 }
 
-void Module::end_pull(Endpoint& from) noexcept {
+/// False: not yet, there is no room for the messages that carry what is left over.
+bool Module::end_pull(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
   const Pulls::Request request = pulls.running();
-  chooser_of(from, request.from, request.streamed).learn(request.from.size, request.way, now_ns() - pulls.began_ns);
+  bool by_messages = false;
+  if (pulls.left_over.count != 0 && pulls.error.code == Errc{} && !pulls.ring.claims().refused) {
+    const std::uint64_t offset = offset_of(pulls.left_over.first);
+    const Post post = btl::Module::put(from, request.here + offset, nullptr, request.there.address + offset,
+                                       *MemoryHandle::from_bytes(bytes_of(request.there.region)),
+                                       bytes_of_units(pulls.left_over, request.there.size), *request.completion);
+    if (post == Post::again) return false;
+    if (post == Post::failed) pulls.error = request.completion->error;
+    by_messages = post == Post::queued;
+  }
+  chooser_of(from, request.there, request.streamed, request.is_put())
+      .learn(request.there.size, request.way, now_ns() - pulls.began_ns);
   Error error = pulls.error;
   if (error.code == Errc{} && pulls.ring.claims().refused) {
-    error = {Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", request.from.address};
+    error = {Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", request.there.address};
   }
   pulls.first = (pulls.first + 1) % Pulls::kMost;
   if (--pulls.count != 0) start_next_pull(from);
-  request.completion->finish(error);
+  if (!by_messages) request.completion->finish(error);
+  if (!flushes_.empty()) check_flushes();
+  return true;
 }
 
 std::size_t Module::progress_pulls() noexcept {
@@ -205,15 +242,12 @@ std::size_t Module::progress_pulls() noexcept {
       from.wake();  // it may sleep because all chunks were full
       pulls.heard_ns = now_ns();
       pulls.share = kMostShare;
-    } else if (can_copy(from, pulls.running().from) && !pulls.ring.over() && ours_to_copy(pulls)) {
+    } else if (reachable(from) && !pulls.ring.over() && ours_to_copy(pulls)) {
       count += pull_by_ladder(from);
       pulls.heard_ns = now_ns();
     }
     if (!pulls.announced && pulls.ring.claims().left() != 0) announce_pull(from);
-    if (!from.dead() && pulls.ring.over()) {
-      end_pull(from);
-      ++count;
-    }
+    if (!from.dead() && pulls.ring.over() && end_pull(from)) ++count;
     if (pulls.count == 0) {
       pulling_.erase(pulling_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
@@ -236,7 +270,7 @@ bool Module::pulls_have_work() const noexcept {
   for (const Endpoint* from : pulling_) {
     Pulls& pulls = *from->pulls_;
     if (pulls.ring.ready() || pulls.ring.over()) return true;
-    if (pulls.ring.claims().left() != 0 && (!pulls.announced || can_copy(*from, pulls.running().from))) return true;
+    if (pulls.ring.claims().left() != 0 && (!pulls.announced || reachable(*from))) return true;
   }
   return std::any_of(feeding_.begin(), feeding_.end(), [](const Endpoint* to) { return to->feed_->ring.can_go_on(); });
 }
@@ -254,6 +288,7 @@ void Module::abandon_pulls(Endpoint& endpoint, const Error& why) noexcept {
     --pulls.count;
     completion.finish(why);
   }
+  if (!flushes_.empty()) check_flushes();
 }
 
 // ---- Feeder
@@ -268,8 +303,8 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   }
   if (!std::has_single_bit(request.chunks) || request.chunks > wire::kMostPullChunks || request.chunk_units == 0 ||
       request.chunk_units > wire::kMostChunkUnits || request.least_share == 0 || request.least_share > kMostShare ||
-      request.generation >= Claims::kGenerations || request.size == 0 ||
-      request.size > offset_of(wire::kMostPullUnits)) {
+      request.put > 1 || (request.put == 1 && request.destination == 0) || request.generation >= Claims::kGenerations ||
+      request.size == 0 || request.size > offset_of(wire::kMostPullUnits)) {
     return refuse("sm pull request: a field");
   }
   if (to.feed_ == nullptr) {
@@ -287,6 +322,7 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   feed.pool = request.destination_pool;
   feed.least_share = request.least_share;
   feed.region = request.region;
+  feed.put = request.put == 1;
   feed.ring.begin(request.generation, PullRing::units_of(request.size));
   (void)module.feed(to);
 }
@@ -295,7 +331,8 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
 bool Module::feed(Endpoint& to) noexcept {
   Feed& feed = *to.feed_;
   const auto handle = *MemoryHandle::from_bytes(bytes_of(feed.region));
-  if (!host().registrations.view().check(handle, feed.address, feed.size, Rights::remote_read)) {
+  if (!host().registrations.view().check(handle, feed.address, feed.size,
+                                         feed.put ? Rights::remote_write : Rights::remote_read)) {
     feed.ring.refuse();
     feed.active = false;
     to.wake();
@@ -305,6 +342,10 @@ bool Module::feed(Endpoint& to) noexcept {
   for (int i = 0; i < kPiecesPerRound; ++i) {
     UnitRange piece;
     const bool in_place = feed.destination != 0 && can_copy(to, {feed.destination, feed.size, {}, feed.pool});
+    if (feed.put && !in_place) {  // the initiator does the rest
+      feed.active = false;
+      break;
+    }
     const Feeder::Look look = in_place ? feed.ring.take(piece, feed.least_share, kMostShare)
                                        : feed.ring.take(piece, 1, feed.ring.chunk_units());
     if (look == Feeder::Look::full) break;
@@ -315,8 +356,14 @@ bool Module::feed(Endpoint& to) noexcept {
     }
     const std::uint64_t offset = offset_of(piece.first);
     const std::uint64_t size = bytes_of_units(piece, feed.size);
-    const auto* bytes = reinterpret_cast<const std::byte*>(feed.address) + offset;
-    if (in_place) {
+    auto* bytes = reinterpret_cast<std::byte*>(feed.address) + offset;
+    if (feed.put) {
+      if (!to.link_->copy.read(bytes, {feed.destination + offset, size, {}, feed.pool}).ok()) {
+        feed.ring.give_up(piece);
+        feed.active = false;
+        break;
+      }
+    } else if (in_place) {
       if (!to.link_->copy.write({feed.destination + offset, size, {}, feed.pool}, bytes).ok()) {
         feed.destination = 0;  // from here on by chunks
         feed.ring.put_back(piece);

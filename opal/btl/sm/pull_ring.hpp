@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/pull_ring.hpp — the shared memory of a get in which the target helps: the target (feeder) copies pieces
-// from the front of its memory into a few chunks that stay in the cache, the initiator (puller) copies them out; and
-// whenever it has nothing to copy out it takes pieces from the back by itself, by single copy.  So the work is split
-// by who has time, down to a target that is away and does nothing.
+// opal/btl/sm/pull_ring.hpp — the shared memory of a transfer in which the target helps.  Of a get: the target (feeder)
+// copies pieces from the front of its memory into a few chunks that stay in the cache, the initiator (puller) copies
+// them out; and whenever it has nothing to copy out it takes pieces from the back by itself, by single copy.  So the
+// work is split by who has time, down to a target that is away and does nothing.  Of a put there are no chunks: both
+// copy to their place, the initiator into the target's memory, the target out of the initiator's.
 //
 // Lies in the puller's lane; one transfer at a time:
 //   [ claim word, both write | drained counter, by the puller | chunks lines: piece words, by the feeder | chunks ]
@@ -34,7 +35,8 @@ inline constexpr std::uint32_t kMostChunkUnits = 1024;
 struct PullRequest {
   std::uint64_t address;  ///< in the feeder's memory
   std::uint64_t size;
-  std::uint64_t destination;  ///< in the puller's memory, if the feeder may write pieces to their place; else 0
+  std::uint64_t destination;  ///< in the puller's memory, if the feeder may write pieces to their place; else 0.  Of a
+                              ///< put: where they come from
   SoftwareHandle region;
   std::uint32_t line;  ///< where the ring begins in the puller's lane, in cache lines
   std::uint32_t generation;
@@ -42,8 +44,9 @@ struct PullRequest {
   std::uint32_t chunk_units;
   std::uint32_t destination_pool;  ///< number of the puller's shared pool in which the destination lies, or 0
   std::uint32_t least_share;       ///< units that one side takes at a time by single copy, at least
+  std::uint64_t put;               ///< 1: a put, 0: a get
 };
-static_assert(sizeof(PullRequest) == 80 && std::has_unique_object_representations_v<PullRequest>, "wire layout v1");
+static_assert(sizeof(PullRequest) == 88 && std::has_unique_object_representations_v<PullRequest>, "wire layout v2");
 
 struct alignas(kCacheLine) PullHeader {
   std::atomic<std::uint64_t> claim;
@@ -170,6 +173,16 @@ class Feeder {
   }
   /// What has been taken last is to be taken again, in smaller pieces maybe.
   void put_back(const UnitRange& piece) noexcept { rest_ = {piece.first, piece.count + rest_.count}; }
+  /// What has been taken last goes back to the rest, for the puller to take: we cannot copy it.
+  void give_up(const UnitRange& piece) noexcept {
+    Claims seen = ring_.claims();
+    Claims wanted;
+    do {  // nobody but us moves the front, and what we took is the last before it
+      if (seen.generation != generation_) return;
+      wanted = seen;
+      wanted.front = piece.first;
+    } while (!ring_.exchange(seen, wanted));
+  }
   /// Where the taken piece goes, if it is not copied to its place.
   [[nodiscard]] std::byte* chunk() const noexcept { return ring_.chunk(filled_); }
   [[nodiscard]] std::uint32_t chunk_units() const noexcept { return ring_.chunk_units(); }
@@ -256,6 +269,17 @@ class Puller {
       wanted = seen;
       wanted.back = std::min(range.first + range.count, total_);
     } while (!ring_.exchange(seen, wanted));
+  }
+  /// Takes all that is left.
+  UnitRange take_rest() noexcept {
+    Claims seen = ring_.claims();
+    Claims wanted;
+    do {
+      if (seen.back > total_) return {};
+      wanted = seen;
+      wanted.back = std::min(seen.front, seen.back);
+    } while (!ring_.exchange(seen, wanted));
+    return {wanted.back, seen.back - wanted.back};
   }
   /// Leaves nothing to take.
   void close() noexcept {

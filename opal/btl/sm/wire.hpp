@@ -17,7 +17,7 @@
 
 namespace opal::btl::sm::wire {
 
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr std::uint64_t kInboxMagic = 0x0078'6f62'6e69'6d73;  // "sminbox"
 inline constexpr std::uint64_t kLaneMagic = 0x0065'6e61'6c6d'73;     // "smlane"
 

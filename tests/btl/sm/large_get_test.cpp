@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large gets of the whole module: every way, forced and forced to fail, with the peer there, away, refusing and killed.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +15,7 @@
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
+#include "tests/harness/refused_call.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -27,6 +25,7 @@ using test::Child;
 using test::CountedCompletion;
 using test::pattern;
 using test::pump;
+using test::refuse_system_call;
 using test::Side;
 
 config::Store forced(std::string_view way, std::string_view single_copy = "cma") {
@@ -250,19 +249,6 @@ TEST(SmLargeGet, DisconnectingCompletesWhatIsUnderWayOnce) {
   ASSERT_TRUE(pump([&] { return b.failures.size() == 1; }, a, b));
 }
 
-/// From here on this thread, and those it starts, get EPERM from `number`.
-void refuse_system_call(unsigned number) {
-  sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{4, rules};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) std::abort();
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) std::abort();
-}
-
 /// Gets all of the region that the parent exposes, `rounds` times; `before` runs when connected.  0 when all was right.
 int get_all(Channel& parent, const config::Store& store, int rounds, const std::function<void()>& before) {
   const auto blob = parent.receive();
@@ -392,7 +378,8 @@ TEST(SmLargeGet, AGarbledRequestForHelpEndsThatPeersConversationOnly) {
         changed([](auto& r) { r.chunk_units = 4096; }), changed([](auto& r) { r.line = 0; }),
         changed([](auto& r) { r.line = 0xffffff; }), changed([](auto& r) { r.generation = 1U << 15; }),
         changed([](auto& r) { r.least_share = 0; }), changed([](auto& r) { r.least_share = UINT32_MAX; }),
-        changed([](auto& r) { r.size = 0; }), changed([](auto& r) { r.size = UINT64_MAX; })}) {
+        changed([](auto& r) { r.put = 2; }), changed([](auto& r) { r.put = 1; }), changed([](auto& r) { r.size = 0; }),
+        changed([](auto& r) { r.size = UINT64_MAX; })}) {
     RawPeer peer{victim};
     const std::size_t before = victim.failures.size();
     peer.send(wire::kPull, bytes_of(request));
