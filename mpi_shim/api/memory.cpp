@@ -6,6 +6,12 @@
 
 using mpi_shim::api::Call;
 
+namespace {
+
+constexpr std::size_t kPage = 4096;  // blocks begin on one, red zones before them or not
+
+}  // namespace
+
 OPAL_MPI_FUNCTION(int, Alloc_mem, (MPI_Aint size, MPI_Info /*info*/, void* baseptr)) {
   Call call{"MPI_Alloc_mem"};
   call.pointer(baseptr, "baseptr");
@@ -13,7 +19,7 @@ OPAL_MPI_FUNCTION(int, Alloc_mem, (MPI_Aint size, MPI_Info /*info*/, void* basep
   if (call.failed()) return call.error();
   const auto pool = call.process().memory();
   if (!pool) return call.fail(MPI_ERR_NO_MEM, to_string(pool.error()));
-  const auto block = (*pool)->allocate(static_cast<std::size_t>(size));
+  const auto block = (*pool)->allocate(static_cast<std::size_t>(size), kPage);
   if (!block) return call.fail(MPI_ERR_NO_MEM, to_string(block.error()));
   *static_cast<void**>(baseptr) = *block;
   return MPI_SUCCESS;

@@ -168,6 +168,13 @@ void Process::report_leaks() const {
   for (std::string line; std::getline(lines, line);) {
     std::fprintf(stderr, "rank %d: MPI_Finalize: %s\n", rank(), line.c_str());
   }
+  if (memory_ == nullptr) return;
+  const opal::allocator::Allocator* blocks = guarded_memory_.get();
+  if (blocks == nullptr) blocks = memory_.get();
+  if (const opal::allocator::Usage usage = blocks->usage(); usage.blocks != 0) {
+    std::fprintf(stderr, "rank %d: MPI_Finalize: %zu blocks of MPI_Alloc_mem not freed: %zu bytes\n", rank(),
+                 usage.blocks, usage.used);
+  }
 }
 
 Result<void> Process::fence_while_progressing() {
@@ -218,15 +225,18 @@ void Process::sweep_communicators() noexcept {
   }
 }
 
-Result<opal::mpool::Pool*> Process::memory() {
+Result<opal::allocator::Allocator*> Process::memory() {
   const am::Lock::Guard guard{lock()};
   if (memory_ == nullptr) {
+    OPAL_TRY_ASSIGN(const auto config, config::Store::from_environment().load(opal::mpool::kGroup));
     // Local ranks can map it, so that large transfers and one-sided access to it need no system call.
-    auto pool = opal::mpool::open("shared");
-    if (!pool) pool = opal::mpool::open("heap");
+    auto pool = opal::mpool::open("shared", config);
+    if (!pool) pool = opal::mpool::open("heap", config);
     if (!pool) return pool.error();
     memory_ = std::move(*pool);
+    if (config.guard) guarded_memory_ = std::make_unique<opal::allocator::Guarded>(*memory_);
   }
+  if (guarded_memory_ != nullptr) return guarded_memory_.get();
   return memory_.get();
 }
 

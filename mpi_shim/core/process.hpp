@@ -14,6 +14,7 @@
 #include "mpi_shim/comm/id_table.hpp"
 #include "mpi_shim/core/names.hpp"
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/allocator/guarded.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
 #include "opal/mpool/pool.hpp"
@@ -77,8 +78,9 @@ class Process final : private p2p::Connector, private am::Observer {
   /// For buffered sends on communicators that have none of their own.
   [[nodiscard]] p2p::AttachedBuffer& buffer() noexcept { return *buffer_; }
 
-  /// Where MPI_Alloc_mem takes memory from; opened at the first use.  Errors: as opal::mpool::open().
-  Result<opal::mpool::Pool*> memory();
+  /// Where MPI_Alloc_mem takes memory from; opened at the first use.  With mpool_guard blocks have red zones, and what
+  /// is not freed is named at the end.  Errors: as opal::mpool::open().
+  Result<opal::allocator::Allocator*> memory();
 
   /// A communicator of `sides`, of which this process is a member, under a number that all of them agreed on.  Errors:
   /// no_memory.
@@ -119,6 +121,7 @@ class Process final : private p2p::Connector, private am::Observer {
   attribute::Keyvals<MPI_Comm> communicator_keys_;
   std::unique_ptr<opal::mpool::Pool> memory_;
   std::shared_ptr<const comm::Errhandler> initial_errhandler_;
+  std::unique_ptr<opal::allocator::Guarded> guarded_memory_;  // over it, with mpool_guard
   std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<comm::Communicator> self_;
   std::vector<handle::Ref<comm::Communicator>> others_;

@@ -3,6 +3,7 @@
 // Owned by its Context; valid until Context::disconnect() or the Context's end, also after the peer died.
 // Threads: as the Context's thread level says.  Data path: one branch for the lock, then the transport's own call.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -100,7 +101,8 @@ class OPAL_EXPORT Endpoint {
   }
 
   /// Makes memory readable/writable for this peer through the registration cache: cheap when it was exposed before.
-  /// For transfers in a protocol, whose buffers come again; for long-lived windows use Context::register_memory.
+  /// then without the Context's lock.  For transfers in a protocol, whose buffers come again; for long-lived windows
+  /// use Context::register_memory.
   Result<ExposedMemory> expose(void* base, std::uint64_t size, Rights rights) noexcept;
 
   /// A pointer for the layer above; OPAL never looks at it.
@@ -115,10 +117,10 @@ class OPAL_EXPORT Endpoint {
   Context& context_;
   PeerId peer_;
   Lock& lock_;
-  btl::Endpoint* route_ = nullptr;              // the transport taken
-  std::vector<btl::Endpoint*> routes_;          // every way to the peer, route_ among them
-  RegistrationCache* registrations_ = nullptr;  // of the route's module
-  std::unique_ptr<Pending> pending_;            // null while nothing waits
+  btl::Endpoint* route_ = nullptr;                          // the transport taken
+  std::vector<btl::Endpoint*> routes_;                      // every way to the peer, route_ among them
+  std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; a hit reads it without the lock
+  std::unique_ptr<Pending> pending_;                        // null while nothing waits
   std::string explanation_;
 };
 

@@ -133,7 +133,7 @@ ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {
 }
 
 void ExposedMemory::reset() noexcept {
-  if (!lease_) return;
+  if (lease_.end_at_once()) return;
   const Lock::Guard guard{*lock_};
   lease_.reset();
 }
@@ -145,9 +145,14 @@ ByteSpan ExposedMemory::handle() const noexcept {
 }
 
 Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights rights) noexcept {
+  const auto access = static_cast<rcache::Access>(rights);
+  if (RegistrationCache* const known = registrations_.load(std::memory_order_acquire); known != nullptr) {
+    if (rcache::Lease lease = known->cache().hit(base, size, access)) return ExposedMemory{lock_, std::move(lease)};
+  }
   const Lock::Guard guard{lock_};
-  if (registrations_ == nullptr) return Error{Errc::unreachable, 0, "Endpoint::expose: not connected since restart()"};
-  OPAL_TRY_ASSIGN(rcache::Lease lease, registrations_->cache().get(base, size, static_cast<rcache::Access>(rights)));
+  RegistrationCache* const registrations = registrations_.load(std::memory_order_relaxed);
+  if (registrations == nullptr) return Error{Errc::unreachable, 0, "Endpoint::expose: not connected since restart()"};
+  OPAL_TRY_ASSIGN(rcache::Lease lease, registrations->cache().get(base, size, access));
   return ExposedMemory{lock_, std::move(lease)};
 }
 

@@ -41,6 +41,7 @@ Cache::Cache(Device& device, const Config& config, std::size_t granularity)
       counted_under_lock_(!config.leave_pinned || overlap_ == Overlap::page_refcount),
       granularity_(granularity != 0 ? granularity : machine_page_size()),
       id_(next_cache_id.fetch_add(1, std::memory_order_relaxed)) {
+  asymmetric_fence::start();
   follow_forks();
 }
 
@@ -90,20 +91,35 @@ Cache::~Cache() {
   return Request{first & ~(granularity_ - 1), align_up(first + length, granularity_), access};
 }
 
+/// What a hint leads to, borrowed; null when there is nothing.
+[[gnu::always_inline]] inline Registration* Cache::follow_hint(const Request& request, LeaseTable* table) noexcept {
+  if (table == nullptr) [[unlikely]]
+    return nullptr;
+  const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, request); };
+  Registration* const hit = hints_.find(request.begin, serves);
+  if (hit != nullptr) [[likely]]
+    table->count_hit();
+  return hit;
+}
+
 Result<Lease> Cache::get(const void* address, std::size_t length, Access access) noexcept {
   const std::optional<Request> request = request_of(address, length, access);
   if (!request) [[unlikely]]
     return refuse({Errc::invalid_argument, 0, "rcache get(empty or wrapping range)", length});
   memory::settle();
   LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
-  if (table != nullptr) [[likely]] {
-    const auto serves = [&](Registration& hint) { return try_borrow(*table, hint, *request); };
-    if (Registration* const hit = hints_.find(request->begin, serves); hit != nullptr) [[likely]] {
-      table->count_hit();
-      return Lease{*this, *hit, nullptr};
-    }
-  }
+  if (Registration* const hit = follow_hint(*request, table); hit != nullptr) [[likely]]
+    return Lease{*this, *hit, nullptr};
   return get_slowly(*request, table);
+}
+
+Lease Cache::hit(const void* address, std::size_t length, Access access) noexcept {
+  const std::optional<Request> request = request_of(address, length, access);
+  if (!request) return {};
+  memory::settle();
+  LeaseTable* const table = counted_under_lock_ ? nullptr : my_lease_table(id_);
+  Registration* const hit = follow_hint(*request, table);
+  return hit != nullptr ? Lease{*this, *hit, nullptr} : Lease{};
 }
 
 Lease Cache::find(const void* address, std::size_t length, Access access) noexcept {
@@ -114,7 +130,8 @@ Lease Cache::find(const void* address, std::size_t length, Access access) noexce
   auto hold = make_hold(*request);
   if (!hold) return {};
   const std::lock_guard lock{mutex_};
-  return hit_locked(*request, table, *hold);
+  Registration* weak = nullptr;
+  return hit_locked(*request, table, *hold, weak);
 }
 
 Error Cache::refuse(const Error& error) noexcept {
@@ -131,9 +148,10 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
   Prospect prospect;
   {
     const std::lock_guard lock{mutex_};
-    if (Lease hit = hit_locked(request, table, *hold)) return hit;
+    Registration* weak = nullptr;
+    if (Lease hit = hit_locked(request, table, *hold, weak)) return hit;
     ++statistics_.misses;
-    prospect = prospect_locked(request);
+    prospect = prospect_locked(request, weak);
   }
   auto lease = register_new(request, prospect, table, *hold);
   if (!lease) return refuse(lease.error());
@@ -148,17 +166,25 @@ Result<std::unique_ptr<PageHold>> Cache::make_hold(const Request& request) const
   return hold;
 }
 
-/// A lease of what the index has for the request; empty when that is nothing.
-Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
-  Registration* const hit = index_.find_containing(request.begin, request.end, request.access);
+/// A lease of what the index has for the request; empty when that is nothing, or only `weak`, which lacks rights.
+Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold,
+                        Registration*& weak) noexcept {
+  Registration* hit = weak = index_.find_containing(request.begin, request.end, 0);
+  if (hit != nullptr && !hit->allows(request.access)) {
+    hit = index_.find_containing(request.begin, request.end, request.access);
+  }
   if (hit == nullptr) return {};
   ++statistics_.hits;
   if (table != nullptr) hints_.remember(request.begin, *hit);
   return borrow_locked(*hit, table, hold);
 }
 
-/// Adds a user to a registration of the index.
+/// Adds a user to a registration, of the index as a rule.
 Lease Cache::borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+  if (registration.state_ == Registration::State::indexed &&
+      registration.serving_.load(std::memory_order_relaxed) == 0) {
+    serve_locked(registration);  // it was to be evicted next
+  }
   if (table != nullptr) {
     table->add(registration);
   } else {
@@ -170,6 +196,15 @@ Lease Cache::borrow_locked(Registration& registration, LeaseTable* table, std::u
     registration.holds_ = hold.get();
   }
   return Lease{*this, registration, hold.release()};
+}
+
+bool Lease::end_at_once() noexcept {
+  if (registration_ == nullptr) return true;
+  if (cache_->counted_under_lock_) return false;
+  LeaseTable* const table = my_lease_table(cache_->id_);
+  if (table == nullptr || registration_->serving_.load(std::memory_order_relaxed) == 0) return false;
+  table->subtract(*std::exchange(registration_, nullptr), cache_->clock_.load(std::memory_order_relaxed));
+  return true;
 }
 
 void Lease::give_back() noexcept {

@@ -52,6 +52,10 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// nothing idle to evict), no_memory (bookkeeping), and what the device says.
   Result<Lease> get(const void* address, std::size_t length, Access access) noexcept;
 
+  /// A hit of get() that takes no lock, counted as one; empty also when only a look under the lock would find
+  /// something.
+  Lease hit(const void* address, std::size_t length, Access access) noexcept;
+
   /// What get() would find without the device: empty when it would have to register.
   Lease find(const void* address, std::size_t length, Access access) noexcept;
 
@@ -95,27 +99,32 @@ class OPAL_EXPORT Cache : private ForkListener {
     std::uint64_t last = 0;
   };
 
-  /// What a miss found out under the lock.
-  struct Prospect {
-    std::optional<Request> united;  // a better range than the request's own
-    bool some_retired = false;
-    bool hints_wanted = false;
-  };
   /// A registration under way.
   struct Attempt {
     Registration* fresh = nullptr;
-    std::uint64_t releases_seen = 0;  // before the device was asked
+    std::uint64_t releases_seen = 0;          // before the device was asked
+    std::uint64_t entries_seen = UINT64_MAX;  // in the index, ever, when there was nothing like it; UINT64_MAX: unknown
     std::uint64_t device_ns = 0;
+    bool timed = false;
+  };
+  /// What a miss found out under the lock.
+  struct Prospect {
+    std::optional<Request> united;  // a better range than the request's own
+    std::optional<Attempt> begun;   // of the request itself, if nothing has to be done before
+    bool some_retired = false;
+    bool hints_wanted = false;
   };
 
   // cache.cpp: the paths without a miss
   Error refuse(const Error& error) noexcept;
+  Registration* follow_hint(const Request& request, LeaseTable* table) noexcept;
   bool try_borrow(LeaseTable& table, Registration& registration, const Request& request) const noexcept;
   [[nodiscard]] std::optional<Request> request_of(const void* address, std::size_t length,
                                                   Access access) const noexcept;
   [[gnu::noinline]] Result<Lease> get_slowly(const Request& request, LeaseTable* table) noexcept;
   Result<std::unique_ptr<PageHold>> make_hold(const Request& request) const noexcept;
-  Lease hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
+  Lease hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold,
+                   Registration*& weak) noexcept;
   Lease borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   void give_back_counted(Registration& registration, PageHold* hold) noexcept;
 
@@ -124,16 +133,19 @@ class OPAL_EXPORT Cache : private ForkListener {
   [[nodiscard]] Use use_of_locked(const Registration& registration) const noexcept;
   [[nodiscard]] bool pages_held_locked(const Registration& registration) const noexcept;
   [[nodiscard]] bool idle_locked(const Registration& registration, Use& use) const noexcept;
+  void stop_serving_locked(Registration& registration) noexcept;
+  [[nodiscard]] bool all_users_known_locked(const Registration& registration) noexcept;
   void advance_clock_locked() noexcept;
 
   // miss.cpp: new registrations
   Result<Lease> register_new(const Request& request, const Prospect& prospect, LeaseTable* table,
                              std::unique_ptr<PageHold>& hold) noexcept;
-  Prospect prospect_locked(const Request& request) noexcept;
-  std::optional<Request> united_locked(const Request& request) noexcept;
-  Result<Lease> register_exactly(const Request& range, const Request& wanted, LeaseTable* table,
-                                 std::unique_ptr<PageHold>& hold) noexcept;
+  Prospect prospect_locked(const Request& request, Registration* weak) noexcept;
+  std::optional<Request> united_locked(const Request& request, Registration* weak) noexcept;
+  Result<Lease> register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
+                                 LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   Result<Attempt> make_pending(const Request& range) noexcept;
+  [[nodiscard]] std::optional<Attempt> make_pending_locked(const Request& range) noexcept;
   Result<void> register_with_device(Attempt& attempt) noexcept;
   Result<void> grow_pool() noexcept;
   void grow_hints() noexcept;
@@ -146,13 +158,17 @@ class OPAL_EXPORT Cache : private ForkListener {
   // undo.cpp: the end of registrations
   Result<void> make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept;
   Registration* oldest_idle_locked() noexcept;
+  void stop_serving_oldest_locked() noexcept;
   bool withdraw_if_idle_locked(Registration& registration) noexcept;
   void withdraw_locked(Registration& registration) noexcept;
+  static void serve_locked(Registration& registration) noexcept;
   void retire_locked(Registration& registration) noexcept;
   Registration* unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept;
+  [[nodiscard]] bool unused_for_good_locked(const Registration& retired) noexcept;
   Registration* unused_retired_locked(std::size_t most) noexcept;
   void condemn_locked(Registration& registration) noexcept;
   void release(Registration& condemned) noexcept;
+  void released_locked(Registration& condemned) noexcept;
   void release_retired(std::size_t most) noexcept;
   void undo_if_unused(Registration& registration) noexcept;
 
@@ -179,11 +195,14 @@ class OPAL_EXPORT Cache : private ForkListener {
   std::shared_ptr<LeaseTable> tables_;   // of all threads that ever used this cache
   std::atomic<std::uint64_t> clock_{1};  // no LeaseTable's clock was beyond it when it was last advanced
   std::uint64_t next_generation_ = 2;
-  std::uint32_t epoch_ = 0;      // forks seen
-  bool quiesced_ = false;        // nothing is registered or served
-  std::uint64_t releases_ = 0;   // deregistrations so far: tells a waiter that room may have appeared
-  std::uint64_t releasing_ = 0;  // deregistrations under way
-  Statistics statistics_;        // hits without those that LeaseTables count; without what is idle
+  std::uint64_t withdrawals_ = 0;  // times that a registration stopped serving
+  std::uint64_t fenced_ = 0;       // up to this one, all leases taken before are seen
+  std::uint32_t epoch_ = 0;        // forks seen
+  bool quiesced_ = false;          // nothing is registered or served
+  std::uint64_t entries_ = 0;      // into the index so far
+  std::uint64_t releases_ = 0;     // deregistrations so far: tells a waiter that room may have appeared
+  std::uint64_t releasing_ = 0;    // deregistrations under way
+  Statistics statistics_;          // hits without those that LeaseTables count; without what is idle
 };
 
 /// Bytes of the first piece of [address, +length) when pieces end at multiples of `max_chunk`, a power of two (0: one

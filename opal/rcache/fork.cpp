@@ -14,6 +14,7 @@ void Cache::after_fork_in_parent() noexcept { mutex_.unlock(); }
 /// Runs in the child, where the other threads are gone.  No registration is looked at: a child that only wants to exec
 /// copies no page.  Leases that the forking thread had stay harmless: their registrations are never used again.
 void Cache::after_fork_in_child() noexcept {
+  asymmetric_fence::restart_in_child();
   ++epoch_;
   hints_.abandon();
   index_.abandon();

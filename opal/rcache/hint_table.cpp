@@ -41,7 +41,7 @@ std::size_t HintTable::wanted(std::size_t registrations) const noexcept {
 }
 
 std::unique_ptr<HintTable::Lines> HintTable::make(std::size_t lines) noexcept {
-  std::unique_ptr<Lines::Line[]> rows{new (std::nothrow) Lines::Line[lines]()};
+  auto rows = make_large_array<Lines::Line>(lines);
   if (rows == nullptr) return nullptr;
   return std::unique_ptr<Lines>{new (std::nothrow) Lines{std::move(rows), lines}};
 }

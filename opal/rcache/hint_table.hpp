@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "opal/rcache/large_array.hpp"
 #include "opal/rcache/registration.hpp"
 
 namespace opal::rcache {
@@ -46,10 +47,9 @@ class HintTable {
     struct alignas(kCacheLine) Line {
       std::array<std::atomic<std::uint64_t>, 8> words;
     };
-    explicit Lines(std::unique_ptr<Line[]> memory, std::size_t lines) noexcept
-        : mask(lines - 1), rows(std::move(memory)) {}
+    explicit Lines(LargeArray<Line> memory, std::size_t lines) noexcept : mask(lines - 1), rows(std::move(memory)) {}
     const std::size_t mask;
-    const std::unique_ptr<Line[]> rows;
+    const LargeArray<Line> rows;
     std::unique_ptr<Lines> before{};
   };
 

@@ -20,7 +20,7 @@ bool IntervalIndex::before(const Registration& a, const Registration& b) noexcep
 }
 
 bool IntervalIndex::outranks(const Registration& a, const Registration& b) noexcept {
-  return scatter(a.identity()) > scatter(b.identity());
+  return a.priority_ > b.priority_;
 }
 
 void IntervalIndex::update(Registration& node) noexcept {
@@ -68,7 +68,7 @@ Registration* IntervalIndex::inserted(Registration* tree, Registration& fresh) n
   }
   auto& side = before(fresh, *tree) ? tree->left_ : tree->right_;
   side = inserted(side, fresh);
-  update(*tree);
+  tree->subtree_end_ = std::max(tree->subtree_end_, fresh.end());  // without a look at the other side
   return tree;
 }
 
@@ -76,11 +76,12 @@ Registration* IntervalIndex::erased(Registration* tree, Registration& gone) noex
   if (tree == &gone) return join(gone.left_, gone.right_);
   auto& side = before(gone, *tree) ? tree->left_ : tree->right_;
   side = erased(side, gone);
-  update(*tree);
+  if (tree->subtree_end_ == gone.end()) update(*tree);  // else another one ends there
   return tree;
 }
 
 void IntervalIndex::insert(Registration& registration) noexcept {
+  registration.priority_ = scatter(registration.identity());
   root_ = inserted(root_, registration);
   ++size_;
 }

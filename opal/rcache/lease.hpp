@@ -41,6 +41,10 @@ class Lease {
     if (registration_ != nullptr) give_back();
   }
 
+  /// reset(), if that needs no lock and cannot undo a registration now; else false, and nothing has happened.  What is
+  /// withdrawn at this very moment is undone by the next registration.
+  OPAL_EXPORT bool end_at_once() noexcept;
+
  private:
   friend class Cache;
   Lease(Cache& cache, Registration& registration, PageHold* hold) noexcept

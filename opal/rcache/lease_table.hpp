@@ -4,9 +4,10 @@
 // Written by its thread only; read by whoever wants to withdraw a registration, under the cache's lock.  Such a reader
 // adds up the slots of all tables and then Registration::users_.  A lease given back by another thread, or one whose
 // slot went to another registration, counts in users_: only the sum means something.
-// Why no lease is missed: add() publishes the lease and then looks whether the registration still serves; the reader
-// takes the service away and then adds up; all four in the one order of seq_cst operations.  Slots only shrink from
-// then on, and what leaves one without ending is in users_ before, which is read last: the sum is never too small.
+// Why no lease is missed: add() publishes the lease and then its caller looks whether the registration still serves;
+// whoever withdraws it takes the service away, makes all threads fence (asymmetric_fence.hpp) and then adds up: so
+// either the caller sees that it serves no more, or the sum contains the lease.  Slots only shrink from then on, and
+// what leaves one without ending is in users_ before, which is read last: the sum is never too small.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "opal/rcache/asymmetric_fence.hpp"
 #include "opal/rcache/registration.hpp"
 
 namespace opal::rcache {
@@ -42,7 +44,12 @@ class alignas(kCacheLine) LeaseTable {
       registration.users_.fetch_add(1, std::memory_order_seq_cst);
       return;
     }
-    slot.word.exchange(word + 1, std::memory_order_seq_cst);  // a store with its fence, in one instruction
+    if (asymmetric_fence::fast()) [[likely]] {
+      slot.word.store(word + 1, std::memory_order_release);
+      asymmetric_fence::keep_order();
+    } else {
+      slot.word.exchange(word + 1, std::memory_order_seq_cst);  // a store with its fence, in one instruction
+    }
   }
 
   /// Counts one less, taken by whatever thread, and notes a use after `earliest`.

@@ -19,11 +19,15 @@ bool lacks_room(const Error& error) noexcept {
 
 }  // namespace
 
-Cache::Prospect Cache::prospect_locked(const Request& request) noexcept {
+Cache::Prospect Cache::prospect_locked(const Request& request, Registration* weak) noexcept {
   Prospect prospect;
-  prospect.united = united_locked(request);
+  prospect.united = united_locked(request, weak);
   prospect.some_retired = !retired_.empty();
   prospect.hints_wanted = !counted_under_lock_ && hints_.wanted(index_.size()) != 0;
+  if (!prospect.united && !prospect.some_retired) {
+    prospect.begun = make_pending_locked(request);
+    if (prospect.begun) prospect.begun->entries_seen = entries_;
+  }
   return prospect;
 }
 
@@ -35,9 +39,9 @@ Result<Lease> Cache::register_new(const Request& request, const Prospect& prospe
   if (prospect.united) {
     // All of the union may not be there or not bear all rights (part of it may be read-only by now, or be gone without
     // a word); what was asked for may.
-    if (auto lease = register_exactly(*prospect.united, request, table, hold)) return lease;
+    if (auto lease = register_exactly(*prospect.united, request, {}, table, hold)) return lease;
   }
-  return register_exactly(request, request, table, hold);
+  return register_exactly(request, request, prospect.begun, table, hold);
 }
 
 /// Retires those that share memory with [begin, end) and that `chosen(registration)` names.
@@ -58,7 +62,7 @@ void Cache::retire_overlapping_locked(std::uintptr_t begin, std::uintptr_t end, 
 /// A range better than the request's own, if what is registered suggests one: with merge, all that it overlaps; else,
 /// when something contains the request and only lacks rights, that one's range with the rights of both.
 /// Retires what the new one will replace and nobody uses.
-std::optional<Cache::Request> Cache::united_locked(const Request& request) noexcept {
+std::optional<Cache::Request> Cache::united_locked(const Request& request, Registration* weak) noexcept {
   Request united = request;
   if (overlap_ == Overlap::merge) {
     for (bool grown = true; grown;) {
@@ -75,7 +79,7 @@ std::optional<Cache::Request> Cache::united_locked(const Request& request) noexc
       Use use;
       return idle_locked(other, use);
     });
-  } else if (Registration* const weak = index_.find_containing(request.begin, request.end, 0); weak != nullptr) {
+  } else if (weak != nullptr) {
     united = {weak->begin(), weak->end(), request.access | weak->access()};
     if (withdraw_if_idle_locked(*weak)) retire_locked(*weak);
   }
@@ -83,12 +87,15 @@ std::optional<Cache::Request> Cache::united_locked(const Request& request) noexc
   return better ? std::optional{united} : std::nullopt;
 }
 
-/// Makes a registration of `range` and a lease of it for the request `wanted`, which it contains.
-Result<Lease> Cache::register_exactly(const Request& range, const Request& wanted, LeaseTable* table,
-                                      std::unique_ptr<PageHold>& hold) noexcept {
+/// Makes a registration of `range`, `begun` or not, and a lease of it for the request `wanted`, which it contains.
+Result<Lease> Cache::register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
+                                      LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
   constexpr int kAttempts = 3;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    OPAL_TRY_ASSIGN(Attempt under_way, make_pending(range));
+    if (!begun) {
+      OPAL_TRY_ASSIGN(begun, make_pending(range));
+    }
+    Attempt under_way = *std::exchange(begun, std::nullopt);
     if (const auto done = register_with_device(under_way); !done) {
       give_up(under_way);
       return done.error();
@@ -101,7 +108,8 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
       pending_.remove(*fresh);
       if (fresh->valid()) {
         // Another thread may have registered the same meanwhile: then one of the two is enough.
-        Registration* serves = index_.find_containing(range.begin, range.end, range.access);
+        Registration* serves =
+            entries_ == under_way.entries_seen ? nullptr : index_.find_containing(range.begin, range.end, range.access);
         if (serves == nullptr) {
           serves = std::exchange(fresh, nullptr);
           serves->once_ || quiesced_ ? retire_locked(*serves) : enter_index_locked(*serves);
@@ -124,11 +132,12 @@ void Cache::enter_index_locked(Registration& registration) noexcept {
       return registration.contains(other.begin(), other.end()) && registration.allows(other.access());
     });
   }
+  ++entries_;
   registration.state_ = Registration::State::indexed;
   registration.last_use_.store(0, std::memory_order_relaxed);
   index_.insert(registration);
   order_.add(registration);
-  registration.serving_.store(registration.generation(), std::memory_order_seq_cst);
+  serve_locked(registration);
 }
 
 /// A registration that counts as registered and hears of invalidations, but is not known to the device yet.
@@ -143,19 +152,8 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
     {
       const std::lock_guard lock{mutex_};
       if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
+      if (const auto begun = make_pending_locked(range)) return *begun;
       no_object = pool_.empty();
-      if (!no_object && within_limits_locked(length)) {
-        Registration& fresh = pool_.take();
-        fresh.assign(range.begin, length, range.access, next_generation_);
-        next_generation_ += 2;
-        fresh.epoch_ = epoch_;
-        fresh.state_ = Registration::State::pending;
-        fresh.once_ = false;
-        pending_.push_back(fresh);
-        ++statistics_.registered.count;
-        statistics_.registered.bytes += length;
-        return Attempt{.fresh = &fresh, .releases_seen = releases_};
-      }
       releases_seen = releases_;
     }
     if (no_object) {
@@ -168,12 +166,30 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   }
 }
 
+/// The same if nothing has to be done for it.
+std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range) noexcept {
+  constexpr std::uint64_t kTimedEvery = 8;
+  const std::size_t length = range.end - range.begin;
+  if (quiesced_ || pool_.empty() || !within_limits_locked(length)) return std::nullopt;
+  Registration& fresh = pool_.take();
+  fresh.assign(range.begin, length, range.access, next_generation_);
+  next_generation_ += 2;
+  fresh.epoch_ = epoch_;
+  fresh.state_ = Registration::State::pending;
+  fresh.once_ = false;
+  fresh.withdrawn_ = 0;
+  pending_.push_back(fresh);
+  ++statistics_.registered.count;
+  statistics_.registered.bytes += length;
+  return Attempt{.fresh = &fresh, .releases_seen = releases_, .timed = statistics_.misses % kTimedEvery == 1};
+}
+
 /// Until it works, something idle being undone after each refusal for lack of room.
 Result<void> Cache::register_with_device(Attempt& attempt) noexcept {
   for (;;) {
-    const std::uint64_t start = now_ns();
+    const std::uint64_t start = attempt.timed ? now_ns() : 0;
     const auto done = device_.register_memory(*attempt.fresh);
-    attempt.device_ns += now_ns() - start;
+    if (attempt.timed) attempt.device_ns += now_ns() - start;
     if (done || !lacks_room(done.error())) return done;
     OPAL_TRY(make_room(attempt.releases_seen,
                        {Errc::limit_reached, done.error().os_errno,

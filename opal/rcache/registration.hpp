@@ -140,12 +140,15 @@ class alignas(kCacheLine) Registration {
   alignas(kCacheLine) std::atomic<std::uint64_t> generation_{1};
   State state_ = State::unused;
   bool once_ = false;
-  std::uint32_t epoch_ = 0;  // forks that the process had seen when this was registered
+  std::uint64_t withdrawn_ = 0;  // the number of the last time that it stopped serving
+  std::uint32_t epoch_ = 0;      // forks that the process had seen when this was registered
 
   // Node of the cache's index: see interval_index.hpp.
   Registration* left_ = nullptr;
   Registration* right_ = nullptr;
   std::uintptr_t subtree_end_ = 0;
+
+  std::uint64_t priority_ = 0;
 
   // Node of at most one list; by its state: of free ones, of pending ones, in the order of use, of retired ones.
   Registration* previous_ = nullptr;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "opal/rcache/large_array.hpp"
 #include "opal/rcache/registration_list.hpp"
 
 namespace opal::rcache {
@@ -13,7 +14,7 @@ namespace opal::rcache {
 class RegistrationPool {
  public:
   struct Slab {
-    std::unique_ptr<Registration[]> registrations;
+    LargeArray<Registration> registrations;
     std::size_t size = 0;
     std::unique_ptr<Slab> next{};
   };

@@ -31,9 +31,16 @@ Registration* Cache::oldest_idle_locked() noexcept {
   for (int round = 0; round < kMostRounds; ++round) {
     while (Registration* const oldest = order_.front()) {
       Use use;
-      if (idle_locked(*oldest, use) && UseOrder::ranked_right(*oldest, use.last) && withdraw_if_idle_locked(*oldest)) {
+      if (!idle_locked(*oldest, use) || !UseOrder::ranked_right(*oldest, use.last)) {
+        order_.postpone_front();
+        continue;
+      }
+      stop_serving_oldest_locked();
+      if (all_users_known_locked(*oldest) && idle_locked(*oldest, use)) {
+        withdraw_locked(*oldest);
         return oldest;
       }
+      serve_locked(*oldest);
       order_.postpone_front();
     }
     advance_clock_locked();
@@ -48,12 +55,29 @@ Registration* Cache::oldest_idle_locked() noexcept {
   return nullptr;
 }
 
+/// The next few victims stop serving together, so that one fence does for all of them.  They stay in the index: a
+/// request that finds one there lets it serve again.
+void Cache::stop_serving_oldest_locked() noexcept {
+  constexpr int kTogether = 16;
+  Registration* next = order_.front();
+  if (next->serving_.load(std::memory_order_relaxed) == 0) return;
+  for (int i = 0; i < kTogether && next != nullptr; ++i, next = RegistrationList::next(*next)) {
+    stop_serving_locked(*next);
+  }
+}
+
+/// Hits may take it again.
+void Cache::serve_locked(Registration& registration) noexcept {
+  registration.serving_.store(registration.generation(), std::memory_order_seq_cst);
+}
+
 /// Takes it out of service unless somebody uses it.
 bool Cache::withdraw_if_idle_locked(Registration& registration) noexcept {
-  const std::uint64_t serving = registration.serving_.exchange(0, std::memory_order_seq_cst);
   Use use;
-  if (!idle_locked(registration, use)) {
-    registration.serving_.store(serving, std::memory_order_seq_cst);
+  if (!idle_locked(registration, use)) return false;
+  stop_serving_locked(registration);
+  if (!all_users_known_locked(registration) || !idle_locked(registration, use)) {
+    serve_locked(registration);
     return false;
   }
   withdraw_locked(registration);
@@ -63,7 +87,7 @@ bool Cache::withdraw_if_idle_locked(Registration& registration) noexcept {
 /// From now on it serves no request that it does not serve already.
 void Cache::withdraw_locked(Registration& registration) noexcept {
   assert(registration.state_ == Registration::State::indexed);
-  registration.serving_.store(0, std::memory_order_seq_cst);
+  stop_serving_locked(registration);
   index_.erase(registration);
   UseOrder::remove(registration);
 }
@@ -85,11 +109,16 @@ Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) con
   return found;
 }
 
+/// Nobody uses it, for good: it serves no more.
+bool Cache::unused_for_good_locked(const Registration& retired) noexcept {
+  return use_of_locked(retired).users == 0 && all_users_known_locked(retired) && use_of_locked(retired).users == 0;
+}
+
 /// One of the retired that nobody uses, among at most `most` of them.
 Registration* Cache::unused_retired_locked(std::size_t most) noexcept {
   for (most = std::min(most, retired_.size()); most > 0; --most) {
     Registration* const first = retired_.front();
-    if (use_of_locked(*first).users == 0) return first;
+    if (unused_for_good_locked(*first)) return first;
     retired_.remove(*first);
     retired_.push_back(*first);
   }
@@ -107,6 +136,10 @@ void Cache::condemn_locked(Registration& registration) noexcept {
 void Cache::release(Registration& condemned) noexcept {
   device_.deregister_memory(condemned);
   const std::lock_guard lock{mutex_};
+  released_locked(condemned);
+}
+
+void Cache::released_locked(Registration& condemned) noexcept {
   --releasing_;
   ++releases_;
   --statistics_.registered.count;
@@ -117,15 +150,13 @@ void Cache::release(Registration& condemned) noexcept {
 
 /// Undoes retired registrations without users; looks at no more than `most` in vain.
 void Cache::release_retired(std::size_t most) noexcept {
-  for (;;) {
-    Registration* gone = nullptr;
-    {
-      const std::lock_guard lock{mutex_};
-      gone = unused_retired_locked(most);
-      if (gone == nullptr) return;
-      condemn_locked(*gone);
-    }
-    release(*gone);
+  std::unique_lock lock{mutex_};
+  while (Registration* const gone = unused_retired_locked(most)) {
+    condemn_locked(*gone);
+    lock.unlock();
+    device_.deregister_memory(*gone);
+    lock.lock();
+    released_locked(*gone);
   }
 }
 
@@ -135,7 +166,7 @@ void Cache::undo_if_unused(Registration& registration) noexcept {
   {
     const std::lock_guard lock{mutex_};
     if (registration.epoch_ != epoch_ || registration.state_ != Registration::State::retired) return;
-    if (use_of_locked(registration).users != 0) return;
+    if (!unused_for_good_locked(registration)) return;
     condemn_locked(registration);
   }
   release(registration);

@@ -51,6 +51,22 @@ bool Cache::idle_locked(const Registration& registration, Use& use) const noexce
   return use.users == 0 && (overlap_ != Overlap::page_refcount || !pages_held_locked(registration));
 }
 
+/// No hit finds it from now on; hits under way may still have taken it.
+void Cache::stop_serving_locked(Registration& registration) noexcept {
+  if (registration.serving_.load(std::memory_order_relaxed) == 0) return;
+  registration.serving_.store(0, std::memory_order_seq_cst);
+  registration.withdrawn_ = ++withdrawals_;
+}
+
+/// True once use_of_locked() is exact for one that stopped serving: no hit is under way that it would miss.
+bool Cache::all_users_known_locked(const Registration& registration) noexcept {
+  if (counted_under_lock_ || !asymmetric_fence::fast() || registration.withdrawn_ <= fenced_) return true;
+  const std::uint64_t covered = withdrawals_;
+  if (!asymmetric_fence::make_all_fence()) return false;
+  fenced_ = covered;
+  return true;
+}
+
 /// Whether a lease of any registration, be it retired, holds some of its pages.
 bool Cache::pages_held_locked(const Registration& registration) const noexcept {
   const auto holds_some = [&](const Registration& other) {

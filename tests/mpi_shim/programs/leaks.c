@@ -21,6 +21,11 @@ int main(int argc, char** argv) {
   int value = 0;
   MPI_Request request;
   CHECK_EQ(MPI_Recv_init(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request), MPI_SUCCESS);
+  char* block;
+  CHECK_EQ(MPI_Alloc_mem(100, MPI_INFO_NULL, &block), MPI_SUCCESS);
+  CHECK_EQ(MPI_Free_mem(block), MPI_SUCCESS);
+  CHECK_EQ(MPI_Alloc_mem(100, MPI_INFO_NULL, &block), MPI_SUCCESS);
+  CHECK((size_t)block % 4096 == 0);
   CHECK(MPI_Finalize() == MPI_SUCCESS);
   return 0;
 }
