@@ -2,6 +2,7 @@
 #include "runtime/warden/handle.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -40,9 +41,14 @@ void keep_only(int socket) {
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
 }
 
+/// Whoever started us may ignore SIGCHLD, which we inherit: the kernel would then bury children without telling anybody
+/// their status.
+void hear_of_children() noexcept { ::signal(SIGCHLD, SIG_DFL); }
+
 [[noreturn]] void become_warden(const std::string& session_directory, int socket, CommandLine command_line,
                                 std::chrono::milliseconds patience) {
   const SignalSet ignored = ignored_signals();
+  hear_of_children();
   ::setsid();  // the terminal's signals are the launcher's to pass on
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   rename_process(command_line);
@@ -65,6 +71,7 @@ Result<Handle> Handle::start(const std::string& session_directory, CommandLine c
   const pid_t pid = ::fork();
   if (pid < 0) return Error{Errc::os, errno, "fork(warden)"};
   if (pid == 0) become_warden(session_directory, theirs.get(), command_line, patience);
+  hear_of_children();
   return Handle{pid, std::move(ours)};
 }
 

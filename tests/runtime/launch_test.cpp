@@ -52,6 +52,15 @@ TEST(Launch, RankKilledByASignalIsReportedOnceAndEndsTheJob) {
   EXPECT_THAT(lines[0], HasSubstr("was killed by signal 9 (SIGKILL); ending the other rank"));
 }
 
+TEST(Launch, ACallerThatIgnoresSigchldDoesNotHideTheEndsOfRanks) {
+  LaunchedJob job{
+      {"-n", "2", "sh", "-c", "exit $OMPI_COMM_WORLD_RANK"}, {}, {"sh", "-c", "trap '' CHLD; exec \"$@\"", "sh"}};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("exited with status 1"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 TEST(Launch, RankThatIgnoresSigtermIsKilledAfterTheGracePeriod) {
   const auto start = std::chrono::steady_clock::now();
   const Outcome job = run_job({"-n", "2", "--grace", "0.2", "sh", "-c",
