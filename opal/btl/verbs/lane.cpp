@@ -37,6 +37,7 @@ Error error_of(const ibv_wc& wc) noexcept {
 // ---- Connection -------------------------------------------------------------------------------------------------
 
 bool Lane::ready() noexcept {
+  if (endpoint_.state() != Endpoint::State::connected) return false;  // no session yet to prove
   if (state_ == State::idle) {
     give_up_ns_ = Module::time_after(verbs_.config().connect_timeout);
     if (const auto dialled = dial(); !dialled) on_lost(dialled.error());

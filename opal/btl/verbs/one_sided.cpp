@@ -185,6 +185,7 @@ void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Reques
     if (known->serve(id, event, request)) return;
     reason = wire::Reason::stranger;
   }
+  log::debug("btl.verbs", "refused a one-sided connection, reason {}", static_cast<unsigned>(reason));
   const wire::Refusal refusal{wire::kMagic, reason};
   (void)rdma_reject(id.get(), &refusal, sizeof refusal);
 }

@@ -17,6 +17,7 @@ constexpr std::chrono::milliseconds kAddressPatience{5000};  // of the connectio
 constexpr std::uint32_t kLeastWindow = 4;
 
 void refuse(rdma_cm_id* id, wire::Reason reason) noexcept {
+  log::debug("btl.verbs", "refused a connection, reason {}", static_cast<unsigned>(reason));
   const wire::Refusal refusal{wire::kMagic, reason};
   (void)rdma_reject(id, &refusal, sizeof refusal);
 }

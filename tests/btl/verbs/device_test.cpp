@@ -80,6 +80,35 @@ TEST_F(VerbsDevice, PutAndGetOfAnySizeNeedNothingFromThePeersProcess) {
   }
 }
 
+TEST_F(VerbsDevice, OperationsPostedWhileBothSidesConnectGoByTheDeviceAfterwards) {
+  for (int round = 0; round < 10; ++round) {
+    Side a{"verbs"};
+    Side b{"verbs"};
+    btl::Endpoint* const to_b = a.connect(b);
+    btl::Endpoint* const to_a = b.connect(a);
+    const MemoryHandle of_a = *a.module().register_memory(memory_.data(), memory_.size(), Rights::all);
+    const MemoryHandle of_b = *b.module().register_memory(memory_.data(), memory_.size(), Rights::all);
+    std::byte byte{};
+    const auto get = [&](bool from_b, CountedCompletion& done) {
+      return from_b ? a.module().get(*to_b, &byte, nullptr, address_of(memory_.data()), of_b, 1, done)
+                    : b.module().get(*to_a, &byte, nullptr, address_of(memory_.data()), of_a, 1, done);
+    };
+    // From the first moment on, whichever of the two connections is to stay.
+    for (const bool from_b : {true, false}) {
+      CountedCompletion done;
+      ASSERT_TRUE(pump([&] { return get(from_b, done) != Post::again; }, a, b));
+      ASSERT_TRUE(pump([&] { return done.calls != 0; }, a, b));
+      ASSERT_TRUE(done.ok()) << to_string(done.error);
+    }
+    for (const bool from_b : {true, false}) {
+      Side& alone = from_b ? a : b;
+      CountedCompletion done;
+      ASSERT_TRUE(pump([&] { return get(from_b, done) != Post::again; }, alone));
+      ASSERT_TRUE(pump([&] { return done.calls != 0; }, alone)) << "it goes as a message, and nobody answers";
+    }
+  }
+}
+
 TEST_F(VerbsDevice, ARefusedOperationFailsAloneAmongOthersUnderWay) {
   open();
   std::vector<std::byte> other(4096, std::byte{7});

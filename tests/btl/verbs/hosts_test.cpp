@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two hosts: a network that loses packets, and the death of a whole host under traffic.  tests/vm/suite runs this in
-// two guests at once, with VM_RANK set and OPAL_TEST_SHARED naming an empty folder that both see.
+// two guests at once, with VM_RANK set and VM_SHARED naming an empty folder that both see.
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -20,7 +20,7 @@ class VerbsHosts : public ::testing::Test {
  protected:
   void SetUp() override {
     const char* const rank = std::getenv("VM_RANK");
-    const char* const shared = std::getenv("OPAL_TEST_SHARED");
+    const char* const shared = std::getenv("VM_SHARED");
     if (rank == nullptr || shared == nullptr) GTEST_SKIP() << "needs rdma: tests/vm/suite runs this on two hosts";
     rank_ = std::atoi(rank);
     shared_ = shared;

@@ -158,7 +158,7 @@ TEST_F(VerbsLimits, AWorkingSetAboveAControlGroupsObjectsRunsByEviction) {
 }
 
 TEST_F(VerbsLimits, AWorkingSetAboveAControlGroupsMemoryRunsByEviction) {
-  const char* const shared = std::getenv("OPAL_TEST_SHARED");  // on a disk: what is not pinned can be written there
+  const char* const shared = std::getenv("VM_SHARED");  // on a disk: what is not pinned can be written there
   ASSERT_NE(shared, nullptr);
   constexpr std::size_t kSet = 56 << 20;
   constexpr std::size_t kMost = 48 << 20;
