@@ -156,9 +156,10 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
   pump_down(children_.at(member));
 }
 
-/// That member of our subtree has a parent above us now.
+/// That member of our subtree has a parent above us now.  It may be lost since: then those below it are waited for
+/// there.
 void Node::on_moved(Id member) {
-  if (member == options_.self || !subtree_.contains(member) || lost_.contains(member) || has_moved(member)) return;
+  if (member == options_.self || !subtree_.contains(member) || has_moved(member)) return;
   if (!children_.contains(member)) {
     const Child* const former = covering(member);
     if (former != nullptr && former->channel != kNone) {

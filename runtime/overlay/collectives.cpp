@@ -4,10 +4,15 @@
 #include <algorithm>
 
 namespace runtime::overlay {
+namespace {
+
+constexpr std::size_t kLargestForget = 64U << 10;  // bytes of keys in one message
+
+}  // namespace
 
 Collectives::Operation* Collectives::add(const Contribution& contribution) {
   const auto ended = ended_.find(contribution.name.key);
-  if (ended != ended_.end() && contribution.name.use <= ended->second) return nullptr;
+  if (ended != ended_.end() && contribution.name.use <= ended->second.use) return nullptr;
   const auto [entry, is_new] = operations_.try_emplace(contribution.name);
   Operation& operation = entry->second;
   if (is_new) {
@@ -33,14 +38,49 @@ Collectives::Operation* Collectives::find(const OperationName& name) {
 }
 
 void Collectives::end(const OperationName& name) {
-  std::uint64_t& last = ended_[name.key];
-  last = std::max(last, name.use);
+  Ended& last = ended_[name.key];
+  last = {std::max(last.use, name.use), ++ends_};
   operations_.erase(name);
+}
+
+Forget Collectives::unused(std::size_t keep) const {
+  Forget forget;
+  if (ended_.size() <= keep) return forget;
+  std::vector<std::pair<std::uint64_t, const std::string*>> idle;
+  for (const auto& [key, last] : ended_) {
+    const auto open = operations_.lower_bound({key, 0});
+    if (open == operations_.end() || open->first.key != key) idle.emplace_back(last.order, &key);
+  }
+  std::sort(idle.begin(), idle.end());
+  idle.resize(std::min(idle.size(), ended_.size() - keep / 2));
+  std::size_t bytes = 0;
+  for (const auto& [order, key] : idle) {
+    bytes += key->size();
+    if (!forget.names.empty() && bytes > kLargestForget) break;
+    forget.names.push_back({*key, ended_.at(*key).use});
+  }
+  return forget;
+}
+
+void Collectives::forget(const OperationName& last) {
+  ended_.erase(last.key);
+  if (const auto own = uses_.find(last.key); own != uses_.end()) {
+    own->second -= std::min(own->second, last.use);
+    if (own->second == 0) uses_.erase(own);
+  }
+  // Ascending: a new name is free when its turn comes.
+  for (auto entry = operations_.lower_bound({last.key, 0});
+       entry != operations_.end() && entry->first.key == last.key;) {
+    auto node = operations_.extract(entry++);
+    if (node.key().use <= last.use) continue;
+    node.key().use -= last.use;
+    operations_.insert(std::move(node));
+  }
 }
 
 bool Collectives::is_next(const OperationName& name) const {
   const auto last = ended_.find(name.key);
-  return name.use == (last == ended_.end() ? 0 : last->second) + 1;
+  return name.use == (last == ended_.end() ? 0 : last->second.use) + 1;
 }
 
 bool Collectives::complete(const Operation& operation, const IdSet& mine, const IdSet& lost) {
@@ -56,6 +96,7 @@ bool Collectives::complete(const Operation& operation, const IdSet& mine, const 
 Contribution Collectives::tell(const OperationName& name, Operation& operation) {
   operation.told = operation.covered;
   return {name,
+          0,
           operation.participants,
           operation.covered,
           operation.status,

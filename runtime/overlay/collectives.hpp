@@ -3,6 +3,7 @@
 // up and travel as a state, not as messages in a stream: telling one twice, or by two ways, changes nothing.
 // A part says whose arrival it covers.  Threads: as its Node.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -32,6 +33,11 @@ class Collectives {
   [[nodiscard]] Operation* find(const OperationName& name);
   /// Nothing of that operation, or an earlier one with its key, is taken any more.
   void end(const OperationName& name);
+  /// At the root: keys of which nothing is open, the longest unused first, so many that at most half of `keep` remain;
+  /// none as long as there are no more than `keep`.
+  [[nodiscard]] Forget unused(std::size_t keep) const;
+  /// Counts the uses of its key anew from the one after it, which has ended.
+  void forget(const OperationName& last);
   /// True when all earlier uses of its key have ended.
   [[nodiscard]] bool is_next(const OperationName& name) const;
   /// Forgets what is known of it.
@@ -44,11 +50,17 @@ class Collectives {
   void forget_told();
   [[nodiscard]] std::vector<OperationName> names() const;
   [[nodiscard]] std::size_t open() const noexcept { return operations_.size(); }
+  [[nodiscard]] std::size_t keys() const noexcept { return std::max(uses_.size(), ended_.size()); }
 
  private:
   std::map<OperationName, Operation> operations_;
-  std::map<std::string, std::uint64_t> uses_;   // own
-  std::map<std::string, std::uint64_t> ended_;  // the last use of each key that has ended; as many as uses_ on all
+  struct Ended {
+    std::uint64_t use = 0;    // the last one of its key
+    std::uint64_t order = 0;  // among all that have ended here
+  };
+  std::map<std::string, std::uint64_t> uses_;  // own
+  std::map<std::string, Ended> ended_;
+  std::uint64_t ends_ = 0;
 };
 
 }  // namespace runtime::overlay

@@ -130,7 +130,9 @@ void Node::own_down(const Down& message) {
     if (message.to.contains(options_.self)) client_.on_down(message.topic, oob::as_bytes(message.content));
     return;
   }
-  if (OwnTopic{message.topic} == OwnTopic::release) on_release(message);
+  if (OwnTopic{message.topic} == OwnTopic::release) return on_release(message);
+  if (OwnTopic{message.topic} != OwnTopic::forget) return;
+  if (const auto unused = unpack<Forget>(oob::as_bytes(message.content))) forget(down_heard_, *unused);
 }
 
 /// Keeps a message for those below that it is for, and sends it to them.
@@ -198,11 +200,13 @@ void Node::trim_down() {
     const bool wanted = std::any_of(children_.begin(), children_.end(), [&](const auto& entry) {
       return entry.second.down_acked < first.number && concerns(first, entry.first, entry.second);
     });
-    if (wanted) return;
+    if (wanted) break;
     down_bytes_ -= first.body->size();
     down_.pop_front();
     ack_later();
   }
+  // Nobody below counts uses of keys as before that any more.
+  while (!forgotten_.empty() && forgotten_.front().first <= down_ackable()) forgotten_.pop_front();
 }
 
 bool Node::down_settled() const noexcept {

@@ -62,6 +62,7 @@ struct Options {
   Nanoseconds ack_delay = 250'000'000;    ///< until what has arrived is acknowledged, if it is little
   std::size_t window = 256U << 10;        ///< bytes under way on a link
   std::size_t queue = 16U << 20;          ///< bytes of own messages that wait
+  std::size_t keys = 256;                 ///< of operations, that are remembered when nothing of them is open
 };
 
 class Node {
@@ -107,6 +108,7 @@ class Node {
   [[nodiscard]] bool has_room() const noexcept { return (is_root() ? down_bytes_ : own_up_bytes_) <= options_.queue; }
   /// Bytes of messages that are held for others.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return up_bytes_ + down_bytes_; }
+  [[nodiscard]] std::size_t remembered_keys() const noexcept { return collectives_.keys(); }
   [[nodiscard]] std::size_t open_operations() const noexcept { return collectives_.open(); }
 
  private:
@@ -191,7 +193,9 @@ class Node {
   [[nodiscard]] std::uint64_t down_ackable() const noexcept;
 
   // operations.cpp
-  void on_contribution(const Contribution& contribution);
+  void on_contribution(Contribution contribution);
+  [[nodiscard]] bool rename(Contribution& contribution) const;
+  void forget(std::uint64_t number, const Forget& message);
   void on_release(const Down& message);
   void look_at(const OperationName& name);
   void look_at_all();
@@ -243,6 +247,8 @@ class Node {
   std::size_t down_unacked_ = 0;  // bytes since the last acknowledgement
 
   Collectives collectives_;
+  /// What others below may not have been told yet to forget, by the number of that message.
+  std::deque<std::pair<std::uint64_t, Forget>> forgotten_;
 };
 
 }  // namespace runtime::overlay

@@ -16,12 +16,35 @@ void Node::arrive(const std::string& key, const IdSet& participants, std::int64_
                    .status = status,
                    .to_root_only = static_cast<std::uint8_t>(to_root_only)};
   if (!data.empty()) own.parts.emplace_back(options_.self, std::move(data));
-  on_contribution(own);
+  own.heard = down_heard_;
+  on_contribution(std::move(own));
 }
 
-void Node::on_contribution(const Contribution& contribution) {
+void Node::on_contribution(Contribution contribution) {
   if (!contribution.participants.valid(options_.count) || !contribution.covered.valid(options_.count)) return;
+  if (!rename(contribution)) return;
   if (collectives_.add(contribution) != nullptr) look_at(contribution.name);
+}
+
+/// A teller that has not heard what is forgotten counts from further back; false when what it tells has ended.
+bool Node::rename(Contribution& contribution) const {
+  for (const auto& [number, forget] : forgotten_) {
+    if (number <= contribution.heard) continue;
+    for (const OperationName& last : forget.names) {
+      if (last.key != contribution.name.key) continue;
+      if (contribution.name.use <= last.use) return false;
+      contribution.name.use -= last.use;
+    }
+  }
+  return true;
+}
+
+/// Every member does so when it gets that message, in the order of all messages of the root: so all agree on what a
+/// name means, but for contributions that are under way meanwhile.
+void Node::forget(std::uint64_t number, const Forget& message) {
+  for (const OperationName& last : message.names) collectives_.forget(last);
+  forgotten_.emplace_back(number, message);
+  trim_down();
 }
 
 /// Whose arrival this member has to wait for before it tells its parent.
@@ -46,7 +69,9 @@ void Node::look_at(const OperationName& name) {
     return;
   }
   if (state_ != State::attached || operation->told == operation->covered) return;
-  send_parent(FrameType::contribute, 0, pack(Collectives::tell(name, *operation)));
+  Contribution told = Collectives::tell(name, *operation);
+  told.heard = down_heard_;
+  send_parent(FrameType::contribute, 0, pack(told));
 }
 
 void Node::look_at_all() {
@@ -73,6 +98,10 @@ void Node::release(const OperationName& name) {
   }
   if (mine) client_.on_release(message);
   look_at({name.key, name.use + 1});
+  const Forget unused = collectives_.unused(options_.keys);
+  if (unused.names.empty()) return;
+  send_down_now(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(OwnTopic::forget), pack(unused));
+  forget(down_heard_, unused);
 }
 
 /// Members on the way hear of it too: they hold parts.

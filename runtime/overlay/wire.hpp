@@ -15,7 +15,7 @@
 
 namespace runtime::overlay {
 
-inline constexpr std::uint16_t kVersion = 2;  ///< of all frames; change one => bump it
+inline constexpr std::uint16_t kVersion = 3;  ///< of all frames; change one => bump it
 
 enum class FrameType : std::uint16_t {
   attach = 1,  ///< to a member higher up: be my parent; body Attach
@@ -125,6 +125,7 @@ enum class OwnTopic : std::uint16_t {
   report_moved,     ///< up: Report: has attached here
   report_left,      ///< up: Report: was attached here, and was sent further up
   release,          ///< down: Release
+  forget,           ///< down, to all: Forget
 };
 inline constexpr std::uint16_t kFirstUserTopic = 64;
 
@@ -141,7 +142,7 @@ struct Report {
   }
 };
 
-/// Names a collective operation: the `use`th with this key, from 1, among the same participants.
+/// Names a collective operation: the `use`th with this key, from 1, among the same participants; Forget counts anew.
 struct OperationName {
   std::string key;
   std::uint64_t use = 0;
@@ -156,6 +157,7 @@ using Parts = std::vector<std::pair<Id, std::string>>;  ///< ascending; members 
 
 struct Contribution {
   OperationName name;
+  std::uint64_t heard = 0;  ///< the last number of the root's that has come to the teller: it names things as of then
   IdSet participants;
   IdSet covered;  ///< whose arrival this tells
   std::int64_t status = 0;
@@ -164,7 +166,7 @@ struct Contribution {
   Parts parts = {};
   template <class V>
   void fields(V& v) {
-    v(name, participants, covered, status, to_root_only, too_large, parts);
+    v(name, heard, participants, covered, status, to_root_only, too_large, parts);
   }
 };
 
@@ -177,6 +179,15 @@ struct Release {
   template <class V>
   void fields(V& v) {
     v(name, status, lost, too_large, parts);
+  }
+};
+
+/// The uses of these keys up to the named ones have ended; whatever comes after is the first use, the second, ...
+struct Forget {
+  std::vector<OperationName> names;
+  template <class V>
+  void fields(V& v) {
+    v(names);
   }
 };
 

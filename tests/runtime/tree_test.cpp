@@ -5,8 +5,11 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
+#include <thread>
 
 #include "tests/runtime/host_jobs.hpp"
 
@@ -130,6 +133,39 @@ TEST_F(Tree, AStoppedLauncherIsLeftByItsDaemons) {
       return hosts->holds(1, pid) || hosts->holds(4, pid) || hosts->holds(7, pid);
     });
   }));
+}
+
+/// Processor time that each process of the job has used, all its threads, in nanoseconds.
+std::map<pid_t, std::uint64_t> processor_times(const LaunchedJob& job) {
+  std::map<pid_t, std::uint64_t> times;
+  for (const pid_t pid : job.processes()) {
+    std::error_code gone;
+    for (const auto& thread : std::filesystem::directory_iterator{fmt::format("/proc/{}/task", pid), gone}) {
+      std::uint64_t ns = 0;
+      std::ifstream{thread.path() / "schedstat"} >> ns;
+      times[pid] += ns;
+    }
+  }
+  return times;
+}
+
+/// Ranks that wait for something in their PMIx library, and all daemons: processor time, so that other load is no
+/// matter.
+TEST_F(Tree, IdleDaemonsAndRanksUseLessThanOnePercentOfACore) {
+  const auto job = start({"--radix", "2", "--host", kAll, helper("client_rank"), "forever"});
+  ASSERT_TRUE(eventually([&] { return count_of(job->output(), "up") == 2 * kHosts; }, std::chrono::seconds{30}));
+  const auto begin = std::chrono::steady_clock::now();
+  const auto before = processor_times(*job);
+  std::this_thread::sleep_for(std::chrono::seconds{3});  // how long does not matter
+  const auto after = processor_times(*job);
+  const auto elapsed = std::chrono::nanoseconds{std::chrono::steady_clock::now() - begin};
+  EXPECT_GT(before.size(), 3 * kHosts);
+  for (const auto& [pid, used] : before) {
+    ASSERT_TRUE(after.contains(pid)) << "process " << pid << " has ended";
+    std::string name;
+    std::ifstream{fmt::format("/proc/{}/comm", pid)} >> name;
+    EXPECT_LT(static_cast<double>(after.at(pid) - used), 0.01 * static_cast<double>(elapsed.count())) << name;
+  }
 }
 
 // --- --continuous

@@ -49,6 +49,13 @@ TEST(SimOverlay, StoppedAndSeparatedMembersAreInOrOutButNeverBetween) {
   EXPECT_GT(sum.lost, 0U);
 }
 
+/// Found by this seed: one that attached anew was told of a move only by what it no longer counted, and took in a
+/// member that was waited for further up; the root never got rid of what it held for it.
+TEST(SimOverlay, MembersBelowOneThatMovedAndIsLostAttachWhereTheyAreWaitedFor) {
+  const auto plan = plan_of(8480, {.kills = true, .crashes = true, .stops = true, .partitions = true}, 0.01);
+  EXPECT_EQ(run_trial(plan).problem, "") << describe(plan);
+}
+
 TEST(SimOverlay, ASeedReplaysExactly) {
   for_each_seed(50, [](std::uint64_t seed) {
     const TrialPlan plan = plan_of(seed, {.kills = true, .crashes = true, .stops = true, .partitions = true}, 0.02);
