@@ -33,11 +33,13 @@ constexpr const char* kNobody = "everybody that such a message could come from i
 bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome) {
   auto& engine = comm.engine();
   bool found = false;
-  engine.wait_until([&] {
-    const mpi_shim::am::Lock::Guard guard{engine.lock()};
-    found = engine.probe(comm.user(), source, tag, outcome);
-    return found || engine.nobody_left(comm.user(), source);
-  });
+  engine.wait_until(
+      [&] {
+        const mpi_shim::am::Lock::Guard guard{engine.lock()};
+        found = engine.probe(comm.user(), source, tag, outcome);
+        return found || engine.nobody_left(comm.user(), source);
+      },
+      "for a message to probe");
   return found;
 }
 

@@ -97,19 +97,21 @@ int HostBoard::sleep(const Want& want) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << rank_;
   lines_[rank_].wanted.store(want.packed(), std::memory_order_relaxed);
   bool held = false;
-  engine_.wait_until([&] {
-    held = holds(want, rank_);
-    if (held || lost_a_peer()) return true;
-    if ((head_->sleepers.load(std::memory_order_relaxed) & bit) == 0) {
-      // Announced first, looked after: with the fence in tell_sleepers() one of the two sees the other.  A waker that
-      // was late may have taken the bit for what was waited for before: then it woke us for nothing, and we say it
-      // again.
-      head_->sleepers.fetch_or(bit, std::memory_order_seq_cst);
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      held = holds(want, rank_);
-    }
-    return held;
-  });
+  engine_.wait_until(
+      [&] {
+        held = holds(want, rank_);
+        if (held || lost_a_peer()) return true;
+        if ((head_->sleepers.load(std::memory_order_relaxed) & bit) == 0) {
+          // Announced first, looked after: with the fence in tell_sleepers() one of the two sees the other.  A waker
+          // that was late may have taken the bit for what was waited for before: then it woke us for nothing, and we
+          // say it again.
+          head_->sleepers.fetch_or(bit, std::memory_order_seq_cst);
+          std::atomic_thread_fence(std::memory_order_seq_cst);
+          held = holds(want, rank_);
+        }
+        return held;
+      },
+      "in a collective function for other ranks of this host");
   head_->sleepers.fetch_and(~bit, std::memory_order_relaxed);
   return held ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }

@@ -2,12 +2,15 @@
 // mpi_shim/core/config.hpp — the variables of an MPI process as a whole; the only place where these defaults are
 // written.
 #pragma once
+#include <chrono>
+
 #include "opal/core/config.hpp"
 
 namespace mpi_shim {
 
 struct Config {
   bool leak_report = false;
+  std::chrono::milliseconds deadlock_report{0};
 };
 
 inline constexpr opal::config::Var<Config> kVars[] = {
@@ -17,6 +20,13 @@ inline constexpr opal::config::Var<Config> kVars[] = {
      "",
      opal::config::Level::user,
      "Whether MPI_Finalize says which communicators, datatypes, windows, requests and other objects were not freed."},
+    {"deadlock_report",
+     &Config::deadlock_report,
+     {.min = 0, .max = 86'400'000},
+     "ms",
+     opal::config::Level::user,
+     "When all ranks have waited for so long, twice, and nothing is on its way, rank 0 says who waits for whom; 0: "
+     "nobody looks. The job goes on, as a thread outside of MPI may still act."},
 };
 inline constexpr opal::config::Group<Config> kGroup{"mpi", "MPI processes", kVars};
 

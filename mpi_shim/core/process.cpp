@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/core/process.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/core/config.hpp"
+#include "mpi_shim/core/deadlock.hpp"
 #include "mpi_shim/core/leaks.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/datatype/predefined.hpp"
@@ -121,12 +123,21 @@ Result<void> Process::join(int thread_level) {
   world_ = make(MPI_COMM_WORLD, kWorldId, std::move(all), "MPI_COMM_WORLD");
   self_ = make(MPI_COMM_SELF, kSelfId, {rank()}, "MPI_COMM_SELF");
 
+  if (config.deadlock_report.count() != 0) {
+    std::vector<p2p::Peer*> everybody;
+    for (p2p::Peer& peer : peers_) everybody.push_back(&peer);
+    OPAL_TRY_ASSIGN(deadlock_watch_,
+                    DeadlockWatch::start(*engine_, std::move(everybody), rank(), config.deadlock_report,
+                                         [this](const p2p::Channel& channel) { return name_of(channel); }));
+  }
+
   OPAL_TRY(client_->put(runtime::kAddressKey, context_->address()));
   OPAL_TRY(client_->commit());
   return client_->fence();  // nobody asks for an address that is not there yet
 }
 
 Process::~Process() {
+  deadlock_watch_.reset();
   freed_.clear();
   others_.clear();
   self_.reset();
@@ -175,6 +186,22 @@ void Process::report_leaks() const {
     std::fprintf(stderr, "rank %d: MPI_Finalize: %zu blocks of MPI_Alloc_mem not freed: %zu bytes\n", rank(),
                  usage.blocks, usage.used);
   }
+}
+
+std::string Process::name_of(const p2p::Channel& channel) const {
+  const auto name = [&](const comm::Communicator& comm) {
+    const std::string own = comm.name.empty() ? fmt::format("a communicator of {}", comm.size()) : comm.name;
+    return channel.context == 2 * comm.id() ? own : "the collective channel of " + own;
+  };
+  for (const comm::Communicator* comm : {world_.get(), self_.get()}) {
+    if (comm->id() == channel.context / 2) return name(*comm);
+  }
+  for (const auto* list : {&others_, &freed_}) {
+    for (const auto& comm : *list) {
+      if (comm->id() == channel.context / 2) return name(*comm);
+    }
+  }
+  return "a communicator";
 }
 
 Result<void> Process::fence_while_progressing() {

@@ -31,6 +31,7 @@ namespace mpi_shim {
 namespace coll {
 class Scheduler;
 }
+class DeadlockWatch;
 
 class Process final : private p2p::Connector, private am::Observer {
  public:
@@ -96,6 +97,8 @@ class Process final : private p2p::Connector, private am::Observer {
   Result<void> join(int thread_level);
   Result<void> leave();
   void report_leaks() const;
+  /// Whose channel it is, for a report.
+  [[nodiscard]] std::string name_of(const p2p::Channel& channel) const;
   Result<void> fence_while_progressing();
   void flush_buffers() noexcept;
   void sweep_communicators() noexcept;
@@ -124,6 +127,7 @@ class Process final : private p2p::Connector, private am::Observer {
   std::unique_ptr<opal::allocator::Guarded> guarded_memory_;  // over it, with mpool_guard
   std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<comm::Communicator> self_;
+  std::unique_ptr<DeadlockWatch> deadlock_watch_;
   std::vector<handle::Ref<comm::Communicator>> others_;
   std::vector<handle::Ref<comm::Communicator>> freed_;  // with messages still under way
 };

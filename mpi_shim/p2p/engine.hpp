@@ -38,6 +38,19 @@ class Connector {
   ~Connector() = default;
 };
 
+/// Who wants to know of waits in which nothing happens.
+class IdleWatch {
+ public:
+  explicit IdleWatch(std::chrono::milliseconds every) noexcept : period(every) {}
+  const std::chrono::milliseconds period;
+  /// A thread has waited for (about) another period, without any lock held.  `wait` tells waits apart; `what`: for
+  /// what it waits if that is no message, or null.
+  virtual void look(std::uint64_t wait, const char* what) noexcept = 0;
+
+ protected:
+  ~IdleWatch() = default;
+};
+
 class Engine {
  public:
   /// Takes the tags of wire.hpp.  Errors: limit_reached (another Engine has them).
@@ -128,20 +141,46 @@ class Engine {
   // --- Progress
 
   std::size_t progress() noexcept;
-  /// Progresses until `condition()`, which may read what handlers write; sleeps when there is nothing to do.
+  /// Progresses until `condition()`, which may read what handlers write; sleeps when there is nothing to do.  `what`
+  /// names what is waited for in reports of deadlocks, if it is no message.
   template <class Condition>
-  void wait_until(Condition condition) noexcept {
+  void wait_until(Condition condition, const char* what = nullptr) noexcept {
+    std::uint64_t wait = 0;
     while (!condition()) {
       if (progress() != 0) continue;
       // What back-pressure holds up has no event that says there is room again: look every millisecond.
       const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
-      context_.wait_until([&] { return condition() || (nothing_stalled && stalling_.load(std::memory_order_relaxed)); },
-                          std::chrono::milliseconds{nothing_stalled ? -1 : 1});
+      const auto patience = idle_watch_ == nullptr ? std::chrono::milliseconds{-1} : idle_watch_->period;
+      const bool over = context_.wait_until(
+          [&] { return condition() || (nothing_stalled && stalling_.load(std::memory_order_relaxed)); },
+          nothing_stalled ? patience : std::chrono::milliseconds{1});
+      if (over || idle_watch_ == nullptr) [[likely]]
+        continue;
+      if (wait == 0) wait = idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
+      idle_watch_->look(wait, what);
     }
   }
   void wait(const Request& request) noexcept {
     wait_until([&] { return request.done(); });
   }
+
+  /// Null: nobody; before there are other threads.
+  void set_idle_watch(IdleWatch* watch) noexcept { idle_watch_ = watch; }
+
+  /// What has not found its partner yet; under lock().
+  struct Waiting {
+    struct Operation {
+      bool sends;
+      const Peer* peer;  ///< null: anybody
+      int tag;           ///< MPI_ANY_TAG for any
+      const Channel* channel;
+      std::uint64_t id;
+    };
+    std::vector<Operation> operations;
+    bool moving;          ///< data are on their way
+    std::uint64_t state;  ///< changes with every message
+  };
+  [[nodiscard]] Waiting waiting();
 
   /// Bytes of messages held for receives that are not posted yet.
   [[nodiscard]] std::uint64_t unexpected_bytes() const noexcept { return unexpected_bytes_; }
@@ -202,6 +241,10 @@ class Engine {
   std::vector<Stalled*> stalled_;                   // in the order of posting
   std::atomic<bool> stalling_{false};               // whether there are any; read without the lock
   std::atomic<std::uint32_t> failures_{0};
+  IdleWatch* idle_watch_ = nullptr;
+  std::atomic<std::uint64_t> idle_waits_{0};
+  std::uint64_t fetching_ = 0;    // fetches under way
+  std::uint64_t rendezvous_ = 0;  // received ever
   std::uint64_t pass_ = 0;
   std::uint64_t unexpected_bytes_ = 0;
 };

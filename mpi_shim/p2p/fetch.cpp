@@ -25,6 +25,8 @@ void Fetch::begin(Receive& receive, const Incoming& message, const MemoryHandle&
   send_id_ = message.send_id;
   address_ = message.address;
   fetched_ = 0;
+  ++engine_.fetching_;
+  ++engine_.rendezvous_;
   if (receive.buffer_.contiguous() == nullptr) receive.buffer_.start(receive.cursor_);
   if (!step()) engine_.wait_for_transport(*this);
 }
@@ -64,6 +66,7 @@ void Fetch::took() noexcept {
 void Fetch::end() noexcept {
   engine_.answer(*from_, wire::kFinished, wire::Finished{send_id_});
   receive_->end(receive_->outcome().error);
+  --engine_.fetching_;
   engine_.fetches_.give_back(*this);
 }
 
@@ -76,6 +79,7 @@ void Fetch::give_up() noexcept {
     log::warn("mpi", "a get of {} bytes failed, the sender pushes them instead: {}", asked_, to_string(error));
     receive.ask_for_data(send_id_);
   }
+  --engine_.fetching_;
   engine_.fetches_.give_back(*this);
 }
 

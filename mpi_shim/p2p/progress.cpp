@@ -47,6 +47,23 @@ std::size_t Engine::resume_stalled() noexcept {
   return resumed;
 }
 
+Engine::Waiting Engine::waiting() {
+  Waiting found{{}, !stalled_.empty() || fetching_ != 0 || !receiving_.empty(), rendezvous_};
+  for (Channel* channel : channels_) {
+    if (channel == nullptr) continue;
+    for (const Peer* peer : channel->peers) found.state += peer->sent + 3 * peer->received;
+    channel->matcher.for_each_posted([&](match::PostedRecv& posted) {
+      const int source = posted.wanted.source;
+      const Peer* peer = source < 0 ? nullptr : channel->peers[static_cast<std::size_t>(source)];
+      found.operations.push_back({false, peer, posted.wanted.tag, channel, reinterpret_cast<std::uintptr_t>(&posted)});
+    });
+  }
+  sending_.for_each([&](const Send& send) {
+    found.operations.push_back({true, send.peer_, send.tag_, send.channel_, send.id_});
+  });
+  return found;
+}
+
 void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
   const auto found = std::find(channel.peers.begin(), channel.peers.end(), &peer);
   if (found == channel.peers.end()) return;

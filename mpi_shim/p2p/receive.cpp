@@ -81,6 +81,7 @@ void Receive::begin_rendezvous(const Incoming& message) noexcept {
 
 void Receive::ask_for_data(std::uint64_t send_id) noexcept {
   received_ = 0;
+  ++engine_.rendezvous_;
   if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
   if (wanted_ != 0) id_ = engine_.receiving_.add(*this);
   engine_.answer(*from_, wire::kClearToSend, wire::ClearToSend{send_id, id_, wanted_});

@@ -39,6 +39,8 @@ class TransferTable {
     free_.push_back(static_cast<std::uint32_t>(id & 0xffffffffU));
   }
 
+  [[nodiscard]] bool empty() const noexcept { return free_.size() == slots_.size(); }
+
   /// Calls `visit(T&)` for every transfer; it may remove the one it is given.
   template <class Visit>
   void for_each(Visit&& visit) {

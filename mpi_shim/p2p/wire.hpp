@@ -26,6 +26,8 @@ inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages h
 inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: forget this send's message unless it was matched
 inline constexpr Tag kCancelled = kMatched + 5;     ///< Cancelled: it is forgotten; otherwise the send goes on as usual
 
+inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (core/deadlock.cpp)
+
 inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
 
 /// What matching looks at.

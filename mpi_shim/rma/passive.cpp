@@ -47,7 +47,8 @@ int Window::take_lock(Target& target, bool exclusive) {
 int Window::await_lock(Target& target) noexcept {
   if (target.control != nullptr) return MPI_SUCCESS;
   engine().wait_until(
-      [&] { return target.granted.load(std::memory_order_acquire) || target.failed.load(std::memory_order_acquire); });
+      [&] { return target.granted.load(std::memory_order_acquire) || target.failed.load(std::memory_order_acquire); },
+      "for the lock of a window");
   return target.granted.load(std::memory_order_acquire) ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }
 

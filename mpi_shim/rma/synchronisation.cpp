@@ -66,9 +66,11 @@ int Window::start(const comm::Group& group, int assertion) {
     Target& target = this->target(rank);
     target.started = true;
     if ((assertion & MPI_MODE_NOCHECK) != 0) continue;
-    engine().wait_until([&] {
-      return target.posts.load(std::memory_order_acquire) != 0 || target.failed.load(std::memory_order_acquire);
-    });
+    engine().wait_until(
+        [&] {
+          return target.posts.load(std::memory_order_acquire) != 0 || target.failed.load(std::memory_order_acquire);
+        },
+        "in MPI_Win_start for MPI_Win_post");
     if (target.failed.load(std::memory_order_acquire)) return MPI_ERR_PROC_ABORTED;
     target.posts.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -116,7 +118,7 @@ bool Window::lost_an_origin() const noexcept {
 
 int Window::wait() {
   if (!exposure_open_) return MPI_ERR_RMA_SYNC;
-  engine().wait_until([&] { return all_completed() || lost_an_origin(); });
+  engine().wait_until([&] { return all_completed() || lost_an_origin(); }, "in MPI_Win_wait for MPI_Win_complete");
   bool over = false;
   return test(over);
 }
