@@ -19,6 +19,8 @@ constexpr std::size_t kMostText = 600;
 
 /// What a rank that waits tells rank 0; its text follows.
 struct Report {
+  std::int32_t rank;
+  std::int32_t reserved;
   std::uint64_t state;                                 ///< changes whenever anything of the rank's messages does
   std::array<std::int32_t, kMostWaitedFor> waits_for;  ///< ranks, -1 for none
 };
@@ -72,13 +74,13 @@ void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
                         one.peer == nullptr ? std::string{"from any rank"}
                                             : fmt::format("{} rank {}", one.sends ? "to" : "from", one.peer->process),
                         namer_(*one.channel));
-    if (one.tag >= 0) text += fmt::format(", tag {}", one.tag);
+    if (one.tag >= 0 && one.channel->context % 2 == 0) text += fmt::format(", tag {}", one.tag);
   }
   if (waiting.operations.size() > kMostNamed) text += "; and more";
   if (text.empty()) text = what != nullptr ? what : "for something that is no message";
   text.resize(std::min(text.size(), kMostText));
   if (rank_ == 0) return hear(0, state, std::move(text), std::move(waits_for));
-  Report report{state, {}};
+  Report report{rank_, 0, state, {}};
   report.waits_for.fill(-1);
   std::copy(waits_for.begin(), waits_for.end(), report.waits_for.begin());
   p2p::Peer& first = *everybody_.front();
@@ -89,15 +91,17 @@ void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
 
 void DeadlockWatch::on_report(btl::Delivery& delivery) noexcept {
   Report report{};
-  const auto* const from = static_cast<const p2p::Peer*>(am::sender(delivery).upper);
-  if (rank_ != 0 || from == nullptr || !read_object(delivery.data, report)) return;
+  if (rank_ != 0 || !read_object(delivery.data, report)) return;
+  const auto from = static_cast<std::size_t>(report.rank);
+  // It may be the first that ever came from there.
+  if (from >= everybody_.size() || !engine_.recognise(*everybody_[from], am::sender(delivery))) return;
   const ByteSpan text = delivery.data.subspan(sizeof report);
   std::vector<int> waits_for;
   for (const std::int32_t rank : report.waits_for) {
     if (rank >= 0 && static_cast<std::size_t>(rank) < everybody_.size()) waits_for.push_back(rank);
   }
-  hear(static_cast<std::size_t>(from->process), report.state,
-       {reinterpret_cast<const char*>(text.data()), std::min(text.size(), kMostText)}, std::move(waits_for));
+  hear(from, report.state, {reinterpret_cast<const char*>(text.data()), std::min(text.size(), kMostText)},
+       std::move(waits_for));
 }
 
 void DeadlockWatch::hear(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for) {

@@ -191,7 +191,7 @@ void Process::report_leaks() const {
 std::string Process::name_of(const p2p::Channel& channel) const {
   const auto name = [&](const comm::Communicator& comm) {
     const std::string own = comm.name.empty() ? fmt::format("a communicator of {}", comm.size()) : comm.name;
-    return channel.context == 2 * comm.id() ? own : "the collective channel of " + own;
+    return channel.context == 2 * comm.id() ? own : "a collective function of " + own;
   };
   for (const comm::Communicator* comm : {world_.get(), self_.get()}) {
     if (comm->id() == channel.context / 2) return name(*comm);
