@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/allocator/bucket.hpp — one stack of free blocks per power of two; a freed block is the next one handed out.
 // A block of 2^k bytes lies at a multiple of 2^k, so any alignment up to the block size costs nothing.
-// Blocks are cut from slabs taken from a parent; blocks beyond `largest` come from the parent one by one.
-// Invariant: the stack of a class has room for all its blocks, so deallocate() needs no memory.
+// For memory that malloc does not have: registered, shared or huge pages, whose blocks programs take rarely and keep.
+// So it has one lock and no caches of threads, which would keep such memory from others; beside a malloc it is measured
+// in docs/results/allocators.md. Blocks are cut from slabs taken from a parent; blocks beyond `largest` come from the
+// parent one by one. Invariant: the stack of a class has room for all its blocks, so deallocate() needs no memory.
 // Owns: the slabs, given back by trim() and the destructor.  Threads: safe from any thread.
 #pragma once
 #include <array>

@@ -9,6 +9,7 @@
 
 #include "opal/memory/monitor.hpp"
 #include "tests/am/pair.hpp"
+#include "tests/harness/apart.hpp"
 
 namespace opal::test {
 namespace {
@@ -39,8 +40,9 @@ class Remap : public ::testing::TestWithParam<std::string> {
 
   /// New memory full of `value`, at `where` if not null.
   static std::byte* fresh(void* where, int value) {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (where != nullptr ? MAP_FIXED_NOREPLACE : 0);
-    void* const at = ::mmap(where, kSize, PROT_READ | PROT_WRITE, flags, -1, 0);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    void* const at =
+        where != nullptr ? ::mmap(where, kSize, PROT_READ | PROT_WRITE, kFlags, -1, 0) : test::map_apart(kSize);
     EXPECT_NE(at, MAP_FAILED);
     std::memset(at, value, kSize);
     return static_cast<std::byte*>(at);

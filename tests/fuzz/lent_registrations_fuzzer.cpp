@@ -37,19 +37,22 @@ T must(opal::Result<T> result) {
   return std::move(result).value();
 }
 
+opal::rcache::Config small_pieces() {
+  opal::rcache::Config config;
+  config.max_chunk = opal::ByteSize{2 * kPage};
+  return config;
+}
+
 /// One device and its program, with a cache over it as a Context has.
 struct Side final : opal::btl::Observer, opal::rcache::Device {
   explicit Side(const opal::btl::sim::Config& config) : registrations(must(opal::btl::RegistrationTable::create(64))) {
     if (!opal::btl::RdmaEmulation::install(handlers)) std::abort();
     module = must(opal::btl::sim::Module::open({id, handlers, registrations, *this}, config));
-    opal::rcache::Config pieces;
-    pieces.max_chunk = opal::ByteSize{2 * kPage};
-    cache = std::make_unique<opal::rcache::Cache>(*this, pieces);
-    module->use_registrations(cache.get());
+    module->use_registrations(&cache);
   }
   ~Side() {
     module->use_registrations(nullptr);
-    cache.reset();
+    cache.flush();
     if (live != 0) std::abort();
   }
   Side(const Side&) = delete;
@@ -78,8 +81,8 @@ struct Side final : opal::btl::Observer, opal::rcache::Device {
   opal::btl::HandlerTable handlers;
   opal::btl::RegistrationTable registrations;
   std::unique_ptr<opal::btl::sim::Module> module;
-  std::unique_ptr<opal::rcache::Cache> cache;
   int live = 0;
+  opal::rcache::Cache cache{*this, small_pieces()};
 };
 
 void progress(const Side& a, const Side& b, int times) {

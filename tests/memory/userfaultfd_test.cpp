@@ -20,6 +20,7 @@
 #include "opal/memory/events.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/rcache/cache.hpp"
+#include "tests/harness/apart.hpp"
 #include "tests/harness/child.hpp"
 
 namespace opal::memory {
@@ -63,8 +64,9 @@ class Device final : public rcache::Device, public Listener {
 };
 
 std::byte* map(void* where = nullptr) {
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (where != nullptr ? MAP_FIXED_NOREPLACE : 0);
-  void* const at = ::mmap(where, kSize, PROT_READ | PROT_WRITE, flags, -1, 0);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+  void* const at =
+      where != nullptr ? ::mmap(where, kSize, PROT_READ | PROT_WRITE, kFlags, -1, 0) : test::map_apart(kSize);
   if (at == MAP_FAILED) return nullptr;
   *static_cast<volatile std::byte*>(at) = std::byte{1};
   return static_cast<std::byte*>(at);

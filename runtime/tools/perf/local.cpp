@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measurements in one process: the allocators, the memory a Context and its peers cost.
+// The memory that a Context and its peers cost.
 #include <unistd.h>
 
 #include <fstream>
 #include <memory>
 #include <string>
 
-#include "opal/allocator/basic.hpp"
-#include "opal/allocator/bucket.hpp"
-#include "opal/mpool/pool.hpp"
-#include "runtime/tools/perf/sampling.hpp"
 #include "runtime/tools/perf/tests.hpp"
 
 namespace opal::perf {
@@ -24,35 +20,7 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-Result<void> measure_allocator(const char* name, allocator::Allocator& allocator, const Plan& plan,
-                               const Report& report) {
-  for (const std::uint64_t size : plan.sizes) {
-    bool failed = false;
-    const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
-      for (std::uint64_t i = 0; i < count && !failed; ++i) {
-        auto block = allocator.allocate(size);
-        failed = !block || !allocator.deallocate(*block);
-      }
-      return !failed;
-    });
-    if (failed) return Error{Errc::no_memory, 0, "opal-perf alloc: the allocator refused", size};
-    Row row{.test = "alloc", .btl = {}, .size = size, .iterations = samples.operations};
-    row.op = name;
-    row.latency = statistics(samples.ns);
-    report(row);
-  }
-  return {};
-}
-
 }  // namespace
-
-Result<void> allocators(const Plan& plan, const Report& report) {
-  OPAL_TRY_ASSIGN(const auto pool, mpool::open("heap"));
-  OPAL_TRY_ASSIGN(const auto basic, allocator::Basic::over(*pool));
-  OPAL_TRY_ASSIGN(const auto bucket, allocator::Bucket::over(*pool));
-  OPAL_TRY(measure_allocator("basic", *basic, plan, report));
-  return measure_allocator("bucket", *bucket, plan, report);
-}
 
 Result<void> memory_per_peer(const std::vector<std::string>& transports, const Report& report) {
   constexpr std::uint64_t kPeers = 16;
