@@ -19,7 +19,9 @@ Engine::Engine(am::Context& context, Connector& connector, const Config& config)
       connector_(connector),
       lock_(context.lock()),
       config_(config),
-      announce_after_(config.unexpected_limit.bytes / 4) {}
+      announce_after_(config.unexpected_limit.bytes / 4) {
+  spare_.reserve(kMostSpare);
+}
 
 Result<void> Engine::install() {
   for (const Tag tag : {wire::kEager, wire::kEagerSync, wire::kRendezvous}) {
@@ -84,6 +86,8 @@ void Engine::set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept {
   const std::uint64_t asked = config_.eager_limit.bytes != 0 ? config_.eager_limit.bytes : limits.eager;
   const std::uint64_t carried = limits.max_send - sizeof(wire::SyncHeader);
   peer.eager_below_when_free = std::min(asked, carried) + 1;
+  const std::uint64_t in_stream = config_.eager_limit.bytes != 0 ? asked : 2 * asked;
+  peer.eager_below_in_stream = std::min(in_stream, carried) + 1;
   peer.eager_below = peer.waiting == 0 ? peer.eager_below_when_free : 0;
   peer.may_send = config_.unexpected_limit.bytes;
 }
@@ -153,6 +157,18 @@ std::unique_ptr<Unexpected> Engine::take(Channel& channel, int source, int tag, 
   std::unique_ptr<Unexpected> message = adopt(channel.matcher.take({source, tag}));
   if (message != nullptr) describe(message->message, outcome);
   return message;
+}
+
+Unexpected& Engine::new_unexpected(const Incoming& message) {
+  if (spare_.empty()) return *std::make_unique<Unexpected>(message).release();
+  Unexpected& again = *spare_.back().release();
+  spare_.pop_back();
+  again.assign(message);
+  return again;
+}
+
+void Engine::keep(std::unique_ptr<Unexpected> received) noexcept {
+  if (spare_.size() < kMostSpare && !received->is_large()) spare_.push_back(std::move(received));
 }
 
 std::unique_ptr<Unexpected> Engine::adopt(match::Unexpected* message) noexcept {

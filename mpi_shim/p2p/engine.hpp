@@ -193,6 +193,8 @@ class Engine {
   friend class Receive;
   friend class Fetch;
 
+  static constexpr std::size_t kMostSpare = 64;
+
   Engine(am::Context& context, Connector& connector, const Config& config);
   Result<void> install();
   int send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
@@ -202,6 +204,9 @@ class Engine {
   std::size_t resume_stalled() noexcept;
   /// Takes over a message that has left its matcher.
   std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
+  /// Memory for messages that come early, used again so that they allocate nothing.
+  Unexpected& new_unexpected(const Incoming& message);
+  void keep(std::unique_ptr<Unexpected> received) noexcept;
   /// An eager message of `peer` has left our memory: its sender hears of it from time to time.
   void note_received(Peer& peer, const Incoming& message) noexcept {
     if (message.kind == wire::kRendezvous) return;
@@ -238,6 +243,7 @@ class Engine {
   TransferTable<Receive> receiving_;                // those whose data are pushed to us
   std::vector<Channel*> channels_;                  // by context number
   std::vector<std::unique_ptr<Unexpected>> early_;  // for channels that are not open yet
+  std::vector<std::unique_ptr<Unexpected>> spare_;  // received; at most kMostSpare
   std::vector<Stalled*> stalled_;                   // in the order of posting
   std::atomic<bool> stalling_{false};               // whether there are any; read without the lock
   std::atomic<std::uint32_t> failures_{0};

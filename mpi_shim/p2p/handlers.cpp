@@ -35,7 +35,7 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
     return static_cast<Receive*>(posted)->accept(message);
   }
   unexpected_bytes_ += message.payload.size();
-  channel->matcher.add(*std::make_unique<Unexpected>(message).release());  // the matcher's until adopt()
+  channel->matcher.add(new_unexpected(message));  // the matcher's until adopt()
 }
 
 void Engine::on_matched(btl::Delivery& delivery) noexcept {

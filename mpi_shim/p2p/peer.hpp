@@ -16,8 +16,12 @@ struct Peer {
   /// messages wait, so that the fast path needs one comparison.
   std::uint64_t eager_below = 0;
   std::uint64_t eager_below_when_free = 0;  ///< what eager_below returns to
-  std::uint32_t waiting = 0;                ///< first messages that the transport could not take yet
-  std::uint64_t full_in_pass = 0;           ///< the last progress pass in which the transport was full
+  /// The same while offers to it wait to be fetched: in a stream what counts is how many are done in a time, and there
+  /// one copy more costs less than an offer and its answers.
+  std::uint64_t eager_below_in_stream = 0;
+  std::uint32_t offered = 0;       ///< sends whose data it has been offered and not fetched yet
+  std::uint32_t waiting = 0;       ///< first messages that the transport could not take yet
+  std::uint64_t full_in_pass = 0;  ///< the last progress pass in which the transport was full
   bool failed = false;
 
   // Flow control (flow.cpp): messages that may have to wait at their target take from a budget until they are received

@@ -8,7 +8,8 @@
 
 namespace mpi_shim::p2p {
 
-Unexpected::Unexpected(const Incoming& incoming) : message(incoming) {
+void Unexpected::assign(const Incoming& incoming) {
+  message = incoming;
   envelope = {incoming.match.source, incoming.match.tag};
   const std::size_t size = incoming.payload.size();
   std::byte* copy = small_.data();
@@ -29,7 +30,11 @@ const Request::Actions Receive::kActions{
 void Receive::begin_receiving() noexcept {
   const am::Lock::Guard guard{engine_.lock_};
   begin();
-  if (match::Unexpected* early = channel_->matcher.post(*this)) return accept(engine_.adopt(early)->message);
+  if (match::Unexpected* early = channel_->matcher.post(*this)) {
+    std::unique_ptr<Unexpected> message = engine_.adopt(early);
+    accept(message->message);
+    return engine_.keep(std::move(message));
+  }
   if (engine_.nobody_left(*channel_, wanted.source)) [[unlikely]] {
     channel_->matcher.cancel(*this);
     end(MPI_ERR_PROC_ABORTED);  // what it had sent has been received; nothing more will come

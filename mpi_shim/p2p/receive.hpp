@@ -19,9 +19,14 @@ class Engine;
 
 /// A message that nobody has asked for yet, with a copy of its bytes.
 struct Unexpected final : match::Unexpected {
-  explicit Unexpected(const Incoming& incoming);
+  explicit Unexpected(const Incoming& incoming) { assign(incoming); }
   Unexpected(const Unexpected&) = delete;
   Unexpected& operator=(const Unexpected&) = delete;
+
+  /// Becomes another message; it must not be queued.
+  void assign(const Incoming& incoming);
+  /// Whether it holds memory besides its own.
+  [[nodiscard]] bool is_large() const noexcept { return large_ != nullptr; }
 
   Incoming message;  ///< its payload lies in `small` or `large`
 

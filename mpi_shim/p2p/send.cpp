@@ -81,18 +81,27 @@ Post Send::post_first_message() noexcept {
   am::Endpoint& endpoint = *peer_->endpoint;
   const std::uint64_t sent_before = peer_->sent;
   const std::uint64_t sent = sent_before + Peer::cost(buffer_.bytes());
-  const bool eager = buffer_.bytes() < peer_->eager_below_when_free && sent <= peer_->may_send;
+  const std::uint64_t below = peer_->offered == 0 ? peer_->eager_below_when_free : peer_->eager_below_in_stream;
+  const bool eager = buffer_.bytes() < below && sent <= peer_->may_send;
   if (eager) peer_->sent = sent;
   const bool answered = !eager || mode_ == Mode::synchronous;
   // The answer may arrive before the post returns (a peer in the same process), so everything is set up before.
   if (answered && id_ == 0) id_ = engine_.sending_.add(*this);
   if (answered) step_ = Step::answer;
+  set_offered(!eager);
   const Post post = eager ? post_eager(endpoint) : post_offer(endpoint);
   if (post == Post::again) {
     step_ = Step::first_message;
+    set_offered(false);
     peer_->sent = sent_before;
   }
   return post;
+}
+
+void Send::set_offered(bool offered) noexcept {
+  if (offered_ == offered) return;
+  offered_ = offered;
+  peer_->offered += offered ? 1 : -1;
 }
 
 Post Send::post_eager(am::Endpoint& endpoint) noexcept {
@@ -183,6 +192,7 @@ bool Send::push() noexcept {
 }
 
 void Send::end(int error_class) noexcept {
+  set_offered(false);
   if (id_ != 0) engine_.sending_.remove(std::exchange(id_, 0));
   memory_.reset();
   outcome_.error = error_class;
@@ -191,6 +201,7 @@ void Send::end(int error_class) noexcept {
 
 void Send::put_away() noexcept {
   const am::Lock::Guard guard{engine_.lock_};
+  set_offered(false);
   reset();
   --channel_->users;
   buffer_ = {};

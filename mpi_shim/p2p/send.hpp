@@ -35,6 +35,7 @@ class Send final : public Request, private Stalled {
   bool withdraw() noexcept;
   bool try_again() noexcept;
   Post post_first_message() noexcept;
+  void set_offered(bool offered) noexcept;  // counted at the peer
   Post post_eager(am::Endpoint& endpoint) noexcept;
   Post post_offer(am::Endpoint& endpoint) noexcept;
   Post post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept;
@@ -53,6 +54,7 @@ class Send final : public Request, private Stalled {
   int tag_ = 0;
   Mode mode_ = Mode::standard;
   Step step_ = Step::first_message;
+  bool offered_ = false;
   std::uint64_t id_ = 0;      // in Engine::sending_; 0: none
   am::ExposedMemory memory_;  // what the receiver fetches from
   datatype::Cursor cursor_;   // where pushing a non-contiguous buffer stands

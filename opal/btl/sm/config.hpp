@@ -15,9 +15,9 @@ inline constexpr std::uint32_t kExclusivity = 600;  ///< above verbs and tcp, be
 struct Config {
   std::uint32_t fbox_threshold = 16;
   std::uint32_t fbox_max = 32;
-  ByteSize fbox_size = 32_KiB;
-  ByteSize fbox_limit{4096 + 128};  // 4 KiB and the headers of the layers above
-  ByteSize fbox_budget = 1_MiB;
+  ByteSize fbox_size = 256_KiB;
+  ByteSize fbox_limit{8192 + 128};  // 8 KiB and the headers of the layers above
+  ByteSize fbox_budget = 8_MiB;
   ByteSize segment_size = 2_MiB;
   ByteSize eager = 4_KiB;
   ByteSize eager_shared_core = 16_KiB;
