@@ -38,20 +38,34 @@ p2p::Buffer buffer_of(std::vector<T>& values) {
 struct Announcement {
   std::int32_t error;
   std::int32_t size;
+  std::uint64_t tag;
 };
 
-/// The leaders tell each other who their members are.
-int swap_members(Process& process, const Part& leaders, int remote_leader, const Group& own, std::vector<int>& other) {
-  std::int32_t own_size = own.size();
-  std::int32_t other_size = 0;
+/// What one leader tells the other before that.
+struct Side {
+  std::int32_t size;
+  std::uint32_t communicator;  ///< number of the local one, 0 without one
+};
+
+/// The leaders tell each other who their members are.  `tag` becomes one that several threads of the same processes,
+/// which may all have called with the same, do not share: their local communicators differ.
+int swap_members(Process& process, const Part& leaders, int remote_leader, const Group& own, std::uint32_t communicator,
+                 std::vector<int>& other, std::uint64_t& tag) {
+  Side mine{own.size(), communicator};
+  Side theirs{};
   const int swapped_sizes = leaders.run(process, [&](coll::Schedule& schedule) {
-    schedule.receive(p2p::Buffer::of_bytes(&other_size, sizeof other_size), remote_leader);
-    schedule.send(p2p::Buffer::of_bytes(&own_size, sizeof own_size), remote_leader);
+    schedule.receive(p2p::Buffer::of_bytes(&theirs, sizeof theirs), remote_leader);
+    schedule.send(p2p::Buffer::of_bytes(&mine, sizeof mine), remote_leader);
     schedule.end_round();
   });
   if (swapped_sizes != MPI_SUCCESS) return swapped_sizes;
-  if (other_size <= 0 || other_size > process.size()) return MPI_ERR_INTERN;
-  other.resize(static_cast<std::size_t>(other_size));
+  if (theirs.size <= 0 || theirs.size > process.size()) return MPI_ERR_INTERN;
+  const auto [low, high] = std::minmax(mine.communicator, theirs.communicator);  // the same on both sides
+  for (const std::uint64_t part : {std::uint64_t{low}, std::uint64_t{high}}) {
+    tag = (tag ^ part) * 0xbf58476d1ce4e5b9U;
+    tag ^= tag >> 31;
+  }
+  other.resize(static_cast<std::size_t>(theirs.size));
   return leaders.run(process, [&](coll::Schedule& schedule) {
     const std::span<const int> members = own.processes();
     schedule.receive(buffer_of(other), remote_leader);
@@ -61,8 +75,8 @@ int swap_members(Process& process, const Part& leaders, int remote_leader, const
 }
 
 /// The leader's list becomes everybody's; so does its error.
-int announce(Process& process, const Part& own, int leader, int error, std::vector<int>& members) {
-  Announcement head{error, static_cast<std::int32_t>(members.size())};
+int announce(Process& process, const Part& own, int leader, int error, std::vector<int>& members, std::uint64_t& tag) {
+  Announcement head{error, static_cast<std::int32_t>(members.size()), tag};
   const auto broadcast = [&](const p2p::Buffer& buffer) {
     return own.run(process, [&](coll::Schedule& schedule) { coll::build_bcast(schedule, buffer, leader); });
   };
@@ -70,6 +84,7 @@ int announce(Process& process, const Part& own, int leader, int error, std::vect
   if (head.error != MPI_SUCCESS) return head.error;
   if (head.size <= 0 || head.size > process.size()) return MPI_ERR_INTERN;
   members.resize(static_cast<std::size_t>(head.size));
+  tag = head.tag;
   return broadcast(buffer_of(members));
 }
 
@@ -82,7 +97,7 @@ bool is_list_of_others(const Process& process, const Group& own, const std::vect
 /// Both sides agree on a number.  They have no communicator in common but the world's, whose ranks are the processes.
 int make_connected(Process& process, const Part& own, const std::shared_ptr<const Group>& local, int leader, int error,
                    std::vector<int> members, std::uint64_t tag, Communicator*& made) {
-  if (const int failed = announce(process, own, leader, error, members); failed != MPI_SUCCESS) return failed;
+  if (const int failed = announce(process, own, leader, error, members, tag); failed != MPI_SUCCESS) return failed;
   if (!is_list_of_others(process, *local, members)) return MPI_ERR_GROUP;
   Sides sides{local, std::make_shared<const Group>(std::move(members), process.rank())};
   sides.own_first = sides.own->process(0) < sides.other->process(0);
@@ -103,12 +118,12 @@ std::uint64_t number_of(std::string_view tag) { return std::hash<std::string_vie
 
 int connect_sides(Process& process, Communicator& local, int local_leader, Communicator* peer, int remote_leader,
                   int tag, Communicator*& made) {
-  const auto number = static_cast<std::uint32_t>(tag);
+  std::uint64_t number = static_cast<std::uint32_t>(tag);
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local.rank() == local_leader) {
     const Part leaders{*peer, peer->is_inter() ? peer->other_side() : peer->everybody(), private_tag(number)};
-    error = swap_members(process, leaders, remote_leader, *local.group(), members);
+    error = swap_members(process, leaders, remote_leader, *local.group(), local.id(), members, number);
   }
   const Meeting own = Meeting::of_all(local);
   error = make_connected(process, {own.comm, own.team, own.tag}, local.group(), local_leader, error, std::move(members),
@@ -156,15 +171,16 @@ int connect_groups(Process& process, const std::shared_ptr<const Group>& local, 
                    const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
                    Communicator*& made) {
   const std::vector<int> own_members{local->processes().begin(), local->processes().end()};
-  const int message_tag = private_tag(number_of(tag));
+  std::uint64_t number = number_of(tag);
+  const int message_tag = private_tag(number);
   const Part own{process.world(), {local->rank(), own_members}, message_tag};
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local->rank() == local_leader) {
     const Part leaders{process.world(), process.world().everybody(), message_tag};
-    error = swap_members(process, leaders, remote->process(remote_leader), *local, members);
+    error = swap_members(process, leaders, remote->process(remote_leader), *local, 0, members, number);
   }
-  return make_connected(process, own, local, local_leader, error, std::move(members), number_of(tag), made);
+  return make_connected(process, own, local, local_leader, error, std::move(members), number, made);
 }
 
 }  // namespace mpi_shim::comm

@@ -130,6 +130,21 @@ void windows(int rank, int size) {
   count_with_threads(win, memory, rank, size);
 }
 
+/// Two halves of the thread's communicator meet, all threads with the same tag.
+void connect(MPI_Comm comm, int rank, int size) {
+  for (int i = 0; i < 20; ++i) {
+    MPI_Comm half = MPI_COMM_NULL;
+    MPI_Comm both = MPI_COMM_NULL;
+    MPI_Comm_split(comm, rank < size / 2 ? 0 : 1, rank, &half);
+    MPI_Intercomm_create(half, 0, comm, rank < size / 2 ? size / 2 : 0, 99, &both);
+    int others = -1;
+    MPI_Comm_remote_size(both, &others);
+    CHECK_EQ(others, rank < size / 2 ? size - size / 2 : size / 2);
+    MPI_Comm_free(&both);
+    MPI_Comm_free(&half);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -145,6 +160,11 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 2; ++i) threads.emplace_back(collect, comms[i], i, rank, size);
   for (std::thread& thread : threads) thread.join();
   compete_for_messages(comms[2], rank, size);
+  threads.clear();
+  if (size > 1) {
+    for (const MPI_Comm comm : comms) threads.emplace_back(connect, comm, rank, size);
+  }
+  for (std::thread& thread : threads) thread.join();
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
   windows(rank, size);
   MPI_Finalize();
