@@ -10,6 +10,7 @@
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/info/info.hpp"
 #include "mpi_shim/rma/creation.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace {
 
@@ -55,6 +56,9 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (disp_unit <= 0) call.fail(MPI_ERR_DISP, fmt::format("argument disp_unit is {}", disp_unit));
   if (base == nullptr && size != 0 && flavor == Flavor::create) call.pointer(base, "base");
+  if (flavor == Flavor::create && size > 0 && !opal::gpu::is_host(base)) {
+    call.fail(MPI_ERR_BASE, "argument base is GPU memory, of which there are no windows: use memory of the host");
+  }
   Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, false, known_hints()};
   set_hints(call, info, wish.hints);
   if (call.failed()) return call.error();

@@ -6,8 +6,11 @@
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/coll/bcast.hpp"
 #include "mpi_shim/coll/host_team.hpp"
+#include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/reduce.hpp"
 #include "mpi_shim/coll/run.hpp"
+#include "opal/core/log.hpp"
+#include "opal/gpu/copy.hpp"
 
 // An error ends the operation: the other ranks find out in their own waits.
 #define OPAL_MPI_STEP(expression) \
@@ -28,7 +31,7 @@ class Stream {
     if (next_ == nullptr) {
       cursor_.pack(to);
     } else {
-      std::memcpy(to.data(), next_, to.size());
+      note(opal::gpu::copy(to.data(), next_, to.size()));
       next_ += to.size();
     }
   }
@@ -36,12 +39,15 @@ class Stream {
     if (next_ == nullptr) {
       cursor_.unpack(from);
     } else {
-      std::memcpy(next_, from.data(), from.size());
+      note(opal::gpu::copy(next_, from.data(), from.size()));
       next_ += from.size();
     }
   }
 
  private:
+  static void note(const Result<void>& copied) {
+    if (!copied) log::error("mpi", "a buffer cannot be copied: {}", to_string(copied.error()));
+  }
   std::byte* next_;
   datatype::Cursor cursor_;
 };
@@ -111,8 +117,12 @@ bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
          (in.bytes() == 0 || (!in.has_derived_type() && in.type().size() == in.type().extent()));
 }
 
-HostTeam::Outcome HostTeam::reduce(const Buffer& in, const Buffer& out, const op::Op& op, int root) {
-  if (!takes(in, op)) return std::nullopt;
+HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const op::Op& op, int root) {
+  if (!takes(from, op)) return std::nullopt;
+  const OnHost in_here{from, OnHost::Use::read};
+  const OnHost out_here{to, OnHost::Use::write};
+  const Buffer& in = in_here.buffer();
+  const Buffer& out = out_here.buffer();
   if (one_host()) return reduce_here(in, out.base(), op, root);
   const std::vector<int> speakers = heads(root);
   const int speaker = speakers[static_cast<std::size_t>(own_host())];
@@ -128,8 +138,12 @@ HostTeam::Outcome HostTeam::reduce(const Buffer& in, const Buffer& out, const op
   });
 }
 
-HostTeam::Outcome HostTeam::allreduce(const Buffer& in, const Buffer& out, const op::Op& op) {
-  if (!takes(in, op)) return std::nullopt;
+HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, const op::Op& op) {
+  if (!takes(from, op)) return std::nullopt;
+  const OnHost in_here{from, OnHost::Use::read};
+  const OnHost out_here{to, OnHost::Use::write};
+  const Buffer& in = in_here.buffer();
+  const Buffer& out = out_here.buffer();
   if (one_host()) return reduce_here(in, out.base(), op, kEverybody);
   OPAL_MPI_STEP(reduce_here(in, out.base(), op, 0));
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_allreduce(schedule, out, out, op); }));

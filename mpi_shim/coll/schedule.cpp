@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/schedule.hpp"
 
+#include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
 
 namespace mpi_shim::coll {
@@ -110,7 +111,10 @@ void Schedule::finish_round() noexcept {
     }
     if (step.kind == Step::Kind::copy) p2p::copy(step.buffer, step.other);
     if (step.kind == Step::Kind::reduce) {
-      step.op->apply(step.in, step.buffer.base(), static_cast<std::int64_t>(step.buffer.count()), step.buffer.type());
+      const OnHost in{step.buffer.at(step.in), OnHost::Use::read};
+      const OnHost inout{step.buffer, OnHost::Use::update};
+      step.op->apply(in.buffer().base(), inout.buffer().base(), static_cast<std::int64_t>(step.buffer.count()),
+                     step.buffer.type());
     }
   }
 }

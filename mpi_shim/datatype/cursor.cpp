@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "opal/core/log.hpp"
+#include "opal/gpu/copy.hpp"
+
 namespace mpi_shim::datatype {
 namespace {
 
@@ -36,6 +39,11 @@ opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_
     frames_ = deep_frames_.data();
   }
   seek(0);
+  on_gpu_ = false;
+  if (opal::gpu::active() && size_ != 0) [[unlikely]] {
+    on_gpu_ = !opal::gpu::is_host(next_piece(1).data);
+    seek(0);
+  }
   return {};
 }
 
@@ -205,10 +213,30 @@ std::size_t Cursor::transfer(std::byte* dense, std::size_t length) noexcept {
   return length;
 }
 
-std::size_t Cursor::pack(opal::MutableBytes to) noexcept { return transfer<Direction::pack>(to.data(), to.size()); }
+/// Piece by piece, each by the GPU's copy: right, and slow for small pieces.
+template <Direction direction>
+std::size_t Cursor::transfer_gpu(std::byte* dense, std::size_t length) noexcept {
+  std::size_t moved = 0;
+  for (Piece piece; (piece = next_piece(length - moved)).bytes != 0; moved += piece.bytes) {
+    const auto copied = direction == Direction::pack ? opal::gpu::copy(dense + moved, piece.data, piece.bytes)
+                                                     : opal::gpu::copy(piece.data, dense + moved, piece.bytes);
+    if (!copied) {
+      opal::log::error("mpi", "GPU memory of a datatype cannot be copied: {}", opal::to_string(copied.error()));
+    }
+  }
+  return moved;
+}
+
+std::size_t Cursor::pack(opal::MutableBytes to) noexcept {
+  if (on_gpu_) [[unlikely]]
+    return transfer_gpu<Direction::pack>(to.data(), to.size());
+  return transfer<Direction::pack>(to.data(), to.size());
+}
 
 std::size_t Cursor::unpack(opal::ByteSpan from) noexcept {
   // One walk serves both directions; unpacking only reads the dense side.
+  if (on_gpu_) [[unlikely]]
+    return transfer_gpu<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
   return transfer<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
 }
 

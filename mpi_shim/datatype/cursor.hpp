@@ -66,6 +66,8 @@ class Cursor {
   template <Direction direction>
   std::size_t transfer(std::byte* dense, std::size_t length) noexcept;
   template <Direction direction>
+  std::size_t transfer_gpu(std::byte* dense, std::size_t length) noexcept;
+  template <Direction direction>
   std::size_t transfer_vector(Frame& frame, std::byte* dense, std::size_t length) noexcept;
   template <Direction direction>
   std::size_t transfer_list(Frame& frame, std::byte* dense, std::size_t length) noexcept;
@@ -82,6 +84,7 @@ class Cursor {
   std::int64_t position_ = 0;
   std::int64_t size_ = 0;
   std::uintptr_t buffer_ = 0;
+  bool on_gpu_ = false;  // the buffer's memory, of which the first piece tells
   std::array<Frame, kInlineLevels> inline_frames_;
   std::vector<Frame> deep_frames_;
 };

@@ -2,11 +2,11 @@
 #include "mpi_shim/p2p/buffer.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi_shim/datatype/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
 #include "opal/core/log.hpp"
+#include "opal/gpu/copy.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -48,7 +48,9 @@ void copy(const Buffer& from, const Buffer& to) noexcept {
   const std::size_t bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
   if (bytes == 0) return;
   if (from.contiguous() != nullptr && to.contiguous() != nullptr) {
-    std::memmove(to.contiguous(), from.contiguous(), bytes);
+    if (const auto copied = opal::gpu::copy(to.contiguous(), from.contiguous(), bytes); !copied) {
+      log::error("mpi", "a buffer cannot be copied: {}", to_string(copied.error()));
+    }
   } else if (from.contiguous() != nullptr) {
     unpack({from.contiguous(), bytes}, to);
   } else if (to.contiguous() != nullptr) {

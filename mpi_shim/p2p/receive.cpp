@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/gpu/copy.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -70,7 +71,7 @@ void Receive::accept(const Incoming& message) noexcept {
 void Receive::accept_data(ByteSpan data) noexcept {
   const ByteSpan wanted = data.first(static_cast<std::size_t>(wanted_));
   if (buffer_.contiguous() != nullptr) {
-    if (!wanted.empty()) std::memcpy(buffer_.contiguous(), wanted.data(), wanted.size());
+    if (!opal::gpu::copy(buffer_.contiguous(), wanted.data(), wanted.size())) outcome_.error = MPI_ERR_OTHER;
   } else {
     unpack(wanted, buffer_);
   }
@@ -96,7 +97,7 @@ void Receive::ask_for_data(std::uint64_t send_id) noexcept {
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
   if (header.offset != received_ || data.size() > wanted_ - received_) return false;
   if (buffer_.contiguous() != nullptr) {
-    std::memcpy(buffer_.contiguous() + received_, data.data(), data.size());
+    if (!opal::gpu::copy(buffer_.contiguous() + received_, data.data(), data.size())) outcome_.error = MPI_ERR_OTHER;
   } else {
     cursor_.unpack(data);
   }

@@ -7,6 +7,7 @@
 
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -131,7 +132,9 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
   std::size_t size = sizeof(wire::RendezvousHeader);
   wire::RendezvousHeader header{match_header(), 0, id_, buffer_.bytes(), 0};
   // A small message, which only flow control holds back, is not worth a registration.
-  const bool large = buffer_.bytes() >= peer_->eager_below_when_free;
+  // Of GPU memory only where it goes from device to device: else pushing it through host memory is as good.
+  const bool large = buffer_.bytes() >= peer_->eager_below_when_free &&
+                     (opal::gpu::is_host(buffer_.contiguous()) || endpoint.gpu_direct());
   if (large && buffer_.contiguous() != nullptr && endpoint.one_sided()) {
     auto memory = endpoint.expose(buffer_.contiguous(), buffer_.bytes(), Rights::remote_read);
     if (memory) {
@@ -165,6 +168,16 @@ bool Send::push() noexcept {
   while (pushed_ < wanted_) {
     const std::size_t piece = static_cast<std::size_t>(std::min<std::uint64_t>(room, wanted_ - pushed_));
     const wire::DataHeader header{receive_id_, pushed_};
+    if (buffer_.contiguous() != nullptr && !opal::gpu::is_host(buffer_.contiguous())) {
+      const Post post = endpoint.send_inline(wire::kData, bytes_of(header), {buffer_.contiguous() + pushed_, piece});
+      if (post == Post::again) return false;
+      if (post == Post::failed) {
+        end(endpoint.dead() ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER);
+        return true;
+      }
+      pushed_ += piece;
+      continue;
+    }
     btl::Fragment fragment = endpoint.alloc(sizeof header + piece);
     if (!fragment) {
       if (!endpoint.dead()) return false;

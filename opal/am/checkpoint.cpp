@@ -8,11 +8,8 @@ namespace opal::am {
 
 /// From here on only what waits already goes out.
 void Context::State::hold(Endpoint& endpoint) {
-  if (!endpoint.has_pending()) {
-    endpoint.pending_ = std::make_unique<Endpoint::Pending>();
-    pending.push_back(&endpoint);
-  }
-  Endpoint::Pending& queue = *endpoint.pending_;
+  if (!endpoint.has_pending()) pending.push_back(&endpoint);
+  Endpoint::Pending& queue = endpoint.make_pending();
   if (queue.held) return;
   queue.held = true;
   queue.ahead = queue.messages.size();

@@ -43,6 +43,7 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   gpu::start(gpu_config);
   auto state = std::make_unique<State>(config, options, std::move(table));
   state->secret = secret;
+  if (gpu::active()) state->staged = std::make_unique<StagedTransfers>(gpu_config);
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
   OPAL_TRY(btl::RdmaEmulation::install(state->handlers));
   OPAL_TRY(state->open_transports(store));
@@ -97,7 +98,9 @@ std::vector<TransportState> Context::transports() const {
 std::vector<std::byte> Context::State::encode_address() const {
   Address own{id, {}};
   for (const auto& module : transports.modules) {
-    own.transports.push_back({module->attributes().transport, module->address()});
+    const btl::Attributes& attributes = module->attributes();
+    own.transports.push_back({attributes.transport, module->address()});
+    if (!attributes.also.empty()) own.transports.push_back({attributes.also, module->address()});
   }
   return encode(own);
 }
@@ -137,7 +140,8 @@ void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept 
   auto* endpoint = static_cast<Endpoint*>(route.upper);
   // A second way to the same peer is not what the layer above uses.
   if (endpoint == nullptr || endpoint->route_ != &route) return;
-  endpoint->pending_.reset();
+  if (staged != nullptr) staged->abandon(route, why);
+  endpoint->drop_pending();
   std::erase(pending, endpoint);
   log::debug("am", "peer {} failed: {}", to_string(endpoint->peer()), to_string(why));
   if (options.observer != nullptr) options.observer->on_peer_failed(*endpoint, why);
@@ -154,8 +158,10 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
       explanation += fmt::format("{}: not needed, lower exclusivity\n", name);
       continue;
     }
-    const auto theirs = std::find_if(peer.transports.begin(), peer.transports.end(),
-                                     [&](const TransportAddress& entry) { return entry.transport == name; });
+    const auto theirs =
+        std::find_if(peer.transports.begin(), peer.transports.end(), [&](const TransportAddress& entry) {
+          return entry.transport == name || entry.transport == module->attributes().also;
+        });
     if (theirs == peer.transports.end()) {
       explanation += fmt::format("{}: the peer does not have it\n", name);
       continue;
@@ -196,6 +202,9 @@ Result<Endpoint*> Context::connect(ByteSpan address) {
 void Context::disconnect(Endpoint& endpoint) noexcept {
   const Lock::Guard guard{state_->lock};
   std::erase(state_->pending, &endpoint);
+  if (state_->staged != nullptr) {
+    state_->staged->abandon(*endpoint.route_, {Errc::canceled, 0, "am: disconnected"});
+  }
   for (btl::Endpoint* route : endpoint.routes_) route->module().disconnect(*route);
   state_->endpoints.erase(endpoint.peer());
 }

@@ -2,12 +2,16 @@
 // The cold half of an Endpoint: queueing, fragments, explanations, registration.
 #include "opal/am/endpoint.hpp"
 
+#include <cstring>
+
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
+#include "opal/gpu/copy.hpp"
 
 namespace opal::am {
 
-Endpoint::Endpoint(Context& context, const PeerId& peer, Lock& lock) : context_(context), peer_(peer), lock_(lock) {}
+Endpoint::Endpoint(Context& context, const PeerId& peer, Lock& lock)
+    : context_(context), peer_(peer), lock_(lock), gpus_(gpu::active()), special_(gpus_) {}
 
 Endpoint::~Endpoint() = default;
 
@@ -17,7 +21,8 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
   const Lock::Guard guard{lock_};
   const std::size_t size = header.size() + payload.size();
   if (!has_pending()) {
-    const Post post = route_->module().send_inline(*route_, tag, header, payload);
+    const Post post =
+        gpus_ ? send_with_care(tag, header, payload) : route_->module().send_inline(*route_, tag, header, payload);
     if (post != Post::again) return post;
   }
   Context::State& state = *context_.state_;
@@ -29,16 +34,27 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
     route_->set_error({Errc::limit_reached, 0, "send_or_queue: am_pending_limit bytes wait already", size});
     return Post::failed;
   }
-  if (!has_pending()) {
-    pending_ = std::make_unique<Pending>();
-    state.pending.push_back(this);
+  std::vector<std::byte> bytes(size);
+  if (!header.empty()) std::memcpy(bytes.data(), header.data(), header.size());
+  if (const auto copied = gpu::copy(bytes.data() + header.size(), payload.data(), payload.size()); !copied) {
+    route_->set_error(copied.error());
+    return Post::failed;
   }
-  Pending::Message& message = pending_->messages.emplace_back(Pending::Message{tag, {}});
-  message.bytes.reserve(size);
-  message.bytes.insert(message.bytes.end(), header.begin(), header.end());
-  message.bytes.insert(message.bytes.end(), payload.begin(), payload.end());
+  if (!has_pending()) state.pending.push_back(this);
+  make_pending().messages.push_back({tag, std::move(bytes)});
   pending_->bytes += size;
   return Post::done;
+}
+
+Endpoint::Pending& Endpoint::make_pending() {
+  if (pending_ == nullptr) pending_ = std::make_unique<Pending>();
+  special_ = true;
+  return *pending_;
+}
+
+void Endpoint::drop_pending() noexcept {
+  pending_.reset();
+  special_ = gpus_;
 }
 
 btl::Fragment Endpoint::alloc(std::size_t size) noexcept {

@@ -12,6 +12,7 @@
 #include "opal/am/lock.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/core/export.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace opal::am {
 
@@ -47,17 +48,25 @@ class OPAL_EXPORT Endpoint {
     const Lock::Guard guard{lock_};
     return route_->one_sided();
   }
+  /// True once GPU memory goes to and from this peer without passing the host: large transfers of it are then cheapest
+  /// as a get.  Found out at the first GPU buffer.
+  [[nodiscard]] bool gpu_direct() const noexcept {
+    const Lock::Guard guard{lock_};
+    return route_->gpu_direct;
+  }
   /// Every candidate transport, taken or refused, and why; several lines.  Allocates.
   [[nodiscard]] std::string explain() const;
 
   // --- Active messages
   // ------------------------------------------------------------------------------------------------
 
+  // The payload may be GPU memory, which is copied to the host; handlers find it in host memory.
+
   /// Sends header and payload (together at most attributes().max_send bytes) as one message.  Both are copied.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     const Lock::Guard guard{lock_};
-    if (has_pending()) [[unlikely]]
-      return Post::again;
+    if (special_) [[unlikely]]
+      return send_with_care(tag, header, payload);
     return route_->module().send_inline(*route_, tag, header, payload);
   }
 
@@ -79,15 +88,21 @@ class OPAL_EXPORT Endpoint {
   /// Errors: protocol (garbled), unreachable (the key has no handle for this transport).
   [[nodiscard]] Result<MemoryHandle> unpack_key(ByteSpan key) const;
 
+  // Memory on either side may be a GPU's: it goes the way the transport has for it, or through pinned host memory.
+
   /// [remote_address, +size) may be any part of what the handle registered; else that operation alone fails.
   Post put(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept {
     const Lock::Guard guard{lock_};
+    if (gpus_ && !gpu::is_host(source)) [[unlikely]]
+      return put_gpu(source, remote_address, remote, size, completion);
     return route_->module().put(*route_, source, nullptr, remote_address, remote, size, completion);
   }
   Post get(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept {
     const Lock::Guard guard{lock_};
+    if (gpus_ && !gpu::is_host(destination)) [[unlikely]]
+      return get_gpu(destination, remote_address, remote, size, completion);
     return route_->module().get(*route_, destination, nullptr, remote_address, remote, size, completion);
   }
   Post atomic(const AtomicRequest& request, Completion& completion) noexcept {
@@ -97,6 +112,8 @@ class OPAL_EXPORT Endpoint {
   /// Completes when every put and atomic posted before is visible at the peer.
   Post flush(Completion& completion) noexcept {
     const Lock::Guard guard{lock_};
+    if (gpus_) [[unlikely]]
+      return flush_staged(completion);
     return route_->module().flush(route_, completion);
   }
 
@@ -113,11 +130,23 @@ class OPAL_EXPORT Endpoint {
   struct Pending;
   Endpoint(Context& context, const PeerId& peer, Lock& lock);
   [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
+  Pending& make_pending();
+  void drop_pending() noexcept;
+
+  // endpoint_gpu.cpp
+  Post send_with_care(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  Post put_gpu(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+               Completion& completion) noexcept;
+  Post get_gpu(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+               Completion& completion) noexcept;
+  Post flush_staged(Completion& completion) noexcept;
 
   Context& context_;
   PeerId peer_;
   Lock& lock_;
   btl::Endpoint* route_ = nullptr;                          // the transport taken
+  const bool gpus_;                                         // buffers may be GPU memory
+  bool special_;                                            // gpus_, or something waits: one branch for both
   std::vector<btl::Endpoint*> routes_;                      // every way to the peer, route_ among them
   std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; a hit reads it without the lock
   std::unique_ptr<Pending> pending_;                        // null while nothing waits

@@ -38,7 +38,7 @@ std::size_t Context::State::send_pending() noexcept {
       ++i;
       continue;
     }
-    endpoint.pending_.reset();
+    endpoint.drop_pending();
     std::erase(pending, &endpoint);
   }
   return sent;
@@ -97,6 +97,8 @@ std::size_t Context::progress(std::size_t budget) noexcept {
     count += state_->send_pending();
   if (state_->bootstrap != nullptr) [[unlikely]]
     count += state_->welcome_visitors();
+  if (state_->staged != nullptr) [[unlikely]]
+    count += state_->staged->progress();
   if (state_->options.threads == ThreadLevel::multiple && state_->waiter->has_sleepers()) {
     // Another thread may sleep for exactly what was just received.  If there was nothing, we have still disarmed what
     // it sleeps on, and may not come back ourselves: arm again.
@@ -165,6 +167,7 @@ bool Context::arm() noexcept {
   const Lock::Guard guard{state_->lock};
   bool idle = true;
   for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
+  if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // a GPU's events wake nobody
   return idle;
 }
 

@@ -9,6 +9,7 @@
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace opal::am {
 
@@ -65,8 +66,11 @@ Result<void> Region::State::enter() {
   devices.clear();
   key.clear();
   if (software) append_handle(key, {}, *software);
+  // A device that cannot take GPU memory is not asked: its peers use the table's handle, and we move the bytes.
+  const bool on_gpu = !address_space && !gpu::is_host(base);
   for (const auto& module : context.transports.modules) {
-    if (!module->attributes().own_handles) continue;
+    const btl::Attributes& attributes = module->attributes();
+    if (on_gpu ? !attributes.gpu_memory : !attributes.own_handles) continue;
     const auto ask = [&] {
       return address_space ? module->register_address_space(rights) : module->register_memory(base, size, rights);
     };
@@ -78,7 +82,7 @@ Result<void> Region::State::enter() {
     if (!handle && address_space && handle.error().code == Errc::not_supported) continue;  // it takes the software one
     if (!handle) return handle.error();
     devices.push_back({module.get(), *handle});
-    append_handle(key, module->attributes().transport, *handle);
+    append_handle(key, attributes.transport, *handle);
   }
   return {};
 }
@@ -90,7 +94,8 @@ Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights r
   region->size = size;
   region->rights = rights;
   const auto& modules = state_->transports.modules;
-  if (std::any_of(modules.begin(), modules.end(), [](const auto& each) { return !each->attributes().own_handles; })) {
+  if (!gpu::is_host(base) ||
+      std::any_of(modules.begin(), modules.end(), [](const auto& each) { return !each->attributes().own_handles; })) {
     OPAL_TRY_ASSIGN(region->software, state_->registrations.add(base, size, rights));
   }
   OPAL_TRY(region->enter());

@@ -2,6 +2,7 @@
 #include "opal/am/registration_cache.hpp"
 
 #include "opal/core/log.hpp"
+#include "opal/gpu/memory.hpp"
 #include "opal/memory/monitor.hpp"
 
 namespace opal::am {
@@ -23,9 +24,12 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
                 choice != nullptr ? choice->reasons : "no monitor was started");
     }
   }
-  if (const auto* const choice = memory::chosen_monitor(); choice != nullptr && choice->monitor != nullptr) {
+  if (const auto* const choice = memory::chosen_monitor();
+      choice != nullptr && choice->monitor != nullptr && gpu::is_host(registration.base())) {
     if (!choice->monitor->watch({registration.begin(), registration.end()})) registration.use_once();
   }
+  // Nobody tells when GPU memory is freed, and a handle of it costs next to nothing (gpusm, R17): nothing is kept.
+  if (!gpu::is_host(registration.base())) registration.use_once();
   OPAL_TRY_ASSIGN(const MemoryHandle handle, module_.register_memory(registration.base(), registration.length(),
                                                                      static_cast<Rights>(registration.access())));
   registration.cookie().set(handle);

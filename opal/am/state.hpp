@@ -14,6 +14,7 @@
 #include "opal/am/context.hpp"
 #include "opal/am/no_transport.hpp"
 #include "opal/am/registration_cache.hpp"
+#include "opal/am/staged_transfers.hpp"
 #include "opal/am/transports.hpp"
 #include "opal/am/waiter.hpp"
 
@@ -80,6 +81,7 @@ struct Context::State final : btl::Observer {
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations;
   std::unique_ptr<Waiter> waiter;
+  std::unique_ptr<StagedTransfers> staged;  // null: there is no GPU memory
   Transports transports;
   std::vector<std::unique_ptr<RegistrationCache>> registration_caches;  // one per module
   std::vector<std::byte> address;

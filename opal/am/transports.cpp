@@ -42,6 +42,12 @@ Transports Transports::open(const btl::Host& host, const config::Store& store, c
           {component->name, component->on_request ? "only where am_transports names it" : "not among am_transports"});
       continue;
     }
+    const auto does_its_work = [&](const auto& module) { return module->attributes().also == component->name; };
+    if (const auto other = std::find_if(result.modules.begin(), result.modules.end(), does_its_work);
+        other != result.modules.end()) {
+      result.refused.push_back({component->name, fmt::format("{} does its work", (*other)->attributes().transport)});
+      continue;
+    }
     if (auto usable = component->usable(store); !usable) {
       result.refused.push_back({component->name, to_string(usable.error())});
       continue;

@@ -35,6 +35,10 @@ class OPAL_EXPORT Endpoint {
   /// Which path this peer got and why, for explain(): e.g. "cma: probe copied 4096 bytes".  Allocates.
   [[nodiscard]] virtual std::string describe() const = 0;
 
+  /// GPU memory goes to and from this peer without passing the host: large transfers are cheapest as a get.  Set by the
+  /// transport, when it has found out; it may take it back.
+  bool gpu_direct = false;
+
   /// A pointer for the layer above; the transport never looks at it.
   void* upper = nullptr;
 

@@ -7,6 +7,7 @@
 
 #include "opal/btl/quiescence.hpp"
 #include "opal/btl/rdma_emulation.hpp"
+#include "opal/gpu/copy.hpp"
 
 namespace opal::btl {
 
@@ -34,7 +35,10 @@ Fragment Module::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Co
   Fragment fragment = alloc(to, header.size() + payload.size());
   if (!fragment) return fragment;
   if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
-  if (!payload.empty()) std::memcpy(fragment.data().data() + header.size(), payload.data(), payload.size());
+  if (const auto copied = gpu::copy(fragment.data().data() + header.size(), payload.data(), payload.size()); !copied) {
+    to.set_error(copied.error());
+    return {};
+  }
   fragment.completion = &completion;
   return fragment;
 }

@@ -38,10 +38,13 @@ class RdmaEmulation;
 /// What the layer above needs to know to choose and to cut messages.  Constant after open.
 struct Attributes {
   std::string_view transport;       ///< the component's name
+  std::string_view also = {};       ///< a transport that this one is too: its peers are reached, under the same address
   std::uint32_t exclusivity = 0;    ///< among transports that reach a peer the highest wins
   std::size_t max_send = 0;         ///< largest header + payload of one active message, bytes
   std::size_t eager = 0;            ///< up to here one message is the cheapest way; above, a get pays off; bytes
   bool own_handles = false;         ///< register_memory makes handles of its own kind, not the Context's table's
+  bool gpu_memory = false;          ///< has its own handles of GPU memory, and put and get may be given such memory of
+                                    ///< this process; `failed` with not_supported asks for staging
   std::uint64_t latency_ns = 0;     ///< estimate, one way
   std::uint64_t bandwidth_Bps = 0;  ///< estimate
 };
@@ -81,6 +84,7 @@ class OPAL_EXPORT Module {
 
   /// A fragment of `header` plus a reference to `payload`, which stays the caller's and unchanged until `completion`
   /// or until send() answers `done`.  The default copies into alloc(): right where the copy is cheaper than pinning.
+  /// The payload may be GPU memory, which is always copied here; of every other post only host memory may be passed.
   virtual Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
 
   /// Sends a fragment.  `done`/`queued`: the fragment is empty afterwards; `again`: it is unchanged; `failed`: given

@@ -13,6 +13,7 @@
 #include "opal/btl/rdma_operations.hpp"
 #include "opal/btl/rdma_wire.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/copy.hpp"
 
 namespace opal::btl {
 namespace {
@@ -64,6 +65,17 @@ Result<void> check_here(const MemoryHandle& handle, std::uint64_t address, std::
   return {};
 }
 
+/// send_inline() for a payload of any kind of memory.  Errors: those of gpu::copy(); nothing was sent.
+Result<Post> send_from(Module& module, Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (payload.empty() || gpu::is_host(payload.data())) [[likely]]
+    return module.send_inline(to, tag, header, payload);
+  Fragment fragment = module.alloc(to, header.size() + payload.size());
+  if (!fragment) return to.dead() ? Post::failed : Post::again;
+  std::memcpy(fragment.data().data(), header.data(), header.size());
+  OPAL_TRY(gpu::copy(fragment.data().data() + header.size(), payload.data(), payload.size()));
+  return module.send(fragment, tag);
+}
+
 /// A peer's get that we are answering.
 struct Serving {
   std::uint64_t operation;
@@ -86,7 +98,7 @@ struct RdmaEmulation::State {
 
   // Initiator
   Post begin_put(RdmaOperation& operation) noexcept;
-  bool send_put_pieces(RdmaOperation& operation) noexcept;
+  Result<bool> send_put_pieces(RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
   // Target
@@ -113,7 +125,8 @@ struct RdmaEmulation::State {
 // ---- Initiator
 // ---------------------------------------------------------------------------------------------------------
 
-bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
+/// Whether all went out.  Errors: the source cannot be read.
+Result<bool> RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
   const ByteSpan handle = operation.handle.bytes();
   const std::size_t room = max_send() - sizeof(wire::PutPiece) - handle.size();
   // At most a few pieces at a time, so that operations take turns.
@@ -123,8 +136,8 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
                                handle.size()};
     std::byte header[sizeof piece + MemoryHandle::kMaxSize];
     const std::size_t header_size = write_header(header, piece, handle);
-    const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, header_size},
-                                         {operation.source + operation.moved, size});
+    OPAL_TRY_ASSIGN(const Post post, send_from(module, *operation.to, wire::kPutPiece, {header, header_size},
+                                               {operation.source + operation.moved, size}));
     if (post != Post::done) return false;  // again, or dead: then endpoint_gone ends the operation
     operation.moved += size;
     if (operation.moved == operation.total) return true;
@@ -145,7 +158,7 @@ Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_a
   operation->base = remote_address;
   operation->total = size;
   operation->handle = remote;
-  if (!state_->send_put_pieces(*operation)) {
+  if (const auto sent = state_->send_put_pieces(*operation); !sent || !*sent) {
     state_->sending.push_back(operation);
     busy_ = true;
   }
@@ -236,9 +249,9 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   }
   // The whole range, at every piece: nothing is written by a put that is not wholly inside, and a registration that
   // goes away in the middle stops it.
-  const Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
+  Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
   const bool last = piece.offset + data.size() == piece.total;
-  if (checked && !data.empty()) std::memcpy(at(piece.base + piece.offset), data.data(), data.size());
+  if (checked) checked = gpu::copy(at(piece.base + piece.offset), data.data(), data.size());
   if (!checked && (last || piece.offset == 0)) {
     reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
   } else if (last) {
@@ -256,9 +269,13 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
     }
     const std::uint64_t size = std::min<std::uint64_t>(room, serving.total - serving.sent);
     const wire::GetPiece piece{serving.operation, serving.sent};
-    const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {at(serving.base + serving.sent), size});
-    if (post == Post::failed) return true;  // the peer is gone
-    if (post == Post::again) return false;
+    const auto post = send_from(module, to, wire::kGetPiece, bytes_of(piece), {at(serving.base + serving.sent), size});
+    if (!post) {
+      reply(to, {serving.operation, 0, static_cast<std::uint64_t>(post.error().code)});
+      return true;
+    }
+    if (*post == Post::failed) return true;  // the peer is gone
+    if (*post == Post::again) return false;
     serving.sent += size;
     if (serving.sent == serving.total) return true;
   }
@@ -299,6 +316,7 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
   if (auto checked = registrations().check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
     return refuse(checked.error().code);
   }
+  if (!gpu::is_host(at(request.address))) return refuse(Errc::not_supported);  // the processor cannot
   reply(delivery.from,
         {request.operation, execute_atomic(op, type, at(request.address), request.operand, request.compare), 0});
 }
@@ -315,7 +333,9 @@ void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
   if (piece.offset != operation->moved || data.size() > operation->total - operation->moved) {
     return finish(*operation, {Errc::protocol, 0, "emulated get: a piece out of place", piece.offset});
   }
-  if (!data.empty()) std::memcpy(operation->destination + operation->moved, data.data(), data.size());
+  if (const auto copied = gpu::copy(operation->destination + operation->moved, data.data(), data.size()); !copied) {
+    return finish(*operation, copied.error());
+  }
   operation->moved += data.size();
   if (operation->moved == operation->total) finish(*operation, {});
 }
@@ -366,7 +386,11 @@ std::size_t RdmaEmulation::send_waiting() noexcept {
   for (std::size_t i = 0; i < state_->sending.size();) {
     RdmaOperation& operation = *state_->sending[i];
     const std::uint64_t before = operation.moved;
-    if (state_->send_put_pieces(operation)) {
+    const auto sent = state_->send_put_pieces(operation);
+    if (!sent) {
+      state_->finish(operation, sent.error());  // which takes it off the list
+      ++count;
+    } else if (*sent) {
       state_->sending.erase(state_->sending.begin() + static_cast<std::ptrdiff_t>(i));
       ++count;
     } else {

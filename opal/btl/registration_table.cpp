@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "opal/core/fork_listener.hpp"
+#include "opal/gpu/memory.hpp"
 #include "opal/memory/address_space.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/memory/raw_syscall.hpp"
@@ -226,6 +227,7 @@ Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size
   if (size > std::numeric_limits<std::uint64_t>::max() - address) {
     return Error{Errc::invalid_argument, 0, "register_memory: the range wraps around the address space", size};
   }
+  if (!gpu::is_host(base)) return add(address, size, rights, std::uint64_t{RegistrationView::kOfGpu} << 32);
   const std::uint32_t pool = mpool::shared_pool_of(base, size);
   if (pool == 0) return add(address, size, rights, 0);
   if (pool_watch_ == nullptr) {

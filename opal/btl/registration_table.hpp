@@ -54,7 +54,7 @@ struct RegistrationSlot {
   std::atomic<std::uint64_t> generation;
   std::atomic<std::uint64_t> base;
   std::atomic<std::uint64_t> size;
-  std::atomic<std::uint64_t> rights;  ///< and in the upper half the number of the shared pool it lies in, or 0
+  std::atomic<std::uint64_t> rights;  ///< and in the upper half the number of the shared pool it lies in, 0, or kOfGpu
 };
 static_assert(sizeof(RegistrationSlot) == 32, "layout v1: slots are addressed by index");
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock-based atomic does not work across processes");
@@ -77,8 +77,11 @@ class OPAL_EXPORT RegistrationView {
   /// What the table says about a registration, given its slot and generation.  Errors: invalid_argument (stale).
   [[nodiscard]] Result<SoftwareHandle> find(std::uint32_t slot, std::uint64_t generation) const noexcept;
 
+  /// The pool number of memory that the processor cannot touch: a GPU's.
+  static constexpr std::uint32_t kOfGpu = UINT32_MAX;
+
   /// Number of the owner's shared pool (mpool/shared_directory.hpp) in which a region lies that check() has passed;
-  /// 0: its memory is private.
+  /// 0: its memory is private; kOfGpu.
   [[nodiscard]] std::uint32_t pool_of(const SoftwareHandle& region) const noexcept {
     return static_cast<std::uint32_t>(slots_[region.slot].rights.load(std::memory_order_relaxed) >> 32);
   }

@@ -224,6 +224,10 @@ OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* comple
 /* The same for every endpoint of the context. */
 OPAL_API opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion);
 
+/* 1: buffers of messages, put and get, and what is registered, may be GPU memory; 0: there is no CUDA driver here, or
+ * gpu_use is off.  Known once a context is open.  From any thread. */
+OPAL_API int opal_query_cuda_support(void);
+
 /* ---- Progress and waiting ------------------------------------------------------------------------------------- */
 
 /* Runs handlers and completions; returns how much happened, 0 = idle. */

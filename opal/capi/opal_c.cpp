@@ -20,6 +20,7 @@
 #include "opal/am/context.hpp"
 #include "opal/am/registered_pool.hpp"
 #include "opal/core/mapping.hpp"
+#include "opal/gpu/gpu.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/mpool/pool.hpp"
 
@@ -354,6 +355,8 @@ void opal_deregister(opal_region_t* region) {
   const auto place = std::find_if(regions.begin(), regions.end(), [&](const auto& entry) { return &entry == region; });
   if (place != regions.end()) removed.splice(removed.end(), regions, place);
 }
+
+int opal_query_cuda_support(void) { return opal::gpu::active() ? 1 : 0; }
 
 void opal_memory_released(const void* address, size_t size) {
   opal::memory::released(opal::memory::Range::pages(reinterpret_cast<std::uintptr_t>(address), size));

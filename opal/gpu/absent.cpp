@@ -2,6 +2,7 @@
 // What is left of opal/gpu in a build without CUDA's headers: no driver is ever loaded, so all memory is the host's.
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copier.hpp"
+#include "opal/gpu/copy.hpp"
 #include "opal/gpu/load.hpp"
 #include "opal/gpu/pinned.hpp"
 #include "opal/gpu/remote_memory.hpp"
@@ -19,6 +20,7 @@ Status load_driver(const Config& /*config*/) { return {.loaded = false, .driver_
 
 namespace detail {
 bool ask_whether_host(const void* /*address*/) noexcept { return true; }
+Result<void> copy_any(void* /*to*/, const void* /*from*/, std::size_t /*size*/) noexcept { return absent(); }
 }  // namespace detail
 
 Result<Memory> inspect(const void* /*address*/) noexcept { return Memory{}; }
@@ -30,6 +32,7 @@ Result<bool> can_access(int /*ordinal*/, int /*peer*/) noexcept { return absent(
 
 Result<CurrentContext> CurrentContext::enter(ContextHandle /*context*/) noexcept { return absent(); }
 CurrentContext::~CurrentContext() = default;
+Result<std::uint64_t> context_id(ContextHandle /*context*/) noexcept { return absent(); }
 Result<WorkContext> WorkContext::of(const Memory& /*memory*/) noexcept { return absent(); }
 Result<WorkContext> WorkContext::on_device(int /*ordinal*/) noexcept { return absent(); }
 Result<WorkContext> WorkContext::any() noexcept { return absent(); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "opal/core/bytes.hpp"
 #include "opal/core/config.hpp"
 
 namespace opal::gpu {
@@ -13,6 +14,8 @@ struct Config {
   std::string library = "libcuda.so.1";
   std::uint32_t copy_streams = 4;
   std::uint32_t copy_events = 400;
+  ByteSize stage_chunk = 512_KiB;
+  std::uint32_t stage_chunks = 8;
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -35,6 +38,18 @@ inline constexpr config::Var<Config> kVars[] = {
      "copies",
      config::Level::tuner,
      "Asynchronous copies under way at a time; more have to wait."},
+    {"stage_chunk",
+     &Config::stage_chunk,
+     {.min = 4_KiB, .max = 64_MiB},
+     "bytes",
+     config::Level::tuner,
+     "Pieces in which GPU memory goes through pinned host memory where a transport cannot take it."},
+    {"stage_chunks",
+     &Config::stage_chunks,
+     {.min = 2, .max = 1024},
+     "pieces",
+     config::Level::tuner,
+     "Such pieces of one Context; while one is copied by the GPU others are under way. Allocated at the first use."},
 };
 inline constexpr config::Group<Config> kGroup{"gpu", "GPU memory", kVars};
 

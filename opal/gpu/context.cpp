@@ -34,6 +34,13 @@ CurrentContext::~CurrentContext() {
   if (entered_) driver().context_pop_current(&popped);
 }
 
+Result<std::uint64_t> context_id(ContextHandle context) noexcept {
+  OPAL_TRY(usable());
+  unsigned long long id = 0;
+  OPAL_TRY(check(driver().context_get_id(context, &id), "cuCtxGetId"));
+  return std::uint64_t{id};
+}
+
 Result<WorkContext> WorkContext::of(const Memory& memory) noexcept {
   if (memory.kind == MemoryKind::host) return any();
   if (memory.context != nullptr) return WorkContext{memory.context, memory.device, false};

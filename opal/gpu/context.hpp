@@ -28,6 +28,9 @@ class OPAL_EXPORT CurrentContext {
   bool entered_ = true;
 };
 
+/// What tells a context from a later one with the same handle.  Errors: invalid_argument (destroyed), not_supported.
+OPAL_EXPORT Result<std::uint64_t> context_id(ContextHandle context) noexcept;
+
 /// A context in which work with some memory may be done, and the claim that keeps it alive as long as this object, if
 /// it is a primary one that was found by its device.
 class OPAL_EXPORT WorkContext {

@@ -50,7 +50,7 @@ Result<RemoteGpuMemory> Rgpusm::get(const gpu::MemoryHandle& handle) noexcept {
   }
   if (Lease known = cache_.find(key(handle.base), handle.size, kAccess)) {
     const auto mapped = known->cookie().get<Mapped>();
-    if (mapped.handle == handle) return RemoteGpuMemory{std::move(known), mapped.address};
+    if (mapped.handle == handle) return RemoteGpuMemory{std::move(known), mapped.address, handle.size};
     ++stale_;
   }
   // Allocations that live at the same time do not overlap: whatever does is of memory that the peer has freed.  It is
@@ -72,7 +72,7 @@ Result<RemoteGpuMemory> Rgpusm::open(const gpu::MemoryHandle& handle) noexcept {
     return lease.error();
   }
   const std::uintptr_t address = (*lease)->cookie().get<Mapped>().address;
-  return RemoteGpuMemory{std::move(*lease), address};
+  return RemoteGpuMemory{std::move(*lease), address, handle.size};
 }
 
 void Rgpusm::freed(std::uint64_t base, std::uint64_t size) noexcept {

@@ -31,15 +31,23 @@ class RemoteGpuMemory {
  public:
   RemoteGpuMemory() noexcept = default;
 
-  /// Where byte `offset` of the peer's allocation is here; for copies in the cache's context.
-  [[nodiscard]] std::uintptr_t at(std::uint64_t offset) const noexcept { return address_ + offset; }
+  /// Where [offset, +size) of the peer's allocation begins here; for copies in the cache's context.
+  /// Errors: protocol (not all of it is in the allocation, whose size the peer has told).
+  [[nodiscard]] Result<std::uintptr_t> at(std::uint64_t offset, std::uint64_t size) const noexcept {
+    if (offset > size_ || size > size_ - offset) {
+      return Error{Errc::protocol, 0, "rgpusm: beyond the end of the peer's allocation", offset};
+    }
+    return address_ + offset;
+  }
   explicit operator bool() const noexcept { return static_cast<bool>(lease_); }
 
  private:
   friend class Rgpusm;
-  RemoteGpuMemory(Lease lease, std::uintptr_t address) noexcept : lease_(std::move(lease)), address_(address) {}
+  RemoteGpuMemory(Lease lease, std::uintptr_t address, std::uint64_t size) noexcept
+      : lease_(std::move(lease)), address_(address), size_(size) {}
   Lease lease_;
   std::uintptr_t address_ = 0;
+  std::uint64_t size_ = 0;
 };
 
 struct RgpusmStatistics {

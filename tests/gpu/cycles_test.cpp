@@ -66,7 +66,7 @@ void read_with(const Channel& other, const rcache::RgpusmConfig& config, bool re
       last = message.last;
       auto memory = cache.get(message.handle);
       ASSERT_TRUE(memory) << to_string(memory.error());
-      ASSERT_TRUE(copier.copy(program.context, 0, to.at(), pointer(memory->at(message.offset)), kPiece,
+      ASSERT_TRUE(copier.copy(program.context, 0, to.at(), pointer(*memory->at(message.offset, kPiece)), kPiece,
                               {[](void*, const Result<void>& result) noexcept { EXPECT_TRUE(result); }, nullptr}));
       while (copier.pending() > 0) copier.progress();
       ASSERT_EQ(to.read(), pattern(kPiece, message.seed)) << "memory of another allocation";

@@ -166,7 +166,7 @@ class RgpusmAgainstModel : public testing::TestWithParam<Scenario> {
         if (refused) {
           ASSERT_EQ(got.error().code, *refused) << to_string(got.error());
         } else {
-          ASSERT_EQ(driver.open_now.at(got->at(0)), handle) << "another allocation's mapping";
+          ASSERT_EQ(driver.open_now.at(*got->at(0, 1)), handle) << "another allocation's mapping";
           in_use.emplace_back(handle, std::move(*got));
         }
       } else if (kind < 99 && !in_use.empty()) {

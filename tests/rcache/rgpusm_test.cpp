@@ -49,7 +49,7 @@ TEST_F(RemoteGpu, R12Case1TransfersAtTheSameTimeShareOneMapping) {
   auto one = cache.get(handle);
   auto two = cache.get(handle);
   ASSERT_TRUE(one && two);
-  EXPECT_EQ(one->at(0), two->at(0));
+  EXPECT_EQ(*one->at(0, 1), *two->at(0, 1));
   *one = {};
   EXPECT_TRUE(driver_.has(handle));
   *two = {};
@@ -284,9 +284,9 @@ TEST_F(RemoteGpu, R14AllocationsThatShareAPageAreTwo) {
   const auto mapped_one = cache.get(one);
   const auto mapped_two = cache.get(two);
   ASSERT_TRUE(mapped_one && mapped_two);
-  EXPECT_NE(mapped_one->at(0), mapped_two->at(0));
+  EXPECT_NE(*mapped_one->at(0, 1), *mapped_two->at(0, 1));
   EXPECT_EQ(cache.statistics().cache.registered.bytes, 511u + 512u);
-  EXPECT_EQ(mapped_one->at(100), mapped_one->at(0) + 100);
+  EXPECT_EQ(*mapped_one->at(100, 1), *mapped_one->at(0, 1) + 100);
 }
 
 TEST_F(RemoteGpu, R14StatisticsCountWhatHappened) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -64,12 +65,18 @@ TEST(OpalInfo, SaysWhyThereIsNoGpuMemory) {
   const json report = json::parse(opal_info("--json", "OPAL_GPU_LIBRARY=libcuda-of-nobody.so.1").output);
   EXPECT_EQ(report["gpu"]["usable"], false);
   EXPECT_THAT(report["gpu"]["why"].get<std::string>(), HasSubstr(why));
+  const auto smcuda = std::find_if(report["transports"].begin(), report["transports"].end(),
+                                   [](const json& transport) { return transport["name"] == "smcuda"; });
+  ASSERT_NE(smcuda, report["transports"].end());
+  EXPECT_EQ((*smcuda)["usable"], false);
+  EXPECT_THAT((*smcuda)["why"].get<std::string>(), HasSubstr(why));
 }
 
 #if CUDA_HEADERS
 TEST(OpalInfo, SaysWhichDriverThereIs) {
   const std::string environment = "OPAL_CUDA_DOUBLE=api_version=12040 OPAL_GPU_LIBRARY='" DRIVER_DOUBLE "'";
   EXPECT_THAT(opal_info("", environment).output, HasSubstr("GPU memory: recognised, driver for CUDA 12.4"));
+  EXPECT_THAT(opal_info("", environment).output, testing::ContainsRegex("smcuda +usable"));
   EXPECT_EQ(json::parse(opal_info("--json", environment).output)["gpu"]["driver_version"], 12040);
 }
 #endif

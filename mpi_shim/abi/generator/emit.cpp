@@ -114,6 +114,7 @@ std::string emit_export_map(const Table& table) {
       out << "    MPI_" << function.name << "; PMPI_" << function.name << ";\n";
     }
   }
+  out << "    MPIX_Query_cuda_support;\n";              // mpi-ext.h
   out << "    opal_config_groups;\n  local: *;\n};\n";  // what opal-info asks libraries for
   return out.str();
 }

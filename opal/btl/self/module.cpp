@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "opal/gpu/copy.hpp"
+
 namespace opal::btl::self {
 namespace {
 
@@ -14,6 +16,7 @@ Attributes attributes_for(const Config& config) {
   Attributes result;
   result.transport = "self";
   result.exclusivity = 65536;
+  result.gpu_memory = true;  // the driver copies within a process
   result.max_send = std::min(config.max_send.bytes, config.ring_size.bytes / 4);
   result.eager = std::min<std::size_t>(result.max_send, 4096);
   result.latency_ns = 20;
@@ -122,14 +125,16 @@ bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint
 Post Module::put(btl::Endpoint& /*to*/, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (!check(completion, remote, remote_address, size, Rights::remote_write)) return Post::failed;
-  if (size != 0) std::memmove(at(remote_address), source, size);
+  if (const auto copied = gpu::copy(at(remote_address), source, size); !copied) return fail(completion, copied.error());
   return Post::done;
 }
 
 Post Module::get(btl::Endpoint& /*to*/, void* destination, const MemoryHandle* /*local*/, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (!check(completion, remote, remote_address, size, Rights::remote_read)) return Post::failed;
-  if (size != 0) std::memmove(destination, at(remote_address), size);
+  if (const auto copied = gpu::copy(destination, at(remote_address), size); !copied) {
+    return fail(completion, copied.error());
+  }
   return Post::done;
 }
 
@@ -142,6 +147,9 @@ Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Complet
     return fail(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
   }
   if (!check(completion, *request.remote, request.remote_address, size, Rights::remote_atomic)) return Post::failed;
+  if (!gpu::is_host(at(request.remote_address))) {
+    return fail(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});
+  }
   const std::uint64_t old =
       execute_atomic(request.op, request.type, at(request.remote_address), request.operand, request.compare);
   if (request.result != nullptr) *request.result = old;

@@ -14,7 +14,7 @@ namespace opal::btl::self {
 
 class Endpoint final : public btl::Endpoint {
  public:
-  Endpoint(btl::Module& module, const PeerId& peer) noexcept : btl::Endpoint(module, peer) {}
+  Endpoint(btl::Module& module, const PeerId& peer) noexcept : btl::Endpoint(module, peer) { gpu_direct = true; }
   [[nodiscard]] bool one_sided() const noexcept override { return true; }
   [[nodiscard]] std::string describe() const override { return "this very process"; }
 };

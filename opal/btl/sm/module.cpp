@@ -55,41 +55,64 @@ Result<std::optional<Way>> parse_way(const std::string& name) {
 
 }  // namespace
 
-Module::Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-               LadderOrder order, KernelDevices devices, std::optional<Way> forced_way, bool fences)
-    : btl::Module(host, attributes),
-      config_(config),
-      forced_way_(forced_way),
-      inbox_(std::move(inbox)),
-      doorbell_(std::move(doorbell)),
-      local_(config_, host.id, inbox_.fd(), host.registrations, doorbell_.get(), std::move(order), std::move(devices),
-             fences),
+Module::Module(const Host& host, Parts parts)
+    : btl::Module(host, parts.attributes),
+      config_(parts.config),
+      forced_way_(parts.forced_way),
+      inbox_(std::move(parts.inbox)),
+      doorbell_(std::move(parts.doorbell)),
+      local_(config_, host.id, inbox_.fd(), host.registrations, doorbell_.get(), std::move(parts.order),
+             std::move(parts.devices), parts.fences),
       by_index_(wire::kMaxPeers) {}
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
-  OPAL_TRY_ASSIGN(LadderOrder order, LadderOrder::parse(config.single_copy));
-  KernelDevices devices = KernelDevices::open(order);
-  return open(host, config, std::move(order), std::move(devices));
+  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config));
+  std::unique_ptr<Module> module{new Module{host, std::move(parts)}};
+  OPAL_TRY(module->start());
+  return module;
 }
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, LadderOrder order,
                                              KernelDevices devices) {
+  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config, std::move(order), std::move(devices)));
+  std::unique_ptr<Module> module{new Module{host, std::move(parts)}};
+  OPAL_TRY(module->start());
+  return module;
+}
+
+Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config) {
+  OPAL_TRY_ASSIGN(LadderOrder order, LadderOrder::parse(config.single_copy));
+  KernelDevices devices = KernelDevices::open(order);
+  return make(host, config, std::move(order), std::move(devices));
+}
+
+Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config, LadderOrder order,
+                                          KernelDevices devices) {
   OPAL_TRY(check(config));
   OPAL_TRY_ASSIGN(const std::optional<Way> forced_way, parse_way(config.large_get));
   if (order.has(RungKind::cma)) CmaRung::invite_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
-  std::unique_ptr<Module> module{new Module{host, attributes_of(config), config, std::move(inbox), std::move(doorbell),
-                                            std::move(order), std::move(devices), forced_way, accept_remote_fences()}};
+  return Parts{attributes_of(config),
+               config,
+               std::move(order),
+               std::move(devices),
+               forced_way,
+               std::move(inbox),
+               std::move(doorbell),
+               accept_remote_fences()};
+}
+
+Result<void> Module::start() {
   // One for all modules of the Context: it finds out from the sender which it is for.
-  if (host.handlers.find(wire::kPull) == nullptr) {
-    OPAL_TRY(host.handlers.set(wire::kPull, {&Module::on_pull_request, nullptr, "sm pull request"}));
+  if (host().handlers.find(wire::kPull) == nullptr) {
+    OPAL_TRY(host().handlers.set(wire::kPull, {&Module::on_pull_request, nullptr, "sm pull request"}));
   }
   const PeerId door = PeerId::random();
-  OPAL_TRY_ASSIGN(module->address_, Address::here(host.id, door));
-  OPAL_TRY_ASSIGN(module->doorman_, Doorman::start(module->local_, door, module->doorbell_.get()));
-  return module;
+  OPAL_TRY_ASSIGN(address_, Address::here(host().id, door));
+  OPAL_TRY_ASSIGN(doorman_, Doorman::start(local_, door, doorbell_.get()));
+  return {};
 }
 
 Module::~Module() {

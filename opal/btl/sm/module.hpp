@@ -21,7 +21,7 @@
 
 namespace opal::btl::sm {
 
-class OPAL_EXPORT Module final : public btl::Module {
+class OPAL_EXPORT Module : public btl::Module {
  public:
   /// Errors: invalid_argument (a variable), no_memory, no_space, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
@@ -34,10 +34,11 @@ class OPAL_EXPORT Module final : public btl::Module {
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
   void disconnect(btl::Endpoint& endpoint) noexcept override;
 
-  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
-  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
-  Post send(Fragment& fragment, Tag tag) noexcept override;
-  void free(Fragment& fragment) noexcept override;
+  // Final: a transport composed on this one (smcuda) adds nothing to the way of a message.
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept final;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept final;
+  Post send(Fragment& fragment, Tag tag) noexcept final;
+  void free(Fragment& fragment) noexcept final;
 
   Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
@@ -47,7 +48,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
-  std::size_t progress(std::size_t budget) noexcept override;
+  std::size_t progress(std::size_t budget) noexcept final;
   [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
   bool arm() noexcept override;
 
@@ -65,10 +66,38 @@ class OPAL_EXPORT Module final : public btl::Module {
     return shared != nullptr ? shared->mapped() : 0;
   }
 
- private:
-  Module(const Host& host, const Attributes& attributes, const Config& config, Inbox inbox, Fd doorbell,
-         LadderOrder order, KernelDevices devices, std::optional<Way> forced_way, bool fences);
+ protected:
+  /// What a module is made of, before it has a place in memory.
+  struct Parts {
+    Attributes attributes;
+    Config config;
+    LadderOrder order;
+    KernelDevices devices;
+    std::optional<Way> forced_way;
+    Inbox inbox;
+    Fd doorbell;
+    bool fences;
 
+    /// Errors: as open().
+    static Result<Parts> make(const Host& host, const Config& config, LadderOrder order, KernelDevices devices);
+    static Result<Parts> make(const Host& host, const Config& config);
+  };
+  /// For transports composed on this one; start() follows.
+  Module(const Host& host, Parts parts);
+  /// Takes the tags, opens the door.  Errors: limit_reached, os.
+  Result<void> start();
+
+  /// Has attend() called in the rounds of progress() to come, until it says that it has nothing to do.
+  void want_attention() noexcept { unsettled_ = true; }
+  /// What a transport composed on this one does in a round.  Adds to `count`; returns whether it wants another one.
+  virtual bool attend(std::size_t& /*count*/) noexcept { return false; }
+  /// The endpoint has died or is being disconnected: what is under way with it ends with `why`.
+  virtual void abandon(btl::Endpoint& /*endpoint*/, const Error& /*why*/) noexcept {}
+  /// Whether the peer's own table allows it.  Errors: peer_gone, protocol, invalid_argument, permission.
+  static Result<void> check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,
+                                   std::uint64_t size, Rights wanted) noexcept;
+
+ private:
   // send.cpp
   Post send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept;
@@ -173,7 +202,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::uint32_t round_ = 0;        // of progress()
   std::uint32_t sleep_ = 0;        // number of the last sleep
   bool armed_ = false;
-  bool unsettled_ = false;  // leaving_, failed_ or cooling_ has something
+  bool unsettled_ = false;  // leaving_, failed_ or cooling_ has something, or attend() is wanted
   bool in_progress_ = false;
   std::unique_ptr<Doorman> doorman_;  // last: its thread uses what is above
 };

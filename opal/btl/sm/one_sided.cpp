@@ -20,7 +20,19 @@ Result<RemoteRange> Module::reach(Endpoint& to, std::uint64_t address, const Mem
     if (!region.of_address_space()) return checked.error();
     return Error{Errc::not_supported, 0, "sm: not in the peer's table of mappings", address};
   }
-  return RemoteRange{address, size, region, to.link_->registrations.pool_of(region)};
+  const std::uint32_t pool = to.link_->registrations.pool_of(region);
+  if (pool == RegistrationView::kOfGpu) {  // for no kind of single copy; its owner can
+    return Error{Errc::not_supported, 0, "sm: the memory is a GPU's", address};
+  }
+  return RemoteRange{address, size, region, pool};
+}
+
+Result<void> Module::check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,
+                                  std::uint64_t size, Rights wanted) noexcept {
+  const auto& peer = static_cast<Endpoint&>(to);
+  if (peer.dead()) return peer.error();
+  if (peer.link_->gone->load(std::memory_order_acquire)) return Error{Errc::peer_gone, 0, "sm: the peer has hung up"};
+  return peer.link_->registrations.check(remote, address, size, wanted);
 }
 
 Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,

@@ -144,6 +144,7 @@ void Module::tell_failure(Endpoint& endpoint) noexcept {
   std::erase(blocked_, &endpoint);
   doorman_->close(endpoint.link_->id);
   abandon_pulls(endpoint, endpoint.why_);
+  abandon(endpoint, endpoint.why_);
   emulation().endpoint_gone(endpoint, endpoint.why_);
   endpoint.told_ = true;
   host().observer.on_failed(endpoint, endpoint.why_);
@@ -198,7 +199,8 @@ std::size_t Module::settle() noexcept {
     doorman_->release_index(cooling.index);
     return true;
   });
-  unsettled_ = !leaving_.empty() || !failed_.empty() || !unannounced_.empty() || !cooling_.empty();
+  const bool more = attend(count);
+  unsettled_ = more || !leaving_.empty() || !failed_.empty() || !unannounced_.empty() || !cooling_.empty();
   return count;
 }
 
@@ -206,6 +208,7 @@ void Module::disconnect(btl::Endpoint& peer) noexcept {
   auto& endpoint = static_cast<Endpoint&>(peer);
   fail(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   abandon_pulls(endpoint, {Errc::canceled, 0, "sm: disconnected"});
+  abandon(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   if (!endpoint.told_) emulation().endpoint_gone(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   doorman_->close(endpoint.link_->id);
   forget_box(endpoint);

@@ -11,6 +11,7 @@
 #include "opal/btl/tcp/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace opal::btl::tcp {
 namespace {
@@ -199,7 +200,8 @@ Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
 }
 
 Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
-  if (payload.size() <= kSmallPayload) return btl::Module::prepare_src(to, header, payload, completion);
+  if (payload.size() <= kSmallPayload || !gpu::is_host(payload.data()))
+    return btl::Module::prepare_src(to, header, payload, completion);
   if (header.size() + payload.size() > attributes().max_send) {
     to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", payload.size()});
     return {};

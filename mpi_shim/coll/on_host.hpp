@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/on_host.hpp — a buffer where the processor can calculate with it: itself, or, of GPU memory, a copy of
+// it for the life of this object.  Without a GPU it costs a branch and allocates nothing.
+#pragma once
+#include <cstddef>
+#include <memory>
+
+#include "mpi_shim/p2p/buffer.hpp"
+#include "opal/gpu/memory.hpp"
+
+namespace mpi_shim::coll {
+
+class OnHost {
+ public:
+  enum class Use {
+    read,
+    write,   ///< all of it: what was there does not matter
+    update,  ///< reads and writes
+  };
+
+  OnHost(const p2p::Buffer& buffer, Use use) : original_(buffer), here_(buffer), use_(use) {
+    if (buffer.bytes() == 0 || opal::gpu::is_host(buffer.base() + buffer.span().offset)) [[likely]]
+      return;
+    const p2p::Buffer::Span span = buffer.span();
+    copy_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(span.size));
+    here_ = buffer.at(copy_.get() - span.offset);
+    if (use != Use::write) p2p::copy(original_, here_);
+  }
+  OnHost(const OnHost&) = delete;
+  OnHost& operator=(const OnHost&) = delete;
+  ~OnHost() {
+    if (copy_ != nullptr && use_ != Use::read) p2p::copy(here_, original_);
+  }
+
+  [[nodiscard]] const p2p::Buffer& buffer() const noexcept { return here_; }
+
+ private:
+  const p2p::Buffer original_;
+  p2p::Buffer here_;
+  const Use use_;
+  std::unique_ptr<std::byte[]> copy_;
+};
+
+}  // namespace mpi_shim::coll

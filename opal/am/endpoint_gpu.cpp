@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// An Endpoint in a process that may have GPU memory: the way around what is inline in endpoint.hpp.
+#include "opal/am/state.hpp"
+
+namespace opal::am {
+
+Post Endpoint::send_with_care(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (has_pending()) return Post::again;
+  btl::Module& module = route_->module();
+  if (payload.empty() || gpu::is_host(payload.data())) return module.send_inline(*route_, tag, header, payload);
+  if (route_->dead()) return Post::failed;
+  route_->set_error({});
+  Completion never;  // what is copied into the transport is never queued
+  btl::Fragment fragment = module.prepare_src(*route_, header, payload, never);
+  if (!fragment) return route_->error().code == Errc{} ? Post::again : Post::failed;
+  return module.send(fragment, tag);
+}
+
+Post Endpoint::put_gpu(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                       Completion& completion) noexcept {
+  btl::Module& module = route_->module();
+  if (module.attributes().gpu_memory) {
+    const Post post = module.put(*route_, source, nullptr, remote_address, remote, size, completion);
+    if (post != Post::failed || completion.error.code != Errc::not_supported) return post;
+  }
+  return context_.state_->staged->put(*route_, source, remote_address, remote, size, completion);
+}
+
+Post Endpoint::get_gpu(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                       Completion& completion) noexcept {
+  btl::Module& module = route_->module();
+  if (module.attributes().gpu_memory) {
+    const Post post = module.get(*route_, destination, nullptr, remote_address, remote, size, completion);
+    if (post != Post::failed || completion.error.code != Errc::not_supported) return post;
+  }
+  return context_.state_->staged->get(*route_, destination, remote_address, remote, size, completion);
+}
+
+Post Endpoint::flush_staged(Completion& completion) noexcept {
+  return context_.state_->staged->flush(*route_, completion);
+}
+
+}  // namespace opal::am

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/smcuda/exports.hpp"
+
+#include <algorithm>
+
+namespace opal::btl::smcuda {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+void lower(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
+  for (std::uint64_t seen = word.load(kRelaxed); value < seen && !word.compare_exchange_weak(seen, value);) {
+  }
+}
+void raise(std::atomic<std::uint64_t>& word, std::uint64_t value) noexcept {
+  for (std::uint64_t seen = word.load(kRelaxed); value > seen && !word.compare_exchange_weak(seen, value);) {
+  }
+}
+
+}  // namespace
+
+void Exports::add(const gpu::MemoryHandle& memory) {
+  if (const auto known = live_.find(memory.base);
+      known != live_.end() && known->second.buffer_id == memory.buffer_id && known->second.size == memory.size) {
+    return;
+  }
+  if (!listening_) listening_ = static_cast<bool>(memory::add_listener(*this));  // else peers find out by themselves
+  const std::uint64_t end = memory.base + memory.size;
+  drop_overlapping(memory.base, end);
+  if (live_.size() == kMost) live_.erase(live_.begin());
+  live_[memory.base] = {memory.size, memory.buffer_id};
+  lower(low_, memory.base);
+  raise(high_, end);
+}
+
+/// Allocations that live at the same time do not overlap: whatever overlaps has been freed.
+void Exports::drop_overlapping(std::uint64_t base, std::uint64_t end) noexcept {
+  auto entry = live_.upper_bound(base);
+  if (entry != live_.begin() && std::prev(entry)->first + std::prev(entry)->second.size > base) --entry;
+  while (entry != live_.end() && entry->first < end) {
+    if (freed_.size() < kMost) freed_.push_back({entry->first, entry->second.size});
+    entry = live_.erase(entry);
+  }
+}
+
+void Exports::released(memory::Range range) noexcept {
+  if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // nearly always
+  lower(reported_low_, range.begin);
+  raise(reported_high_, range.end);
+}
+
+bool Exports::take_freed(wire::Freed& freed) noexcept {
+  if (reported_high_.load(kRelaxed) != 0) {
+    const std::uint64_t low = reported_low_.exchange(UINT64_MAX);
+    drop_overlapping(low, reported_high_.exchange(0));
+  }
+  if (freed_.empty()) return false;
+  freed = freed_.back();
+  freed_.pop_back();
+  return true;
+}
+
+}  // namespace opal::btl::smcuda

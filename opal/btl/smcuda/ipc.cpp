@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IPC protocol of a smcuda module: what ipc_state.hpp decides, as messages and questions to the driver.
+#include <algorithm>
+
+#include "opal/btl/smcuda/module.hpp"
+#include "opal/core/log.hpp"
+#include "opal/gpu/device.hpp"
+
+namespace opal::btl::smcuda {
+namespace {
+
+/// The module that `delivery` is for; null where the peer came by another transport and has no business with this tag.
+Module* module_of(const Delivery& delivery) noexcept { return dynamic_cast<Module*>(&delivery.from.module()); }
+
+}  // namespace
+
+Result<void> Module::take_tags() {
+  using Method = void (Module::*)(Delivery&) noexcept;
+  HandlerTable& handlers = host().handlers;
+  if (handlers.find(wire::kRequest) != nullptr) return {};  // one for all modules of the Context
+  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
+    const auto fn = [](void*, Delivery& delivery) noexcept {
+      if (Module* const module = module_of(delivery)) (module->*method)(delivery);
+    };
+    return handlers.set(tag, {fn, nullptr, name});
+  };
+  OPAL_TRY(set(wire::kRequest, "smcuda request", std::integral_constant<Method, &Module::on_request>{}));
+  OPAL_TRY(set(wire::kAnswer, "smcuda answer", std::integral_constant<Method, &Module::on_answer>{}));
+  return set(wire::kFreed, "smcuda freed", std::integral_constant<Method, &Module::on_freed>{});
+}
+
+/// A GPU buffer goes to the peer, or comes from it: the time to find out whether its memory can be mapped.
+void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
+  if (!settings_.own.ipc || to.dead()) return;
+  Peer& peer = peer_of(to);
+  if (peer.ipc.state != IpcState::init) return;
+  int ordinal = -1;
+  if (const auto memory = gpu::inspect(buffer)) ordinal = memory->device;
+  if (ordinal < 0) {  // the buffer is the peer's
+    const auto work = gpu::WorkContext::any();
+    if (!work) return;
+    ordinal = work->device();
+  }
+  const auto device = gpu::device_id(ordinal);
+  if (!device) return;
+  const Ipc before = peer.ipc;
+  if (peer.ipc.on(IpcEvent::gpu_buffer, yields_to(to)) != IpcAction::send_request) return;
+  const wire::Request request{*device};
+  if (send_inline(to, wire::kRequest, bytes_of(request), {}) != Post::done) peer.ipc = before;  // the next buffer's
+}
+
+/// What this process says to a peer whose GPU memory is on `theirs`.
+wire::Verdict Module::judge(const gpu::DeviceId& theirs) const noexcept {
+  if (!settings_.own.ipc) return wire::Verdict::no;
+  const auto work = gpu::WorkContext::any();
+  if (!work) return wire::Verdict::not_ready;  // the program has not got so far
+  const auto there = gpu::ordinal_of(theirs);
+  if (!there || !*there) return wire::Verdict::no;  // hidden by CUDA_VISIBLE_DEVICES
+  const auto from_here = gpu::can_access(work->device(), **there);
+  const auto from_there = gpu::can_access(**there, work->device());
+  return from_here && *from_here && from_there && *from_there ? wire::Verdict::yes : wire::Verdict::no;
+}
+
+void Module::answer(btl::Endpoint& to, Peer& peer) noexcept {
+  const wire::Verdict verdict = judge(peer.device);
+  const wire::Answer answer{static_cast<std::uint64_t>(verdict)};
+  if (const Post post = send_inline(to, wire::kAnswer, bytes_of(answer), {}); post == Post::again) {
+    if (std::find(owing_.begin(), owing_.end(), &to) == owing_.end()) owing_.push_back(&to);
+    want_attention();
+    return;
+  }
+  std::erase(owing_, &to);
+  const IpcState before = peer.ipc.state;
+  (void)peer.ipc.on(verdict == wire::Verdict::yes  ? IpcEvent::answered_yes
+                    : verdict == wire::Verdict::no ? IpcEvent::answered_no
+                                                   : IpcEvent::answered_not_ready,
+                    yields_to(to));
+  settled(to, peer, before);
+}
+
+void Module::on_request(Delivery& delivery) noexcept {
+  wire::Request request{};
+  if (delivery.data.size() != sizeof request || !read_object(delivery.data, request)) return;
+  Peer& peer = peer_of(delivery.from);
+  if (peer.ipc.on(IpcEvent::request, yields_to(delivery.from)) != IpcAction::check) return;
+  peer.device = request.device;
+  answer(delivery.from, peer);
+}
+
+void Module::on_answer(Delivery& delivery) noexcept {
+  wire::Answer answer{};
+  if (delivery.data.size() != sizeof answer || !read_object(delivery.data, answer)) return;
+  Peer& peer = peer_of(delivery.from);
+  const IpcState before = peer.ipc.state;
+  IpcEvent event = IpcEvent::no;
+  switch (static_cast<wire::Verdict>(answer.verdict)) {
+    case wire::Verdict::yes: event = IpcEvent::yes; break;
+    case wire::Verdict::no: break;
+    case wire::Verdict::not_ready: event = IpcEvent::not_ready; break;
+  }
+  (void)peer.ipc.on(event, yields_to(delivery.from));
+  settled(delivery.from, peer, before);
+}
+
+/// Tells the layer above, and people.
+void Module::settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept {
+  to.gpu_direct = peer.ipc.usable();
+  if (peer.ipc.state == before) return;
+  if (peer.ipc.usable()) {
+    log::info("btl.smcuda", "GPU memory of {} is mapped when needed", to_string(to.peer()));
+  } else if (peer.ipc.state == IpcState::bad) {
+    log::info("btl.smcuda", "GPU memory from and to {} goes through host memory: {}", to_string(to.peer()),
+              peer.ipc.attempts >= Ipc::kAttempts ? "it has had no CUDA context whenever it was asked"
+                                                  : "the devices do not reach each other, or btl_smcuda_ipc is off");
+  }
+}
+
+void Module::on_freed(Delivery& delivery) noexcept {
+  wire::Freed freed{};
+  if (delivery.data.size() != sizeof freed || !read_object(delivery.data, freed)) return;
+  if (freed.size == 0 || freed.base == 0 || freed.base + freed.size < freed.base) return;
+  const auto found = peers_.find(&delivery.from);
+  if (found == peers_.end()) return;
+  for (const auto& window : found->second.windows) window->cache.freed(freed.base, freed.size);
+}
+
+/// A notice that does not go out is not repeated: peers compare handles anyway.
+std::size_t Module::tell_freed() noexcept {
+  std::size_t told = 0;
+  for (wire::Freed freed{}; exports_.take_freed(freed);) {
+    for (auto& [endpoint, peer] : peers_) {
+      if (!peer.ipc.usable() || endpoint->dead()) continue;
+      if (send_inline(*endpoint, wire::kFreed, bytes_of(freed), {}) == Post::done) ++told;
+    }
+  }
+  return told;
+}
+
+Ipc Module::ipc_of(const btl::Endpoint& peer) const noexcept {
+  const auto found = peers_.find(const_cast<btl::Endpoint*>(&peer));  // a key is only compared
+  return found == peers_.end() ? Ipc{} : found->second.ipc;
+}
+
+}  // namespace opal::btl::smcuda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening and closing a smcuda module, and its part of a round of progress.
+#include "opal/btl/smcuda/module.hpp"
+
+#include <utility>
+
+namespace opal::btl::smcuda {
+
+Module::Module(const Host& host, const Settings& settings, Parts parts)
+    : sm::Module(host, std::move(parts)), settings_(settings), copier_(std::make_unique<gpu::Copier>(settings.gpu)) {}
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Settings& settings) {
+  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, settings.host));
+  parts.attributes.also = std::exchange(parts.attributes.transport, "smcuda");
+  parts.attributes.exclusivity = kExclusivity;
+  parts.attributes.gpu_memory = true;
+  std::unique_ptr<Module> module{new Module{host, settings, std::move(parts)}};
+  OPAL_TRY(module->take_tags());
+  OPAL_TRY(module->start());
+  return module;
+}
+
+Module::~Module() {
+  copier_.reset();  // waits for the copies, and reports them
+  peers_.clear();
+}
+
+Peer& Module::peer_of(btl::Endpoint& endpoint) { return peers_[&endpoint]; }
+
+bool Module::attend(std::size_t& count) noexcept {
+  count += copier_->progress();
+  for (std::size_t i = owing_.size(); i > 0; --i) answer(*owing_[i - 1], peer_of(*owing_[i - 1]));
+  if (exports_.has_freed()) count += tell_freed();
+  return copier_->pending() != 0 || !owing_.empty();
+}
+
+void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
+  const auto found = peers_.find(&endpoint);
+  if (found == peers_.end()) return;
+  // A copy cannot be called back, and its buffers are nobody's before it is over.
+  while (found->second.copying != 0) copier_->progress();
+  std::erase(owing_, &endpoint);
+  endpoint.gpu_direct = false;
+  peers_.erase(found);
+}
+
+bool Module::arm() noexcept {
+  // Events of the device make no descriptor readable.
+  if (copier_->pending() != 0 || !owing_.empty() || exports_.has_freed()) return want_attention(), false;
+  return sm::Module::arm();
+}
+
+rcache::RgpusmStatistics Module::statistics(const btl::Endpoint& peer) const noexcept {
+  rcache::RgpusmStatistics sum;
+  const auto found = peers_.find(const_cast<btl::Endpoint*>(&peer));  // a key is only compared
+  if (found == peers_.end()) return sum;
+  for (const auto& window : found->second.windows) {
+    const rcache::RgpusmStatistics now = window->cache.statistics();
+    sum.cache += now.cache;
+    sum.stale += now.stale;
+    sum.already_mapped += now.already_mapped;
+  }
+  return sum;
+}
+
+}  // namespace opal::btl::smcuda

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/smcuda/module.hpp — shared memory, and GPU memory that goes from device to device by CUDA IPC (seed 002).
+// It is an sm module: messages of host memory, put and get between host memory, peers and waiting are sm's own code.
+// Added are: handles of GPU memory, put and get from and to it by a copy of the device over a mapping of the peer's
+// memory, and the protocol by which two processes find out, at the first GPU buffer, whether they can (ipc_state.hpp).
+// Where they cannot, the answer to a put or get of local GPU memory is not_supported, and whoever asked stages it
+// (am::StagedTransfers); what is GPU memory on the peer's side alone is done by the peer.  docs/design/smcuda.md.
+// Owns: one Peer per endpoint that met GPU memory, streams and events (gpu::Copier).  Threads: as btl::Module.
+#pragma once
+#include <deque>
+#include <memory>
+#include <unordered_map>
+
+#include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/sm/module.hpp"
+#include "opal/btl/smcuda/config.hpp"
+#include "opal/btl/smcuda/exports.hpp"
+#include "opal/btl/smcuda/peer.hpp"
+#include "opal/btl/smcuda/wire.hpp"
+#include "opal/gpu/copier.hpp"
+
+namespace opal::btl::smcuda {
+
+/// All the variables that one module needs.
+struct Settings {
+  Config own;
+  sm::Config host;
+  gpu::Config gpu;
+  rcache::RgpusmConfig cache;
+};
+
+class OPAL_EXPORT Module final : public sm::Module {
+ public:
+  /// Errors: those of sm::Module::open().
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Settings& settings);
+  ~Module() override;
+
+  Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
+
+  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
+  Result<void> deregister_memory(const MemoryHandle& handle) override;
+  void invalidate_memory(const MemoryHandle& handle) noexcept override;
+
+  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
+
+  bool arm() noexcept override;
+
+  /// For tests and tools.
+  [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
+  /// What the caches of one peer's memory have counted, over all contexts.
+  [[nodiscard]] rcache::RgpusmStatistics statistics(const btl::Endpoint& peer) const noexcept;
+  /// Copies under way.
+  [[nodiscard]] std::size_t copying() const noexcept { return operations_.active(); }
+
+ private:
+  using Kind = RdmaOperation::Kind;
+
+  /// A copy under way; beside the operation with the same slot.
+  struct Copying {
+    Module* module = nullptr;
+    RdmaOperation* operation = nullptr;
+    Peer* peer = nullptr;
+    rcache::RemoteGpuMemory mapped;
+  };
+
+  Module(const Host& host, const Settings& settings, Parts parts);
+  Peer& peer_of(btl::Endpoint& endpoint);
+
+  // ipc.cpp
+  Result<void> take_tags();
+  void note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept;
+  [[nodiscard]] wire::Verdict judge(const gpu::DeviceId& theirs) const noexcept;
+  void answer(btl::Endpoint& to, Peer& peer) noexcept;
+  void settled(btl::Endpoint& to, const Peer& peer, IpcState before) noexcept;
+  void on_request(Delivery& delivery) noexcept;
+  void on_answer(Delivery& delivery) noexcept;
+  void on_freed(Delivery& delivery) noexcept;
+  [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return host().id < peer.peer(); }
+  std::size_t tell_freed() noexcept;
+
+  // one_sided.cpp
+  Post transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
+                std::uint64_t size, Completion& completion) noexcept;
+  Result<Post> copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t offset,
+                           const gpu::MemoryHandle& memory, std::uint64_t size, Completion& completion) noexcept;
+  static void copied(void* user, const Result<void>& result) noexcept;
+
+  bool attend(std::size_t& count) noexcept override;
+  void abandon(btl::Endpoint& endpoint, const Error& why) noexcept override;
+
+  const Settings settings_;
+  Exports exports_;
+  std::unordered_map<btl::Endpoint*, Peer> peers_;
+  std::vector<btl::Endpoint*> owing_;  // endpoints whose request has no answer yet
+  RdmaOperations operations_;
+  std::deque<Copying> copyings_;  // by slot
+  std::unique_ptr<gpu::Copier> copier_;
+};
+
+}  // namespace opal::btl::smcuda

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handles of GPU memory, and put and get where either side is GPU memory.
+#include <utility>
+
+#include "opal/btl/flush_both.hpp"
+#include "opal/btl/smcuda/module.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::smcuda {
+namespace {
+
+Post failed(Completion& completion, const Error& why) noexcept {
+  completion.error = why;
+  return Post::failed;
+}
+
+/// The handle as the Context's table knows it.
+MemoryHandle table_part(const MemoryHandle& handle) noexcept {
+  wire::GpuHandle gpu{};
+  return wire::read(handle, gpu) ? gpu.table_part() : handle;
+}
+
+}  // namespace
+
+Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
+  if (!payload.empty() && !gpu::is_host(payload.data())) note_gpu_buffer(to, payload.data());
+  return sm::Module::prepare_src(to, header, payload, completion);
+}
+
+Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  if (gpu::is_host(base)) [[likely]]
+    return sm::Module::register_memory(base, size, rights);
+  OPAL_TRY_ASSIGN(const gpu::Memory memory, gpu::inspect(base));
+  const auto exported = gpu::export_memory(memory);
+  OPAL_TRY_ASSIGN(const MemoryHandle software, sm::Module::register_memory(base, size, rights));
+  // Without a handle for others it is moved by its owner, as the table's part of the handle alone says.
+  if (!exported || !memory.contains(reinterpret_cast<std::uintptr_t>(base), size)) return software;
+  exports_.add(*exported);
+  if (exports_.has_freed()) want_attention();
+  OPAL_TRY_ASSIGN(const SoftwareHandle slot, SoftwareHandle::decode(software));
+  return MemoryHandle::from_bytes(bytes_of(wire::GpuHandle{slot, *exported}));
+}
+
+Result<void> Module::deregister_memory(const MemoryHandle& handle) {
+  return sm::Module::deregister_memory(table_part(handle));
+}
+
+void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
+  sm::Module::invalidate_memory(table_part(handle));
+}
+
+Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(source)) [[likely]]
+    return sm::Module::put(to, source, local, remote_address, remote, size, completion);
+  // It is only read.
+  return transfer(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), remote_address, remote, size,
+                  completion);
+}
+
+Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(destination)) [[likely]]
+    return sm::Module::get(to, destination, local, remote_address, remote, size, completion);
+  return transfer(Kind::get, to, static_cast<std::byte*>(destination), remote_address, remote, size, completion);
+}
+
+Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  wire::GpuHandle target{};
+  if (wire::read(*request.remote, target)) {
+    return failed(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});
+  }
+  return sm::Module::atomic(to, request, completion);
+}
+
+Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                      const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  const bool gpu_here = !gpu::is_host(here);
+  constexpr Error kStage{Errc::not_supported, 0, "smcuda: this GPU memory has to be staged"};
+  note_gpu_buffer(to, here);
+  wire::GpuHandle target{};
+  if (!wire::read(remote, target)) {
+    if (remote.bytes().size() != sizeof(SoftwareHandle)) {
+      return failed(completion, {Errc::protocol, 0, "memory handle: not one of smcuda", remote.bytes().size()});
+    }
+    return failed(completion, kStage);  // between GPU memory here and host memory there, or what cannot be mapped
+  }
+  const MemoryHandle slot = target.table_part();
+  const Rights wanted = kind == Kind::put ? Rights::remote_write : Rights::remote_read;
+  if (const auto allowed = check_remote(to, slot, remote_address, size, wanted); !allowed) {
+    return failed(completion, allowed.error());
+  }
+  // The table vouches for the range, not for what a peer says about the allocation around it.
+  const gpu::MemoryHandle& memory = target.memory;
+  if (remote_address < memory.base || remote_address - memory.base > memory.size ||
+      size > memory.size - (remote_address - memory.base)) {
+    return failed(completion, {Errc::protocol, 0, "smcuda: the range is not in the allocation that the handle names",
+                               remote_address});
+  }
+  completion.error = {};
+  if (size == 0) return Post::done;
+  if (Peer& peer = peer_of(to); peer.ipc.usable() && !peer.refused_access) {
+    const auto post = copy_by_ipc(kind, to, here, remote_address - memory.base, memory, size, completion);
+    if (post) return *post;
+    log::debug("btl.smcuda", "staged: {}", to_string(post.error()));
+    if (post.error().code == Errc::not_supported) {
+      peer.refused_access = true;
+      to.gpu_direct = false;
+    }
+  }
+  if (gpu_here) return failed(completion, kStage);
+  return kind == Kind::put ? btl::Module::put(to, here, nullptr, remote_address, slot, size, completion)
+                           : btl::Module::get(to, here, nullptr, remote_address, slot, size, completion);
+}
+
+/// Starts the device's copy.  Errors: nothing has happened, and it has to go another way.
+Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t offset,
+                                 const gpu::MemoryHandle& memory, std::uint64_t size, Completion& completion) noexcept {
+  OPAL_TRY_ASSIGN(const gpu::Memory local, gpu::inspect(here));
+  OPAL_TRY_ASSIGN(gpu::WorkContext work, gpu::WorkContext::of(local));
+  if (kind == Kind::put) gpu::make_synchronous(local);
+  Peer& peer = peer_of(to);
+  OPAL_TRY_ASSIGN(Window* const window, peer.window(std::move(work), settings_.cache));
+  OPAL_TRY_ASSIGN(rcache::RemoteGpuMemory mapped, window->cache.get(memory));
+  OPAL_TRY_ASSIGN(const std::uintptr_t there, mapped.at(offset, size));
+  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  if (operation == nullptr) return Post::again;
+  if (copyings_.size() <= operation->slot) copyings_.resize(operation->slot + 1);
+  Copying& copying = copyings_[operation->slot];
+  copying = {this, operation, &peer, std::move(mapped)};
+  void* const remote = reinterpret_cast<void*>(there);
+  // Copies of one peer are in one stream: they end, and are reported, in the order in which they were posted.
+  const auto lane = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&peer) / sizeof(Peer));
+  const auto started =
+      kind == Kind::put ? copier_->copy(window->cache.context(), lane, remote, here, size, {&Module::copied, &copying})
+                        : copier_->copy(window->cache.context(), lane, here, remote, size, {&Module::copied, &copying});
+  if (!started) {
+    copying.mapped = {};
+    (void)operations_.end(*operation);
+    if (started.error().code == Errc::busy) return Post::again;
+    return started.error();
+  }
+  ++peer.copying;
+  want_attention();
+  return Post::queued;
+}
+
+void Module::copied(void* user, const Result<void>& result) noexcept {
+  auto& copying = *static_cast<Copying*>(user);
+  copying.mapped = {};
+  --copying.peer->copying;
+  copying.module->operations_.finish(*copying.operation, result ? Error{} : result.error());
+}
+
+Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
+  return flush_both(operations_, to, completion,
+                    [this, to](Completion& rest) noexcept { return sm::Module::flush(to, rest); });
+}
+
+}  // namespace opal::btl::smcuda

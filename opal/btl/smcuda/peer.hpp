@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/smcuda/peer.hpp — what a smcuda module keeps of one peer, from the first GPU buffer or request on.
+// Owned by its module, which alone uses it.  Threads: as the module.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "opal/btl/smcuda/ipc_state.hpp"
+#include "opal/gpu/context.hpp"
+#include "opal/rcache/rgpusm.hpp"
+
+namespace opal::btl::smcuda {
+
+/// The peer's memory as it is mapped into one of this process's contexts.
+struct Window {
+  Window(gpu::WorkContext work, std::uint64_t id, const rcache::RgpusmConfig& config)
+      : id(id), work(std::move(work)), cache(this->work.handle(), config) {}
+
+  std::uint64_t id;  ///< of the context: a handle may come again
+  gpu::WorkContext work;
+  rcache::Rgpusm cache;
+};
+
+struct Peer {
+  Ipc ipc;
+  gpu::DeviceId device;         ///< that its request named; while ipc.state is acking
+  bool refused_access = false;  ///< a mapping failed for want of access, whatever was agreed
+  std::size_t copying = 0;      ///< copies from and to its memory that are under way
+  std::vector<std::unique_ptr<Window>> windows;
+
+  /// Its memory as `work` sees it.  Errors: those of gpu::context_id(), no_memory.
+  Result<Window*> window(gpu::WorkContext work, const rcache::RgpusmConfig& config) noexcept;
+};
+
+}  // namespace opal::btl::smcuda

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts with GPU memory on either side, over every transport: messages, put, get, flush; the same bytes whatever way
+// they go (R15: GPU to GPU where that is possible, through host memory otherwise).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "tests/gpu/pair.hpp"
+
+namespace opal::gpu_pair {
+namespace {
+
+using opal::test::Channel;
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+/// Memory of any kind, filled and read through the driver.
+class AnyBuffer {
+ public:
+  static constexpr std::array kKinds{gpu::MemoryKind::host,   gpu::MemoryKind::pinned, gpu::MemoryKind::managed,
+                                     gpu::MemoryKind::legacy, gpu::MemoryKind::mapped, gpu::MemoryKind::pooled};
+
+  AnyBuffer(gpu::MemoryKind kind, std::size_t size) : kind_(kind) {
+    switch (kind) {
+      case gpu::MemoryKind::host: host_.resize(size); break;
+      case gpu::MemoryKind::pinned: EXPECT_EQ(cuMemHostAlloc(&pinned_, size, 0), CUDA_SUCCESS); break;
+      case gpu::MemoryKind::managed:
+        EXPECT_EQ(cuMemAllocManaged(&device_, size, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+        break;
+      case gpu::MemoryKind::mapped:
+        mapped_ = std::make_unique<Mapped>((size + Mapped::kPiece - 1) / Mapped::kPiece);
+        break;
+      case gpu::MemoryKind::pooled:
+        EXPECT_EQ(cuMemAllocAsync(&device_, size, nullptr), CUDA_SUCCESS);
+        EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+        break;
+      default: EXPECT_EQ(cuMemAlloc(&device_, size), CUDA_SUCCESS);
+    }
+  }
+  ~AnyBuffer() {
+    if (pinned_ != nullptr) cuMemFreeHost(pinned_);
+    if (kind_ == gpu::MemoryKind::pooled) {
+      cuMemFreeAsync(device_, nullptr);
+      cuStreamSynchronize(nullptr);
+    } else if (device_ != 0) {
+      cuMemFree(device_);
+    }
+  }
+  AnyBuffer(const AnyBuffer&) = delete;
+  AnyBuffer& operator=(const AnyBuffer&) = delete;
+
+  [[nodiscard]] std::byte* at(std::size_t offset = 0) {
+    void* const base = kind_ == gpu::MemoryKind::host     ? host_.data()
+                       : kind_ == gpu::MemoryKind::pinned ? pinned_
+                       : kind_ == gpu::MemoryKind::mapped ? pointer(mapped_->address())
+                                                          : pointer(device_);
+    return static_cast<std::byte*>(base) + offset;
+  }
+  void write(const std::vector<std::byte>& bytes) {
+    if (kind_ == gpu::MemoryKind::host || kind_ == gpu::MemoryKind::pinned) {
+      std::copy(bytes.begin(), bytes.end(), at());
+    } else {
+      EXPECT_EQ(cuMemcpyHtoD(reinterpret_cast<CUdeviceptr>(at()), bytes.data(), bytes.size()), CUDA_SUCCESS);
+    }
+  }
+  [[nodiscard]] std::vector<std::byte> read(std::size_t size) {
+    std::vector<std::byte> bytes(size);
+    if (kind_ == gpu::MemoryKind::host || kind_ == gpu::MemoryKind::pinned) {
+      std::copy(at(), at(size), bytes.begin());
+    } else {
+      EXPECT_EQ(cuMemcpyDtoH(bytes.data(), reinterpret_cast<CUdeviceptr>(at()), size), CUDA_SUCCESS);
+    }
+    return bytes;
+  }
+
+ private:
+  const gpu::MemoryKind kind_;
+  std::vector<std::byte> host_;
+  void* pinned_ = nullptr;
+  CUdeviceptr device_ = 0;
+  std::unique_ptr<Mapped> mapped_;
+};
+
+struct Way {
+  const char* name;
+  const char* transports;
+  Settings settings;
+};
+
+class GpuAm : public ::testing::TestWithParam<Way> {
+ protected:
+  static Settings settings() {
+    Settings all{{"gpu_stage_chunk", "65536"}, {"gpu_stage_chunks", "3"}};
+    all.insert(all.end(), GetParam().settings.begin(), GetParam().settings.end());
+    return all;
+  }
+};
+
+constexpr std::size_t kMost = 700'001;
+
+struct Key {
+  std::uint64_t address;
+  std::uint64_t size;
+  std::array<std::byte, 512> bytes;
+};
+
+TEST_P(GpuAm, PutAndGetBetweenEveryPairOfKindsOfMemory) {
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        std::vector<std::unique_ptr<AnyBuffer>> buffers;
+        {
+          ContextEnd here{other, GetParam().transports, settings()};
+          std::vector<am::Region> regions;
+          for (const gpu::MemoryKind kind : AnyBuffer::kKinds) {
+            buffers.push_back(std::make_unique<AnyBuffer>(kind, kMost));
+            buffers.back()->write(pattern(kMost, static_cast<unsigned>(kind)));
+            auto region = here.context->register_memory(buffers.back()->at(), kMost, Rights::all);
+            ASSERT_TRUE(region) << gpu::name(kind) << ": " << to_string(region.error());
+            Key key{reinterpret_cast<std::uint64_t>(buffers.back()->at()), region->key().size(), {}};
+            ASSERT_LE(key.size, key.bytes.size());
+            std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+            send(other, key);
+            regions.push_back(std::move(*region));
+          }
+          here.meet();  // progresses until the peer is through
+          here.meet();
+        }
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+          auto expected = pattern(kMost, static_cast<unsigned>(AnyBuffer::kKinds[i]));
+          const auto put = pattern(300'000, 100 + static_cast<unsigned>(AnyBuffer::kKinds.back()));
+          std::copy(put.begin(), put.end(), expected.begin() + 400'000);
+          EXPECT_EQ(buffers[i]->read(kMost), expected) << gpu::name(AnyBuffer::kKinds[i]);
+        }
+      },
+      [](const Channel& other) {
+        const CudaProgram program;
+        ContextEnd here{other, GetParam().transports, settings()};
+        std::vector<Key> keys;
+        for (std::size_t i = 0; i < AnyBuffer::kKinds.size(); ++i) keys.push_back(receive<Key>(other));
+        here.meet();
+        for (const gpu::MemoryKind local : AnyBuffer::kKinds) {
+          AnyBuffer buffer{local, kMost};
+          for (std::size_t i = 0; i < keys.size(); ++i) {
+            const gpu::MemoryKind remote = AnyBuffer::kKinds[i];
+            SCOPED_TRACE(std::string{gpu::name(local)} + " here, there " + gpu::name(remote));
+            const auto handle = here.peer->unpack_key({keys[i].bytes.data(), static_cast<std::size_t>(keys[i].size)});
+            ASSERT_TRUE(handle) << to_string(handle.error());
+            const auto all = pattern(kMost, static_cast<unsigned>(remote));
+            for (const std::size_t size : {std::size_t{1}, std::size_t{4'000}, std::size_t{399'990}}) {
+              const Error got = here.finish(
+                  [&](Completion& c) { return here.peer->get(buffer.at(3), keys[i].address + 7, *handle, size, c); });
+              ASSERT_EQ(got.code, Errc{}) << to_string(got);
+              const auto found = buffer.read(3 + size);
+              ASSERT_TRUE(std::equal(found.begin() + 3, found.end(), all.begin() + 7)) << size << " bytes";
+            }
+            buffer.write(pattern(300'000, 100 + static_cast<unsigned>(local)));
+            const Error put = here.finish([&](Completion& c) {
+              return here.peer->put(buffer.at(), keys[i].address + 400'000, *handle, 300'000, c);
+            });
+            ASSERT_EQ(put.code, Errc{}) << to_string(put);
+            const Error flushed = here.finish([&](Completion& c) { return here.peer->flush(c); });
+            EXPECT_EQ(flushed.code, Errc{});
+          }
+        }
+        here.meet();
+      });
+}
+
+TEST_P(GpuAm, MessagesFromEveryKindOfMemoryArriveInOrder) {
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        ContextEnd here{other, GetParam().transports, settings()};
+        for (const gpu::MemoryKind kind : AnyBuffer::kKinds) {
+          const std::size_t most = here.peer->attributes().max_send;
+          AnyBuffer buffer{kind, most};
+          for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{2'000}, most}) {
+            buffer.write(pattern(size, static_cast<unsigned>(size)));
+            here.send(buffer.at(), size);
+            // And the other way to send, in which the payload may be borrowed.
+            opal::test::CountedCompletion sent;
+            Post post = Post::again;
+            for (; post == Post::again; here.context->progress()) {
+              btl::Fragment fragment = here.peer->prepare_src({}, {buffer.at(), size}, sent);
+              if (fragment) post = here.peer->send(fragment, opal::test::kTag);
+            }
+            if (post == Post::queued) here.until([&] { return sent.calls == 1; });
+            EXPECT_EQ(here.peer->send_or_queue(opal::test::kTag, {}, {buffer.at(), size}), Post::done);
+          }
+        }
+        here.meet();
+        here.meet();
+      },
+      [](const Channel& other) {
+        const CudaProgram program;
+        ContextEnd here{other, GetParam().transports, settings()};
+        here.meet();
+        std::size_t i = 0;
+        for (const gpu::MemoryKind kind : AnyBuffer::kKinds) {
+          for (const std::size_t size :
+               {std::size_t{0}, std::size_t{1}, std::size_t{2'000}, here.peer->attributes().max_send}) {
+            for (int way = 0; way < 3; ++way, ++i) {
+              ASSERT_LT(i, here.received.size());
+              ASSERT_EQ(here.received[i], pattern(size, static_cast<unsigned>(size)))
+                  << gpu::name(kind) << ", way " << way;
+            }
+          }
+        }
+        here.meet();
+      });
+}
+
+TEST_P(GpuAm, ATransferThatCannotBeIsAnErrorAndTheNextOneWorks) {
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        DeviceBuffer buffer{200'000};
+        ContextEnd here{other, GetParam().transports, settings()};
+        {
+          const auto region = here.context->register_memory(buffer.at(), 200'000, Rights::remote_read);
+          ASSERT_TRUE(region);
+          Key key{reinterpret_cast<std::uint64_t>(buffer.at()), region->key().size(), {}};
+          std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+          send(other, key);
+          here.meet();
+          here.meet();
+        }
+        here.meet();
+        here.meet();
+      },
+      [](const Channel& other) {
+        const CudaProgram program;
+        DeviceBuffer buffer{200'000};
+        ContextEnd here{other, GetParam().transports, settings()};
+        const auto key = receive<Key>(other);
+        const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+        ASSERT_TRUE(handle);
+        here.meet();
+        const auto get = [&](std::uint64_t offset, std::uint64_t size) {
+          return here
+              .finish(
+                  [&](Completion& c) { return here.peer->get(buffer.at(), key.address + offset, *handle, size, c); })
+              .code;
+        };
+        EXPECT_EQ(get(0, 200'000), Errc{});
+        EXPECT_EQ(get(100'000, 100'001), Errc::invalid_argument);
+        EXPECT_EQ(
+            here.finish([&](Completion& c) { return here.peer->put(buffer.at(), key.address, *handle, 200'000, c); })
+                .code,
+            Errc::permission);
+        EXPECT_EQ(get(0, 200'000), Errc{});
+        here.meet();
+        here.meet();
+        EXPECT_EQ(get(0, 200'000), Errc::invalid_argument) << "the registration is gone";
+        here.meet();
+      });
+}
+
+TEST_P(GpuAm, APeersDeathEndsEveryTransferOnce) {
+  in_own_process([] {
+    opal::test::Child owner{[](Channel& other) {
+      const CudaProgram program;
+      AnyBuffer buffer{gpu::MemoryKind::pooled, kMost};
+      ContextEnd here{other, GetParam().transports, settings()};
+      const auto region = here.context->register_memory(buffer.at(), kMost, Rights::all);
+      Key key{reinterpret_cast<std::uint64_t>(buffer.at()), region->key().size(), {}};
+      std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+      send(other, key);
+      for (;;) here.context->wait(std::chrono::milliseconds{100});
+      return 0;
+    }};
+    const CudaProgram program;
+    DeviceBuffer buffer{kMost};
+    ContextEnd here{owner.channel(), GetParam().transports, settings()};
+    const auto key = receive<Key>(owner.channel());
+    const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+    ASSERT_TRUE(handle);
+    std::vector<opal::test::CountedCompletion> gets(20);
+    int queued = 0;
+    owner.kill();
+    for (auto& get : gets) {
+      const Post post = here.peer->get(buffer.at(), key.address, *handle, kMost, get);
+      if (post == Post::queued) ++queued;
+    }
+    here.until([&] { return here.peer->dead(); });
+    here.until([&] {
+      return std::count_if(gets.begin(), gets.end(), [](const auto& get) { return get.calls == 1; }) == queued;
+    });
+    for (int i = 0; i < 100; ++i) here.context->progress();
+    for (const auto& get : gets) EXPECT_LE(get.calls, 1);
+  });
+}
+
+// R15 and "capability reported upward": the layer above can see that gets now go from device to device.
+TEST(GpuAmDirect, TheEndpointSaysWhenGpuMemoryGoesFromDeviceToDevice) {
+  const auto end = [](const Channel& other) {
+    const CudaProgram program;
+    const DeviceBuffer buffer{64};
+    ContextEnd here{other, "smcuda"};
+    EXPECT_FALSE(here.peer->gpu_direct());
+    here.meet();
+    here.send(buffer.at(), 64);
+    here.until([&] { return here.peer->gpu_direct(); });
+    here.meet();
+  };
+  in_two_processes(end, end);
+}
+
+// One module does what sm does too: it is not opened beside it, and peers that have only sm are reached.
+TEST(GpuAmDirect, SmcudaTakesThePlaceOfSmAndReachesPeersThatHaveOnlySm) {
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        ContextEnd here{other, "smcuda,sm"};
+        const auto transports = here.context->transports();
+        EXPECT_TRUE(std::any_of(transports.begin(), transports.end(), [](const auto& transport) {
+          return transport.name == "sm" && !transport.usable && transport.reason == "smcuda does its work";
+        }));
+        EXPECT_EQ(here.peer->attributes().transport, "smcuda");
+        const DeviceBuffer buffer{64};
+        here.send(buffer.at(), 64);
+        here.meet();
+        EXPECT_FALSE(here.peer->gpu_direct());
+      },
+      [](const Channel& other) {
+        ContextEnd here{other, "sm", {{"gpu_use", "off"}}};
+        EXPECT_EQ(here.peer->attributes().transport, "sm");
+        here.meet();
+        EXPECT_EQ(here.received.size(), 1u);
+      });
+}
+
+TEST(GpuAmDirect, StagedPiecesAreBoundedHoweverLargeTheTransfer) {
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        std::vector<std::byte> bytes = pattern(8 << 20);
+        ContextEnd here{other, "sm"};
+        const auto region = here.context->register_memory(bytes.data(), bytes.size(), Rights::all);
+        Key key{reinterpret_cast<std::uint64_t>(bytes.data()), region->key().size(), {}};
+        std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+        send(other, key);
+        here.meet();
+      },
+      [](const Channel& other) {
+        const CudaProgram program;
+        DeviceBuffer buffer{8 << 20};
+        ContextEnd here{other, "sm", {{"gpu_stage_chunk", "65536"}, {"gpu_stage_chunks", "4"}}};
+        if (Control* const control = cuda_double::control()) {
+          control->set(Setting::late, 7);
+          control->set(Setting::seed, 5);
+        }
+        const auto key = receive<Key>(other);
+        const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+        opal::test::CountedCompletion get;
+        ASSERT_EQ(here.peer->get(buffer.at(), key.address, *handle, 8 << 20, get), Post::queued);
+        std::uint64_t most = 0;
+        while (get.calls == 0) {
+          here.context->progress();
+          if (Control* const control = cuda_double::control()) most = std::max(most, control->count(Count::unfinished));
+        }
+        EXPECT_LE(most, 8u) << "of four pieces, each a copy and an event";
+        if (cuda_double::control() != nullptr) {
+          EXPECT_GE(most, 4u) << "pieces overlap";
+        }
+        EXPECT_TRUE(get.ok());
+        EXPECT_EQ(buffer.read(), pattern(8 << 20));
+        here.meet();
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, GpuAm,
+                         ::testing::Values(Way{"smcuda", "smcuda", {}},
+                                           Way{"smcuda_without_ipc", "smcuda", {{"btl_smcuda_ipc", "false"}}},
+                                           Way{"sm", "sm", {}},
+                                           Way{"sm_without_single_copy", "sm", {{"btl_sm_single_copy", "none"}}},
+                                           Way{"tcp", "tcp", {}}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace opal::gpu_pair
