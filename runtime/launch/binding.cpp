@@ -17,6 +17,11 @@ Cpus to_cpus(const cpu_set_t& set) {
   return cpus;
 }
 
+/// Objects with the same processors are one: NUMA nodes of memory only are near those of another node.
+void add_once(std::vector<Cpus>& objects, Cpus cpus) {
+  if (std::find(objects.begin(), objects.end(), cpus) == objects.end()) objects.push_back(std::move(cpus));
+}
+
 /// The object with the first processor of `part`; `part` itself where the levels do not nest.
 const Cpus& around(const Cpus& part, const std::vector<Cpus>& objects) {
   const auto object = std::find_if(objects.begin(), objects.end(), [&](const Cpus& each) {
@@ -67,7 +72,7 @@ Domains usable_domains(const opal::topology::Topology& topology) {
                                              {Level::numa, Shared::numa_node},
                                              {Level::package, Shared::package}};
   for (const auto& [level, shared] : others) {
-    for (const cpu_set_t& set : topology.cpus_of(shared)) at(level).push_back(to_cpus(set));
+    for (const cpu_set_t& set : topology.cpus_of(shared)) add_once(at(level), to_cpus(set));
     if (at(level).empty()) at(level).push_back(all);
   }
   return domains;

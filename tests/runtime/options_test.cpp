@@ -179,6 +179,19 @@ TEST(Binding, OfThisHostHasEveryLevel) {
   }
 }
 
+/// Such as high-bandwidth memory beside the ordinary one: two NUMA nodes near the same processors.
+TEST(Binding, ANodeOfMemoryOnlyIsNoDomainOfItsOwn) {
+  ::setenv("HWLOC_SYNTHETIC", "[numa] [numa] core:256 pu:1", 1);
+  ::setenv("HWLOC_THISSYSTEM", "1", 1);
+  auto topology = opal::topology::Topology::open();
+  ::unsetenv("HWLOC_SYNTHETIC");
+  ::unsetenv("HWLOC_THISSYSTEM");
+  ASSERT_TRUE(topology) << opal::to_string(topology.error());
+  const Domains domains = usable_domains(*topology);
+  ASSERT_THAT(domains[Level::numa], SizeIs(1));
+  EXPECT_EQ(domains[Level::numa][0].size(), domains[Level::core].size());
+}
+
 TEST(Binding, DealsCoresOutOnlyWhenThereAreEnough) {
   const Domains two = domains_of({{{0, 4}, {1, 5}}});
   EXPECT_THAT(bind_ranks(Map::slot, Bind::automatic, 2, two), ElementsAre(Cpus{0, 4}, Cpus{1, 5}));
