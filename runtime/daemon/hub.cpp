@@ -13,6 +13,7 @@ constexpr std::uint32_t kOwnHost = 0;
 constexpr int kCannotServe = 1;
 constexpr int kNotFound = PMIX_ERR_NOT_FOUND;
 constexpr int kOwnerLost = PMIX_ERR_LOST_CONNECTION;
+constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 constexpr std::chrono::milliseconds kFinishRound{5};
 
 }  // namespace
@@ -136,7 +137,7 @@ void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
       return remote.with<Lookup>(content, [&](const Lookup& m) {
         server_.lookup(m.names, m.wait != 0, std::chrono::seconds{m.timeout_s},
                        [&remote, question = m.question](int status, const std::vector<pmix::PackedItem>& items) {
-                         remote.send(LookedUp{question, status, items});
+                         remote.answer(LookedUp{question, status, items}, LookedUp{question, kTooLong, {}});
                        });
       });
     case Kind::unpublish:
@@ -176,7 +177,7 @@ void Hub::reply(const ModexResult& result) {
     const auto waiting = own_questions_.extract(result.question);
     if (!waiting.empty()) waiting.mapped()(static_cast<int>(result.status), result.data);
   } else if (const auto remote = remotes_.find(result.host); remote != remotes_.end()) {
-    remote->second->send(result);
+    remote->second->answer(result, {result.host, result.question, kTooLong, {}});
   }
 }
 

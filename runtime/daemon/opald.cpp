@@ -232,7 +232,10 @@ void Opald::handle(Kind kind, ByteSpan content) {
       }
       return;
     case Kind::kill_all:
-      if (!host_) return uplink_->send(Empty{});
+      if (!host_) {
+        uplink_->send(Empty{});
+        return;
+      }
       return host_->kill_all();
     case Kind::death:
       if (const auto message = unpack<Death>(content); message && server_) {

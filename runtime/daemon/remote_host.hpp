@@ -51,6 +51,13 @@ class RemoteHost final : public launch::RankHost {
     transmit(M::kKind, pack(message));
   }
 
+  /// An answer, or `too_long` in its place when the tree does not take it.
+  template <class M>
+  void answer(const M& message, const M& too_long) {
+    std::string content = pack(message);
+    transmit(M::kKind, content.size() <= overlay::kLargestContent ? std::move(content) : pack(too_long));
+  }
+
   /// Calls `use` with the message; a garbled one loses the host.
   template <class M, class Use>
   void with(ByteSpan content, Use use) {

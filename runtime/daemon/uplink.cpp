@@ -7,6 +7,7 @@ namespace runtime::daemon {
 namespace {
 
 constexpr std::size_t kLargestAnswer = overlay::kLargestContent - 64;  // with the other fields
+constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 
 /// The message, or nothing; the launcher is of the same version, so this does not happen.
 template <class M, class Use>
@@ -31,7 +32,7 @@ bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
       with<Modex>(content, [&](const Modex& m) {
         server.modex(m.rank, [this, m](int status, const std::string& data) {
           const bool fits = data.size() <= kLargestAnswer;
-          send(ModexResult{m.host, m.question, fits ? status : PMIX_ERR_OUT_OF_RESOURCE, fits ? data : std::string{}});
+          send(ModexResult{m.host, m.question, fits ? status : kTooLong, fits ? data : std::string{}});
         });
       });
       return true;
@@ -63,17 +64,19 @@ void Uplink::modex(unsigned rank, Data answer) {
 
 void Uplink::publish(const std::vector<pmix::PackedItem>& items, Done answer) {
   publications_.emplace(++questions_, std::move(answer));
-  send(Publish{questions_, items});
+  if (!send(Publish{questions_, items})) daemon::answer(publications_, questions_, kTooLong);
 }
 
 void Uplink::lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) {
   lookups_.emplace(++questions_, std::move(answer));
-  send(Lookup{questions_, names, static_cast<std::uint8_t>(wait), static_cast<std::uint64_t>(timeout.count())});
+  const Lookup question{questions_, names, static_cast<std::uint8_t>(wait),
+                        static_cast<std::uint64_t>(timeout.count())};
+  if (!send(question)) daemon::answer(lookups_, questions_, kTooLong, std::vector<pmix::PackedItem>{});
 }
 
 void Uplink::unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) {
   publications_.emplace(++questions_, std::move(answer));
-  send(Unpublish{questions_, owner, names});
+  if (!send(Unpublish{questions_, owner, names})) daemon::answer(publications_, questions_, kTooLong);
 }
 
 }  // namespace runtime::daemon

@@ -14,11 +14,12 @@ class Uplink final : public pmix::Cluster {
  public:
   Uplink(TreeMember& tree, std::uint32_t own_host) noexcept : tree_(tree), meetings_(tree), own_host_(own_host) {}
 
+  /// False when it is longer than the tree takes: it is dropped, which the log says.
   template <class M>
-  void send(const M& message) {
-    if (const auto sent = tree_.send_up(M::kKind, pack(message)); !sent) {
-      opal::log::error("runtime", "a message to the launcher is dropped: {}", opal::to_string(sent.error()));
-    }
+  bool send(const M& message) {
+    const auto sent = tree_.send_up(M::kKind, pack(message));
+    if (!sent) opal::log::error("runtime", "a message to the launcher is dropped: {}", opal::to_string(sent.error()));
+    return sent.has_value();
   }
 
   /// An answer, or a question about a rank of this host; false when it is neither.

@@ -120,6 +120,26 @@ int name_twice(Client& client) {
   return 0;
 }
 
+/// More than one message between daemons takes: every question is answered, and the job goes on.
+int large_values(Client& client) {
+  const Client::Bytes half(5U << 20, std::byte{1});
+  const std::string own = "half-" + std::to_string(client.rank());
+  if (auto done = client.publish(own, half); !done) return fail("publish", done.error());
+  if (client.publish(own + "-whole", Client::Bytes(9U << 20))) return std::puts("published what is too long"), 1;
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  const std::string names[] = {"half-0", "half-1"};
+  pmix_pdata_t found[2];
+  for (int i = 0; i < 2; ++i) {
+    PMIX_PDATA_CONSTRUCT(&found[i]);
+    PMIX_LOAD_KEY(found[i].key, names[i].c_str());
+  }
+  const pmix_status_t status = PMIx_Lookup(found, 2, nullptr, 0);
+  for (pmix_pdata_t& one : found) PMIX_PDATA_DESTRUCT(&one);
+  std::printf("rank %u: %s\n", client.rank(), status == PMIX_SUCCESS ? "found" : "refused");
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  return 0;
+}
+
 int abort_job(Client& client) {
   if (client.rank() == 1) client.abort(9, "no convergence");
   (void)client.fence();
@@ -281,6 +301,7 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "keys") return one_key_after_another(client);
   if (scenario == "names") return names(client);
   if (scenario == "name_twice") return name_twice(client);
+  if (scenario == "large_values") return large_values(client);
   if (scenario == "abort") return abort_job(client);
   if (scenario == "die_in_fence") return die_in_fence(client);
   if (scenario == "death_event") return death_event(client);

@@ -69,6 +69,15 @@ TEST_F(Tree, ProcessesOfManyHostsConnectAndFormGroups) {
   EXPECT_EQ(grouped->leftovers(), "");
 }
 
+/// The launcher's host keeps the names: what is too long for the tree on the way there or back is refused.
+TEST_F(Tree, ValuesLongerThanTheTreeTakesAreRefusedWithoutHarm) {
+  const auto job = start({"--host", "h1:1,h2:1", "--timeout", "40", helper("client_rank"), "large_values"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(count_of(outcome.out, "rank "), 2U) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("refused"));
+}
+
 TEST_F(Tree, InputAndOutputTravelAlongItWhole) {
   std::string input;
   for (int i = 0; i < 100'000; ++i) input += fmt::format("line {}\n", i);
