@@ -29,7 +29,12 @@ InputFeeder::InputFeeder(event::Loop& loop, Fd fd, std::vector<Receiver> receive
       always_ready_(always_ready(fd_.get())),
       taken_(receivers_.size()) {}
 
-bool InputFeeder::has_room() const { return read_ - *std::min_element(taken_.begin(), taken_.end()) < kWindow; }
+bool InputFeeder::has_room() const {
+  for (std::size_t i = 0; i < receivers_.size(); ++i) {
+    if (receivers_[i] && read_ - taken_[i] >= kWindow) return false;
+  }
+  return true;
+}
 
 void InputFeeder::start() {
   if (!always_ready_ && fd_) readable_ = loop_.on_readable(fd_.get(), [this] { read_some(); });
@@ -54,7 +59,9 @@ void InputFeeder::read_some() {
     fd_.reset();
   }
   read_ += text.size();
-  for (const Receiver& receiver : receivers_) receiver(text);
+  for (const Receiver& receiver : receivers_) {
+    if (receiver) receiver(text);
+  }
   next();
 }
 
@@ -62,6 +69,16 @@ void InputFeeder::credit(std::size_t receiver, std::uint64_t bytes) {
   const bool was_full = !has_room();
   std::uint64_t& taken = taken_.at(receiver);
   taken += std::min(bytes, read_ - taken);
+  if (was_full) next();
+}
+
+void InputFeeder::drop(std::size_t receiver) {
+  const bool was_full = !has_room();
+  receivers_.at(receiver) = nullptr;
+  if (std::none_of(receivers_.begin(), receivers_.end(), [](const Receiver& each) { return each != nullptr; })) {
+    readable_ = {};
+    fd_.reset();
+  }
   if (was_full) next();
 }
 

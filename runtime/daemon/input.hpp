@@ -24,6 +24,8 @@ class InputFeeder {
   void start();
   /// The receiver of this index has taken so many bytes.
   void credit(std::size_t receiver, std::uint64_t bytes);
+  /// That receiver is gone: it gets nothing more, and nobody waits for it.  Not from inside of a receiver.
+  void drop(std::size_t receiver);
 
  private:
   void read_some();
@@ -32,7 +34,7 @@ class InputFeeder {
 
   event::Loop& loop_;
   Fd fd_;
-  const std::vector<Receiver> receivers_;
+  std::vector<Receiver> receivers_;   // empty: gone
   const bool always_ready_;           // nothing to wait for, which epoll refuses to say
   std::uint64_t read_ = 0;            // bytes, ever
   std::vector<std::uint64_t> taken_;  // the same, by each receiver

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "opal/am/config.hpp"
@@ -140,6 +141,7 @@ class Launch {
   std::unique_ptr<stdio::TerminalInput> input_;
   std::optional<daemon::InputSinks> local_input_;  // with --stdin all
   std::unique_ptr<daemon::InputFeeder> feeder_;
+  std::map<std::size_t, std::size_t> receiver_of_;  // feeder_'s, of the other hosts that get input
 };
 
 /// The launcher's stdin, for a rank or the feeder to read; /dev/null when it has none.
@@ -166,12 +168,13 @@ void Launch::distribute_input() {
     local_input_.emplace(loop_, hosts_[0].ranks.size(), [this](std::uint64_t bytes) { feeder_->credit(0, bytes); });
     receivers.emplace_back([this](const std::string& text) { local_input_->add(text); });
   }
-  for (const auto& host : remotes_) {
-    daemon::RemoteHost& remote = *host;
+  for (std::size_t host = 1; host < hosts_.size(); ++host) {
+    daemon::RemoteHost& remote = *remotes_[host - 1];
     if (std::none_of(remote.ranks().begin(), remote.ranks().end(),
                      [this](std::uint32_t rank) { return options_.input.reaches(rank); })) {
       continue;
     }
+    receiver_of_[host] = receivers.size();
     remote.on_input_taken = [this, index = receivers.size()](std::uint64_t bytes) { feeder_->credit(index, bytes); };
     receivers.emplace_back([&remote](const std::string& text) { remote.send(daemon::Input{text}); });
   }
@@ -181,6 +184,7 @@ void Launch::distribute_input() {
   feeder_ = std::make_unique<daemon::InputFeeder>(loop_, std::move(*input), std::move(receivers));
   feeder_->start();
 }
+
 Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus) {
   pmix::forget_outer_launcher();
   OPAL_TRY_ASSIGN(
@@ -259,7 +263,13 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
         daemon::RemoteHost::Hooks{
             .send = [this, host](daemon::Kind kind,
                                  std::string content) { return hub_->send(host, kind, std::move(content)); },
-            .on_lost = [this, host](int status, const std::string& why) { job_->on_lost(host, status, why); },
+            .on_lost =
+                [this, host](int status, const std::string& why) {
+                  if (const auto input = receiver_of_.find(host); feeder_ && input != receiver_of_.end()) {
+                    feeder_->drop(input->second);
+                  }
+                  job_->on_lost(host, status, why);
+                },
             .expel = [this, host] { hub_->lose(host); }}));
     daemon::RemoteHost& remote = *remotes_.back();
     remote.set_launch(launch, hosts_[host].ranks);

@@ -207,6 +207,20 @@ TEST_F(Tree, AContinuousJobGoesOnWithoutARank) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
+/// More than the feeder sends ahead, so that it waits for h1, whose rank reads nothing.
+TEST_F(Tree, InputForAllGoesOnWhenOneOfThemIsLost) {
+  std::string input;
+  for (int i = 0; i < 100'000; ++i) input += fmt::format("line {}\n", i);
+  const auto job = start({"--radix", "2", "--host", "h1:1,h2:1,h3:1", "--continuous", "--timeout", "40", "--stdin",
+                          "all", "sh", "-c", "echo up; [ $OMPI_COMM_WORLD_RANK = 0 ] && exec sleep 300; wc -l"},
+                         input);
+  ASSERT_TRUE(eventually([&] { return count_of(job->output(), "up") == 3; }, std::chrono::seconds{30}));
+  ::kill(process(*job, "opald", 1), SIGKILL);
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(count_of(outcome.out, "100000"), 2U) << outcome.out << outcome.err;
+}
+
 /// h1 is above h2, h3 and h4, which find new places.
 TEST_F(Tree, AContinuousJobGoesOnWithoutAnInnerDaemon) {
   std::vector<std::string> program{
