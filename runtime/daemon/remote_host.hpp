@@ -21,7 +21,7 @@ class RemoteHost final : public launch::RankHost {
     std::function<void(int status, const std::string& why)> on_lost;
     std::function<void()> expel;  ///< from the tree of daemons
   };
-  /// `patience`: how long it may take to come.
+  /// `patience`: how long it may take to come, until joined().
   RemoteHost(event::Loop& loop, std::string name, std::chrono::milliseconds patience, stdio::Output& output,
              launch::RankHostObserver observer, Hooks hooks);
 
@@ -31,8 +31,12 @@ class RemoteHost final : public launch::RankHost {
   void set_launch(const Launch& launch, std::vector<std::uint32_t> ranks);
   /// Its ranks have taken so many bytes of the launcher's stdin, which is sent as Input.
   std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
-  /// It has asked for its place in the tree.
-  void joined(std::uint64_t pid) noexcept { pid_ = pid; }
+  /// It has asked for its place in the tree.  From now on the tree says whether it is lost: it may have to wait for
+  /// those above it to come, or to be given up, before it gets its place and `patience` begins anew.
+  void joined(std::uint64_t pid) noexcept {
+    pid_ = pid;
+    timer_ = {};
+  }
   /// A message of its daemon that is about its ranks; false when it is not.  Garbled ones lose the host.
   bool handle(Kind kind, ByteSpan content);
   void lost(int status, const std::string& why);

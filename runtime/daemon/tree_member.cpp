@@ -83,7 +83,7 @@ void TreeMember::arrive(const std::string& key, const IdSet& participants, std::
 }
 
 void TreeMember::declare_lost(Id member, overlay::Loss why) {
-  node_->declare_lost(member, why);
+  node_->declare_lost(member, why, opal::now_ns());
   schedule();
 }
 

@@ -240,21 +240,21 @@ void Node::on_report(Id reporter, OwnTopic topic, const Report& report) {
   // Somebody may miss a member that has found another parent since.
   const bool elsewhere = place != places_.end() && report.attach < place->second.attach &&
                          place->second.parent != reporter && !lost_.contains(place->second.parent);
-  if (!elsewhere) declare_lost(report.member, report.why);
+  if (!elsewhere) on_lost(report.member, report.why);
 }
 
-void Node::declare_lost(Id member, Loss why) {
-  if (member == 0 || member >= options_.count || lost_.contains(member)) return;
-  on_lost(member, why);
+void Node::declare_lost(Id member, Loss why, Nanoseconds now) {
+  now_ = now;
+  if (member != 0) on_lost(member, why);
 }
 
-/// Those who were below a lost child are waited for here.
+/// Those who were below a lost child are waited for here; below one that never came, they may just be starting.
 void Node::disinherit(Id lost, const Child& former) {
   for (const Range& heir : tree_.children(lost)) {
     if (lost_.contains(heir.begin)) {
       disinherit(heir.begin, former);
     } else if (!children_.contains(heir.begin) && !has_moved(heir.begin)) {
-      adopt(heir.begin, former.down_acked, now_ + options_.grace);
+      adopt(heir.begin, former.down_acked, now_ + (former.attach == 0 ? options_.start : options_.grace));
     }
   }
 }

@@ -69,7 +69,7 @@ void Node::deliver_up(ByteSpan body) {
   std::uint64_t& heard = heard_of_[message->origin];
   if (message->sequence <= heard) return;  // came by a parent that was lost, too
   // Each way brings a member's messages without gaps; whoever makes one cannot be relied on.
-  if (message->sequence != heard + 1) return declare_lost(message->origin);
+  if (message->sequence != heard + 1) return declare_lost(message->origin, Loss::declared, now_);
   heard = message->sequence;
   if (message->topic >= kFirstUserTopic) {
     return client_.on_up(message->origin, message->topic, oob::as_bytes(message->content));

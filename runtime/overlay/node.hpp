@@ -89,7 +89,7 @@ class Node {
   void arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data,
               bool to_root_only);
   /// At the root: that member is out, by other news.
-  void declare_lost(Id member, Loss why = Loss::declared);
+  void declare_lost(Id member, Loss why, Nanoseconds now);
   /// Tells the neighbours now what has arrived here, instead of after Options::ack_delay.
   void acknowledge(Nanoseconds now);
 

@@ -207,6 +207,17 @@ TEST_F(Tree, AContinuousJobGoesOnWithoutARank) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
+/// h1's daemon never comes; h2's, below it, has joined long before h1 is given up.
+TEST_F(Tree, AHostThatHangsAtTheStartDoesNotTakeThoseBelowItAlong) {
+  const auto job = start_by("[ $1 = h1 ] && exec sleep 300; exec $agent \"$@\"",
+                            {"--radix", "1", "--daemon-timeout", "4", "--host", "h1:1,h2:1,h3:1", "--continuous",
+                             "--timeout", "40", "sh", "-c", "echo ran"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(count_of(outcome.out, "ran"), 2U) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("the daemon of host h1 did not come within 4 s"));
+}
+
 /// More than the feeder sends ahead, so that it waits for h1, whose rank reads nothing.
 TEST_F(Tree, InputForAllGoesOnWhenOneOfThemIsLost) {
   std::string input;
