@@ -40,6 +40,8 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   }
   /// That host is lost, by other news than the tree's.
   void lose(std::size_t host);
+  /// None of that host's ranks is left: fences and the like that name it fail with PMIX_ERR_PROC_TERM_WO_SYNC.
+  void retire(std::size_t host) { tree_.retire(static_cast<overlay::Id>(host)); }
 
   /// For oob::DaemonHost.
   void on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content);

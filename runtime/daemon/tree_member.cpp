@@ -87,6 +87,11 @@ void TreeMember::declare_lost(Id member, overlay::Loss why) {
   schedule();
 }
 
+void TreeMember::retire(Id member) {
+  node_->retire(member);
+  schedule();
+}
+
 void TreeMember::acknowledge() {
   node_->acknowledge(opal::now_ns());
   schedule();

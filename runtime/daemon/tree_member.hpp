@@ -36,9 +36,10 @@ class TreeMember final : private overlay::Port {
   Result<void> send_up(Kind kind, std::string content);
   Result<void> send_down(overlay::Id to, Kind kind, std::string content);
 
-  /// See overlay::Node::arrive, declare_lost, acknowledge.
+  /// See overlay::Node::arrive, declare_lost, retire, acknowledge.
   void arrive(const std::string& key, const overlay::IdSet& participants, std::int64_t status, std::string data);
   void declare_lost(overlay::Id member, overlay::Loss why);
+  void retire(overlay::Id member);
   void acknowledge();
 
   [[nodiscard]] const overlay::Node& node() const noexcept { return *node_; }

@@ -327,6 +327,9 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   job_->on_continued = [this] {
     if (input_) input_->look_again();
   };
+  job_->on_deserted = [this](std::size_t host) {
+    if (hub_) hub_->retire(host);
+  };
   if (options_.display_map) {
     const std::string map = describe(allocation.hosts, place_ranks(options_.map, allocation.ranks, allocation.hosts));
     for (const std::string_view line : opal::split(opal::trimmed(map), '\n')) job_->say(std::string{line});

@@ -83,11 +83,11 @@ bool Collectives::is_next(const OperationName& name) const {
   return name.use == (last == ended_.end() ? 0 : last->second.use) + 1;
 }
 
-bool Collectives::complete(const Operation& operation, const IdSet& mine, const IdSet& lost) {
+bool Collectives::complete(const Operation& operation, const IdSet& mine, const IdSet& gone) {
   for (const Range& range : mine.ranges()) {
     IdSet missing = operation.participants.within(range);
     missing.remove(operation.covered);
-    missing.remove(lost);
+    missing.remove(gone);
     if (!missing.empty()) return false;
   }
   return true;

@@ -42,8 +42,8 @@ class Collectives {
   [[nodiscard]] bool is_next(const OperationName& name) const;
   /// Forgets what is known of it.
   void drop(const OperationName& name) { operations_.erase(name); }
-  /// Participants within `mine` that are neither covered nor lost.
-  [[nodiscard]] static bool complete(const Operation& operation, const IdSet& mine, const IdSet& lost);
+  /// No participant within `mine` is missing: each is covered, or one of those that are `gone`.
+  [[nodiscard]] static bool complete(const Operation& operation, const IdSet& mine, const IdSet& gone);
   /// For the parent, after which it counts as told.
   [[nodiscard]] static Contribution tell(const OperationName& name, Operation& operation);
   /// A new parent knows nothing.

@@ -131,6 +131,10 @@ void Node::own_down(const Down& message) {
     return;
   }
   if (OwnTopic{message.topic} == OwnTopic::release) return on_release(message);
+  if (OwnTopic{message.topic} == OwnTopic::retired) {
+    if (const auto retired = unpack<Retired>(oob::as_bytes(message.content))) on_retired(retired->member);
+    return;
+  }
   if (OwnTopic{message.topic} != OwnTopic::forget) return;
   if (const auto unused = unpack<Forget>(oob::as_bytes(message.content))) forget(down_heard_, *unused);
 }

@@ -90,6 +90,8 @@ class Node {
               bool to_root_only);
   /// At the root: that member is out, by other news.
   void declare_lost(Id member, Loss why, Nanoseconds now);
+  /// At the root: that member will not arrive at operations any more, of which it counts as lost; it stays otherwise.
+  void retire(Id member);
   /// Tells the neighbours now what has arrived here, instead of after Options::ack_delay.
   void acknowledge(Nanoseconds now);
 
@@ -197,6 +199,7 @@ class Node {
   [[nodiscard]] bool rename(Contribution& contribution) const;
   void forget(std::uint64_t number, const Forget& message);
   void on_release(const Down& message);
+  void on_retired(Id member);
   void look_at(const OperationName& name);
   void look_at_all();
   void release(const OperationName& name);
@@ -229,6 +232,7 @@ class Node {
   std::map<Channel, Id> by_channel_;
   std::set<Id> moved_;  // tops of subtrees below here that have a parent further up
   IdSet lost_;
+  IdSet retired_;
 
   std::deque<UpItem> up_;  // not acknowledged; their numbers are up_first_, +1, ...
   std::uint64_t up_first_ = 1;

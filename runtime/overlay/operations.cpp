@@ -47,6 +47,21 @@ void Node::forget(std::uint64_t number, const Forget& message) {
   trim_down();
 }
 
+void Node::retire(Id member) {
+  if (retired_.contains(member) || member >= options_.count) return;
+  if (options_.count > 1) {
+    send_down_now(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(OwnTopic::retired),
+                  pack(Retired{member}));
+  }
+  on_retired(member);
+}
+
+void Node::on_retired(Id member) {
+  if (member >= options_.count) return;
+  retired_.add(member);
+  look_at_all();
+}
+
 /// Whose arrival this member has to wait for before it tells its parent.
 IdSet Node::responsibility() const {
   IdSet mine{subtree_};
@@ -62,7 +77,9 @@ void Node::look_at(const OperationName& name) {
                                        [&](Range range) { return operation->participants.intersects(range); });
   // All that it concerned below us have another parent now: they tell that one, and its end does not come by here.
   if (!concerns_us) return collectives_.drop(name);
-  if (!Collectives::complete(*operation, mine, lost_)) return;
+  IdSet gone = lost_;
+  gone.add(retired_);
+  if (!Collectives::complete(*operation, mine, gone)) return;
   if (is_root()) {
     // In their order: whoever came to a use has come to the one before, by whatever way that is told.
     if (collectives_.is_next(name)) release(name);

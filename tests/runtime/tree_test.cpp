@@ -207,6 +207,38 @@ TEST_F(Tree, AContinuousJobGoesOnWithoutARank) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
+/// Its daemon lives on, but nobody there comes to the fence that names the dead rank.
+TEST_F(Tree, AFenceWithAHostThatHasLostItsOnlyRankFails) {
+  std::vector<std::string> program{"--radix",
+                                   "2",
+                                   "--host",
+                                   "h1:2,h2:2,h3:1,h4:2,h5:2",
+                                   "--timeout",
+                                   "40",
+                                   "--continuous",
+                                   helper("client_rank"),
+                                   "survive",
+                                   "0",
+                                   "1",
+                                   "0",
+                                   "1",
+                                   "2",
+                                   "3",
+                                   "5",
+                                   "6",
+                                   "7",
+                                   "8"};
+  const auto job = start(program);
+  ASSERT_TRUE(eventually([&] { return count_of(job->output(), "up ") == 9; }, std::chrono::seconds{30}));
+  for (const pid_t pid : job->processes()) {
+    if (is_rank(pid, 4)) ::kill(pid, SIGKILL);
+  }
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
+  EXPECT_EQ(count_of(outcome.out, "rank "), 8U) << outcome.out << outcome.err;
+  EXPECT_EQ(job->leftovers(), "");
+}
+
 /// h1's daemon never comes; h2's, below it, has joined long before h1 is given up.
 TEST_F(Tree, AHostThatHangsAtTheStartDoesNotTakeThoseBelowItAlong) {
   const auto job = start_by("[ $1 = h1 ] && exec sleep 300; exec $agent \"$@\"",
