@@ -330,9 +330,15 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
 /// Fills chunks as long as there is room; the claim word says when it is over.
 bool Module::feed(Endpoint& to) noexcept {
   Feed& feed = *to.feed_;
+  if (to.link_->gone->load(std::memory_order_acquire)) {  // its PID may be somebody else's by now, and nobody waits
+    feed.active = false;
+    return false;
+  }
   const auto handle = *MemoryHandle::from_bytes(bytes_of(feed.region));
-  if (!host().registrations.view().check(handle, feed.address, feed.size,
-                                         feed.put ? Rights::remote_write : Rights::remote_read)) {
+  const RegistrationView table = host().registrations.view();
+  // A GPU's memory is for no copy of a processor; an honest puller knows that from the table.
+  if (!table.check(handle, feed.address, feed.size, feed.put ? Rights::remote_write : Rights::remote_read) ||
+      table.pool_of(feed.region) == RegistrationView::kOfGpu) {
     feed.ring.refuse();
     feed.active = false;
     to.wake();

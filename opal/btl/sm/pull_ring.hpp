@@ -17,6 +17,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "opal/btl/registration_table.hpp"
 #include "opal/btl/tag.hpp"
@@ -142,8 +143,10 @@ class Feeder {
  public:
   explicit Feeder(PullRing ring) noexcept : ring_(ring) {}
 
-  /// Another transfer: `total` units, announced with `generation`.
+  /// Another transfer: `total` units, announced with `generation`; or the same one, announced again.
   void begin(std::uint32_t generation, std::uint32_t total) noexcept {
+    if (generation != generation_ || total != total_)
+      rest_ = {};  // units of another transfer may not exist in this one
     generation_ = generation;
     total_ = total;
   }
@@ -193,8 +196,9 @@ class Feeder {
     ring_.piece(filled_).store(std::bit_cast<std::uint64_t>(word), std::memory_order_release);
     ++filled_;
   }
-  /// The memory may not be touched: the puller is told.
+  /// The memory may not be touched: the puller is told, and what was put back is not waited for.
   void refuse() noexcept {
+    if (rest_.count != 0) give_up(std::exchange(rest_, {}));
     Claims seen = ring_.claims();
     while (seen.generation == generation_ && !seen.refused) {
       Claims wanted = seen;

@@ -185,6 +185,37 @@ TEST(SmPullRing, ARefusalEndsTheTransferAfterWhatWasTakenBefore) {
   EXPECT_TRUE(puller.claims().refused);
 }
 
+TEST(SmPullRing, ARefusalGivesBackWhatWasTakenAndNotCopied) {
+  Memory memory{4, 8};
+  Puller puller{memory.ring};
+  Feeder feeder{memory.ring};
+  feeder.begin(puller.begin(64), 64);
+  UnitRange piece;
+  ASSERT_EQ(feeder.take(piece, 16, 16), Feeder::Look::piece);
+  feeder.put_back(piece);
+  feeder.refuse();
+  EXPECT_TRUE(puller.over()) << "nothing will come of what was put back";
+  EXPECT_TRUE(puller.claims().refused);
+}
+
+TEST(SmPullRing, ATransferThatReplacesAnotherOneGivesNoUnitsOfThatOne) {
+  for (const bool same_generation : {false, true}) {  // only a broken peer announces one again with another size
+    Memory memory{4, 8};
+    Puller puller{memory.ring};
+    Feeder feeder{memory.ring};
+    const std::uint32_t before = puller.begin(64);
+    feeder.begin(before, 64);
+    UnitRange piece;
+    ASSERT_EQ(feeder.take(piece, 16, 16), Feeder::Look::piece);
+    feeder.put_back(piece);
+    const std::uint32_t generation = puller.begin(2);
+    if (same_generation) memory.ring.header().claim.store(Claims{0, 2, before, false}.word());
+    feeder.begin(same_generation ? before : generation, 2);
+    ASSERT_EQ(feeder.take(piece, 1, 8), Feeder::Look::piece);
+    EXPECT_LE(piece.first + piece.count, 2U);
+  }
+}
+
 TEST(SmPullRing, WhatABrokenPeerWritesIsRecognised) {
   Memory memory{4, 8};
   Puller puller{memory.ring};
