@@ -21,6 +21,8 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Settings& s
 }
 
 Module::~Module() {
+  // A completion that posts again finds no mapped memory, so it does not look for the copier, which is gone.
+  for (auto& [endpoint, peer] : peers_) peer.refused_access = true;
   copier_.reset();  // waits for the copies, and reports them
   peers_.clear();
 }
