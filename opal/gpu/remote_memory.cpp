@@ -35,6 +35,15 @@ Result<std::uintptr_t> open_memory(const MemoryHandle& handle, ContextHandle con
   std::memcpy(&given, handle.driver.data(), sizeof(given));
   CUdeviceptr address = 0;
   OPAL_TRY(check(driver().ipc_open_handle(&address, given, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle"));
+  // The size beside the driver's part is only the peer's word.  A driver that does not know the range of what it has
+  // mapped leaves it at that.
+  CUdeviceptr base = 0;
+  std::size_t size = 0;
+  if (driver().memory_get_address_range(&base, &size, address) == CUDA_SUCCESS &&
+      (address < base || address - base > size || handle.size > size - (address - base))) {
+    (void)driver().ipc_close_handle(address);
+    return Error{Errc::protocol, 0, "gpu::open_memory: the peer's allocation is smaller than it says", handle.size};
+  }
   return std::uintptr_t{address};
 }
 

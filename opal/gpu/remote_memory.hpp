@@ -38,7 +38,7 @@ OPAL_EXPORT Result<MemoryHandle> export_memory(const Memory& memory) noexcept;
 /// Errors: busy (the driver says that it is mapped already: something of that process that overlaps it, open here since
 /// before, has to be closed), no_memory, limit_reached (close something), not_supported (no access between the
 /// devices), os (freed, or its owner is gone), invalid_argument (the context was destroyed; not a handle; this
-/// process's own).
+/// process's own), protocol (the allocation is smaller than the handle says).
 OPAL_EXPORT Result<std::uintptr_t> open_memory(const MemoryHandle& handle, ContextHandle context) noexcept;
 
 /// Undoes one open_memory().  Waits for the copies under way in that context.  If the context is gone, so is the

@@ -122,6 +122,25 @@ TEST(GpuRemoteMemory, AHandleThatIsNoneIsRefused) {
   });
 }
 
+TEST(GpuRemoteMemory, AHandleThatClaimsMoreThanTheAllocationIsRefusedAndClosedAgain) {
+  if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
+  in_two_processes([](const Channel& other) { own_buffers(other, 1, 4096); },
+                   [](const Channel& other) {
+                     const CudaProgram program;
+                     cuda_double::control()->set(Setting::ipc_limit, 1);
+                     const auto honest = receive<MemoryHandle>(other);
+                     MemoryHandle forged = honest;
+                     forged.size = std::uint64_t{1} << 40;
+                     const auto refused = open_memory(forged, program.context);
+                     ASSERT_FALSE(refused);
+                     EXPECT_EQ(refused.error().code, Errc::protocol) << to_string(refused.error());
+                     const auto opened = open_memory(honest, program.context);
+                     ASSERT_TRUE(opened) << to_string(opened.error());
+                     close_memory(*opened, program.context);
+                     other.send("done");
+                   });
+}
+
 /// The user's process sets its double up by `prepare`, and opens two handles, which gives `first` and `second`.
 void opening_gives(const std::function<void(Control&)>& prepare, std::optional<Errc> first,
                    std::optional<Errc> second) {
