@@ -74,7 +74,7 @@ std::string_view without_comment(std::string_view line) {
 /// chose these values for the programs at hand.
 void add_machine_file(Store& store, Source source, const std::string& folder) {
   if (folder.empty() || ::access(folder.c_str(), X_OK) != 0) return;
-  store.add_file(source, folder + '/' + machine_kind() + ".conf", false);
+  store.add_measured_file(source, folder + '/' + machine_kind() + ".conf");
 }
 
 std::string user_file() {
@@ -140,6 +140,17 @@ void Store::add_file(Source source, const std::string& path, bool required) {
   text << file.rdbuf();
   if (!file && about.st_size != 0) return complain("cannot be read");
   add_text(source, text.str(), path);
+}
+
+void Store::add_measured_file(Source source, const std::string& path) {
+  Store file;
+  file.add_file(source, path, false);
+  for (Setting& setting : file.settings_) {
+    setting.measured = true;
+    add(std::move(setting));
+  }
+  for (Problem& problem : file.unreadable_)
+    unreadable_.push_back({Problem::Severity::warning, std::move(problem.text)});
 }
 
 void Store::add_text(Source source, std::string_view text, const std::string& path) {

@@ -85,18 +85,19 @@ void Store::set(std::string_view name, std::string_view value) {
 
 void Store::add(Setting setting) { settings_.push_back(std::move(setting)); }
 
-const Setting* Store::find(std::string_view name) const noexcept {
+const Setting* Store::find(std::string_view name, const VarInfo& var) const {
   const Setting* strongest = nullptr;
   for (const Setting& setting : settings_) {
-    if (setting.name == name && (strongest == nullptr || setting.source >= strongest->source)) strongest = &setting;
+    if (setting.name != name || (strongest != nullptr && setting.source < strongest->source)) continue;
+    if (!setting.measured || value_problem(setting, var).empty()) strongest = &setting;
   }
   return strongest;
 }
 
 std::optional<Value> Store::value_of(const GroupInfo& group, std::size_t index) const {
-  const Setting* setting = find(group.full_name(index));
-  if (setting == nullptr) return std::nullopt;
   const VarInfo var = group.var(index);
+  const Setting* setting = find(group.full_name(index), var);
+  if (setting == nullptr) return std::nullopt;
   Parsed parsed = parse(setting->value, var.type, var.range);
   if (!parsed.problem.empty()) return std::nullopt;
   return std::move(parsed.value);
@@ -105,7 +106,7 @@ std::optional<Value> Store::value_of(const GroupInfo& group, std::size_t index) 
 Result<void> Store::check_values(const GroupInfo& group) const {
   Result<void> outcome;
   for (std::size_t i = 0; i < group.size(); ++i) {
-    const Setting* setting = find(group.full_name(i));
+    const Setting* setting = find(group.full_name(i), group.var(i));
     if (setting == nullptr) continue;
     const std::string problem = value_problem(*setting, group.var(i));
     if (problem.empty()) continue;
@@ -116,9 +117,11 @@ Result<void> Store::check_values(const GroupInfo& group) const {
 }
 
 bool Store::strict() const {
-  const Setting* setting = find("strict");
+  VarInfo var;
+  var.type = Type::boolean;
+  const Setting* setting = find("strict", var);
   if (setting == nullptr) return CoreConfig{}.strict;
-  const Parsed parsed = parse(setting->value, Type::boolean, {});
+  const Parsed parsed = parse(setting->value, var.type, {});
   return parsed.problem.empty() && std::get<bool>(parsed.value);
 }
 
@@ -132,7 +135,12 @@ std::vector<Problem> Store::problems(std::span<const GroupInfo* const> groups,
   for (const GroupInfo* group : all) {
     for (std::size_t i = 0; i < group->size(); ++i) {
       names.push_back(group->full_name(i));
-      const Setting* setting = find(names.back());
+      for (const Setting& setting : settings_) {
+        if (!setting.measured || setting.name != names.back()) continue;
+        std::string problem = value_problem(setting, group->var(i));
+        if (!problem.empty()) found.push_back({Problem::Severity::warning, std::move(problem)});
+      }
+      const Setting* setting = find(names.back(), group->var(i));
       if (setting == nullptr) continue;
       const std::string problem = value_problem(*setting, group->var(i));
       if (!problem.empty()) found.push_back({Problem::Severity::error, problem});
@@ -146,7 +154,7 @@ std::vector<Problem> Store::problems(std::span<const GroupInfo* const> groups,
     const bool foreign = std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
                                      [&](std::string_view prefix) { return setting.name.starts_with(prefix); });
     if (foreign) continue;
-    const bool error = unknown_is_error || setting.source == Source::api;
+    const bool error = (unknown_is_error && !setting.measured) || setting.source == Source::api;
     found.push_back({error ? Problem::Severity::error : Problem::Severity::warning, unknown_name_text(setting, known)});
   }
   return found;
@@ -171,7 +179,7 @@ std::vector<Listing> Store::list(const GroupInfo& group) const {
     row.var = group.var(i);
     row.default_text = to_string(group.default_value(i));
     row.value = row.default_text;
-    if (const Setting* setting = find(row.name)) {
+    if (const Setting* setting = find(row.name, row.var)) {
       row.problem = value_problem(*setting, row.var);
       if (const std::optional<Value> value = value_of(group, i)) row.value = to_string(*value);
       row.source = setting->source;

@@ -29,7 +29,8 @@ struct Setting {
   std::string name;   ///< full name: "btl_sm_fbox_size"
   std::string value;  ///< as written
   Source source;
-  std::string origin;  ///< the exact place: "OPAL_BTL_SM_FBOX_SIZE", "/etc/opal/opal.conf:3"; may be empty
+  std::string origin;     ///< the exact place: "OPAL_BTL_SM_FBOX_SIZE", "/etc/opal/opal.conf:3"; may be empty
+  bool measured = false;  ///< by a program, not chosen by a person: a bad one counts as not set, with a warning
 };
 
 /// Something a person should know about a setting.
@@ -72,6 +73,9 @@ class OPAL_EXPORT Store {
   /// `required`.
   void add_file(Source source, const std::string& path, bool required);
 
+  /// The same for values that were measured: nothing that is wrong with the file is more than a warning.
+  void add_measured_file(Source source, const std::string& path);
+
   /// Adds the lines of `text` as add_file does; `path` is what messages call it.
   void add_text(Source source, std::string_view text, const std::string& path);
 
@@ -106,7 +110,8 @@ class OPAL_EXPORT Store {
   static std::string encode_for_launch(std::span<const std::pair<std::string, std::string>> settings);
 
  private:
-  [[nodiscard]] const Setting* find(std::string_view name) const noexcept;
+  /// The strongest setting of `name`; of measured ones only those that are values of `var`.
+  [[nodiscard]] const Setting* find(std::string_view name, const VarInfo& var) const;
   Result<void> check_values(const GroupInfo& group) const;
   std::optional<Value> value_of(const GroupInfo& group, std::size_t index) const;
   [[nodiscard]] bool strict() const;

@@ -68,6 +68,31 @@ TEST_F(TunedFiles, OfThisKindOfMachineAreReadAndAreWeakerThanWhatAPersonWrote) {
   EXPECT_EQ(rows[0].origin, user_tuning_folder() + '/' + machine_kind() + ".conf:1");
 }
 
+TEST_F(TunedFiles, ThatAreDamagedAreNoMoreThanWarnings) {
+  write("tuned/" + machine_kind() + ".conf", "machinedemo_count = much\n\x01\x02 garbage\nmachinedemo_other = 7\n");
+  const config::Store store = config::Store::from_environment();
+  const auto demo = store.load(kGroup);
+  ASSERT_TRUE(demo) << to_string(demo.error());
+  EXPECT_EQ(demo->count, 1U) << "the default";
+  EXPECT_EQ(demo->other, 7U);
+  const config::GroupInfo* const groups[] = {&kGroup};
+  EXPECT_TRUE(store.verify(groups));
+  std::size_t warnings = 0;
+  for (const config::Problem& problem : store.problems(groups)) {
+    EXPECT_EQ(problem.severity, config::Problem::Severity::warning) << problem.text;
+    if (problem.text.find(machine_kind()) != std::string::npos) ++warnings;
+  }
+  EXPECT_EQ(warnings, 2U) << "the bad value and the bad line";
+}
+
+TEST_F(TunedFiles, ThatCannotBeReadAreNoMoreThanWarnings) {
+  std::filesystem::create_directories(home_ / "opal/tuned" / (machine_kind() + ".conf"));
+  const config::GroupInfo* const groups[] = {&kGroup};
+  const config::Store store = config::Store::from_environment();
+  EXPECT_TRUE(store.verify(groups));
+  EXPECT_EQ(store.problems(groups).size(), 1U);
+}
+
 TEST_F(TunedFiles, OfOtherMachinesAreNotRead) {
   write("tuned/another-machine-999cpus.conf", "machinedemo_count = 7\n");
   const auto demo = config::Store::from_environment().load(kGroup);
