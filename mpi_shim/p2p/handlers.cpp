@@ -43,6 +43,7 @@ void Engine::on_matched(btl::Delivery& delivery) noexcept {
   if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
   Send* send = sending_.find(message.send_id);
   if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  if (!send->awaits_answer(false)) return refuse(delivery, "the send does not wait for that");
   send->end(MPI_SUCCESS);
 }
 
@@ -76,6 +77,7 @@ void Engine::on_cancelled(btl::Delivery& delivery) noexcept {
   if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
   Send* send = sending_.find(message.send_id);
   if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  if (!send->awaits_cancelled()) return refuse(delivery, "the send does not wait for that");
   send->on_cancelled();
 }
 
@@ -84,6 +86,7 @@ void Engine::on_clear_to_send(btl::Delivery& delivery) noexcept {
   if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
   Send* send = sending_.find(message.send_id);
   if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  if (!send->awaits_answer(true)) return refuse(delivery, "the send does not wait for that");
   send->on_clear_to_send(message);
 }
 
@@ -102,6 +105,7 @@ void Engine::on_finished(btl::Delivery& delivery) noexcept {
   if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
   Send* send = sending_.find(message.send_id);
   if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  if (!send->awaits_answer(true)) return refuse(delivery, "the send does not wait for that");
   send->end(MPI_SUCCESS);
 }
 

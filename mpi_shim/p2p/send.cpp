@@ -27,6 +27,7 @@ void Send::begin_sending() noexcept {
   begin();
   outcome_.bytes = buffer_.bytes();
   step_ = Step::first_message;
+  cancelling_ = false;
   if (const int error = engine_.reach(*peer_); error != MPI_SUCCESS) return end(error);
   // Earlier messages to this peer wait for the transport: this one must not overtake them.
   if (peer_->waiting == 0) {
@@ -47,6 +48,7 @@ bool Send::withdraw() noexcept {
   if (done() || step_ == Step::push) return false;
   if (step_ == Step::answer) {
     // The receiver alone knows whether the message was matched; only if it was not does it answer.
+    cancelling_ = true;
     engine_.answer(*peer_->endpoint, wire::kCancel, wire::Cancel{id_, channel_->context, 0});
     return false;
   }

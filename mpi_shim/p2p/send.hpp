@@ -44,6 +44,11 @@ class Send final : public Request, private Stalled {
   void on_clear_to_send(const wire::ClearToSend& message) noexcept;
   void on_cancelled() noexcept;
   void end(int error_class) noexcept;
+  /// Whether the receiver may answer now, to an offer or to a synchronous message: what a peer names is only its word.
+  [[nodiscard]] bool awaits_answer(bool to_offer) const noexcept {
+    return step_ == Step::answer && offered_ == to_offer;
+  }
+  [[nodiscard]] bool awaits_cancelled() const noexcept { return step_ == Step::answer && cancelling_; }
   [[nodiscard]] wire::MatchHeader match_header() const noexcept { return {channel_->context, channel_->rank, tag_}; }
 
   Engine& engine_;
@@ -55,6 +60,7 @@ class Send final : public Request, private Stalled {
   Mode mode_ = Mode::standard;
   Step step_ = Step::first_message;
   bool offered_ = false;
+  bool cancelling_ = false;   // the receiver has been asked to forget it
   std::uint64_t id_ = 0;      // in Engine::sending_; 0: none
   am::ExposedMemory memory_;  // what the receiver fetches from
   datatype::Cursor cursor_;   // where pushing a non-contiguous buffer stands
