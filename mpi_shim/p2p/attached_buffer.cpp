@@ -64,7 +64,7 @@ int AttachedBuffer::send(Channel& channel, const Buffer& message, int destinatio
   // One that goes out at once is copied by the transport; the standard's promise of room is kept all the same.
   Piece* piece = reserve(message.bytes());
   if (piece == nullptr) {
-    engine_.progress();
+    engine_.progress_locked();
     piece = reserve(message.bytes());
     if (piece == nullptr) return MPI_ERR_BUFFER;
   }

@@ -141,6 +141,8 @@ class Engine {
   // --- Progress
 
   std::size_t progress() noexcept;
+  /// One round for who holds lock(); see am::Context::progress_locked.
+  std::size_t progress_locked() noexcept;
   /// Progresses until `condition()`, which may read what handlers write; sleeps when there is nothing to do.  `what`
   /// names what is waited for in reports of deadlocks, if it is no message.
   template <class Condition>

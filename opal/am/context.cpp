@@ -203,9 +203,10 @@ void Context::disconnect(Endpoint& endpoint) noexcept {
   const Lock::Guard guard{state_->lock};
   std::erase(state_->pending, &endpoint);
   if (state_->staged != nullptr) {
-    state_->staged->abandon(*endpoint.route_, {Errc::canceled, 0, "am: disconnected"});
+    state_->staged->disconnecting(*endpoint.route_, {Errc::canceled, 0, "am: disconnected"});
   }
   for (btl::Endpoint* route : endpoint.routes_) route->module().disconnect(*route);
+  if (state_->staged != nullptr) state_->staged->disconnected();
   state_->endpoints.erase(endpoint.peer());
 }
 

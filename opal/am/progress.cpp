@@ -91,18 +91,25 @@ std::size_t Context::progress(std::size_t budget) noexcept {
     return 0;
   }
   const Lock::Guard guard{state_->lock};
+  return state_->advance(budget);
+}
+
+/// Whoever has the turn meanwhile waits for the lock, so there is no second one at work.
+std::size_t Context::progress_locked(std::size_t budget) noexcept { return state_->advance(budget); }
+
+std::size_t Context::State::advance(std::size_t budget) noexcept {
   std::size_t count = 0;
-  for (const auto& module : state_->transports.modules) count += module->progress(budget);
-  if (!state_->pending.empty()) [[unlikely]]
-    count += state_->send_pending();
-  if (state_->bootstrap != nullptr) [[unlikely]]
-    count += state_->welcome_visitors();
-  if (state_->staged != nullptr) [[unlikely]]
-    count += state_->staged->progress();
-  if (state_->options.threads == ThreadLevel::multiple && state_->waiter->has_sleepers()) {
+  for (const auto& module : transports.modules) count += module->progress(budget);
+  if (!pending.empty()) [[unlikely]]
+    count += send_pending();
+  if (bootstrap != nullptr) [[unlikely]]
+    count += welcome_visitors();
+  if (staged != nullptr) [[unlikely]]
+    count += staged->progress();
+  if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
     // Another thread may sleep for exactly what was just received.  If there was nothing, we have still disarmed what
     // it sleeps on, and may not come back ourselves: arm again.
-    if (count != 0 || !arm()) state_->waiter->wake_others();
+    if (count != 0 || !context->arm()) waiter->wake_others();
   }
   return count;
 }
@@ -135,7 +142,15 @@ struct FlushAll {
 
 Post Context::flush(Completion& completion) noexcept {
   const Lock::Guard guard{state_->lock};
-  const auto& modules = state_->transports.modules;
+  if (state_->staged == nullptr) [[likely]]
+    return state_->flush_modules(completion);
+  // What is staged becomes puts of the modules only by and by.
+  return state_->staged->flush_all(
+      completion, [state = state_.get()](Completion& rest) noexcept { return state->flush_modules(rest); });
+}
+
+Post Context::State::flush_modules(Completion& completion) noexcept {
+  const auto& modules = transports.modules;
   auto* all = std::make_unique<FlushAll>(modules.size(), completion).release();
   bool queued = false;
   for (std::size_t i = 0; i < modules.size(); ++i) {

@@ -5,7 +5,6 @@
 #include <new>
 #include <optional>
 
-#include "opal/btl/flush_both.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/context.hpp"
 
@@ -84,6 +83,8 @@ Post StagedTransfers::get(btl::Endpoint& to, void* here, std::uint64_t remote_ad
 Post StagedTransfers::begin(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                             const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   const auto refuse = [&](const Error& why) { return completion.error = why, Post::failed; };
+  if (to.dead()) return refuse(to.error());
+  if (&to == leaving_) return refuse({Errc::canceled, 0, "am: disconnected"});
   if (const auto made = make_chunks(); !made) return refuse(made.error());
   const auto memory = gpu::inspect(here);
   if (!memory) return refuse(memory.error());
@@ -214,6 +215,11 @@ void StagedTransfers::end_if_over(Transfer& transfer) noexcept {
   if (transfer.under_way != 0 || transfer.started < transfer.size) return;
   transfer.work.reset();
   operations_.finish(*transfer.operation, transfer.error);
+}
+
+void StagedTransfers::disconnecting(btl::Endpoint& endpoint, const Error& why) noexcept {
+  leaving_ = &endpoint;
+  abandon(endpoint, why);
 }
 
 void StagedTransfers::abandon(btl::Endpoint& endpoint, const Error& why) noexcept {

@@ -6,8 +6,10 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "opal/btl/flush_both.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/btl/rdma_operations.hpp"
 #include "opal/core/mapping.hpp"
@@ -31,6 +33,11 @@ class StagedTransfers {
            Completion& completion) noexcept;
   /// What was put before is visible, and then what the module itself has under way.
   Post flush(btl::Endpoint& to, Completion& completion) noexcept;
+  /// The same of all endpoints; `rest(completion)` flushes what the transports themselves have under way.
+  template <class Rest>
+  Post flush_all(Completion& completion, Rest rest) noexcept {
+    return btl::flush_both(operations_, nullptr, completion, std::move(rest));
+  }
 
   /// Copies, posts, completes; returns how much happened.
   std::size_t progress() noexcept { return operations_.active() == 0 ? 0 : advance(); }
@@ -39,6 +46,9 @@ class StagedTransfers {
   /// The endpoint has died or is about to be disconnected: transfers with it end with `why`, those of their pieces that
   /// the transport has excepted, which it ends.
   void abandon(btl::Endpoint& endpoint, const Error& why) noexcept;
+  /// The same of one that is disconnected; from here to disconnected() posts to it fail, also those of completions.
+  void disconnecting(btl::Endpoint& endpoint, const Error& why) noexcept;
+  void disconnected() noexcept { leaving_ = nullptr; }
 
  private:
   using Kind = btl::RdmaOperation::Kind;
@@ -64,8 +74,9 @@ class StagedTransfers {
   std::vector<Chunk*> free_;
   std::vector<Chunk*> held_up_;  // the transport, or the copier, had no room
   btl::RdmaOperations operations_;
-  std::deque<Transfer> transfers_;   // by slot
-  std::deque<Transfer*> unstarted_;  // have pieces that have no chunk yet; oldest first
+  std::deque<Transfer> transfers_;          // by slot
+  std::deque<Transfer*> unstarted_;         // have pieces that have no chunk yet; oldest first
+  const btl::Endpoint* leaving_ = nullptr;  // is being disconnected
   gpu::Copier copier_;
 };
 

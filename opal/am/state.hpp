@@ -56,6 +56,10 @@ struct Context::State final : btl::Observer {
   /// The same for one endpoint, adding to `sent`; false when the transport is busy before the end.
   static bool send_pending(Endpoint& endpoint, std::size_t& sent) noexcept;
   std::size_t welcome_visitors() noexcept;  // of the bootstrap
+  /// One round of everything that makes progress; under the lock.
+  std::size_t advance(std::size_t budget) noexcept;
+  /// Completes when the modules have finished what they had under way.
+  Post flush_modules(Completion& completion) noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
   /// Opens what is configured, with caches; fills `address`.

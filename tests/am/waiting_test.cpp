@@ -74,6 +74,30 @@ TEST_P(Waiting, AtLevelMultipleEverySleeperSeesWhatAnothersProgressBrought) {
   EXPECT_EQ(content, 4);
 }
 
+TEST_P(Waiting, WhoHoldsTheLockMakesProgressThoughAnotherThreadWaitsForItInProgress) {
+  Side a{GetParam(), am::ThreadLevel::multiple};
+  Side b{GetParam(), am::ThreadLevel::multiple};
+  am::Endpoint* to_b = *a.context->connect(b.context->address());
+  ASSERT_EQ(to_b->send_or_queue(kTag, bytes_of(kWord), {}), Post::done);  // the first one also connects
+  ASSERT_TRUE(pump([&] { return b.messages == 1; }, *a.context, *b.context));
+
+  std::atomic<bool> stop{false};
+  std::jthread other{[&] {
+    while (!stop) b.context->progress();
+  }};
+  for (std::size_t sent = 2; sent <= 20; ++sent) {
+    const am::Lock::Guard guard{b.context->lock()};
+    ASSERT_EQ(to_b->send_or_queue(kTag, bytes_of(kWord), {}), Post::done);
+    const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+    while (b.messages != sent && !deadline.expired()) {
+      a.context->progress();
+      b.context->progress_locked();
+    }
+    EXPECT_EQ(b.messages, sent) << "the other thread is in progress() and cannot have the lock";
+  }
+  stop = true;
+}
+
 TEST_P(Waiting, AtLevelMultipleAThreadThatFindsAnotherInProgressReturnsAtOnce) {
   Side a{GetParam(), am::ThreadLevel::multiple};
   Side b{GetParam(), am::ThreadLevel::multiple};

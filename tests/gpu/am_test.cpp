@@ -169,6 +169,82 @@ TEST_P(GpuAm, PutAndGetBetweenEveryPairOfKindsOfMemory) {
       });
 }
 
+/// A process that exposes GPU memory of `size` bytes to the other one's `use`, and progresses until it is through.
+void expose_to(const Channel& other, std::size_t size, const std::string& transports, const Settings& settings) {
+  const CudaProgram program;
+  DeviceBuffer buffer{size};
+  ContextEnd here{other, transports, settings};
+  const auto region = here.context->register_memory(buffer.at(), size, Rights::all);
+  ASSERT_TRUE(region) << to_string(region.error());
+  Key key{reinterpret_cast<std::uint64_t>(buffer.at()), region->key().size(), {}};
+  std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+  send(other, key);
+  here.meet();
+  here.meet();
+}
+
+TEST_P(GpuAm, AFlushOfTheContextWaitsForEveryPutOfGpuMemory) {
+  in_two_processes([](const Channel& other) { expose_to(other, kMost, GetParam().transports, settings()); },
+                   [](const Channel& other) {
+                     const CudaProgram program;
+                     DeviceBuffer buffer{kMost};
+                     ContextEnd here{other, GetParam().transports, settings()};
+                     const Key key = receive<Key>(other);
+                     here.meet();
+                     const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+                     ASSERT_TRUE(handle) << to_string(handle.error());
+                     opal::test::CountedCompletion put;
+                     Post post = Post::again;
+                     for (; post == Post::again; here.context->progress()) {
+                       post = here.peer->put(buffer.at(), key.address, *handle, kMost, put);
+                     }
+                     ASSERT_NE(post, Post::failed) << to_string(put.error);
+                     const Error flushed = here.finish([&](Completion& c) { return here.context->flush(c); });
+                     EXPECT_EQ(flushed.code, Errc{}) << to_string(flushed);
+                     EXPECT_EQ(put.calls, post == Post::queued ? 1 : 0);
+                     here.meet();
+                   });
+}
+
+/// Posts itself again when it ends, and notes the answer.
+struct Again : Completion {
+  explicit Again(std::function<Post(Completion&)> operation) : operation(std::move(operation)) {
+    fn = [](Completion& self) noexcept {
+      auto& again = static_cast<Again&>(self);
+      again.ends.push_back(again.error.code);
+      if (again.ends.size() == 1) again.answer = again.operation(again);
+    };
+  }
+  std::function<Post(Completion&)> operation;
+  std::vector<Errc> ends;
+  std::optional<Post> answer;
+};
+
+TEST_P(GpuAm, ACompletionThatPostsAgainDuringTheDisconnectIsRefused) {
+  in_two_processes([](const Channel& other) { expose_to(other, kMost, GetParam().transports, settings()); },
+                   [](const Channel& other) {
+                     const CudaProgram program;
+                     DeviceBuffer buffer{kMost};
+                     ContextEnd here{other, GetParam().transports, settings()};
+                     const Key key = receive<Key>(other);
+                     here.meet();
+                     const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+                     ASSERT_TRUE(handle) << to_string(handle.error());
+                     am::Endpoint& peer = *here.peer;
+                     Again put{[&](Completion& c) { return peer.put(buffer.at(), key.address, *handle, kMost, c); }};
+                     here.meet();
+                     Post post = Post::again;
+                     while ((post = put.operation(put)) == Post::again) here.context->progress();
+                     here.context->disconnect(peer);
+                     if (post == Post::queued) {
+                       ASSERT_EQ(put.ends.size(), 1U) << "what was refused has no end";
+                       EXPECT_EQ(put.answer, Post::failed);
+                     }
+                     for (int i = 0; i < 100; ++i) here.context->progress();
+                     EXPECT_LE(put.ends.size(), 1U);
+                   });
+}
+
 TEST_P(GpuAm, MessagesFromEveryKindOfMemoryArriveInOrder) {
   in_two_processes(
       [](const Channel& other) {
