@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <new>
+#include <memory>
 
 #include "opal/core/clock.hpp"
 #include "opal/memory/events.hpp"
@@ -278,7 +278,7 @@ Result<void> follow(MappingTable& table) noexcept {
     }
     static_assert(sizeof(State) <= 4096);
     State* expected = nullptr;
-    shared = new (page) State{};
+    shared = std::construct_at(static_cast<State*>(page));
     if (!state_page.compare_exchange_strong(expected, shared, std::memory_order_acq_rel)) {
       ::munmap(page, 4096);
       shared = expected;
@@ -342,7 +342,7 @@ void exclude(MappingTable& table, Range range, bool excluded) noexcept {
   if (State* const shared = state(); shared != nullptr) {
     const Inside guard;
     change_tables(*shared, [&](MappingTable& each) {
-      if (&each == &table) each.change(range, excluded ? ~0U : ~std::uint32_t{kExcluded}, excluded ? kExcluded : 0U);
+      if (&each == &table) each.change(range, excluded ? ~0U : ~kExcluded, excluded ? kExcluded : 0U);
     });
   }
 }

@@ -16,8 +16,11 @@
 
 namespace opal::memory {
 
-/// Bits; 0 means that nothing is mapped.
-enum Access : std::uint32_t { kMapped = 1, kReadable = 2, kWritable = 4, kExcluded = 8 };
+/// Bits of what may be done with a page; 0 means that nothing is mapped.
+inline constexpr std::uint32_t kMapped = 1;
+inline constexpr std::uint32_t kReadable = 2;
+inline constexpr std::uint32_t kWritable = 4;
+inline constexpr std::uint32_t kExcluded = 8;
 
 /// kMapped and what PROT_* says.
 constexpr std::uint32_t access_of(int protection) noexcept {

@@ -86,7 +86,7 @@ class PacketPool {
     const std::size_t count = std::max<std::size_t>(1, kSlab / each);
     std::byte* slab = slabs_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(each * count)).get();
     for (std::size_t i = count; i-- > 0;) {
-      auto* packet = ::new (slab + i * each) Packet;
+      auto* packet = std::construct_at(reinterpret_cast<Packet*>(slab + i * each));
       packet->size_class = size_class;
       give_back(*packet);
     }

@@ -24,7 +24,7 @@ Mapping map(int ring, std::size_t size, off_t offset) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<PinRing>> PinRing::open(std::uint32_t buffers) noexcept {
+Result<std::unique_ptr<PinRing>> PinRing::open(std::uint32_t buffers) {
   io_uring_params params{};
   Fd ring{static_cast<int>(::syscall(SYS_io_uring_setup, 2, &params))};
   if (!ring) return unsupported("io_uring_setup(sim: pinned pages)");

@@ -16,7 +16,7 @@ namespace opal::btl::sim {
 class PinRing {
  public:
   /// Errors: not_supported (with errno).
-  static Result<std::unique_ptr<PinRing>> open(std::uint32_t buffers) noexcept;
+  static Result<std::unique_ptr<PinRing>> open(std::uint32_t buffers);
 
   /// Puts [base, +size) into the table, or with size 0 takes out what is there.  0, or errno.
   int set_buffer(std::uint32_t index, void* base, std::size_t size) noexcept;

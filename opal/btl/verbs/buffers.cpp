@@ -8,7 +8,8 @@ namespace opal::btl::verbs {
 Result<void> BufferPool::grow(const Device& device, std::uint32_t count) {
   const std::size_t stride = align_up(size_, kCacheLine);
   OPAL_TRY_ASSIGN(Mapping memory, Mapping::anonymous(count * stride, false));
-  MemoryRegion region{ibv_reg_mr(device.domain(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE)};
+  const int access = IBV_ACCESS_LOCAL_WRITE;  // ibv_reg_mr is a macro that would combine two enumerations
+  MemoryRegion region{ibv_reg_mr(device.domain(), memory.data(), memory.size(), access)};
   if (region == nullptr) return device_error(errno, "ibv_reg_mr(message buffers; see ulimit -l)", memory.size());
   free_.reserve(buffers_.size() + count);
   for (std::uint32_t i = 0; i < count; ++i) {
