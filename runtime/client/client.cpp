@@ -103,10 +103,11 @@ class Pause {
 };
 
 /// The answer of a call of libpmix that somebody waits for, but not for ever: it may come when nobody does any more.
-/// libpmix holds one share as the cookie of the call.
+/// libpmix holds one share as the cookie of the call, and reads the call's arguments until it has answered.
 template <class T>
 class Pending {
  public:
+  explicit Pending(std::shared_ptr<void> arguments) : arguments_(std::move(arguments)) {}
   void set(T answer) {
     const std::lock_guard guard{mutex_};
     answer_ = std::move(answer);
@@ -122,13 +123,16 @@ class Pending {
   std::mutex mutex_;
   std::condition_variable came_;
   std::optional<T> answer_;
+  std::shared_ptr<void> arguments_;
 };
 
 /// Not every launcher heeds PMIX_TIMEOUT (Open MPI's does not in a lookup, and none without a server's help), so the
-/// waiting is done here.  `start(cookie)` begins a call; its callback ends with answer_pending() of the cookie.
+/// waiting is done here.  `start(cookie)` begins a call with `arguments`, which live until libpmix has answered; its
+/// callback ends with answer_pending() of the cookie.
 template <class T, class Start>
-Result<T> wait_for_answer(std::chrono::nanoseconds timeout, const char* what, Start start) {
-  auto pending = std::make_shared<Pending<Result<T>>>();
+Result<T> wait_for_answer(std::chrono::nanoseconds timeout, const char* what, std::shared_ptr<void> arguments,
+                          Start start) {
+  auto pending = std::make_shared<Pending<Result<T>>>(std::move(arguments));
   auto cookie = std::make_unique<std::shared_ptr<Pending<Result<T>>>>(pending);
   if (const pmix_status_t status = start(cookie.get()); status != PMIX_SUCCESS) return to_error(status, what);
   (void)cookie.release();  // answer_pending() owns it now
@@ -294,19 +298,24 @@ Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, Wait wait
   if (rank >= state_->size) return Error{Errc::invalid_argument, 0, "get: no such rank", rank};
   OPAL_TRY_ASSIGN(const std::string name, key_text(key));
   if (state_->singleton) return state_->find(state_->committed, key);
-  InfoList infos;
+  struct Question {
+    pmix_proc_t owner;
+    std::string key;
+    InfoList infos;
+  };
+  const auto question = std::make_shared<Question>(Question{proc_of(state_->job_id, rank), name, {}});
   if (wait == Wait::no) {
-    infos.add(PMIX_IMMEDIATE, true);
+    question->infos.add(PMIX_IMMEDIATE, true);
   } else {
-    infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
+    question->infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
   }
-  const pmix_proc_t owner = proc_of(state_->job_id, rank);
   const opal::Deadline deadline = opal::Deadline::after(timeout);
   // libpmix's store in shared memory may answer that there is no such key instead of waiting for the owner's commit,
   // and every store does so for a key that the owner adds after its first commit.
   for (Pause pause;; pause()) {
-    Result<Bytes> answer = wait_for_answer<Bytes>(deadline.remaining(), "PMIx_Get", [&](void* cookie) {
-      return PMIx_Get_nb(&owner, name.c_str(), infos.data(), infos.size(), on_value, cookie);
+    Result<Bytes> answer = wait_for_answer<Bytes>(deadline.remaining(), "PMIx_Get", question, [&](void* cookie) {
+      return PMIx_Get_nb(&question->owner, question->key.c_str(), question->infos.data(), question->infos.size(),
+                         on_value, cookie);
     });
     if (wait == Wait::no || !is_missing(answer)) return answer;
     if (deadline.expired()) return Error{Errc::timed_out, 0, "PMIx_Get: the rank has not published the key", rank};
@@ -333,15 +342,15 @@ Result<void> Client::publish(std::string_view name, ByteSpan value) {
 Result<Client::Bytes> Client::lookup(std::string_view name, Wait wait, std::chrono::seconds timeout) {
   OPAL_TRY_ASSIGN(const std::string text, key_text(name));
   if (state_->singleton) return state_->find(state_->names, text);
-  InfoList infos;
+  const auto infos = std::make_shared<InfoList>();
   if (wait == Wait::until_published) {
-    infos.add(PMIX_WAIT, 0);  // 0: for all keys asked for
-    infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
+    infos->add(PMIX_WAIT, 0);  // 0: for all keys asked for
+    infos->add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
   }
-  return wait_for_answer<Bytes>(timeout, "PMIx_Lookup", [&](void* cookie) {
+  return wait_for_answer<Bytes>(timeout, "PMIx_Lookup", infos, [&](void* cookie) {
     std::string key = text;
     char* keys[] = {key.data(), nullptr};
-    return PMIx_Lookup_nb(keys, infos.data(), infos.size(), on_looked_up, cookie);
+    return PMIx_Lookup_nb(keys, infos->data(), infos->size(), on_looked_up, cookie);
   });
 }
 

@@ -25,6 +25,16 @@ class SideEnd {
     other.send(ByteSpan{side.blob()});
     peer = side.connect(other.receive());
   }
+  /// Waits until the other process is through as well: what a test asks of its endpoint goes with the peer.
+  ~SideEnd() {
+    if (leaves_at_once || peer == nullptr) return;
+    ++met_;
+    const auto said = [&] { return side.module().send_inline(*peer, kMeet, {}, {}) != Post::again; };
+    EXPECT_TRUE(opal::test::pump(said, side));
+    EXPECT_TRUE(opal::test::pump([&] { return heard_ >= met_ || peer->dead(); }, side));
+  }
+  SideEnd(const SideEnd&) = delete;
+  SideEnd& operator=(const SideEnd&) = delete;
 
   [[nodiscard]] btl::smcuda::Module& module() { return static_cast<btl::smcuda::Module&>(side.module()); }
   [[nodiscard]] btl::smcuda::IpcState state() { return module().ipc_of(*peer).state; }
@@ -71,6 +81,7 @@ class SideEnd {
 
   opal::test::Side side;
   btl::Endpoint* peer = nullptr;
+  bool leaves_at_once = false;  ///< closes without waiting for the other process
 
  private:
   void on_meet(btl::Delivery&) noexcept { ++heard_; }

@@ -407,6 +407,7 @@ TEST(SmcudaTransfer, ClosingTheModuleInTheMiddleOfACopyWaitsForIt) {
         opal::test::CountedCompletion get;
         {
           SideEnd here{other};
+          here.leaves_at_once = true;
           here.connect_gpus(to.at());
           const auto window = receive<Window>(other);
           if (Control* const control = cuda_double::control()) control->set(Setting::late, 50);

@@ -9,6 +9,7 @@
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
 #include "opal/mpool/shared_directory.hpp"
 
 namespace opal::btl::sm {
@@ -294,8 +295,15 @@ void Module::abandon_pulls(Endpoint& endpoint, const Error& why) noexcept {
 // ---- Feeder
 
 void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
+  auto* const receiver = dynamic_cast<Module*>(&delivery.from.module());
+  if (receiver == nullptr) {  // the tag reaches every transport of the Context, and only sm's endpoints have lanes
+    log::once(log::Level::warn, "sm pull request elsewhere", "sm",
+              "pull request of {}, which is not connected through shared memory, dropped",
+              to_string(delivery.from.peer()));
+    return;
+  }
+  Module& module = *receiver;
   auto& to = static_cast<Endpoint&>(delivery.from);
-  auto& module = static_cast<Module&>(to.module());
   wire::PullRequest request{};
   const auto refuse = [&](const char* why) { module.fail(to, {Errc::protocol, 0, why}); };
   if (delivery.data.size() != sizeof request || !read_object(delivery.data, request)) {

@@ -393,6 +393,20 @@ TEST(SmLargeGet, AGarbledRequestForHelpEndsThatPeersConversationOnly) {
   EXPECT_FALSE(route.dead());
 }
 
+TEST(SmLargeGet, APullRequestOfAPeerOfAnotherTransportIsDropped) {
+  Side victim{"sm"};
+  Side elsewhere{"self"};  // no endpoint of sm, as a peer that came by tcp
+  btl::Endpoint& from = *elsewhere.connect(elsewhere);
+  const wire::PullRequest request{};
+  for (const ByteSpan bytes : {ByteSpan{bytes_of(request)}, ByteSpan{bytes_of(request)}.first(3)}) {
+    Delivery delivery{from, wire::kPull, bytes};
+    victim.handlers().dispatch(delivery);
+  }
+  EXPECT_TRUE(victim.failures.empty());
+  EXPECT_TRUE(elsewhere.failures.empty());
+  EXPECT_FALSE(from.dead());
+}
+
 TEST(SmLargeGet, AWayThatDoesNotExistIsRefusedByName) {
   Side host{"sm"};
   Config config;
