@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What pingpong.c measures, over UCX's tagged messages without an MPI above: the same sizes, numbers, touching and
-// output, so that the figures stand side by side.  Two processes, one on each of two cores, which exchange their
-// workers' addresses over a socket.  UCX_TLS chooses the transports.
+// What pingpong.c measures, by the same code (pingpong.h), over UCX's tagged messages without an MPI above.  Two
+// processes, one on each of two cores, which exchange their workers' addresses over a socket.  UCX_TLS chooses the
+// transports.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -12,10 +12,11 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-enum { kWindow = 16, kBatches = 11 };
+typedef void* transfer;
 
 static ucp_worker_h worker;
 static ucp_ep_h peer;
+static int rank;
 
 static void must(int holds, const char* what) {
   if (holds) return;
@@ -23,7 +24,7 @@ static void must(int holds, const char* what) {
   exit(1);
 }
 
-static void finish(void* request) {
+static void finish(transfer request) {
   if (request == NULL) return;
   must(!UCS_PTR_IS_ERR(request), "a message");
   while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker);
@@ -31,18 +32,22 @@ static void finish(void* request) {
   ucp_request_free(request);
 }
 
-static void* start_send(const void* bytes, size_t size, ucp_tag_t tag) {
+static void finish_all(transfer* transfers, int count) {
+  for (int i = 0; i < count; ++i) finish(transfers[i]);
+}
+
+static transfer start_send(const void* bytes, size_t size, ucp_tag_t tag) {
   const ucp_request_param_t none = {0};
   return ucp_tag_send_nbx(peer, bytes, size, tag, &none);
 }
-static void* start_receive(void* bytes, size_t size, ucp_tag_t tag) {
+static transfer start_receive(void* bytes, size_t size, ucp_tag_t tag) {
   const ucp_request_param_t none = {0};
   return ucp_tag_recv_nbx(worker, bytes, size, tag, ~(ucp_tag_t)0, &none);
 }
 static void send_now(const void* bytes, size_t size, ucp_tag_t tag) { finish(start_send(bytes, size, tag)); }
 static void receive_now(void* bytes, size_t size, ucp_tag_t tag) { finish(start_receive(bytes, size, tag)); }
 
-static void barrier(int rank) {
+static void barrier(void) {
   char token = 0;
   if (rank == 0) send_now(&token, 1, 90);
   receive_now(&token, 1, rank == 0 ? 91 : 90);
@@ -55,20 +60,7 @@ static double now(void) {
   return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
 }
 
-static int by_value(const void* a, const void* b) {
-  const double x = *(const double*)a;
-  const double y = *(const double*)b;
-  return x < y ? -1 : x > y;
-}
-
-static unsigned char touch(unsigned char* bytes, long size, unsigned char value) {
-  unsigned char sum = 0;
-  for (long i = 0; i < size; i += 64) {
-    sum += bytes[i];
-    bytes[i] = (unsigned char)(value + i / 64);
-  }
-  return sum;
-}
+#include "pingpong.h"
 
 static void connect_to(int socket) {
   ucp_config_t* config = NULL;
@@ -95,67 +87,13 @@ int main(int argc, char** argv) {
   const long last = argc > 2 ? atol(argv[2]) : 64L << 20;
   int sockets[2];
   must(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) == 0, "socketpair");
-  const int rank = fork() == 0 ? 1 : 0;
+  rank = fork() == 0 ? 1 : 0;
   cpu_set_t core;
   CPU_ZERO(&core);
   CPU_SET(rank, &core);
   sched_setaffinity(0, sizeof core, &core);
   connect_to(sockets[rank]);
-  unsigned char* out = malloc((size_t)last);
-  unsigned char* in = malloc((size_t)last);
-  memset(out, rank, (size_t)last);
-  memset(in, rank, (size_t)last);
-  volatile unsigned char sink = 0;
-  void* requests[kWindow];
-  for (long size = first; size <= last; size *= 2) {
-    const int rounds = size <= 1024 ? 2000 : size <= 65536 ? 300 : size <= 1 << 20 ? 40 : size <= 8 << 20 ? 6 : 2;
-    double times[kBatches];
-    for (int batch = -2; batch < kBatches; ++batch) {
-      double spent = 0;
-      double begin = 0;
-      const int touched = size > 8192;
-      if (!touched) begin = now();
-      for (int i = 0; i < rounds; ++i) {
-        if (touched) {
-          sink ^= touch(out, size, (unsigned char)i);
-          barrier(rank);
-          begin = now();
-        }
-        if (rank == 0) send_now(out, (size_t)size, 1);
-        receive_now(in, (size_t)size, 1);
-        if (rank != 0) send_now(out, (size_t)size, 1);
-        if (touched) spent += now() - begin;
-        if (touched) sink ^= in[size - 1];
-      }
-      if (!touched) spent = now() - begin;
-      if (batch >= 0) times[batch] = spent / rounds / 2 * 1e6;
-    }
-    qsort(times, kBatches, sizeof times[0], by_value);
-    double best = 0;
-    const int windows = size <= 4096 ? 100 : size <= 1 << 18 ? 12 : 2;
-    for (int batch = 0; batch < 5; ++batch) {
-      barrier(rank);
-      const double begin = now();
-      for (int window = 0; window < windows; ++window) {
-        for (int i = 0; i < kWindow; ++i) {
-          requests[i] = rank == 0 ? start_send(out, (size_t)size, 2) : start_receive(in, (size_t)size, 2);
-        }
-        for (int i = 0; i < kWindow; ++i) finish(requests[i]);
-      }
-      char token = 0;
-      if (rank == 0) {
-        receive_now(&token, 1, 3);
-      } else {
-        send_now(&token, 1, 3);
-      }
-      const double rate = (double)size * kWindow * windows / (now() - begin) / 1e6;
-      if (rate > best) best = rate;
-    }
-    if (rank == 0) {
-      printf("%ld %.4f %.4f %.2f\n", size, times[0], times[kBatches / 2], best);
-      fflush(stdout);
-    }
-  }
-  barrier(rank);
+  measure(rank, first, last);
+  barrier();
   return 0;
 }
