@@ -2,10 +2,9 @@
 // Contexts that restart after a checkpoint: transports and addresses are new, endpoints, handlers and what waited are
 // not.  The image is a fork: a process with the same memory whose parent, and with it every thread, is gone.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/am/pair.hpp"
+#include "tests/harness/in_child.hpp"
 
 namespace opal::test {
 namespace {
@@ -121,14 +120,7 @@ TEST_P(Restart, AnImageGoesOnInAnotherProcess) {
     if (to_b->send_or_queue(kTag, {}, {}) != Post::done) return 4;
     return pump_both([&] { return b().messages == before + 2; }) ? 0 : 5;
   };
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    ::_exit(image());
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "step " << WEXITSTATUS(status) << " status " << status;
+  EXPECT_EQ(in_child(image, 60), 0) << "the step that failed";
   EXPECT_EQ(word, 0U) << "this process's";
 }
 

@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of software registrations across a fork and a restart.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
-#include <functional>
 
 #include "opal/btl/registration_table.hpp"
+#include "tests/harness/in_child.hpp"
 
 namespace opal::btl {
 namespace {
 
-int in_child(const std::function<int()>& what) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    ::_exit(what());
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+using test::in_child;
 
 class Table : public testing::Test {
  protected:

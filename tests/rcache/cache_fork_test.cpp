@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A forked child starts with empty caches and undoes nothing of its parent's; the parent notices nothing.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <functional>
 #include <thread>
 #include <vector>
 
 #include "opal/rcache/cache.hpp"
+#include "tests/harness/in_child.hpp"
 #include "tests/rcache/fake_device.hpp"
 
 namespace opal::rcache {
@@ -17,19 +16,8 @@ namespace {
 
 using test::at;
 using test::FakeDevice;
+using test::in_child;
 using test::kPage;
-
-/// Runs `what` in a forked child that is killed after 20 seconds; the number it returned.
-int in_child(const std::function<int()>& what) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
-    ::_exit(what());
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 class CacheFork : public testing::TestWithParam<Config> {};
 
