@@ -44,7 +44,7 @@ class StagedTransfers {
   [[nodiscard]] bool idle() const noexcept { return operations_.active() == 0; }
 
   /// The endpoint has died or is about to be disconnected: transfers with it end with `why`, those of their pieces that
-  /// the transport has excepted, which it ends.
+  /// the transport has accepted, which it ends.
   void abandon(btl::Endpoint& endpoint, const Error& why) noexcept;
   /// The same of one that is disconnected; from here to disconnected() posts to it fail, also those of completions.
   void disconnecting(btl::Endpoint& endpoint, const Error& why) noexcept;

@@ -77,12 +77,6 @@ void add_machine_file(Store& store, Source source, const std::string& folder) {
   store.add_measured_file(source, folder + '/' + machine_kind() + ".conf");
 }
 
-std::string user_file() {
-  if (const auto base = environment("XDG_CONFIG_HOME"); base && !base->empty()) return *base + "/opal/opal.conf";
-  if (const auto home = environment("HOME"); home && !home->empty()) return *home + "/.config/opal/opal.conf";
-  return {};
-}
-
 }  // namespace
 
 Store Store::from_environment() {
@@ -91,7 +85,8 @@ Store Store::from_environment() {
   store.add_file(Source::system_file, OPAL_SYSCONFDIR "/opal/opal.conf", false);
   add_machine_file(store, Source::user_file, user_tuning_folder());
   const std::optional<std::string> named = environment(kUserFileName);
-  const std::string path = named ? *named : user_file();
+  const std::string folder = user_config_folder();
+  const std::string path = named ? *named : folder.empty() ? folder : folder + "/opal.conf";
   if (!path.empty()) store.add_file(Source::user_file, path, named.has_value());
   store.add_environment(environment_with_prefix(kPrefix));
   return store;

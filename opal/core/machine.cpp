@@ -62,10 +62,15 @@ std::string machine_kind() {
                       ::sysconf(_SC_NPROCESSORS_CONF));
 }
 
-std::string user_tuning_folder() {
-  if (const auto base = environment("XDG_CONFIG_HOME"); base && !base->empty()) return *base + "/opal/tuned";
-  if (const auto home = environment("HOME"); home && !home->empty()) return *home + "/.config/opal/tuned";
+std::string user_config_folder() {
+  if (const auto base = environment("XDG_CONFIG_HOME"); base && !base->empty()) return *base + "/opal";
+  if (const auto home = environment("HOME"); home && !home->empty()) return *home + "/.config/opal";
   return {};
+}
+
+std::string user_tuning_folder() {
+  const std::string folder = user_config_folder();
+  return folder.empty() ? folder : folder + "/tuned";
 }
 
 }  // namespace opal

@@ -17,6 +17,9 @@ OPAL_EXPORT std::string machine_kind(std::string_view cpuinfo, long processors);
 /// The same of this machine.
 OPAL_EXPORT std::string machine_kind();
 
+/// The folder of this user's configuration files; empty without a home directory.
+std::string user_config_folder();
+
 /// The folder of this user in which files of measured settings lie; empty without a home directory.
 OPAL_EXPORT std::string user_tuning_folder();
 

@@ -10,6 +10,9 @@
 
 namespace opal {
 
+/// Bytes of a huge page, the size that x86-64 and arm64 with 4 KiB base pages have in common.
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
 class OPAL_EXPORT Mapping {
  public:
   Mapping() noexcept = default;

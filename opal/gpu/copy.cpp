@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/gpu/copy.hpp"
 
+#include <cstdint>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -16,8 +17,7 @@ class Streams {
  public:
   /// The current context's; it is `handle`.
   Result<CUstream> of(ContextHandle handle) noexcept try {
-    unsigned long long id = 0;
-    OPAL_TRY(check(driver().context_get_id(handle, &id), "cuCtxGetId"));
+    OPAL_TRY_ASSIGN(const std::uint64_t id, context_id(handle));
     for (Entry& entry : entries_) {
       if (entry.context != handle) continue;
       if (entry.id != id) OPAL_TRY(make(entry, id));  // the old one went with its context
@@ -35,10 +35,10 @@ class Streams {
  private:
   struct Entry {
     ContextHandle context;
-    unsigned long long id;
+    std::uint64_t id;
     CUstream stream;
   };
-  static Result<void> make(Entry& entry, unsigned long long id) noexcept {
+  static Result<void> make(Entry& entry, std::uint64_t id) noexcept {
     OPAL_TRY(check(driver().stream_create(&entry.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
     entry.id = id;
     return {};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/mpool/page_kind.hpp — what backs the pages of a pool.
 #pragma once
-#include <cstddef>
 #include <cstdint>
 
 #include "opal/core/export.hpp"
@@ -13,9 +12,6 @@ enum class PageKind : std::uint8_t {
   transparent,  ///< base pages which the kernel was asked to merge into huge ones
   hugetlb,      ///< pages reserved by the administrator (hugetlbfs)
 };
-
-/// Bytes of a huge page, the size that x86-64 and arm64 with 4 KiB base pages have in common.
-inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 /// "base pages", "transparent huge pages", "hugetlb pages".  Static lifetime.
 OPAL_EXPORT const char* name(PageKind kind) noexcept;

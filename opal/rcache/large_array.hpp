@@ -13,10 +13,9 @@
 #include <type_traits>
 
 #include "opal/core/bytes.hpp"
+#include "opal/core/mapping.hpp"
 
 namespace opal::rcache {
-
-inline constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
 struct FreeMemory {
   void operator()(void* memory) const noexcept { std::free(memory); }

@@ -148,8 +148,7 @@ inline constexpr config::Var<Config> kVars[] = {
      "",
      config::Level::tuner,
      "Processes outnumber cores, so that a peer may have to wait for ours: the ways with fewer hand-overs are taken. "
-     "An "
-     "MPI process finds out."},
+     "An MPI process finds out."},
     {"connect_timeout",
      &Config::connect_timeout,
      {.min = 1, .max = 600'000},

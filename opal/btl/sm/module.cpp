@@ -67,14 +67,16 @@ Module::Module(const Host& host, Parts parts)
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config));
-  std::unique_ptr<Module> module{new Module{host, std::move(parts)}};
-  OPAL_TRY(module->start());
-  return module;
+  return open(host, std::move(parts));
 }
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, LadderOrder order,
                                              KernelDevices devices) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config, std::move(order), std::move(devices)));
+  return open(host, std::move(parts));
+}
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, Parts parts) {
   std::unique_ptr<Module> module{new Module{host, std::move(parts)}};
   OPAL_TRY(module->start());
   return module;

@@ -105,6 +105,8 @@ class OPAL_EXPORT Module : public btl::Module {
   void check_for_box(Endpoint& to) noexcept;
   std::uint32_t offer_box_if_due(Endpoint& to) noexcept;
 
+  static Result<std::unique_ptr<Module>> open(const Host& host, Parts parts);
+
   /// Waits for the puts up to a number in which peers help.
   struct PendingFlush {
     btl::Endpoint* to;  // null: all
