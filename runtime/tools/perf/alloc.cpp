@@ -30,7 +30,7 @@ Result<void> measure(const char* name, const Plan& plan, const Report& report, A
   for (const std::uint64_t size : plan.sizes) {
     for (const std::uint64_t threads : kThreads) {
       const std::uint64_t count = plan.iterations != 0 ? plan.iterations : kCount;
-      const Samples samples = crowd(threads, kRounds, count, [&](std::uint64_t, std::uint64_t operations) {
+      const auto replace_oldest = [&](std::uint64_t, std::uint64_t operations) -> Result<void> {
         std::array<void*, kHeld> held{};
         bool good = true;
         for (std::uint64_t i = 0; i < operations && good; ++i) {
@@ -42,9 +42,10 @@ Result<void> measure(const char* name, const Plan& plan, const Report& report, A
         for (void* block : held) {
           if (block != nullptr) release(block);
         }
-        return good;
-      });
-      if (samples.operations == 0) return Error{Errc::no_memory, 0, "opal-perf alloc: the allocator refused", size};
+        if (!good) return Error{Errc::no_memory, 0, "opal-perf alloc: the allocator refused", size};
+        return {};
+      };
+      OPAL_TRY_ASSIGN(const Samples samples, crowd(threads, kRounds, count, replace_oldest));
       Row row{.test = "alloc", .btl = {}, .size = size, .iterations = samples.operations};
       row.op = name;
       row.threads = threads;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <iterator>
 #include <memory>
@@ -40,12 +41,13 @@ class OpalCache {
     config.count_limit = limit;
     return std::unique_ptr<OpalCache>{new OpalCache{config}};
   }
-  [[nodiscard]] bool touch(std::byte* address, std::size_t size) noexcept {
-    return static_cast<bool>(cache_.get(address, size, 1));
+  Result<void> touch(std::byte* address, std::size_t size) noexcept {
+    OPAL_TRY(cache_.get(address, size, 1));
+    return {};
   }
-  [[nodiscard]] bool invalidate(std::byte* address, std::size_t size) noexcept {
+  Result<void> invalidate(std::byte* address, std::size_t size) noexcept {
     (void)cache_.invalidate(address, size);
-    return true;
+    return {};
   }
 
  private:
@@ -81,8 +83,7 @@ class Measurement {
   Result<void> operator()(const std::string& op, std::uint64_t threads, std::uint64_t regions, std::uint64_t count,
                           Operation operation) const {
     const std::uint64_t share = std::max<std::uint64_t>(1, plan_.iterations / kRounds);
-    const Samples samples = crowd(threads, kRounds, plan_.iterations != 0 ? share : count, operation);
-    if (samples.operations == 0) return Error{Errc::internal, 0, "opal-perf reg: the cache refused", regions};
+    OPAL_TRY_ASSIGN(const Samples samples, crowd(threads, kRounds, plan_.iterations != 0 ? share : count, operation));
     Row row{.test = "reg", .btl = {}, .size = kPage, .iterations = samples.operations};
     row.op = op;
     row.threads = threads;
@@ -107,15 +108,15 @@ class Order {
     for (std::byte*& each : regions_) each = all[random() % set * stride];
   }
   template <class Cache>
-  [[nodiscard]] bool touch(Cache& cache, std::uint64_t count) const {
+  Result<void> touch(Cache& cache, std::uint64_t count) const {
     for (std::uint64_t left = count; left > 0;) {
       const auto end = regions_.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(left, regions_.size()));
       for (auto each = regions_.begin(); each != end; ++each) {
-        if (!cache.touch(*each, kPage)) return false;
+        OPAL_TRY(cache.touch(*each, kPage));
       }
       left -= static_cast<std::uint64_t>(end - regions_.begin());
     }
-    return true;
+    return {};
   }
 
  private:
@@ -127,7 +128,7 @@ Result<std::unique_ptr<Cache>> filled(const Regions& all, std::uint64_t regions,
   OPAL_TRY_ASSIGN(auto cache, Cache::open(limit));
   for (int twice = 0; twice < 2; ++twice) {  // the second time every region has left its hint
     for (std::uint64_t i = 0; i < regions; ++i) {
-      if (!cache->touch(all[i], kPage)) return Error{Errc::internal, 0, "opal-perf reg: the cache refused", i};
+      OPAL_TRY(cache->touch(all[i], kPage));
     }
   }
   return cache;
@@ -160,20 +161,21 @@ Result<void> measure(const Measurement& report, const std::string& suffix, const
                      std::uint64_t threads) {
   OPAL_TRY_ASSIGN(const auto cache, filled<Cache>(all, regions, 0));
   OPAL_TRY(measure_hits(report, suffix, all, *cache, regions, threads));
-  OPAL_TRY(
-      report("invalidate and register" + suffix, threads, regions, 5'000, [&](std::uint64_t t, std::uint64_t count) {
-        for (std::uint64_t i = 0; i < count; ++i) {
-          std::byte* const mine = all[(t + i * threads) % std::max(regions, threads)];  // nobody else's now
-          if (!cache->invalidate(mine, kPage) || !cache->touch(mine, kPage)) return false;
-        }
-        return true;
-      }));
+  // Regions of its own for every thread: a cache may refuse what is invalidated again and again while it is registered.
+  const std::uint64_t share = std::max<std::uint64_t>(1, regions / threads);
+  OPAL_TRY(report("invalidate and register" + suffix, threads, regions, 5'000,
+                  [&](std::uint64_t t, std::uint64_t count) -> Result<void> {
+                    for (std::uint64_t i = 0; i < count; ++i) {
+                      std::byte* const mine = all[t * share + i % share];
+                      OPAL_TRY(cache->invalidate(mine, kPage));
+                      OPAL_TRY(cache->touch(mine, kPage));
+                    }
+                    return {};
+                  }));
   std::atomic<std::uint64_t> next{regions};  // threads take regions never seen before, a batch at a time
-  const auto touch_new = [&](Cache& some, std::uint64_t count) {
-    for (std::uint64_t i = next.fetch_add(count), end = i + count; i < end; ++i) {
-      if (!some.touch(all[i], kPage)) return false;
-    }
-    return true;
+  const auto touch_new = [&](Cache& some, std::uint64_t count) -> Result<void> {
+    for (std::uint64_t i = next.fetch_add(count), end = i + count; i < end; ++i) OPAL_TRY(some.touch(all[i], kPage));
+    return {};
   };
   OPAL_TRY(report("miss" + suffix, threads, regions, 5'000,
                   [&](std::uint64_t, std::uint64_t count) { return touch_new(*cache, count); }));
@@ -198,12 +200,14 @@ Result<void> registration_cache(const Plan& plan, const Report& report) {
   }
   OPAL_TRY_ASSIGN(const Mapping memory, Mapping::anonymous(16 * kPage));
   if (::mlock(memory.data(), kPage) != 0) return {};  // RLIMIT_MEMLOCK
-  return measurement("uncached: mlock and munlock", 1, 1, 20'000, [&](std::uint64_t, std::uint64_t count) {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (::mlock(memory.data(), kPage) != 0 || ::munlock(memory.data(), kPage) != 0) return false;
-    }
-    return true;
-  });
+  return measurement("uncached: mlock and munlock", 1, 1, 20'000,
+                     [&](std::uint64_t, std::uint64_t count) -> Result<void> {
+                       for (std::uint64_t i = 0; i < count; ++i) {
+                         if (::mlock(memory.data(), kPage) != 0) return Error{Errc::os, errno, "mlock(one page)"};
+                         if (::munlock(memory.data(), kPage) != 0) return Error{Errc::os, errno, "munlock(one page)"};
+                       }
+                       return {};
+                     });
 }
 
 }  // namespace opal::perf

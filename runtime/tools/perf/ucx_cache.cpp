@@ -74,28 +74,36 @@ UcxCache::~UcxCache() {
   if (cache_ != nullptr) ucs().destroy(cache_);
 }
 
-bool UcxCache::touch(std::byte* address, std::size_t size) noexcept {
+Result<void> UcxCache::touch(std::byte* address, std::size_t size) noexcept {
   ucs_rcache_region_t* region = nullptr;
-  if (ucs().get(cache_, address, size, kAccess, nullptr, &region) != UCS_OK) return false;
+  if (ucs().get(cache_, address, size, kAccess, nullptr, &region) != UCS_OK) {
+    return Error{Errc::internal, 0, "ucs_rcache_get"};
+  }
   ucs().put(cache_, region);
-  return true;
+  return {};
 }
 
-bool UcxCache::invalidate(std::byte* address, std::size_t size) noexcept {
+Result<void> UcxCache::invalidate(std::byte* address, std::size_t size) noexcept {
   ucs_rcache_region_t* region = nullptr;
-  if (ucs().get(cache_, address, size, kAccess, nullptr, &region) != UCS_OK) return false;
+  if (ucs().get(cache_, address, size, kAccess, nullptr, &region) != UCS_OK) {
+    return Error{Errc::internal, 0, "ucs_rcache_get"};
+  }
   ucs().invalidate(
       cache_, region, [](void*) {}, nullptr);
   ucs().put(cache_, region);
-  return true;
+  return {};
 }
 #else
 Result<std::unique_ptr<UcxCache>> UcxCache::open(std::uint64_t /*limit*/) {
   return Error{Errc::not_supported, 0, "built without UCX"};
 }
 UcxCache::~UcxCache() = default;
-bool UcxCache::touch(std::byte* /*address*/, std::size_t /*size*/) noexcept { return false; }
-bool UcxCache::invalidate(std::byte* /*address*/, std::size_t /*size*/) noexcept { return false; }
+Result<void> UcxCache::touch(std::byte* /*address*/, std::size_t /*size*/) noexcept {
+  return Error{Errc::not_supported, 0, "built without UCX"};
+}
+Result<void> UcxCache::invalidate(std::byte* /*address*/, std::size_t /*size*/) noexcept {
+  return Error{Errc::not_supported, 0, "built without UCX"};
+}
 #endif
 
 }  // namespace opal::perf

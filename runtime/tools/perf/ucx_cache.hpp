@@ -22,10 +22,10 @@ class UcxCache {
   UcxCache(const UcxCache&) = delete;
   UcxCache& operator=(const UcxCache&) = delete;
 
-  /// Gets and gives back; whether it went well.  The memory is mapped.
-  [[nodiscard]] bool touch(std::byte* address, std::size_t size) noexcept;
+  /// Gets and gives back.  The memory is mapped.  Errors: internal (it refused), not_supported (built without UCX).
+  Result<void> touch(std::byte* address, std::size_t size) noexcept;
   /// The memory's registration is not used again.
-  [[nodiscard]] bool invalidate(std::byte* address, std::size_t size) noexcept;
+  Result<void> invalidate(std::byte* address, std::size_t size) noexcept;
 
  private:
   UcxCache() = default;
