@@ -16,7 +16,7 @@ namespace {
 
 using test::at;
 using test::FakeDevice;
-using test::in_child;
+using opal::test::in_child;
 using test::kPage;
 
 class CacheFork : public testing::TestWithParam<Config> {};
