@@ -9,7 +9,8 @@
 
 namespace opal::test {
 
-/// The number that `what` returned in a forked child, which is killed after `seconds`; -1 when it did not end by itself.
+/// The number that `what` returned in a forked child, which is killed after `seconds`; -1 when it did not end by
+/// itself.
 inline int in_child(const std::function<int()>& what, unsigned seconds = 20) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -14,9 +14,9 @@
 namespace opal::rcache {
 namespace {
 
+using opal::test::in_child;
 using test::at;
 using test::FakeDevice;
-using opal::test::in_child;
 using test::kPage;
 
 class CacheFork : public testing::TestWithParam<Config> {};
