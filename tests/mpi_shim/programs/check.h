@@ -6,6 +6,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CHECK(condition)                                                                             \
   do {                                                                                               \
@@ -39,6 +40,21 @@ static inline int world_size(void) {
   int size;
   CHECK(MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS);
   return size;
+}
+
+/* How many ranks run where this one does, by the names of the hosts; collective. */
+static inline int ranks_of_this_host(void) {
+  enum { kName = MPI_MAX_PROCESSOR_NAME };
+  const int size = world_size();
+  char* const names = (char*)calloc((size_t)size, kName);
+  char* const mine = names + (size_t)my_rank() * kName;
+  int length = 0;
+  int same = 0;
+  CHECK(MPI_Get_processor_name(mine, &length) == MPI_SUCCESS);
+  CHECK(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, names, kName, MPI_CHAR, MPI_COMM_WORLD) == MPI_SUCCESS);
+  for (int i = 0; i < size; ++i) same += strcmp(names + (size_t)i * kName, mine) == 0;
+  free(names);
+  return same;
 }
 
 /* A byte that depends on where it is and who made it. */

@@ -459,14 +459,16 @@ static void dynamic_windows(void) {
   CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
 }
 
-static void shared_memory(void) {
-  const int rank = my_rank();
-  const int size = world_size();
+/* All ranks of `comm` run on one host. */
+static void shared_memory(MPI_Comm comm) {
+  int rank = -1;
+  int size = 0;
+  CHECK_EQ(MPI_Comm_rank(comm, &rank), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_size(comm, &size), MPI_SUCCESS);
   int* mine = NULL;
   MPI_Win win;
-  CHECK_EQ(MPI_Win_allocate_shared((rank + 1) * (MPI_Aint)sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
-                                   &mine, &win),
-           MPI_SUCCESS);
+  const MPI_Aint own_bytes = (rank + 1) * (MPI_Aint)sizeof(int);
+  CHECK_EQ(MPI_Win_allocate_shared(own_bytes, sizeof(int), MPI_INFO_NULL, comm, &mine, &win), MPI_SUCCESS);
   CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
   for (int i = 0; i <= rank; ++i) mine[i] = 100 * rank + i;
   CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
@@ -542,27 +544,23 @@ static void mistakes(void) {
   end_window(1, win, base);
 }
 
-/* Where the ranks are kept from sharing memory, that is said; it is as between hosts then. */
-static int shares_memory(void) {
-  const char* setting = getenv("OPAL_MPI_RMA_SHARE");
-  if (setting == NULL || strcmp(setting, "no") != 0) return 1;
+/* Ranks that have no memory in common, because they run on several hosts or are kept from it as if they did, are told.
+ */
+static int shares_memory(int is_permitted) {
+  if ((is_permitted && ranks_of_this_host() == world_size()) || world_size() == 1) return 1;
   int* base = NULL;
   MPI_Win win = MPI_WIN_NULL;
   CHECK_EQ(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), MPI_SUCCESS);
-  const int error = MPI_Win_allocate_shared(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+  CHECK_EQ(MPI_Win_allocate_shared(4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win), MPI_ERR_RMA_SHARED);
   CHECK_EQ(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL), MPI_SUCCESS);
-  if (world_size() == 1) {
-    CHECK_EQ(error, MPI_SUCCESS);
-    CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
-    return 1;
-  }
-  CHECK_EQ(error, MPI_ERR_RMA_SHARED);
   return 0;
 }
 
 int main(int argc, char** argv) {
   CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
-  const int shares = shares_memory();
+  const char* const setting = getenv("OPAL_MPI_RMA_SHARE");
+  const int is_permitted = setting == NULL || strcmp(setting, "no") != 0;
+  const int shares = shares_memory(is_permitted);
   for (int flavour = 0; flavour < 2 + shares; ++flavour) {
     attributes(flavour);
     fences(flavour);
@@ -576,7 +574,12 @@ int main(int argc, char** argv) {
   }
   keys();
   dynamic_windows();
-  if (shares) shared_memory();
+  if (is_permitted || world_size() == 1) {
+    MPI_Comm host = MPI_COMM_NULL;
+    CHECK_EQ(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), MPI_SUCCESS);
+    shared_memory(host);
+    CHECK_EQ(MPI_Comm_free(&host), MPI_SUCCESS);
+  }
   mistakes();
   CHECK(MPI_Finalize() == MPI_SUCCESS);
   return 0;
