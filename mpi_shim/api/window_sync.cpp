@@ -2,11 +2,10 @@
 // Synchronisation of one-sided accesses: fence; post, start, complete, wait; lock, unlock, flush.
 #include <fmt/format.h>
 
-#include <atomic>
-
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/rma/window.hpp"
+#include "opal/core/fence.hpp"
 
 namespace {
 
@@ -138,7 +137,7 @@ OPAL_MPI_FUNCTION(int, Win_flush_local_all, (MPI_Win win)) { return flush_all("M
 OPAL_MPI_FUNCTION(int, Win_sync, (MPI_Win win)) {
   return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, Window& window) {
     // The memory model is unified: only the order of this process's own loads and stores is to be kept.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    opal::full_fence();
     window.engine().progress();  // programs spin on memory with it
     return MPI_SUCCESS;
   });

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/fence.hpp"
 
 namespace mpi_shim::coll {
 namespace {
@@ -106,7 +107,7 @@ int HostBoard::sleep(const Want& want) noexcept {
           // that was late may have taken the bit for what was waited for before: then it woke us for nothing, and we
           // say it again.
           head_->sleepers.fetch_or(bit, std::memory_order_seq_cst);
-          std::atomic_thread_fence(std::memory_order_seq_cst);
+          opal::full_fence();
           held = holds(want, rank_);
         }
         return held;
@@ -123,7 +124,7 @@ bool HostBoard::lost_a_peer() noexcept {
 }
 
 void HostBoard::tell_sleepers() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  opal::full_fence();
   const std::uint64_t asleep = head_->sleepers.load(std::memory_order_relaxed) & ~(std::uint64_t{1} << rank_);
   if (asleep != 0) [[unlikely]]
     wake(asleep);

@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "opal/core/export.hpp"
+#include "opal/core/fence.hpp"
 
 namespace opal::btl::sm {
 
@@ -23,7 +24,7 @@ inline void sender_fence(bool paid) noexcept {
   if (paid) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {
-    __sync_synchronize();  // atomic_thread_fence, which g++ refuses under ThreadSanitizer
+    full_fence();
   }
 }
 
