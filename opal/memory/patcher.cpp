@@ -71,6 +71,10 @@ class Patcher final : public Monitor {
       return Error{Errc::not_supported, 0,
                    "patcher: there are several threads already; start it earlier (open a Context, or MPI_Init, first)"};
     }
+    if (::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr) {
+      // Its threads unmap memory after it has forgotten them: then no lock of ours may be taken.
+      return Error{Errc::not_supported, 0, "patcher: not under ThreadSanitizer; use userfaultfd or explicit"};
+    }
     OPAL_TRY(stay_loaded());
     prepare_syscall_entry();
     for (const CodeObject& object : objects_to_watch()) OPAL_TRY(patch(object));

@@ -24,14 +24,16 @@ class Watch final : public Listener {
  public:
   explicit Watch(Monitor& monitor) noexcept : monitor_(monitor) {}
   void released(Range range) noexcept override {
-    if (range.overlaps(page_)) seen_.store(true, std::memory_order_relaxed);
+    const std::uintptr_t page = page_.load(std::memory_order_relaxed);
+    if (range.overlaps(Range::pages(page, 1))) seen_.store(true, std::memory_order_relaxed);
   }
   /// Looks out for the page of `address`; false when that cannot be watched.
   bool expect(const void* address) noexcept {
     settle();
-    page_ = Range::pages(reinterpret_cast<std::uintptr_t>(address), 1);
+    const auto page = reinterpret_cast<std::uintptr_t>(address);
+    page_.store(page, std::memory_order_relaxed);
     seen_.store(false, std::memory_order_relaxed);
-    return static_cast<bool>(monitor_.watch(page_));
+    return static_cast<bool>(monitor_.watch(Range::pages(page, 1)));
   }
   [[nodiscard]] bool seen() const noexcept {
     settle();
@@ -40,12 +42,13 @@ class Watch final : public Listener {
   /// True when the page is mapped and still holds what was put there: whoever freed it kept it.
   [[nodiscard]] bool still_there() const noexcept {
     unsigned char resident = 0;
-    return ::mincore(reinterpret_cast<void*>(page_.begin), kPage, &resident) == 0 && (resident & 1U) != 0;
+    return ::mincore(reinterpret_cast<void*>(page_.load(std::memory_order_relaxed)), kPage, &resident) == 0 &&
+           (resident & 1U) != 0;
   }
 
  private:
   Monitor& monitor_;
-  Range page_;
+  std::atomic<std::uintptr_t> page_{0};  // its address; read by whichever thread reports
   std::atomic<bool> seen_{false};
 };
 

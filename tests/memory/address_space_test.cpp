@@ -47,9 +47,8 @@ std::vector<MappedRange> kernels_list() {
 class AddressSpace : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__)
-    GTEST_SKIP()
-        << "needs libc's allocator: AddressSanitizer's maps by system calls of its own, which nobody can follow";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "needs a build without sanitizer: theirs map by system calls of their own, which nobody can follow";
 #endif
     if (const Choice& choice = start_monitor({}); choice.monitor == nullptr || choice.monitor->name() != "patcher") {
       GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread: " << choice.reasons;

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <signal.h>
+#include <ucontext.h>
 
 #include <atomic>
 #include <cstdint>
@@ -43,14 +44,16 @@ void on_fault(int number, siginfo_t* info, void* context) noexcept {
     return forward(number, info, context);
   }
   guard = nullptr;
+  // The jump leaves the handler for good: what is blocked in it must not stay so (also where something wraps handlers
+  // and blocks more, as ThreadSanitizer does).
+  ::pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
   ::siglongjmp(mine->back, 1);
 }
 
 void install() noexcept {
   struct sigaction action {};
   action.sa_sigaction = &on_fault;
-  // SA_NODEFER: the signal is not blocked in the handler, so jumping out of it leaves the mask as it was.
-  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGBUS, &action, &before_bus);
   ::sigaction(SIGSEGV, &action, &before_segv);

@@ -4,6 +4,7 @@
 #include "opal/btl/sm/xpmem.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -155,6 +156,21 @@ TEST(SmXpmem, WithoutTheKernelModuleTheReasonNamesTheDevice) {
   test::Side b{"sm", store};
   const std::string text = a.connect(b)->describe();
   EXPECT_NE(text.find("no xpmem: open(/dev/xpmem): No such file or directory"), std::string::npos) << text;
+}
+
+TEST(SmGuardedCopy, EveryFaultIsAnErrorAndLeavesTheSignalMaskAsItWas) {
+  void* const gone = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  sigset_t before;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  for (int i = 0; i < 3; ++i) {
+    std::byte byte{};
+    EXPECT_FALSE(guarded_copy(&byte, static_cast<const std::byte*>(gone), 1));
+    sigset_t after;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    for (int signal = 1; signal < NSIG; ++signal) EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal));
+  }
+  ::munmap(gone, 4096);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
