@@ -31,6 +31,14 @@ void start() noexcept {
   (void)once;
 }
 
+namespace {
+// While there is one thread only; see barrier.cpp of btl/sm.
+[[maybe_unused]] const bool started_early = [] {
+  start();
+  return true;
+}();
+}  // namespace
+
 bool make_all_fence() noexcept {
   if (ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || ask_registered()) return true;
   detail::expedited = false;

@@ -111,6 +111,10 @@ Result<Topology> Topology::open() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return Error{Errc::no_memory, errno, "hwloc_topology_init"};
   std::unique_ptr<hwloc_topology, Free> topology{raw};
+  // Devices take longer to discover than all the rest; and hwloc would bind this thread to one processor after the
+  // other to ask each about itself, which waits for whoever runs there, though the kernel has told it all.
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
   if (hwloc_topology_load(raw) != 0) return Error{Errc::os, errno, "hwloc_topology_load"};
   const Bitmap usable = binding_of_this_thread(raw);
   if (usable == nullptr) return Error{Errc::no_memory, ENOMEM, "hwloc_bitmap_alloc"};

@@ -23,7 +23,8 @@ namespace opal::topology {
 
 class OPAL_EXPORT Topology {
  public:
-  /// Discovers this host.  Errors: os, no_memory.
+  /// Discovers this host's processors, memory and caches, not its devices.  The calling thread stays where it is.
+  /// Errors: os, no_memory.
   static Result<Topology> open();
 
   Topology(Topology&&) noexcept;
@@ -53,6 +54,9 @@ class OPAL_EXPORT Topology {
   /// Where the calling thread may run: "SK0:NM0:L30:L20:CR2" (package, NUMA node, caches, cores; ranges as 0-3,5).
   /// Comparable between the processes of one host with nearest_shared() of locality.hpp.
   [[nodiscard]] std::string locality() const;
+
+  /// hwloc's own handle, for libraries that take one; only to be read, and not after this is gone.
+  [[nodiscard]] hwloc_topology* native() const noexcept { return topology_.get(); }
 
  private:
   struct Free {

@@ -43,12 +43,13 @@ constexpr int kCannotServe = 1;
 class Opald final : private overlay::Client {
  public:
   Opald(const Bootstrap& bootstrap, event::Loop& loop, warden::Handle& warden, launch::Session& session,
-        std::string secret_file)
+        opal::topology::Topology topology, std::string secret_file)
       : bootstrap_(bootstrap),
         patience_(bootstrap.patience_ms),
         loop_(loop),
         warden_(warden),
         session_(session),
+        topology_(std::move(topology)),
         secret_file_(std::move(secret_file)),
         forwarder_(
             loop,
@@ -89,6 +90,7 @@ class Opald final : private overlay::Client {
   event::Loop& loop_;
   warden::Handle& warden_;
   launch::Session& session_;
+  const opal::topology::Topology topology_;
   const std::string secret_file_;
   OutputForwarder forwarder_;
   std::optional<InputSinks> input_;  // of those of our ranks that get the launcher's stdin
@@ -285,9 +287,8 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
     refuse_all(ranks, program.status, fmt::format("{}: {}", launch.arguments[0], program.problem));
     return {};
   }
-  OPAL_TRY_ASSIGN(const auto topology, opal::topology::Topology::open());
   const auto cpus = launch::bind_ranks(launch::Map{launch.map}, launch::Bind{launch.bind},
-                                       static_cast<unsigned>(ranks.size()), launch::usable_domains(topology));
+                                       static_cast<unsigned>(ranks.size()), launch::usable_domains(topology_));
   unsigned total = 0;
   for (const pmix::HostRanks& host : launch.hosts) total += static_cast<unsigned>(host.ranks.size());
   pmix::forget_outer_launcher();
@@ -300,6 +301,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
                            .session_directory = session_.directory(),
                            .working_directory = launch.working_directory,
                            .ranks = total,
+                           .topology = topology_.native(),
                            .cpus = cpus},
                           {.on_abort =
                                [this](int rank, int status, const std::string& text) {
@@ -384,6 +386,8 @@ void serve(const Bootstrap& bootstrap, warden::CommandLine command_line) {
   launch::sweep_stale_sessions();
   const auto secret = opal::Secret::from_text(bootstrap.secret);
   if (!secret) give_up(opal::to_string(secret.error()));
+  auto topology = launch::discover_host();
+  if (!topology) give_up(opal::to_string(topology.error()));
   if (const auto created = session.create(); !created) {
     warden->quit();
     give_up(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
@@ -395,7 +399,8 @@ void serve(const Bootstrap& bootstrap, warden::CommandLine command_line) {
     warden->quit();
     give_up(opal::to_string(secret_file ? loop.error() : secret_file.error()));
   }
-  static Opald* daemon = new Opald{bootstrap, **loop, *warden, session, *secret_file};  // lives as long as the process
+  // Lives as long as the process.
+  static Opald* daemon = new Opald{bootstrap, **loop, *warden, session, std::move(*topology), *secret_file};
   daemon->run(*secret);
 }
 

@@ -5,6 +5,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
+
+#include "opal/core/environment.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -51,6 +54,15 @@ std::vector<Cpus> interleaved(const std::vector<Cpus>& parts, const std::vector<
 }
 
 }  // namespace
+
+Result<opal::topology::Topology> discover_host() {
+  constexpr char kWhere[] = "HWLOC_PLUGINS_PATH";
+  if (opal::environment(kWhere)) return opal::topology::Topology::open();  // somebody wants plugins
+  ::setenv(kWhere, "/dev/null", 1);
+  auto found = opal::topology::Topology::open();
+  ::unsetenv(kWhere);  // ranks load what they want
+  return found;
+}
 
 Domains usable_domains(const opal::topology::Topology& topology) {
   using opal::topology::Shared;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "opal/topology/topology.hpp"
+#include "runtime/core_names.hpp"
 #include "runtime/launch/options.hpp"
 
 namespace runtime::launch {
@@ -21,6 +22,11 @@ struct Domains {
     return of[static_cast<std::size_t>(level)];
   }
 };
+
+/// Discovers this host with what hwloc has built in: its plugins are for devices, and bring X11 and OpenCL along, whose
+/// loading takes longer than all the rest of a launch.  Nor does libpmix load them as long as the result lives.
+/// While there is one thread only: it changes the environment for a while.  Errors: as Topology::open().
+Result<opal::topology::Topology> discover_host();
 
 Domains usable_domains(const opal::topology::Topology& topology);
 

@@ -106,8 +106,14 @@ Result<Fd> null_input() {
 class Launch {
  public:
   Launch(const std::string& name, const Options& options, event::Loop& loop, warden::Handle& warden, Session& session,
-         Signals& signals)
-      : name_(name), options_(options), loop_(loop), warden_(warden), session_(session), signals_(signals) {}
+         Signals& signals, const opal::topology::Topology& topology)
+      : name_(name),
+        options_(options),
+        loop_(loop),
+        warden_(warden),
+        session_(session),
+        signals_(signals),
+        topology_(topology) {}
 
   /// Runs the job; its exit status, or what prevents it.
   struct Ended {
@@ -130,6 +136,7 @@ class Launch {
   warden::Handle& warden_;
   Session& session_;
   Signals& signals_;
+  const opal::topology::Topology& topology_;
   std::vector<pmix::HostRanks> hosts_;
   Variables shared_;
   std::unique_ptr<oob::Daemon> oob_;
@@ -197,6 +204,7 @@ Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus)
            .session_directory = session_.directory(),
            .working_directory = directory_of(options_),
            .ranks = ranks,
+           .topology = topology_.native(),
            .cpus = cpus},
           {.on_abort = [this](int rank, int status,
                               const std::string& text) { job_->on_abort(static_cast<unsigned>(rank), status, text); },
@@ -365,7 +373,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   if (!signals) return refuse_now(opal::to_string(signals.error()));
   const std::uint64_t open_files = raise_open_files();
 
-  const auto topology = opal::topology::Topology::open();
+  const auto topology = discover_host();
   if (!topology) return refuse_now(opal::to_string(topology.error()));
   const Domains domains = usable_domains(*topology);
   const Allocation allocation = find_hosts(options, static_cast<unsigned>(domains[Level::core].size()));
@@ -382,7 +390,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   }
   auto loop = event::Loop::create();
   if (!loop) return refuse_now(opal::to_string(loop.error()));
-  Launch launch{name, options, **loop, *warden, session, *signals};
+  Launch launch{name, options, **loop, *warden, session, *signals, *topology};
   const Launch::Ended ended = launch.run(allocation, program, domains, open_files);
   if (!ended.problem.empty()) return refuse_now(ended.problem);
   session.remove();

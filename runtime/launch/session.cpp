@@ -114,10 +114,11 @@ void Session::remove() noexcept {
 }
 
 void sweep_stale_sessions() {
+  const std::string prefix = name_prefix();
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator{base_directory(), error}) {
     const std::string name = entry.path().filename();
-    if (!name.starts_with(name_prefix())) continue;
+    if (!name.starts_with(prefix)) continue;
     // A living owner may be between mkdir and flock; the lock alone protects owners that another pid namespace hides.
     const pid_t owner = owner_of(name);
     if (owner <= 0 || ::kill(owner, 0) == 0 || errno != ESRCH) continue;

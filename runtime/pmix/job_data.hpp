@@ -7,6 +7,8 @@
 
 #include "runtime/pmix/info_list.hpp"
 
+struct hwloc_topology;
+
 namespace runtime::pmix {
 
 /// One host of a job and its ranks.
@@ -27,6 +29,7 @@ struct JobDescription {
   std::string session_directory;  ///< for files of the server and its clients
   std::string working_directory;
   unsigned ranks = 0;
+  hwloc_topology* topology = nullptr;            ///< of this host, for the clients, too; lives as long as the server
   std::vector<std::vector<std::uint32_t>> cpus;  ///< per rank of the own host, those it is bound to; empty: all
 };
 

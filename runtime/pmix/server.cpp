@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pmix/server.hpp"
 
-#include <hwloc.h>
 #include <pmix_server.h>
 #include <unistd.h>
 
@@ -18,20 +17,6 @@ namespace {
 
 // Up to this many ranks the store by messages starts faster; above, the one in shared memory answers faster.
 constexpr unsigned kSmallJob = 16;
-
-struct DestroyTopology {
-  void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
-};
-using HostTopology = std::unique_ptr<hwloc_topology, DestroyTopology>;
-
-/// Without I/O devices, whose discovery takes longer than all the rest of a launch.
-HostTopology discover() {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return nullptr;
-  HostTopology topology{raw};
-  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-  return hwloc_topology_load(raw) == 0 ? std::move(topology) : nullptr;
-}
 
 using Done = std::promise<pmix_status_t>;
 
@@ -67,7 +52,6 @@ void set_default(const char* name, const char* value) { ::setenv(name, value, 0)
 
 struct Server::State {
   Core core;
-  HostTopology topology;
   JobDescription job;
   InfoList settings;  // libpmix keeps pointers into what it was started with
 
@@ -85,7 +69,7 @@ Server::Server(std::unique_ptr<State> state) noexcept : state_(std::move(state))
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, Host host) {
-  std::unique_ptr<State> state{new State{Core{loop, job, std::move(host)}, discover(), job, {}}};
+  std::unique_ptr<State> state{new State{Core{loop, job, std::move(host)}, job, {}}};
   OPAL_TRY(state->start());
   return std::unique_ptr<Server>{new Server{std::move(state)}};
 }
@@ -102,8 +86,8 @@ Result<void> Server::State::start() {
   settings.add(PMIX_SYSTEM_TMPDIR, job.session_directory);
   settings.add(PMIX_SERVER_SHARE_TOPOLOGY, true);
   char source[] = "hwloc";
-  const pmix_topology_t shared{source, topology.get()};
-  if (topology) settings.load(PMIX_TOPOLOGY2, &shared, PMIX_TOPO);
+  const pmix_topology_t shared{source, job.topology};
+  if (job.topology != nullptr) settings.load(PMIX_TOPOLOGY2, &shared, PMIX_TOPO);
   OPAL_TRY(check(PMIx_server_init(upcalls(core), settings.data(), settings.size()), "PMIx_server_init"));
   return register_ranks();
 }

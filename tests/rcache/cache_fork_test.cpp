@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A forked child starts with empty caches and undoes nothing of its parent's; the parent notices nothing.
 #include <gtest/gtest.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +22,15 @@ using test::FakeDevice;
 using test::kPage;
 
 class CacheFork : public testing::TestWithParam<Config> {};
+
+/// Before main(), and after libopal was loaded.
+const long g_fence_at_load = ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+
+TEST(Load, RegistersTheProcessForFencesWhileItHasOneThread) {
+  const long commands = ::syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  if (commands < 0 || (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) GTEST_SKIP() << "needs membarrier(2)";
+  EXPECT_EQ(g_fence_at_load, 0) << "later the kernel waits for an RCU grace period";
+}
 
 TEST_P(CacheFork, TheChildRegistersAnewAndUndoesNothingOfItsParents) {
   FakeDevice device;

@@ -25,4 +25,10 @@ void fence_everybody() noexcept {
   __sync_synchronize();
 }
 
+namespace {
+// When the library is loaded a process has one thread, as a rule.  Later the kernel would wait for an RCU grace period
+// until it has registered a process: 10 ms and more of each program's start.
+[[maybe_unused]] const bool registered_early = accept_remote_fences();
+}  // namespace
+
 }  // namespace opal::btl::sm
