@@ -3,72 +3,111 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "opal/am/config.hpp"
+
 namespace runtime::oob {
 namespace {
 
+constexpr std::string_view kFirst = "tcp";      // reaches every process of the job
 constexpr int kRoundsPerTurn = 64;              // of progress, before other events of the loop get their turn
 constexpr std::chrono::milliseconds kRetry{1};  // a peer that takes nothing now does not announce when it will
+
+/// Whether am_transports allows that one.
+bool allows(std::string_view list, std::string_view wanted) {
+  const bool excludes = list.empty() || list.front() == '^';
+  if (!list.empty() && excludes) list.remove_prefix(1);
+  while (!list.empty()) {
+    const std::string_view name = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), name.size() + 1));
+    if (name == wanted) return !excludes;
+  }
+  return excludes;
+}
 
 }  // namespace
 
 struct Daemon::Peer {
-  explicit Peer(opal::am::Endpoint& to) : endpoint(to), sender(to) {}
+  Peer(opal::am::Endpoint& to, Connection::Role role, BetterWays& ways) : endpoint(to), connection(to, role, ways) {}
   opal::am::Endpoint& endpoint;
-  Sender sender;
-  Assembler assembler;
+  Connection connection;
   int rank = -1;  // until its hello
 };
 
-Daemon::Daemon(event::Loop& loop, std::string job_id, unsigned ranks, DaemonHost host)
-    : loop_(loop), job_id_(std::move(job_id)), ranks_(ranks), host_(std::move(host)), log_(loop, ranks, host_.say) {}
+Daemon::Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, std::string job_id,
+               unsigned ranks, DaemonHost host)
+    : loop_(loop),
+      store_(store),
+      secret_(secret),
+      job_id_(std::move(job_id)),
+      ranks_(ranks),
+      host_(std::move(host)),
+      log_(loop, ranks, host_.say) {}
 
 Daemon::~Daemon() = default;
 
 Result<std::unique_ptr<Daemon>> Daemon::open(event::Loop& loop, const opal::config::Store& store,
                                              const opal::Secret& secret, std::string job_id, unsigned ranks,
                                              DaemonHost host) {
-  std::unique_ptr<Daemon> daemon{new Daemon{loop, std::move(job_id), ranks, std::move(host)}};
-  opal::am::Options options;
-  options.observer = daemon.get();
-  options.secret = secret;
-  OPAL_TRY_ASSIGN(daemon->context_, opal::am::Context::open(store, options));
-  OPAL_TRY(
-      daemon->context_->set_handler(kActiveMessageTag, opal::btl::bind<&Daemon::on_piece>(*daemon, "runtime oob")));
-  daemon->readable_ = loop.on_readable(daemon->context_->fd(), [self = daemon.get()] { self->service(); });
+  std::unique_ptr<Daemon> daemon{new Daemon{loop, store, secret, std::move(job_id), ranks, std::move(host)}};
+  OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
+  // Without tcp the first Context has everything, and nothing is better.
+  opal::config::Store first = store;
+  if (allows(config.transports, kFirst)) first.set("am_transports", kFirst);
+  daemon->has_better_ = allows(config.transports, kFirst) && config.transports != kFirst;
+  OPAL_TRY(daemon->open_side(daemon->base_, first, opal::btl::bind<&Daemon::on_piece>(*daemon, "runtime oob")));
   loop.post([self = daemon.get()] { self->service(); });  // arms the descriptor
   return daemon;
 }
 
-std::string Daemon::address_text() const { return to_hex(context_->address()); }
+Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, const opal::btl::Handler& handler) {
+  opal::am::Options options;
+  options.observer = this;
+  options.secret = secret_;
+  OPAL_TRY_ASSIGN(side.context, opal::am::Context::open(store, options));
+  OPAL_TRY(side.context->set_handler(kActiveMessageTag, handler));
+  side.readable = loop_.on_readable(side.context->fd(), [this] { service(); });
+  return {};
+}
+
+std::string Daemon::address_text() const { return to_hex(address()); }
 
 Result<void> Daemon::send(unsigned rank, Topic topic, ByteSpan content) {
   const auto peer = by_rank_.find(rank);
   if (peer == by_rank_.end()) return Error{Errc::unreachable, 0, "oob: this rank has not said hello", rank};
-  OPAL_TRY(peer->second->sender.send(topic, content));
-  if (!peer->second->sender.idle()) advance();
-  return {};
+  return send(peer->second->endpoint, topic, content);
 }
 
 Result<opal::am::Endpoint*> Daemon::connect(ByteSpan address) {
-  OPAL_TRY_ASSIGN(opal::am::Endpoint * endpoint, context_->connect(address));
-  (void)peer_of(*endpoint);
+  OPAL_TRY_ASSIGN(opal::am::Endpoint * endpoint, base_.context->connect(address));
+  (void)peer_of(*endpoint, Connection::Role::asks);
   return endpoint;
 }
 
 Result<void> Daemon::send(opal::am::Endpoint& to, Topic topic, ByteSpan content) {
   Peer& peer = peer_of(to);
-  OPAL_TRY(peer.sender.send(topic, content));
-  if (!peer.sender.idle() && !retry_) retry_ = loop_.after(kRetry, [this] { advance(); });
+  const auto sent = peer.connection.stream().send(topic, content);
+  look_after(peer);
   kick();
-  return {};
+  return sent;
 }
 
-void Daemon::disconnect(opal::am::Endpoint& peer) {
-  peers_.erase(&peer);
-  context_->disconnect(peer);
+void Daemon::disconnect(opal::am::Endpoint& endpoint) {
+  const auto entry = peers_.find(&endpoint);
+  if (entry != peers_.end()) {
+    entry->second->connection.end();
+    peers_.erase(entry);
+  }
+  base_.context->disconnect(endpoint);
 }
 
-bool Daemon::has_unsent(opal::am::Endpoint& to) { return !peer_of(to).sender.idle(); }
+bool Daemon::has_unsent(opal::am::Endpoint& to) { return !peer_of(to).connection.stream().idle(); }
+
+std::string_view Daemon::transport(opal::am::Endpoint& to) {
+  const opal::am::Endpoint* const way = peer_of(to).connection.stream().current();
+  return way == nullptr ? "none" : way->attributes().transport;
+}
 
 /// What was posted outside of progress() goes out with the next one, which nothing else may wake.
 void Daemon::kick() {
@@ -87,31 +126,130 @@ void Daemon::finish() {
 
 void Daemon::service() {
   for (int round = 0; round < kRoundsPerTurn; ++round) {
-    if (context_->progress() == 0 && context_->arm()) return;
+    step();  // first: an endpoint that is over goes before the same peer comes back
+    std::size_t happened = base_.context->progress();
+    if (better_.context != nullptr) happened += better_.context->progress();
+    const bool idle = happened == 0 && base_.context->arm();
+    if (idle && (better_.context == nullptr || better_.context->arm()) && !step_) return;
   }
   loop_.post([this] { service(); });
 }
 
 /// Sends what peers did not take before, as long as there is some.
 void Daemon::advance() {
-  bool waiting = false;
+  retry_ = {};
   for (const auto& [endpoint, peer] : peers_) {
-    if (peer->sender.idle()) continue;
-    const auto done = peer->sender.advance();
-    waiting = waiting || (done && !*done);
+    if (peer->connection.stream().blocked()) (void)peer->connection.stream().advance();
+    look_after(*peer);
   }
-  retry_ = waiting ? loop_.after(kRetry, [this] { advance(); }) : event::Timer{};
+  kick();
 }
 
-Daemon::Peer& Daemon::peer_of(opal::am::Endpoint& endpoint) {
+/// After anything that a peer's connection may answer with work: for soon, since it may be inside of progress().
+void Daemon::look_after(Peer& peer) {
+  if (peer.connection.stream().blocked() && !retry_) retry_ = loop_.after(kRetry, [this] { advance(); });
+  step_ = step_ || peer.connection.needs_step();
+}
+
+void Daemon::step() {
+  if (!std::exchange(step_, false)) return;
+  for (opal::am::Endpoint* stranger : std::exchange(strangers_, {})) better_.context->disconnect(*stranger);
+  std::vector<opal::am::Endpoint*> lost;
+  for (const auto& [endpoint, peer] : peers_) {
+    peer->connection.step();
+    if (opal::am::Endpoint* const better = peer->connection.better()) by_better_[better] = peer.get();
+    if (peer->connection.alive()) {
+      look_after(*peer);
+    } else {
+      lost.push_back(endpoint);
+    }
+  }
+  for (opal::am::Endpoint* endpoint : lost) lose(*endpoint);
+}
+
+Daemon::Peer& Daemon::peer_of(opal::am::Endpoint& endpoint, Connection::Role role) {
   std::unique_ptr<Peer>& peer = peers_[&endpoint];
-  if (!peer) peer = std::make_unique<Peer>(endpoint);
+  BetterWays& ways = *this;
+  if (!peer) peer = std::make_unique<Peer>(endpoint, role, ways);
   return *peer;
 }
 
+// --- Better ways
+
+ByteSpan Daemon::better_address() {
+  if (better_.context == nullptr && has_better_) {
+    has_better_ =
+        open_side(better_, store_, opal::btl::bind<&Daemon::on_better_piece>(*this, "runtime oob, better")).has_value();
+  }
+  return has_better_ ? better_.context->address() : ByteSpan{};
+}
+
+opal::am::Endpoint* Daemon::connect_better(ByteSpan address, const opal::am::Endpoint& base) {
+  return better_address().empty() ? nullptr : connect_if_better(*better_.context, address, base);
+}
+
+void Daemon::disconnect_better(opal::am::Endpoint& endpoint) {
+  by_better_.erase(&endpoint);
+  better_.context->disconnect(endpoint);
+}
+
+void Daemon::on_better_piece(opal::btl::Delivery& delivery) noexcept {
+  opal::am::Endpoint& from = opal::am::sender(delivery);
+  if (const auto known = by_better_.find(&from); known != by_better_.end()) {
+    return receive(*known->second, from, delivery.data);
+  }
+  const bool expelled = std::find(strangers_.begin(), strangers_.end(), &from) != strangers_.end();
+  if (!expelled && !take_greeting(from, delivery.data)) expel(from);
+}
+
+/// Only whom somebody here has made an offer may come by a better way.
+bool Daemon::take_greeting(opal::am::Endpoint& better, ByteSpan piece) {
+  const auto header = read_header(piece);
+  Note note;
+  if (!header || Topic{header->topic} != Topic::greet) return false;
+  if (!opal::read_object(piece.subspan(sizeof *header), note)) return false;
+  const auto entry = std::find_if(peers_.begin(), peers_.end(),
+                                  [&](const auto& each) { return each.second->connection.expects(note); });
+  if (entry == peers_.end()) return false;
+  by_better_[&better] = entry->second.get();
+  entry->second->connection.on_greeting(better);
+  look_after(*entry->second);
+  return true;
+}
+
+void Daemon::expel(opal::am::Endpoint& stranger) {
+  if (std::find(strangers_.begin(), strangers_.end(), &stranger) == strangers_.end()) strangers_.push_back(&stranger);
+  step_ = true;
+  kick();
+}
+
+// --- Messages
+
 void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
-  Peer& peer = peer_of(opal::am::sender(delivery));
-  const auto message = peer.assembler.add(delivery.data);
+  opal::am::Endpoint& from = opal::am::sender(delivery);
+  Peer* peer = &peer_of(from);
+  if (peer->connection.stream().is_from_another_life(delivery.data)) {
+    renew(from);
+    peer = &peer_of(from);
+  }
+  receive(*peer, from, delivery.data);
+}
+
+/// The same process has a new connection in place of the old one, by the same endpoint: nothing of the old one goes on.
+void Daemon::renew(opal::am::Endpoint& endpoint) {
+  const auto entry = peers_.find(&endpoint);
+  const int rank = entry->second->rank;
+  if (rank >= 0) by_rank_.erase(static_cast<unsigned>(rank));
+  if (opal::am::Endpoint* const better = entry->second->connection.better()) {
+    by_better_.erase(better);
+    expel(*better);
+  }
+  peers_.erase(entry);
+}
+
+void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
+  const auto message = peer.connection.receive(from, piece);
+  look_after(peer);
   if (!message) {
     host_.say(fmt::format("a message of {} is dropped: {}",
                           peer.rank < 0 ? "an unknown process" : fmt::format("rank {}", peer.rank),
@@ -157,27 +295,32 @@ void Daemon::greet(Peer& peer, ByteSpan content) {
 
 /// An answer; a peer that does not take its answers loses them, and nobody else anything.
 void Daemon::send_to(Peer& peer, Topic topic, ByteSpan content) {
-  if (!peer.sender.send(topic, content)) return;
-  if (!peer.sender.idle() && !retry_) retry_ = loop_.after(kRetry, [this] { advance(); });
+  (void)peer.connection.stream().send(topic, content);
+  look_after(peer);
 }
 
-/// The job hears of dead ranks from the warden; here only the endpoint goes, and not from inside progress().
-void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& why) noexcept {
-  loop_.post([this, &endpoint, why] { forget(endpoint, why); });
+// --- Ends
+
+/// What it means for the peer is found out outside of progress().
+void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) noexcept {
+  const bool better = better_.context != nullptr && &endpoint.context() == better_.context.get();
+  if (better && !by_better_.contains(&endpoint)) return expel(endpoint);
+  step_ = true;
+  kick();
 }
 
-void Daemon::forget(opal::am::Endpoint& endpoint, const Error& why) {
+/// The job hears of dead ranks from the warden; here only the peer goes.
+void Daemon::lose(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
-  if (entry == peers_.end() || !endpoint.dead()) return;
+  if (entry == peers_.end()) return;
   const int rank = entry->second->rank;
   if (rank >= 0) {
     const auto place = by_rank_.find(static_cast<unsigned>(rank));
     if (place != by_rank_.end() && place->second == entry->second.get()) by_rank_.erase(place);
   } else if (host_.on_daemon_lost) {
-    host_.on_daemon_lost(endpoint, why);
+    host_.on_daemon_lost(endpoint, endpoint.error());
   }
-  peers_.erase(&endpoint);
-  context_->disconnect(endpoint);
+  disconnect(endpoint);
 }
 
 }  // namespace runtime::oob

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/oob/daemon.hpp — the launcher's end of the out-of-band channel: an active-message Context in the event loop.
-// Ranks connect over whatever transport reaches the launcher, say hello, and are known by rank from then on; what they
-// send is checked before use, and a peer that did not say a valid hello gets no service.  Threads: the loop's thread.
+// runtime/oob/daemon.hpp — a daemon's end of the out-of-band channel: active-message Contexts in the event loop, one
+// for tcp, where every connection begins, and one for all transports, opened when a peer first asks for a better way.
+// Ranks connect, say hello, and are known by rank from then on; what they send is checked before use, and a peer that
+// did not say a valid hello gets no service.  A peer's endpoint of the first Context stands for it, also when that way
+// is dead and another carries its messages.  Threads: the loop's thread.
 #pragma once
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "opal/am/context.hpp"
 #include "opal/core/config_store.hpp"
 #include "runtime/event/loop.hpp"
+#include "runtime/oob/connection.hpp"
 #include "runtime/oob/log_collector.hpp"
-#include "runtime/oob/sender.hpp"
 #include "runtime/oob/wire.hpp"
 
 namespace runtime::oob {
@@ -28,7 +31,7 @@ struct DaemonHost {
   std::function<void(opal::am::Endpoint& peer, const Error& why)> on_daemon_lost = {};
 };
 
-class Daemon final : private opal::am::Observer {
+class Daemon final : private opal::am::Observer, private BetterWays {
  public:
   /// `secret`: of the job; ranks must prove to know it.  Errors: those of am::Context::open.
   static Result<std::unique_ptr<Daemon>> open(event::Loop& loop, const opal::config::Store& store,
@@ -43,7 +46,7 @@ class Daemon final : private opal::am::Observer {
   Result<void> send(unsigned rank, Topic topic, ByteSpan content);
 
   /// The address blob for connect() of another daemon.
-  [[nodiscard]] ByteSpan address() const noexcept { return context_->address(); }
+  [[nodiscard]] ByteSpan address() const noexcept { return base_.context->address(); }
 
   /// Another daemon, by its address.  Errors: those of am::Context::connect.
   Result<opal::am::Endpoint*> connect(ByteSpan address);
@@ -57,6 +60,8 @@ class Daemon final : private opal::am::Observer {
 
   /// True while something waits for that daemon to take it.
   [[nodiscard]] bool has_unsent(opal::am::Endpoint& to);
+  /// The transport that carries what is sent to that daemon now.
+  [[nodiscard]] std::string_view transport(opal::am::Endpoint& to);
 
   /// How many ranks are connected.
   [[nodiscard]] std::size_t connected() const noexcept { return by_rank_.size(); }
@@ -66,29 +71,55 @@ class Daemon final : private opal::am::Observer {
 
  private:
   struct Peer;
-  Daemon(event::Loop& loop, std::string job_id, unsigned ranks, DaemonHost host);
+  /// A Context with its place in the loop.
+  struct Side {
+    std::unique_ptr<opal::am::Context> context;
+    event::Watch readable;
+  };
+  Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, std::string job_id,
+         unsigned ranks, DaemonHost host);
+  Result<void> open_side(Side& side, const opal::config::Store& store, const opal::btl::Handler& handler);
+  // opal::am::Observer
   void on_peer_failed(opal::am::Endpoint& endpoint, const Error& why) noexcept override;
+  // BetterWays
+  ByteSpan better_address() override;
+  opal::am::Endpoint* connect_better(ByteSpan address, const opal::am::Endpoint& base) override;
+  void disconnect_better(opal::am::Endpoint& endpoint) override;
+
   void on_piece(opal::btl::Delivery& delivery) noexcept;
+  void on_better_piece(opal::btl::Delivery& delivery) noexcept;
+  void renew(opal::am::Endpoint& endpoint);
+  void receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece);
   void handle(Peer& peer, Topic topic, ByteSpan content);
   void greet(Peer& peer, ByteSpan content);
+  bool take_greeting(opal::am::Endpoint& better, ByteSpan piece);
+  void expel(opal::am::Endpoint& stranger);
   void service();
   void kick();
   void advance();
-  Peer& peer_of(opal::am::Endpoint& endpoint);
+  void step();
+  void look_after(Peer& peer);
+  Peer& peer_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
   void send_to(Peer& peer, Topic topic, ByteSpan content);
-  void forget(opal::am::Endpoint& endpoint, const Error& why);
+  void lose(opal::am::Endpoint& endpoint);
 
   event::Loop& loop_;
+  const opal::config::Store store_;
+  const opal::Secret secret_;
   const std::string job_id_;
   const unsigned ranks_;
   const DaemonHost host_;
   LogCollector log_;
-  std::unique_ptr<opal::am::Context> context_;
+  bool has_better_ = false;  // transports than tcp
+  Side base_;
+  Side better_;
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
+  std::map<opal::am::Endpoint*, Peer*> by_better_;
+  std::vector<opal::am::Endpoint*> strangers_;  // of better_: no peer's, to be disconnected
   std::map<unsigned, Peer*> by_rank_;
-  event::Watch readable_;
   event::Timer retry_;
   bool kicked_ = false;
+  bool step_ = false;  // some peer or stranger waits for step()
 };
 
 }  // namespace runtime::oob

@@ -7,18 +7,18 @@
 
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
-#include "runtime/oob/sender.hpp"
+#include "runtime/oob/connection.hpp"
 #include "runtime/variables.hpp"
 
 namespace runtime::oob {
 
-struct Link::State {
-  State(opal::am::Context& with, opal::am::Endpoint& to) : context(with), endpoint(to), sender(to) {}
+struct Link::State final : BetterWays {
+  State(opal::am::Context& with, opal::am::Endpoint& to)
+      : context(with), endpoint(to), connection(to, Connection::Role::asks, *this) {}
 
   opal::am::Context& context;
   opal::am::Endpoint& endpoint;
-  Sender sender;
-  Assembler assembler;
+  Connection connection;
   bool welcome = false;
   std::string refusal;
   ByteSpan expected_echo;
@@ -27,12 +27,22 @@ struct Link::State {
   std::function<void(Topic, ByteSpan)> on_message = [](Topic, ByteSpan) {};
 
   void on_piece(opal::btl::Delivery& delivery) noexcept;
-  Result<void> flush();
+  void step();
+  template <class Condition>
+  Result<bool> wait(Condition condition);
+
+  // BetterWays: of this process's one Context.  The daemon never asks.
+  ByteSpan better_address() override { return {}; }
+  opal::am::Endpoint* connect_better(ByteSpan address, const opal::am::Endpoint& base) override {
+    return connect_if_better(context, address, base);
+  }
+  void disconnect_better(opal::am::Endpoint& better) override { context.disconnect(better); }
 };
 
 void Link::State::on_piece(opal::btl::Delivery& delivery) noexcept {
-  if (&opal::am::sender(delivery) != &endpoint) return;  // only the daemon has something to say here
-  const auto message = assembler.add(delivery.data);
+  opal::am::Endpoint& from = opal::am::sender(delivery);
+  if (&from != &endpoint && &from != connection.better()) return;  // only the daemon has something to say here
+  const auto message = connection.receive(from, delivery.data);
   if (!message) return opal::log::warn("runtime", "message of the daemon: {}", opal::to_string(message.error()));
   if (*message == nullptr) return;
   const ByteSpan content = (*message)->content;
@@ -49,20 +59,40 @@ void Link::State::on_piece(opal::btl::Delivery& delivery) noexcept {
   }
 }
 
-/// Until the transport has taken everything.
-Result<void> Link::State::flush() {
+/// Whatever the connection has to do outside of progress(); handlers, which another thread may run, stand back.
+void Link::State::step() {
+  const opal::am::Lock::Guard guard{context.lock()};
+  if (connection.needs_step()) connection.step();
+  if (connection.stream().blocked()) (void)connection.stream().advance();
+}
+
+/// Waits until the condition, which is looked at under the Context's lock, holds, or for kPatience; whether it holds.
+/// Errors: why the daemon is out of reach.
+template <class Condition>
+Result<bool> Link::State::wait(Condition condition) {
   const opal::Deadline deadline = opal::Deadline::after(kPatience);
-  while (true) {
-    OPAL_TRY_ASSIGN(const bool done, sender.advance());
-    if (done) return {};
-    if (deadline.expired()) return Error{Errc::timed_out, 0, "oob: the daemon takes nothing"};
+  bool holds = false;
+  bool alive = true;
+  const auto something = [&] {
+    holds = condition();
+    alive = connection.alive();
+    return holds || connection.needs_step() || connection.stream().blocked();
+  };
+  while (context.wait_until(something, std::chrono::milliseconds{deadline.poll_timeout_ms()})) {
+    if (holds) return true;
+    if (!alive) return endpoint.error();
+    step();
     if (context.progress() == 0) opal::cpu_relax();
   }
+  return false;
 }
 
 Link::Link(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 
-Link::~Link() { state_->context.clear_handler(kActiveMessageTag); }
+Link::~Link() {
+  state_->context.clear_handler(kActiveMessageTag);
+  state_->connection.end();
+}
 
 Result<std::unique_ptr<Link>> Link::open(opal::am::Context& context, unsigned rank) {
   const auto address = opal::environment(kDaemonVariable);
@@ -77,30 +107,31 @@ Result<std::unique_ptr<Link>> Link::open(opal::am::Context& context, unsigned ra
   std::string content{as_text(opal::bytes_of(hello))};
   content += *job_id;
   OPAL_TRY(link->send(Topic::hello, as_bytes(content)));
-  context.wait_until([&] { return state.welcome || !state.refusal.empty() || state.endpoint.dead(); }, kPatience);
+  OPAL_TRY_ASSIGN(const bool answered, state.wait([&] { return state.welcome || !state.refusal.empty(); }));
   if (state.welcome) return link;
-  if (!state.refusal.empty()) {
+  if (answered) {
     opal::log::warn("runtime", "the daemon refuses this rank: {}", state.refusal);
     return Error{Errc::permission, 0, "oob: the daemon refuses this rank"};
   }
-  if (state.endpoint.dead()) return state.endpoint.error();
   return Error{Errc::timed_out, 0, "oob: no welcome from the daemon"};
 }
 
 Result<void> Link::send(Topic topic, ByteSpan content) {
-  OPAL_TRY(state_->sender.send(topic, content));
-  return state_->flush();
+  {
+    const opal::am::Lock::Guard guard{state_->context.lock()};
+    OPAL_TRY(state_->connection.stream().send(topic, content));
+  }
+  OPAL_TRY_ASSIGN(const bool taken, state_->wait([this] { return state_->connection.stream().idle(); }));
+  if (!taken) return Error{Errc::timed_out, 0, "oob: the daemon takes nothing"};
+  return {};
 }
 
 Result<void> Link::echo(ByteSpan content) {
   state_->expected_echo = content;
   state_->echo_came = false;
   OPAL_TRY(send(Topic::echo, content));
-  state_->context.wait_until([&] { return state_->echo_came || state_->endpoint.dead(); }, kPatience);
-  if (!state_->echo_came) {
-    if (state_->endpoint.dead()) return state_->endpoint.error();
-    return Error{Errc::timed_out, 0, "oob: no echo"};
-  }
+  OPAL_TRY_ASSIGN(const bool came, state_->wait([this] { return state_->echo_came; }));
+  if (!came) return Error{Errc::timed_out, 0, "oob: no echo"};
   if (!state_->echo_same) return Error{Errc::protocol, 0, "oob: the echo differs", content.size()};
   return {};
 }
@@ -113,6 +144,10 @@ Result<void> Link::abort(std::int32_t status, std::string_view reason) {
 
 void Link::on_message(std::function<void(Topic, ByteSpan)> handler) { state_->on_message = std::move(handler); }
 
-opal::am::Endpoint& Link::endpoint() const noexcept { return state_->endpoint; }
+opal::am::Endpoint& Link::endpoint() const noexcept {
+  const opal::am::Lock::Guard guard{state_->context.lock()};
+  opal::am::Endpoint* const current = state_->connection.stream().current();
+  return current != nullptr ? *current : state_->endpoint;
+}
 
 }  // namespace runtime::oob

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/oob/link.hpp — a rank's end of the out-of-band channel to the daemon that launched it.
-// Uses a Context that the rank has anyway, and one endpoint of it.  Threads: as the Context's thread level says, one
-// call at a time; not from inside handlers.  The Context must outlive the Link.
+// Uses a Context that the rank has anyway, with tcp unless the daemon has it neither, and one endpoint of it; a second
+// one, by a better transport, once the link has carried some messages.  Threads: as the Context's thread level says,
+// one call at a time; not from inside handlers.  The Context must outlive the Link.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -40,7 +41,7 @@ class OPAL_EXPORT Link {
   /// Called from inside progress for messages of topics from Topic::user on.
   void on_message(std::function<void(Topic, ByteSpan)> handler);
 
-  /// The endpoint used, for explain().
+  /// The endpoint in use, for explain() and its transport; another one after a change.
   [[nodiscard]] opal::am::Endpoint& endpoint() const noexcept;
 
  private:

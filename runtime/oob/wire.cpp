@@ -3,37 +3,53 @@
 
 namespace runtime::oob {
 
-Error Assembler::drop(Error why) {
-  unfinished_ = false;
-  content_.clear();
-  return why;
+namespace {
+
+constexpr std::size_t kKeptCapacity = 64U << 10;  // of a peer that once sent something long
+
+}  // namespace
+
+Result<PieceHeader> read_header(ByteSpan piece) {
+  PieceHeader header{};
+  if (!opal::read_object(piece, header)) return Error{Errc::protocol, 0, "oob: piece too short", piece.size()};
+  if (header.version != kVersion) return Error{Errc::version_mismatch, 0, "oob: version", header.version};
+  return header;
 }
 
 Result<const Assembler::Message*> Assembler::add(ByteSpan piece) {
-  PieceHeader header{};
-  if (!opal::read_object(piece, header)) return drop({Errc::protocol, 0, "oob: piece too short", piece.size()});
-  if (header.version != kVersion) return drop({Errc::version_mismatch, 0, "oob: version", header.version});
-  const ByteSpan part = piece.subspan(sizeof header);
+  OPAL_TRY_ASSIGN(const PieceHeader header, read_header(piece));
+  ByteSpan part = piece.subspan(sizeof header);
   if (header.total > kLargestMessage || header.offset > header.total || part.size() > header.total - header.offset) {
-    return drop({Errc::protocol, 0, "oob: piece outside of its message", header.offset});
+    return Error{Errc::protocol, 0, "oob: piece outside of its message", header.offset};
   }
-  if (header.offset == 0) {
-    content_.clear();
-    total_ = header.total;
-    topic_ = header.topic;
-  } else if (!unfinished_ || header.offset != content_.size() || header.total != total_ || header.topic != topic_) {
-    return drop({Errc::protocol, 0, "oob: piece that does not continue its message", header.offset});
+  if (part.empty() && header.total != 0) return Error{Errc::protocol, 0, "oob: empty piece"};
+  if (header.number == 0) return Error{Errc::protocol, 0, "oob: message without number"};
+  if (header.number < next_) return nullptr;  // again, by another way
+  if (header.number > next_) return Error{Errc::protocol, 0, "oob: a message is missing before", header.number};
+  if (begun_ && (header.total != total_ || header.topic != topic_)) {
+    return Error{Errc::protocol, 0, "oob: piece of another message", header.number};
   }
-  unfinished_ = header.offset + part.size() < header.total;
-  if (unfinished_ && part.empty()) return drop({Errc::protocol, 0, "oob: empty piece"});
+  const std::size_t known = begun_ ? content_.size() : 0;
+  if (header.offset > known) return Error{Errc::protocol, 0, "oob: a piece is missing before", header.offset};
+  if (header.offset + part.size() <= known && header.total != 0) return nullptr;
+  part = part.subspan(known - header.offset);
   const Topic topic{header.topic};
-  if (header.offset == 0 && !unfinished_) {  // the common case: nothing to copy
+  if (known == 0 && part.size() == header.total) {  // the common case: nothing to copy
     complete_ = {topic, part};
-    return &complete_;
+  } else {
+    if (!begun_) {
+      content_.clear();
+      if (content_.capacity() > kKeptCapacity) content_.shrink_to_fit();
+      topic_ = header.topic;
+      total_ = header.total;
+      begun_ = true;
+    }
+    content_ += as_text(part);
+    if (content_.size() < total_) return nullptr;
+    complete_ = {topic, as_bytes(content_)};
   }
-  content_ += as_text(part);
-  if (unfinished_) return nullptr;
-  complete_ = {topic, as_bytes(content_)};
+  begun_ = false;
+  ++next_;
   return &complete_;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/oob/wire.hpp — the out-of-band messages between ranks and their daemon, as bytes.
-// A message is sent as one or more pieces in order on one endpoint; each piece has the header below and then its part
-// of the content.  Whoever cannot finish a message starts the next at offset 0, which discards the unfinished one.
+// runtime/oob/wire.hpp — the out-of-band channel as bytes: numbered messages in pieces, and notes about ways.
+// A message goes as one or more pieces; each has the header below and then its part of the content.  Numbers and
+// offsets make a piece that comes again, by the same way or another, with the same borders or others, recognisable.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ namespace runtime::oob {
 /// The one active-message tag of this channel.
 inline constexpr opal::Tag kActiveMessageTag = opal::kRuntimeTags.first;
 
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 inline constexpr std::uint64_t kLargestMessage = 8U << 20;  ///< bytes; more is refused at both ends
 
 /// What a message is about.
@@ -28,17 +28,42 @@ enum class Topic : std::uint16_t {
   echo_reply = 5,  ///< daemon to rank: the content of `echo`
   log = 6,         ///< rank to daemon: one line for people
   abort = 7,       ///< rank to daemon: std::int32_t status, then the reason
-  user = 64,       ///< from here on: whoever uses the channel
+  // Notes: one piece each, not numbered; what they are for: upgrade.hpp.
+  acknowledge = 32,  ///< nothing but the header; empty
+  want = 33,         ///< Note: how may I reach you better?
+  offer = 34,        ///< Note, then an address; none: not at all
+  greet = 35,        ///< Note, by the better way: this is the peer that you made the offer to
+  greeted = 36,      ///< Note, by the better way: it counts from now on
+  drop = 37,         ///< Note: the better way of that generation is over
+  user = 64,         ///< from here on: whoever uses the channel
 };
 
+[[nodiscard]] constexpr bool is_note(Topic topic) noexcept {
+  return topic >= Topic::acknowledge && topic < Topic::user;
+}
+
 struct PieceHeader {
-  std::uint16_t version;   ///< kVersion
-  std::uint16_t topic;     ///< Topic; the same in all pieces
-  std::uint32_t reserved;  ///< 0
-  std::uint64_t total;     ///< bytes of the whole message
-  std::uint64_t offset;    ///< of this piece's content in it
+  std::uint16_t version = kVersion;
+  std::uint16_t topic = 0;         ///< Topic; the same in all pieces
+  std::uint32_t flags = 0;         ///< kAnswer
+  std::uint32_t total = 0;         ///< bytes of the whole message
+  std::uint32_t offset = 0;        ///< of this piece's content in it
+  std::uint64_t number = 0;        ///< of the message: 1, 2, 3... of all from this side to that; of a note 0
+  std::uint64_t acknowledged = 0;  ///< the sender of this has all messages of lower numbers
+  std::uint32_t from = 0;          ///< which life of the sender's end this is: numbers begin anew with each
+  std::uint32_t to = 0;            ///< which of the receiver's it is for; 0: the sender has not heard of one
 };
-static_assert(sizeof(PieceHeader) == 24 && std::has_unique_object_representations_v<PieceHeader>,
+static_assert(sizeof(PieceHeader) == 40 && std::has_unique_object_representations_v<PieceHeader>,
+              "copied as bytes between processes: no padding");
+inline constexpr std::uint32_t kAnswer = 1;  ///< flag: acknowledge now what you have
+
+/// About a better way to the same peer.
+struct Note {
+  std::uint32_t generation = 0;  ///< which attempt: 1, 2, 3...
+  std::uint32_t reserved = 0;
+  std::uint64_t token = 0;  ///< of the one who made the offer, by which it knows the greeting peer
+};
+static_assert(sizeof(Note) == 16 && std::has_unique_object_representations_v<Note>,
               "copied as bytes between processes: no padding");
 
 struct Hello {
@@ -48,7 +73,7 @@ struct Hello {
 static_assert(sizeof(Hello) == 8 && std::has_unique_object_representations_v<Hello>,
               "copied as bytes between processes: no padding");
 
-/// Puts the pieces of one peer's messages together.
+/// Puts the pieces of one peer's messages together, each message once and in the order of the numbers.
 class OPAL_EXPORT Assembler {
  public:
   struct Message {
@@ -56,18 +81,24 @@ class OPAL_EXPORT Assembler {
     ByteSpan content;  ///< until the next add()
   };
 
-  /// Takes one piece; gives the message that it completes, if it does.  Errors: protocol, version_mismatch; the piece
-  /// and what it belonged to are then dropped.
+  /// Takes one piece of a message, not a note; gives the message that it completes, if it does.  Of what is known
+  /// already only the rest counts.  Errors: protocol, version_mismatch; the piece is then dropped and nothing changed.
   Result<const Message*> add(ByteSpan piece);
 
+  /// The number of the first message that has not arrived completely.
+  [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
+
  private:
-  Error drop(Error why);
-  std::string content_;
-  std::uint64_t total_ = 0;
+  std::uint64_t next_ = 1;
+  bool begun_ = false;  // message `next_`: content_ is its first part
   std::uint16_t topic_ = 0;
-  bool unfinished_ = false;
+  std::uint64_t total_ = 0;
+  std::string content_;
   Message complete_{};
 };
+
+/// The header of a piece.  Errors: protocol, version_mismatch.
+OPAL_EXPORT Result<PieceHeader> read_header(ByteSpan piece);
 
 /// An address as it is spelled in the environment.
 OPAL_EXPORT std::string to_hex(ByteSpan bytes);

@@ -12,31 +12,33 @@ namespace {
 
 namespace oob = runtime::oob;
 
-/// The rules of wire.hpp, spelled out.
+/// The rules of wire.hpp, spelled out: which bytes of which message are known.
 struct Model {
-  bool open = false;
-  std::uint64_t total = 0;
-  std::uint16_t topic = 0;
+  std::uint64_t next = 1;
+  bool begun = false;
+  oob::PieceHeader first{};
   std::string content;
 
   /// True when `piece` completes a message, which is then `content`.
   bool add(opal::ByteSpan piece) {
     oob::PieceHeader header{};
-    const bool was_open = std::exchange(open, false);
-    if (!opal::read_object(piece, header) || header.version != oob::kVersion) return false;
+    if (!opal::read_object(piece, header) || header.version != oob::kVersion || header.number != next) return false;
     const std::string part{oob::as_text(piece.subspan(sizeof header))};
-    if (header.total > oob::kLargestMessage || header.offset > header.total) return false;
-    if (part.size() > header.total - header.offset) return false;
-    if (header.offset == 0) {
-      content.clear();
-      total = header.total;
-      topic = header.topic;
-    } else if (!was_open || header.offset != content.size() || header.total != total || header.topic != topic) {
-      return false;
+    if (header.total > oob::kLargestMessage || std::uint64_t{header.offset} + part.size() > header.total) return false;
+    if (part.empty() && header.total != 0) return false;
+    if (begun && (header.total != first.total || header.topic != first.topic)) return false;
+    std::string known = begun ? content : std::string{};
+    if (header.offset > known.size()) return false;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (header.offset + i == known.size()) known += part[i];
     }
-    content += part;
-    open = content.size() < total && !part.empty();
-    return content.size() == total;
+    content = known;
+    begun = true;
+    first = header;
+    if (content.size() < header.total) return false;
+    begun = false;
+    ++next;
+    return true;
   }
 };
 
@@ -53,6 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto message = assembler.add(piece);
     const bool complete = message && *message != nullptr;
     if (complete != model.add(piece)) std::abort();
+    if (assembler.next() != model.next) std::abort();
     if (complete && oob::as_text((*message)->content) != model.content) std::abort();
   }
   return 0;

@@ -11,6 +11,7 @@
 #include "opal/core/config_store.hpp"
 #include "runtime/client/client.hpp"
 #include "runtime/oob/link.hpp"
+#include "tests/runtime/cut_local_sockets.hpp"
 
 namespace {
 
@@ -58,9 +59,34 @@ int abort_job(Link& link, unsigned rank) {
   while (true) ::pause();
 }
 
+/// Sends until the link is over another transport than `before`; empty when it never is.
+std::string echo_until_moved(Link& link, std::string_view before) {
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string content(static_cast<std::size_t>(i % 100), static_cast<char>(i));
+    if (auto done = link.echo(runtime::oob::as_bytes(content)); !done) return fail("echo", done.error()), "";
+    const std::string_view now = link.endpoint().attributes().transport;
+    if (now != before) return std::string{now};
+  }
+  return "";
+}
+
+/// From tcp to something better; then with that cut `cuts` times.
+int upgrade(Link& link, int cuts) {
+  std::string way{link.endpoint().attributes().transport};
+  std::string all = "from " + way;
+  for (int move = 0; move < 1 + 2 * cuts; ++move) {
+    if (move % 2 == 1 && runtime::test::cut_local_sockets() == 0) return std::puts("nothing to cut"), 1;
+    way = echo_until_moved(link, way);
+    if (way.empty()) return std::printf("%s for good\n", all.c_str()), 1;
+    all += " to " + way;
+  }
+  std::puts(all.c_str());
+  return echo(link);
+}
+
 /// Messages that are no messages must hurt nobody.
 int garbage(opal::am::Context& context, Link& link) {
-  const std::string bad[] = {"", "short", std::string(24, '\xff'), std::string(1000, '\0')};
+  const std::string bad[] = {"", "short", std::string(40, '\xff'), std::string(1000, '\0')};
   for (const std::string& bytes : bad) {
     while (link.endpoint().send_inline(runtime::oob::kActiveMessageTag, {}, runtime::oob::as_bytes(bytes)) ==
            opal::Post::again) {
@@ -86,7 +112,18 @@ int main(int argc, char** argv) {
   if (scenario == "many") return many(**link);
   if (scenario == "log") return log(**link, rank);
   if (scenario == "abort") return abort_job(**link, rank);
+  if (scenario == "upgrade") return upgrade(**link, 0);
+  if (scenario == "cut") return upgrade(**link, 1);
   if (scenario == "garbage") return garbage(**context, **link);
+  if (scenario == "reopen") {  // with the same Context, by which the daemon knows it
+    for (int i = 0; i < 3; ++i) {
+      link->reset();
+      link = Link::open(**context, rank);
+      if (!link) return fail("link", link.error());
+      if (const int status = upgrade(**link, 0); status != 0) return status;
+    }
+    return 0;
+  }
   if (scenario == "again") {  // leaves the channel and comes back with a new Context
     link->reset();
     context->reset();

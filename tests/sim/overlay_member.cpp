@@ -76,8 +76,7 @@ void OverlayMember::service() {
       if (node_) node_->on_closed(arrival.from, shared_.now());
     }
     for (auto& [channel, peer] : peers_) {
-      const auto done = peer.sender.advance();
-      if (!done) arrivals_.push_back({channel, {}, true});
+      if (!peer.stream->advance()) arrivals_.push_back({channel, {}, true});
     }
     busy = busy || !arrivals_.empty();
   }
@@ -126,7 +125,7 @@ void OverlayMember::send(Channel channel, std::string frame) {
   ++frames_sent;
   shared_.frame_bytes += frame.size();
   bytes_sent += frame.size();
-  const auto sent = peer->second.sender.send(runtime::oob::Topic::user, as_bytes(std::span{frame}));
+  const auto sent = peer->second.stream->send(runtime::oob::Topic::user, as_bytes(std::span{frame}));
   if (!sent) arrivals_.push_back({channel, {}, true});
 }
 
@@ -142,7 +141,11 @@ void OverlayMember::on_peer_failed(am::Endpoint& endpoint, const Error&) noexcep
 
 void OverlayMember::on_piece(btl::Delivery& delivery) noexcept {
   const Channel channel = channel_of(am::sender(delivery));
-  const auto message = peers_.at(channel).assembler.add(delivery.data);
+  Peer& peer = peers_.at(channel);
+  if (peer.stream->is_from_another_life(delivery.data)) {
+    peer.stream = std::make_unique<runtime::oob::Stream>(peer.endpoint);
+  }
+  const auto message = peer.stream->receive(delivery.data);
   ASSERT_TRUE(message) << to_string(message.error());
   if (*message != nullptr) {
     arrivals_.push_back({channel, std::string{runtime::oob::as_text((*message)->content)}, false});

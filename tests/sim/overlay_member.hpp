@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/oob/sender.hpp"
+#include "runtime/oob/stream.hpp"
 #include "runtime/overlay/node.hpp"
 #include "tests/sim/world.hpp"
 
@@ -60,10 +60,9 @@ class OverlayMember final : private am::Observer, private runtime::overlay::Port
   static constexpr Channel kDeaf = 1;  ///< to a host that has crashed
 
   struct Peer {
-    explicit Peer(am::Endpoint& to) : endpoint(to), sender(to) {}
+    explicit Peer(am::Endpoint& to) : endpoint(to), stream(std::make_unique<runtime::oob::Stream>(to)) {}
     am::Endpoint& endpoint;
-    runtime::oob::Sender sender;
-    runtime::oob::Assembler assembler;
+    std::unique_ptr<runtime::oob::Stream> stream;  // a new one when the peer has
   };
   struct Arrival {
     Channel from;

@@ -11,11 +11,12 @@ SimWorld::SimWorld(btl::sim::Config config) {
   fabric_ = *btl::sim::Fabric::drive(config);
 }
 
-btl::sim::NodeId SimWorld::add(am::Observer& observer) {
+btl::sim::NodeId SimWorld::add(am::Observer& observer, const std::string& max_send) {
   config::Store store;
   store.set("am_transports", "sim");
   store.set("am_registrations", "64");
   store.set("btl_sim_fabric", name_);
+  store.set("btl_sim_max_send", max_send);
   auto context = am::Context::open(store, {.observer = &observer});
   EXPECT_TRUE(context);
   contexts_.push_back(std::move(*context));

@@ -21,7 +21,8 @@ class SimWorld {
   [[nodiscard]] bool chance(double probability) noexcept { return fabric_->random().chance(probability); }
 
   /// Opens a Context on this fabric and gives it to the world; returns its node.  Fails the test when it cannot.
-  btl::sim::NodeId add(am::Observer& observer);
+  /// `max_send`: of its device, in bytes.
+  btl::sim::NodeId add(am::Observer& observer, const std::string& max_send = "64K");
   [[nodiscard]] am::Context& context(btl::sim::NodeId node) noexcept { return *contexts_[node]; }
   /// The Context ends, as its process does.
   void remove(btl::sim::NodeId node) noexcept { contexts_[node].reset(); }

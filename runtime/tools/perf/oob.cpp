@@ -9,6 +9,18 @@
 namespace opal::perf {
 namespace {
 
+constexpr int kLongestMove = 20'000;  // messages
+
+/// Until the link is over `transport`; it begins on tcp, and moves when it has carried some messages.
+Result<void> move_to(::runtime::oob::Link& link, const std::string& transport) {
+  const std::byte content[8]{};
+  for (int i = 0; i < kLongestMove; ++i) {
+    if (link.endpoint().attributes().transport == transport) return {};
+    OPAL_TRY(link.echo(content));
+  }
+  return Error{Errc::not_supported, 0, "oob_lat: the link to the launcher does not move to the transport asked for"};
+}
+
 Result<void> measure(::runtime::oob::Link& link, const Plan& plan, const Report& report) {
   for (const std::uint64_t size : plan.sizes) {
     const std::vector<std::byte> content(size, std::byte{0x5a});
@@ -39,9 +51,10 @@ Result<void> oob_lat(const std::vector<std::string>& transports, const Plan& pla
   if (client->rank() == 0) {
     for (const std::string& transport : transports) {
       config::Store store = config::Store::from_environment();
-      store.set("am_transports", transport);
+      store.set("am_transports", transport == "tcp" ? "tcp" : "tcp," + transport);
       OPAL_TRY_ASSIGN(const auto context, am::Context::open(store));
       OPAL_TRY_ASSIGN(const auto link, ::runtime::oob::Link::open(*context, client->rank()));
+      OPAL_TRY(move_to(*link, transport));
       OPAL_TRY(measure(*link, plan, report));
     }
   }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/oob/connection.hpp — one peer of the channel: a Stream that begins on one endpoint (tcp) and moves to a
+// better way when there is one.  docs/design/oob.md: who asks, what goes over which way, how it falls back. Threads: as
+// the endpoints' Contexts.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "runtime/oob/stream.hpp"
+
+namespace runtime::oob {
+
+/// What a Connection needs for its better way; called from step() only, which is outside of any progress().
+class BetterWays {
+ public:
+  virtual ~BetterWays() = default;
+  /// The address at which this process is reached by better ways; empty: there is none.
+  virtual ByteSpan better_address() = 0;
+  /// By a better way than `base` to the process of that address; null when none reaches it.
+  virtual opal::am::Endpoint* connect_better(ByteSpan address, const opal::am::Endpoint& base) = 0;
+  virtual void disconnect_better(opal::am::Endpoint& endpoint) = 0;
+};
+
+/// Connects when the best transport to that address is better than the one of `base`; null otherwise.
+OPAL_EXPORT opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan address,
+                                                  const opal::am::Endpoint& base);
+
+class OPAL_EXPORT Connection {
+ public:
+  /// A connection is worth a better way after so many messages; an attempt that came to nothing, after eight times
+  /// more.
+  static constexpr std::uint64_t kWorthwhile = 16;
+  static constexpr std::uint32_t kAttempts = 4;
+
+  /// Who asks for the better way: the side that connected.
+  enum class Role : std::uint8_t { asks, offers };
+
+  Connection(opal::am::Endpoint& base, Role role, BetterWays& ways);
+
+  [[nodiscard]] Stream& stream() noexcept { return stream_; }
+
+  /// As Stream::receive, for what came by the base endpoint or the better one.
+  Result<const Assembler::Message*> receive(opal::am::Endpoint& from, ByteSpan piece);
+
+  /// Whether a greeting by a new endpoint is that of this peer; then on_greeting().
+  [[nodiscard]] bool expects(const Note& note) const noexcept;
+  void on_greeting(opal::am::Endpoint& better);
+
+  /// The endpoint of the better way, as soon as there is one, in use or not; null: none.
+  [[nodiscard]] opal::am::Endpoint* better() const noexcept { return better_; }
+
+  /// True when step() has something to do: after a message either way, a note, the failure of an endpoint.
+  /// Always, when no way is left.
+  [[nodiscard]] bool needs_step() const noexcept;
+  /// Asks for, makes, ends the better way.  Outside of progress().
+  void step();
+  /// False when no way is left.
+  [[nodiscard]] bool alive() const noexcept { return stream_.current() != nullptr; }
+  /// Ends the better way and whatever is under way to one: before the base endpoint is disconnected.
+  void end();
+
+ private:
+  enum class State : std::uint8_t {
+    none,      // and none is being made
+    wanted,    // asks: until the offer
+    offered,   // offers: until the greeting
+    greeting,  // asks: until the greeting is answered
+    up,
+  };
+  Result<void> on_note(opal::am::Endpoint& from, Topic topic, ByteSpan content);
+  void want();
+  void answer_want();
+  void greet();
+  void lose();
+  void post(opal::am::Endpoint& to, Topic topic, ByteSpan rest = {});
+  [[nodiscard]] bool worthwhile() const noexcept;
+
+  opal::am::Endpoint& first_;  // the base endpoint, dead or not
+  BetterWays& ways_;
+  Role role_;
+  Stream stream_;
+  State state_ = State::none;
+  std::uint32_t generation_ = 0;
+  std::uint64_t token_ = 0;
+  std::uint64_t due_ = kWorthwhile;  // in messages of the stream
+  opal::am::Endpoint* better_ = nullptr;
+  bool asked_ = false;    // the peer wants an offer
+  std::string offer_;     // the peer's address, to be connected to
+  bool dropped_ = false;  // the peer has ended the better way
+};
+
+}  // namespace runtime::oob

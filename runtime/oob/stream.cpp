@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/oob/stream.hpp"
+
+#include <algorithm>
+
+#include "opal/core/log.hpp"
+
+namespace runtime::oob {
+namespace {
+
+constexpr Error kGone{Errc::peer_gone, 0, "oob: no way to the peer is left"};
+
+/// What a message weighs in the window: many empty ones are something, too.
+std::size_t weight(ByteSpan content) noexcept { return content.size() + sizeof(PieceHeader); }
+
+}  // namespace
+
+Stream::Stream(opal::am::Endpoint& base) noexcept
+    : life_(static_cast<std::uint32_t>(opal::PeerId::random().low) | 1U), base_(&base), current_(&base) {}
+
+PieceHeader Stream::header(Topic topic) const noexcept {
+  return {
+      .topic = static_cast<std::uint16_t>(topic), .acknowledged = assembler_.next(), .from = life_, .to = peer_life_};
+}
+
+bool Stream::is_from_another_life(ByteSpan piece) const {
+  const auto header = read_header(piece);
+  return header && header->to == 0 && peer_life_ != 0 && header->from != peer_life_;
+}
+
+Result<void> Stream::send(Topic topic, ByteSpan content) {
+  if (content.size() > kLargestMessage) return Error{Errc::limit_reached, 0, "oob: message too long", content.size()};
+  if (current_ == nullptr) return kGone;
+  if (!idle() && waiting_bytes_ + content.size() > kQueueLimit) {
+    return Error{Errc::limit_reached, 0, "oob: too much waits for this peer", waiting_bytes_};
+  }
+  waiting_bytes_ += weight(content);
+  messages_.push_back({topic, std::string{as_text(content)}});
+  return advance();
+}
+
+Result<void> Stream::advance() {
+  while (current_ != nullptr) {
+    const auto all = send_waiting();
+    blocked_ = all && !*all;
+    if (all) return {};
+    if (!current_->dead()) return all.error();  // not the way's fault
+    close(*current_);
+  }
+  blocked_ = false;
+  return kGone;
+}
+
+Result<bool> Stream::send_waiting() {
+  while (!idle()) {
+    Message& message = messages_[next_];
+    // A message goes by one way, and the next begins only where the order of arrival is certain.
+    if (!message.started && (changing() || under_way_bytes_ >= kWindow)) break;
+    OPAL_TRY_ASSIGN(const bool whole, send_pieces(message, first_number_ + next_));
+    if (!whole) return false;
+    waiting_bytes_ -= weight(as_bytes(message.content));
+    under_way_bytes_ += weight(as_bytes(message.content));
+    ++next_;
+    handed_ = std::max(handed_, first_number_ + next_);
+  }
+  if (changing() && next_ == 0 && (idle() || !messages_.front().started)) {
+    current_ = better_;
+    asked_ = false;
+    say_way();
+    return send_waiting();
+  }
+  if (tell_ || (changing() && !asked_)) return send_note();
+  return true;
+}
+
+Result<bool> Stream::send_pieces(Message& message, std::uint64_t number) {
+  const std::uint64_t most = current_->attributes().max_send;
+  if (most <= sizeof(PieceHeader)) return Error{Errc::not_supported, 0, "oob: transport sends too little", most};
+  const ByteSpan content = as_bytes(message.content);
+  while (!message.started || message.sent < content.size()) {
+    const ByteSpan part = content.subspan(
+        message.sent, std::min<std::uint64_t>(content.size() - message.sent, most - sizeof(PieceHeader)));
+    PieceHeader head = header(message.topic);
+    head.total = static_cast<std::uint32_t>(content.size());
+    head.offset = static_cast<std::uint32_t>(message.sent);
+    head.number = number;
+    const opal::Post post = current_->send_inline(kActiveMessageTag, opal::bytes_of(head), part);
+    if (post == opal::Post::again) return false;
+    if (post == opal::Post::failed) return current_->error();
+    message.started = true;
+    message.sent += part.size();
+    not_told_bytes_ = 0;
+    tell_ = false;
+  }
+  return true;
+}
+
+/// Tells what has arrived; asks for the same before a change of ways.
+Result<bool> Stream::send_note() {
+  PieceHeader head = header(Topic::acknowledge);
+  head.flags = changing() && !asked_ ? kAnswer : 0;
+  const opal::Post post = current_->send_inline(kActiveMessageTag, opal::bytes_of(head), {});
+  if (post == opal::Post::again) return false;
+  if (post == opal::Post::failed) return current_->error();
+  asked_ = asked_ || changing();
+  not_told_bytes_ = 0;
+  tell_ = false;
+  return true;
+}
+
+Result<const Assembler::Message*> Stream::receive(ByteSpan piece) {
+  OPAL_TRY_ASSIGN(const PieceHeader header, read_header(piece));
+  if (peer_life_ == 0 && (header.to == 0 || header.to == life_)) peer_life_ = header.from;
+  if (!is_for_this_life(header)) return nullptr;
+  OPAL_TRY(on_acknowledged(header.acknowledged));
+  const Assembler::Message* message = nullptr;
+  if (!is_note(Topic{header.topic})) {
+    OPAL_TRY_ASSIGN(message, assembler_.add(piece));
+  }
+  if (message != nullptr) not_told_bytes_ += weight(message->content);
+  tell_ = tell_ || (header.flags & kAnswer) != 0 || not_told_bytes_ >= kAcknowledge;
+  (void)advance();  // a way that has died says so itself
+  return message;
+}
+
+Result<void> Stream::on_acknowledged(std::uint64_t next) {
+  if (next > handed_) return Error{Errc::protocol, 0, "oob: acknowledges what was not sent", next};
+  for (; first_number_ < next; ++first_number_) {
+    const std::size_t size = weight(as_bytes(messages_.front().content));
+    (next_ > 0 ? under_way_bytes_ : waiting_bytes_) -= size;  // waiting: it was about to be sent again
+    if (next_ > 0) --next_;
+    messages_.pop_front();
+  }
+  return {};
+}
+
+void Stream::open_better(opal::am::Endpoint& better) {
+  better_ = &better;
+  asked_ = false;
+  if (current_ == nullptr) current_ = &better;
+  (void)advance();
+}
+
+void Stream::close(opal::am::Endpoint& way) {
+  if (&way == better_) better_ = nullptr;
+  if (&way == base_) base_ = nullptr;
+  asked_ = false;
+  if (current_ == &way) {
+    current_ = better_ != nullptr ? better_ : base_;
+    rewind();
+    say_way();
+  }
+  (void)advance();
+}
+
+void Stream::say_way() const {
+  if (current_ == nullptr) return;
+  opal::log::debug("runtime", "peer {}: messages go over {} from now on", opal::to_string(current_->peer()),
+                   current_->attributes().transport);
+}
+
+void Stream::stay() {
+  if (changing()) close(*better_);
+}
+
+/// All that the peer has not acknowledged is to be sent anew, from the start.
+void Stream::rewind() noexcept {
+  for (Message& message : messages_) {
+    message.sent = 0;
+    message.started = false;
+  }
+  waiting_bytes_ += under_way_bytes_;
+  under_way_bytes_ = 0;
+  next_ = 0;
+}
+
+}  // namespace runtime::oob

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections of the out-of-band channel that move from tcp to a better transport, between two daemons and between a
+// rank and its daemon; and what happens when that transport's connection is cut by force.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "opal/btl/registry.hpp"
+#include "runtime/oob/daemon.hpp"
+#include "tests/runtime/cut_local_sockets.hpp"
+#include "tests/runtime/launched_job.hpp"
+
+namespace runtime::test {
+namespace {
+
+using oob::Topic;
+using ::testing::HasSubstr;
+
+constexpr std::chrono::seconds kLongest{60};
+
+/// Two daemons of one job in one loop.  Each counts what it hears from the other.
+class TwoDaemons {
+ public:
+  explicit TwoDaemons(const std::string& transports = "") : loop_(event::Loop::create().value()) {
+    if (!transports.empty()) store_.set("am_transports", transports);
+    for (End* end : {&a_, &b_}) {
+      oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {},
+                            .say = [](const std::string& line) { ADD_FAILURE() << line; }};
+      hooks.on_daemon_message = [this, end](opal::am::Endpoint& from, Topic topic, ByteSpan content) {
+        end->peer = &from;
+        take(*end, topic, content);
+      };
+      hooks.on_daemon_lost = [end](opal::am::Endpoint&, const Error&) { ++end->lost; };
+      end->daemon = oob::Daemon::open(*loop_, store_, secret_, "job", 0, std::move(hooks)).value();
+    }
+    a_.peer = a_.daemon->connect(b_.daemon->address()).value();
+    send(a_);
+  }
+
+  /// Sends both ways until `done`.
+  void run(const std::function<bool()>& done) {
+    bool in_time = true;
+    const event::Timer limit = loop_->after(std::chrono::duration_cast<std::chrono::milliseconds>(kLongest), [&] {
+      in_time = false;
+      loop_->stop();
+    });
+    event::Timer round;
+    const std::function<void()> turn = [&] {
+      if (done()) return loop_->stop();
+      for (End* end : {&a_, &b_}) {
+        for (int i = 0; i < 10 && end->peer != nullptr; ++i) send(*end);
+      }
+      round = loop_->after(std::chrono::milliseconds{1}, turn);
+    };
+    loop_->post(turn);
+    loop_->run();
+    EXPECT_TRUE(in_time) << "now over " << transport(a_) << " and " << transport(b_);
+  }
+
+  /// Until everything has arrived.
+  void finish() {
+    for (End* end : {&a_, &b_}) end->quiet = true;
+    run([this] { return a_.heard == b_.sent && b_.heard == a_.sent; });
+    EXPECT_EQ(a_.lost + b_.lost, 0);
+  }
+
+  /// Whether both send by something better than tcp.
+  bool better() { return a_.peer != nullptr && b_.peer != nullptr && transport(a_) != "tcp" && transport(b_) != "tcp"; }
+  bool plain() { return transport(a_) == "tcp" && transport(b_) == "tcp"; }
+  [[nodiscard]] std::uint64_t sent() const noexcept { return a_.sent + b_.sent; }
+
+ private:
+  struct End {
+    std::unique_ptr<oob::Daemon> daemon;
+    opal::am::Endpoint* peer = nullptr;
+    std::uint64_t sent = 0;
+    std::uint64_t heard = 0;
+    int lost = 0;
+    bool quiet = false;
+  };
+  std::string_view transport(End& end) { return end.peer == nullptr ? "none" : end.daemon->transport(*end.peer); }
+
+  /// Each message is its number, at times with a long tail.
+  void send(End& end) {
+    if (end.quiet) return;
+    std::string content(8 + (end.sent % 7 == 0 ? 100'000 : 0), static_cast<char>(end.sent));
+    std::memcpy(content.data(), &end.sent, 8);
+    if (end.daemon->send(*end.peer, Topic::user, oob::as_bytes(content))) ++end.sent;
+  }
+  static void take(End& end, Topic topic, ByteSpan content) {
+    EXPECT_EQ(topic, Topic::user);
+    std::uint64_t number = 0;
+    ASSERT_TRUE(opal::read_object(content, number));
+    ASSERT_EQ(number, end.heard) << "lost, repeated or out of order";
+    ++end.heard;
+    for (const std::byte byte : content.subspan(8)) ASSERT_EQ(byte, static_cast<std::byte>(number));
+  }
+
+  std::unique_ptr<event::Loop> loop_;
+  opal::config::Store store_;
+  opal::Secret secret_ = opal::Secret::from_text("a secret of sixteen bytes or more").value();
+  End a_;
+  End b_;
+};
+
+TEST(OobUpgrade, DaemonsOfOneHostMoveToSharedMemory) {
+  TwoDaemons daemons;
+  daemons.run([&] { return daemons.better(); });
+  daemons.finish();
+}
+
+TEST(OobUpgrade, WithoutABetterTransportTheyStayOnTcp) {
+  TwoDaemons daemons{"tcp"};
+  daemons.run([&] { return daemons.sent() > 2000; });
+  EXPECT_TRUE(daemons.plain());
+  daemons.finish();
+}
+
+TEST(OobUpgrade, WhenSharedMemoryIsCutNothingIsLostAndTheyTryAgain) {
+  TwoDaemons daemons;
+  for (int cut = 0; cut < 3; ++cut) {
+    daemons.run([&] { return daemons.better(); });
+    EXPECT_GT(cut_local_sockets(), 0);
+    daemons.run([&] { return daemons.plain(); });
+  }
+  daemons.finish();
+}
+
+TEST(OobUpgrade, ARankMovesToSharedMemoryWithItsDaemon) {
+  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("oob_rank"), "upgrade"});
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(job.out, HasSubstr("from tcp to sm")) << job.err;
+}
+
+TEST(OobUpgrade, ARankMayOpenItsLinkAnewWithTheSameContext) {
+  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("oob_rank"), "reopen"});
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_EQ(job.err, "");
+}
+
+TEST(OobUpgrade, ARankWhoseSharedMemoryIsCutGoesOnOverTcp) {
+  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("oob_rank"), "cut"});
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(job.out, HasSubstr("from tcp to sm to tcp to sm")) << job.err;
+}
+
+}  // namespace
+}  // namespace runtime::test
