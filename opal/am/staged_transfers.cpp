@@ -7,6 +7,7 @@
 
 #include "opal/core/log.hpp"
 #include "opal/gpu/context.hpp"
+#include "opal/gpu/lost.hpp"
 
 namespace opal::am {
 
@@ -35,11 +36,16 @@ struct StagedTransfers::Chunk : Completion {
   std::uint64_t size = 0;
   Next next = Next::copy;  // while it is held up
   bool copying = false;
+  bool lost = false;  // a copy from or to it did not end: it is the device's
 };
 
 StagedTransfers::StagedTransfers(const gpu::Config& config) : config_(config), copier_(config) {}
 
-StagedTransfers::~StagedTransfers() = default;
+StagedTransfers::~StagedTransfers() {
+  if (!lost_) return;
+  gpu::keep_for_good(std::move(memory_));  // a device that comes back must not write to whatever would be there
+  gpu::keep_for_good(std::move(pinned_));
+}
 
 Result<void> StagedTransfers::make_chunks() noexcept try {
   if (!chunks_.empty()) return {};
@@ -86,6 +92,7 @@ Post StagedTransfers::begin(Kind kind, btl::Endpoint& to, std::byte* here, std::
   if (to.dead()) return refuse(to.error());
   if (&to == leaving_) return refuse({Errc::canceled, 0, "am: disconnected"});
   if (const auto made = make_chunks(); !made) return refuse(made.error());
+  if (lost_) return refuse({Errc::os, 0, "am: GPU memory is not staged any more: the device has stopped copying"});
   const auto memory = gpu::inspect(here);
   if (!memory) return refuse(memory.error());
   if (kind == Kind::put) gpu::make_synchronous(*memory);
@@ -143,6 +150,10 @@ void StagedTransfers::start_chunks(Transfer& transfer) noexcept {
   transfer.is_put() && chunk.size != 0 ? copy(chunk) : post(chunk);
 }
 
+std::uint64_t StagedTransfers::lane_of(const Chunk& chunk) const noexcept {
+  return static_cast<std::uint64_t>(&chunk - chunks_.data());
+}
+
 /// Between chunk and GPU.
 void StagedTransfers::copy(Chunk& chunk) noexcept {
   Transfer& transfer = *chunk.transfer;
@@ -153,7 +164,7 @@ void StagedTransfers::copy(Chunk& chunk) noexcept {
                                  copied.owner->copied(copied, result);
                                },
                                &chunk};
-  const auto lane = static_cast<std::uint64_t>(&chunk - chunks_.data());
+  const std::uint64_t lane = lane_of(chunk);
   const auto started = transfer.is_put()
                            ? copier_.copy(transfer.work->handle(), lane, chunk.data, device, chunk.size, done)
                            : copier_.copy(transfer.work->handle(), lane, device, chunk.data, chunk.size, done);
@@ -169,6 +180,8 @@ void StagedTransfers::copy(Chunk& chunk) noexcept {
 
 void StagedTransfers::copied(Chunk& chunk, const Result<void>& result) noexcept {
   chunk.copying = false;
+  // The device may still write to it, or read what should be there.
+  if (!result && result.error().code == Errc::timed_out) lost_ = chunk.lost = true;
   if (!result) return chunk_ended(chunk, result.error());
   chunk.transfer->is_put() ? post(chunk) : chunk_ended(chunk, {});
 }
@@ -201,7 +214,7 @@ void StagedTransfers::moved(Chunk& chunk) noexcept {
 void StagedTransfers::chunk_ended(Chunk& chunk, const Error& why) noexcept {
   Transfer& transfer = *chunk.transfer;
   chunk.transfer = nullptr;
-  free_.push_back(&chunk);
+  if (!chunk.lost) free_.push_back(&chunk);
   --transfer.under_way;
   if (!transfer.failed()) transfer.error = why;
   if (transfer.failed() && transfer.started < transfer.size) {
@@ -231,9 +244,8 @@ void StagedTransfers::abandon(btl::Endpoint& endpoint, const Error& why) noexcep
     if (concerned(transfer) && !transfer.failed()) transfer.error = why;
   }
   // What the GPU is copying is nobody's before it is over.
-  while (std::any_of(chunks_.begin(), chunks_.end(),
-                     [&](const Chunk& chunk) { return chunk.copying && concerned(*chunk.transfer); })) {
-    copier_.progress();
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.copying && concerned(*chunk.transfer)) copier_.finish(lane_of(chunk));
   }
   for (std::size_t i = 0; i < held_up_.size();) {
     Chunk& chunk = *held_up_[i];

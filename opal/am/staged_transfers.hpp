@@ -60,6 +60,7 @@ class StagedTransfers {
   Result<void> make_chunks() noexcept;
   std::size_t advance() noexcept;
   void start_chunks(Transfer& transfer) noexcept;
+  [[nodiscard]] std::uint64_t lane_of(const Chunk& chunk) const noexcept;
   void copy(Chunk& chunk) noexcept;
   void post(Chunk& chunk) noexcept;
   void copied(Chunk& chunk, const Result<void>& result) noexcept;
@@ -77,6 +78,7 @@ class StagedTransfers {
   std::deque<Transfer> transfers_;          // by slot
   std::deque<Transfer*> unstarted_;         // have pieces that have no chunk yet; oldest first
   const btl::Endpoint* leaving_ = nullptr;  // is being disconnected
+  bool lost_ = false;                       // a copy from or to memory_ did not end
   gpu::Copier copier_;
 };
 

@@ -3,6 +3,7 @@
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copier.hpp"
 #include "opal/gpu/copy.hpp"
+#include "opal/gpu/imported_memory.hpp"
 #include "opal/gpu/load.hpp"
 #include "opal/gpu/pinned.hpp"
 #include "opal/gpu/remote_memory.hpp"
@@ -49,16 +50,28 @@ Result<std::uintptr_t> open_memory(const MemoryHandle& /*handle*/, ContextHandle
 }
 void close_memory(std::uintptr_t /*address*/, ContextHandle /*context*/) noexcept {}
 
+Result<Descriptor> export_descriptor(const Memory& /*memory*/) noexcept { return absent(); }
+Result<ImportedMemory> ImportedMemory::take(const MemoryHandle& /*handle*/, Descriptor /*descriptor*/) noexcept {
+  return absent();
+}
+ImportedMemory& ImportedMemory::operator=(ImportedMemory&& /*other*/) noexcept { return *this; }
+void ImportedMemory::release() noexcept {}
+Result<std::uintptr_t> ImportedMemory::map(ContextHandle /*context*/) const noexcept { return absent(); }
+void ImportedMemory::unmap(const MemoryHandle& /*handle*/, std::uintptr_t /*address*/,
+                           ContextHandle /*context*/) noexcept {}
+
 Result<Pinned> Pinned::make(MutableBytes /*memory*/) noexcept { return absent(); }
 void Pinned::undo() noexcept {}
 
 struct Copier::Context {};
-Copier::Copier(const Config& config) noexcept : most_streams_(config.copy_streams), most_events_(config.copy_events) {}
+Copier::Copier(const Config& config, std::chrono::milliseconds patience) noexcept
+    : most_streams_(config.copy_streams), most_events_(config.copy_events), patience_(patience) {}
 Copier::~Copier() = default;
 Result<void> Copier::copy(ContextHandle /*context*/, std::uint64_t /*lane*/, void* /*to*/, const void* /*from*/,
                           std::size_t /*size*/, Done /*done*/) noexcept {
   return absent();
 }
 std::size_t Copier::progress() noexcept { return 0; }
+void Copier::finish(std::uint64_t /*lane*/) noexcept {}
 
 }  // namespace opal::gpu

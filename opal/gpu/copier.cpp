@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/driver.hpp"
 
@@ -46,22 +48,18 @@ struct Copier::Context {
   }
 };
 
-Copier::Copier(const Config& config) noexcept : most_streams_(config.copy_streams), most_events_(config.copy_events) {}
+Copier::Copier(const Config& config, std::chrono::milliseconds patience) noexcept
+    : most_streams_(config.copy_streams), most_events_(config.copy_events), patience_(patience) {}
 
 Copier::~Copier() {
   ending_ = true;  // what is called may not start anything any more
+  wait_for([this] { return pending_ != 0; });
   for (const auto& context : contexts_) {
     const auto current = CurrentContext::enter(context->handle);
     for (const auto& stream : context->streams) {
       if (stream == nullptr) continue;
-      const CUresult waited = current ? driver().stream_synchronize(stream->handle) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-      while (stream->count > 0) {
-        const Stream::Copy copy = stream->pop();
-        --pending_;
-        if (current) driver().event_destroy(copy.event);
-        copy.done.call(copy.done.user, check(waited, "cuStreamSynchronize"));
-      }
-      if (current) driver().stream_destroy(stream->handle);
+      give_up(*stream);
+      if (current && stream->handle != nullptr) driver().stream_destroy(stream->handle);
     }
     for (const CUevent event : context->idle) {
       if (current) driver().event_destroy(event);
@@ -87,10 +85,9 @@ Result<Copier::Context*> Copier::context_of(ContextHandle handle) noexcept try {
 
 Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t lane) noexcept try {
   std::unique_ptr<Stream>& stream = context.streams[lane % most_streams_];
-  if (stream == nullptr) {
-    auto made = std::make_unique<Stream>(nullptr, most_events_);
-    OPAL_TRY(check(driver().stream_create(&made->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-    stream = std::move(made);
+  if (stream == nullptr) stream = std::make_unique<Stream>(nullptr, most_events_);
+  if (stream->handle == nullptr) {
+    OPAL_TRY(check(driver().stream_create(&stream->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
   }
   return stream.get();
 } catch (const std::bad_alloc&) {
@@ -174,6 +171,42 @@ std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
     copy.done.call(copy.done.user, check(result, "cuEventQuery(asynchronous copy)"));
   }
   return reported;
+}
+
+template <class Pending>
+void Copier::wait_for(Pending pending) noexcept {
+  if (!pending()) return;
+  const Deadline deadline = Deadline::after(patience_);
+  do {
+    progress();
+  } while (pending() && !deadline.expired());
+}
+
+/// What is in the stream does not end.  It keeps its handle and its events, which cannot be used again.
+void Copier::give_up(Stream& stream) noexcept {
+  if (stream.count == 0) return;
+  log::error("gpu", "{} copies of GPU memory have not ended within {} s: given up, their buffers may still change",
+             stream.count, std::chrono::duration<double>(patience_).count());
+  stream.handle = nullptr;
+  for (std::size_t left = stream.count; left > 0; --left) {  // what is called may start others
+    const Stream::Copy copy = stream.pop();
+    --pending_;
+    --events_;
+    copy.done.call(copy.done.user, Error{Errc::timed_out, 0, "gpu: the copy does not end"});
+  }
+}
+
+void Copier::finish(std::uint64_t lane) noexcept {
+  const auto stream_in = [&](const Context& context) { return context.streams[lane % most_streams_].get(); };
+  wait_for([&] {
+    return std::any_of(contexts_.begin(), contexts_.end(), [&](const auto& context) {
+      const Stream* const stream = stream_in(*context);
+      return stream != nullptr && stream->count != 0;
+    });
+  });
+  for (std::size_t i = 0; i < contexts_.size(); ++i) {
+    if (Stream* const stream = stream_in(*contexts_[i]); stream != nullptr) give_up(*stream);
+  }
 }
 
 /// Contexts that the program destroyed: their streams and events went with them.

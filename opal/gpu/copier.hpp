@@ -6,6 +6,7 @@
 // make_synchronous() makes that true for the driver's synchronous functions.
 // Owns: streams and events.  Threads: externally synchronised, like the transport that owns it.
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,10 +27,13 @@ class OPAL_EXPORT Copier {
     void* user;
   };
 
-  explicit Copier(const Config& config) noexcept;
+  /// How long an end waits for copies before it takes the device to hang.
+  static constexpr std::chrono::milliseconds kPatience{30'000};
+
+  explicit Copier(const Config& config, std::chrono::milliseconds patience = kPatience) noexcept;
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
-  /// Waits for the copies under way and reports them; what is called can start none any more (canceled).
+  /// Ends the copies under way as finish() does; what is called can start none any more (canceled).
   ~Copier();
 
   /// Starts a copy in `context` between any two kinds of memory that it can reach.  Neither buffer may be touched,
@@ -40,6 +44,12 @@ class OPAL_EXPORT Copier {
 
   /// Reports what is done; returns how many.  Looks at the oldest copy of each stream that is in use, not at all.
   std::size_t progress() noexcept;
+
+  /// Waits until the copies of a lane, and those that share its stream, are done, and reports them: for at most
+  /// the patience that was given.  What is not done then is reported as timed_out: a copy cannot be called back, so its
+  /// buffers are the device's for good, and may not be unmapped or used for anything else.  Not from within what is
+  /// called.
+  void finish(std::uint64_t lane) noexcept;
 
   /// Copies under way.
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
@@ -52,9 +62,13 @@ class OPAL_EXPORT Copier {
   Result<void> take_event(Context& context) noexcept;
   std::size_t report_done(Context& context, Stream& stream) noexcept;
   void drop_dead_contexts() noexcept;
+  template <class Pending>
+  void wait_for(Pending pending) noexcept;
+  void give_up(Stream& stream) noexcept;
 
   const std::uint32_t most_streams_;  // per context
   const std::uint32_t most_events_;
+  const std::chrono::nanoseconds patience_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t pending_ = 0;
   std::size_t events_ = 0;  // that exist

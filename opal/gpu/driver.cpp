@@ -71,6 +71,21 @@ std::string find_all(Driver& driver, Find find_function) {
   find(driver.event_destroy, "cuEventDestroy", 4000);
   find(driver.retain_allocation, "cuMemRetainAllocationHandle", 11000);
   find(driver.release_allocation, "cuMemRelease", 10020);
+  find(driver.allocation_properties, "cuMemGetAllocationPropertiesFromHandle", 10020);
+  find(driver.export_allocation, "cuMemExportToShareableHandle", 10020);
+  find(driver.import_allocation, "cuMemImportFromShareableHandle", 10020);
+  find(driver.reserve_addresses, "cuMemAddressReserve", 10020);
+  find(driver.free_addresses, "cuMemAddressFree", 10020);
+  find(driver.map, "cuMemMap", 10020);
+  find(driver.unmap, "cuMemUnmap", 10020);
+  find(driver.set_access, "cuMemSetAccess", 10020);
+  find(driver.export_pool, "cuMemPoolExportToShareableHandle", 11020);
+  find(driver.import_pool, "cuMemPoolImportFromShareableHandle", 11020);
+  find(driver.export_pool_pointer, "cuMemPoolExportPointer", 11020);
+  find(driver.import_pool_pointer, "cuMemPoolImportPointer", 11020);
+  find(driver.set_pool_access, "cuMemPoolSetAccess", 11020);
+  find(driver.destroy_pool, "cuMemPoolDestroy", 11020);
+  find(driver.free_memory, "cuMemFree", 3020);
   return find.missing();
 }
 
@@ -79,6 +94,14 @@ Status refused(std::string why) { return {.loaded = false, .driver_version = 0, 
 }  // namespace
 
 const Driver& driver() noexcept { return loaded; }
+
+Result<void> check_range(CUdeviceptr address, std::uint64_t size) noexcept {
+  CUdeviceptr base = 0;
+  std::size_t whole = 0;
+  if (driver().memory_get_address_range(&base, &whole, address) != CUDA_SUCCESS) return {};
+  if (address >= base && address - base <= whole && size <= whole - (address - base)) return {};
+  return Error{Errc::protocol, 0, "gpu: the peer's allocation is smaller than it says", size};
+}
 
 Status load_driver(const Config& config) {
   // Never unloaded: the program may use it, and its threads would not survive that.

@@ -49,6 +49,22 @@ struct Driver {
 
   decltype(&::cuMemRetainAllocationHandle) retain_allocation = nullptr;
   decltype(&::cuMemRelease) release_allocation = nullptr;
+  decltype(&::cuMemGetAllocationPropertiesFromHandle) allocation_properties = nullptr;
+  decltype(&::cuMemExportToShareableHandle) export_allocation = nullptr;
+  decltype(&::cuMemImportFromShareableHandle) import_allocation = nullptr;
+  decltype(&::cuMemAddressReserve) reserve_addresses = nullptr;
+  decltype(&::cuMemAddressFree) free_addresses = nullptr;
+  decltype(&::cuMemMap) map = nullptr;
+  decltype(&::cuMemUnmap) unmap = nullptr;
+  decltype(&::cuMemSetAccess) set_access = nullptr;
+
+  decltype(&::cuMemPoolExportToShareableHandle) export_pool = nullptr;
+  decltype(&::cuMemPoolImportFromShareableHandle) import_pool = nullptr;
+  decltype(&::cuMemPoolExportPointer) export_pool_pointer = nullptr;
+  decltype(&::cuMemPoolImportPointer) import_pool_pointer = nullptr;
+  decltype(&::cuMemPoolSetAccess) set_pool_access = nullptr;
+  decltype(&::cuMemPoolDestroy) destroy_pool = nullptr;
+  decltype(&::cuMemFree) free_memory = nullptr;
 };
 
 /// The loaded driver.  Only while active().
@@ -65,5 +81,9 @@ inline Result<void> check(CUresult result, const char* where) noexcept {
   if (result == CUDA_SUCCESS) return {};
   return error_of(result, where);
 }
+
+/// Whether `size` bytes from `address`, where a peer's memory was mapped, are mapped: the size is only the peer's word.
+/// A driver that does not know the range of what it has mapped leaves it at that.  Errors: protocol.
+Result<void> check_range(CUdeviceptr address, std::uint64_t size) noexcept;
 
 }  // namespace opal::gpu

@@ -35,7 +35,8 @@ Result<std::uintptr_t> GpuOpener::open(const gpu::MemoryHandle& handle, gpu::Con
   return gpu::open_memory(handle, context);
 }
 
-void GpuOpener::close(std::uintptr_t address, gpu::ContextHandle context) noexcept {
+void GpuOpener::close(const gpu::MemoryHandle& /*handle*/, std::uintptr_t address,
+                      gpu::ContextHandle context) noexcept {
   gpu::close_memory(address, context);
 }
 
@@ -95,7 +96,8 @@ Result<void> Rgpusm::register_memory(Registration& registration) noexcept {
 }
 
 void Rgpusm::deregister_memory(Registration& registration) noexcept {
-  opener_.close(registration.cookie().get<Mapped>().address, context_);
+  const auto mapped = registration.cookie().get<Mapped>();
+  opener_.close(mapped.handle, mapped.address, context_);
 }
 
 RgpusmStatistics Rgpusm::statistics() const noexcept {

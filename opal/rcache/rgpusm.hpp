@@ -23,7 +23,7 @@ class OPAL_EXPORT GpuOpener {
  public:
   virtual ~GpuOpener() = default;
   virtual Result<std::uintptr_t> open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept;
-  virtual void close(std::uintptr_t address, gpu::ContextHandle context) noexcept;
+  virtual void close(const gpu::MemoryHandle& handle, std::uintptr_t address, gpu::ContextHandle context) noexcept;
 };
 
 /// A peer's allocation, mapped here as long as this exists.

@@ -178,13 +178,33 @@ TEST_F(GpuCopier, ItsEndWaitsForCopiesAndReportsThem) {
   from.write(pattern(64));
   {
     Copier copier{{}};
-    control_->set(Setting::hold, 1);
+    control_->set(Setting::late, 50);
     ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next()));
   }
-  control_->set(Setting::hold, 0);
+  control_->set(Setting::late, 0);
   EXPECT_EQ(reports_.order, (std::vector<int>{0}));
   EXPECT_TRUE(reports_.errors.empty());
   EXPECT_EQ(to.read(), pattern(64));
+}
+
+TEST_F(GpuCopier, WhatDoesNotEndIsReportedAtItsEndAllTheSame) {
+  if (control_ == nullptr) GTEST_SKIP() << kNeedsDouble;
+  DeviceBuffer from{64};
+  DeviceBuffer to{64};
+  {
+    Copier copier{{}, std::chrono::milliseconds{10}};
+    control_->set(Setting::hold, 1);
+    ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next()));
+    ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next()));
+    copier.finish(0);
+    EXPECT_EQ(reports_.order, (std::vector<int>{0, 1}));
+    EXPECT_EQ(copier.pending(), 0u);
+    ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next())) << "in another stream";
+  }
+  EXPECT_EQ(reports_.order, (std::vector<int>{0, 1, 2}));
+  ASSERT_EQ(reports_.errors.size(), 3u);
+  control_->set(Setting::hold, 0);
+  control_->release(10);
 }
 
 TEST_F(GpuCopier, ARefusedCopyIsNotReportedAndLeavesNothingUnderWay) {

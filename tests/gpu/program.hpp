@@ -86,11 +86,11 @@ class Mapped {
   static constexpr std::size_t kPiece = std::size_t{2} << 20;
 
   /// `pieces` mappings side by side, each of memory of its own.
-  explicit Mapped(std::size_t pieces = 1) : size_(pieces * kPiece) {
+  explicit Mapped(std::size_t pieces = 1, bool to_share = true) : size_(pieces * kPiece) {
     EXPECT_EQ(cuMemAddressReserve(&address_, size_, 0, 0, 0), CUDA_SUCCESS);
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (to_share) prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     prop.location.id = 0;
     for (std::size_t offset = 0; offset < size_; offset += kPiece) {
@@ -114,6 +114,35 @@ class Mapped {
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
+  CUdeviceptr address_ = 0;
+  std::size_t size_;
+};
+
+/// Memory of a pool that may be shared by descriptor.
+class Pooled {
+ public:
+  explicit Pooled(std::size_t size) : size_(size) {
+    CUmemPoolProps props{};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.location.id = 0;
+    EXPECT_EQ(cuMemPoolCreate(&pool_, &props), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemAllocFromPoolAsync(&address_, size, pool_, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+  }
+  ~Pooled() {
+    cuMemFreeAsync(address_, nullptr);
+    cuStreamSynchronize(nullptr);
+    cuMemPoolDestroy(pool_);
+  }
+  Pooled(const Pooled&) = delete;
+  Pooled& operator=(const Pooled&) = delete;
+  [[nodiscard]] CUdeviceptr address() const { return address_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  CUmemoryPool pool_ = nullptr;
   CUdeviceptr address_ = 0;
   std::size_t size_;
 };

@@ -59,10 +59,10 @@ TEST(GpuRemoteMemory, TheOtherProcessReadsAtAnyOffsetOfTheAllocation) {
       });
 }
 
-TEST(GpuRemoteMemory, WhatIsNoLegacyAllocationHasNoHandle) {
+TEST(GpuRemoteMemory, WhatWasNotMadeToBeSharedHasNoHandle) {
   in_own_process([] {
     const CudaProgram program;
-    const Mapped mapped;
+    const Mapped mapped{1, false};
     CUdeviceptr pooled = 0;
     ASSERT_EQ(cuMemAllocAsync(&pooled, 4096, nullptr), CUDA_SUCCESS);
     ASSERT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);

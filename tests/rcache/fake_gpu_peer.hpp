@@ -17,7 +17,7 @@ namespace opal::rcache::test {
 /// Handles as the peer's driver makes them: every allocation has a new buffer id, whatever its address.
 inline gpu::MemoryHandle allocated_at(std::uint64_t base, std::uint64_t size) {
   static std::uint64_t last_id = 0;
-  gpu::MemoryHandle handle{.base = base, .size = size, .buffer_id = ++last_id, .device = {}};
+  gpu::MemoryHandle handle{.base = base, .size = size, .buffer_id = ++last_id, .kind = 0, .device = {}};
   handle.driver[0] = static_cast<std::byte>(last_id);
   return handle;
 }
@@ -41,7 +41,7 @@ class FakeOpener final : public GpuOpener {
     open_now.emplace(address, handle);
     return address;
   }
-  void close(std::uintptr_t address, gpu::ContextHandle) noexcept override {
+  void close(const gpu::MemoryHandle&, std::uintptr_t address, gpu::ContextHandle) noexcept override {
     ++closes;
     EXPECT_EQ(open_now.erase(address), 1u) << "closed something that was not open";
   }

@@ -244,6 +244,11 @@ bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
                    nullptr,
                    {},
                    {received->hello.region, received->hello.knem_cookie}});
+    } else if (received && received->hello.kind == HelloKind::file && connection.asked != 0) {
+      --connection.asked;
+      News news{News::Kind::file, id, connection.index, nullptr};
+      news.file = {received->hello.region, received->hello.note, std::move(received->pool)};
+      tell_locked(std::move(news));
     } else {
       const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
       if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(connection.peer));

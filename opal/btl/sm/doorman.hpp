@@ -37,6 +37,7 @@ struct News {
     died,      ///< the peer of link `id` is gone without goodbye
     pool,      ///< the peer of link `id` has given, or refused, shared pool `pool.number`
     cookie,    ///< the peer of link `id` has answered for a registration of its own
+    file,      ///< the peer of link `id` has sent a descriptor, or refused to
     closed,    ///< both sides have ended link `id`: no new message can bear `index`
   };
   Kind kind;
@@ -45,6 +46,7 @@ struct News {
   std::unique_ptr<Link> link;
   PeerPool pool{};
   KnemCookie cookie{};
+  ReceivedFile file{};
 };
 
 class OPAL_EXPORT Doorman final : private ForkListener {
@@ -68,6 +70,10 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
   /// Asks the peer of a link for the KNEM cookie of a registration; news `cookie` follows, unless the peer goes.
   void ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept;
+  /// A message has asked the peer of a link for a descriptor; news `file` follows, unless the peer goes.
+  void expect_file(std::uint64_t id) noexcept;
+  /// The answer to such a message: `file`, or a refusal for -1.
+  void give_file(std::uint64_t id, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
   /// After `closed`, when no old message can bear the index any more.
   void release_index(std::uint32_t index) noexcept;
 
@@ -85,7 +91,7 @@ class OPAL_EXPORT Doorman final : private ForkListener {
     bool established = false;  // false: connected, has not said hello
     bool we_left = false;
     bool peer_left = false;
-    std::uint32_t asked = 0;  // for pools and cookies, not yet answered
+    std::uint32_t asked = 0;  // for pools, cookies and files, not yet answered
     std::shared_ptr<std::atomic<bool>> gone;
   };
   /// What the table of peers says about one.

@@ -139,6 +139,22 @@ void Doorman::ask(std::uint64_t id, Hello& question) noexcept {
   if (send_hello(found->second.socket.get(), question)) ++found->second.asked;
 }
 
+void Doorman::expect_file(std::uint64_t id) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (const auto found = connections_.find(id); found != connections_.end()) ++found->second.asked;
+}
+
+void Doorman::give_file(std::uint64_t id, const SoftwareHandle& region, const FileNote& note, int file) noexcept {
+  const std::lock_guard lock{mutex_};
+  const auto found = connections_.find(id);
+  if (inherited_ || found == connections_.end() || found->second.we_left || found->second.peer_left) return;
+  Hello answer = local_.plain(HelloKind::file, found->second.peer, file < 0 ? Errc::not_supported : Errc{});
+  answer.region = region;
+  answer.note = note;
+  // Should the socket be full, the peer goes on without the file.
+  (void)send_hello(found->second.socket.get(), answer, {&file, file < 0 ? 0U : 1U});
+}
+
 void Doorman::release_index(std::uint32_t index) noexcept {
   const std::lock_guard lock{mutex_};
   indices_[index] = false;

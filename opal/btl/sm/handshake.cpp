@@ -62,6 +62,7 @@ std::size_t expected_fds(const Hello& hello) noexcept {
     case HelloKind::hello:
     case HelloKind::accept: return kHelloFds;
     case HelloKind::pool: return hello.pool_base != 0 ? 1 : 0;
+    case HelloKind::file: return hello.refusal == 0 ? 1 : 0;
     default: return 0;
   }
 }

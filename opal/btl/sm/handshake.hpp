@@ -22,7 +22,7 @@ namespace opal::btl::sm {
 
 inline constexpr std::uint32_t kAddressMagic = 0x6d73'706f;  // "opsm"
 inline constexpr std::uint32_t kHelloMagic = 0x6568'6d73;    // "smhe"
-inline constexpr std::uint32_t kHelloVersion = 4;
+inline constexpr std::uint32_t kHelloVersion = 5;
 
 /// A module's address blob.
 struct Address {
@@ -40,7 +40,7 @@ struct Address {
   /// Errors: protocol, version_mismatch.
   OPAL_EXPORT static Result<Address> decode(ByteSpan blob);
 };
-static_assert(sizeof(Address) == 80 && std::has_unique_object_representations_v<Address>, "wire layout v4");
+static_assert(sizeof(Address) == 80 && std::has_unique_object_representations_v<Address>, "wire layout v5");
 
 enum class HelloKind : std::uint32_t {
   hello = 1,   ///< I want to connect
@@ -52,7 +52,11 @@ enum class HelloKind : std::uint32_t {
   pool,        ///< here is my shared pool `pool`, or, without `pool_base`, there is none
   ask_cookie,  ///< make a KNEM region of the registration `region` of yours
   cookie,      ///< here is the cookie of `region`, or 0
+  file,        ///< here is a descriptor for `region`, which you have asked for in a message, or, with `refusal`, none
 };
+
+/// Bytes that go with a descriptor.
+using FileNote = std::array<std::byte, 64>;
 
 struct Hello {
   std::uint32_t magic = kHelloMagic;
@@ -71,8 +75,19 @@ struct Hello {
   std::int64_t xpmem_segment = 0;  ///< the sender's memory as an XPMEM segment; 0: it offers none
   std::uint64_t knem_cookie = 0;   ///< with hello and accept: of the page at probe_address; 0: none
   SoftwareHandle region{};         ///< of a registration
+  std::uint64_t extensions = 0;    ///< with hello and accept: what the sender can beyond sm; bits of kExtension...
+  FileNote note{};                 ///< with a file: what else is to be known about it
 };
-static_assert(sizeof(Hello) == 136 && std::has_unique_object_representations_v<Hello>, "wire layout v4");
+static_assert(sizeof(Hello) == 208 && std::has_unique_object_representations_v<Hello>, "wire layout v5");
+
+inline constexpr std::uint64_t kExtensionGpu = 1;  ///< it is a smcuda module
+
+/// A descriptor that the peer was asked for, for whoever asked.
+struct ReceivedFile {
+  SoftwareHandle region{};
+  FileNote note{};
+  Fd file{};  ///< none: refused
+};
 
 /// The descriptors that come with `hello` and `accept`, in this order.
 struct HelloFds {
@@ -86,7 +101,7 @@ inline constexpr std::size_t kHelloFds = 4;
 struct ReceivedHello {
   Hello hello;
   HelloFds fds;  ///< only with hello and accept
-  Fd pool;       ///< only with a pool that exists
+  Fd pool;       ///< only with a pool that exists, or a file
 };
 
 /// Who is at the other end of a connected Unix socket.  Errors: os, permission (another user).
@@ -100,7 +115,7 @@ OPAL_EXPORT Result<Fd> listen_at(const PeerId& door);
 /// A socket connected to it.  Errors: unreachable (nobody there, or not in time), os.
 OPAL_EXPORT Result<Fd> connect_to(const PeerId& door, const Deadline& deadline);
 
-/// Sends a message with `fds` (four, one with a pool, or none).  Never blocks.  Errors: peer_gone, os.
+/// Sends a message with `fds` (four, one with a pool or a file, or none).  Never blocks.  Errors: peer_gone, os.
 OPAL_EXPORT Result<void> send_hello(int socket, const Hello& hello, std::span<const int> fds = {});
 
 /// Waits for a message.  Errors: timed_out, peer_gone (closed), protocol, version_mismatch, os.

@@ -97,6 +97,7 @@ Result<void> LocalSide::introduce(int socket, HelloKind kind, const Link& link) 
   hello.your_index = link.index;
   hello.max_send = static_cast<std::uint32_t>(config_.max_send.bytes);
   hello.fences = fences_ ? 1 : 0;
+  hello.extensions = extensions_;
   hello.probe_address = probe_.address();
   hello.probe_seed = probe_.seed();
   hello.xpmem_segment = xpmem_segment_;
@@ -116,6 +117,7 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   link.index_there = hello.your_index;
   link.peer_max_send = hello.max_send;
   link.fences_paid = fences_ && hello.fences == 1;
+  link.extensions = hello.extensions;
   OPAL_TRY_ASSIGN(link.in, InLane::attach(received.fds.lane.get(), link.peer, self_));
   OPAL_TRY_ASSIGN(link.inbox, PeerInbox::attach(received.fds.inbox.get(), link.peer));
   // A quarter: one sender alone cannot fill what the others need, and a stopped receiver is noticed early.

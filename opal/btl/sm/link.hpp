@@ -34,7 +34,8 @@ struct Link {
   std::uint32_t index = 0;        ///< what the peer calls itself in our FIFO
   std::uint32_t index_there = 0;  ///< what we call ourselves in the peer's FIFO
   std::uint32_t peer_max_send = 0;
-  bool fences_paid = false;  ///< see sender_fence()
+  bool fences_paid = false;      ///< see sender_fence()
+  std::uint64_t extensions = 0;  ///< the peer's: kExtension...
   std::unique_ptr<OutLane> out;
   InLane in;
   PeerInbox inbox;
@@ -71,6 +72,9 @@ class OPAL_EXPORT LocalSide {
   [[nodiscard]] const PeerId& self() const noexcept { return self_; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
+  /// What this side can beyond sm; before the first peer hears of it.
+  void offer(std::uint64_t extensions) noexcept { extensions_ = extensions; }
+
   /// What we bring: a lane to `peer`, who is to call himself `index` here.
   [[nodiscard]] Result<std::unique_ptr<Link>> prepare(const PeerId& peer, std::uint32_t index) const;
 
@@ -99,6 +103,7 @@ class OPAL_EXPORT LocalSide {
   const int doorbell_fd_;
   const LadderOrder order_;
   const bool fences_;
+  std::uint64_t extensions_ = 0;
   ProbePage probe_;
   KernelDevices::Xpmem xpmem_;
   std::int64_t xpmem_segment_ = 0;  // 0: we offer none

@@ -82,8 +82,11 @@ class OPAL_EXPORT Module : public btl::Module {
     static Result<Parts> make(const Host& host, const Config& config, LadderOrder order, KernelDevices devices);
     static Result<Parts> make(const Host& host, const Config& config);
   };
-  /// For transports composed on this one; start() follows.
+  /// For transports composed on this one; offer() and start() follow.
   Module(const Host& host, Parts parts);
+  /// What peers learn that this module can beyond sm, and what they have said: bits of kExtension...
+  void offer(std::uint64_t extensions) noexcept { local_.offer(extensions); }
+  [[nodiscard]] static std::uint64_t extensions(const btl::Endpoint& peer) noexcept;
   /// Takes the tags, opens the door.  Errors: limit_reached, os.
   Result<void> start();
 
@@ -93,6 +96,11 @@ class OPAL_EXPORT Module : public btl::Module {
   virtual bool attend(std::size_t& /*count*/) noexcept { return false; }
   /// The endpoint has died or is being disconnected: what is under way with it ends with `why`.
   virtual void abandon(btl::Endpoint& /*endpoint*/, const Error& /*why*/) noexcept {}
+  /// Descriptors go over the socket to the peer.  Who asks for one, in a message of its own, expects the answer;
+  /// on_file() has it, unless the peer goes or its socket is full.
+  void expect_file(const btl::Endpoint& from) noexcept;
+  void give_file(const btl::Endpoint& to, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
+  virtual void on_file(btl::Endpoint& /*from*/, ReceivedFile /*file*/) noexcept {}
   /// Whether the peer's own table allows it.  Errors: peer_gone, protocol, invalid_argument, permission.
   static Result<void> check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,
                                    std::uint64_t size, Rights wanted) noexcept;

@@ -108,9 +108,27 @@ std::size_t Module::hear_news() noexcept {
         }
         break;
       }
+      case News::Kind::file: {
+        Endpoint* const endpoint = by_index_[piece.index];
+        if (endpoint == nullptr || endpoint->link_->id != piece.id || endpoint->dead()) break;
+        on_file(*endpoint, std::move(piece.file));
+        break;
+      }
     }
   }
   return news.size();
+}
+
+std::uint64_t Module::extensions(const btl::Endpoint& peer) noexcept {
+  return static_cast<const Endpoint&>(peer).link_->extensions;
+}
+
+void Module::expect_file(const btl::Endpoint& from) noexcept {
+  doorman_->expect_file(static_cast<const Endpoint&>(from).link_->id);
+}
+
+void Module::give_file(const btl::Endpoint& to, const SoftwareHandle& region, const FileNote& note, int file) noexcept {
+  doorman_->give_file(static_cast<const Endpoint&>(to).link_->id, region, note, file);
 }
 
 /// on_accepted for a peer that has come back, after on_failed for all its earlier lives.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/smcuda/config.hpp — the variables of smcuda; host messages follow those of btl_sm.
 #pragma once
+#include <chrono>
 #include <cstdint>
 
 #include "opal/core/config.hpp"
@@ -11,6 +12,7 @@ inline constexpr std::uint32_t kExclusivity = 700;  ///< above sm, whose work it
 
 struct Config {
   bool ipc = true;
+  std::chrono::milliseconds copy_patience{30'000};
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -20,6 +22,13 @@ inline constexpr config::Var<Config> kVars[] = {
      "",
      config::Level::user,
      "Map other processes' GPU memory where the devices allow it; else all of it moves through host memory."},
+    {"copy_patience",
+     &Config::copy_patience,
+     {.min = 1, .max = 3'600'000},
+     "ms",
+     config::Level::developer,
+     "How long the end of a connection waits for its copies before it takes the device to hang; the buffers of copies "
+     "that it gives up may still change."},
 };
 inline constexpr config::Group<Config> kGroup{"btl_smcuda", "Shared memory with GPU memory", kVars};
 

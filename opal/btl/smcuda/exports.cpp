@@ -45,15 +45,24 @@ void Exports::drop_overlapping(std::uint64_t base, std::uint64_t end) noexcept {
 
 void Exports::released(memory::Range range) noexcept {
   if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // nearly always
+  reports_begun_.fetch_add(1);
   lower(reported_low_, range.begin);
   raise(reported_high_, range.end);
+  reports_ended_.fetch_add(1);
+}
+
+void Exports::take_reported() noexcept {
+  const std::uint64_t ended = reports_ended_.load();
+  if (reports_begun_.load() != ended) return;
+  const std::uint64_t low = reported_low_.exchange(UINT64_MAX);
+  const std::uint64_t high = reported_high_.exchange(0);
+  if (reports_begun_.load() == ended) return drop_overlapping(low, high);
+  lower(reported_low_, low);  // half of another one may be in it
+  raise(reported_high_, high);
 }
 
 bool Exports::take_freed(wire::Freed& freed) noexcept {
-  if (reported_high_.load(kRelaxed) != 0) {
-    const std::uint64_t low = reported_low_.exchange(UINT64_MAX);
-    drop_overlapping(low, reported_high_.exchange(0));
-  }
+  if (reported_high_.load(kRelaxed) != 0) take_reported();
   if (freed_.empty()) return false;
   freed = freed_.back();
   freed_.pop_back();

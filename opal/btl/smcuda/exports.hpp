@@ -40,6 +40,7 @@ class Exports final : public memory::Listener {
     std::uint64_t size;
     std::uint64_t buffer_id;
   };
+  void take_reported() noexcept;
   void drop_overlapping(std::uint64_t base, std::uint64_t end) noexcept;
 
   std::map<std::uint64_t, Entry> live_;  // by base; they do not overlap
@@ -47,7 +48,10 @@ class Exports final : public memory::Listener {
   std::atomic<std::uint64_t> low_{UINT64_MAX};  // hull of live_
   std::atomic<std::uint64_t> high_{0};
   // Hull of what the program has reported since the last look.  It may cover too much: what a peer unmaps in error it
-  // maps again.
+  // maps again.  Two words that change together: who takes them sees by the numbers of reports begun and ended whether
+  // one was in between, and leaves all to the next look.
+  std::atomic<std::uint64_t> reports_begun_{0};
+  std::atomic<std::uint64_t> reports_ended_{0};
   std::atomic<std::uint64_t> reported_low_{UINT64_MAX};
   std::atomic<std::uint64_t> reported_high_{0};
   bool listening_ = false;

@@ -26,12 +26,13 @@ Result<void> Module::take_tags() {
   };
   OPAL_TRY(set(wire::kRequest, "smcuda request", std::integral_constant<Method, &Module::on_request>{}));
   OPAL_TRY(set(wire::kAnswer, "smcuda answer", std::integral_constant<Method, &Module::on_answer>{}));
+  OPAL_TRY(set(wire::kAskFile, "smcuda ask file", std::integral_constant<Method, &Module::on_ask_file>{}));
   return set(wire::kFreed, "smcuda freed", std::integral_constant<Method, &Module::on_freed>{});
 }
 
 /// A GPU buffer goes to the peer, or comes from it: the time to find out whether its memory can be mapped.
 void Module::note_gpu_buffer(btl::Endpoint& to, const void* buffer) noexcept {
-  if (!settings_.own.ipc || to.dead()) return;
+  if (!settings_.own.ipc || to.dead() || (extensions(to) & sm::kExtensionGpu) == 0) return;
   Peer& peer = peer_of(to);
   if (peer.ipc.state != IpcState::init) return;
   int ordinal = -1;
@@ -121,7 +122,11 @@ void Module::on_freed(Delivery& delivery) noexcept {
   if (freed.size == 0 || freed.base == 0 || freed.base + freed.size < freed.base) return;
   const auto found = peers_.find(&delivery.from);
   if (found == peers_.end()) return;
-  for (const auto& window : found->second.windows) window->cache.freed(freed.base, freed.size);
+  for (const auto& window : found->second.windows) {
+    window->kept.freed(freed.base, freed.size);
+    window->passing.freed(freed.base, freed.size);
+  }
+  found->second.imports.freed(freed.base, freed.size);
 }
 
 /// A notice that does not go out is not repeated: peers compare handles anyway.

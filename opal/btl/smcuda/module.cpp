@@ -4,10 +4,14 @@
 
 #include <utility>
 
+#include "opal/gpu/lost.hpp"
+
 namespace opal::btl::smcuda {
 
 Module::Module(const Host& host, const Settings& settings, Parts parts)
-    : sm::Module(host, std::move(parts)), settings_(settings), copier_(std::make_unique<gpu::Copier>(settings.gpu)) {}
+    : sm::Module(host, std::move(parts)),
+      settings_(settings),
+      copier_(std::make_unique<gpu::Copier>(settings.gpu, settings.own.copy_patience)) {}
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Settings& settings) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, settings.host));
@@ -15,6 +19,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Settings& s
   parts.attributes.exclusivity = kExclusivity;
   parts.attributes.gpu_memory = true;
   std::unique_ptr<Module> module{new Module{host, settings, std::move(parts)}};
+  module->offer(sm::kExtensionGpu);
   OPAL_TRY(module->take_tags());
   OPAL_TRY(module->start());
   return module;
@@ -24,7 +29,7 @@ Module::~Module() {
   // A completion that posts again finds no mapped memory, so it does not look for the copier, which is gone.
   for (auto& [endpoint, peer] : peers_) peer.refused_access = true;
   copier_.reset();  // waits for the copies, and reports them
-  peers_.clear();
+  while (!peers_.empty()) forget(peers_.begin());
 }
 
 Peer& Module::peer_of(btl::Endpoint& endpoint) { return peers_[&endpoint]; }
@@ -40,10 +45,15 @@ void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
   const auto found = peers_.find(&endpoint);
   if (found == peers_.end()) return;
   // A copy cannot be called back, and its buffers are nobody's before it is over.
-  while (found->second.copying != 0) copier_->progress();
+  if (found->second.copying != 0) copier_->finish(lane_of(found->second));
   std::erase(owing_, &endpoint);
   endpoint.gpu_direct = false;
-  peers_.erase(found);
+  forget(found);
+}
+
+void Module::forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept {
+  auto node = peers_.extract(peer);
+  if (node.mapped().lost) gpu::keep_for_good(std::move(node));
 }
 
 bool Module::arm() noexcept {
@@ -57,10 +67,12 @@ rcache::RgpusmStatistics Module::statistics(const btl::Endpoint& peer) const noe
   const auto found = peers_.find(const_cast<btl::Endpoint*>(&peer));  // a key is only compared
   if (found == peers_.end()) return sum;
   for (const auto& window : found->second.windows) {
-    const rcache::RgpusmStatistics now = window->cache.statistics();
-    sum.cache += now.cache;
-    sum.stale += now.stale;
-    sum.already_mapped += now.already_mapped;
+    for (const rcache::Rgpusm* const cache : {&window->kept, &window->passing}) {
+      const rcache::RgpusmStatistics now = cache->statistics();
+      sum.cache += now.cache;
+      sum.stale += now.stale;
+      sum.already_mapped += now.already_mapped;
+    }
   }
   return sum;
 }

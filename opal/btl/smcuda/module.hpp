@@ -80,14 +80,23 @@ class OPAL_EXPORT Module final : public sm::Module {
   void on_request(Delivery& delivery) noexcept;
   void on_answer(Delivery& delivery) noexcept;
   void on_freed(Delivery& delivery) noexcept;
+
+  // descriptors.cpp
+  void ask_for_file(btl::Endpoint& to, Peer& peer, const SoftwareHandle& region,
+                    const gpu::MemoryHandle& memory) noexcept;
+  void on_ask_file(Delivery& delivery) noexcept;
+  [[nodiscard]] Result<gpu::Descriptor> descriptor_of(const SoftwareHandle& region) const noexcept;
+  void on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept override;
   [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return host().id < peer.peer(); }
   std::size_t tell_freed() noexcept;
+  static std::uint64_t lane_of(const Peer& peer) noexcept;
+  void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;
 
   // one_sided.cpp
   Post transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
                 std::uint64_t size, Completion& completion) noexcept;
-  Result<Post> copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t offset,
-                           const gpu::MemoryHandle& memory, std::uint64_t size, Completion& completion) noexcept;
+  Result<Post> copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                           const wire::GpuHandle& target, std::uint64_t size, Completion& completion) noexcept;
   static void copied(void* user, const Result<void>& result) noexcept;
 
   bool attend(std::size_t& count) noexcept override;

@@ -5,6 +5,7 @@
 #include "opal/btl/flush_both.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/lost.hpp"
 
 namespace opal::btl::smcuda {
 namespace {
@@ -92,15 +93,15 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64
   }
   // The table vouches for the range, not for what a peer says about the allocation around it.
   const gpu::MemoryHandle& memory = target.memory;
-  if (remote_address < memory.base || remote_address - memory.base > memory.size ||
-      size > memory.size - (remote_address - memory.base)) {
+  if (memory.size > UINT64_MAX - memory.base || remote_address < memory.base ||
+      remote_address - memory.base > memory.size || size > memory.size - (remote_address - memory.base)) {
     return failed(completion, {Errc::protocol, 0, "smcuda: the range is not in the allocation that the handle names",
                                remote_address});
   }
   completion.error = {};
   if (size == 0) return Post::done;
   if (Peer& peer = peer_of(to); peer.ipc.usable() && !peer.refused_access) {
-    const auto post = copy_by_ipc(kind, to, here, remote_address - memory.base, memory, size, completion);
+    const auto post = copy_by_ipc(kind, to, here, remote_address, target, size, completion);
     if (post) return *post;
     log::debug("btl.smcuda", "staged: {}", to_string(post.error()));
     if (post.error().code == Errc::not_supported) {
@@ -114,26 +115,30 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64
 }
 
 /// Starts the device's copy.  Errors: nothing has happened, and it has to go another way.
-Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t offset,
-                                 const gpu::MemoryHandle& memory, std::uint64_t size, Completion& completion) noexcept {
+Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                                 const wire::GpuHandle& target, std::uint64_t size, Completion& completion) noexcept {
+  const gpu::MemoryHandle& memory = target.memory;
   OPAL_TRY_ASSIGN(const gpu::Memory local, gpu::inspect(here));
   OPAL_TRY_ASSIGN(gpu::WorkContext work, gpu::WorkContext::of(local));
   if (kind == Kind::put) gpu::make_synchronous(local);
   Peer& peer = peer_of(to);
+  if (!peer.imports.can_open(memory)) {
+    ask_for_file(to, peer, target.software, memory);
+    return Error{Errc::unreachable, 0, "smcuda: the peer has not sent a descriptor of this memory", memory.base};
+  }
   OPAL_TRY_ASSIGN(Window* const window, peer.window(std::move(work), settings_.cache));
-  OPAL_TRY_ASSIGN(rcache::RemoteGpuMemory mapped, window->cache.get(memory));
-  OPAL_TRY_ASSIGN(const std::uintptr_t there, mapped.at(offset, size));
+  OPAL_TRY_ASSIGN(rcache::RemoteGpuMemory mapped, window->cache_of(memory).get(memory));
+  OPAL_TRY_ASSIGN(const std::uintptr_t there, mapped.at(remote_address - memory.base, size));
   RdmaOperation* const operation = operations_.begin(kind, to, completion);
   if (operation == nullptr) return Post::again;
   if (copyings_.size() <= operation->slot) copyings_.resize(operation->slot + 1);
   Copying& copying = copyings_[operation->slot];
   copying = {this, operation, &peer, std::move(mapped)};
   void* const remote = reinterpret_cast<void*>(there);
-  // Copies of one peer are in one stream: they end, and are reported, in the order in which they were posted.
-  const auto lane = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&peer) / sizeof(Peer));
-  const auto started =
-      kind == Kind::put ? copier_->copy(window->cache.context(), lane, remote, here, size, {&Module::copied, &copying})
-                        : copier_->copy(window->cache.context(), lane, here, remote, size, {&Module::copied, &copying});
+  const std::uint64_t lane = lane_of(peer);
+  const gpu::Copier::Done done{&Module::copied, &copying};
+  const auto started = kind == Kind::put ? copier_->copy(window->work.handle(), lane, remote, here, size, done)
+                                         : copier_->copy(window->work.handle(), lane, here, remote, size, done);
   if (!started) {
     copying.mapped = {};
     (void)operations_.end(*operation);
@@ -145,8 +150,17 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   return Post::queued;
 }
 
+/// Copies of one peer are in one stream: they end, and are reported, in the order in which they were posted.
+std::uint64_t Module::lane_of(const Peer& peer) noexcept {
+  return reinterpret_cast<std::uintptr_t>(&peer) / sizeof(Peer);
+}
+
 void Module::copied(void* user, const Result<void>& result) noexcept {
   auto& copying = *static_cast<Copying*>(user);
+  if (!result && result.error().code == Errc::timed_out) {  // the device may still use the mapping
+    copying.peer->lost = copying.peer->refused_access = true;
+    gpu::keep_for_good(std::move(copying.mapped));
+  }
   copying.mapped = {};
   --copying.peer->copying;
   copying.module->operations_.finish(*copying.operation, result ? Error{} : result.error());

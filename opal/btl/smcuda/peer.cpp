@@ -10,7 +10,7 @@ Result<Window*> Peer::window(gpu::WorkContext work, const rcache::RgpusmConfig& 
   for (const auto& window : windows) {
     if (window->id == id) return window.get();
   }
-  windows.push_back(std::make_unique<Window>(std::move(work), id, config));
+  windows.push_back(std::make_unique<Window>(std::move(work), id, config, imports));
   return windows.back().get();
 } catch (const std::bad_alloc&) {
   return Error{Errc::no_memory, 0, "smcuda: a cache of the peer's GPU memory"};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "opal/btl/smcuda/imports.hpp"
 #include "opal/btl/smcuda/ipc_state.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/rcache/rgpusm.hpp"
@@ -14,19 +15,36 @@ namespace opal::btl::smcuda {
 
 /// The peer's memory as it is mapped into one of this process's contexts.
 struct Window {
-  Window(gpu::WorkContext work, std::uint64_t id, const rcache::RgpusmConfig& config)
-      : id(id), work(std::move(work)), cache(this->work.handle(), config) {}
+  Window(gpu::WorkContext work, std::uint64_t id, const rcache::RgpusmConfig& config, rcache::GpuOpener& opener)
+      : id(id),
+        work(std::move(work)),
+        kept(this->work.handle(), config, opener),
+        passing(this->work.handle(), {false, config.size_limit, config.count_limit}, opener) {}
+
+  /// The cache for this memory.  An allocation of a pool has to be unmapped before its owner frees it
+  /// (cuMemPoolImportPointer), of which nobody tells us: it is mapped while it is in use, whatever is configured.
+  [[nodiscard]] rcache::Rgpusm& cache_of(const gpu::MemoryHandle& memory) noexcept {
+    return memory.memory_kind() == gpu::MemoryKind::pooled ? passing : kept;
+  }
 
   std::uint64_t id;  ///< of the context: a handle may come again
   gpu::WorkContext work;
-  rcache::Rgpusm cache;
+  rcache::Rgpusm kept;
+  rcache::Rgpusm passing;
 };
 
+/// Stays where it is: windows refer to what is in it.
 struct Peer {
+  Peer() = default;
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
   Ipc ipc;
   gpu::DeviceId device;         ///< that its request named; while ipc.state is acking
   bool refused_access = false;  ///< a mapping failed for want of access, whatever was agreed
   std::size_t copying = 0;      ///< copies from and to its memory that are under way
+  bool lost = false;            ///< one of them did not end: nothing of it may be unmapped
+  Imports imports;
   std::vector<std::unique_ptr<Window>> windows;
 
   /// Its memory as `work` sees it.  Errors: those of gpu::context_id(), no_memory.

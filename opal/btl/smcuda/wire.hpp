@@ -14,8 +14,10 @@ namespace opal::btl::smcuda::wire {
 
 inline constexpr Tag kRequest = kBtlTags.first + 0x30;
 inline constexpr Tag kFreed = kBtlTags.first + 0x31;
+inline constexpr Tag kAskFile = kBtlTags.first + 0x32;
 inline constexpr Tag kAnswer = kBtlTags.first + 0x30 + kAnswerBit;
-static_assert(!is_answer(kRequest) && is_answer(kAnswer) && !is_answer(kFreed) && kBtlTags.contains(kAnswer));
+static_assert(!is_answer(kRequest) && is_answer(kAnswer) && !is_answer(kFreed) && !is_answer(kAskFile) &&
+              kBtlTags.contains(kAnswer));
 
 /// May this process map GPU memory of yours, and you of mine?
 struct Request {
@@ -29,6 +31,12 @@ struct Answer {
   std::uint64_t verdict;
 };
 static_assert(sizeof(Answer) == 8 && std::has_unique_object_representations_v<Answer>, "wire layout v1");
+
+/// A descriptor, please, of the allocation in which this registration of yours lies.  It comes over the socket.
+struct AskFile {
+  SoftwareHandle region;
+};
+static_assert(sizeof(AskFile) == 32 && std::has_unique_object_representations_v<AskFile>, "wire layout v1");
 
 /// [base, +size) was an allocation of the sender's that is none any more.
 struct Freed {
@@ -45,7 +53,7 @@ struct GpuHandle {
 
   [[nodiscard]] MemoryHandle table_part() const noexcept { return *MemoryHandle::from_bytes(bytes_of(software)); }
 };
-static_assert(sizeof(GpuHandle) == 136 && sizeof(GpuHandle) <= MemoryHandle::kMaxSize, "wire layout v1");
+static_assert(sizeof(GpuHandle) == 144 && sizeof(GpuHandle) <= MemoryHandle::kMaxSize, "wire layout v1");
 
 /// Whether the handle is one of GPU memory; other sizes are for whoever decodes them.
 inline bool read(const MemoryHandle& handle, GpuHandle& read) noexcept {

@@ -89,7 +89,7 @@ std::uint64_t Machine::count(Count what) const {
     case Count::opened:
     case Count::allocations:
       for (const auto& [base, block] : blocks) {
-        const bool foreign = block.kind == Kind::imported || block.kind == Kind::pool_imported;
+        const bool foreign = block.foreign || block.kind == Kind::imported || block.kind == Kind::pool_imported;
         number += foreign == (what == Count::opened) ? 1 : 0;
       }
       return number;

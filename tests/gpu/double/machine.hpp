@@ -66,6 +66,7 @@ struct Block {
   pid_t owner = 0;               ///< imported: process
   Id pool = 0;
   unsigned long long handle_types = 0;
+  bool foreign = false;    ///< mapped: memory that came by descriptor
   bool accessible = true;  ///< mapped: cuMemSetAccess was called
   bool sync_memops = false;
 
@@ -117,6 +118,7 @@ struct Physical {
   std::shared_ptr<Store> store;
   CUmemAllocationProp prop{};
   unsigned references = 0;
+  bool imported = false;
 };
 
 struct Pool {

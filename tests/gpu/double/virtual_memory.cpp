@@ -58,7 +58,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* out, size_t size, con
   auto store = Store::create(size);
   if (store == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   const Id id = call->new_id();
-  call->physicals[id] = {std::move(store), *prop, 1};
+  call->physicals[id] = {std::move(store), *prop, 1, false};
   *out = id;
   return CUDA_SUCCESS;
 }
@@ -90,6 +90,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmem
   block.device = physical->second.prop.location.id;
   block.store = physical->second.store;
   block.handle_types = static_cast<unsigned long long>(physical->second.prop.requestedHandleTypes);
+  block.foreign = physical->second.imported;
   block.accessible = false;
   call->add_block(std::move(block));
   return CUDA_SUCCESS;
@@ -175,7 +176,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* ou
   prop.requestedHandleTypes = type;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
   const Id id = call->new_id();
-  call->physicals[id] = {std::move(store), prop, 1};
+  call->physicals[id] = {std::move(store), prop, 1, true};
   *out = id;
   return CUDA_SUCCESS;
 }

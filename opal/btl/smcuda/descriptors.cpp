@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors of memory that has no other handle: asked for in a message, given over sm's socket (sm/doorman.hpp).
+#include "opal/btl/smcuda/module.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::smcuda {
+
+/// Whether it comes is seen when the next transfer looks.
+void Module::ask_for_file(btl::Endpoint& to, Peer& peer, const SoftwareHandle& region,
+                          const gpu::MemoryHandle& memory) noexcept {
+  if (!peer.imports.should_ask(memory)) return;
+  const wire::AskFile question{region};
+  expect_file(to);  // first: the answer may come at once
+  if (send_inline(to, wire::kAskFile, bytes_of(question), {}) == Post::done) peer.imports.asked(region, memory);
+}
+
+void Module::on_ask_file(Delivery& delivery) noexcept {
+  wire::AskFile question{};
+  if (delivery.data.size() != sizeof question || !read_object(delivery.data, question)) return;
+  auto made = descriptor_of(question.region);
+  if (!made) log::debug("btl.smcuda", "no descriptor for a peer: {}", to_string(made.error()));
+  give_file(delivery.from, question.region, made ? made->note : gpu::Descriptor::Note{}, made ? made->file.get() : -1);
+}
+
+/// Of the allocation in which a live registration lies.  Its handle has been given to peers for reading or writing all
+/// of it, as handles of legacy memory are.
+Result<gpu::Descriptor> Module::descriptor_of(const SoftwareHandle& region) const noexcept {
+  if (!settings_.own.ipc) return Error{Errc::not_supported, 0, "btl_smcuda_ipc is off"};
+  OPAL_TRY_ASSIGN(const SoftwareHandle own, host().registrations.view().find(region.slot, region.generation));
+  OPAL_TRY_ASSIGN(const gpu::Memory memory, gpu::inspect(reinterpret_cast<const void*>(own.base)));
+  if (!memory.contains(own.base, own.size)) {
+    return Error{Errc::invalid_argument, 0, "smcuda: not in one allocation", own.base};
+  }
+  // A peer that asks by the handle of other memory gets what export_memory() would not give: nothing.
+  OPAL_TRY(gpu::export_memory(memory));
+  return gpu::export_descriptor(memory);
+}
+
+void Module::on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept {
+  const auto found = peers_.find(&from);
+  if (found != peers_.end()) found->second.imports.take(file.region, {std::move(file.file), file.note});
+}
+
+}  // namespace opal::btl::smcuda
