@@ -9,7 +9,6 @@
 namespace runtime::daemon {
 namespace {
 
-constexpr std::uint32_t kOwnHost = 0;
 constexpr int kCannotServe = 1;
 constexpr int kNotFound = PMIX_ERR_NOT_FOUND;
 constexpr int kOwnerLost = PMIX_ERR_LOST_CONNECTION;
@@ -110,7 +109,7 @@ void Hub::on_lost(overlay::Id member, overlay::Loss why) {
   server_.announce_lost_host(member);
   std::vector<ModexResult> unanswered;
   for (const auto& [question, owner] : forwarded_) {
-    if (owner == member) unanswered.push_back({question.first, question.second, kOwnerLost, {}});
+    if (owner == member) unanswered.push_back({question.first, question.second, kOwnerLost, {}, {}});
   }
   for (const ModexResult& result : unanswered) reply(result);
   place_all();
@@ -128,7 +127,17 @@ void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
                                 [&](const Abort& m) { host_.on_abort(m.rank, static_cast<int>(m.status), m.text); });
     case Kind::say: return remote.with<Say>(content, [&](const Say& m) { host_.say(m.line); });
     case Kind::modex: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
-    case Kind::modex_result: return remote.with<ModexResult>(content, [&](const ModexResult& m) { reply(m); });
+    case Kind::modex_result:
+      return remote.with<ModexResult>(content, [&](const ModexResult& m) {
+        ModexResult result = m;
+        if (const auto joined = joined_.find(host); joined != joined_.end()) result.owner = joined->second.address;
+        reply(result);
+      });
+    case Kind::event:
+      return remote.with<Event>(content, [&](const Event& m) {
+        server_.notify(m.event);
+        (void)pass_on(m.event, host);  // as long as it was when it came
+      });
     case Kind::publish:
       return remote.with<Publish>(content, [&](const Publish& m) {
         server_.publish(m.items, [&](int status) { remote.send(Published{m.question, status}); });
@@ -154,20 +163,29 @@ void Hub::fence(const std::string& members, const std::vector<std::uint32_t>& ho
   meetings_.meet(members, hosts, status, data, std::move(answer));
 }
 
+/// To all hosts but where it comes from and our own.
+Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) {
+  const std::string message = pack(Event{event});
+  for (const auto& [host, remote] : remotes_) {
+    if (host != origin && !remote->is_lost()) OPAL_TRY(send(host, Kind::event, message));
+  }
+  return {};
+}
+
 /// Brings a question to the host of its rank.
 void Hub::ask(const Modex& question) {
   const auto owner = std::find_if(hosts_.begin(), hosts_.end(), [&](const pmix::HostRanks& host) {
     return std::binary_search(host.ranks.begin(), host.ranks.end(), question.rank);
   });
   const auto index = static_cast<std::uint32_t>(owner - hosts_.begin());
-  if (owner == hosts_.end()) return reply({question.host, question.question, kNotFound, {}});
+  if (owner == hosts_.end()) return reply({question.host, question.question, kNotFound, {}, {}});
   if (index != kOwnHost) {
-    if (tree_.node().lost().contains(index)) return reply({question.host, question.question, kOwnerLost, {}});
+    if (tree_.node().lost().contains(index)) return reply({question.host, question.question, kOwnerLost, {}, {}});
     forwarded_[{question.host, question.question}] = index;
     return remotes_.at(index)->send(question);
   }
   server_.modex(question.rank, [this, question](int status, const std::string& data) {
-    reply({question.host, question.question, status, data});
+    reply({question.host, question.question, status, data, {}});
   });
 }
 
@@ -177,7 +195,7 @@ void Hub::reply(const ModexResult& result) {
     const auto waiting = own_questions_.extract(result.question);
     if (!waiting.empty()) waiting.mapped()(static_cast<int>(result.status), result.data);
   } else if (const auto remote = remotes_.find(result.host); remote != remotes_.end()) {
-    remote->second->answer(result, {result.host, result.question, kTooLong, {}});
+    remote->second->answer(result, {result.host, result.question, kTooLong, {}, {}});
   }
 }
 

@@ -52,12 +52,15 @@ class Hub final : public pmix::Cluster, private overlay::Client {
 
   void fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;
+  Result<void> notify(const pmix::PackedEvent& event) override { return pass_on(event, kOwnHost); }
   void modex(unsigned rank, Data answer) override;
   void publish(const std::vector<pmix::PackedItem>& items, Done answer) override;
   void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) override;
   void unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) override;
 
  private:
+  static constexpr std::uint32_t kOwnHost = 0;
+
   /// A daemon that has joined.
   struct Joined {
     opal::am::Endpoint* endpoint;  // by which it asked; null once that is gone
@@ -76,6 +79,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   void turn_away(opal::am::Endpoint& from, const std::string& why);
   void place_all();
   bool place(std::uint32_t host, const Joined& joined);
+  Result<void> pass_on(const pmix::PackedEvent& event, std::uint32_t origin);
   void ask(const Modex& question);
   void reply(const ModexResult& result);
 

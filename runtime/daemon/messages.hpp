@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/daemon/messages.hpp — what the launcher and the daemons of a job's other hosts say to each other.  Join and
-// its answers go over a connection of their own, everything else along the tree of daemons.  Each struct is one
+// its answers go over a connection of their own, questions for data straight to whom they concern when its address is
+// known, everything else along the tree of daemons.  Each struct is one
 // message; its topic goes with it.  Packed by runtime/packing.hpp; a receiver refuses what does not unpack.  kVersion
 // is compared at the first message, before any other is understood.
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 4;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 5;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {
@@ -49,6 +50,7 @@ enum class Kind : std::uint16_t {
   unpublish,
   input,
   input_taken,
+  event,
 };
 
 constexpr oob::Topic topic(Kind kind) noexcept { return static_cast<oob::Topic>(kind); }
@@ -248,7 +250,7 @@ struct Say {
   }
 };
 
-/// What `rank` has committed is wanted by `host`, whose question has this number; by way of the launcher.
+/// What `rank` has committed is wanted by `host`, whose question has this number; by way of the launcher, or straight.
 struct Modex {
   static constexpr Kind kKind = Kind::modex;
   std::uint32_t rank = 0;
@@ -265,9 +267,10 @@ struct ModexResult {
   std::uint64_t question = 0;
   std::int64_t status = 0;
   std::string data;
+  std::string owner;  ///< from the launcher: where the daemon that has answered is reached for more
   template <class V>
   void fields(V& v) {
-    v(host, question, status, data);
+    v(host, question, status, data, owner);
   }
 };
 
@@ -278,6 +281,16 @@ struct Death {
   template <class V>
   void fields(V& v) {
     v(rank);
+  }
+};
+
+/// Daemon to launcher, launcher to the other daemons: tell the ranks' event handlers what a rank has raised.
+struct Event {
+  static constexpr Kind kKind = Kind::event;
+  pmix::PackedEvent event;
+  template <class V>
+  void fields(V& v) {
+    event.fields(v);
   }
 };
 

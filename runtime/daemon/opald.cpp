@@ -69,6 +69,7 @@ class Opald final : private overlay::Client {
   void on_release(const overlay::Release& release) override { uplink_->on_release(release); }
   void on_lost(overlay::Id member, overlay::Loss) override {
     if (server_) server_->announce_lost_host(member);
+    uplink_->on_lost(member);
   }
   void on_out(const char* why) override { launcher_gone(why); }
 
@@ -165,11 +166,16 @@ void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan cont
         loop_.post([this, why = message->why] { launcher_gone(why); });
       }
       return;
+    case Kind::modex:
+    case Kind::modex_result:
+      if (uplink_) uplink_->handle(from, static_cast<Kind>(topic), content, server_.get());
+      return;
     default: return;
   }
 }
 
 void Opald::on_closed(opal::am::Endpoint& peer, const Error& why) {
+  if (uplink_) uplink_->on_closed(peer);
   if (tree_) return tree_->on_closed(peer);
   if (&peer == launcher_) launcher_gone(opal::to_string(why));
 }
@@ -184,7 +190,8 @@ void Opald::take_place(const Place& place) {
   for (const auto& [id, address] : place.above) above.emplace(id, address);
   overlay::Client& client = *this;
   tree_.emplace(loop_, *oob_, tree_options(self, count, radix, patience_), client, std::move(above));
-  uplink_.emplace(*tree_, self);
+  uplink_.emplace(loop_, *oob_, *tree_, self);
+  tree_->on_close = [this](opal::am::Endpoint& endpoint) { uplink_->on_closed(endpoint); };
   tree_->after_turn = [this] { leave_if_done(); };
   uplink_->send(Ready{});
   // The launcher has as many connections as it has children.
@@ -257,6 +264,7 @@ void Opald::handle(Kind kind, ByteSpan content) {
 
 void Opald::launch(const Launch& launch) {
   if (bootstrap_.host >= launch.hosts.size()) return;
+  uplink_->know(launch.hosts);
   const std::vector<std::uint32_t>& ranks = launch.hosts[bootstrap_.host].ranks;
   if (const auto started = start(launch, ranks); !started) {
     refuse_all(ranks, kCannotServe, opal::to_string(started.error()));

@@ -132,6 +132,7 @@ void TreeMember::close(Channel channel) {
   opal::am::Endpoint& endpoint = *entry->second;
   channels_.erase(&endpoint);
   endpoints_.erase(entry);
+  on_close(endpoint);
   oob_.disconnect(endpoint);
 }
 

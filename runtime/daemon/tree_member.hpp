@@ -27,6 +27,11 @@ class TreeMember final : private overlay::Port {
   /// Called after whatever has happened, outside of the Node.
   std::function<void()> after_turn = [] {};
 
+  /// Called when the tree ends a connection: whoever shares it has it no more.
+  std::function<void(opal::am::Endpoint&)> on_close = [](opal::am::Endpoint&) {};
+  /// Whether the tree has a use for it.
+  [[nodiscard]] bool has(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
+
   /// For oob::DaemonHost: a message of Kind::frame, the end of a connection.
   void on_frame(opal::am::Endpoint& from, ByteSpan frame);
   void on_closed(opal::am::Endpoint& peer);

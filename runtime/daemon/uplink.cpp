@@ -26,20 +26,36 @@ void answer(Map& waiting, std::uint64_t question, const Arguments&... arguments)
 
 }  // namespace
 
+Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host)
+    : oob_(oob),
+      tree_(tree),
+      meetings_(tree),
+      links_(loop, oob, [&tree](opal::am::Endpoint& endpoint) { return tree.has(endpoint); }),
+      own_host_(own_host) {}
+
+void Uplink::know(const std::vector<pmix::HostRanks>& hosts) {
+  for (std::uint32_t host = 0; host < hosts.size(); ++host) {
+    for (const std::uint32_t rank : hosts[host].ranks) {
+      if (rank >= host_of_.size()) host_of_.resize(rank + 1);
+      host_of_[rank] = host;
+    }
+  }
+}
+
+std::uint32_t Uplink::host_of(unsigned rank) const { return rank < host_of_.size() ? host_of_[rank] : 0; }
+
 bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
   switch (kind) {
     case Kind::modex:
       with<Modex>(content, [&](const Modex& m) {
         server.modex(m.rank, [this, m](int status, const std::string& data) {
           const bool fits = data.size() <= kLargestAnswer;
-          send(ModexResult{m.host, m.question, fits ? status : kTooLong, fits ? data : std::string{}});
+          send(ModexResult{m.host, m.question, fits ? status : kTooLong, fits ? data : std::string{}, {}});
         });
       });
       return true;
-    case Kind::modex_result:
-      with<ModexResult>(
-          content, [&](const ModexResult& m) { answer(modexes_, m.question, static_cast<int>(m.status), m.data); });
-      return true;
+    case Kind::modex_result: with<ModexResult>(content, [&](const ModexResult& m) { take(m); }); return true;
+    case Kind::event: with<Event>(content, [&](const Event& m) { server.notify(m.event); }); return true;
     case Kind::published:
       with<Published>(content,
                       [&](const Published& m) { answer(publications_, m.question, static_cast<int>(m.status)); });
@@ -52,14 +68,63 @@ bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
   }
 }
 
+void Uplink::take(const ModexResult& result) {
+  const auto entry = modexes_.extract(result.question);
+  if (entry.empty()) return;
+  const Question& question = entry.mapped();
+  const std::uint32_t host = host_of(question.rank);
+  if (question.straight) links_.answered(host);
+  if (!result.owner.empty()) links_.learn(host, result.owner);
+  question.answer(static_cast<int>(result.status), result.data);
+}
+
+void Uplink::handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server) {
+  if (kind == Kind::modex_result) return with<ModexResult>(content, [&](const ModexResult& m) { take(m); });
+  if (kind != Kind::modex) return;
+  with<Modex>(content, [&](const Modex& m) {
+    const auto [guest, is_new] = guests_.try_emplace(&from, last_guest_ + 1);
+    if (is_new) ++last_guest_;
+    const auto reply = [this, to = &from, number = guest->second, m](int status, const std::string& data) {
+      const auto still = guests_.find(to);
+      if (still == guests_.end() || still->second != number) return;  // it asks the launcher
+      const bool fits = data.size() <= kLargestAnswer;
+      const ModexResult result{m.host, m.question, fits ? status : kTooLong, fits ? data : std::string{}, {}};
+      (void)oob_.send(*to, topic(Kind::modex_result), oob::as_bytes(pack(result)));
+    };
+    if (server == nullptr) return reply(PMIX_ERR_NOT_FOUND, {});
+    server->modex(m.rank, reply);
+  });
+}
+
+void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
+  guests_.erase(&endpoint);
+  const auto host = links_.on_closed(endpoint);
+  if (!host) return;
+  for (auto& [number, question] : modexes_) {
+    if (!question.straight || host_of(question.rank) != *host) continue;
+    question.straight = false;
+    send(Modex{question.rank, own_host_, number});
+  }
+}
+
+void Uplink::on_lost(std::uint32_t host) {
+  std::vector<std::uint64_t> unanswered;
+  for (const auto& [number, question] : modexes_) {
+    if (question.straight && host_of(question.rank) == host) unanswered.push_back(number);
+  }
+  for (const std::uint64_t number : unanswered) take({own_host_, number, PMIX_ERR_LOST_CONNECTION, {}, {}});
+}
+
 void Uplink::fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
                    const std::string& data, Data answer) {
   meetings_.meet(members, hosts, status, data, std::move(answer));
 }
 
 void Uplink::modex(unsigned rank, Data answer) {
-  modexes_.emplace(++questions_, std::move(answer));
-  send(Modex{rank, own_host_, questions_});
+  const Modex message{rank, own_host_, ++questions_};
+  Question& question = modexes_.emplace(questions_, Question{rank, std::move(answer), false}).first->second;
+  question.straight = links_.ask(host_of(rank), Kind::modex, pack(message));
+  if (!question.straight) send(message);
 }
 
 void Uplink::publish(const std::vector<pmix::PackedItem>& items, Done answer) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/daemon/uplink.hpp — a daemon's PMIx server and the other hosts: fences meet in the tree of daemons, every
-// question goes to the launcher, whose answers come back by their number.  Threads: the loop's thread.
+// question goes to the launcher, whose answers come back by their number; those for data straight to their daemon, once
+// an answer has told where it is.  Threads: the loop's thread.
 #pragma once
 #include <map>
 
 #include "opal/core/log.hpp"
+#include "runtime/daemon/direct_links.hpp"
 #include "runtime/daemon/meetings.hpp"
 #include "runtime/pmix/server.hpp"
 
@@ -12,7 +14,10 @@ namespace runtime::daemon {
 
 class Uplink final : public pmix::Cluster {
  public:
-  Uplink(TreeMember& tree, std::uint32_t own_host) noexcept : tree_(tree), meetings_(tree), own_host_(own_host) {}
+  Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host);
+
+  /// Where which rank is.
+  void know(const std::vector<pmix::HostRanks>& hosts);
 
   /// False when it is longer than the tree takes: it is dropped, which the log says.
   template <class M>
@@ -24,22 +29,43 @@ class Uplink final : public pmix::Cluster {
 
   /// An answer, or a question about a rank of this host; false when it is neither.
   bool handle(Kind kind, ByteSpan content, pmix::Server& server);
+  /// The same for what has come straight from another daemon.
+  void handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server);
+  void on_closed(const opal::am::Endpoint& endpoint);
+  /// What was asked of that host straight is answered.
+  void on_lost(std::uint32_t host);
   /// For overlay::Client.
   void on_release(const overlay::Release& release) { meetings_.on_release(release); }
 
   void fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;
+  Result<void> notify(const pmix::PackedEvent& event) override {
+    return tree_.send_up(Kind::event, pack(Event{event}));
+  }
   void modex(unsigned rank, Data answer) override;
   void publish(const std::vector<pmix::PackedItem>& items, Done answer) override;
   void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) override;
   void unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) override;
 
  private:
+  struct Question {
+    unsigned rank;
+    Data answer;
+    bool straight;  // not by the launcher
+  };
+  [[nodiscard]] std::uint32_t host_of(unsigned rank) const;
+  void take(const ModexResult& result);
+
+  oob::Daemon& oob_;
   TreeMember& tree_;
   Meetings meetings_;
+  DirectLinks links_;
   const std::uint32_t own_host_;
+  std::vector<std::uint32_t> host_of_;  // by rank
   std::uint64_t questions_ = 0;
-  std::map<std::uint64_t, Data> modexes_;
+  std::map<std::uint64_t, Question> modexes_;
+  std::map<const opal::am::Endpoint*, std::uint64_t> guests_;  // who has asked straight, each with a number of its own
+  std::uint64_t last_guest_ = 0;
   std::map<std::uint64_t, Done> publications_;
   std::map<std::uint64_t, Items> lookups_;
 };

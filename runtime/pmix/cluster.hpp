@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "runtime/core_names.hpp"
 
 namespace runtime::pmix {
 
@@ -22,6 +25,18 @@ struct PackedItem {
   }
 };
 
+/// An event, its infos' values in libpmix's packing.
+struct PackedEvent {
+  std::int64_t status = 0;
+  std::uint32_t source = 0;  ///< rank
+  std::uint8_t range = 0;
+  std::vector<std::pair<std::string, std::string>> infos;
+  template <class V>
+  void fields(V& v) {
+    v(status, source, range, infos);
+  }
+};
+
 class Cluster {
  public:
   using Done = std::function<void(int status)>;
@@ -34,6 +49,9 @@ class Cluster {
   /// that take part.  Answered with the data of all of them; a status that is no success, of any host, is for all.
   virtual void fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
                      const std::string& data, Data answer) = 0;
+
+  /// Tells the clients of all other hosts of an event that one of ours has raised.
+  virtual Result<void> notify(const PackedEvent& event) = 0;
 
   /// What `rank`, of another host, has committed.
   virtual void modex(unsigned rank, Data answer) = 0;

@@ -26,6 +26,12 @@ class InfoList {
   void add(const char* key, std::uint16_t value) { load(key, &value, PMIX_UINT16); }
   void add_rank(const char* key, pmix_rank_t value) { load(key, &value, PMIX_PROC_RANK); }
   void add_proc(const char* key, const pmix_proc_t& value) { load(key, &value, PMIX_PROC); }
+  void add_value(const char* key, const pmix_value_t& value) {
+    pmix_info_t& info = infos_.emplace_back();
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_LOAD_KEY(info.key, key);
+    PMIx_Value_xfer(&info.value, &value);
+  }
   void add_regex(const char* key, const char* value) { load(key, value, PMIX_REGEX); }
 
   /// A nested array of the infos of `list`.

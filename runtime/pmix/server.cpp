@@ -36,16 +36,6 @@ Result<void> check(pmix_status_t status, const char* where) {
   return {};
 }
 
-/// Tells the clients here; `source` is whom it is about.
-void notify(pmix_status_t event, const pmix_proc_t& source, InfoList about) {
-  auto infos = std::make_unique<InfoList>(std::move(about));
-  infos->add(PMIX_EVENT_NON_DEFAULT, true);
-  const auto release = [](pmix_status_t, void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
-  const pmix_status_t status =
-      PMIx_Notify_event(event, &source, PMIX_RANGE_NAMESPACE, infos->data(), infos->size(), release, infos.get());
-  if (status == PMIX_SUCCESS) (void)infos.release();  // `release` owns it now
-}
-
 void set_default(const char* name, const char* value) { ::setenv(name, value, 0); }
 
 }  // namespace
@@ -167,8 +157,11 @@ void Server::announce_death(int rank) {
   const pmix_proc_t dead = state_->proc(static_cast<pmix_rank_t>(rank));
   InfoList infos;
   infos.add_proc(PMIX_EVENT_AFFECTED_PROC, dead);
-  notify(PMIX_ERR_PROC_TERM_WO_SYNC, dead, std::move(infos));
+  infos.add(PMIX_EVENT_NON_DEFAULT, true);
+  notify_clients(PMIX_ERR_PROC_TERM_WO_SYNC, dead, PMIX_RANGE_NAMESPACE, std::move(infos));
 }
+
+void Server::notify(const PackedEvent& event) { deliver(state_->core, event); }
 
 void Server::announce_lost_host(std::size_t host) {
   const HostRanks& lost = state_->job.hosts.at(host);
@@ -176,7 +169,8 @@ void Server::announce_lost_host(std::size_t host) {
   InfoList infos;
   infos.add(PMIX_HOSTNAME, lost.name);
   infos.add(PMIX_NODEID, node_id(state_->job, host));
-  notify(PMIX_EVENT_NODE_DOWN, state_->proc(lost.ranks.front()), std::move(infos));
+  infos.add(PMIX_EVENT_NON_DEFAULT, true);
+  notify_clients(PMIX_EVENT_NODE_DOWN, state_->proc(lost.ranks.front()), PMIX_RANGE_NAMESPACE, std::move(infos));
   for (const std::uint32_t rank : lost.ranks) announce_death(static_cast<int>(rank));
 }
 

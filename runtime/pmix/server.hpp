@@ -54,6 +54,9 @@ class Server {
   /// Tells the ranks' event handlers that the host of this index is gone (PMIX_EVENT_NODE_DOWN), and with it its ranks.
   void announce_lost_host(std::size_t host);
 
+  /// Tells the ranks' event handlers what a rank of another host has raised.
+  void notify(const PackedEvent& event);
+
   /// A rank has ended and the job knows: answers that waited for it are given.
   void on_rank_ended();
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "opal/core/log.hpp"
 #include "runtime/packing.hpp"
 
 namespace runtime::pmix {
@@ -241,12 +242,6 @@ pmix_status_t deregister_events(pmix_status_t* /*codes*/, size_t /*ncodes*/, pmi
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-/// libpmix has told the local clients; other hosts, which would be told here, do not exist.
-pmix_status_t notify_event(pmix_status_t /*code*/, const pmix_proc_t* /*source*/, pmix_data_range_t /*range*/,
-                           pmix_info_t* /*info*/, size_t /*ninfo*/, pmix_op_cbfunc_t /*answer*/, void* /*cookie*/) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-
 /// A libpmix buffer, destroyed with what is in it.
 class Buffer {
  public:
@@ -259,6 +254,52 @@ class Buffer {
  private:
   pmix_data_buffer_t buffer_;
 };
+
+/// One value in libpmix's packing; empty when it has none.
+std::string pack_value(const pmix_value_t& value) {
+  Buffer buffer;
+  auto* const raw = const_cast<pmix_value_t*>(&value);  // only read
+  if (PMIx_Data_pack(nullptr, buffer.get(), raw, 1, PMIX_VALUE) != PMIX_SUCCESS) return {};
+  return {buffer.get()->base_ptr, buffer.get()->bytes_used};
+}
+
+/// The other way; null when it is garbled.
+std::shared_ptr<OwnedValue> unpack_value(const std::string& packed) {
+  Buffer buffer;
+  pmix_byte_object_t bytes;
+  bytes.size = packed.size();
+  bytes.bytes = static_cast<char*>(std::malloc(bytes.size));
+  if (bytes.bytes == nullptr || bytes.size == 0) return nullptr;
+  std::memcpy(bytes.bytes, packed.data(), bytes.size);
+  if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) return nullptr;  // owns the bytes otherwise
+  pmix_value_t value;
+  PMIX_VALUE_CONSTRUCT(&value);
+  std::int32_t count = 1;
+  if (PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE) != PMIX_SUCCESS) return nullptr;
+  auto owned = std::make_shared<OwnedValue>(value);
+  PMIX_VALUE_DESTRUCT(&value);
+  return owned;
+}
+
+/// libpmix tells the clients of this host, we the other hosts.
+pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t* infos,
+                           size_t ninfo, pmix_op_cbfunc_t /*answer*/, void* /*cookie*/) {
+  const bool stays = range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || range == PMIX_RANGE_RM;
+  const int rank = rank_of(*g_core, *source);
+  if (g_core->cluster == nullptr || stays || rank < 0) return PMIX_OPERATION_SUCCEEDED;
+  std::vector<std::pair<std::string, std::shared_ptr<OwnedValue>>> about;
+  for (const pmix_info_t& info : std::span{infos, ninfo}) {
+    about.emplace_back(info.key, std::make_shared<OwnedValue>(info.value));
+  }
+  g_core->loop.post([=, about = std::move(about)] {
+    PackedEvent event{.status = code, .source = static_cast<std::uint32_t>(rank), .range = range, .infos = {}};
+    for (const auto& [key, value] : about) event.infos.emplace_back(key, pack_value(value->get()));
+    if (const auto sent = g_core->cluster->notify(event); !sent) {
+      opal::log::warn("runtime", "an event of rank {} stays on its host: {}", rank, opal::to_string(sent.error()));
+    }
+  });
+  return PMIX_OPERATION_SUCCEEDED;  // libpmix's answer to the client must not be given from our thread
+}
 
 }  // namespace
 
@@ -276,6 +317,24 @@ void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std:
   });
 }
 
+void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_range_t range, InfoList about) {
+  auto infos = std::make_unique<InfoList>(std::move(about));
+  const auto release = [](pmix_status_t, void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
+  const pmix_status_t status =
+      PMIx_Notify_event(event, &source, range, infos->data(), infos->size(), release, infos.get());
+  if (status == PMIX_SUCCESS) (void)infos.release();  // `release` owns it now
+}
+
+void deliver(const Core& core, const PackedEvent& event) {
+  pmix_proc_t source;
+  PMIX_LOAD_PROCID(&source, core.job_id.c_str(), event.source);
+  InfoList infos;
+  for (const auto& [key, packed] : event.infos) {
+    if (const auto value = unpack_value(packed)) infos.add_value(key.c_str(), value->get());
+  }
+  notify_clients(static_cast<pmix_status_t>(event.status), source, event.range, std::move(infos));
+}
+
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
   pmix_proc_t proc;
   PMIX_LOAD_PROCID(&proc, core.job_id.c_str(), rank);
@@ -288,12 +347,8 @@ void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
 std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published>& items) {
   std::vector<PackedItem> packed;
   for (const Published& item : items) {
-    Buffer buffer;
-    auto* const value = const_cast<pmix_value_t*>(&item.value->get());  // only read
-    if (PMIx_Data_pack(nullptr, buffer.get(), value, 1, PMIX_VALUE) != PMIX_SUCCESS) continue;
     const int owner = rank_of(core, item.owner);
-    packed.push_back({item.name, static_cast<std::uint32_t>(std::max(owner, 0)),
-                      std::string{buffer.get()->base_ptr, buffer.get()->bytes_used},
+    packed.push_back({item.name, static_cast<std::uint32_t>(std::max(owner, 0)), pack_value(item.value->get()),
                       static_cast<std::uint8_t>(item.first_read_only)});
   }
   return packed;
@@ -302,20 +357,10 @@ std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published
 std::vector<Published> unpack_items(const Core& core, const std::vector<PackedItem>& items) {
   std::vector<Published> result;
   for (const PackedItem& item : items) {
-    Buffer buffer;
-    pmix_byte_object_t bytes;
-    bytes.size = item.value.size();
-    bytes.bytes = static_cast<char*>(std::malloc(bytes.size));
-    if (bytes.bytes == nullptr || bytes.size == 0) continue;
-    std::memcpy(bytes.bytes, item.value.data(), bytes.size);
-    if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) continue;  // owns the bytes otherwise
-    pmix_value_t value;
-    PMIX_VALUE_CONSTRUCT(&value);
-    std::int32_t count = 1;
-    if (PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE) != PMIX_SUCCESS) continue;
-    Published published{item.name, {}, std::make_shared<OwnedValue>(value), item.first_read_only != 0};
+    const auto value = unpack_value(item.value);
+    if (value == nullptr) continue;
+    Published published{item.name, {}, value, item.first_read_only != 0};
     PMIX_LOAD_PROCID(&published.owner, core.job_id.c_str(), item.owner);
-    PMIX_VALUE_DESTRUCT(&value);
     result.push_back(std::move(published));
   }
   return result;

@@ -9,6 +9,7 @@
 
 #include "runtime/event/loop.hpp"
 #include "runtime/pmix/cluster.hpp"
+#include "runtime/pmix/info_list.hpp"
 #include "runtime/pmix/name_service.hpp"
 #include "runtime/pmix/server.hpp"
 
@@ -58,6 +59,12 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
 
 /// Asks libpmix what `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);
+
+/// Tells the clients of this host; `source` is whom it is about.
+void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);
+
+/// An event of another host's client, for ours.
+void deliver(const Core& core, const PackedEvent& event);
 
 /// Published names as they travel between hosts, and back; a garbled one is left out.
 std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published>& items);

@@ -226,6 +226,45 @@ std::vector<pmix_proc_t> ranks_from_to(const char* name_space, unsigned from, un
   return ranks;
 }
 
+std::atomic<unsigned> g_raised{0};
+
+void on_raised(size_t /*id*/, pmix_status_t status, const pmix_proc_t* source, pmix_info_t* infos, size_t ninfo,
+               pmix_info_t* /*results*/, size_t /*nresults*/, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+  for (size_t i = 0; i < ninfo; ++i) {
+    if (!PMIX_CHECK_KEY(&infos[i], "test.text")) continue;
+    std::printf("event %d of rank %u: %s\n", status, source->rank, infos[i].value.data.string);
+    std::fflush(stdout);
+    ++g_raised;
+  }
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
+}
+
+/// The rank of ARGUMENT 1 raises three events, for the session, the namespace and everybody, and one for its host
+/// alone; the others wait for the three.
+int raise_events(Client& client, const pmix_proc_t& self, char** arguments) {
+  constexpr pmix_status_t kEvent = PMIX_EXTERNAL_ERR_BASE - 7;
+  pmix_status_t codes[] = {kEvent, kEvent - 1};
+  if (PMIx_Register_event_handler(codes, 2, nullptr, 0, on_raised, nullptr, nullptr) < 0) return 1;
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  if (client.rank() == static_cast<unsigned>(std::atoi(arguments[0]))) {
+    const auto raise = [&](pmix_status_t code, pmix_data_range_t range, const char* text) {
+      pmix_info_t about;
+      PMIX_INFO_LOAD(&about, "test.text", text, PMIX_STRING);
+      const pmix_status_t status = PMIx_Notify_event(code, &self, range, &about, 1, nullptr, nullptr);
+      PMIX_INFO_DESTRUCT(&about);
+      return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED;
+    };
+    if (!raise(kEvent - 1, PMIX_RANGE_LOCAL, "near")) return std::puts("not raised"), 1;
+    if (!raise(kEvent, PMIX_RANGE_SESSION, "session")) return std::puts("not raised"), 1;
+    if (!raise(kEvent, PMIX_RANGE_NAMESPACE, "namespace")) return std::puts("not raised"), 1;
+    if (!raise(kEvent, PMIX_RANGE_GLOBAL, "global")) return std::puts("not raised"), 1;
+  } else {
+    while (g_raised < 3) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  return 0;
+}
+
 /// All ranks, then all but the first, form groups; prints the context ids.
 int groups(Client& client, const pmix_proc_t& self) {
   for (unsigned round = 0; round < 4; ++round) {
@@ -310,6 +349,9 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "forever") return wait_for_ever(client);
   if (scenario == "groups") return as_process(client, groups);
   if (scenario == "connect") return as_process(client, connect_ranks);
+  if (scenario == "raise") {
+    return as_process(client, [&](Client& c, const pmix_proc_t& self) { return raise_events(c, self, arguments); });
+  }
   if (scenario == "survive") return survive(client, arguments);
   std::printf("unknown scenario %s\n", scenario.c_str());
   return 2;

@@ -2,6 +2,7 @@
 // Jobs whose daemons form a tree of several levels: everything passes by inner daemons, which then die, stop, or are
 // cut off.  With --radix 2 the launcher is above h1 and h5, h1 above h2 (above h3) and h4, h5 above h6 and h7.
 #include <fmt/format.h>
+#include <pmix_common.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -237,6 +238,33 @@ TEST_F(Tree, AFenceWithAHostThatHasLostItsOnlyRankFails) {
   EXPECT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
   EXPECT_EQ(count_of(outcome.out, "rank "), 8U) << outcome.out << outcome.err;
   EXPECT_EQ(job->leftovers(), "");
+}
+
+/// Each daemon asks the launcher for the data of one rank of another host, and the host itself for those of the other.
+TEST_F(Tree, QuestionsForDataGoStraightToTheirHosts) {
+  const auto job = run("2", {"--set", "log=debug", helper("client_rank"), "exchange"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(count_of(outcome.out, "rank "), 14U);
+  EXPECT_THAT(outcome.err, HasSubstr("questions go straight to host ")) << outcome.err;
+  EXPECT_EQ(job->leftovers(), "");
+}
+
+TEST_F(Tree, EventsThatARankRaisesReachTheRanksOfAllHosts) {
+  for (const std::string raiser : {"0", "7"}) {
+    const auto job = run("2", {helper("client_rank"), "raise", raiser});
+    const Outcome outcome = job->wait();
+    EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    for (const std::string range : {"session", "namespace", "global"}) {
+      const std::string line = fmt::format("event {} of rank {}: {}", PMIX_EXTERNAL_ERR_BASE - 7, raiser, range);
+      EXPECT_GE(count_of(outcome.out, line), 13U) << outcome.out;
+      EXPECT_LE(count_of(outcome.out, line), 14U) << "told twice\n" << outcome.out;
+    }
+    EXPECT_LE(count_of(outcome.out, fmt::format("event {}", PMIX_EXTERNAL_ERR_BASE - 8)), 2U)
+        << "an event for one host went further\n"
+        << outcome.out;
+    EXPECT_EQ(job->leftovers(), "");
+  }
 }
 
 /// h1's daemon never comes; h2's, below it, has joined long before h1 is given up.
