@@ -57,7 +57,10 @@ int pack(const char* function, const void* inbuf, Count incount, MPI_Datatype da
   if (*position < 0 || *position > outsize || in.bytes() > static_cast<std::uint64_t>(outsize - *position)) {
     return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
   }
-  copy(in, Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, in.bytes()));
+  if (const int error = copy(in, Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, in.bytes()));
+      error != MPI_SUCCESS) {
+    return call.fail_class(error);
+  }
   *position += static_cast<Count>(in.bytes());
   return MPI_SUCCESS;
 }
@@ -74,7 +77,10 @@ int unpack(const char* function, const void* inbuf, Count insize, Count* positio
   if (*position < 0 || *position > insize || out.bytes() > static_cast<std::uint64_t>(insize - *position)) {
     return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");
   }
-  copy(Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, out.bytes()), out);
+  if (const int error = copy(Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, out.bytes()), out);
+      error != MPI_SUCCESS) {
+    return call.fail_class(error);
+  }
   *position += static_cast<Count>(out.bytes());
   return MPI_SUCCESS;
 }

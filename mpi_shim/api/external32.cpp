@@ -10,6 +10,7 @@
 namespace {
 
 using mpi_shim::api::Call;
+using mpi_shim::p2p::Buffer;
 
 /// The arguments that all of them have.
 struct External {
@@ -38,7 +39,8 @@ int pack(const char* function, const char* datarep, const void* inbuf, Count inc
   Call call{function};
   if (call.failed()) return call.error();
   const External it{call, datarep, incount, datatype};
-  call.buffer(inbuf, incount, datatype);
+  call.host_only(call.buffer(inbuf, incount, datatype), "inbuf");
+  if (it.bytes > 0) call.host_only(Buffer::of_bytes(outbuf, 1), "outbuf");
   call.pointer(position, "position");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || it.bytes > outsize - *position) {
@@ -56,7 +58,8 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
   Call call{function};
   if (call.failed()) return call.error();
   const External it{call, datarep, outcount, datatype};
-  call.buffer(outbuf, outcount, datatype);
+  call.host_only(call.buffer(outbuf, outcount, datatype), "outbuf");
+  if (it.bytes > 0) call.host_only(Buffer::of_bytes(inbuf, 1), "inbuf");
   call.pointer(position, "position");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || it.bytes > insize - *position) {

@@ -2,10 +2,12 @@
 // Reduction operations as objects, and reductions without communication.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/coll/on_host.hpp"
 
 namespace {
 
 using mpi_shim::api::Call;
+using mpi_shim::coll::OnHost;
 using mpi_shim::op::Op;
 using mpi_shim::p2p::Buffer;
 
@@ -38,8 +40,11 @@ int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Co
     call.fail(MPI_ERR_BUFFER, "arguments inbuf and inoutbuf are MPI_IN_PLACE or the same memory");
   }
   if (call.failed()) return call.error();
-  op->apply(in.base(), inout.base(), count, inout.type());
-  return MPI_SUCCESS;
+  OnHost in_here{in, OnHost::Use::read};
+  OnHost inout_here{inout, OnHost::Use::update};
+  op->apply(in_here.buffer().base(), inout_here.buffer().base(), count, inout.type());
+  const int error = in_here.finish(inout_here.finish());
+  return error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_class(error);
 }
 
 }  // namespace

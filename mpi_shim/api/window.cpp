@@ -147,6 +147,9 @@ OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
   if (!call.failed() && window->flavor() != Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows take memory that is attached");
   }
+  if (!call.failed() && size != 0 && !opal::gpu::is_host(base)) {
+    call.fail(MPI_ERR_BASE, "argument base is GPU memory, of which there are no windows: use memory of the host");
+  }
   if (call.failed()) return call.error();
   return call.finish(window->attach(base, static_cast<std::uint64_t>(size)));
 }

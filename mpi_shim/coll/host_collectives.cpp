@@ -9,7 +9,6 @@
 #include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/reduce.hpp"
 #include "mpi_shim/coll/run.hpp"
-#include "opal/core/log.hpp"
 #include "opal/gpu/copy.hpp"
 
 // An error ends the operation: the other ranks find out in their own waits.
@@ -44,16 +43,36 @@ class Stream {
     }
   }
 
+  /// MPI_SUCCESS, or the class of what went wrong with the buffer.
+  [[nodiscard]] int error() const noexcept {
+    return p2p::copy_error(failure_.code != Errc{} ? failure_ : cursor_.failure());
+  }
+
  private:
-  static void note(const Result<void>& copied) {
-    if (!copied) log::error("mpi", "a buffer cannot be copied: {}", to_string(copied.error()));
+  void note(const Result<void>& copied) noexcept {
+    if (!copied) [[unlikely]]
+      failure_ = copied.error();
   }
   std::byte* next_;
+  Error failure_{};
   datatype::Cursor cursor_;
 };
 
-void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
-void get(const std::byte* from, const Buffer& to) noexcept { p2p::copy(Buffer::of_bytes(from, to.bytes()), to); }
+/// Copies of one operation, and the first thing that went wrong with one: the operation is gone through all the same,
+/// since the other ranks wait for it.
+class Copies {
+ public:
+  void put(const Buffer& from, std::byte* to) noexcept { copy(from, Buffer::of_bytes(to, from.bytes())); }
+  void get(const std::byte* from, const Buffer& to) noexcept { copy(Buffer::of_bytes(from, to.bytes()), to); }
+  void copy(const Buffer& from, const Buffer& to) noexcept {
+    const int error = p2p::copy(from, to);
+    if (error_ == MPI_SUCCESS) error_ = error;
+  }
+  [[nodiscard]] int error() const noexcept { return error_; }
+
+ private:
+  int error_ = MPI_SUCCESS;
+};
 
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
 
@@ -109,7 +128,7 @@ int HostTeam::bcast_here(const Buffer& buffer, int from) {
     }
     left -= piece;
   }
-  return MPI_SUCCESS;
+  return stream.error();
 }
 
 bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
@@ -119,10 +138,12 @@ bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
 
 HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const op::Op& op, int root) {
   if (!takes(from, op)) return std::nullopt;
-  const OnHost in_here{from, OnHost::Use::read};
-  const OnHost out_here{to, OnHost::Use::write};
-  const Buffer& in = in_here.buffer();
-  const Buffer& out = out_here.buffer();
+  OnHost in{from, OnHost::Use::read};
+  OnHost out{to, OnHost::Use::write};
+  return in.finish(out.finish(reduce_on_host(in.buffer(), out.buffer(), op, root)));
+}
+
+int HostTeam::reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root) {
   if (one_host()) return reduce_here(in, out.base(), op, root);
   const std::vector<int> speakers = heads(root);
   const int speaker = speakers[static_cast<std::size_t>(own_host())];
@@ -140,10 +161,12 @@ HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const o
 
 HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, const op::Op& op) {
   if (!takes(from, op)) return std::nullopt;
-  const OnHost in_here{from, OnHost::Use::read};
-  const OnHost out_here{to, OnHost::Use::write};
-  const Buffer& in = in_here.buffer();
-  const Buffer& out = out_here.buffer();
+  OnHost in{from, OnHost::Use::read};
+  OnHost out{to, OnHost::Use::write};
+  return in.finish(out.finish(allreduce_on_host(in.buffer(), out.buffer(), op)));
+}
+
+int HostTeam::allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op) {
   if (one_host()) return reduce_here(in, out.base(), op, kEverybody);
   OPAL_MPI_STEP(reduce_here(in, out.base(), op, 0));
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_allreduce(schedule, out, out, op); }));
@@ -228,39 +251,41 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!one_host() || bytes > board_.slot_bytes()) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
+  Copies copies;
   board_.begin();
   if (board_.rank() != root) {
     OPAL_MPI_STEP(board_.claim());
-    put(*own, board_.slot(board_.rank()));
+    copies.put(*own, board_.slot(board_.rank()));
     board_.arrive();
-    return MPI_SUCCESS;
+    return copies.error();
   }
-  if (own) p2p::copy(*own, block(blocks, root));
+  if (own) copies.copy(*own, block(blocks, root));
   for (int rank = 0; rank < board_.size(); ++rank) {
     if (rank == root) continue;
     OPAL_MPI_STEP(board_.await(rank));
-    get(board_.slot(rank), block(blocks, rank));
+    copies.get(board_.slot(rank), block(blocks, rank));
   }
-  return MPI_SUCCESS;
+  return copies.error();
 }
 
 HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!one_host() || bytes > board_.slot_bytes() / static_cast<std::uint64_t>(board_.size())) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
+  Copies copies;
   board_.begin();
   if (board_.rank() != root) {
     OPAL_MPI_STEP(board_.await(root));
-    get(board_.slot(root) + bytes * static_cast<std::uint64_t>(board_.rank()), *own);
-    return MPI_SUCCESS;
+    copies.get(board_.slot(root) + bytes * static_cast<std::uint64_t>(board_.rank()), *own);
+    return copies.error();
   }
   OPAL_MPI_STEP(board_.claim());
   for (int rank = 0; rank < board_.size(); ++rank) {
-    if (rank != root) put(block(blocks, rank), board_.slot(root) + bytes * static_cast<std::uint64_t>(rank));
+    if (rank != root) copies.put(block(blocks, rank), board_.slot(root) + bytes * static_cast<std::uint64_t>(rank));
   }
   board_.arrive();
-  if (own) p2p::copy(block(blocks, root), *own);
-  return MPI_SUCCESS;
+  if (own) copies.copy(block(blocks, root), *own);
+  return copies.error();
 }
 
 HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
@@ -268,16 +293,17 @@ HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Bl
   const Buffer& mine = block(blocks, me);
   if (!one_host() || mine.bytes() > board_.slot_bytes()) return std::nullopt;
   if (mine.bytes() == 0) return MPI_SUCCESS;
+  Copies copies;
   board_.begin();
   OPAL_MPI_STEP(board_.claim());
-  put(own ? *own : mine, board_.slot(me));
+  copies.put(own ? *own : mine, board_.slot(me));
   board_.arrive();
-  if (own) p2p::copy(*own, mine);
+  if (own) copies.copy(*own, mine);
   for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
     OPAL_MPI_STEP(board_.await(rank));
-    get(board_.slot(rank), block(blocks, rank));
+    copies.get(board_.slot(rank), block(blocks, rank));
   }
-  return MPI_SUCCESS;
+  return copies.error();
 }
 
 HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
@@ -285,18 +311,19 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   const std::uint64_t bytes = block(in, me).bytes();
   if (!one_host() || bytes > board_.slot_bytes() / static_cast<std::uint64_t>(board_.size())) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
+  Copies copies;
   board_.begin();
   OPAL_MPI_STEP(board_.claim());
   for (int rank = 0; rank < board_.size(); ++rank) {
-    if (rank != me) put(block(out, rank), board_.slot(me) + bytes * static_cast<std::uint64_t>(rank));
+    if (rank != me) copies.put(block(out, rank), board_.slot(me) + bytes * static_cast<std::uint64_t>(rank));
   }
   board_.arrive();
-  if (&out != &in) p2p::copy(block(out, me), block(in, me));
+  if (&out != &in) copies.copy(block(out, me), block(in, me));
   for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
     OPAL_MPI_STEP(board_.await(rank));
-    get(board_.slot(rank) + bytes * static_cast<std::uint64_t>(me), block(in, rank));
+    copies.get(board_.slot(rank) + bytes * static_cast<std::uint64_t>(me), block(in, rank));
   }
-  return MPI_SUCCESS;
+  return copies.error();
 }
 
 }  // namespace mpi_shim::coll

@@ -60,6 +60,8 @@ class HostTeam {
   int among(const std::vector<int>& heads, Build&& build);
 
   int bcast_here(const Buffer& buffer, int from);
+  int reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root);
+  int allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op);
   int reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to);
   int reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to);
   [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "mpi_shim/include/mpi.h"
 #include "mpi_shim/p2p/buffer.hpp"
-#include "opal/gpu/memory.hpp"
 
 namespace mpi_shim::coll {
 
@@ -19,17 +19,24 @@ class OnHost {
   };
 
   OnHost(const p2p::Buffer& buffer, Use use) : original_(buffer), here_(buffer), use_(use) {
-    if (buffer.bytes() == 0 || opal::gpu::is_host(buffer.base() + buffer.span().offset)) [[likely]]
+    if (!buffer.on_gpu()) [[likely]]
       return;
     const p2p::Buffer::Span span = buffer.span();
     copy_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(span.size));
     here_ = buffer.at(copy_.get() - span.offset);
-    if (use != Use::write) p2p::copy(original_, here_);
+    if (use != Use::write) error_ = p2p::copy(original_, here_);
   }
   OnHost(const OnHost&) = delete;
   OnHost& operator=(const OnHost&) = delete;
-  ~OnHost() {
-    if (copy_ != nullptr && use_ != Use::read) p2p::copy(here_, original_);
+
+  /// Writes back what was written.  Returns `outcome`, or, if that is a success, the class of what went wrong with the
+  /// copies: the caller's result.  The operation itself is gone through whatever that is, since other ranks wait for
+  /// it.
+  [[nodiscard]] int finish(int outcome = MPI_SUCCESS) noexcept {
+    if (copy_ != nullptr && use_ != Use::read && outcome == MPI_SUCCESS && error_ == MPI_SUCCESS) {
+      error_ = p2p::copy(here_, original_);
+    }
+    return outcome == MPI_SUCCESS ? error_ : outcome;
   }
 
   [[nodiscard]] const p2p::Buffer& buffer() const noexcept { return here_; }
@@ -38,6 +45,7 @@ class OnHost {
   const p2p::Buffer original_;
   p2p::Buffer here_;
   const Use use_;
+  int error_ = MPI_SUCCESS;
   std::unique_ptr<std::byte[]> copy_;
 };
 

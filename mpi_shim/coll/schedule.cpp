@@ -102,6 +102,10 @@ void Schedule::start_round() noexcept {
   }
 }
 
+void Schedule::note(int error_class) noexcept {
+  if (error_class != MPI_SUCCESS) outcome_.error = error_class;
+}
+
 void Schedule::finish_round() noexcept {
   for (; position_ < steps_.size(); ++position_) {
     const Step& step = steps_[position_];
@@ -109,12 +113,13 @@ void Schedule::finish_round() noexcept {
       ++position_;
       return;
     }
-    if (step.kind == Step::Kind::copy) p2p::copy(step.buffer, step.other);
+    if (step.kind == Step::Kind::copy) note(p2p::copy(step.buffer, step.other));
     if (step.kind == Step::Kind::reduce) {
-      const OnHost in{step.buffer.at(step.in), OnHost::Use::read};
-      const OnHost inout{step.buffer, OnHost::Use::update};
+      OnHost in{step.buffer.at(step.in), OnHost::Use::read};
+      OnHost inout{step.buffer, OnHost::Use::update};
       step.op->apply(in.buffer().base(), inout.buffer().base(), static_cast<std::int64_t>(step.buffer.count()),
                      step.buffer.type());
+      note(in.finish(inout.finish()));
     }
   }
 }

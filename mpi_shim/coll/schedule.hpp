@@ -75,6 +75,7 @@ class Schedule final : public Request {
   void run() noexcept;
   void start_round() noexcept;
   void finish_round() noexcept;
+  void note(int error_class) noexcept;
   void start_receive(const Step& step) noexcept;
   void start_send(const Step& step) noexcept;
   void watch(Request& request) noexcept;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "opal/core/log.hpp"
 #include "opal/gpu/copy.hpp"
 
 namespace mpi_shim::datatype {
@@ -40,6 +39,7 @@ opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_
   }
   seek(0);
   on_gpu_ = false;
+  failure_ = {};
   if (opal::gpu::active() && size_ != 0) [[unlikely]] {
     on_gpu_ = !opal::gpu::is_host(next_piece(1).data);
     seek(0);
@@ -220,9 +220,7 @@ std::size_t Cursor::transfer_gpu(std::byte* dense, std::size_t length) noexcept 
   for (Piece piece; (piece = next_piece(length - moved)).bytes != 0; moved += piece.bytes) {
     const auto copied = direction == Direction::pack ? opal::gpu::copy(dense + moved, piece.data, piece.bytes)
                                                      : opal::gpu::copy(piece.data, dense + moved, piece.bytes);
-    if (!copied) {
-      opal::log::error("mpi", "GPU memory of a datatype cannot be copied: {}", opal::to_string(copied.error()));
-    }
+    if (!copied && failure_.code == opal::Errc{}) failure_ = copied.error();
   }
   return moved;
 }

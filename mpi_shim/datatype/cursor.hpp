@@ -50,6 +50,10 @@ class Cursor {
   /// Copies the next bytes from `from` to the buffer; how many: min(from.size(), remaining()).
   std::size_t unpack(opal::ByteSpan from) noexcept;
 
+  /// What went wrong with GPU memory since start(): the bytes that pack() or unpack() should have moved are undefined.
+  /// Host memory: nothing ever.
+  [[nodiscard]] const opal::Error& failure() const noexcept { return failure_; }
+
   /// Names the next contiguous piece of at most `limit` bytes and moves behind it; empty when done.
   Piece next_piece(std::size_t limit) noexcept;
 
@@ -85,6 +89,7 @@ class Cursor {
   std::int64_t size_ = 0;
   std::uintptr_t buffer_ = 0;
   bool on_gpu_ = false;  // the buffer's memory, of which the first piece tells
+  opal::Error failure_{};
   std::array<Frame, kInlineLevels> inline_frames_;
   std::vector<Frame> deep_frames_;
 };

@@ -69,7 +69,12 @@ int AttachedBuffer::send(Channel& channel, const Buffer& message, int destinatio
     if (piece == nullptr) return MPI_ERR_BUFFER;
   }
   std::byte* const memory = automatic_ ? piece->own.get() : base_ + piece->offset;
-  if (message.bytes() != 0) pack(message, {memory, static_cast<std::size_t>(message.bytes())});
+  if (message.bytes() != 0) {
+    if (const int error = pack(message, {memory, static_cast<std::size_t>(message.bytes())}); error != MPI_SUCCESS) {
+      left(*piece);
+      return error;
+    }
+  }
   Request& send =
       engine_.new_send(channel, Buffer::of_bytes(memory, message.bytes()), destination, tag, Mode::standard);
   send.set_watcher({[](void* object, Request& done) noexcept {

@@ -2,6 +2,7 @@
 #include "mpi_shim/p2p/buffer.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "mpi_shim/datatype/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
@@ -32,41 +33,57 @@ void Buffer::start(datatype::Cursor& cursor) const noexcept {
   }
 }
 
-void pack(const Buffer& from, MutableBytes to) noexcept {
+int copy_error(const Error& error) noexcept {
+  if (error.code == Errc{}) return MPI_SUCCESS;
+  log::error("mpi", "GPU memory of a buffer cannot be copied: {}", to_string(error));
+  switch (error.code) {
+    case Errc::no_memory: return MPI_ERR_NO_MEM;
+    case Errc::invalid_argument: return MPI_ERR_BUFFER;
+    default: return MPI_ERR_OTHER;
+  }
+}
+
+int pack(const Buffer& from, MutableBytes to) noexcept {
   datatype::Cursor cursor;
   from.start(cursor);
   cursor.pack(to);
+  return copy_error(cursor.failure());
 }
 
-void unpack(ByteSpan from, const Buffer& to) noexcept {
+int unpack(ByteSpan from, const Buffer& to) noexcept {
   datatype::Cursor cursor;
   to.start(cursor);
   cursor.unpack(from);
+  return copy_error(cursor.failure());
 }
 
-void copy(const Buffer& from, const Buffer& to) noexcept {
+int copy(const Buffer& from, const Buffer& to) noexcept {
   const std::size_t bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
-  if (bytes == 0) return;
+  if (bytes == 0) return MPI_SUCCESS;
   if (from.contiguous() != nullptr && to.contiguous() != nullptr) {
-    if (const auto copied = opal::gpu::copy(to.contiguous(), from.contiguous(), bytes); !copied) {
-      log::error("mpi", "a buffer cannot be copied: {}", to_string(copied.error()));
-    }
-  } else if (from.contiguous() != nullptr) {
-    unpack({from.contiguous(), bytes}, to);
-  } else if (to.contiguous() != nullptr) {
-    pack(from, {to.contiguous(), bytes});
-  } else {
-    datatype::Cursor source;
-    datatype::Cursor target;
-    from.start(source);
-    to.start(target);
-    for (std::size_t left = bytes; left != 0;) {
-      const datatype::Piece piece = source.next_piece(left);
-      if (piece.bytes == 0) return;
-      target.unpack({piece.data, piece.bytes});
-      left -= piece.bytes;
-    }
+    const auto copied = opal::gpu::copy(to.contiguous(), from.contiguous(), bytes);
+    return copied ? MPI_SUCCESS : copy_error(copied.error());
   }
+  if (from.contiguous() != nullptr) return unpack({from.contiguous(), bytes}, to);
+  if (to.contiguous() != nullptr) return pack(from, {to.contiguous(), bytes});
+  datatype::Cursor source;
+  datatype::Cursor target;
+  from.start(source);
+  to.start(target);
+  if (from.on_gpu() && !to.on_gpu()) {
+    // Pieces of the GPU's cannot be read here: by way of packed ones.
+    std::vector<std::byte> packed(bytes);
+    source.pack(packed);
+    target.unpack(packed);
+    return copy_error(source.failure());
+  }
+  for (std::size_t left = bytes; left != 0;) {
+    const datatype::Piece piece = source.next_piece(left);
+    if (piece.bytes == 0) break;
+    target.unpack({piece.data, piece.bytes});
+    left -= piece.bytes;
+  }
+  return copy_error(target.failure());
 }
 
 }  // namespace mpi_shim::p2p

@@ -7,6 +7,7 @@
 #include "mpi_shim/core/names.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/datatype.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -63,6 +64,9 @@ class Buffer {
   };
   [[nodiscard]] Span span() const noexcept;
 
+  /// Its memory is a GPU's: of the first byte, which tells for all.
+  [[nodiscard]] bool on_gpu() const noexcept { return bytes_ != 0 && !opal::gpu::is_host(base_ + span().offset); }
+
   /// Stands a cursor before the first byte.
   void start(datatype::Cursor& cursor) const noexcept;
 
@@ -76,12 +80,18 @@ class Buffer {
   const datatype::Datatype* type_ = nullptr;
 };
 
+// The functions below return MPI_SUCCESS or the class of what went wrong with GPU memory, after which the target's
+// bytes are undefined; between host memory nothing can.
+
+/// The class of an error over a buffer's memory, with the details in the log; MPI_SUCCESS for none.
+[[nodiscard]] int copy_error(const Error& error) noexcept;
+
 /// Packs the whole message into `to`, which has room for it.
-void pack(const Buffer& from, MutableBytes to) noexcept;
+[[nodiscard]] int pack(const Buffer& from, MutableBytes to) noexcept;
 /// Unpacks what there is, at most the whole message.
-void unpack(ByteSpan from, const Buffer& to) noexcept;
+[[nodiscard]] int unpack(ByteSpan from, const Buffer& to) noexcept;
 
 /// The bytes of `from`, as far as both reach, into `to`.  The buffers do not overlap, unless they are the same.
-void copy(const Buffer& from, const Buffer& to) noexcept;
+[[nodiscard]] int copy(const Buffer& from, const Buffer& to) noexcept;
 
 }  // namespace mpi_shim::p2p

@@ -65,7 +65,7 @@ void Fetch::took() noexcept {
 
 void Fetch::end() noexcept {
   engine_.answer(*from_, wire::kFinished, wire::Finished{send_id_});
-  receive_->end(receive_->outcome().error);
+  receive_->end(receive_->outcome_after_cursor());
   --engine_.fetching_;
   engine_.fetches_.give_back(*this);
 }

@@ -71,9 +71,10 @@ void Receive::accept(const Incoming& message) noexcept {
 void Receive::accept_data(ByteSpan data) noexcept {
   const ByteSpan wanted = data.first(static_cast<std::size_t>(wanted_));
   if (buffer_.contiguous() != nullptr) {
-    if (!opal::gpu::copy(buffer_.contiguous(), wanted.data(), wanted.size())) outcome_.error = MPI_ERR_OTHER;
-  } else {
-    unpack(wanted, buffer_);
+    if (const auto copied = opal::gpu::copy(buffer_.contiguous(), wanted.data(), wanted.size()); !copied) [[unlikely]]
+      outcome_.error = copy_error(copied.error());
+  } else if (const int error = unpack(wanted, buffer_); error != MPI_SUCCESS) [[unlikely]] {
+    outcome_.error = error;
   }
   finish();
 }
@@ -95,15 +96,28 @@ void Receive::ask_for_data(std::uint64_t send_id) noexcept {
 }
 
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
+  if (header.offset == wire::kNoMoreData) {
+    end(MPI_ERR_OTHER);
+    return true;
+  }
   if (header.offset != received_ || data.size() > wanted_ - received_) return false;
   if (buffer_.contiguous() != nullptr) {
-    if (!opal::gpu::copy(buffer_.contiguous() + received_, data.data(), data.size())) outcome_.error = MPI_ERR_OTHER;
+    if (const auto copied = opal::gpu::copy(buffer_.contiguous() + received_, data.data(), data.size()); !copied)
+        [[unlikely]]
+      outcome_.error = copy_error(copied.error());
   } else {
     cursor_.unpack(data);
   }
   received_ += data.size();
-  if (received_ == wanted_) end(outcome_.error);
+  if (received_ == wanted_) end(outcome_after_cursor());
   return true;
+}
+
+/// How the receive ends: as it has been, or with what went wrong while the cursor unpacked.
+int Receive::outcome_after_cursor() const noexcept {
+  if (buffer_.contiguous() != nullptr || cursor_.failure().code == Errc{}) [[likely]]
+    return outcome_.error;
+  return copy_error(cursor_.failure());
 }
 
 void Receive::end(int error_class) noexcept {

@@ -32,7 +32,7 @@ void Send::begin_sending() noexcept {
   // Earlier messages to this peer wait for the transport: this one must not overtake them.
   if (peer_->waiting == 0) {
     const Post post = post_first_message();
-    if (post == Post::failed) return end(MPI_ERR_PROC_ABORTED);
+    if (post == Post::failed) return end(why_failed());
     if (post != Post::again) {
       if (step_ == Step::first_message) end(MPI_SUCCESS);
       return;
@@ -73,7 +73,7 @@ bool Send::try_again() noexcept {
   }
   if (--peer_->waiting == 0) peer_->eager_below = peer_->eager_below_when_free;
   if (post == Post::failed) {
-    end(MPI_ERR_PROC_ABORTED);
+    end(why_failed());
   } else if (step_ == Step::first_message) {
     end(MPI_SUCCESS);
   }
@@ -93,7 +93,7 @@ Post Send::post_first_message() noexcept {
   if (answered) step_ = Step::answer;
   set_offered(!eager);
   const Post post = eager ? post_eager(endpoint) : post_offer(endpoint);
-  if (post == Post::again) {
+  if (post == Post::again || post == Post::failed) {  // nothing has gone out
     step_ = Step::first_message;
     set_offered(false);
     peer_->sent = sent_before;
@@ -123,7 +123,9 @@ Post Send::post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcep
   btl::Fragment fragment = endpoint.alloc(header.size() + bytes);
   if (!fragment) return endpoint.dead() ? Post::failed : Post::again;
   std::memcpy(fragment.data().data(), header.data(), header.size());
-  pack(buffer_, fragment.data().subspan(header.size(), bytes));
+  if ((copy_error_ = pack(buffer_, fragment.data().subspan(header.size(), bytes))) != MPI_SUCCESS) {
+    return Post::failed;
+  }
   fragment.shrink(header.size() + bytes);
   return endpoint.send(fragment, tag);
 }
@@ -173,10 +175,7 @@ bool Send::push() noexcept {
     if (buffer_.contiguous() != nullptr && !opal::gpu::is_host(buffer_.contiguous())) {
       const Post post = endpoint.send_inline(wire::kData, bytes_of(header), {buffer_.contiguous() + pushed_, piece});
       if (post == Post::again) return false;
-      if (post == Post::failed) {
-        end(endpoint.dead() ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER);
-        return true;
-      }
+      if (post == Post::failed) return stop_pushing();
       pushed_ += piece;
       continue;
     }
@@ -192,6 +191,10 @@ bool Send::push() noexcept {
     } else {
       cursor_.seek(static_cast<std::int64_t>(pushed_));  // it is further when a packed fragment did not go
       cursor_.pack(fragment.data().subspan(sizeof header, piece));
+      if (cursor_.failure().code != Errc{}) {
+        copy_error_ = copy_error(cursor_.failure());
+        return stop_pushing();
+      }
     }
     fragment.shrink(sizeof header + piece);
     const Post post = endpoint.send(fragment, wire::kData);
@@ -204,6 +207,23 @@ bool Send::push() noexcept {
   }
   end(MPI_SUCCESS);
   return true;
+}
+
+/// Half of the message is there, and the receiver waits for the rest.
+bool Send::stop_pushing() noexcept {
+  am::Endpoint& endpoint = *peer_->endpoint;
+  if (!endpoint.dead()) engine_.answer(endpoint, wire::kData, wire::DataHeader{receive_id_, wire::kNoMoreData});
+  end(why_failed());
+  return true;
+}
+
+/// The class for a post that has failed: the peer's death, or GPU memory that could not be copied into the message.
+int Send::why_failed() noexcept {
+  const am::Endpoint& endpoint = *peer_->endpoint;
+  if (endpoint.dead()) return MPI_ERR_PROC_ABORTED;
+  if (const int error = std::exchange(copy_error_, MPI_SUCCESS); error != MPI_SUCCESS) return error;
+  const int error = copy_error(endpoint.error());
+  return error == MPI_SUCCESS ? MPI_ERR_OTHER : error;
 }
 
 void Send::end(int error_class) noexcept {

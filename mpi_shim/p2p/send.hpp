@@ -39,6 +39,8 @@ class Send final : public Request, private Stalled {
   Post post_eager(am::Endpoint& endpoint) noexcept;
   Post post_offer(am::Endpoint& endpoint) noexcept;
   Post post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept;
+  bool stop_pushing() noexcept;
+  [[nodiscard]] int why_failed() noexcept;
   /// Sends as much of the data as the transport takes; false: there is more.
   bool push() noexcept;
   void on_clear_to_send(const wire::ClearToSend& message) noexcept;
@@ -63,6 +65,7 @@ class Send final : public Request, private Stalled {
   bool cancelling_ = false;   // the receiver has been asked to forget it
   std::uint64_t id_ = 0;      // in Engine::sending_; 0: none
   am::ExposedMemory memory_;  // what the receiver fetches from
+  int copy_error_ = 0;        // class, of the last attempt to pack; see why_failed()
   datatype::Cursor cursor_;   // where pushing a non-contiguous buffer stands
   std::uint64_t receive_id_ = 0;
   std::uint64_t pushed_ = 0;

@@ -79,6 +79,9 @@ struct DataHeader {
   std::uint64_t offset;  ///< of these bytes in the message; pieces come in order
 };
 
+/// As DataHeader::offset: the sender cannot read the rest of its buffer.
+inline constexpr std::uint64_t kNoMoreData = UINT64_MAX;
+
 struct Finished {
   std::uint64_t send_id;
 };

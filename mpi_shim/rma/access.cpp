@@ -145,8 +145,8 @@ int Window::put(const Buffer& origin, const Place& place, MPI_Request* request) 
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
   if (way.path == Target::Path::mapped) {
-    p2p::copy(origin, here(target, there));
-    return done(request);
+    const int copied = p2p::copy(origin, here(target, there));
+    return copied == MPI_SUCCESS ? done(request) : copied;
   }
   const am::Lock::Guard guard{engine().lock()};
   if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
@@ -170,8 +170,8 @@ int Window::get(const Buffer& origin, const Place& place, MPI_Request* request) 
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
   if (way.path == Target::Path::mapped) {
-    p2p::copy(here(target, there), origin);
-    return done(request);
+    const int copied = p2p::copy(here(target, there), origin);
+    return copied == MPI_SUCCESS ? done(request) : copied;
   }
   const am::Lock::Guard guard{engine().lock()};
   if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {

@@ -7,6 +7,7 @@
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/copy.hpp"
 
 namespace mpi_shim::rma {
 
@@ -123,6 +124,8 @@ MessageAccess::Sent MessageAccess::send_piece() noexcept {
     std::memcpy(fragment.data().data(), &header_, sizeof header_);
     origin_cursor_.seek(static_cast<std::int64_t>(sent_));
     origin_cursor_.pack(fragment.data().subspan(sizeof header_, piece));
+    // What has been sent of it is there; the rest goes as it is, and the access ends with the error.
+    if (outcome_.error == MPI_SUCCESS) outcome_.error = p2p::copy_error(origin_cursor_.failure());
     fragment.shrink(sizeof header_ + piece);
     post = endpoint.send(fragment, wire::kAccess);
   }
@@ -144,10 +147,13 @@ void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noex
   } else if (fetches_ && (data.size() != bytes || reply.offset != answered_)) {
     outcome_.error = MPI_ERR_INTERN;
   } else if (fetches_ && result_.contiguous() != nullptr) {
-    std::memcpy(result_.contiguous() + answered_, data.data(), bytes);
+    if (const auto copied = opal::gpu::copy(result_.contiguous() + answered_, data.data(), bytes); !copied) {
+      outcome_.error = p2p::copy_error(copied.error());
+    }
   } else if (fetches_) {
     result_cursor_.seek(static_cast<std::int64_t>(answered_));
     result_cursor_.unpack(data);
+    if (outcome_.error == MPI_SUCCESS) outcome_.error = p2p::copy_error(result_cursor_.failure());
   }
   answered_ += bytes;
   Window& window = *window_;
