@@ -187,11 +187,10 @@ std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
   }
   if (outcome.ok()) return 1;
   if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
-    pulls.ring.put_back(range);
-    if (request.is_put()) {  // what the peer gives up later lies right before it
-      const UnitRange rest = pulls.ring.take_rest();
-      pulls.left_over = {rest.first, rest.count + pulls.left_over.count};
+    if (request.is_put()) {
+      pulls.ring.leave(range, pulls.left_over);
     } else {  // the peer has to do it all
+      pulls.ring.put_back(range);
       pulls.announced = false;
     }
     return 0;

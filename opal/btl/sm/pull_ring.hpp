@@ -95,7 +95,27 @@ struct Claims {
   [[nodiscard]] constexpr std::uint32_t left() const noexcept { return back > front ? back - front : 0; }
 };
 
-/// What both sides know about the memory.
+template <class Word>
+[[nodiscard]] Claims claims_in(const Word& claim) noexcept {
+  return Claims::of(claim.load(std::memory_order_acquire));
+}
+/// Replaces `seen` by `wanted`; false, and `seen` renewed, when the other side was faster.
+template <class Word>
+bool exchange_claims(Word& claim, Claims& seen, const Claims& wanted) noexcept {
+  std::uint64_t word = seen.word();
+  if (claim.compare_exchange_strong(word, wanted.word(), std::memory_order_acq_rel, std::memory_order_acquire))
+    return true;
+  seen = Claims::of(word);
+  return false;
+}
+
+/// In a piece word.  Odd, so that it is never the zero of a chunk that was not used yet; differs from that of the
+/// chunk's last piece because there are fewer chunks than numbers.
+[[nodiscard]] constexpr std::uint16_t piece_seq(std::uint32_t number) noexcept {
+  return static_cast<std::uint16_t>(number << 1 | 1);
+}
+
+/// What both sides know about the memory; the model in tests/ has one of its own.
 class PullRing {
  public:
   PullRing(std::byte* base, std::uint32_t chunks, std::uint32_t chunk_units) noexcept
@@ -108,7 +128,8 @@ class PullRing {
     return static_cast<std::uint32_t>((size + wire::kPullUnit - 1) / wire::kPullUnit);
   }
 
-  [[nodiscard]] wire::PullHeader& header() const noexcept { return *reinterpret_cast<wire::PullHeader*>(base_); }
+  [[nodiscard]] std::atomic<std::uint64_t>& claim() const noexcept { return header().claim; }
+  [[nodiscard]] std::atomic<std::uint32_t>& drained() const noexcept { return header().drained; }
   [[nodiscard]] std::atomic<std::uint64_t>& piece(std::uint32_t number) const noexcept {
     return reinterpret_cast<wire::PullPiece*>(base_ + sizeof(wire::PullHeader))[number % chunks_].word;
   }
@@ -118,30 +139,20 @@ class PullRing {
   }
   [[nodiscard]] std::uint32_t chunks() const noexcept { return chunks_; }
   [[nodiscard]] std::uint32_t chunk_units() const noexcept { return chunk_units_; }
-  [[nodiscard]] Claims claims() const noexcept { return Claims::of(header().claim.load(std::memory_order_acquire)); }
-  /// Replaces `seen` by `wanted`; false, and `seen` renewed, when the other side was faster.
-  bool exchange(Claims& seen, const Claims& wanted) const noexcept {
-    std::uint64_t word = seen.word();
-    if (header().claim.compare_exchange_strong(word, wanted.word(), std::memory_order_acq_rel)) return true;
-    seen = Claims::of(word);
-    return false;
-  }
-  /// Odd, so that it is never the zero of a chunk that was not used yet; differs from that of the chunk's last piece
-  /// because there are fewer chunks than numbers.
-  [[nodiscard]] static constexpr std::uint16_t seq_of(std::uint32_t number) noexcept {
-    return static_cast<std::uint16_t>(number << 1 | 1);
-  }
 
  private:
+  [[nodiscard]] wire::PullHeader& header() const noexcept { return *reinterpret_cast<wire::PullHeader*>(base_); }
+
   std::byte* base_;
   std::uint32_t chunks_;
   std::uint32_t chunk_units_;
 };
 
 /// The target's side.
-class Feeder {
+template <class Ring>
+class BasicFeeder {
  public:
-  explicit Feeder(PullRing ring) noexcept : ring_(ring) {}
+  explicit BasicFeeder(Ring ring) noexcept : ring_(ring) {}
 
   /// Another transfer: `total` units, announced with `generation`; or the same one, announced again.
   void begin(std::uint32_t generation, std::uint32_t total) noexcept {
@@ -155,7 +166,7 @@ class Feeder {
   /// Takes the next piece to copy, of at least `least` and at most `most` units if there are so many.  `full`: the
   /// puller must look first; `over`: nothing is left for us.
   Look take(UnitRange& piece, std::uint32_t least, std::uint32_t most) noexcept {
-    const std::uint32_t behind = filled_ - ring_.header().drained.load(std::memory_order_acquire);
+    const std::uint32_t behind = filled_ - ring_.drained().load(std::memory_order_acquire);
     if (behind > ring_.chunks()) return Look::garbage;
     if (behind == ring_.chunks()) return Look::full;
     if (rest_.count != 0) {
@@ -163,7 +174,7 @@ class Feeder {
       rest_ = {rest_.first + piece.count, rest_.count - piece.count};
       return Look::piece;
     }
-    Claims seen = ring_.claims();
+    Claims seen = claims_in(ring_.claim());
     for (;;) {
       if (seen.generation != generation_ || seen.refused || seen.left() == 0) return Look::over;
       if (seen.back > total_) return Look::garbage;
@@ -171,20 +182,20 @@ class Feeder {
       piece = {seen.front, std::min(std::clamp(seen.left() / 2, least, most), seen.left())};
       Claims wanted = seen;
       wanted.front += piece.count;
-      if (ring_.exchange(seen, wanted)) return Look::piece;
+      if (exchange_claims(ring_.claim(), seen, wanted)) return Look::piece;
     }
   }
   /// What has been taken last is to be taken again, in smaller pieces maybe.
   void put_back(const UnitRange& piece) noexcept { rest_ = {piece.first, piece.count + rest_.count}; }
   /// What has been taken last goes back to the rest, for the puller to take: we cannot copy it.
   void give_up(const UnitRange& piece) noexcept {
-    Claims seen = ring_.claims();
+    Claims seen = claims_in(ring_.claim());
     Claims wanted;
     do {  // nobody but us moves the front, and what we took is the last before it
       if (seen.generation != generation_) return;
       wanted = seen;
       wanted.front = piece.first;
-    } while (!ring_.exchange(seen, wanted));
+    } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
   /// Where the taken piece goes, if it is not copied to its place.
   [[nodiscard]] std::byte* chunk() const noexcept { return ring_.chunk(filled_); }
@@ -192,52 +203,54 @@ class Feeder {
   /// It is there.
   void publish(const UnitRange& piece, bool in_place) noexcept {
     const wire::PieceWord word{piece.first | (in_place ? wire::kInPlace : 0), static_cast<std::uint16_t>(piece.count),
-                               PullRing::seq_of(filled_)};
+                               piece_seq(filled_)};
     ring_.piece(filled_).store(std::bit_cast<std::uint64_t>(word), std::memory_order_release);
     ++filled_;
   }
   /// The memory may not be touched: the puller is told, and what was put back is not waited for.
   void refuse() noexcept {
     if (rest_.count != 0) give_up(std::exchange(rest_, {}));
-    Claims seen = ring_.claims();
+    Claims seen = claims_in(ring_.claim());
     while (seen.generation == generation_ && !seen.refused) {
       Claims wanted = seen;
       wanted.refused = true;
-      if (ring_.exchange(seen, wanted)) return;
+      if (exchange_claims(ring_.claim(), seen, wanted)) return;
     }
   }
   [[nodiscard]] bool can_go_on() const noexcept {
-    return filled_ - ring_.header().drained.load(std::memory_order_acquire) < ring_.chunks();
+    return filled_ - ring_.drained().load(std::memory_order_acquire) < ring_.chunks();
   }
 
  private:
-  PullRing ring_;
+  Ring ring_;
   std::uint32_t generation_ = 0;
   std::uint32_t total_ = 0;
   std::uint32_t filled_ = 0;  // pieces, modulo 2^32
   UnitRange rest_{};          // taken, not copied yet
 };
+using Feeder = BasicFeeder<PullRing>;
 
 /// The initiator's side.
-class Puller {
+template <class Ring>
+class BasicPuller {
  public:
-  explicit Puller(PullRing ring) noexcept : ring_(ring) {}
+  explicit BasicPuller(Ring ring) noexcept : ring_(ring) {}
 
   /// Begins a transfer of `total` units and returns the generation to announce.
   std::uint32_t begin(std::uint32_t total) noexcept {
     generation_ = (generation_ + 1) % Claims::kGenerations;
     total_ = total;
     arrived_ = 0;
-    ring_.header().claim.store(Claims{0, total, generation_, false}.word(), std::memory_order_release);
+    ring_.claim().store(Claims{0, total, generation_, false}.word(), std::memory_order_release);
     return generation_;
   }
 
-  [[nodiscard]] bool ready() const noexcept { return word().seq == PullRing::seq_of(drained_); }
+  [[nodiscard]] bool ready() const noexcept { return word().seq == piece_seq(drained_); }
   enum class Look : std::uint8_t { piece, nothing, garbage };
   /// The next piece that the feeder has copied; `bytes` is where it lies, null when it is in its place already.
   Look look(UnitRange& piece, const std::byte*& bytes) const noexcept {
     const wire::PieceWord next = word();
-    if (next.seq != PullRing::seq_of(drained_)) return Look::nothing;
+    if (next.seq != piece_seq(drained_)) return Look::nothing;
     const bool in_place = (next.first & wire::kInPlace) != 0;
     const std::uint32_t first = next.first & ~wire::kInPlace;
     if (next.units == 0 || first != arrived_ || next.units > total_ - arrived_ ||
@@ -251,69 +264,77 @@ class Puller {
   /// It has been copied out.
   void pop(const UnitRange& piece) noexcept {
     arrived_ += piece.count;
-    ring_.header().drained.store(++drained_, std::memory_order_release);
+    ring_.drained().store(++drained_, std::memory_order_release);
   }
 
   /// Takes units off the back as Feeder::take() does off the front; empty when nothing is left.
   UnitRange take_back(std::uint32_t least, std::uint32_t most) noexcept {
-    Claims seen = ring_.claims();
+    Claims seen = claims_in(ring_.claim());
     for (;;) {
       const std::uint32_t count = std::min(std::clamp(seen.left() / 2, least, most), seen.left());
       if (count == 0 || seen.refused || seen.back > total_) return {};
       Claims wanted = seen;
       wanted.back -= count;
-      if (ring_.exchange(seen, wanted)) return {wanted.back, count};
+      if (exchange_claims(ring_.claim(), seen, wanted)) return {wanted.back, count};
     }
   }
   /// Puts what take_back() gave last back to the rest.  The feeder may have stopped looking: announce again.
   void put_back(const UnitRange& range) noexcept {
-    Claims seen = ring_.claims();
+    Claims seen = claims_in(ring_.claim());
     Claims wanted;
     do {
       wanted = seen;
       wanted.back = std::min(range.first + range.count, total_);
-    } while (!ring_.exchange(seen, wanted));
+    } while (!exchange_claims(ring_.claim(), seen, wanted));
+  }
+  /// Neither what take_back() gave last nor the rest can be copied here, and chunks are none: all of it that the feeder
+  /// has not taken comes to `left_over`, before what it held.  What the feeder gives up later lies right before that.
+  void leave(const UnitRange& range, UnitRange& left_over) noexcept {
+    put_back(range);
+    const UnitRange rest = take_rest();
+    left_over = {rest.first, rest.count + left_over.count};
   }
   /// Takes all that is left.
   UnitRange take_rest() noexcept {
-    Claims seen = ring_.claims();
+    Claims seen = claims_in(ring_.claim());
     Claims wanted;
     do {
       if (seen.back > total_) return {};
       wanted = seen;
       wanted.back = std::min(seen.front, seen.back);
-    } while (!ring_.exchange(seen, wanted));
+    } while (!exchange_claims(ring_.claim(), seen, wanted));
     return {wanted.back, seen.back - wanted.back};
   }
   /// Leaves nothing to take.
   void close() noexcept {
-    Claims seen = ring_.claims();
+    Claims seen = claims_in(ring_.claim());
     Claims wanted;
     do {
       wanted = seen;
       wanted.back = wanted.front;
-    } while (!ring_.exchange(seen, wanted));
+    } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
 
-  [[nodiscard]] Claims claims() const noexcept { return ring_.claims(); }
+  [[nodiscard]] Claims claims() const noexcept { return claims_in(ring_.claim()); }
   /// Nothing is left to take and everything that the feeder took has come.
   [[nodiscard]] bool over() const noexcept {
-    const Claims now = ring_.claims();
+    const Claims now = claims_in(ring_.claim());
     return (now.left() == 0 || now.refused) && now.front == arrived_;
   }
   [[nodiscard]] std::uint32_t generation() const noexcept { return generation_; }
-  [[nodiscard]] const PullRing& ring() const noexcept { return ring_; }
+  [[nodiscard]] const Ring& ring() const noexcept { return ring_; }
 
  private:
   [[nodiscard]] wire::PieceWord word() const noexcept {
     return std::bit_cast<wire::PieceWord>(ring_.piece(drained_).load(std::memory_order_acquire));
   }
 
-  PullRing ring_;
+  Ring ring_;
   std::uint32_t generation_ = 0;
   std::uint32_t total_ = 0;
   std::uint32_t arrived_ = 0;  // units from the front that have been copied out
   std::uint32_t drained_ = 0;  // pieces, modulo 2^32
 };
+using Puller = BasicPuller<PullRing>;
 
 }  // namespace opal::btl::sm

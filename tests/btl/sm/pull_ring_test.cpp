@@ -209,7 +209,7 @@ TEST(SmPullRing, ATransferThatReplacesAnotherOneGivesNoUnitsOfThatOne) {
     ASSERT_EQ(feeder.take(piece, 16, 16), Feeder::Look::piece);
     feeder.put_back(piece);
     const std::uint32_t generation = puller.begin(2);
-    if (same_generation) memory.ring.header().claim.store(Claims{0, 2, before, false}.word());
+    if (same_generation) memory.ring.claim().store(Claims{0, 2, before, false}.word());
     feeder.begin(same_generation ? before : generation, 2);
     ASSERT_EQ(feeder.take(piece, 1, 8), Feeder::Look::piece);
     EXPECT_LE(piece.first + piece.count, 2U);
@@ -224,7 +224,7 @@ TEST(SmPullRing, WhatABrokenPeerWritesIsRecognised) {
   UnitRange piece;
   const std::byte* bytes = nullptr;
   const auto write = [&](std::uint32_t first, std::uint16_t units) {
-    memory.ring.piece(0).store(std::bit_cast<std::uint64_t>(wire::PieceWord{first, units, PullRing::seq_of(0)}));
+    memory.ring.piece(0).store(std::bit_cast<std::uint64_t>(wire::PieceWord{first, units, piece_seq(0)}));
   };
   for (const auto& [first, units] : {std::pair<std::uint32_t, std::uint16_t>{0, 0},
                                      {0, 9},  // more than a chunk
@@ -234,10 +234,10 @@ TEST(SmPullRing, WhatABrokenPeerWritesIsRecognised) {
     write(first, units);
     EXPECT_EQ(puller.look(piece, bytes), Puller::Look::garbage) << first << ' ' << units;
   }
-  memory.ring.header().drained.store(1);  // more than were filled
+  memory.ring.drained().store(1);  // more than were filled
   EXPECT_EQ(feeder.take(piece, 1, 8), Feeder::Look::garbage);
-  memory.ring.header().drained.store(0);
-  memory.ring.header().claim.store(Claims{0, 21, 1, false}.word());  // more than there is
+  memory.ring.drained().store(0);
+  memory.ring.claim().store(Claims{0, 21, 1, false}.word());  // more than there is
   EXPECT_EQ(feeder.take(piece, 1, 8), Feeder::Look::garbage);
   EXPECT_EQ(puller.take_back(1, 8).count, 0U);
 }
