@@ -69,9 +69,20 @@ void Context::State::reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept 
   endpoint.registrations_ = &registrations_of(route.module());
 }
 
+/// Another thread may be about to look for a hit in one, without the lock: they stay, empty and quiesced, as long as
+/// the Context, and find nothing.
+void Context::State::retire_registration_caches() {
+  for (auto& registrations : registration_caches) {
+    registrations->retire();
+    retired_registration_caches.push_back(std::move(registrations));
+  }
+  registration_caches.clear();
+}
+
 Result<void> Context::restart(const config::Store& store) {
   const Lock::Guard guard{state_->lock};
   State& state = *state_;
+  if (state.advancing) return Error{Errc::busy, 0, "Context::restart: not from inside a handler or completion"};
   if (!state.quiesce.emptied) return Error{Errc::busy, 0, "Context::restart: only between checkpoint() and resume()"};
   // What an image does not hold is made anew, what depends on it first: descriptors, transports, their peers.
   std::size_t max_send = SIZE_MAX;
@@ -87,11 +98,11 @@ Result<void> Context::restart(const config::Store& store) {
   }
   state.leave_regions();
   state.bootstrap.reset();
-  state.registration_caches.clear();
+  state.retire_registration_caches();
   state.transports = {};
   state.no_transport = std::move(no_transport);
   OPAL_TRY(state.registrations.renew());
-  OPAL_TRY_ASSIGN(state.waiter, Waiter::create());
+  OPAL_TRY(state.waiter->renew());
   OPAL_TRY(state.open_transports(store));
   return state.enter_regions();
 }

@@ -89,6 +89,7 @@ Lock& Context::lock() noexcept { return state_->lock; }
 ByteSpan Context::address() const noexcept { return state_->address; }
 
 std::vector<TransportState> Context::transports() const {
+  const Lock::Guard guard{state_->lock};
   std::vector<TransportState> list;
   for (const auto& module : state_->transports.modules) list.push_back({module->attributes().transport, true, {}});
   for (const Refused& refused : state_->transports.refused) list.push_back({refused.transport, false, refused.reason});

@@ -91,7 +91,7 @@ class OPAL_EXPORT Context {
 
   /// Makes [base, +size) reachable for whoever gets the Region's key, as long as the Region lives.
   Result<Region> register_memory(void* base, std::uint64_t size, Rights rights);
-  /// What the registration caches of all open transports have counted, and hold now.  Linear in the registrations.
+  /// What the registration caches of all open transports have counted, and hold now; see Cache::statistics().
   [[nodiscard]] rcache::Statistics registration_statistics() const noexcept;
   /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
   Post flush(Completion& completion) noexcept;
@@ -109,10 +109,10 @@ class OPAL_EXPORT Context {
   /// Empties the registration caches, which answer `busy` until resume(): nothing but Regions is registered.
   /// Errors: busy (not quiet, or that many cached registrations are in use).
   Result<void> checkpoint() noexcept;
-  /// After the process came back from an image, or moved: between checkpoint() and resume().  Transports are opened
-  /// anew, so address(), fd() and the keys of Regions change, and listen() is over; handlers, endpoints and what waits
-  /// on them stay.  Peers, which have restarted too, are connect()ed by their new addresses, or connect to us; until
-  /// then posts answer `again`.  Errors: busy (no checkpoint()), those of open(): nothing is reachable then.
+  /// After the process came back from an image: between checkpoint() and resume(); other threads may do what they like.
+  /// Transports are opened anew: address() and keys change, fd() has to be watched anew, fragments and listen() are
+  /// gone; handlers, endpoints and what waits on them stay.  Peers connect by new addresses; until then posts answer
+  /// `again`.  Errors: busy (no checkpoint(), or inside a handler), those of open(): nothing is reachable then.
   Result<void> restart(const config::Store& store);
   /// Goes on, also when the checkpoint was given up: what waited goes out from progress(), in order.
   void resume() noexcept;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "opal/am/state.hpp"
 #include "opal/core/log.hpp"
@@ -98,6 +99,7 @@ std::size_t Context::progress(std::size_t budget) noexcept {
 std::size_t Context::progress_locked(std::size_t budget) noexcept { return state_->advance(budget); }
 
 std::size_t Context::State::advance(std::size_t budget) noexcept {
+  const bool outer = std::exchange(advancing, true);
   std::size_t count = 0;
   for (const auto& module : transports.modules) count += module->progress(budget);
   if (!pending.empty()) [[unlikely]]
@@ -106,6 +108,7 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
     count += welcome_visitors();
   if (staged != nullptr) [[unlikely]]
     count += staged->progress();
+  advancing = outer;
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
     // Another thread may sleep for exactly what was just received.  If there was nothing, we have still disarmed what
     // it sleeps on, and may not come back ourselves: arm again.

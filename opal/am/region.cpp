@@ -122,10 +122,16 @@ void Context::State::leave_regions() noexcept {
 }
 
 rcache::Statistics Context::registration_statistics() const noexcept {
-  const Lock::Guard guard{state_->lock};
   rcache::Statistics sum;
-  for (const auto& registrations : state_->registration_caches) sum += registrations->cache().statistics();
-  return sum;
+  for (std::size_t i = 0;; ++i) {
+    const RegistrationCache* registrations = nullptr;
+    {
+      const Lock::Guard guard{state_->lock};
+      if (i >= state_->registration_caches.size()) return sum;
+      registrations = state_->registration_caches[i].get();
+    }
+    sum += registrations->cache().statistics();  // takes a while, and caches live as long as the Context
+  }
 }
 
 ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {

@@ -20,8 +20,12 @@ class RegistrationCache final : public rcache::Device, public memory::Listener {
   /// `config` as it may be used in this process: without a monitor nothing is left registered.
   static rcache::Config monitored(rcache::Config config) noexcept;
 
+  /// Its module is about to go; nothing is registered, and the cache is quiesced for good.
+  void retire() noexcept { memory::remove_listener(*this); }
+
   [[nodiscard]] btl::Module& module() const noexcept { return module_; }
   [[nodiscard]] rcache::Cache& cache() noexcept { return cache_; }
+  [[nodiscard]] const rcache::Cache& cache() const noexcept { return cache_; }
 
   Result<void> register_memory(rcache::Registration& registration) noexcept override;
   void deregister_memory(rcache::Registration& registration) noexcept override;

@@ -72,6 +72,7 @@ struct Context::State final : btl::Observer {
   /// It has no transport since restart().
   [[nodiscard]] bool lost(const Endpoint& endpoint) const noexcept;
   void reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept;
+  void retire_registration_caches();
   Result<void> enter_regions();  // with the devices; in region.cpp
   void leave_regions() noexcept;
 
@@ -87,7 +88,8 @@ struct Context::State final : btl::Observer {
   std::unique_ptr<Waiter> waiter;
   std::unique_ptr<StagedTransfers> staged;  // null: there is no GPU memory
   Transports transports;
-  std::vector<std::unique_ptr<RegistrationCache>> registration_caches;  // one per module
+  std::vector<std::unique_ptr<RegistrationCache>> registration_caches;          // one per module
+  std::vector<std::unique_ptr<RegistrationCache>> retired_registration_caches;  // of modules before restart()
   std::vector<std::byte> address;
   std::unique_ptr<NoTransport> no_transport;  // from the first restart() on
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;
@@ -95,6 +97,7 @@ struct Context::State final : btl::Observer {
   std::vector<Endpoint*> pending;       // endpoints that have a Pending
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
+  bool advancing = false;  // some handlers or completions are running, under the lock
 };
 
 }  // namespace opal::am

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/am/waiter.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +25,15 @@ Result<std::unique_ptr<Waiter>> Waiter::create() {
   Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
   if (!epoll) return Error{Errc::os, errno, "epoll_create1(context)"};
   return std::unique_ptr<Waiter>{new Waiter{std::move(epoll)}};
+}
+
+Result<void> Waiter::renew() noexcept {
+  const Fd fresh{::epoll_create1(EPOLL_CLOEXEC)};
+  if (!fresh) return Error{Errc::os, errno, "epoll_create1(context)"};
+  // By its number, since others may be reading that, or be asleep on it.
+  if (::dup3(fresh.get(), epoll_.get(), O_CLOEXEC) < 0) return Error{Errc::os, errno, "dup3(context)"};
+  wake_others();
+  return {};
 }
 
 Result<void> Waiter::add(int fd) {

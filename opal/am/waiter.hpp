@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/waiter.hpp — how a Context sleeps: one epoll descriptor over the modules' descriptors, and, at thread level
 // `multiple`, an eventfd per sleeping thread, since another thread's progress may be what a sleeper waits for.
-// Threads: add() before use; everything else from any thread.
+// Threads: from any thread.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -23,6 +23,10 @@ class Waiter {
   void remove(int fd) noexcept;
 
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
+
+  /// Watches nothing any more, by a new descriptor of the same number: the former one may have stayed behind with the
+  /// process that an image was made of.  Who sleeps wakes up.
+  Result<void> renew() noexcept;
 
   /// A thread that is about to sleep: announced by its construction, so that wake_others() after it is not lost.
   class Sleeper {

@@ -4,6 +4,7 @@
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 
+#include "opal/core/clock.hpp"
 #include "opal/memory/raw_syscall.hpp"
 
 namespace opal::rcache::asymmetric_fence {
@@ -12,13 +13,32 @@ constinit std::atomic<bool> expedited{false};
 }
 namespace {
 
+constexpr std::uint64_t kBeingLost = UINT64_MAX;
+
 std::atomic<bool> refused{false};
+/// When the grace after a loss ends; 0: there was no loss, or it has ended.
+std::atomic<std::uint64_t> grace_ends{0};
 
 bool ask(int command) noexcept { return !refused && memory::raw_syscall(SYS_membarrier, command, 0) == 0; }
 
 /// A process registers first; the same again does nothing.
 bool ask_registered() noexcept {
   return ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+/// Nobody who sees the loss misses that there is a grace, and the grace begins when all can see the loss.
+void lose() noexcept {
+  grace_ends.store(kBeingLost, std::memory_order_seq_cst);
+  detail::expedited.store(false, std::memory_order_seq_cst);
+  grace_ends.store(now_ns() + kGrace, std::memory_order_seq_cst);
+}
+
+void wait_for_end_of_grace() noexcept {
+  while (grace_ends.load(std::memory_order_acquire) != 0) {
+    // Not by sleeping: who refuses membarrier may refuse that, too.
+    std::uint64_t end = grace_ends.load(std::memory_order_acquire);
+    if (end != kBeingLost && now_ns() >= end) grace_ends.compare_exchange_strong(end, 0);
+  }
 }
 
 }  // namespace
@@ -39,18 +59,23 @@ namespace {
 }();
 }  // namespace
 
-bool make_all_fence() noexcept {
-  if (ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || ask_registered()) return true;
-  detail::expedited = false;
-  return false;
+void make_all_fence() noexcept {
+  if (detail::expedited.load(std::memory_order_seq_cst)) {
+    if (ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || ask_registered()) return;
+    lose();
+  }
+  wait_for_end_of_grace();
 }
 
 void restart_in_child() noexcept {
   if (fast()) detail::expedited = ask_registered();
+  grace_ends = 0;  // the threads that it is for are not here
 }
 
-void refuse_for_tests(bool refuse) noexcept {
-  refused = refuse;
+void pretend_for_tests(Kernel kernel) noexcept {
+  refused = kernel != Kernel::as_it_is;
+  if (kernel == Kernel::refuses_later) return;
+  grace_ends = 0;
   detail::expedited = ask_registered();
 }
 

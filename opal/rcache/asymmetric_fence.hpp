@@ -3,10 +3,19 @@
 // reordering, one slow thread makes all of them fence, wherever they are (Linux membarrier(2), PRIVATE_EXPEDITED; the
 // asymmetric fences of P1202 and of folly).  Together they order as two seq_cst fences do: of a store before and a load
 // after either half, one side sees the other's.
-// Where the kernel refuses, the fast half is a fence, too.
+//
+// Where the kernel refuses from the start, the fast half is a fence, too.  It may also refuse later (a seccomp filter
+// installed by then).  That is why the fast half looks at fast() *after* its store.  Of a thread that then reads `true`
+// although the grant was lost before, only the store buffer is behind: the load was made before the loss came to be
+// seen, the store before the load in program order, and processors empty their store buffers within a bounded time, at
+// the latest with an interrupt, so also before a preemption (Morrison and Afek, "Temporally bounding TSO for fence-free
+// asymmetric synchronization", ASPLOS 2015, who build on it with bounds far below kGrace).  A thread that reads `false`
+// fences itself.  So the slow half waits kGrace once, after the loss, instead of asking the kernel, and from then on
+// has nothing to do.
 // Threads: safe from any; no allocation, errno is kept.
 #pragma once
 #include <atomic>
+#include <cstdint>
 
 #include "opal/core/export.hpp"
 
@@ -16,23 +25,32 @@ namespace detail {
 OPAL_EXPORT extern constinit std::atomic<bool> expedited;
 }
 
+/// Nanoseconds; a store buffer of 72 stores that all miss to memory takes about ten thousand.
+inline constexpr std::uint64_t kGrace = 1'000'000;
+
 /// Asks the kernel, once; before the first use of the other two.
 void start() noexcept;
 
-/// True while the fast half needs no fence of the processor.
+/// True while the fast half needs no fence of the processor.  To be asked after the store that is to be ordered, with
+/// keep_order() in between.
 [[nodiscard]] inline bool fast() noexcept { return detail::expedited.load(std::memory_order_relaxed); }
 
 /// The fast half where fast() is true.
 inline void keep_order() noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-/// The slow half: a system call, and an interrupt on every processor that runs a thread of this process.  False when
-/// the kernel refuses what it had granted: fast() is false from then on, but what others did before is not ordered.
-[[nodiscard]] bool make_all_fence() noexcept;
+/// The slow half: a system call, and an interrupt on every processor that runs a thread of this process.  When the
+/// kernel refuses what it had granted, fast() is false from then on, and this waits for kGrace, once.
+OPAL_EXPORT void make_all_fence() noexcept;
 
 /// In a forked child, which has to ask anew.
 void restart_in_child() noexcept;
 
-/// For tests: as in a process whose kernel refuses.
-OPAL_EXPORT void refuse_for_tests(bool refuse) noexcept;
+enum class Kernel : std::uint8_t {
+  as_it_is,
+  refuses,        ///< and has always done so
+  refuses_later,  ///< what it has granted before start()
+};
+/// For tests, while no other thread uses this.
+OPAL_EXPORT void pretend_for_tests(Kernel kernel) noexcept;
 
 }  // namespace opal::rcache::asymmetric_fence

@@ -285,15 +285,27 @@ std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept 
 }
 
 Statistics Cache::statistics() const noexcept {
-  const std::lock_guard lock{mutex_};
-  Statistics sum = statistics_;
-  for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) sum.hits += table->hits();
-  order_.for_each([&](const Registration& registration) {
-    Use use;
-    if (!idle_locked(registration, use)) return;
-    ++sum.idle.count;
-    sum.idle.bytes += registration.length();
-  });
+  constexpr std::size_t kAtATime = 64;  // registrations looked at with the lock held
+  Statistics sum;
+  RegistrationPool::Walk walk;
+  {
+    const std::lock_guard lock{mutex_};
+    sum = statistics_;
+    for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {
+      sum.hits += table->hits();
+    }
+    walk = pool_.begin_walk();
+  }
+  while (!walk.ended()) {
+    const std::lock_guard lock{mutex_};
+    RegistrationPool::go_on(walk, kAtATime, [&](const Registration& registration) {
+      Use use;
+      if (registration.state_ != Registration::State::indexed || registration.epoch_ != epoch_) return;
+      if (!idle_locked(registration, use)) return;
+      ++sum.idle.count;
+      sum.idle.bytes += registration.length();
+    });
+  }
   return sum;
 }
 

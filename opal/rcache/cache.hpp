@@ -79,7 +79,9 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// Registers again; after a restart, too: what the device had forgotten was undone before.
   void resume() noexcept;
 
-  /// Linear in the number of registrations.
+  /// What was counted so far, and what is idle: looked for in pieces, so that nobody waits for more than one of them.
+  /// Where others use the cache meanwhile, `idle` is of no single moment.  Linear in the most registrations there ever
+  /// were.
   [[nodiscard]] Statistics statistics() const noexcept;
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
@@ -134,7 +136,7 @@ class OPAL_EXPORT Cache : private ForkListener {
   [[nodiscard]] bool pages_held_locked(const Registration& registration) const noexcept;
   [[nodiscard]] bool idle_locked(const Registration& registration, Use& use) const noexcept;
   void stop_serving_locked(Registration& registration) noexcept;
-  [[nodiscard]] bool all_users_known_locked(const Registration& registration) noexcept;
+  void know_all_users_locked(const Registration& registration) noexcept;
   void advance_clock_locked() noexcept;
 
   // miss.cpp: new registrations

@@ -44,12 +44,11 @@ class alignas(kCacheLine) LeaseTable {
       registration.users_.fetch_add(1, std::memory_order_seq_cst);
       return;
     }
-    if (asymmetric_fence::fast()) [[likely]] {
-      slot.word.store(word + 1, std::memory_order_release);
-      asymmetric_fence::keep_order();
-    } else {
-      slot.word.exchange(word + 1, std::memory_order_seq_cst);  // a store with its fence, in one instruction
-    }
+    slot.word.store(word + 1, std::memory_order_release);
+    asymmetric_fence::keep_order();
+    // Only now: see there.  The exchange is a fence that ThreadSanitizer understands.
+    if (!asymmetric_fence::fast()) [[unlikely]]
+      slot.word.exchange(word + 1, std::memory_order_seq_cst);
   }
 
   /// Counts one less, taken by whatever thread, and notes a use after `earliest`.

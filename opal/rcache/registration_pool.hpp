@@ -37,6 +37,23 @@ class RegistrationPool {
   Registration& take() noexcept { return *free_.pop_front(); }
   void give_back(Registration& registration) noexcept;
 
+  /// Where a walk over all objects is: they are never moved or freed, so it may let go of the lock in between, and then
+  /// misses only those that were added since.
+  struct Walk {
+    const Slab* slab = nullptr;
+    std::size_t next = 0;  // in the slab
+    [[nodiscard]] bool ended() const noexcept { return slab == nullptr; }
+  };
+  [[nodiscard]] Walk begin_walk() const noexcept { return {slabs_.get()}; }
+  /// `visit(registration)` for the next `most` objects, whatever their state.
+  template <class Visit>
+  static void go_on(Walk& walk, std::size_t most, Visit visit) noexcept {
+    for (; most > 0 && !walk.ended(); --most) {
+      visit(walk.slab->registrations[walk.next]);
+      if (++walk.next == walk.slab->size) walk = {walk.slab->next.get()};
+    }
+  }
+
   /// Keeps all objects as they are for ever, and hands out none of them again.
   void abandon() noexcept { free_ = {}; }
 

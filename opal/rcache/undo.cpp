@@ -36,7 +36,8 @@ Registration* Cache::oldest_idle_locked() noexcept {
         continue;
       }
       stop_serving_oldest_locked();
-      if (all_users_known_locked(*oldest) && idle_locked(*oldest, use)) {
+      know_all_users_locked(*oldest);
+      if (idle_locked(*oldest, use)) {
         withdraw_locked(*oldest);
         return oldest;
       }
@@ -76,7 +77,8 @@ bool Cache::withdraw_if_idle_locked(Registration& registration) noexcept {
   Use use;
   if (!idle_locked(registration, use)) return false;
   stop_serving_locked(registration);
-  if (!all_users_known_locked(registration) || !idle_locked(registration, use)) {
+  know_all_users_locked(registration);
+  if (!idle_locked(registration, use)) {
     serve_locked(registration);
     return false;
   }
@@ -111,7 +113,9 @@ Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) con
 
 /// Nobody uses it, for good: it serves no more.
 bool Cache::unused_for_good_locked(const Registration& retired) noexcept {
-  return use_of_locked(retired).users == 0 && all_users_known_locked(retired) && use_of_locked(retired).users == 0;
+  if (use_of_locked(retired).users != 0) return false;
+  know_all_users_locked(retired);
+  return use_of_locked(retired).users == 0;
 }
 
 /// One of the retired that nobody uses, among at most `most` of them.

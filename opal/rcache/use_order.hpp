@@ -44,14 +44,6 @@ class UseOrder {
     return !ranked_.empty();
   }
 
-  /// `visit(registration)` for each, in no order.
-  template <class Visit>
-  void for_each(Visit visit) const noexcept {
-    for (const RegistrationList* list : {&ranked_, &later_}) {
-      for (Registration* r = list->front(); r != nullptr; r = RegistrationList::next(*r)) visit(*r);
-    }
-  }
-
   /// Forgets all of them without looking at any.
   void abandon() noexcept { ranked_ = later_ = {}; }
 

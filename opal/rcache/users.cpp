@@ -58,13 +58,11 @@ void Cache::stop_serving_locked(Registration& registration) noexcept {
   registration.withdrawn_ = ++withdrawals_;
 }
 
-/// True once use_of_locked() is exact for one that stopped serving: no hit is under way that it would miss.
-bool Cache::all_users_known_locked(const Registration& registration) noexcept {
-  if (counted_under_lock_ || !asymmetric_fence::fast() || registration.withdrawn_ <= fenced_) return true;
-  const std::uint64_t covered = withdrawals_;
-  if (!asymmetric_fence::make_all_fence()) return false;
-  fenced_ = covered;
-  return true;
+/// From then on use_of_locked() is exact for one that stopped serving: no hit is under way that it would miss.
+void Cache::know_all_users_locked(const Registration& registration) noexcept {
+  if (counted_under_lock_ || registration.withdrawn_ <= fenced_) return;
+  asymmetric_fence::make_all_fence();
+  fenced_ = withdrawals_;
 }
 
 /// Whether a lease of any registration, be it retired, holds some of its pages.

@@ -3,6 +3,9 @@
 // not.  The image is a fork: a process with the same memory whose parent, and with it every thread, is gone.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <thread>
+
 #include "tests/am/pair.hpp"
 #include "tests/harness/in_child.hpp"
 
@@ -122,6 +125,101 @@ TEST_P(Restart, AnImageGoesOnInAnotherProcess) {
   };
   EXPECT_EQ(in_child(image, 60), 0) << "the step that failed";
   EXPECT_EQ(word, 0U) << "this process's";
+}
+
+/// Two Contexts at level `multiple`; threads use the one that receives all the time.
+class RestartUnderThreads : public ::testing::TestWithParam<std::string> {
+ protected:
+  RestartUnderThreads() { store.set("am_transports", GetParam()); }
+  ~RestartUnderThreads() override {
+    stop = true;
+    while (running != 0) b().context->wake_sleepers();
+    for (std::thread& thread : threads) thread.join();
+  }
+  [[nodiscard]] bool alone() const { return GetParam() == "self"; }
+  Side& b() { return alone() ? a : other; }
+
+  /// Calls `step` again and again until the end of the test.
+  void keep_doing(std::function<void()> step) {
+    ++running;
+    threads.emplace_back([this, step = std::move(step)] {
+      while (!stop) step();
+      --running;
+    });
+  }
+  [[nodiscard]] bool checkpoint(std::uint64_t round) {
+    a.context->quiesce(round);
+    if (!alone()) b().context->quiesce(round);
+    const bool quiet = pump(
+        [&] {
+          const bool here = a.context->quiet();
+          return b().context->quiet() && here;
+        },
+        *a.context, *b().context);
+    if (!quiet) return false;
+    // A thread may be using a cached registration at this very moment.
+    const auto empty = [](am::Context& context) { return pump([&] { return bool{context.checkpoint()}; }, context); };
+    return empty(*a.context) && empty(*b().context);
+  }
+
+  config::Store store;
+  Side a{GetParam(), am::ThreadLevel::multiple};
+  Side other{GetParam(), am::ThreadLevel::multiple};
+  std::atomic<bool> stop{false};
+  std::atomic<int> running{0};
+  std::vector<std::thread> threads;
+};
+INSTANTIATE_TEST_SUITE_P(Over, RestartUnderThreads, ::testing::ValuesIn(joining_transports(btl::Reach::itself)),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(RestartUnderThreads, WhoSleepsExposesMemoryAndAsksForStatisticsGoesOn) {
+  am::Endpoint* const to_b = *a.context->connect(b().context->address());
+  am::Endpoint* const to_a = *b().context->connect(a.context->address());
+  std::atomic<std::size_t> wanted{1};
+  std::atomic<std::size_t> exposed{0};
+  alignas(64) static std::byte buffer[4096];
+  keep_doing([&] {
+    const auto arrived = [&] { return stop || b().messages >= wanted; };
+    if (b().context->wait_until(arrived, std::chrono::milliseconds{20'000})) std::this_thread::yield();
+  });
+  keep_doing([&] {
+    if (const auto memory = to_a->expose(buffer, sizeof buffer, Rights::all)) ++exposed;
+  });
+  keep_doing([&] {
+    (void)b().context->registration_statistics();
+    (void)b().context->transports();
+    EXPECT_GE(b().context->fd(), 0);
+    std::this_thread::yield();
+  });
+  for (std::uint64_t round = 1; round <= 2; ++round) {
+    const std::size_t exposed_before = exposed;
+    ASSERT_EQ(to_b->send_or_queue(kTag, {}, {}), Post::done);
+    // From here on only a's side is progressed here: b's sleeper has to wake up by itself, and takes to_a's new route.
+    ASSERT_TRUE(pump([&] { return b().messages >= wanted && exposed > exposed_before; }, *a.context));
+    ++wanted;
+    ASSERT_TRUE(checkpoint(round));
+    ASSERT_TRUE(a.context->restart(store));
+    if (!alone()) {
+      ASSERT_TRUE(b().context->restart(store));
+    }
+    ASSERT_EQ(*a.context->connect(b().context->address()), to_b);
+    a.context->resume();
+    b().context->resume();
+  }
+  EXPECT_EQ(b().messages, 2U);
+}
+
+TEST_P(Restart, IsRefusedInsideAHandler) {
+  struct InsideHandler {
+    void on_message(btl::Delivery&) noexcept { answer = to_string(context->restart(*store).error()); }
+    am::Context* context;
+    config::Store* store;
+    std::string answer{};
+  } inside{b().context.get(), &store};
+  ASSERT_TRUE(b().context->set_handler(kTag + 1, btl::bind<&InsideHandler::on_message>(inside, "restart")));
+  ASSERT_EQ(to_b->send_or_queue(kTag + 1, {}, {}), Post::done);
+  ASSERT_TRUE(pump_both([&] { return !inside.answer.empty(); }));
+  EXPECT_NE(inside.answer.find("not from inside a handler"), std::string::npos) << inside.answer;
 }
 
 }  // namespace

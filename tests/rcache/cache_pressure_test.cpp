@@ -92,7 +92,7 @@ TEST_P(CachePressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows
   EXPECT_LT(resident_bytes(), before + (std::uint64_t{4} << 20)) << "memory grows";
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, CachePressure, testing::Values("containing", "merge"),
+INSTANTIATE_TEST_SUITE_P(Policies, CachePressure, testing::Values("containing", "page_refcount", "merge"),
                          [](const auto& info) { return std::string{info.param}; });
 
 }  // namespace

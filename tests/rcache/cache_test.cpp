@@ -291,6 +291,27 @@ TEST_F(CacheTest, CountsHitsMissesAndTime) {
   EXPECT_EQ(seen.idle.bytes, 3 * kPage);
 }
 
+TEST(CacheStatistics, OfThousandsTellTheIdleFromTheUsedTheInvalidAndTheUndone) {
+  constexpr std::uintptr_t kRegions = 5'000;
+  FakeDevice device;
+  Cache cache{device, {}, kPage};
+  const auto region = [](std::uintptr_t i) { return at(kPage * (1 + 2 * i)); };
+  std::vector<Lease> used;
+  for (std::uintptr_t i = 0; i < kRegions; ++i) {
+    Lease lease = *cache.get(region(i), kPage, 1);
+    if (i % 10 == 0) used.push_back(std::move(lease));
+  }
+  for (std::uintptr_t i = 0; i < kRegions; i += 5) cache.invalidate(region(i), kPage);  // all used ones, and as many
+  const Statistics seen = cache.statistics();
+  EXPECT_EQ(seen.invalidations, kRegions / 5);
+  EXPECT_EQ(seen.registered.count, kRegions);
+  EXPECT_EQ(seen.idle.count, kRegions - kRegions / 5);
+  EXPECT_EQ(seen.idle.bytes, seen.idle.count * kPage);
+  used.clear();
+  cache.flush();
+  EXPECT_EQ(cache.statistics().idle.count, 0U);
+}
+
 TEST(FirstChunk, PiecesEndAtMultiplesOfTheChunk) {
   constexpr std::size_t kChunk = 2 << 20;
   std::uintptr_t address = 0x7f0000100123;

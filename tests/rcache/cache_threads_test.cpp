@@ -64,7 +64,7 @@ struct Churn {
   bool leave_pinned;
   std::size_t capacity;
   std::uint64_t count_limit;
-  bool fence_refused = false;  // as in a sandbox without membarrier
+  asymmetric_fence::Kernel kernel = asymmetric_fence::Kernel::as_it_is;  // a sandbox may have no membarrier
 };
 
 class CacheThreads : public testing::TestWithParam<Churn> {};
@@ -73,7 +73,7 @@ TEST_P(CacheThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
   constexpr unsigned kThreads = 4;
   constexpr int kSteps = 8'000;
   constexpr std::size_t kHeld = 4;  // per thread; capacities below leave room for all of them
-  asymmetric_fence::refuse_for_tests(GetParam().fence_refused);
+  asymmetric_fence::pretend_for_tests(GetParam().kernel);
   SharedDevice device{GetParam().capacity};
   std::atomic<int> failures{0};
   std::atomic<std::uint64_t> gets{0};
@@ -117,14 +117,16 @@ TEST_P(CacheThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
     EXPECT_EQ(device.live(), 0u);
   }
   EXPECT_EQ(device.errors, 0);
-  asymmetric_fence::refuse_for_tests(false);
+  asymmetric_fence::pretend_for_tests(asymmetric_fence::Kernel::as_it_is);
 }
 
 // Each thread holds at most 4, and may register one more while it does: with room for 4 * 5 nobody is ever refused.
 INSTANTIATE_TEST_SUITE_P(Limits, CacheThreads,
                          testing::Values(Churn{true, 1'000'000, 0}, Churn{true, 20, 0}, Churn{true, 1'000'000, 20},
-                                         Churn{false, 20, 0}, Churn{true, 20, 0, true},
-                                         Churn{true, 1'000'000, 20, true}),
+                                         Churn{false, 20, 0}, Churn{true, 20, 0, asymmetric_fence::Kernel::refuses},
+                                         Churn{true, 20, 0, asymmetric_fence::Kernel::refuses_later},
+                                         Churn{true, 1'000'000, 20, asymmetric_fence::Kernel::refuses},
+                                         Churn{true, 1'000'000, 20, asymmetric_fence::Kernel::refuses_later}),
                          [](const auto& info) {
                            return std::string{info.param.leave_pinned ? "Pinned" : "NotPinned"} +
                                   std::to_string(info.index);
