@@ -79,6 +79,7 @@ class End final : private oob::BetterWays {
       if (message && *message != nullptr) std::abort();
       return;
     }
+    if (!message) return;  // refused as a whole, also for what it acknowledges
     if (!connection.stream().is_for_this_life(*header)) {
       if (message && *message != nullptr) std::abort();
       return;
