@@ -7,6 +7,7 @@
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/attribute/type_attributes.hpp"
+#include "mpi_shim/datatype/fortran_kinds.hpp"
 
 namespace {
 
@@ -117,7 +118,8 @@ OPAL_MPI_FUNCTION(int, Type_free, (MPI_Datatype * datatype)) {
   if (call.failed()) return call.error();
   Datatype* const type = call.any_type(*datatype);
   if (call.failed()) return call.error();
-  if (type->is_predefined()) return call.fail(MPI_ERR_TYPE, "a predefined datatype cannot be freed");
+  if (mpi_shim::datatype::predefined_handle(*type) != 0)
+    return call.fail(MPI_ERR_TYPE, "a predefined datatype cannot be freed");
   if (mpi_shim::Process* const process = mpi_shim::Process::current()) {  // types may be freed after MPI has ended
     if (const int error = process->type_attributes().forget(*datatype); error != MPI_SUCCESS) return call.finish(error);
   }

@@ -6,6 +6,7 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/datatype/fortran_kinds.hpp"
 
 namespace {
 
@@ -61,18 +62,20 @@ int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count
   call.pointer(types, "num_datatypes");
   call.pointer(combiner, "combiner");
   if (call.failed()) return call.error();
-  const Contents contents{type->recipe()};
+  const Recipe& recipe = recipe_of(*type);
+  const Contents contents{recipe};
   *integers = static_cast<Count>(contents.integers.size());
   *addresses = static_cast<Count>(contents.addresses.size());
   if (large_counts != nullptr) *large_counts = static_cast<Count>(contents.large_counts.size());
-  *types = static_cast<Count>(type->recipe().types.size());
-  *combiner = static_cast<int>(type->recipe().combiner);
+  *types = static_cast<Count>(recipe.types.size());
+  *combiner = static_cast<int>(recipe.combiner);
   return MPI_SUCCESS;
 }
 
-/// A handle for a part: the program may have freed the one it had, so it gets a type of its own that is made alike.
+/// A handle for a part: one of MPI's own types stands for itself, of any other the program may have freed the one it
+/// had, so it gets a type of its own that is made alike.
 MPI_Datatype handle_of(Call& call, Datatype& part) {
-  if (part.is_predefined()) return mpi_shim::handle::to_handle<MPI_Datatype>(part);
+  if (predefined_handle(part) != 0) return mpi_shim::handle::to_handle<MPI_Datatype>(part);
   auto made = mpi_shim::handle::create<Datatype>(part.bounds(), part.layout(), part.signature(), part.recipe());
   if (!made) {
     call.finish(MPI_ERR_NO_MEM);
@@ -90,7 +93,7 @@ int contents(const char* function, MPI_Datatype datatype, Count max_integers, Co
   if (call.failed()) return call.error();
   const Datatype* const type = call.any_type(datatype);
   if (call.failed()) return call.error();
-  const Recipe& recipe = type->recipe();
+  const Recipe& recipe = recipe_of(*type);
   if (recipe.combiner == Combiner::named) return call.fail(MPI_ERR_TYPE, "a predefined datatype has no contents");
   const Contents found{recipe};
   const auto fits = [&](std::size_t count, Count room) { return static_cast<std::int64_t>(count) <= room; };

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that make datatypes out of others.
+#include <optional>
 #include <vector>
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/datatype/constructors.hpp"
+#include "mpi_shim/datatype/fortran_kinds.hpp"
 
 namespace {
 
 using mpi_shim::Errc;
 using mpi_shim::Result;
 using mpi_shim::api::Call;
+using mpi_shim::datatype::Combiner;
 using mpi_shim::datatype::Datatype;
 using mpi_shim::datatype::DatatypeRef;
 using mpi_shim::datatype::DistributedArray;
@@ -148,6 +151,19 @@ int darray(const char* function, int size, int rank, int ndims, const Count* gsi
   });
 }
 
+int by_fortran_kind(const char* function, Combiner combiner, int precision, int range, MPI_Datatype* newtype) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  call.pointer(newtype, "newtype");
+  if (call.failed()) return call.error();
+  const auto asked = [](int value) { return value == MPI_UNDEFINED ? std::nullopt : std::optional<int>{value}; };
+  const auto found = mpi_shim::datatype::fortran_kind({combiner, asked(precision), asked(range)}, MPI_UNDEFINED);
+  if (!found && found.error().code == Errc::no_memory) return call.fail(MPI_ERR_NO_MEM, "no memory for the datatype");
+  if (!found) return call.fail(MPI_ERR_ARG, std::string{"there is no such kind of number: "} + found.error().where);
+  *newtype = mpi_shim::handle::to_handle<MPI_Datatype>(**found);
+  return MPI_SUCCESS;
+}
+
 }  // namespace
 
 OPAL_MPI_FUNCTION(int, Type_contiguous, (int count, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
@@ -258,6 +274,15 @@ OPAL_MPI_FUNCTION(int, Type_create_darray_c,
                    const int psizes[], int order, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
   return darray("MPI_Type_create_darray_c", size, rank, ndims, gsizes, distribs, dargs, psizes, order, oldtype,
                 newtype);
+}
+OPAL_MPI_FUNCTION(int, Type_create_f90_real, (int p, int r, MPI_Datatype* newtype)) {
+  return by_fortran_kind("MPI_Type_create_f90_real", Combiner::f90_real, p, r, newtype);
+}
+OPAL_MPI_FUNCTION(int, Type_create_f90_complex, (int p, int r, MPI_Datatype* newtype)) {
+  return by_fortran_kind("MPI_Type_create_f90_complex", Combiner::f90_complex, p, r, newtype);
+}
+OPAL_MPI_FUNCTION(int, Type_create_f90_integer, (int r, MPI_Datatype* newtype)) {
+  return by_fortran_kind("MPI_Type_create_f90_integer", Combiner::f90_integer, MPI_UNDEFINED, r, newtype);
 }
 OPAL_MPI_FUNCTION(int, Type_dup, (MPI_Datatype oldtype, MPI_Datatype* newtype)) {
   const int error = construct("MPI_Type_dup", 0, oldtype, newtype,

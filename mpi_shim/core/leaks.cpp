@@ -6,7 +6,7 @@
 #include <array>
 
 #include "mpi_shim/comm/communicator.hpp"
-#include "mpi_shim/datatype/datatype.hpp"
+#include "mpi_shim/datatype/fortran_kinds.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/rma/window.hpp"
 
@@ -36,6 +36,11 @@ std::string name_of(Kind kind, const Object& object) {
   return name.empty() ? fmt::format("{:#x}", object.handle()) : name;
 }
 
+/// A type of MPI's own, which the program could not free.
+bool is_our_own(Kind kind, const Object& object) {
+  return kind == Kind::datatype && predefined_handle(static_cast<const datatype::Datatype&>(object)) != 0;
+}
+
 }  // namespace
 
 std::string describe_leaks() {
@@ -52,7 +57,7 @@ std::string describe_leaks() {
     if (address == shared[0] || address == shared[1]) continue;
     const auto* object = reinterpret_cast<const Object*>(address);
     for (std::size_t i = 0; i < std::size(kKinds); ++i) {
-      if (object->magic() != Object::live_magic(kKinds[i].kind)) continue;
+      if (object->magic() != Object::live_magic(kKinds[i].kind) || is_our_own(kKinds[i].kind, *object)) continue;
       Found& of_kind = found[i];
       if (++of_kind.count <= kMostNamed) {
         of_kind.names += (of_kind.count == 1 ? "" : ", ") + name_of(kKinds[i].kind, *object);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "mpi_shim/datatype/constructors.hpp"
+#include "mpi_shim/datatype/fortran_kinds.hpp"
 #include "mpi_shim/datatype/predefined.hpp"
 
 namespace mpi_shim::datatype {
@@ -22,7 +23,7 @@ constexpr int kMostLevels = 256;  // of types made of types: what is nested deep
 class Writer {
  public:
   std::int64_t add(const Datatype& type) {
-    if (type.is_predefined()) return -1 - static_cast<std::int64_t>(type.handle());
+    if (const std::uintptr_t named = predefined_handle(type)) return -1 - static_cast<std::int64_t>(named);
     if (const auto known = nodes_.find(&type); known != nodes_.end()) return known->second;
     const Recipe& recipe = type.recipe();
     std::vector<std::int64_t> parts;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mpi_shim/datatype/fortran_kinds.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
@@ -89,8 +90,8 @@ void MessageAccess::pump(Window& window, Target& target) noexcept {
 MessageAccess::Sent MessageAccess::send_piece() noexcept {
   am::Endpoint& endpoint = *target_->peer->endpoint;
   if (!named_) {
-    if (type_->is_predefined()) {
-      header_.type = static_cast<std::uint32_t>(type_->handle());
+    if (const std::uintptr_t predefined = datatype::predefined_handle(*type_)) {
+      header_.type = static_cast<std::uint32_t>(predefined);
     } else {
       const auto slot = windows_.describe_type(*target_->peer, *type_);
       if (!slot && slot.error().code == Errc::busy) return Sent::later;

@@ -89,13 +89,37 @@ static void do_blocks(MPI_Comm comm, int round) {
   }
 }
 
+/* Blocks of different sizes, some empty, not in the order of the ranks, with gaps; sometimes in place. */
+static void do_uneven_blocks(MPI_Comm comm, int round) {
+  const int length = draw_length(kMostBlock / 2), in_place = draw(2);
+  int *lengths = malloc((size_t)size * sizeof *lengths), *places = malloc((size_t)size * sizeof *places);
+  int end = 3;
+  for (int of = size - 1; of >= 0; --of) {
+    lengths[of] = (of + round) % 3 == 0 ? 0 : length + of;
+    places[of] = end;
+    end += lengths[of] + 5;
+  }
+  memset(in, 0xee, (size_t)end);
+  unsigned char* const mine = in_place ? in + places[rank] : out;
+  for (int i = 0; i < lengths[rank]; ++i) mine[i] = pattern(i, round + 31 * rank);
+  CHECK(MPI_Allgatherv(in_place ? MPI_IN_PLACE : mine, lengths[rank], MPI_CHAR, in, lengths, places, MPI_CHAR, comm) ==
+        MPI_SUCCESS);
+  for (int of = 0; of < size; ++of) {
+    for (int i = 0; i < lengths[of]; ++i) CHECK_EQ(in[places[of] + i], pattern(i, round + 31 * of));
+    CHECK_EQ(in[places[of] - 1], 0xee);
+  }
+  free(lengths);
+  free(places);
+}
+
 static void storm(MPI_Comm first, MPI_Comm second, MPI_Op op) {
   for (int round = 0; round < 1500; ++round) {
     const MPI_Comm comm = draw(3) == 0 ? second : first;
-    switch (draw(4)) {
+    switch (draw(5)) {
       case 0: do_bcast(comm, round); break;
       case 1: do_reductions(comm, op, round); break;
       case 2: do_blocks(comm, round); break;
+      case 3: do_uneven_blocks(comm, round); break;
       default: CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
     }
   }
