@@ -40,7 +40,10 @@ constexpr std::array kRules{
 };
 
 /// One transport may be built from another one's public interface.
-constexpr std::array kCompositions{std::pair<std::string_view, std::string_view>{"opal/btl/smcuda", "opal/btl/sm"}};
+using Composition = std::pair<std::string_view, std::string_view>;
+constexpr std::array kCompositions{Composition{"opal/btl/smcuda", "opal/btl/sm"},
+                                   Composition{"opal/btl/sim", "opal/btl/rails"},
+                                   Composition{"opal/btl/verbs", "opal/btl/rails"}};
 
 constexpr std::array<std::string_view, 3> kRoots{"opal", "runtime", "mpi_shim"};
 

@@ -47,6 +47,7 @@ TEST(Layers, DependenciesPointDownwards) {
   EXPECT_TRUE(allowed("runtime/tools/perf/main.cpp", "runtime/client/client.hpp"));
   EXPECT_TRUE(allowed("mpi_shim/init.cpp", "runtime/client/client.hpp"));
   EXPECT_TRUE(allowed("opal/btl/smcuda/module.cpp", "opal/btl/sm/module.hpp"));
+  EXPECT_TRUE(allowed("opal/btl/verbs/component.cpp", "opal/btl/rails/module.hpp"));
 }
 
 TEST(Layers, EveryForbiddenDirectionIsRefused) {
@@ -61,6 +62,7 @@ TEST(Layers, EveryForbiddenDirectionIsRefused) {
       {"opal/btl/registry.cpp", "opal/btl/sm/module.hpp"},
       {"opal/btl/module.hpp", "opal/am/context.hpp"},
       {"opal/btl/sm/module.cpp", "opal/btl/tcp/module.hpp"},
+      {"opal/btl/rails/module.cpp", "opal/btl/verbs/module.hpp"},
       {"opal/btl/sm/module.cpp", "opal/btl/smcuda/module.hpp"},
       {"opal/btl/sm/module.cpp", "opal/am/context.hpp"},
       {"opal/am/context.cpp", "opal/btl/sm/module.hpp"},

@@ -2,10 +2,24 @@
 // All that the registry sees of this folder.
 #include "opal/btl/component.hpp"
 
+#include <fmt/format.h>
+
+#include "opal/btl/rails/module.hpp"
 #include "opal/btl/sim/module.hpp"
 
 namespace opal::btl::sim {
 namespace {
+
+Result<Modules> open(const Host& host, const config::Store& store) {
+  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+  const auto open_rail = [&](const Host& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
+    Config own = config;
+    if (rail != 0) own.fabric = fmt::format("{}/{}", config.fabric, rail);
+    OPAL_TRY_ASSIGN(auto module, Module::open(below, own));
+    return std::unique_ptr<btl::Module>{std::move(module)};
+  };
+  return rails::open_rails(host, config.rails, open_rail);
+}
 
 constexpr Component kComponent{
     .name = "sim",
@@ -15,7 +29,7 @@ constexpr Component kComponent{
     .reach = Reach::process,
     .on_request = true,
     .usable = [](const config::Store&) noexcept { return Result<void>{}; },
-    .open = &open_one<Module, kGroup>,
+    .open = &open,
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Config {
   std::uint32_t window = 64;
   std::string memory = "auto";
   ByteSize pin_limit = 64_MiB;
+  std::uint32_t rails = 1;
   std::uint32_t registrations = 65536;
   ByteSize registered_bytes = 0_B;
   std::uint64_t register_ns = 1000;
@@ -112,6 +113,13 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::developer,
      "Larger registrations are reached on demand instead of pinned."},
+    {"rails",
+     &Config::rails,
+     {.min = 1, .max = 4},
+     "rails",
+     config::Level::developer,
+     "Devices that are used as one, each on a fabric of its own: that of the name, and those with /1, /2, ... behind "
+     "it; the same on all sides."},
     {"registrations",
      &Config::registrations,
      {.min = 1, .max = 1U << 24},

@@ -2,10 +2,20 @@
 // All that the registry sees of this folder.
 #include "opal/btl/component.hpp"
 
+#include "opal/btl/rails/module.hpp"
 #include "opal/btl/verbs/module.hpp"
 
 namespace opal::btl::verbs {
 namespace {
+
+Result<Modules> open(const Host& host, const config::Store& store) {
+  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+  const auto open_rail = [&](const Host& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
+    OPAL_TRY_ASSIGN(auto module, Module::open(below, config, rail));
+    return std::unique_ptr<btl::Module>{std::move(module)};
+  };
+  return rails::open_rails(host, config.rails, open_rail);
+}
 
 constexpr Component kComponent{
     .name = "verbs",
@@ -13,7 +23,7 @@ constexpr Component kComponent{
     .exclusivity = kExclusivity,
     .vars = &kGroup,
     .usable = [](const config::Store&) noexcept { return devices_present(); },
-    .open = &open_one<Module, kGroup>,
+    .open = &open,
 };
 
 }  // namespace

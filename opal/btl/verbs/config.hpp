@@ -15,6 +15,7 @@ inline constexpr std::uint32_t kExclusivity = 300;  ///< above tcp, below sm
 
 struct Config {
   std::string devices;
+  std::uint32_t rails = 1;
   ByteSize max_send = 16_KiB;
   std::uint32_t credits = 64;
   std::uint32_t receive_buffers = 8192;
@@ -36,8 +37,17 @@ inline constexpr config::Var<Config> kVars[] = {
      {},
      "",
      config::Level::user,
-     "Device to use by name (\"mlx5_0\"), or several separated by commas, of which the first that has an address is "
-     "taken; empty: any."},
+     "Devices that may be used, by name (\"mlx5_0\"), separated by commas, the best first; of those that have an "
+     "address "
+     "the first btl_verbs_rails are taken.  Empty: all, in the order of their network interfaces."},
+    {"rails",
+     &Config::rails,
+     {.min = 1, .max = 4},
+     "devices",
+     config::Level::user,
+     "Devices to use at once: large puts and gets take all of them, and when one loses its port another takes over.  "
+     "The "
+     "same on all sides, where the first device must reach the first, the second the second."},
     {"max_send",
      &Config::max_send,
      {.min = 1_KiB, .max = 1_MiB},

@@ -8,9 +8,11 @@
 #include <net/if.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "opal/core/log.hpp"
 
@@ -19,14 +21,16 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-bool names(std::string_view list, std::string_view name) noexcept {
-  if (list.empty()) return true;
-  while (!list.empty()) {
+/// Where a comma separated list has `name`; any place in an empty one; kNowhere when it has not.
+constexpr std::size_t kNowhere = ~std::size_t{0};
+std::size_t place_in(std::string_view list, std::string_view name) noexcept {
+  if (list.empty()) return 0;
+  for (std::size_t place = 0; !list.empty(); ++place) {
     const std::string_view entry = list.substr(0, list.find(','));
-    if (entry == name) return true;
+    if (entry == name) return place;
     list.remove_prefix(std::min(list.size(), entry.size() + 1));
   }
-  return false;
+  return kNowhere;
 }
 
 /// An address by which a peer on another host may reach this one.
@@ -48,7 +52,7 @@ SocketAddress copy_of(const sockaddr& any) noexcept {
 
 }  // namespace
 
-Result<Listener> Listener::open(const std::string& devices) {
+Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
   Listener listener;
   listener.channel.reset(rdma_create_event_channel());
   if (listener.channel == nullptr) return device_error(errno, "rdma_create_event_channel (kernel module rdma_ucm)");
@@ -59,6 +63,12 @@ Result<Listener> Listener::open(const std::string& devices) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return Error{Errc::os, errno, "getifaddrs"};
   const std::unique_ptr<ifaddrs, Destroyer<&::freeifaddrs>> owner{list};
+  struct Candidate {
+    CmId id;  // bound
+    std::string device;
+    std::size_t place;  // in `devices`
+  };
+  std::vector<Candidate> candidates;  // one per device
   std::string seen;
   for (const ifaddrs* interface = list; interface != nullptr; interface = interface->ifa_next) {
     if (!is_reachable(*interface)) continue;
@@ -71,11 +81,19 @@ Result<Listener> Listener::open(const std::string& devices) {
     const bool bound = rdma_bind_addr(raw, &socket.any) == 0 && raw->verbs != nullptr;
     const char* name = bound ? ibv_get_device_name(raw->verbs->device) : "no RDMA device";
     seen += fmt::format("{}{} {}: {}", seen.empty() ? "" : ", ", interface->ifa_name, to_string(socket), name);
-    if (!bound || !names(devices, name)) continue;
-    if (rdma_listen(raw, kBacklog) != 0) return device_error(errno, "rdma_listen");
-    listener.socket = copy_of(*rdma_get_local_addr(raw));
-    listener.device = name;
-    listener.id = std::move(id);
+    const std::size_t place = bound ? place_in(devices, name) : kNowhere;
+    const bool known = std::any_of(candidates.begin(), candidates.end(),
+                                   [&](const Candidate& candidate) { return candidate.device == name; });
+    if (place != kNowhere && !known) candidates.push_back({std::move(id), name, place});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.place < b.place; });
+  if (rail < candidates.size()) {
+    Candidate& taken = candidates[rail];
+    if (rdma_listen(taken.id.get(), kBacklog) != 0) return device_error(errno, "rdma_listen");
+    listener.socket = copy_of(*rdma_get_local_addr(taken.id.get()));
+    listener.device = std::move(taken.device);
+    listener.id = std::move(taken.id);
     return listener;
   }
   log::info("btl.verbs", "no address of an RDMA device that may be used: {}", seen);

@@ -3,6 +3,7 @@
 // The connection manager tells: an identifier that is bound to an interface's address belongs to the RDMA device behind
 // that interface, or to none.  It also chooses the GID, the one that stands for that address.
 #pragma once
+#include <cstddef>
 #include <string>
 
 #include "opal/btl/verbs/address.hpp"
@@ -17,10 +18,10 @@ struct Listener {
   std::string device;    ///< its name
   SocketAddress socket{};
 
-  /// Listens at the first address, link-local ones left out, that belongs to one of `devices` (names, separated by
-  /// commas; empty: any).  Errors: unreachable (none does; says what there is), not_supported (no connection manager),
-  /// os.
-  static Result<Listener> open(const std::string& devices);
+  /// Listens at an address, link-local ones left out, of the device that is number `rail` among those of `devices` that
+  /// have one (names, separated by commas, in this order; empty: all, in the order of the interfaces).
+  /// Errors: unreachable (there are not so many; says what there is), not_supported (no connection manager), os.
+  static Result<Listener> open(const std::string& devices, std::size_t rail);
 };
 
 /// Whether there is any RDMA device and a connection manager; says what is missing.  Opens nothing.

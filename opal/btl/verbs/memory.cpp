@@ -17,19 +17,6 @@ Result<wire::Handle> decode_handle(const MemoryHandle& handle) noexcept {
   return decoded;
 }
 
-Result<void> check_claims(const wire::Handle& handle, std::uint64_t address, std::uint64_t size,
-                          Rights wanted) noexcept {
-  const SoftwareHandle& claims = handle.software;
-  const std::uint64_t offset = address - claims.base;
-  if (address < claims.base || offset > claims.size || size > claims.size - offset) {
-    return Error{Errc::invalid_argument, 0, "remote access: outside of the registration", address};
-  }
-  if (!includes(static_cast<Rights>(claims.rights), wanted)) {
-    return Error{Errc::permission, 0, "remote access: the registration does not give this right", claims.rights};
-  }
-  return {};
-}
-
 MemoryHandle software_part(const wire::Handle& handle) noexcept {
   return *MemoryHandle::from_bytes(bytes_of(handle.software));
 }

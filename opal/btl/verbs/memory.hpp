@@ -97,10 +97,6 @@ class Memory {
 /// What a handle claims.  Errors: protocol (not one of this transport).
 Result<wire::Handle> decode_handle(const MemoryHandle& handle) noexcept;
 
-/// Whether the claims cover [address, +size) with `wanted` rights.  Errors: invalid_argument, permission.
-Result<void> check_claims(const wire::Handle& handle, std::uint64_t address, std::uint64_t size,
-                          Rights wanted) noexcept;
-
 /// The part that the Context's table understands.
 MemoryHandle software_part(const wire::Handle& handle) noexcept;
 

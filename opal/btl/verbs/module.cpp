@@ -40,8 +40,8 @@ std::uint64_t Module::time_after(std::chrono::milliseconds time) noexcept {
   return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
 }
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
-  OPAL_TRY_ASSIGN(Listener listener, Listener::open(config.devices));
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, std::size_t rail) {
+  OPAL_TRY_ASSIGN(Listener listener, Listener::open(config.devices, rail));
   OPAL_TRY_ASSIGN(Device device, Device::open(listener.device.c_str(), config));
   OPAL_TRY_ASSIGN(Waiting waiting, Waiting::create());
   for (const int fd : {device.channel()->fd, device.context()->async_fd, listener.channel->fd}) {

@@ -25,7 +25,7 @@ namespace opal::btl::verbs {
 class OPAL_EXPORT Module final : public btl::Module {
  public:
   /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, std::size_t rail);
   /// Waits for what was posted to be acknowledged, for at most Config::close_timeout.
   ~Module() override;
 
@@ -111,6 +111,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   void collect_events() noexcept;
   void collect_manager_events() noexcept;
   void collect_device_events() noexcept;
+  void on_device_event(ibv_event_type type) noexcept;
+  void on_device_gone(const char* what) noexcept;
   void run_timers() noexcept;
   [[nodiscard]] std::uint64_t next_time() const noexcept;
   void post_receive(const Buffer& buffer) noexcept;
@@ -134,6 +136,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
   EndpointBook<Endpoint> endpoints_;
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
+  Error gone_{};                                    // why the device can do nothing any more
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool in_progress_ = false;

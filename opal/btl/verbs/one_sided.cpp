@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Put, get, atomics and flush: over a lane where the device does them, else over messages (rdma_emulation.hpp).
+#include "opal/btl/claims.hpp"
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/verbs/module.hpp"
 #include "opal/core/log.hpp"
@@ -70,7 +71,7 @@ Post Module::emulate(Kind kind, btl::Endpoint& to, Completion& completion, Posti
 Result<wire::Handle> Module::usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
                                     Rights wanted) noexcept {
   OPAL_TRY_ASSIGN(const wire::Handle handle, decode_handle(remote));
-  OPAL_TRY(check_claims(handle, address, size, wanted));
+  OPAL_TRY(check_claims(handle.software, address, size, wanted));
   return handle;
 }
 

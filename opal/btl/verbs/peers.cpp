@@ -74,6 +74,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     known->known = true;
     return known;
   }
+  if (gone_.code != Errc{}) return gone_;
   OPAL_TRY_ASSIGN(const std::uint32_t window, reserve_window());
   auto created = std::make_unique<Endpoint>(*this, peer, window);
   OPAL_TRY(created->dial(socket_of(decoded), connection_key(host().secret, decoded.token)));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/verbs/module.hpp"
@@ -77,27 +78,49 @@ void Module::collect_manager_events() noexcept {
     ++events_;
     if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
       on_request(event);
+    } else if (event.id == listener_.id.get() && event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+      listener_.id.reset();  // the removal waits for it
+      on_device_gone("the device is being removed");
     } else if (event.id->context != nullptr) {
       static_cast<Connection*>(event.id->context)->on_event(event);
     }
   }
 }
 
+void Module::on_device_event(ibv_event_type type) noexcept {
+  const char* const what = ibv_event_type_str(type);
+  Error why{};
+  switch (type) {
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_SRQ_ERR: return on_device_gone(what);
+    case IBV_EVENT_PORT_ERR:
+      // Alone it may come back before the device has given up what is under way.  One of several has no time to lose.
+      log::warn("btl.verbs", "device {}: its port is down{}", device_.name(),
+                config_.rails > 1 ? "; other rails take over" : "");
+      if (config_.rails > 1) why = {Errc::peer_gone, ENETDOWN, what};
+      break;
+    case IBV_EVENT_PORT_ACTIVE: log::info("btl.verbs", "device {}: its port is up", device_.name()); break;
+    default: log::debug("btl.verbs", "device {}: {}", device_.name(), what);
+  }
+  if (why.code == Errc{}) return;
+  for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->break_off(why);
+}
+
+void Module::on_device_gone(const char* what) noexcept {
+  if (gone_.code != Errc{}) return;
+  log::error("btl.verbs", "device {}: {}; it is not used any more", device_.name(), what);
+  gone_ = {Errc::unreachable, EIO, what};
+  for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->break_off({Errc::peer_gone, EIO, what});
+}
+
 void Module::collect_device_events() noexcept {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.context(), &event) == 0) {
-    const char* const what = ibv_event_type_str(event.event_type);
-    switch (event.event_type) {
-      case IBV_EVENT_PORT_ERR:
-      case IBV_EVENT_DEVICE_FATAL:
-      case IBV_EVENT_CQ_ERR:
-      case IBV_EVENT_SRQ_ERR: log::warn("btl.verbs", "device {}: {}", device_.name(), what); break;
-      default: log::debug("btl.verbs", "device {}: {}", device_.name(), what);
-    }
-    const bool hopeless = event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_CQ_ERR;
+    const ibv_event_type type = event.event_type;
     ibv_ack_async_event(&event);
-    if (!hopeless) continue;
-    for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->break_off({Errc::peer_gone, EIO, what});
+    ++events_;
+    on_device_event(type);
   }
 }
 

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/rails/endpoint.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "opal/btl/rails/module.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::rails {
+namespace {
+
+constexpr std::uint64_t kWidenEvery = 1'000'000'000;  // ns between attempts at rails that have no route
+
+/// a - b of numbers that are counted round.
+std::int32_t distance(std::uint32_t a, std::uint32_t b) noexcept { return static_cast<std::int32_t>(a - b); }
+
+std::uint64_t fresh_session() noexcept {
+  std::uint64_t session = 0;
+  while (session == 0) (void)!::getrandom(&session, sizeof session, 0);
+  return session;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(Module& module, const PeerId& peer, std::size_t rails)
+    : btl::Endpoint(module, peer), session(fresh_session()), rails_(module), routes_(rails) {
+  for (std::size_t i = 0; i < rails; ++i) {
+    routes_[i].owner = this;
+    routes_[i].rail = static_cast<std::uint32_t>(i);
+  }
+}
+
+std::string Endpoint::describe() const {
+  std::string text = fmt::format("rails, {} messages sent and {} confirmed, {} received and {} told:", next_,
+                                 confirmed_, expected_, told_);
+  for (const Route& route : routes_) {
+    text += fmt::format(" {}{}{}", route.rail, &route == current_ ? " (messages): " : ": ",
+                        route.below != nullptr ? route.below->describe() : "not connected");
+  }
+  return text;
+}
+
+bool Endpoint::one_sided() const noexcept {
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [](const Route& route) { return route.below != nullptr && route.below->one_sided(); });
+}
+
+// ---- Routes -----------------------------------------------------------------------------------------------------
+
+bool Endpoint::connect(Route& route) noexcept {
+  route.tried = true;
+  if (route.rail >= ways.size()) return false;
+  auto below = rails_.rail(route.rail).connect(peer(), ways[route.rail]);
+  if (!below) {
+    reason_ = below.error();
+    return false;
+  }
+  rails_.adopt(**below, route);
+  return true;
+}
+
+Result<void> Endpoint::connect() noexcept {
+  current_ = choose();
+  if (current_ == nullptr) return reason_;
+  reason_ = {};
+  rails_.attend(*this);
+  return {};
+}
+
+Route* Endpoint::choose() noexcept {
+  const auto lives = [](const Route& route) { return route.below != nullptr && !route.below->dead(); };
+  for (Route& route : routes_) {
+    if (lives(route) && !route.down) return &route;
+  }
+  for (Route& route : routes_) {
+    if (route.below == nullptr && !route.tried && connect(route)) return &route;
+  }
+  for (Route& route : routes_) {
+    if (lives(route)) return &route;  // better than none
+  }
+  return nullptr;
+}
+
+void Endpoint::widen() noexcept {
+  const std::uint64_t now = now_ns();
+  if (now - widened_ns_ < kWidenEvery) return;
+  widened_ns_ = now;
+  for (Route& route : routes_) {
+    if (route.below == nullptr && connect(route)) rails_.attend(*this);
+  }
+}
+
+void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
+  if (current_ == &route) current_ = nullptr;  // what the old connection had under way goes again
+  route.below = below;
+  route.greeted = route.heard = route.down = false;
+  route.loaded = 0;
+}
+
+void Endpoint::on_lost(Route& route, const Error& why) noexcept {
+  log::info("btl.rails", "peer {}: rail {} has broken: {}", to_string(peer()), route.rail, opal::to_string(why));
+  attach(route, nullptr);
+  down_to_tell_ |= 1U << route.rail;
+  if (reason_.code == Errc{}) reason_ = why;
+  rails_.attend(*this);
+}
+
+void Endpoint::break_off(const Error& why) noexcept {
+  if (broken_) return;
+  broken_ = true;
+  reason_ = why;
+  rails_.attend(*this);
+}
+
+void Endpoint::greet(Route& route) noexcept {
+  const wire::Hello hello{session, peer_session};
+  const ByteSpan address = rails_.address();
+  std::vector<std::byte> bytes(sizeof hello + address.size());
+  std::memcpy(bytes.data(), &hello, sizeof hello);
+  std::copy(address.begin(), address.end(), bytes.begin() + sizeof hello);
+  route.greeted = send_control(route, wire::Kind::hello, bytes) == Post::done;
+}
+
+bool Endpoint::unsettled() const noexcept {
+  if (broken_ || current_ == nullptr || current_->below == nullptr || current_->down) return true;
+  if (sent_ != next_ || expected_ - told_ >= kWindow / 2 || down_to_tell_ != 0) return true;
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [](const Route& route) { return route.below != nullptr && !route.greeted; });
+}
+
+bool Endpoint::settle() noexcept {
+  if (broken_) return false;
+  if (current_ == nullptr || current_->below == nullptr || current_->below->dead() || current_->down) {
+    current_ = choose();
+    if (current_ == nullptr) {
+      if (reason_.code == Errc{}) reason_ = {Errc::peer_gone, 0, "rails: no rail reaches the peer"};
+      return false;
+    }
+    log::info("btl.rails", "peer {}: messages go over rail {}", to_string(peer()), current_->rail);
+    sent_ = confirmed_;
+    told_ = expected_ - kWindow / 2;  // what was said last may have been lost with the route
+  }
+  for (Route& route : routes_) {
+    if (route.below != nullptr && !route.greeted) greet(route);
+  }
+  if (!current_->greeted) return true;
+  while (sent_ != next_ && send_kept(sent_) == Post::done) ++sent_;
+  if (sent_ != next_) return true;
+  for (std::uint32_t rail = 0; rail < routes_.size(); ++rail) {
+    if ((down_to_tell_ >> rail & 1U) == 0) continue;
+    // One that stands again is told about by its hello.
+    if (routes_[rail].below == nullptr &&
+        send_control(*current_, wire::Kind::down, {}, static_cast<std::uint8_t>(rail)) != Post::done) {
+      return true;
+    }
+    down_to_tell_ &= ~(1U << rail);
+  }
+  if (expected_ - told_ >= kWindow / 2) (void)send_control(*current_, wire::Kind::taken, {});
+  return true;
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------------------
+
+Post Endpoint::send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint8_t rail) noexcept {
+  const wire::Envelope envelope{0, expected_, 0, kind, rail, 0};
+  const Post post = route.below->module().send_inline(*route.below, wire::kTag, bytes_of(envelope), payload);
+  if (post == Post::done && kind != wire::Kind::hello) told_ = expected_;  // a hello may be of no use to the peer
+  return post;
+}
+
+Post Endpoint::send_kept(std::uint32_t number) noexcept {
+  std::vector<std::byte>& bytes = kept_[number % kWindow].bytes;
+  wire::Envelope envelope;
+  std::memcpy(&envelope, bytes.data(), sizeof envelope);
+  envelope.taken = expected_;
+  std::memcpy(bytes.data(), &envelope, sizeof envelope);
+  const Post post = current_->below->module().send_inline(*current_->below, wire::kTag, bytes, {});
+  if (post == Post::done) told_ = expected_;
+  return post;
+}
+
+Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (dead()) return Post::failed;
+  const std::size_t size = header.size() + payload.size();
+  if (size > rails_.attributes().max_send) {
+    set_error({Errc::invalid_argument, 0, "rails: message longer than max_send", size});
+    return Post::failed;
+  }
+  const bool ready = !broken_ && current_ != nullptr && current_->below != nullptr && current_->greeted &&
+                     sent_ == next_ && next_ - confirmed_ < kWindow;
+  if (!ready) return Post::again;
+  std::vector<std::byte>& bytes = kept_[next_ % kWindow].bytes;
+  const wire::Envelope envelope{next_, expected_, tag, wire::Kind::message, 0, 0};
+  bytes.resize(sizeof envelope + size);  // its room stays from message to message
+  std::memcpy(bytes.data(), &envelope, sizeof envelope);
+  auto at = std::copy(header.begin(), header.end(), bytes.begin() + sizeof envelope);
+  std::copy(payload.begin(), payload.end(), at);
+  if (send_kept(next_) != Post::done) return Post::again;  // a broken route is replaced by settle()
+  sent_ = ++next_;
+  return Post::done;
+}
+
+void Endpoint::confirm(std::uint32_t taken) noexcept {
+  if (distance(taken, confirmed_) < 0) return;  // of a message that another overtook
+  if (distance(taken, next_) > 0) {
+    return break_off({Errc::protocol, 0, "rails: the peer confirms what was never sent", taken});
+  }
+  confirmed_ = taken;
+  if (distance(sent_, confirmed_) < 0) sent_ = confirmed_;
+}
+
+void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan payload) noexcept {
+  if (broken_ || dead()) return;
+  if (!route.heard) return break_off({Errc::protocol, 0, "rails: a message before the peer's hello"});
+  confirm(envelope.taken);
+  if (broken_) return;
+  for (Route& each : routes_) each.tried = false;
+  reason_ = {};
+  switch (envelope.kind) {
+    case wire::Kind::message: {
+      const std::int32_t ahead = distance(envelope.number, expected_);
+      if (ahead < 0) return;  // sent again, and not needed
+      if (ahead > 0) return break_off({Errc::protocol, 0, "rails: a message is missing", envelope.number});
+      ++expected_;
+      rails_.deliver(*this, envelope.tag, payload);
+      if (expected_ - told_ >= kWindow / 2) rails_.attend(*this);
+      return;
+    }
+    case wire::Kind::taken: return;
+    case wire::Kind::down:
+      if (envelope.rail >= routes_.size()) return break_off({Errc::protocol, 0, "rails: no such rail", envelope.rail});
+      if (&routes_[envelope.rail] == &route) return;
+      routes_[envelope.rail].down = true;
+      return rails_.attend(*this);
+    case wire::Kind::goodbye: return break_off({Errc::peer_gone, 0, "the peer has disconnected"});
+    default:
+      return break_off(
+          {Errc::protocol, 0, "rails: unknown kind of message", static_cast<std::uint64_t>(envelope.kind)});
+  }
+}
+
+void Endpoint::say_goodbye() noexcept {
+  if (dead() || broken_ || !settle() || !current_->greeted || current_->below->dead()) return;
+  (void)send_control(*current_, wire::Kind::goodbye, {});
+}
+
+}  // namespace opal::btl::rails

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/rails/endpoint.hpp — one peer over several rails: its routes, and the messages that it has not confirmed.
+// A message is kept until the peer has said that its handler ran (Envelope::taken, which rides on messages).  When the
+// route of messages breaks, another carries again what is not confirmed; the receiver drops what it has by number.  So
+// each message is handled once, in order.
+// Owned by its module; threads as that.
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opal/btl/endpoint.hpp"
+#include "opal/btl/post.hpp"
+#include "opal/btl/rails/wire.hpp"
+#include "opal/core/bytes.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::rails {
+
+class Endpoint;
+class Module;
+
+/// One rail's way to a peer.  Named by the endpoint below as its `upper`.
+struct Route {
+  btl::Endpoint* below = nullptr;  ///< null: none (any more)
+  Endpoint* owner = nullptr;       ///< null: a visitor that has not said hello
+  std::uint32_t rail = 0;
+  bool greeted = false;      ///< our hello went out
+  bool heard = false;        ///< the peer's came
+  bool tried = false;        ///< connected to since the peer was last heard of
+  bool down = false;         ///< one side has lost its port
+  std::uint64_t loaded = 0;  ///< bytes of puts and gets under way
+};
+
+class Endpoint final : public btl::Endpoint {
+ public:
+  static constexpr std::uint32_t kWindow = 64;  ///< messages that may be unconfirmed
+
+  Endpoint(Module& module, const PeerId& peer, std::size_t rails);
+
+  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] bool one_sided() const noexcept override;
+
+  Post send(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+
+  /// A message of the peer on one of the routes; the bytes are the peer's.  Hellos are the module's.
+  void on_message(Route& route, const wire::Envelope& envelope, ByteSpan payload) noexcept;
+
+  /// The route has another endpoint below, or none.
+  void attach(Route& route, btl::Endpoint* below) noexcept;
+  /// The route below has ended.
+  void on_lost(Route& route, const Error& why) noexcept;
+  /// Ends it at the module's next look; the first reason counts.
+  void break_off(const Error& why) noexcept;
+
+  /// Finds a route for messages if there is none, greets, sends again, confirms.  False: there is no way to the peer,
+  /// and reason() says why.
+  [[nodiscard]] bool settle() noexcept;
+  /// Whether settle() has something to do.
+  [[nodiscard]] bool unsettled() const noexcept;
+  [[nodiscard]] const Error& reason() const noexcept { return reason_; }
+
+  /// Before disconnect().
+  void say_goodbye() noexcept;
+  void end(const Error& why) noexcept { mark_dead(why); }
+
+  /// Carries puts and gets.
+  [[nodiscard]] static bool usable(const Route& route) noexcept {
+    return route.below != nullptr && route.heard && !route.down && !route.below->dead();
+  }
+  [[nodiscard]] std::vector<Route>& routes() noexcept { return routes_; }
+  /// Connects rails that have no route; once a second at most.
+  void widen() noexcept;
+  /// The first route; errors: of the last rail that was tried.
+  Result<void> connect() noexcept;
+
+  const std::uint64_t session;               ///< this endpoint's name
+  std::uint64_t peer_session = 0;            ///< the peer's; 0: not known yet
+  std::vector<std::vector<std::byte>> ways;  ///< the peer's address on each rail
+
+ private:
+  bool connect(Route& route) noexcept;
+  [[nodiscard]] Route* choose() noexcept;
+  void greet(Route& route) noexcept;
+  Post send_kept(std::uint32_t number) noexcept;
+  Post send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint8_t rail = 0) noexcept;
+  void confirm(std::uint32_t taken) noexcept;
+
+  Module& rails_;
+  std::vector<Route> routes_;  // by rail; never moves
+  Route* current_ = nullptr;   // of messages
+  struct Kept {
+    std::vector<std::byte> bytes;
+  };
+  std::array<Kept, kWindow> kept_;
+  std::uint32_t next_ = 0;          // number of the next message
+  std::uint32_t sent_ = 0;          // of the next to go out on this route
+  std::uint32_t confirmed_ = 0;     // all before it
+  std::uint32_t expected_ = 0;      // of the peer's next
+  std::uint32_t told_ = 0;          // how much of that the peer knows
+  std::uint32_t down_to_tell_ = 0;  // rails, as bits
+  std::uint64_t widened_ns_ = 0;
+  bool broken_ = false;
+  Error reason_{};
+};
+
+}  // namespace opal::btl::rails

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening, peers, messages and progress; puts and gets are in transfers.cpp.
+#include "opal/btl/rails/module.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "opal/btl/claims.hpp"
+#include "opal/btl/flush_both.hpp"
+#include "opal/btl/rdma_emulation.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::rails {
+namespace {
+
+using Ways = std::vector<std::vector<std::byte>>;
+
+constexpr std::size_t kMostBuffers = 64;
+
+Result<Ways> decode_ways(ByteSpan bytes) {
+  wire::AddressHead head{};
+  if (!read_object(bytes, head) || head.magic != wire::kMagic) {
+    return Error{Errc::protocol, 0, "rails: not an address of rails (is the number of rails set there?)", bytes.size()};
+  }
+  if (head.version != wire::kVersion) {
+    return Error{Errc::version_mismatch, 0, "rails: address made by another version of OPAL", head.version};
+  }
+  if (head.count == 0 || head.count > kMostRails) return Error{Errc::protocol, 0, "rails: garbled address", head.count};
+  bytes = bytes.subspan(sizeof head);
+  Ways ways;
+  for (std::uint16_t i = 0; i < head.count; ++i) {
+    std::uint16_t size = 0;
+    if (!read_object(bytes, size) || bytes.size() - sizeof size < size) {
+      return Error{Errc::protocol, 0, "rails: truncated address", i};
+    }
+    const ByteSpan way = bytes.subspan(sizeof size, size);
+    ways.emplace_back(way.begin(), way.end());
+    bytes = bytes.subspan(sizeof size + size);
+  }
+  return ways;
+}
+
+std::vector<std::byte> encode_ways(const std::vector<std::unique_ptr<btl::Module>>& modules) {
+  std::vector<std::byte> bytes;
+  const auto append = [&](ByteSpan more) {
+    const std::size_t at = bytes.size();
+    bytes.resize(at + more.size());
+    std::memcpy(bytes.data() + at, more.data(), more.size());
+  };
+  const wire::AddressHead head{wire::kMagic, wire::kVersion, static_cast<std::uint16_t>(modules.size())};
+  append(bytes_of(head));
+  for (const auto& module : modules) {
+    const auto size = static_cast<std::uint16_t>(module->address().size());
+    append(bytes_of(size));
+    append(module->address());
+  }
+  return bytes;
+}
+
+Attributes joined(const std::vector<std::unique_ptr<btl::Module>>& modules) {
+  Attributes attributes = modules.front()->attributes();
+  for (std::size_t i = 1; i < modules.size(); ++i) {
+    const Attributes& other = modules[i]->attributes();
+    attributes.max_send = std::min(attributes.max_send, other.max_send);
+    attributes.eager = std::min(attributes.eager, other.eager);
+    attributes.bandwidth_Bps += other.bandwidth_Bps;
+  }
+  attributes.max_send -= sizeof(wire::Envelope);
+  attributes.eager = std::min(attributes.eager, attributes.max_send);
+  attributes.own_handles = true;
+  attributes.gpu_memory = false;
+  return attributes;
+}
+
+Post refuse(Completion& completion, const Error& why) noexcept {
+  completion.error = why;
+  return Post::failed;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t count, const Opener& opener) {
+  auto below = std::make_unique<Below>();
+  OPAL_TRY(RdmaEmulation::install(below->handlers));
+  OPAL_TRY(below->handlers.set(wire::kTag, bind<&Below::on_message>(*below, "rails")));
+  const Host inner{host.id, below->handlers, host.registrations, *below, host.secret};
+  Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+  if (!epoll) return Error{Errc::os, errno, "epoll_create1(rails)"};
+  for (std::size_t i = 0; i < std::min(count, kMostRails); ++i) {
+    auto opened = opener(inner, i);
+    if (!opened && i == 0) return opened.error();
+    if (!opened) {
+      log::warn("btl.rails", "rail {} is left out: {}", i, opal::to_string(opened.error()));
+      break;
+    }
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, (*opened)->wait_fd(), &event) != 0) {
+      return Error{Errc::os, errno, "epoll_ctl(rails)"};
+    }
+    below->modules.push_back(std::move(*opened));
+  }
+  const Attributes attributes = joined(below->modules);
+  return std::unique_ptr<Module>{new Module{host, attributes, std::move(below), std::move(epoll)}};
+}
+
+Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll)
+    : btl::Module(host, attributes),
+      owned_below_(std::move(below)),
+      below_(*owned_below_),
+      epoll_(std::move(epoll)),
+      address_(encode_ways(below_.modules)),
+      striped_(*this, operations_),
+      pipelined_(*this, emulation(), operations_) {
+  below_.rails = this;
+}
+
+Module::~Module() {
+  while (Endpoint* const endpoint = endpoints_.any()) disconnect(*endpoint);
+  below_.modules.clear();
+}
+
+Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Opener& opener) {
+  Modules modules;
+  if (count <= 1) {
+    OPAL_TRY_ASSIGN(auto module, opener(host, 0));
+    modules.push_back(std::move(module));
+  } else {
+    OPAL_TRY_ASSIGN(auto module, Module::open(host, count, opener));
+    modules.push_back(std::move(module));
+  }
+  return modules;
+}
+
+// ---- Peers ------------------------------------------------------------------------------------------------------
+
+Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
+  OPAL_TRY_ASSIGN(Ways ways, decode_ways(address));
+  if (Endpoint* const known = endpoints_.find(peer); known != nullptr) return known;
+  auto created = std::make_unique<Endpoint>(*this, peer, below_.modules.size());
+  created->ways = std::move(ways);
+  if (auto connected = created->connect(); !connected) {
+    std::erase(attention_, created.get());
+    return connected.error();
+  }
+  return &endpoints_.add(std::move(created));
+}
+
+void Module::adopt(btl::Endpoint& below, Route& route) noexcept {
+  if (auto* const visitor = static_cast<Route*>(below.upper); visitor != nullptr && visitor->owner == nullptr) {
+    forget(*visitor);
+  }
+  below.upper = &route;
+  route.owner->attach(route, &below);
+}
+
+void Module::forget(const Route& visitor) noexcept {
+  std::erase_if(visitors_, [&](const auto& one) { return one.get() == &visitor; });
+}
+
+void Module::retire(btl::Endpoint& below) noexcept {
+  below.upper = nullptr;
+  retired_.push_back(&below);
+}
+
+void Module::on_accepted(btl::Endpoint& route) noexcept {
+  auto visitor = std::make_unique<Route>();
+  visitor->below = &route;
+  while (below_.modules[visitor->rail].get() != &route.module()) ++visitor->rail;
+  route.upper = visitor.get();
+  visitors_.push_back(std::move(visitor));
+}
+
+void Module::on_failed(btl::Endpoint& below, const Error& why) noexcept {
+  auto* const route = static_cast<Route*>(below.upper);
+  retire(below);
+  if (route == nullptr) return;
+  if (route->owner == nullptr) return forget(*route);
+  route->owner->on_lost(*route, why);
+}
+
+void Module::attend(Endpoint& endpoint) noexcept {
+  if (std::find(attention_.begin(), attention_.end(), &endpoint) == attention_.end()) attention_.push_back(&endpoint);
+}
+
+void Module::on_hello(Route& route, ByteSpan bytes) noexcept {
+  wire::Hello hello{};
+  auto ways = read_object(bytes, hello) ? decode_ways(bytes.subspan(sizeof hello))
+                                        : Result<Ways>{Error{Errc::protocol, 0, "rails: truncated hello"}};
+  if (!ways || hello.from == 0) {
+    log::warn("btl.rails", "peer {}: not a hello of rails", to_string(route.below->peer()));
+    if (route.owner != nullptr) return route.owner->break_off({Errc::protocol, 0, "rails: bad hello"});
+    retire(*route.below);
+    return forget(route);
+  }
+  if (route.owner == nullptr) return enter(route, hello, std::move(*ways));
+  Endpoint& endpoint = *route.owner;
+  if ((endpoint.peer_session != 0 && endpoint.peer_session != hello.from) ||
+      (hello.to != 0 && hello.to != endpoint.session)) {
+    return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
+  }
+  endpoint.peer_session = hello.from;
+  route.heard = true;
+}
+
+void Module::enter(Route& visitor, const wire::Hello& hello, Ways ways) noexcept {
+  btl::Endpoint& below = *visitor.below;
+  const std::uint32_t rail = visitor.rail;
+  Endpoint* known = endpoints_.find(below.peer());
+  if (hello.to != 0 && (known == nullptr || known->session != hello.to)) {
+    retire(below);  // it means an endpoint that is no more
+    return forget(visitor);
+  }
+  if (known != nullptr && known->peer_session != 0 && known->peer_session != hello.from) {
+    known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
+    endpoints_.end(*known);
+    known = nullptr;
+  }
+  const bool fresh = known == nullptr;
+  if (fresh) known = &endpoints_.add(std::make_unique<Endpoint>(*this, below.peer(), below_.modules.size()));
+  if (known->ways.empty()) known->ways = std::move(ways);
+  Route& route = known->routes()[rail];
+  if (route.below != nullptr && route.below != &below) retire(*route.below);
+  adopt(below, route);
+  route.heard = true;
+  known->peer_session = hello.from;
+  attend(*known);
+  if (!fresh) return;
+  ++events_;
+  host().observer.on_accepted(*known);
+}
+
+void Module::release(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.end(why);
+  std::erase(attention_, &endpoint);
+  pipelined_.endpoint_gone(endpoint, why);
+  for (Route& route : endpoint.routes()) {
+    if (btl::Endpoint* const below = std::exchange(route.below, nullptr); below != nullptr) {
+      below->upper = nullptr;
+      below->module().disconnect(*below);
+    }
+  }
+  striped_.endpoint_gone(endpoint, why);
+  emulation().endpoint_gone(endpoint, why);
+}
+
+void Module::disconnect(btl::Endpoint& endpoint) noexcept {
+  auto& own = static_cast<Endpoint&>(endpoint);
+  const std::unique_ptr<Endpoint> taken = endpoints_.take(own);
+  if (taken == nullptr) return;
+  own.say_goodbye();
+  release(own, {Errc::canceled, 0, "disconnect"});
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------------------
+
+void Module::on_message(Delivery& delivery) noexcept {
+  auto* const route = static_cast<Route*>(delivery.from.upper);
+  wire::Envelope envelope{};
+  if (route == nullptr) return;
+  if (!read_object(delivery.data, envelope)) {
+    if (route->owner != nullptr) route->owner->break_off({Errc::protocol, 0, "rails: message without an envelope"});
+    return;
+  }
+  const ByteSpan payload = delivery.data.subspan(sizeof envelope);
+  if (envelope.kind == wire::Kind::hello) return on_hello(*route, payload);
+  if (route->owner != nullptr) route->owner->on_message(*route, envelope, payload);
+}
+
+void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
+  ++events_;
+  Delivery delivery{from, tag, data};
+  host().handlers.dispatch(delivery);
+}
+
+Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  return static_cast<Endpoint&>(to).send(tag, header, payload);
+}
+
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  if (to.dead()) return {};
+  if (size > attributes().max_send) {
+    to.set_error({Errc::invalid_argument, 0, "rails: fragment larger than max_send", size});
+    return {};
+  }
+  if (buffers_.empty()) {
+    if (lent_buffers_ == kMostBuffers) return {};
+    buffers_.push_back(std::make_unique<std::byte[]>(attributes().max_send));
+  }
+  std::byte* const data = buffers_.back().release();
+  buffers_.pop_back();
+  ++lent_buffers_;
+  return Fragment{to, {data, size}, data};
+}
+
+Post Module::send(Fragment& fragment, Tag tag) noexcept {
+  const Post post = static_cast<Endpoint&>(fragment.to()).send(tag, fragment.data(), {});
+  if (post != Post::again) free(fragment);
+  return post;
+}
+
+void Module::free(Fragment& fragment) noexcept {
+  buffers_.emplace_back(static_cast<std::byte*>(fragment.slot()));
+  --lent_buffers_;
+  fragment.disown();
+}
+
+// ---- One-sided --------------------------------------------------------------------------------------------------
+
+Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  OPAL_TRY_ASSIGN(const MemoryHandle software, btl::Module::register_memory(base, size, rights));
+  std::vector<MemoryHandle> parts;
+  Error why{};
+  for (const auto& module : below_.modules) {
+    auto part = module->register_memory(base, size, rights);
+    if (!part) {
+      why = part.error();
+      break;
+    }
+    parts.push_back(*part);
+  }
+  if (why.code == Errc{}) return join(software, parts);
+  for (std::size_t i = 0; i < parts.size(); ++i) (void)below_.modules[i]->deregister_memory(parts[i]);
+  (void)btl::Module::deregister_memory(software);
+  return why;
+}
+
+Result<void> Module::deregister_memory(const MemoryHandle& handle) {
+  OPAL_TRY_ASSIGN(const MemoryHandle software, software_of(handle));
+  Result<void> verdict = btl::Module::deregister_memory(software);
+  for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
+    const auto part = part_of(handle, i);
+    if (!part) return part.error();
+    if (auto gone = below_.modules[i]->deregister_memory(*part); !gone && verdict) verdict = gone;
+  }
+  return verdict;
+}
+
+void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
+  if (const auto software = software_of(handle)) host().registrations.invalidate(*software);
+  for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
+    if (const auto part = part_of(handle, i)) below_.modules[i]->invalidate_memory(*part);
+  }
+}
+
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
+  if (to.dead()) return refuse(completion, to.error());
+  const bool put = kind == RdmaOperation::Kind::put;
+  if (pipelined_.takes(remote)) {
+    return put ? pipelined_.put(to, local, local_handle, remote_address, remote, size, completion)
+               : pipelined_.get(to, local, local_handle, remote_address, remote, size, completion);
+  }
+  const auto software = software_of(remote);
+  const auto claims = software ? SoftwareHandle::decode(*software) : Result<SoftwareHandle>{software.error()};
+  if (!claims) return refuse(completion, claims.error());
+  const auto right = check_claims(*claims, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
+  if (!right) return refuse(completion, right.error());
+  completion.error = {};
+  if (size == 0) return Post::done;
+  return striped_.start(kind, static_cast<Endpoint&>(to), local, local_handle, remote_address, remote, size,
+                        completion);
+}
+
+Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return transfer(RdmaOperation::Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), local,
+                  remote_address, remote, size, completion);
+}
+
+Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return transfer(RdmaOperation::Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote,
+                  size, completion);
+}
+
+Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  if (to.dead()) return refuse(completion, to.error());
+  if (pipelined_.takes(*request.remote)) return pipelined_.atomic(to, request, completion);
+  const auto software = software_of(*request.remote);
+  if (!software) return refuse(completion, software.error());
+  AtomicRequest plain = request;
+  plain.remote = &*software;
+  return emulation().atomic(to, plain, completion);
+}
+
+Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
+  if (to != nullptr && to->dead()) return refuse(completion, to->error());
+  return flush_both(operations_, to, completion,
+                    [this, to](Completion& rest) noexcept { return emulation().flush(to, rest); });
+}
+
+// ---- Progress ---------------------------------------------------------------------------------------------------
+
+std::size_t Module::settle() noexcept {
+  std::vector<btl::Endpoint*> retired;
+  retired.swap(retired_);
+  for (btl::Endpoint* const below : retired) below->module().disconnect(*below);
+  std::vector<Endpoint*> attention;
+  attention.swap(attention_);
+  for (Endpoint* const endpoint : attention) {
+    if (endpoint->dead()) continue;
+    if (!endpoint->settle()) {
+      endpoints_.end(*endpoint);
+    } else if (endpoint->unsettled()) {
+      attend(*endpoint);
+    }
+  }
+  while (Endpoint* const ended = endpoints_.next_to_report()) {
+    const Error why = ended->reason();
+    release(*ended, why);
+    host().observer.on_failed(*ended, why);
+    ++events_;
+  }
+  return striped_.progress();
+}
+
+std::size_t Module::progress(std::size_t budget) noexcept {
+  if (in_progress_) return 0;
+  in_progress_ = true;
+  events_ = 0;
+  for (const auto& module : below_.modules) (void)module->progress(budget);
+  events_ += settle();
+  events_ += emulation().progress() + pipelined_.progress();
+  in_progress_ = false;
+  return events_;
+}
+
+bool Module::arm() noexcept {
+  if (in_progress_ || !attention_.empty() || !retired_.empty() || endpoints_.has_to_report()) return false;
+  if (!striped_.idle()) return false;
+  for (const auto& module : below_.modules) {
+    if (!module->arm()) return false;
+  }
+  if (!emulation().idle() && emulation().progress() != 0) return false;
+  if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
+  return attention_.empty() && striped_.idle();
+}
+
+}  // namespace opal::btl::rails

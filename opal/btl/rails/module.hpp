@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/rails/module.hpp — several modules of one transport, each on a device of its own, as one module.
+// Rail i of one side reaches rail i of the other.  Messages take one rail, and another when that breaks
+// (endpoint.hpp).  Large puts and gets are cut into pieces that take all rails; a piece whose rail breaks goes again by
+// another, which does no harm: it writes the same bytes to the same place.  Atomics go as messages and are carried out
+// by the owner's processor: two devices' atomics are not atomic with each other, and one whose answer was lost could
+// not be repeated.  A peer is dead when no rail reaches it.
+// Threads: as btl::Module.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "opal/btl/component.hpp"
+#include "opal/btl/endpoint_book.hpp"
+#include "opal/btl/module.hpp"
+#include "opal/btl/pipelined_transfers.hpp"
+#include "opal/btl/rails/endpoint.hpp"
+#include "opal/btl/rails/transfers.hpp"
+#include "opal/core/fd.hpp"
+
+namespace opal::btl::rails {
+
+inline constexpr std::size_t kMostRails = 4;
+
+class OPAL_EXPORT Module final : public btl::Module {
+ public:
+  /// Opens the module of one rail with the host that it is given.
+  using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const Host& below, std::size_t rail)>;
+
+  /// Opens `count` rails; those behind the first that do not open are left out, with a warning.  Errors: of the first.
+  static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t count, const Opener& opener);
+  ~Module() override;
+
+  [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return below_.modules; }
+
+  [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
+  Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
+  void disconnect(btl::Endpoint& endpoint) noexcept override;
+
+  Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
+  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
+
+  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
+  Result<void> deregister_memory(const MemoryHandle& handle) override;
+  void invalidate_memory(const MemoryHandle& handle) noexcept override;
+  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
+  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
+
+  std::size_t progress(std::size_t budget) noexcept override;
+  [[nodiscard]] int wait_fd() const noexcept override { return epoll_.get(); }
+  bool arm() noexcept override;
+
+  // For endpoints and transfers.
+  [[nodiscard]] btl::Module& rail(std::uint32_t index) const noexcept { return *below_.modules[index]; }
+  void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
+  /// It has something to settle.
+  void attend(Endpoint& endpoint) noexcept;
+  /// An endpoint below that nobody refers to any more.
+  void retire(btl::Endpoint& below) noexcept;
+  /// The one below now belongs to an endpoint's route.
+  void adopt(btl::Endpoint& below, Route& route) noexcept;
+  void happened() noexcept { ++events_; }
+
+ private:
+  /// What the rails are given as their host.
+  struct Below final : Observer {
+    void on_accepted(btl::Endpoint& route) noexcept override { rails->on_accepted(route); }
+    void on_failed(btl::Endpoint& route, const Error& why) noexcept override { rails->on_failed(route, why); }
+    void on_message(Delivery& delivery) noexcept { rails->on_message(delivery); }
+    Module* rails = nullptr;
+    HandlerTable handlers;
+    std::vector<std::unique_ptr<btl::Module>> modules;  // before the table goes
+  };
+  Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll);
+
+  void on_accepted(btl::Endpoint& route) noexcept;
+  void on_failed(btl::Endpoint& route, const Error& why) noexcept;
+  void on_message(Delivery& delivery) noexcept;
+  void on_hello(Route& route, ByteSpan bytes) noexcept;
+  void enter(Route& visitor, const wire::Hello& hello, std::vector<std::vector<std::byte>> ways) noexcept;
+  void forget(const Route& visitor) noexcept;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept;
+  [[nodiscard]] std::size_t settle() noexcept;
+  void end(Endpoint& endpoint, const Error& why) noexcept;
+  void release(Endpoint& endpoint, const Error& why) noexcept;
+
+  std::unique_ptr<Below> owned_below_;
+  Below& below_;
+  Fd epoll_;
+  std::vector<std::byte> address_;
+  RdmaOperations operations_;
+  Transfers striped_;
+  PipelinedTransfers pipelined_;
+  EndpointBook<Endpoint> endpoints_;
+  std::vector<std::unique_ptr<Route>> visitors_;
+  std::vector<Endpoint*> attention_;
+  std::vector<btl::Endpoint*> retired_;
+  std::vector<std::unique_ptr<std::byte[]>> buffers_;  // of fragments, free
+  std::size_t lent_buffers_ = 0;
+  bool in_progress_ = false;
+  std::size_t events_ = 0;
+};
+
+/// Component::open of a transport that may be used over several devices: one module as it is, more as rails.
+Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Opener& opener);
+
+}  // namespace opal::btl::rails

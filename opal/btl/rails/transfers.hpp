@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/rails/transfers.hpp — puts and gets over the rails: cut into pieces, each a put or get of one rail, the rail
+// with the least under way first.  A piece of a broken rail goes again by another.
+// Owned by its module; threads as that.
+#pragma once
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "opal/btl/memory_handle.hpp"
+#include "opal/btl/rails/endpoint.hpp"
+#include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/registration_table.hpp"
+#include "opal/rcache/lease.hpp"
+
+namespace opal::btl::rails {
+
+/// The handle of `software`, the Context's table's, and the rails' own.  Errors: limit_reached (too long).
+Result<MemoryHandle> join(const MemoryHandle& software, std::span<const MemoryHandle> rails);
+/// A rail's part.  Errors: protocol (not a handle of rails), unreachable (it has none for this rail).
+Result<MemoryHandle> part_of(const MemoryHandle& handle, std::uint32_t rail) noexcept;
+/// The Context's table's part.  Errors: protocol.
+Result<MemoryHandle> software_of(const MemoryHandle& handle) noexcept;
+
+class Transfers {
+ public:
+  Transfers(Module& module, RdmaOperations& operations) noexcept : rails_(module), operations_(operations) {}
+
+  Post start(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+             std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+             Completion& completion) noexcept;
+
+  /// Posts what had to wait; returns how much happened.
+  std::size_t progress() noexcept;
+  [[nodiscard]] bool idle() const noexcept { return waiting_.empty(); }
+  /// Ends what waits for a dead endpoint; what is under way on its routes ends with these.
+  void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
+
+ private:
+  struct Piece : Completion {
+    Transfers* transfers = nullptr;
+    RdmaOperation* operation = nullptr;
+    Route* route = nullptr;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    rcache::Lease lease;
+  };
+  struct Striped {
+    MemoryHandle local;
+    bool has_local = false;
+    std::uint64_t cut = 0;     // bytes that have been given to pieces
+    std::uint32_t pieces = 0;  // not ended
+    bool advancing = false;
+    Error error{};
+  };
+  enum class Outcome : std::uint8_t { posted, later, ended };
+  [[nodiscard]] Piece& take();
+  /// Gives bytes to pieces, posts them, and ends the operation when there is nothing left.
+  void advance(RdmaOperation& operation) noexcept;
+  Outcome post(Piece& piece) noexcept;
+  Outcome judge(Piece& piece) noexcept;
+  void borrow(Piece& piece, std::byte* local, MemoryHandle& handle, const MemoryHandle*& registered) noexcept;
+  void on_end(Piece& piece) noexcept;
+  void free(Piece& piece) noexcept;
+
+  Module& rails_;
+  RdmaOperations& operations_;
+  std::deque<Striped> striped_;  // by the operation's slot
+  std::deque<Piece> pieces_;
+  std::vector<Piece*> free_;
+  std::vector<Piece*> waiting_;
+};
+
+}  // namespace opal::btl::rails
