@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
 
 namespace runtime::warden {
 namespace {
@@ -43,8 +45,32 @@ void bind_to(const std::vector<std::uint32_t>& cpus, int report) {
 /// A descriptor that is 0, 1 or 2 by accident would be overwritten by the dup2 of another.
 int above_stdio(int fd) { return fd > 2 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
-[[noreturn]] void become_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& ignored, pid_t warden,
-                              int report) {
+/// What the process that becomes a rank works with.  It shares the warden's memory until it executes the program, so
+/// everything that has to be allocated is there before.
+struct Birth {
+  Birth(const SpawnPlan& what, const Stdio& with, const SignalSet& ignoring, int report_to)
+      : plan(what),
+        stdio(with),
+        ignored(ignoring),
+        warden(::getpid()),
+        report(report_to),
+        arguments(pointers(what.arguments)),
+        environment(pointers(what.environment)),
+        script{const_cast<char*>("/bin/sh"), const_cast<char*>(what.path.c_str())} {
+    script.insert(script.end(), arguments.begin() + (arguments.size() > 1 ? 1 : 0), arguments.end());
+  }
+  const SpawnPlan& plan;
+  const Stdio& stdio;
+  const SignalSet& ignored;
+  const pid_t warden;
+  const int report;
+  const std::vector<char*> arguments;
+  const std::vector<char*> environment;
+  std::vector<char*> script;  // the arguments when a shell has to run the program
+};
+
+[[noreturn]] void become_rank(const Birth& birth) {
+  const auto& [plan, stdio, ignored, warden, report, arguments, environment, script] = birth;
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != warden) ::_exit(127);  // it died before the line above
@@ -70,15 +96,26 @@ int above_stdio(int fd) { return fd > 2 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, 3); 
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 
-  const std::vector<char*> arguments = pointers(plan.arguments);
-  const std::vector<char*> environment = pointers(plan.environment);
   ::execve(plan.path.c_str(), arguments.data(), environment.data());
   if (errno == ENOEXEC) {  // a script without "#!": what a shell does
-    std::vector<char*> script{const_cast<char*>("/bin/sh"), const_cast<char*>(plan.path.c_str())};
-    script.insert(script.end(), arguments.begin() + 1, arguments.end());
     ::execve("/bin/sh", script.data(), environment.data());
   }
   give_up(report, Step::exec, errno);
+}
+
+/// A process that becomes the rank; -1 as fork().
+pid_t give_birth(const Birth& birth) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const pid_t pid = ::fork();  // their records of this thread's stack must not be those of another
+  if (pid == 0) become_rank(birth);
+  return pid;
+#else
+  // As posix_spawn(3) does it: to copy the warden's page tables and to tear the copy down again takes a third as long
+  // as a small program runs.  The caller goes on when the program is executed, or the process has ended.
+  alignas(16) static std::array<std::byte, 1U << 16> stack;
+  const auto run = [](void* argument) -> int { become_rank(*static_cast<const Birth*>(argument)); };
+  return ::clone(run, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, const_cast<Birth*>(&birth));
+#endif
 }
 
 }  // namespace
@@ -88,10 +125,8 @@ Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& i
   if (::pipe2(ends, O_CLOEXEC) != 0) return {0, StartFailure{Step::fork, errno}};
   Fd reader{ends[0]};
   Fd writer{ends[1]};
-  const pid_t warden = ::getpid();
-  const pid_t pid = ::fork();
+  const pid_t pid = give_birth({plan, stdio, ignored, writer.get()});
   if (pid < 0) return {0, StartFailure{Step::fork, errno}};
-  if (pid == 0) become_rank(plan, stdio, ignored, warden, writer.get());
   ::setpgid(pid, pid);  // in both processes: whoever comes first, nobody sees the rank in our group
   writer.reset();       // exec closes the other copy
   StartFailure failure{};
