@@ -31,7 +31,8 @@ std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count,
   return call.buffer(buffer, count, datatype);
 }
 
-/// The two ways of an operation: by messages, and through memory of the host, which is for blocks of the same size.
+/// The two ways of an operation: by messages, and through memory of the host, which is for blocks of which all ranks
+/// know the sizes.
 struct GatherWays {
   void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&, int root);
   HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&, int root);
@@ -49,7 +50,7 @@ constexpr GatherWays kGatherv{mpi_shim::coll::build_gatherv, nullptr};
 constexpr ScatterWays kScatter{mpi_shim::coll::build_scatter, &HostTeam::scatter};
 constexpr ScatterWays kScatterv{mpi_shim::coll::build_scatterv, nullptr};
 constexpr AllgatherWays kAllgather{mpi_shim::coll::build_allgather, &HostTeam::allgather};
-constexpr AllgatherWays kAllgatherv{mpi_shim::coll::build_allgatherv, nullptr};
+constexpr AllgatherWays kAllgatherv{mpi_shim::coll::build_allgatherv, &HostTeam::allgatherv};
 
 /// What Form::run wants: the team's operation with these arguments, if there is one.
 template <class Share, class... Arguments>

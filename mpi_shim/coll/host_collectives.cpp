@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a host do through their board, and the two levels made of it.
+// What the ranks of a host do through their board, and the two levels made of it: barrier, broadcast, reductions.
 #include <algorithm>
 #include <cstring>
 
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/coll/bcast.hpp"
-#include "mpi_shim/coll/host_team.hpp"
+#include "mpi_shim/coll/host_team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/reduce.hpp"
-#include "mpi_shim/coll/run.hpp"
 #include "opal/gpu/copy.hpp"
-
-// An error ends the operation: the other ranks find out in their own waits.
-#define OPAL_MPI_STEP(expression) \
-  if (const int error = (expression); error != MPI_SUCCESS) return error
 
 namespace mpi_shim::coll {
 namespace {
@@ -58,39 +53,7 @@ class Stream {
   datatype::Cursor cursor_;
 };
 
-/// Copies of one operation, and the first thing that went wrong with one: the operation is gone through all the same,
-/// since the other ranks wait for it.
-class Copies {
- public:
-  void put(const Buffer& from, std::byte* to) noexcept { copy(from, Buffer::of_bytes(to, from.bytes())); }
-  void get(const std::byte* from, const Buffer& to) noexcept { copy(Buffer::of_bytes(from, to.bytes()), to); }
-  void copy(const Buffer& from, const Buffer& to) noexcept {
-    const int error = p2p::copy(from, to);
-    if (error_ == MPI_SUCCESS) error_ = error;
-  }
-  [[nodiscard]] int error() const noexcept { return error_; }
-
- private:
-  int error_ = MPI_SUCCESS;
-};
-
-const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
-
 }  // namespace
-
-template <class Build>
-int HostTeam::among(const std::vector<int>& heads, Build&& build) {
-  int tag = 0;
-  {
-    const am::Lock::Guard guard{process_.lock()};
-    tag = comm_.next_collective_tag();
-  }
-  const auto own = std::find(heads.begin(), heads.end(), comm_.rank());
-  if (own == heads.end()) return MPI_SUCCESS;
-  Schedule& schedule = process_.scheduler().begin(comm_, Team{static_cast<int>(own - heads.begin()), heads}, tag);
-  build(schedule);
-  return run(process_, schedule);
-}
 
 HostTeam::Outcome HostTeam::barrier() {
   board_.begin();
@@ -245,85 +208,6 @@ void HostTeam::combine(const Buffer& own, std::uint64_t offset, std::byte* out, 
   for (int rank = last - 1; rank >= 0; --rank) {
     op.apply(elements_of(rank), out, static_cast<std::int64_t>(own.count()), own.type());
   }
-}
-
-HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
-  if (!one_host() || bytes > board_.slot_bytes()) return std::nullopt;
-  if (bytes == 0) return MPI_SUCCESS;
-  Copies copies;
-  board_.begin();
-  if (board_.rank() != root) {
-    OPAL_MPI_STEP(board_.claim());
-    copies.put(*own, board_.slot(board_.rank()));
-    board_.arrive();
-    return copies.error();
-  }
-  if (own) copies.copy(*own, block(blocks, root));
-  for (int rank = 0; rank < board_.size(); ++rank) {
-    if (rank == root) continue;
-    OPAL_MPI_STEP(board_.await(rank));
-    copies.get(board_.slot(rank), block(blocks, rank));
-  }
-  return copies.error();
-}
-
-HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
-  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
-  if (!one_host() || bytes > board_.slot_bytes() / static_cast<std::uint64_t>(board_.size())) return std::nullopt;
-  if (bytes == 0) return MPI_SUCCESS;
-  Copies copies;
-  board_.begin();
-  if (board_.rank() != root) {
-    OPAL_MPI_STEP(board_.await(root));
-    copies.get(board_.slot(root) + bytes * static_cast<std::uint64_t>(board_.rank()), *own);
-    return copies.error();
-  }
-  OPAL_MPI_STEP(board_.claim());
-  for (int rank = 0; rank < board_.size(); ++rank) {
-    if (rank != root) copies.put(block(blocks, rank), board_.slot(root) + bytes * static_cast<std::uint64_t>(rank));
-  }
-  board_.arrive();
-  if (own) copies.copy(block(blocks, root), *own);
-  return copies.error();
-}
-
-HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
-  const int me = board_.rank();
-  const Buffer& mine = block(blocks, me);
-  if (!one_host() || mine.bytes() > board_.slot_bytes()) return std::nullopt;
-  if (mine.bytes() == 0) return MPI_SUCCESS;
-  Copies copies;
-  board_.begin();
-  OPAL_MPI_STEP(board_.claim());
-  copies.put(own ? *own : mine, board_.slot(me));
-  board_.arrive();
-  if (own) copies.copy(*own, mine);
-  for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
-    OPAL_MPI_STEP(board_.await(rank));
-    copies.get(board_.slot(rank), block(blocks, rank));
-  }
-  return copies.error();
-}
-
-HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
-  const int me = board_.rank();
-  const std::uint64_t bytes = block(in, me).bytes();
-  if (!one_host() || bytes > board_.slot_bytes() / static_cast<std::uint64_t>(board_.size())) return std::nullopt;
-  if (bytes == 0) return MPI_SUCCESS;
-  Copies copies;
-  board_.begin();
-  OPAL_MPI_STEP(board_.claim());
-  for (int rank = 0; rank < board_.size(); ++rank) {
-    if (rank != me) copies.put(block(out, rank), board_.slot(me) + bytes * static_cast<std::uint64_t>(rank));
-  }
-  board_.arrive();
-  if (&out != &in) copies.copy(block(out, me), block(in, me));
-  for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
-    OPAL_MPI_STEP(board_.await(rank));
-    copies.get(board_.slot(rank) + bytes * static_cast<std::uint64_t>(me), block(in, rank));
-  }
-  return copies.error();
 }
 
 }  // namespace mpi_shim::coll

@@ -46,6 +46,12 @@ Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
     const auto found = std::lower_bound(hosts.leaders.begin(), hosts.leaders.end(), static_cast<int>(one.leader));
     hosts.of_rank.push_back(static_cast<int>(found - hosts.leaders.begin()));
   }
+  hosts.ranks.resize(hosts.leaders.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::vector<int>& ranks = hosts.ranks[static_cast<std::size_t>(hosts.of_rank[rank])];
+    ranks.push_back(static_cast<int>(rank));
+    hosts.most = std::max(hosts.most, ranks.size());
+  }
   hosts.in_order = std::is_sorted(hosts.of_rank.begin(), hosts.of_rank.end());
   return hosts;
 }

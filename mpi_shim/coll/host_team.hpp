@@ -21,10 +21,12 @@ namespace mpi_shim::coll {
 
 /// The ranks of a communicator by hosts.
 struct Hosts {
-  std::vector<int> leaders;  ///< the lowest rank of each, ascending
-  std::vector<int> of_rank;  ///< by rank: which host, an index into leaders
-  std::vector<int> here;     ///< this host's ranks, ascending
-  bool in_order = true;      ///< each host's ranks follow one another
+  std::vector<int> leaders;             ///< the lowest rank of each, ascending
+  std::vector<int> of_rank;             ///< by rank: which host, an index into leaders
+  std::vector<int> here;                ///< this host's ranks, ascending
+  std::vector<std::vector<int>> ranks;  ///< of each host, ascending
+  std::size_t most = 0;                 ///< ranks of the host that has the most
+  bool in_order = true;                 ///< each host's ranks follow one another
 };
 
 class HostTeam {
@@ -42,6 +44,8 @@ class HostTeam {
   Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root);
   Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
+  /// Blocks of any size, of which every rank knows all.
+  Outcome allgatherv(const std::optional<Buffer>& own, const Blocks& blocks);
   /// `out` may be `in`.
   Outcome alltoall(const Blocks& out, const Blocks& in);
 
@@ -59,6 +63,17 @@ class HostTeam {
   template <class Build>
   int among(const std::vector<int>& heads, Build&& build);
 
+  /// Whether blocks of so many bytes, which all ranks of a host have, go through its memory.
+  [[nodiscard]] bool takes_blocks(std::uint64_t bytes) const noexcept;
+  /// Hands each rank of this host what `speaker`, one of them, has for it: blocks of `bytes` in the order of the ranks.
+  int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes);
+  /// Packs this host's blocks for other hosts from the slots, exchanges, and hands out what came.
+  int alltoall_between(const Blocks& in, std::uint64_t bytes);
+  /// Of at least one byte in all.
+  int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks);
+  /// Memory for packed blocks, until the next call; kept for the next operation.
+  std::byte* packed(std::uint64_t bytes);
+
   int bcast_here(const Buffer& buffer, int from);
   int reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root);
   int allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op);
@@ -72,7 +87,8 @@ class HostTeam {
   const Hosts hosts_;
   HostBoard board_;
   const Config config_;
-  std::vector<std::byte> part_;  // where this rank's part of a reduction is made
+  std::vector<std::byte> part_;    // where this rank's part of a reduction is made
+  std::vector<std::byte> packed_;  // blocks on their way between hosts
 };
 
 }  // namespace mpi_shim::coll

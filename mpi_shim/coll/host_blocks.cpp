@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers, scatters and exchanges of blocks: on a host through slots, between hosts as one message per pair of hosts
+// (Karonis et al. 2000 have the idea of levels; this is the one below the network).  Larger blocks go straight.
+#include <cstring>
+
+#include "mpi_shim/coll/alltoall.hpp"
+#include "mpi_shim/coll/gather.hpp"
+#include "mpi_shim/coll/host_team_steps.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+/// The first of two that is an error.
+int worse(int first, int second) { return first != MPI_SUCCESS ? first : second; }
+
+std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+const Buffer& block(const Blocks& blocks, int rank) { return blocks[at(rank)]; }
+
+}  // namespace
+
+bool HostTeam::takes_blocks(std::uint64_t bytes) const noexcept {
+  if (one_host()) return bytes <= board_.slot_bytes();
+  // The same in all processes, whose slots may be of different sizes but not smaller than this.
+  return bytes <= config_.share_slot.bytes / hosts_.most;
+}
+
+std::byte* HostTeam::packed(std::uint64_t bytes) {
+  if (packed_.size() < bytes) packed_.resize(bytes);
+  return packed_.data();
+}
+
+HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  Copies copies;
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (!takes_blocks(bytes)) return std::nullopt;
+  if (bytes == 0) return MPI_SUCCESS;
+  const int me = comm_.rank();
+  const int own_number = own_host();
+  const std::vector<int> speakers = one_host() ? std::vector<int>{} : heads(root);
+  const int speaker = one_host() ? root : speakers[at(own_number)];
+  board_.begin();
+  // Packed blocks: of this host for its speaker, of all other hosts one after the other for the root.
+  std::byte* memory = nullptr;
+  if (me != speaker) {
+    OPAL_MPI_STEP(board_.claim());
+    copies.put(*own, board_.slot(board_.rank()));
+    board_.arrive();
+  } else {
+    if (!one_host()) memory = packed(bytes * static_cast<std::uint64_t>(comm_.size()));
+    for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
+      const int rank = hosts_.here[i];
+      const Buffer to = me == root ? block(blocks, rank) : Buffer::of_bytes(memory + bytes * i, bytes);
+      if (rank == me) {
+        if (own) copies.copy(*own, to);
+        continue;
+      }
+      OPAL_MPI_STEP(board_.await(static_cast<int>(i)));
+      copies.get(board_.slot(static_cast<int>(i)), to);
+    }
+  }
+  if (one_host()) return copies.error();
+  const auto for_each_other_host = [&](auto&& use) {  // of the root: the host's number and its packed blocks
+    std::byte* next = memory;
+    for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
+      if (host == at(own_number)) continue;
+      use(host, next);
+      next += bytes * hosts_.ranks[host].size();
+    }
+  };
+  OPAL_MPI_STEP(among(speakers, [&](Schedule& schedule) {
+    if (me == root) {
+      for_each_other_host([&](std::size_t host, std::byte* from) {
+        schedule.receive(Buffer::of_bytes(from, bytes * hosts_.ranks[host].size()), static_cast<int>(host));
+      });
+    } else {
+      schedule.send(Buffer::of_bytes(memory, bytes * hosts_.here.size()), hosts_.of_rank[at(root)]);
+    }
+    schedule.end_round();
+  }));
+  if (me != root) return copies.error();
+  for_each_other_host([&](std::size_t host, const std::byte* from) {
+    for (const int rank : hosts_.ranks[host]) {
+      copies.get(from, block(blocks, rank));
+      from += bytes;
+    }
+  });
+  return copies.error();
+}
+
+HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+  Copies copies;
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (!takes_blocks(bytes * (one_host() ? static_cast<std::uint64_t>(board_.size()) : 1))) return std::nullopt;
+  if (bytes == 0) return MPI_SUCCESS;
+  if (one_host()) return scatter_here(blocks, own, root, bytes);
+  const int me = comm_.rank();
+  const std::vector<int> speakers = heads(root);
+  const int speaker = speakers[at(own_host())];
+  std::byte* const memory = me == speaker ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
+  OPAL_MPI_STEP(among(speakers, [&](Schedule& schedule) {
+    if (me != root) {
+      schedule.receive(Buffer::of_bytes(memory, bytes * hosts_.here.size()), hosts_.of_rank[at(root)]);
+    } else {
+      std::byte* next = memory;
+      for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
+        if (host == at(own_host())) continue;
+        std::byte* const first = next;
+        for (const int rank : hosts_.ranks[host]) {
+          copies.put(block(blocks, rank), next);
+          next += bytes;
+        }
+        schedule.send(Buffer::of_bytes(first, bytes * hosts_.ranks[host].size()), static_cast<int>(host));
+      }
+    }
+    schedule.end_round();
+  }));
+  if (me == root || me != speaker) return worse(copies.error(), scatter_here(blocks, own, speaker, bytes));
+  Blocks received(at(comm_.size()));
+  for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
+    received[at(hosts_.here[i])] = Buffer::of_bytes(memory + bytes * i, bytes);
+  }
+  return scatter_here(received, own, speaker, bytes);
+}
+
+int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes) {
+  Copies copies;
+  const int from = place(speaker);
+  board_.begin();
+  if (comm_.rank() != speaker) {
+    OPAL_MPI_STEP(board_.await(from));
+    copies.get(board_.slot(from) + bytes * static_cast<std::uint64_t>(board_.rank()), *own);
+    return copies.error();
+  }
+  OPAL_MPI_STEP(board_.claim());
+  for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
+    if (hosts_.here[i] != speaker) copies.put(block(blocks, hosts_.here[i]), board_.slot(from) + bytes * i);
+  }
+  board_.arrive();
+  if (own) copies.copy(block(blocks, speaker), *own);
+  return copies.error();
+}
+
+HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
+  if (!one_host()) return allgatherv(own, blocks);
+  const std::uint64_t bytes = block(blocks, board_.rank()).bytes();
+  if (!takes_blocks(bytes)) return std::nullopt;
+  return bytes == 0 ? MPI_SUCCESS : allgather_here(own, blocks);
+}
+
+int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blocks) {
+  Copies copies;
+  const int me = board_.rank();
+  const Buffer& mine = block(blocks, me);
+  board_.begin();
+  OPAL_MPI_STEP(board_.claim());
+  copies.put(own ? *own : mine, board_.slot(me));
+  board_.arrive();
+  if (own) copies.copy(*own, mine);
+  for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
+    OPAL_MPI_STEP(board_.await(rank));
+    copies.get(board_.slot(rank), block(blocks, rank));
+  }
+  return copies.error();
+}
+
+HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const Blocks& blocks) {
+  Copies copies;
+  // Every rank knows all sizes, so all decide alike.
+  std::uint64_t total = 0;
+  for (const Buffer& one : blocks) {
+    if (!takes_blocks(one.bytes())) return std::nullopt;
+    total += one.bytes();
+  }
+  if (total == 0) return MPI_SUCCESS;
+  if (one_host()) return allgather_here(own, blocks);
+  if (total > config_.share_below.bytes) return std::nullopt;
+  const int me = comm_.rank();
+  std::byte* const memory = packed(total);
+  std::vector<std::byte*> places(blocks.size());  // of each rank's block: host by host, as they travel
+  Blocks of_hosts;
+  bool even = true;
+  std::byte* next = memory;
+  for (const std::vector<int>& ranks : hosts_.ranks) {
+    std::byte* const first = next;
+    for (const int rank : ranks) {
+      places[at(rank)] = next;
+      next += block(blocks, rank).bytes();
+    }
+    of_hosts.push_back(Buffer::of_bytes(first, static_cast<std::uint64_t>(next - first)));
+    even = even && of_hosts.back().bytes() == of_hosts.front().bytes();
+  }
+  const Buffer& mine = own ? *own : block(blocks, me);
+  board_.begin();
+  if (board_.rank() != 0) {
+    OPAL_MPI_STEP(board_.claim());
+    copies.put(mine, board_.slot(board_.rank()));
+    board_.arrive();
+  } else {
+    copies.put(mine, places[at(me)]);
+    for (int other = 1; other < board_.size(); ++other) {
+      const int rank = hosts_.here[at(other)];
+      OPAL_MPI_STEP(board_.await(other));
+      std::memcpy(places[at(rank)], board_.slot(other), block(blocks, rank).bytes());
+    }
+  }
+  OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) {
+    (even ? build_allgather : build_allgatherv)(schedule, std::nullopt, of_hosts);
+  }));
+  OPAL_MPI_STEP(bcast_here(Buffer::of_bytes(memory, total), 0));
+  if (own) copies.copy(*own, block(blocks, me));
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    if (rank != me) copies.get(places[at(rank)], block(blocks, rank));
+  }
+  return copies.error();
+}
+
+HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
+  Copies copies;
+  const int me = comm_.rank();
+  const std::uint64_t bytes = block(in, me).bytes();
+  // A slot holds a rank's blocks for all, later the leader's for all of its host from all others.
+  const std::uint64_t most = one_host() ? board_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
+  if (bytes > most / static_cast<std::uint64_t>(comm_.size())) return std::nullopt;
+  if (bytes == 0) return MPI_SUCCESS;
+  board_.begin();
+  OPAL_MPI_STEP(board_.claim());
+  std::byte* const mine = board_.slot(board_.rank());
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    if (rank != me) copies.put(block(out, rank), mine + bytes * static_cast<std::uint64_t>(rank));
+  }
+  board_.arrive();
+  if (&out != &in) copies.copy(block(out, me), block(in, me));
+  for (int step = 1; step < board_.size(); ++step) {
+    const int other = (board_.rank() + step) % board_.size();
+    OPAL_MPI_STEP(board_.await(other));
+    copies.get(board_.slot(other) + bytes * static_cast<std::uint64_t>(me), block(in, hosts_.here[at(other)]));
+  }
+  return worse(copies.error(), one_host() ? MPI_SUCCESS : alltoall_between(in, bytes));
+}
+
+int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
+  Copies copies;
+  const std::uint64_t here = hosts_.here.size();
+  const std::uint64_t elsewhere = static_cast<std::uint64_t>(comm_.size()) - here;
+  std::byte* received = nullptr;
+  if (board_.rank() == 0) {
+    std::byte* next = packed(2 * here * elsewhere * bytes);
+    received = next + here * elsewhere * bytes;
+    std::byte* next_received = received;
+    Blocks sends;
+    Blocks receives;
+    for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
+      const bool is_ours = host == at(own_host());
+      const std::uint64_t size = is_ours ? 0 : here * hosts_.ranks[host].size() * bytes;
+      sends.push_back(Buffer::of_bytes(next, size));
+      receives.push_back(Buffer::of_bytes(next_received, size));
+      next_received += size;
+      if (is_ours) continue;
+      for (std::size_t from = 0; from < here; ++from) {  // all have arrived: this rank has read what it gets itself
+        for (const int to : hosts_.ranks[host]) {
+          std::memcpy(next, board_.slot(static_cast<int>(from)) + bytes * static_cast<std::uint64_t>(to), bytes);
+          next += bytes;
+        }
+      }
+    }
+    OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_alltoall(schedule, sends, receives); }));
+  } else {
+    OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule&) {}));
+  }
+  // What came has, for each rank elsewhere, one block for each rank here.
+  board_.begin();
+  if (board_.rank() == 0) {
+    OPAL_MPI_STEP(board_.claim());
+    std::memcpy(board_.slot(0), received, here * elsewhere * bytes);
+    board_.arrive();
+  } else {
+    OPAL_MPI_STEP(board_.await(0));
+  }
+  const std::byte* from = board_.slot(0) + bytes * static_cast<std::uint64_t>(board_.rank());
+  for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
+    if (host == at(own_host())) continue;
+    for (const int rank : hosts_.ranks[host]) {
+      copies.get(from, block(in, rank));
+      from += here * bytes;
+    }
+  }
+  return copies.error();
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/host_team_steps.hpp — what the files that implement HostTeam share: the level between hosts.
+#pragma once
+#include <algorithm>
+
+#include "mpi_shim/coll/host_team.hpp"
+#include "mpi_shim/coll/run.hpp"
+
+/// An error ends the operation: the other ranks find out in their own waits.
+#define OPAL_MPI_STEP(expression) \
+  if (const int error = (expression); error != MPI_SUCCESS) return error
+
+namespace mpi_shim::coll {
+
+/// Copies of one operation, and the first thing that went wrong with one: the operation is gone through all the same,
+/// since the other ranks wait for it.
+class Copies {
+ public:
+  void put(const Buffer& from, std::byte* to) noexcept { copy(from, Buffer::of_bytes(to, from.bytes())); }
+  void get(const std::byte* from, const Buffer& to) noexcept { copy(Buffer::of_bytes(from, to.bytes()), to); }
+  void copy(const Buffer& from, const Buffer& to) noexcept {
+    const int error = p2p::copy(from, to);
+    if (error_ == MPI_SUCCESS) error_ = error;
+  }
+  [[nodiscard]] int error() const noexcept { return error_; }
+
+ private:
+  int error_ = MPI_SUCCESS;
+};
+
+template <class Build>
+int HostTeam::among(const std::vector<int>& heads, Build&& build) {
+  int tag = 0;
+  {
+    const am::Lock::Guard guard{process_.lock()};
+    tag = comm_.next_collective_tag();
+  }
+  const auto own = std::find(heads.begin(), heads.end(), comm_.rank());
+  if (own == heads.end()) return MPI_SUCCESS;
+  Schedule& schedule = process_.scheduler().begin(comm_, Team{static_cast<int>(own - heads.begin()), heads}, tag);
+  build(schedule);
+  return run(process_, schedule);
+}
+
+}  // namespace mpi_shim::coll
