@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -50,22 +51,45 @@ std::string parse_host(const std::string& text, Host& host) {
   return {};
 }
 
+/// "slots = 4" is one word in the files of Open MPI.
+std::string joined_assignments(const std::string& line) {
+  std::string result;
+  for (const char c : line) {
+    if (c == '=') result.erase(result.find_last_not_of(" \t") + 1);
+    if ((c != ' ' && c != '\t') || result.empty() || result.back() != '=') result += c;
+  }
+  return result;
+}
+
+/// What a word behind a host's name says: its slots, or what only other launchers heed.
+std::string parse_word(const std::string& word, Host& host) {
+  constexpr std::array<std::string_view, 10> kOfOthers{
+      "max_slots=", "max-slots=", "slots_max=", "username=", "user=",
+      "port=",      "rack=",      "ifname=",    "binding=",  "netmask="};
+  for (const std::string_view slots : {"slots=", "slot=", "count=", "cpu=", "cpus="}) {
+    if (!word.starts_with(slots)) continue;
+    host.slots = number(std::string_view{word}.substr(slots.size()));
+    return host.slots ? std::string{} : fmt::format("\"{}\" is not a number of slots", word);
+  }
+  if (std::any_of(kOfOthers.begin(), kOfOthers.end(),
+                  [&](std::string_view other) { return word.starts_with(other); })) {
+    return {};
+  }
+  return fmt::format("\"{}\" is not understood; a line is \"NAME slots=N\" or \"NAME:N\"", word);
+}
+
 std::string read_host_file(const std::string& path, std::vector<Host>& hosts) {
   std::ifstream file{path};
   if (!file) return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
   int line_number = 0;
   for (std::string line; std::getline(file, line);) {
     ++line_number;
-    std::istringstream words{line.substr(0, line.find('#'))};
+    std::istringstream words{joined_assignments(line.substr(0, line.find('#')))};
     std::string word;
     if (!(words >> word)) continue;
     Host host;
     std::string problem = parse_host(word, host);
-    while (problem.empty() && words >> word) {
-      if (!word.starts_with("slots=")) continue;
-      host.slots = number(word.substr(std::strlen("slots=")));
-      if (!host.slots) problem = fmt::format("\"{}\" is not a number of slots", word);
-    }
+    while (problem.empty() && words >> word) problem = parse_word(word, host);
     if (!problem.empty()) return fmt::format("{}:{}: {}", path, line_number, problem);
     hosts.push_back(host);
   }

@@ -115,6 +115,12 @@ TEST(Hosts, ListsAndFilesGiveTheSlots) {
   Options from_file;
   from_file.host_file = path;
   EXPECT_EQ(find_hosts(from_file, 1).ranks, 5U);
+  std::ofstream{path} << "localhost slots = 3 max-slots = 4\n127.0.0.1 cpu=2\nlocalhost count=1\n";
+  EXPECT_EQ(find_hosts(from_file, 1).ranks, 6U) << "as Open MPI spells it";
+  std::ofstream{path} << "localhost:4 ifname=eth0\n127.0.0.1:2 binding=user:0,1\n";
+  EXPECT_EQ(find_hosts(from_file, 1).ranks, 6U) << "as MPICH spells it";
+  std::ofstream{path} << "localhost slits=4\n";
+  EXPECT_THAT(find_hosts(from_file, 1).problem, HasSubstr(":1: \"slits=4\" is not understood"));
   std::ofstream{path} << "localhost slots=none\n";
   EXPECT_THAT(find_hosts(from_file, 1).problem, HasSubstr(":1: "));
   std::remove(path.c_str());
