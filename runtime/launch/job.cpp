@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds kLongestEmptying{10'000};  // a process stuc
 constexpr std::chrono::milliseconds kReaderPatience{5'000};
 constexpr std::chrono::milliseconds kLongestDecision{1'000};  // waiting for a dying rank to be gone
 constexpr std::chrono::milliseconds kOtherHosts{100};  // a rank killed elsewhere may be the cause and not yet reported
+constexpr std::chrono::milliseconds kQuickStart{500};  // which needs no display of progress
+constexpr std::chrono::milliseconds kProgressRound{200};
 constexpr int kTimeoutStatus = 124;
 constexpr int kLauncherFailed = 1;
 
@@ -41,7 +43,8 @@ Job::Job(event::Loop& loop, std::string name, unsigned ranks, Options options, s
                .whole = ranks > 1,
                .err_fd = own_stderr_.get()},
               [this](const std::string& why) { fail(kLauncherFailed, why + what_follows(), SIGTERM); }),
-      ranks_(ranks) {
+      ranks_(ranks),
+      unstarted_(ranks) {
   if (options_.timeout) {
     timeout_ = loop_.after(*options_.timeout, [this] {
       by_hand_ = true;
@@ -78,6 +81,7 @@ int Job::run() {
     for (const unsigned rank : hosts_[host].host->ranks()) ranks_.at(rank).host = host;
   }
   for (const std::string& warning : options_.warnings) say(warning);
+  if (output_.has_status_line()) progress_ = loop_.after(kQuickStart, [this] { show_progress(); });
   for (const Host& host : hosts_) {
     if (phase_ == Phase::running) host.host->start();
   }
@@ -95,12 +99,35 @@ std::string Job::name_of(unsigned rank) const {
 }
 
 void Job::started(unsigned rank, pid_t pid) {
-  if (rank < ranks_.size()) ranks_[rank].pid = pid;
+  if (rank >= ranks_.size()) return;
+  settle_start(ranks_[rank]);
+  ranks_[rank].pid = pid;
+}
+
+/// Before the news is noted.
+void Job::settle_start(const Rank& rank) {
+  if (rank.pid != 0 || rank.ended || --unstarted_ != 0) return;
+  progress_ = {};
+  output_.show_status({});
+}
+
+void Job::show_progress() {
+  if (phase_ != Phase::running) return output_.show_status({});
+  std::vector<std::string_view> awaited;  // of whose ranks nothing has been heard
+  for (const Host& host : hosts_) {
+    const std::vector<std::uint32_t>& ranks = host.host->ranks();
+    const auto waits = [this](std::uint32_t rank) { return ranks_[rank].pid == 0 && !ranks_[rank].ended; };
+    if (!ranks.empty() && std::all_of(ranks.begin(), ranks.end(), waits)) awaited.push_back(host.host->name());
+  }
+  const auto all = static_cast<unsigned>(ranks_.size());
+  output_.show_status(fmt::format("{}: {}", name_, describe_start(all - unstarted_, all, awaited)));
+  progress_ = loop_.after(kProgressRound, [this] { show_progress(); });
 }
 
 /// False when the rank's end was known already.
 bool Job::note_end(unsigned rank) {
   if (rank >= ranks_.size() || ranks_[rank].ended) return false;
+  settle_start(ranks_[rank]);
   ranks_[rank].ended = true;
   ++ended_;
   return true;
@@ -265,6 +292,8 @@ void Job::silence_libraries() {
 
 void Job::end_with(int signo) {
   phase_ = Phase::ending;
+  progress_ = {};
+  output_.show_status({});
   timeout_ = {};
   decision_ = {};
   signal_all(signo, true);

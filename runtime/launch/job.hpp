@@ -39,6 +39,9 @@ class Job {
   /// The host is out of reach, and so are its ranks; their end is taken for granted.
   void on_lost(std::size_t host, int status, const std::string& why);
 
+  /// Nothing has ended it yet.
+  [[nodiscard]] bool goes_on() const noexcept { return phase_ == Phase::running; }
+
   /// A line of the launcher's own, after its name.
   void say(const std::string& text);
 
@@ -74,6 +77,8 @@ class Job {
   void host_empty(std::size_t host);
   bool note_end(unsigned rank);
   void decide();
+  void show_progress();
+  void settle_start(const Rank& rank);
   void announce_death(unsigned rank);
   [[nodiscard]] static int status_of(const Failure& failure) noexcept;
   [[nodiscard]] std::string describe(const Failure& failure) const;
@@ -99,6 +104,7 @@ class Job {
   std::vector<Host> hosts_;
   std::vector<Rank> ranks_;
   unsigned ended_ = 0;
+  unsigned unstarted_;  // neither running nor ended
   Phase phase_ = Phase::running;
   int status_ = 0;
   std::vector<Failure> failures_;  // in the order of their reports; the job ends because of one of them
@@ -107,6 +113,7 @@ class Job {
   event::Timer timeout_;
   event::Timer decision_;
   event::Timer grace_;
+  event::Timer progress_;  // on a terminal, until all ranks have been started
 };
 
 }  // namespace runtime::launch

@@ -2,9 +2,11 @@
 #include "runtime/launch/messages.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace runtime::launch {
@@ -45,5 +47,17 @@ std::string describe_refusal(int rank, warden::Step step, int os_errno, const st
 }
 
 std::string count_of_ranks(unsigned count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
+
+std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts) {
+  constexpr std::size_t kNamed = 3;
+  std::string text = fmt::format("{} of {} started", started, count_of_ranks(ranks));
+  if (awaited_hosts.empty()) return text;
+  const std::size_t named = std::min(kNamed, awaited_hosts.size());
+  text += fmt::format("; waiting for {}", fmt::join(awaited_hosts.begin(),
+                                                    awaited_hosts.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  const std::size_t more = awaited_hosts.size() - named;
+  if (more != 0) text += fmt::format(" and {} more host{}", more, more == 1 ? "" : "s");
+  return text;
+}
 
 }  // namespace runtime::launch

@@ -5,6 +5,8 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/warden/protocol.hpp"
 
@@ -35,5 +37,8 @@ std::string signal_name(int signo);
 
 /// "1 rank", "3 ranks".
 std::string count_of_ranks(unsigned count);
+
+/// "37 of 128 ranks started; waiting for h3, h4, h5 and 2 more hosts".
+std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts);
 
 }  // namespace runtime::launch

@@ -31,6 +31,9 @@ class LineMerger {
   /// The bytes to write for `text` of `source` now; each of its lines starts with `prefix`.
   std::string merge(int source, std::string_view prefix, std::string_view text);
 
+  /// What was formed last does not end with a newline.
+  [[nodiscard]] bool line_open() const noexcept { return line_open_; }
+
  private:
   int last_source_ = 0;
   bool line_open_ = false;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,12 @@ bool same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
+/// Columns of the terminal; 80 when it does not tell.
+std::size_t width_of(int terminal) {
+  winsize size{};
+  return ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col != 0 ? size.ws_col : 80;
+}
+
 /// "2014-07-01T12:00:00.123+0200 ": now, in local time.
 std::string timestamp() {
   timespec now{};
@@ -48,8 +55,22 @@ struct Output::Sink {
       : writer(std::make_unique<Writer>(loop, fd, std::move(on_drained))), terminal(::isatty(fd) == 1) {}
   explicit Sink(Fd opened) : file(std::move(opened)), terminal(false) {}
 
+  void show_status(std::string_view text) {
+    if (text == status || merger.line_open() || writer->full()) return;
+    clear_status();
+    writer->write(text);
+    status = text;
+  }
+
+  /// Blanks and carriage returns do it on every terminal.
+  void clear_status() {
+    if (!status.empty()) writer->write(fmt::format("\r{:{}}\r", "", status.size()));
+    status.clear();
+  }
+
   /// 0, or why the file cannot be written; once.
   int write(std::string_view text) {
+    if (!text.empty()) clear_status();
     if (writer) writer->write(text);
     while (file && !text.empty()) {
       const ssize_t written = ::write(file.get(), text.data(), text.size());
@@ -70,6 +91,7 @@ struct Output::Sink {
   std::unique_ptr<Writer> writer;
   Fd file;
   const bool terminal;
+  std::string status;  // the line of progress that is shown now
 };
 
 struct Output::Stream {
@@ -173,6 +195,17 @@ void Output::drained(Sink& sink) {
 void Output::say(std::string_view line) {
   Sink& sink = sink_of(Channel::err);
   sink.write(sink.merger.merge(kLauncherSource, "", fmt::format("{}\n", line)));
+}
+
+bool Output::has_status_line() const {
+  return (err_ ? *err_ : *out_).terminal && ::tcgetpgrp(options_.err_fd) == ::getpgrp();
+}
+
+void Output::show_status(std::string_view text) {
+  Sink& sink = sink_of(Channel::err);
+  if (text.empty()) return sink.clear_status();
+  // A full last column would make some terminals begin a new line.
+  if (has_status_line()) sink.show_status(text.substr(0, width_of(options_.err_fd) - 1));
 }
 
 /// False at the end of the stream, which is then gone, or when there is nothing to read now.

@@ -50,6 +50,12 @@ class Output {
   /// One line of the launcher's own on stderr, without the newline.
   void say(std::string_view line);
 
+  /// Whether stderr is a terminal that this process is in the foreground of: the only place for a line of progress.
+  [[nodiscard]] bool has_status_line() const;
+  /// Shows `text`, cut to the terminal's width, below what is written, in the place of what it showed before; it goes
+  /// when something is written.  Empty: takes it away.  Nothing happens without has_status_line().
+  void show_status(std::string_view text);
+
   /// How many pipes have not reached their end.
   [[nodiscard]] std::size_t open_count() const noexcept { return streams_.size(); }
 
