@@ -26,6 +26,7 @@ RemoteHost::RemoteHost(event::Loop& loop, std::string name, std::chrono::millise
       hooks_(std::move(hooks)) {}
 
 void RemoteHost::start_daemon(std::vector<std::string> command, const std::string& bootstrap) {
+  settling_ = true;
   command_ = std::move(command);
   auto agent = Agent::start(loop_, command_, bootstrap, [this](int status) { agent_ended(status); });
   if (!agent) {
@@ -79,6 +80,7 @@ void RemoteHost::lost(int status, const std::string& why) {
   lost_ = true;
   timer_ = {};
   agent_.reset();
+  settle();
   hooks_.expel();
   hooks_.on_lost(status, why);
 }

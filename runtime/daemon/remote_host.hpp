@@ -4,6 +4,7 @@
 // Threads: the loop's thread.
 #pragma once
 #include <memory>
+#include <utility>
 
 #include "runtime/daemon/agent.hpp"
 #include "runtime/daemon/messages.hpp"
@@ -19,7 +20,8 @@ class RemoteHost final : public launch::RankHost {
     /// Sends a message to its daemon, as soon as that has come.
     std::function<Result<void>(Kind kind, std::string content)> send;
     std::function<void(int status, const std::string& why)> on_lost;
-    std::function<void()> expel;  ///< from the tree of daemons
+    std::function<void()> expel;       ///< from the tree of daemons
+    std::function<void()> on_settled;  ///< once: the daemon that was started has come, or will not
   };
   /// `patience`: how long it may take to come, until joined().
   RemoteHost(event::Loop& loop, std::string name, std::chrono::milliseconds patience, stdio::Output& output,
@@ -33,9 +35,10 @@ class RemoteHost final : public launch::RankHost {
   std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
   /// It has asked for its place in the tree.  From now on the tree says whether it is lost: it may have to wait for
   /// those above it to come, or to be given up, before it gets its place and `patience` begins anew.
-  void joined(std::uint64_t pid) noexcept {
+  void joined(std::uint64_t pid) {
     pid_ = pid;
     timer_ = {};
+    settle();
   }
   /// A message of its daemon that is about its ranks; false when it is not.  Garbled ones lose the host.
   bool handle(Kind kind, ByteSpan content);
@@ -80,6 +83,9 @@ class RemoteHost final : public launch::RankHost {
   [[nodiscard]] bool has_dying_rank() const override { return false; }
 
  private:
+  void settle() {
+    if (std::exchange(settling_, false)) loop_.post(hooks_.on_settled);
+  }
   void transmit(Kind kind, std::string content);
   void agent_ended(int wait_status);
   void post_lost(const std::string& why);
@@ -99,6 +105,7 @@ class RemoteHost final : public launch::RankHost {
   bool here_ = false;  // the first message has come along the tree
   bool lost_ = false;
   bool quitting_ = false;
+  bool settling_ = false;  // the daemon has been started and is awaited
   std::uint64_t credit_ = 0;
   event::Timer timer_;
 };

@@ -145,6 +145,9 @@ class Launch {
   std::optional<LocalHost> local_;
   std::optional<daemon::Hub> hub_;
   std::vector<std::unique_ptr<daemon::RemoteHost>> remotes_;
+  std::function<void()> start_next_daemons_;  // of remotes_ in turn, as long as few enough are under way
+  std::size_t started_daemons_ = 0;
+  std::size_t unsettled_daemons_ = 0;  // started, and neither come nor given up
   std::unique_ptr<stdio::TerminalInput> input_;
   std::optional<daemon::InputSinks> local_input_;  // with --stdin all
   std::unique_ptr<daemon::InputFeeder> feeder_;
@@ -265,6 +268,16 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                               .secret = secret,
                               .patience_ms = static_cast<std::uint64_t>(options_.daemon_timeout.count()),
                               .settings = options_.settings};
+  start_next_daemons_ = [this, slurm, bootstrap]() mutable {
+    for (; job_->goes_on() && unsettled_daemons_ < options_.agents && started_daemons_ < remotes_.size();
+         ++started_daemons_) {
+      daemon::RemoteHost& remote = *remotes_[started_daemons_];
+      if (remote.is_lost()) continue;
+      ++unsettled_daemons_;
+      bootstrap.host = started_daemons_ + 1;
+      remote.start_daemon(agent_command(options_, slurm, remote.name()), daemon::to_line(bootstrap));
+    }
+  };
   for (std::size_t host = 1; host < hosts_.size(); ++host) {
     remotes_.push_back(std::make_unique<daemon::RemoteHost>(
         loop_, hosts_[host].name, options_.daemon_timeout, job_->output(), job_->observer_of(host),
@@ -278,14 +291,18 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                   }
                   job_->on_lost(host, status, why);
                 },
-            .expel = [this, host] { hub_->lose(host); }}));
+            .expel = [this, host] { hub_->lose(host); },
+            .on_settled =
+                [this] {
+                  --unsettled_daemons_;
+                  start_next_daemons_();
+                }}));
     daemon::RemoteHost& remote = *remotes_.back();
     remote.set_launch(launch, hosts_[host].ranks);
     hub_->add(host, remote);
     job_->add(remote);
-    bootstrap.host = host;
-    remote.start_daemon(agent_command(options_, slurm, hosts_[host].name), daemon::to_line(bootstrap));
   }
+  start_next_daemons_();
   job_->output().on_drained = [this] {
     for (const auto& remote : remotes_) remote->give_credit();
   };

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "opal/core/build_info.hpp"
 #include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/nearest_name.hpp"
@@ -16,7 +17,6 @@
 namespace runtime::launch {
 namespace {
 
-constexpr char kVersion[] = "opalrun (OPAL) 0.1.0";
 constexpr int kUsageError = 2;
 constexpr double kLongestSeconds = 1e9;
 
@@ -103,6 +103,9 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--launch-agent", raw.agent,
                  "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)")
       ->option_text("CMD");
+  app.add_option("--agents", options.agents, "How many launch agents start daemons at the same time (default: 64)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 1U << 20));
   app.add_option("--daemon-timeout", raw.daemon_timeout, "A host that is silent for so long is lost (default: 30)")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.1, 86400.0));
@@ -257,7 +260,8 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
   formatter->column_width(34);
   app.formatter(formatter);
   app.footer(kFooter);
-  app.set_version_flag("-V,--version", kVersion);
+  const std::string version = fmt::format("opalrun (OPAL) {}", opal::build_info().version);
+  app.set_version_flag("-V,--version", version);
   Options options;
   Raw raw;
   declare(app, options, raw);
@@ -275,7 +279,7 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
   } catch (const CLI::CallForHelp&) {
     return {{}, app.help(), 0};
   } catch (const CLI::CallForVersion&) {
-    return {{}, fmt::format("{}\n", kVersion), 0};
+    return {{}, fmt::format("{}\n", version), 0};
   } catch (const CLI::ExtrasError&) {
     return usage_error(name, explain_unknown(app));
   } catch (const CLI::ParseError& error) {

@@ -63,6 +63,7 @@ struct Options {
   bool report_bindings = false;
   std::vector<std::string> launch_agent;            ///< words of the command that starts daemons; empty: ssh, or srun
   std::chrono::milliseconds daemon_timeout{30000};  ///< a daemon that is silent for so long counts as lost
+  unsigned agents = 64;                             ///< that start daemons at a time
   unsigned radix = 16;                              ///< of the tree of daemons: children of each
   bool continuous = false;                          ///< the end of some ranks or hosts leaves the others running
   bool oversubscribe = false;

@@ -15,6 +15,7 @@
 namespace runtime::test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
@@ -96,6 +97,20 @@ TEST_F(Hosts, OutputOfManyMegabytesArrivesWholeAndInWholeLines) {
     ASSERT_TRUE(line.starts_with("0:") || line.starts_with("1:")) << line;
     ASSERT_EQ(line.substr(2), std::to_string(next[line[0] - '0']++));
   }
+}
+
+/// Each agent dawdles between its two lines, so that those of agents that run side by side would be mixed.
+TEST_F(Hosts, NoMoreAgentsRunAtATimeThanAgentsSays) {
+  const std::string log = directory() + "/agents";
+  const auto job = start_by(fmt::format("echo begin $1 >> {0}; sleep 0.3; echo end $1 >> {0}; exec $agent \"$@\"", log),
+                            {"--agents", "1", "--radix", "1", "--host", "h1:1,h2:1,h3:1", "sh", "-c", "echo up"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(lines_of(outcome.out), SizeIs(3));
+  std::ifstream file{log};
+  const std::string seen{std::istreambuf_iterator<char>{file}, {}};
+  EXPECT_THAT(lines_of(seen), ElementsAre("begin h1", "end h1", "begin h2", "end h2", "begin h3", "end h3"));
+  EXPECT_EQ(job->leftovers(), "");
 }
 
 TEST_F(Hosts, RankZeroOfAnotherHostReadsTheLaunchersInputToItsEnd) {
