@@ -300,22 +300,23 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   unsigned total = 0;
   for (const pmix::HostRanks& host : launch.hosts) total += static_cast<unsigned>(host.ranks.size());
   pmix::forget_outer_launcher();
-  OPAL_TRY_ASSIGN(
-      server_,
-      pmix::Server::start(loop_,
-                          {.job_id = bootstrap_.job_id,
-                           .hosts = launch.hosts,
-                           .own_host = bootstrap_.host,
-                           .session_directory = session_.directory(),
-                           .working_directory = launch.working_directory,
-                           .ranks = total,
-                           .topology = topology_.native(),
-                           .cpus = cpus},
-                          {.on_abort =
-                               [this](int rank, int status, const std::string& text) {
-                                 uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
-                               },
-                           .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); }}));
+  OPAL_TRY_ASSIGN(server_, pmix::Server::start(
+                               loop_,
+                               {.job_id = bootstrap_.job_id,
+                                .hosts = launch.hosts,
+                                .own_host = bootstrap_.host,
+                                .session_directory = session_.directory(),
+                                .working_directory = launch.working_directory,
+                                .ranks = total,
+                                .topology = topology_.native(),
+                                .cpus = cpus},
+                               {.on_abort =
+                                    [this](int rank, int status, const std::string& text) {
+                                      uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
+                                    },
+                                .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); },
+                                .pid = [this](int rank) { return host_->pid(static_cast<unsigned>(rank)); },
+                                .program = launch.arguments[0]}));
   server_->join(*uplink_);
 
   const launch::InputTarget input{launch::InputTarget::Kind{launch.input}, launch.input_rank};

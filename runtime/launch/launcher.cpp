@@ -211,7 +211,9 @@ Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus)
            .cpus = cpus},
           {.on_abort = [this](int rank, int status,
                               const std::string& text) { job_->on_abort(static_cast<unsigned>(rank), status, text); },
-           .liveness = [this](int rank) { return local_->liveness(static_cast<unsigned>(rank)); }}));
+           .liveness = [this](int rank) { return local_->liveness(static_cast<unsigned>(rank)); },
+           .pid = [this](int rank) { return local_->pid(static_cast<unsigned>(rank)); },
+           .program = options_.program}));
   return {};
 }
 

@@ -45,6 +45,11 @@ pmix::Liveness LocalHost::liveness(unsigned rank) const {
   return asked->pid != 0 && is_exiting(asked->pid) ? pmix::Liveness::ending : pmix::Liveness::alive;
 }
 
+pid_t LocalHost::pid(unsigned rank) const {
+  const Rank* const asked = const_cast<LocalHost*>(this)->find(rank);
+  return asked == nullptr ? 0 : asked->pid;
+}
+
 bool LocalHost::has_dying_rank() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [](const Rank& rank) { return rank.pid != 0 && !rank.ended && is_exiting(rank.pid); });

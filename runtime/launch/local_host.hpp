@@ -51,6 +51,8 @@ class LocalHost final : public RankHost {
   [[nodiscard]] bool has_dying_rank() const override;
 
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
+  /// 0 until it runs, and of ranks of other hosts.
+  [[nodiscard]] pid_t pid(unsigned rank) const;
   /// True once the warden is gone; the ranks are then this process's children.
   [[nodiscard]] bool warden_lost() const noexcept { return warden_lost_; }
 

@@ -4,6 +4,8 @@
 // process, so there is one Server per process; it is never finalized and must live until the process ends with _exit.
 // Threads: the loop's thread.
 #pragma once
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +25,8 @@ enum class Liveness { alive, ending, ended };
 struct Host {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
   std::function<Liveness(int rank)> liveness;  ///< of a rank of this host; of others `alive`
+  std::function<pid_t(int rank)> pid;          ///< of a rank of this host; 0 of others, and until it runs
+  std::string program;                         ///< that the ranks run, for those who ask
 };
 
 class Server {

@@ -382,6 +382,7 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.register_events = register_events;
     module.deregister_events = deregister_events;
     module.notify_event = notify_event;
+    module.query = query;
     module.group = group;
     module.client_connected2 = client_connected;
     return module;

@@ -29,6 +29,7 @@ struct Core {
         host(std::move(host_functions)),
         names(event_loop) {
     for (std::uint32_t index = 0; index < job.hosts.size(); ++index) {
+      host_names.push_back(job.hosts[index].name);
       for (const std::uint32_t rank : job.hosts[index].ranks) host_of.at(rank) = index;
     }
   }
@@ -37,6 +38,7 @@ struct Core {
   const std::string job_id;
   std::vector<Membership> membership;  ///< index = rank; of other hosts' ranks `outside`
   std::vector<std::uint32_t> host_of;  ///< index = rank
+  std::vector<std::string> host_names;
   const std::size_t host_count;
   std::uint32_t own_host = 0;
   std::uint64_t contexts = 0;  ///< ids of groups that this host has proposed
@@ -56,6 +58,10 @@ void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std:
 /// The upcall for groups.
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
                     const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie);
+
+/// The upcall for questions about the job: what is known here without asking other hosts.
+pmix_status_t query(pmix_proc_t* asker, pmix_query_t* queries, size_t nqueries, pmix_info_cbfunc_t answer,
+                    void* cookie);
 
 /// Asks libpmix what `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// PMIx_Query_info: answers questions about the job from what this host's server knows, without asking other hosts:
+// where each rank runs it knows of all of them, process ids and ends of its own ones.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "opal/core/build_info.hpp"
+#include "runtime/pmix/info_list.hpp"
+#include "runtime/pmix/upcalls.hpp"
+
+namespace runtime::pmix {
+namespace {
+
+/// What narrows a question down.
+struct Qualifiers {
+  std::optional<std::string> job;  ///< PMIX_NSPACE
+  std::optional<pmix_rank_t> rank;
+};
+
+struct Question {
+  std::string key;
+  Qualifiers qualifiers;
+};
+
+Qualifiers qualifiers_of(const pmix_query_t& query) {
+  Qualifiers result;
+  for (const pmix_info_t& info : std::span{query.qualifiers, query.nqual}) {
+    const auto is = [&](const char* key, pmix_data_type_t type) {
+      return PMIX_CHECK_KEY(&info, key) && info.value.type == type;
+    };
+    if (is(PMIX_NSPACE, PMIX_STRING) && info.value.data.string != nullptr) result.job = info.value.data.string;
+    if (is(PMIX_RANK, PMIX_PROC_RANK)) result.rank = info.value.data.rank;
+    if (is(PMIX_PROCID, PMIX_PROC) && info.value.data.proc != nullptr) {
+      result.job = info.value.data.proc->nspace;
+      result.rank = info.value.data.proc->rank;
+    }
+  }
+  return result;
+}
+
+/// pmix_proc_info_t's with what they own.
+class ProcTable {
+ public:
+  ProcTable() noexcept = default;
+  ProcTable(const ProcTable&) = delete;
+  ProcTable& operator=(const ProcTable&) = delete;
+  ~ProcTable() {
+    for (pmix_proc_info_t& proc : procs_) PMIX_PROC_INFO_DESTRUCT(&proc);
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return procs_.empty(); }
+
+  void add(const Core& core, pmix_rank_t rank) {
+    pmix_proc_info_t& proc = procs_.emplace_back();
+    PMIX_PROC_INFO_CONSTRUCT(&proc);
+    PMIX_LOAD_PROCID(&proc.proc, core.job_id.c_str(), rank);
+    proc.hostname = ::strdup(core.host_names[core.host_of[rank]].c_str());
+    proc.executable_name = ::strdup(core.host.program.c_str());
+    proc.pid = core.host.pid(static_cast<int>(rank));
+    proc.state = state_of(core, rank, proc.pid);
+  }
+
+  void give_to(InfoList& results, const char* key) {
+    const pmix_data_array_t array{PMIX_PROC_INFO, procs_.size(), procs_.data()};
+    results.load(key, &array, PMIX_DATA_ARRAY);
+  }
+
+ private:
+  static pmix_proc_state_t state_of(const Core& core, pmix_rank_t rank, pid_t pid) {
+    if (core.host_of[rank] != core.own_host) return PMIX_PROC_STATE_UNDEF;
+    if (core.host.liveness(static_cast<int>(rank)) == Liveness::ended) return PMIX_PROC_STATE_TERMINATED;
+    if (pid == 0) return PMIX_PROC_STATE_PREPPED;
+    return core.membership[rank] == Core::Membership::member ? PMIX_PROC_STATE_CONNECTED : PMIX_PROC_STATE_RUNNING;
+  }
+  std::vector<pmix_proc_info_t> procs_;
+};
+
+/// The ranks of the job, or those of this host.
+pmix_status_t add_procs(const Core& core, const Question& question, bool local, InfoList& results) {
+  ProcTable table;
+  for (pmix_rank_t rank = 0; rank < core.host_of.size(); ++rank) {
+    if (local && core.host_of[rank] != core.own_host) continue;
+    const std::optional<pmix_rank_t> wanted = question.qualifiers.rank;
+    if (!wanted || *wanted == PMIX_RANK_WILDCARD || *wanted == rank) table.add(core, rank);
+  }
+  if (question.qualifiers.rank && table.empty()) return PMIX_ERR_NOT_FOUND;
+  table.give_to(results, question.key.c_str());
+  return PMIX_SUCCESS;
+}
+
+using Answerer = std::function<pmix_status_t(const Core&, const Question&, InfoList&)>;
+
+struct Answer {
+  const char* key;
+  Answerer answer;
+};
+
+std::uint32_t hosts_with_ranks(const Core& core) {
+  std::vector<std::uint32_t> hosts = core.host_of;
+  std::sort(hosts.begin(), hosts.end());
+  return static_cast<std::uint32_t>(std::unique(hosts.begin(), hosts.end()) - hosts.begin());
+}
+
+/// Puts one value of the job under the key that was asked for.
+template <class Value>
+Answerer value(Value of) {
+  return [of](const Core& core, const Question& question, InfoList& results) {
+    results.add(question.key.c_str(), of(core));
+    return PMIX_SUCCESS;
+  };
+}
+
+std::string supported_keys();
+
+const std::vector<Answer>& answers() {
+  const auto ranks = [](const Core& core) { return static_cast<std::uint32_t>(core.host_of.size()); };
+  static const std::vector<Answer> all{
+      {PMIX_QUERY_SUPPORTED_KEYS, value([](const Core&) { return supported_keys(); })},
+      {PMIX_QUERY_NAMESPACES, value([](const Core& core) { return core.job_id; })},
+      {PMIX_QUERY_PROC_TABLE,
+       [](auto& core, auto& question, auto& out) { return add_procs(core, question, false, out); }},
+      {PMIX_QUERY_LOCAL_PROC_TABLE,
+       [](auto& core, auto& question, auto& out) { return add_procs(core, question, true, out); }},
+      {PMIX_QUERY_NUM_PSETS,  // nobody defines any
+       [](auto&, auto& question, auto& out) {
+         const std::size_t none = 0;
+         out.load(question.key.c_str(), &none, PMIX_SIZE);
+         return PMIX_SUCCESS;
+       }},
+      {PMIX_QUERY_PSET_NAMES, value([](const Core&) { return std::string{}; })},
+      {PMIX_JOB_SIZE, value(ranks)},
+      {PMIX_UNIV_SIZE, value(ranks)},
+      {PMIX_MAX_PROCS, value(ranks)},
+      {PMIX_NUM_NODES, value(hosts_with_ranks)},
+      {PMIX_RM_NAME, value([](const Core&) { return std::string("opalrun"); })},
+      {PMIX_RM_VERSION, value([](const Core&) { return std::string{opal::build_info().version}; })},
+  };
+  return all;
+}
+
+std::string supported_keys() {
+  std::string keys;
+  for (const Answer& each : answers()) {
+    if (!keys.empty()) keys += ',';
+    keys += each.key;
+  }
+  return keys;
+}
+
+pmix_status_t answer_one(const Core& core, const Question& question, InfoList& results) {
+  const std::vector<Answer>& all = answers();
+  const auto known = std::find_if(all.begin(), all.end(), [&](const Answer& each) { return question.key == each.key; });
+  if (known == all.end()) return PMIX_ERR_NOT_SUPPORTED;
+  if (question.qualifiers.job && *question.qualifiers.job != core.job_id) return PMIX_ERR_NOT_FOUND;
+  return known->answer(core, question, results);
+}
+
+/// Success when all were answered, PMIX_ERR_PARTIAL_SUCCESS when some were; otherwise why the first was not.
+pmix_status_t answer_all(const Core& core, const std::vector<Question>& questions, InfoList& results) {
+  std::optional<pmix_status_t> failure;
+  for (const Question& question : questions) {
+    const pmix_status_t status = answer_one(core, question, results);
+    if (status != PMIX_SUCCESS && !failure) failure = status;
+  }
+  if (!failure) return PMIX_SUCCESS;
+  return results.size() == 0 ? *failure : PMIX_ERR_PARTIAL_SUCCESS;
+}
+
+}  // namespace
+
+pmix_status_t query(pmix_proc_t* /*asker*/, pmix_query_t* queries, size_t nqueries, pmix_info_cbfunc_t answer,
+                    void* cookie) {
+  std::vector<Question> questions;
+  for (const pmix_query_t& each : std::span{queries, nqueries}) {
+    for (char** key = each.keys; key != nullptr && *key != nullptr; ++key) {
+      questions.push_back({*key, qualifiers_of(each)});
+    }
+  }
+  meet_later([=](Core& core) {
+    auto results = std::make_unique<InfoList>();
+    const pmix_status_t status = answer_all(core, questions, *results);
+    if (results->size() == 0) return answer(status, nullptr, 0, cookie, nullptr, nullptr);
+    const auto release = [](void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
+    InfoList* const raw = results.release();  // until libpmix calls `release`
+    answer(status, raw->data(), raw->size(), cookie, release, raw);
+  });
+  return PMIX_SUCCESS;
+}
+
+}  // namespace runtime::pmix
