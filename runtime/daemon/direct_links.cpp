@@ -5,8 +5,8 @@
 
 namespace runtime::daemon {
 
-DirectLinks::DirectLinks(event::Loop& loop, oob::Daemon& oob, std::function<bool(opal::am::Endpoint&)> belongs_to_tree)
-    : loop_(loop), oob_(oob), belongs_to_tree_(std::move(belongs_to_tree)) {}
+DirectLinks::DirectLinks(event::Loop& loop, oob::Daemon& oob, std::function<bool(opal::am::Endpoint&)> serves_others)
+    : loop_(loop), oob_(oob), serves_others_(std::move(serves_others)) {}
 
 void DirectLinks::learn(std::uint32_t host, std::string address) { addresses_[host] = std::move(address); }
 
@@ -23,10 +23,10 @@ bool DirectLinks::ask(std::uint32_t host, Kind kind, const std::string& content)
     link.endpoint = *endpoint;
     opal::log::debug("runtime", "questions go straight to host {}", host);
   }
+  if (!timer_) timer_ = loop_.after(kIdle, [this] { look(); });
   if (!oob_.send(*link.endpoint, topic(kind), oob::as_bytes(content))) return false;
   ++link.open;
   link.used = true;
-  if (!timer_) timer_ = loop_.after(kIdle, [this] { look(); });
   return true;
 }
 
@@ -53,7 +53,7 @@ void DirectLinks::look() {
       continue;
     }
     opal::log::debug("runtime", "nothing more to ask of host {}", link->first);
-    if (!belongs_to_tree_(*link->second.endpoint)) oob_.disconnect(*link->second.endpoint);
+    if (!serves_others_(*link->second.endpoint)) oob_.disconnect(*link->second.endpoint);
     link = links_.erase(link);
   }
   if (!links_.empty()) timer_ = loop_.after(kIdle, [this] { look(); });

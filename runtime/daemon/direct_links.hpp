@@ -19,7 +19,9 @@ class DirectLinks {
  public:
   static constexpr std::chrono::seconds kIdle{3};  ///< a link that was not used for so long, or twice that, goes
 
-  DirectLinks(event::Loop& loop, oob::Daemon& oob, std::function<bool(opal::am::Endpoint&)> belongs_to_tree);
+  /// `serves_others` tells whether an endpoint is needed when nothing more is asked by it here: it is the tree's, or
+  /// who is there waits for an answer of ours.
+  DirectLinks(event::Loop& loop, oob::Daemon& oob, std::function<bool(opal::am::Endpoint&)> serves_others);
 
   /// Where the daemon of that host is reached.
   void learn(std::uint32_t host, std::string address);
@@ -40,7 +42,7 @@ class DirectLinks {
 
   event::Loop& loop_;
   oob::Daemon& oob_;
-  const std::function<bool(opal::am::Endpoint&)> belongs_to_tree_;
+  const std::function<bool(opal::am::Endpoint&)> serves_others_;
   std::map<std::uint32_t, std::string> addresses_;
   std::map<std::uint32_t, Link> links_;
   event::Timer timer_;

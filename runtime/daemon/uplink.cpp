@@ -30,7 +30,8 @@ Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint3
     : oob_(oob),
       tree_(tree),
       meetings_(tree),
-      links_(loop, oob, [&tree](opal::am::Endpoint& endpoint) { return tree.has(endpoint); }),
+      links_(loop, oob,
+             [this, &tree](opal::am::Endpoint& endpoint) { return tree.has(endpoint) || guests_.contains(&endpoint); }),
       own_host_(own_host) {}
 
 void Uplink::know(const std::vector<pmix::HostRanks>& hosts) {
@@ -69,6 +70,7 @@ bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
 }
 
 void Uplink::take(const ModexResult& result) {
+  if (result.host != own_host_) return;  // not to us
   const auto entry = modexes_.extract(result.question);
   if (entry.empty()) return;
   const Question& question = entry.mapped();
@@ -82,11 +84,13 @@ void Uplink::handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix:
   if (kind == Kind::modex_result) return with<ModexResult>(content, [&](const ModexResult& m) { take(m); });
   if (kind != Kind::modex) return;
   with<Modex>(content, [&](const Modex& m) {
-    const auto [guest, is_new] = guests_.try_emplace(&from, last_guest_ + 1);
+    const auto [guest, is_new] = guests_.try_emplace(&from, Guest{last_guest_ + 1, 0});
     if (is_new) ++last_guest_;
-    const auto reply = [this, to = &from, number = guest->second, m](int status, const std::string& data) {
+    ++guest->second.open;
+    const auto reply = [this, to = &from, number = guest->second.number, m](int status, const std::string& data) {
       const auto still = guests_.find(to);
-      if (still == guests_.end() || still->second != number) return;  // it asks the launcher
+      if (still == guests_.end() || still->second.number != number) return;  // it asks the launcher
+      if (--still->second.open == 0) guests_.erase(still);
       const bool fits = data.size() <= kLargestAnswer;
       const ModexResult result{m.host, m.question, fits ? status : kTooLong, fits ? data : std::string{}, {}};
       (void)oob_.send(*to, topic(Kind::modex_result), oob::as_bytes(pack(result)));

@@ -64,7 +64,11 @@ class Uplink final : public pmix::Cluster {
   std::vector<std::uint32_t> host_of_;  // by rank
   std::uint64_t questions_ = 0;
   std::map<std::uint64_t, Question> modexes_;
-  std::map<const opal::am::Endpoint*, std::uint64_t> guests_;  // who has asked straight, each with a number of its own
+  struct Guest {
+    std::uint64_t number = 0;  // its own: the endpoint's place may be another's later
+    std::size_t open = 0;      // questions that wait for an answer of ours
+  };
+  std::map<const opal::am::Endpoint*, Guest> guests_;  // who has asked straight
   std::uint64_t last_guest_ = 0;
   std::map<std::uint64_t, Done> publications_;
   std::map<std::uint64_t, Items> lookups_;

@@ -148,6 +148,7 @@ void Stream::close(opal::am::Endpoint& way) {
   if (current_ == &way) {
     current_ = better_ != nullptr ? better_ : base_;
     rewind();
+    tell_ = true;  // what we acknowledged may have gone with it, and the peer waits for it with a full window
     say_way();
   }
   (void)advance();

@@ -28,7 +28,7 @@ enum class Topic : std::uint16_t {
   echo_reply = 5,  ///< daemon to rank: the content of `echo`
   log = 6,         ///< rank to daemon: one line for people
   abort = 7,       ///< rank to daemon: std::int32_t status, then the reason
-  // Notes: one piece each, not numbered; what they are for: upgrade.hpp.
+  // Notes: one piece each, not numbered; what they are for: connection.hpp.
   acknowledge = 32,  ///< nothing but the header; empty
   want = 33,         ///< Note: how may I reach you better?
   offer = 34,        ///< Note, then an address; none: not at all

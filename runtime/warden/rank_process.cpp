@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -31,15 +32,12 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-void bind_to(const std::vector<std::uint32_t>& cpus, int report) {
-  std::uint32_t largest = 0;
-  for (const std::uint32_t cpu : cpus) largest = std::max(largest, cpu);
-  cpu_set_t* set = CPU_ALLOC(largest + 1);
-  const std::size_t size = CPU_ALLOC_SIZE(largest + 1);
-  CPU_ZERO_S(size, set);
-  for (const std::uint32_t cpu : cpus) CPU_SET_S(cpu, size, set);
-  if (::sched_setaffinity(0, size, set) != 0) give_up(report, Step::bind, errno);
-  CPU_FREE(set);
+/// The mask that sched_setaffinity() takes; empty for no cpus.
+std::vector<cpu_set_t> mask_of(const std::vector<std::uint32_t>& cpus) {
+  if (cpus.empty()) return {};
+  std::vector<cpu_set_t> mask(*std::max_element(cpus.begin(), cpus.end()) / CPU_SETSIZE + 1);
+  for (const std::uint32_t cpu : cpus) CPU_SET_S(cpu, mask.size() * sizeof(cpu_set_t), mask.data());
+  return mask;
 }
 
 /// A descriptor that is 0, 1 or 2 by accident would be overwritten by the dup2 of another.
@@ -56,6 +54,7 @@ struct Birth {
         report(report_to),
         arguments(pointers(what.arguments)),
         environment(pointers(what.environment)),
+        cpus(mask_of(what.cpus)),
         script{const_cast<char*>("/bin/sh"), const_cast<char*>(what.path.c_str())} {
     script.insert(script.end(), arguments.begin() + (arguments.size() > 1 ? 1 : 0), arguments.end());
   }
@@ -66,15 +65,18 @@ struct Birth {
   const int report;
   const std::vector<char*> arguments;
   const std::vector<char*> environment;
+  const std::vector<cpu_set_t> cpus;
   std::vector<char*> script;  // the arguments when a shell has to run the program
 };
 
 [[noreturn]] void become_rank(const Birth& birth) {
-  const auto& [plan, stdio, ignored, warden, report, arguments, environment, script] = birth;
+  const auto& [plan, stdio, ignored, warden, report, arguments, environment, cpus, script] = birth;
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != warden) ::_exit(127);  // it died before the line above
-  if (!plan.cpus.empty()) bind_to(plan.cpus, report);
+  if (!cpus.empty() && ::sched_setaffinity(0, cpus.size() * sizeof(cpu_set_t), cpus.data()) != 0) {
+    give_up(report, Step::bind, errno);
+  }
   if (!plan.working_directory.empty() && ::chdir(plan.working_directory.c_str()) != 0) {
     give_up(report, Step::chdir, errno);
   }

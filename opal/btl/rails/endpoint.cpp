@@ -214,6 +214,11 @@ void Endpoint::confirm(std::uint32_t taken) noexcept {
   if (distance(sent_, confirmed_) < 0) sent_ = confirmed_;
 }
 
+void Endpoint::on_heard(Route& route) noexcept {
+  route.heard = true;
+  for (Route& each : routes_) each.tried = false;
+}
+
 void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan payload) noexcept {
   if (broken_ || dead()) return;
   if (!route.heard) return break_off({Errc::protocol, 0, "rails: a message before the peer's hello"});

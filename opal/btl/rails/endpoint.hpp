@@ -70,6 +70,8 @@ class Endpoint final : public btl::Endpoint {
     return route.below != nullptr && route.heard && !route.down && !route.below->dead();
   }
   [[nodiscard]] std::vector<Route>& routes() noexcept { return routes_; }
+  /// The peer's hello has come by this route: whatever failed before may be tried again.
+  void on_heard(Route& route) noexcept;
   /// Connects rails that have no route; once a second at most.
   void widen() noexcept;
   /// The first route; errors: of the last rail that was tried.

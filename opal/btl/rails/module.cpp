@@ -176,8 +176,8 @@ void Module::on_accepted(btl::Endpoint& route) noexcept {
 
 void Module::on_failed(btl::Endpoint& below, const Error& why) noexcept {
   auto* const route = static_cast<Route*>(below.upper);
+  if (route == nullptr) return;  // retired already
   retire(below);
-  if (route == nullptr) return;
   if (route->owner == nullptr) return forget(*route);
   route->owner->on_lost(*route, why);
 }
@@ -203,7 +203,7 @@ void Module::on_hello(Route& route, ByteSpan bytes) noexcept {
     return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
   }
   endpoint.peer_session = hello.from;
-  route.heard = true;
+  endpoint.on_heard(route);
 }
 
 void Module::enter(Route& visitor, const wire::Hello& hello, Ways ways) noexcept {
@@ -225,7 +225,7 @@ void Module::enter(Route& visitor, const wire::Hello& hello, Ways ways) noexcept
   Route& route = known->routes()[rail];
   if (route.below != nullptr && route.below != &below) retire(*route.below);
   adopt(below, route);
-  route.heard = true;
+  known->on_heard(route);
   known->peer_session = hello.from;
   attend(*known);
   if (!fresh) return;

@@ -111,7 +111,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   void collect_events() noexcept;
   void collect_manager_events() noexcept;
   void collect_device_events() noexcept;
-  void on_device_event(ibv_event_type type) noexcept;
+  void on_device_event(const ibv_async_event& event) noexcept;
   void on_device_gone(const char* what) noexcept;
   void run_timers() noexcept;
   [[nodiscard]] std::uint64_t next_time() const noexcept;

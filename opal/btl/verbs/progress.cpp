@@ -87,7 +87,8 @@ void Module::collect_manager_events() noexcept {
   }
 }
 
-void Module::on_device_event(ibv_event_type type) noexcept {
+void Module::on_device_event(const ibv_async_event& event) noexcept {
+  const ibv_event_type type = event.event_type;
   const char* const what = ibv_event_type_str(type);
   Error why{};
   switch (type) {
@@ -95,6 +96,7 @@ void Module::on_device_event(ibv_event_type type) noexcept {
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR: return on_device_gone(what);
     case IBV_EVENT_PORT_ERR:
+      if (event.element.port_num != listener_.id->port_num) break;  // another port of the device
       // Alone it may come back before the device has given up what is under way.  One of several has no time to lose.
       log::warn("btl.verbs", "device {}: its port is down{}", device_.name(),
                 config_.rails > 1 ? "; other rails take over" : "");
@@ -117,10 +119,10 @@ void Module::on_device_gone(const char* what) noexcept {
 void Module::collect_device_events() noexcept {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.context(), &event) == 0) {
-    const ibv_event_type type = event.event_type;
+    const ibv_async_event seen = event;
     ibv_ack_async_event(&event);
     ++events_;
-    on_device_event(type);
+    on_device_event(seen);
   }
 }
 

@@ -102,9 +102,10 @@ void kill_everywhere(By way, std::size_t size) {
   side.module().disconnect(*side.failures[0].endpoint);
   std::uint64_t kills = 0;
   std::size_t arrived = 0;
-  const bool is_long = length > 1000;  // by memcpy, one byte a step
-  const std::uint64_t stride = is_long ? length / 8 : 2;
-  const std::uint64_t fine = is_long ? 16 : 40;
+  // Every kill steps through the send from its start: few of them where it is long, or it takes minutes.
+  const bool is_long = length > 1000;  // by memcpy, one byte a step; or it maps memory
+  const std::uint64_t stride = is_long ? length / 8 : std::max<std::uint64_t>(2, length / 24);
+  const std::uint64_t fine = is_long ? 8 : 24;
   const auto next_after = [&](std::uint64_t steps) {  // `length` is that of one run; others may differ a little
     if (steps + fine < length) return std::min(steps + stride, length - fine);
     return steps < length + fine ? steps + 1 : steps + stride;
