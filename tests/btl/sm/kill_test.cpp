@@ -44,9 +44,16 @@ class Told {
 
 enum class By { fifo, box, offer };
 
+/// Small boxes: whoever offers one clears it first, which takes an instruction for each of its bytes, step by step.
+config::Store with_small_boxes() {
+  config::Store store;
+  store.set("btl_sm_fbox_size", "4K");
+  return store;
+}
+
 /// Some short messages, how many it says in `told`; then, between the marks, one of `size` bytes.
 void say(ByteSpan blob, By way, std::size_t size, std::atomic<std::uint32_t>& told) {
-  Side own{"sm"};
+  Side own{"sm", with_small_boxes()};
   btl::Endpoint* const route = own.connect(blob);
   if (route == nullptr) ::_exit(3);
   const std::uint32_t count = way == By::offer ? 16 : 5;  // the 17th carries the offer
@@ -87,7 +94,7 @@ class Pumping {
 
 /// Kills after each of the last instructions of the send, where it is published, and after some of those before.
 void kill_everywhere(By way, std::size_t size) {
-  Side side{"sm"};
+  Side side{"sm", with_small_boxes()};
   const auto blob = side.blob();
   Told told;
   const auto body = [&] { say(blob, way, size, told.number()); };
