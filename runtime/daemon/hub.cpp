@@ -12,7 +12,6 @@ namespace {
 constexpr int kCannotServe = 1;
 constexpr int kNotFound = PMIX_ERR_NOT_FOUND;
 constexpr int kOwnerLost = PMIX_ERR_LOST_CONNECTION;
-constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 constexpr std::chrono::milliseconds kFinishRound{5};
 
 }  // namespace

@@ -5,6 +5,8 @@
 // message; its topic goes with it.  Packed by runtime/packing.hpp; a receiver refuses what does not unpack.  kVersion
 // is compared at the first message, before any other is understood.
 #pragma once
+#include <pmix_common.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -261,6 +263,8 @@ struct Modex {
     v(rank, host, question);
   }
 };
+/// Status of a modex or lookup whose answer is longer than the tree takes.
+inline constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 struct ModexResult {
   static constexpr Kind kKind = Kind::modex_result;
   std::uint32_t host = 0;

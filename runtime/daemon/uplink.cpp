@@ -7,7 +7,12 @@ namespace runtime::daemon {
 namespace {
 
 constexpr std::size_t kLargestAnswer = overlay::kLargestContent - 64;  // with the other fields
-constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
+
+/// The answer to a question; in place of data that are too long, that they are.
+ModexResult result_of(const Modex& question, int status, const std::string& data) {
+  const bool fits = data.size() <= kLargestAnswer;
+  return {question.host, question.question, fits ? status : kTooLong, fits ? data : std::string{}, {}};
+}
 
 /// The message, or nothing; the launcher is of the same version, so this does not happen.
 template <class M, class Use>
@@ -49,10 +54,7 @@ bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
   switch (kind) {
     case Kind::modex:
       with<Modex>(content, [&](const Modex& m) {
-        server.modex(m.rank, [this, m](int status, const std::string& data) {
-          const bool fits = data.size() <= kLargestAnswer;
-          send(ModexResult{m.host, m.question, fits ? status : kTooLong, fits ? data : std::string{}, {}});
-        });
+        server.modex(m.rank, [this, m](int status, const std::string& data) { send(result_of(m, status, data)); });
       });
       return true;
     case Kind::modex_result: with<ModexResult>(content, [&](const ModexResult& m) { take(m); }); return true;
@@ -91,9 +93,7 @@ void Uplink::handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix:
       const auto still = guests_.find(to);
       if (still == guests_.end() || still->second.number != number) return;  // it asks the launcher
       if (--still->second.open == 0) guests_.erase(still);
-      const bool fits = data.size() <= kLargestAnswer;
-      const ModexResult result{m.host, m.question, fits ? status : kTooLong, fits ? data : std::string{}, {}};
-      (void)oob_.send(*to, topic(Kind::modex_result), oob::as_bytes(pack(result)));
+      (void)oob_.send(*to, topic(Kind::modex_result), oob::as_bytes(pack(result_of(m, status, data))));
     };
     if (server == nullptr) return reply(PMIX_ERR_NOT_FOUND, {});
     server->modex(m.rank, reply);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "opal/am/config.hpp"
+#include "opal/am/transports.hpp"
 
 namespace runtime::oob {
 namespace {
@@ -14,16 +15,11 @@ constexpr std::string_view kFirst = "tcp";      // reaches every process of the 
 constexpr int kRoundsPerTurn = 64;              // of progress, before other events of the loop get their turn
 constexpr std::chrono::milliseconds kRetry{1};  // a peer that takes nothing now does not announce when it will
 
-/// Whether am_transports allows that one.
-bool allows(std::string_view list, std::string_view wanted) {
-  const bool excludes = list.empty() || list.front() == '^';
-  if (!list.empty() && excludes) list.remove_prefix(1);
-  while (!list.empty()) {
-    const std::string_view name = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(list.size(), name.size() + 1));
-    if (name == wanted) return !excludes;
-  }
-  return excludes;
+/// Whether am_transports allows kFirst.  Errors: those of am::TransportFilter::parse().
+Result<bool> first_is_allowed(std::string_view transports) {
+  const auto registry = opal::btl::Registry::with_builtins();
+  OPAL_TRY_ASSIGN(const auto filter, opal::am::TransportFilter::parse(transports, registry));
+  return filter.allows(*registry.find(kFirst));
 }
 
 }  // namespace
@@ -54,8 +50,9 @@ Result<std::unique_ptr<Daemon>> Daemon::open(event::Loop& loop, const opal::conf
   OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
   // Without tcp the first Context has everything, and nothing is better.
   opal::config::Store first = store;
-  if (allows(config.transports, kFirst)) first.set("am_transports", kFirst);
-  daemon->has_better_ = allows(config.transports, kFirst) && config.transports != kFirst;
+  OPAL_TRY_ASSIGN(const bool begins_with_first, first_is_allowed(config.transports));
+  if (begins_with_first) first.set("am_transports", kFirst);
+  daemon->has_better_ = begins_with_first && config.transports != kFirst;
   OPAL_TRY(daemon->open_side(daemon->base_, first, opal::btl::bind<&Daemon::on_piece>(*daemon, "runtime oob")));
   loop.post([self = daemon.get()] { self->service(); });  // arms the descriptor
   return daemon;

@@ -107,6 +107,10 @@ struct Key {
   std::array<std::byte, 512> bytes;
 };
 
+Result<MemoryHandle> unpacked(const am::Endpoint& peer, const Key& key) {
+  return peer.unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+}
+
 TEST_P(GpuAm, PutAndGetBetweenEveryPairOfKindsOfMemory) {
   in_two_processes(
       [](const Channel& other) {
@@ -147,7 +151,7 @@ TEST_P(GpuAm, PutAndGetBetweenEveryPairOfKindsOfMemory) {
           for (std::size_t i = 0; i < keys.size(); ++i) {
             const gpu::MemoryKind remote = AnyBuffer::kKinds[i];
             SCOPED_TRACE(std::string{gpu::name(local)} + " here, there " + gpu::name(remote));
-            const auto handle = here.peer->unpack_key({keys[i].bytes.data(), static_cast<std::size_t>(keys[i].size)});
+            const auto handle = unpacked(*here.peer, keys[i]);
             ASSERT_TRUE(handle) << to_string(handle.error());
             const auto all = pattern(kMost, static_cast<unsigned>(remote));
             for (const std::size_t size : {std::size_t{1}, std::size_t{4'000}, std::size_t{399'990}}) {
@@ -192,7 +196,7 @@ TEST_P(GpuAm, AFlushOfTheContextWaitsForEveryPutOfGpuMemory) {
                      ContextEnd here{other, GetParam().transports, settings()};
                      const Key key = receive<Key>(other);
                      here.meet();
-                     const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+                     const auto handle = unpacked(*here.peer, key);
                      ASSERT_TRUE(handle) << to_string(handle.error());
                      opal::test::CountedCompletion put;
                      Post post = Post::again;
@@ -229,7 +233,7 @@ TEST_P(GpuAm, ACompletionThatPostsAgainDuringTheDisconnectIsRefused) {
                      ContextEnd here{other, GetParam().transports, settings()};
                      const Key key = receive<Key>(other);
                      here.meet();
-                     const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+                     const auto handle = unpacked(*here.peer, key);
                      ASSERT_TRUE(handle) << to_string(handle.error());
                      am::Endpoint& peer = *here.peer;
                      Again put{[&](Completion& c) { return peer.put(buffer.at(), key.address, *handle, kMost, c); }};
@@ -313,7 +317,7 @@ TEST_P(GpuAm, ATransferThatCannotBeIsAnErrorAndTheNextOneWorks) {
         DeviceBuffer buffer{200'000};
         ContextEnd here{other, GetParam().transports, settings()};
         const auto key = receive<Key>(other);
-        const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+        const auto handle = unpacked(*here.peer, key);
         ASSERT_TRUE(handle);
         here.meet();
         const auto get = [&](std::uint64_t offset, std::uint64_t size) {
@@ -353,7 +357,7 @@ TEST_P(GpuAm, APeersDeathEndsEveryTransferOnce) {
     DeviceBuffer buffer{kMost};
     ContextEnd here{owner.channel(), GetParam().transports, settings()};
     const auto key = receive<Key>(owner.channel());
-    const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+    const auto handle = unpacked(*here.peer, key);
     ASSERT_TRUE(handle);
     std::vector<opal::test::CountedCompletion> gets(20);
     int queued = 0;
@@ -443,7 +447,7 @@ TEST(GpuAmDirect, StagedPiecesAreBoundedHoweverLargeTheTransfer) {
           control->set(Setting::seed, 5);
         }
         const auto key = receive<Key>(other);
-        const auto handle = here.peer->unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
+        const auto handle = unpacked(*here.peer, key);
         opal::test::CountedCompletion get;
         ASSERT_EQ(here.peer->get(buffer.at(), key.address, *handle, 8 << 20, get), Post::queued);
         std::uint64_t most = 0;

@@ -3,11 +3,7 @@
 #include "opal/rcache/asymmetric_fence.hpp"
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -24,6 +20,7 @@
 
 #include "opal/core/clock.hpp"
 #include "opal/rcache/cache.hpp"
+#include "tests/harness/refused_call.hpp"
 #include "tests/rcache/fake_device.hpp"
 
 namespace opal::rcache {
@@ -113,19 +110,6 @@ TEST_F(AsymmetricFence, LetsOneSideSeeTheOtherWhereTheKernelAlwaysRefused) {
   EXPECT_EQ(neither_saw_the_other(5'000, [](int) {}), 0);
 }
 
-/// All threads of this process get EPERM from membarrier(2).
-bool install_filter() {
-  sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{4, rules};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
-}
-
 /// Room for a few; knows which are live.
 class SmallDevice final : public Device {
  public:
@@ -184,12 +168,11 @@ const char* close_sandbox_around_a_cache() {
   };
   wait_for_evictions(kEvictions);
   const bool before = fast();
-  const bool installed = install_filter();
+  opal::test::refuse_system_call(SYS_membarrier, EPERM, SECCOMP_FILTER_FLAG_TSYNC);
   wait_for_evictions(kEvictions);
   stop = true;
   for (std::thread& user : users) user.join();
   if (!before) return "the fast half was lost before the filter";
-  if (!installed) return "no filter could be installed";
   if (fast()) return "nobody noticed the filter";
   if (failed != 0) return "a registration was refused";
   if (lost != 0) return "a registration in use was undone";

@@ -174,7 +174,7 @@ Post Endpoint::send_control(Route& route, wire::Kind kind, ByteSpan payload, std
 }
 
 Post Endpoint::send_kept(std::uint32_t number) noexcept {
-  std::vector<std::byte>& bytes = kept_[number % kWindow].bytes;
+  std::vector<std::byte>& bytes = kept_[number % kWindow];
   wire::Envelope envelope;
   std::memcpy(&envelope, bytes.data(), sizeof envelope);
   envelope.taken = expected_;
@@ -194,7 +194,7 @@ Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const bool ready = !broken_ && current_ != nullptr && current_->below != nullptr && current_->greeted &&
                      sent_ == next_ && next_ - confirmed_ < kWindow;
   if (!ready) return Post::again;
-  std::vector<std::byte>& bytes = kept_[next_ % kWindow].bytes;
+  std::vector<std::byte>& bytes = kept_[next_ % kWindow];
   const wire::Envelope envelope{next_, expected_, tag, wire::Kind::message, 0, 0};
   bytes.resize(sizeof envelope + size);  // its room stays from message to message
   std::memcpy(bytes.data(), &envelope, sizeof envelope);

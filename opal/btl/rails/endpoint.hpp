@@ -92,10 +92,7 @@ class Endpoint final : public btl::Endpoint {
   Module& rails_;
   std::vector<Route> routes_;  // by rail; never moves
   Route* current_ = nullptr;   // of messages
-  struct Kept {
-    std::vector<std::byte> bytes;
-  };
-  std::array<Kept, kWindow> kept_;
+  std::array<std::vector<std::byte>, kWindow> kept_;
   std::uint32_t next_ = 0;          // number of the next message
   std::uint32_t sent_ = 0;          // of the next to go out on this route
   std::uint32_t confirmed_ = 0;     // all before it

@@ -4,7 +4,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "opal/btl/sm/module.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
+#include "tests/harness/refused_call.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -26,24 +26,8 @@ using test::CountedCompletion;
 using test::kTag;
 using test::pattern;
 using test::pump;
+using test::refuse_system_call;
 using test::Side;
-
-void install(std::span<sock_filter> rules) {
-  const sock_fprog program{static_cast<unsigned short>(rules.size()), rules.data()};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) std::abort();
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) std::abort();
-}
-
-/// From here on this thread, and those it starts, get `error` from `number`.
-void refuse_system_call(unsigned number, unsigned error = EPERM) {
-  sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  install(rules);
-}
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /// From here on every system call of this thread but exit ends the process.
@@ -54,7 +38,7 @@ void forbid_system_calls() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
   };
-  install(rules);
+  test::install_filter(rules);
 }
 
 TEST(SmKernel, ShortMessagesInBothDirectionsNeedNoSystemCall) {
