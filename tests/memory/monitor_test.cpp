@@ -63,15 +63,28 @@ TEST_F(Monitored, AnotherLibrarysHooksThatCameLaterHideNothing) {
   EXPECT_EQ(run("hooks-after", output), 0) << output;
 }
 
-class WithUcx : public Monitored, public ::testing::WithParamInterface<const char*> {};
-TEST_P(WithUcx, NothingLeavesUnseenOnEitherSide) {
-  std::string output;
-  const int status = run(GetParam(), output);
-  if (status == kSkipped) GTEST_SKIP() << "needs libucm.so.0: apt-get install libucx0";
-  EXPECT_EQ(status, 0) << output;
-}
-INSTANTIATE_TEST_SUITE_P(Ucx, WithUcx, ::testing::Values("ucm-before", "ucm-after"),
-                         [](const auto& info) { return std::string{info.param}.substr(4); });
+struct OtherLibrary {
+  const char* hooks;
+  const char* library;
+  const char* package;
+};
+class WithHooksOf : public Monitored, public ::testing::WithParamInterface<OtherLibrary> {
+ protected:
+  void both_see_everything(const std::string& order) {
+    std::string output;
+    const int status = run(GetParam().hooks + order, output);
+    if (status == kSkipped) {
+      GTEST_SKIP() << "needs " << GetParam().library << ": apt-get install " << GetParam().package;
+    }
+    EXPECT_EQ(status, 0) << output;
+  }
+};
+TEST_P(WithHooksOf, NothingLeavesUnseenOnEitherSideWhenTheyCameFirst) { both_see_everything("-before"); }
+TEST_P(WithHooksOf, NothingLeavesUnseenOnEitherSideWhenTheyCameLater) { both_see_everything("-after"); }
+INSTANTIATE_TEST_SUITE_P(Others, WithHooksOf,
+                         ::testing::Values(OtherLibrary{"ucm", "libucm.so.0", "libucx0"},
+                                           OtherLibrary{"ompi", "libopen-pal.so.40", "libopenmpi3"}),
+                         [](const auto& info) { return std::string{info.param.hooks}; });
 
 struct Preload {
   const char* library;

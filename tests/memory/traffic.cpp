@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program under a memory monitor that makes memory come and go in every way a program can, also in the allocator it
 // finds, and dies with a message as soon as pages it knew went away unreported.
-//   memory_traffic LIBRARY (alone | hooks-before | hooks-after | ucm-before | ucm-after)
+//   memory_traffic LIBRARY (alone | HOOKS-before | HOOKS-after), HOOKS being
+//   hooks: those of LIBRARY; ucm: UCX's; ompi: Open MPI's
 #include <dlfcn.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -156,28 +157,61 @@ void load_hooks(const char* path) {
   if (install == nullptr || install() != 0) fail("other hooks do not load");
 }
 
-unsigned ucm_events = 0;
+unsigned their_events = 0;  // what UCX's or Open MPI's hooks have seen
 
-/// UCX's hooks; 77 (skipped) where there is no UCX.
+/// The program ends as skipped (77) where there is no such library.
+void* load(const char* name, int how) {
+  void* const library = ::dlopen(name, RTLD_NOW | how);
+  if (library != nullptr) return library;
+  std::fprintf(stderr, "%s\n", ::dlerror());
+  std::_Exit(77);
+}
+
+template <class Function>
+Function* function_of(void* library, const char* name) {
+  auto* const function = reinterpret_cast<Function*>(::dlsym(library, name));
+  if (function == nullptr) fail(name);
+  return function;
+}
+
 void load_ucm() {
   ::dlopen("libucs.so.0", RTLD_NOW | RTLD_GLOBAL);  // libucm refers to it and does not say so
-  void* const library = ::dlopen("libucm.so.0", RTLD_NOW);
-  if (library == nullptr) {
-    std::fprintf(stderr, "%s\n", ::dlerror());
-    std::_Exit(77);
-  }
+  void* const library = load("libucm.so.0", RTLD_LOCAL);
   using Callback = void (*)(int, void*, void*);
-  auto* const set = reinterpret_cast<int (*)(int, int, Callback, void*)>(::dlsym(library, "ucm_set_event_handler"));
   constexpr int kVmUnmapped = 1 << 17;
-  if (set == nullptr || set(
-                            kVmUnmapped, 1000, [](int, void*, void*) { ++ucm_events; }, nullptr) != 0) {
+  const Callback count = [](int, void*, void*) { ++their_events; };
+  if (function_of<int(int, int, Callback, void*)>(library, "ucm_set_event_handler")(kVmUnmapped, 1000, count,
+                                                                                    nullptr) != 0) {
     fail("ucm_set_event_handler");
   }
 }
 
+/// Open MPI's memory patcher, as its registration caches start it.
+void load_ompi() {
+  void* const library = load("libopen-pal.so.40", RTLD_GLOBAL);  // its plug-ins look for their symbols
+  if (function_of<int(int*, char***)>(library, "opal_init")(nullptr, nullptr) != 0) fail("opal_init");
+  void* const framework = ::dlsym(library, "opal_memory_base_framework");
+  if (framework == nullptr || function_of<int(void*, int)>(library, "mca_base_framework_open")(framework, 0) != 0) {
+    fail("mca_base_framework_open");
+  }
+  constexpr int kSeesFreeAndMunmap = 3;
+  if (function_of<int()>(library, "opal_mem_hooks_support_level")() != kSeesFreeAndMunmap) fail("its patcher is off");
+  using Callback = void (*)(void*, std::size_t, void*, bool);
+  const Callback count = [](void*, std::size_t, void*, bool) { ++their_events; };
+  if (function_of<int(Callback, void*)>(library, "opal_mem_hooks_register_release")(count, nullptr) != 0) {
+    fail("opal_mem_hooks_register_release");
+  }
+}
+
+void load_others(std::string_view hooks, const char* library) {
+  if (hooks == "hooks") load_hooks(library);
+  if (hooks == "ucm") load_ucm();
+  if (hooks == "ompi") load_ompi();
+}
+
 /// The other library still sees what it saw before we came.
 void other_hooks_work(std::string_view mode, const char* library) {
-  if (mode.starts_with("ucm") && ucm_events == 0) fail("UCX sees nothing any more");
+  if ((mode.starts_with("ucm") || mode.starts_with("ompi")) && their_events == 0) fail("it sees nothing any more");
   if (!mode.starts_with("hooks")) return;
   void* const hooks = ::dlopen(library, RTLD_NOW | RTLD_NOLOAD);
   if (reinterpret_cast<unsigned (*)()>(::dlsym(hooks, "other_hooks_seen"))() == 0) fail("the other hooks see nothing");
@@ -189,12 +223,11 @@ int main(int argc, char** argv) {
   if (argc != 3) fail("usage: memory_traffic LIBRARY MODE");
   const char* const library = argv[1];
   const std::string_view mode = argv[2];
-  if (mode == "hooks-before") load_hooks(library);
-  if (mode == "ucm-before") load_ucm();
+  const std::string_view hooks = mode.substr(0, mode.find('-'));
+  if (mode.ends_with("-before")) load_others(hooks, library);
   const opal::memory::Choice& choice = opal::memory::start_monitor({});
   if (choice.monitor == nullptr) fail("no monitor: " + choice.reasons);
-  if (mode == "hooks-after") load_hooks(library);
-  if (mode == "ucm-after") load_ucm();
+  if (mode.ends_with("-after")) load_others(hooks, library);
   if (!opal::memory::add_listener(watch)) fail("add_listener");
   // UCX's brk is a system call of its own, in a library that was not there when the monitor looked.
   if (mode == "ucm-after") ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
