@@ -56,6 +56,7 @@ Result<void> Context::checkpoint() noexcept {
 void Context::resume() noexcept {
   const Lock::Guard guard{state_->lock};
   state_->quiesce = {};
+  if (state_->no_transport != nullptr) state_->no_transport->give_up();
   for (const auto& module : state_->transports.modules) module->resume();
   for (Endpoint* endpoint : state_->pending) endpoint->pending_->held = false;
 }
@@ -64,7 +65,27 @@ bool Context::State::lost(const Endpoint& endpoint) const noexcept {
   return &endpoint.route_->module() == no_transport.get();
 }
 
+std::unique_ptr<NoTransport> Context::State::make_no_transport() {
+  std::size_t max_send = SIZE_MAX;
+  for (const auto& module : transports.modules) max_send = std::min(max_send, module->attributes().max_send);
+  return std::make_unique<NoTransport>(btl::Host{id, handlers, registrations, *this, secret}, max_send);
+}
+
+/// Its peer has gone, perhaps only to restart: what waits stays until we know.
+void Context::State::set_aside(Endpoint& endpoint, const Error& why) {
+  if (no_transport == nullptr) no_transport = make_no_transport();
+  btl::Endpoint& nowhere = no_transport->add_gone(*endpoint.route_, why);
+  nowhere.upper = &endpoint;
+  endpoint.routes_.push_back(&nowhere);
+  endpoint.route_ = &nowhere;
+  endpoint.registrations_ = nullptr;
+}
+
 void Context::State::reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept {
+  if (lost(endpoint)) {
+    std::erase(endpoint.routes_, endpoint.route_);
+    no_transport->disconnect(*endpoint.route_);
+  }
   endpoint.route_ = &route;
   endpoint.registrations_ = &registrations_of(route.module());
 }
@@ -85,10 +106,7 @@ Result<void> Context::restart(const config::Store& store) {
   if (state.advancing) return Error{Errc::busy, 0, "Context::restart: not from inside a handler or completion"};
   if (!state.quiesce.emptied) return Error{Errc::busy, 0, "Context::restart: only between checkpoint() and resume()"};
   // What an image does not hold is made anew, what depends on it first: descriptors, transports, their peers.
-  std::size_t max_send = SIZE_MAX;
-  for (const auto& module : state.transports.modules) max_send = std::min(max_send, module->attributes().max_send);
-  const btl::Host host{state.id, state.handlers, state.registrations, state, state.secret};
-  auto no_transport = std::make_unique<NoTransport>(host, max_send);
+  auto no_transport = state.make_no_transport();
   for (const auto& [peer, endpoint] : state.endpoints) {
     btl::Endpoint& nowhere = no_transport->add(*endpoint->route_);
     nowhere.upper = endpoint.get();

@@ -142,6 +142,7 @@ void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept 
   // A second way to the same peer is not what the layer above uses.
   if (endpoint == nullptr || endpoint->route_ != &route) return;
   if (staged != nullptr) staged->abandon(route, why);
+  if (quiesce.emptied) return set_aside(*endpoint, why);
   endpoint->drop_pending();
   std::erase(pending, endpoint);
   log::debug("am", "peer {} failed: {}", to_string(endpoint->peer()), to_string(why));

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/no_transport.hpp — where endpoints lead between Context::restart() and the next connect(): nothing goes out,
-// nothing is lost, every post answers `again`.
+// opal/am/no_transport.hpp — where endpoints lead between Context::restart() and the next connect(), and those whose
+// peer goes away in the middle of a checkpoint: nothing goes out, nothing is lost, every post answers `again`.
 // Owned by the Context.  Threads: as btl::Module.
 #pragma once
 #include <list>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "opal/btl/module.hpp"
 
@@ -17,10 +20,15 @@ class NoTransport final : public btl::Module {
 
   /// An endpoint to the peer of `route`, dead if that one is.
   btl::Endpoint& add(const btl::Endpoint& route) { return endpoints_.emplace_back(*this, route); }
+  /// An endpoint to the peer of `route`, which has gone because of `why` and may come back until give_up().
+  btl::Endpoint& add_gone(const btl::Endpoint& route, const Error& why) {
+    return endpoints_.emplace_back(*this, route.peer(), why);
+  }
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
   Result<btl::Endpoint*> connect(const PeerId& /*peer*/, ByteSpan /*address*/) override { return kNone; }
   void disconnect(btl::Endpoint& endpoint) noexcept override {
+    std::erase(failed_, &endpoint);
     endpoints_.remove_if([&](const Endpoint& each) { return &each == &endpoint; });
   }
   Post send_inline(btl::Endpoint& to, Tag /*tag*/, ByteSpan /*header*/, ByteSpan /*payload*/) noexcept override {
@@ -41,7 +49,22 @@ class NoTransport final : public btl::Module {
     return answer(to, completion);
   }
   Post flush(btl::Endpoint* /*to*/, Completion& /*completion*/) noexcept override { return Post::done; }
-  std::size_t progress(std::size_t /*budget*/) noexcept override { return 0; }
+  /// Tells whose peers did not come back.
+  std::size_t progress(std::size_t /*budget*/) noexcept override {
+    std::size_t count = 0;
+    for (; !failed_.empty(); ++count) {
+      btl::Endpoint& endpoint = *failed_.back();
+      failed_.pop_back();
+      host().observer.on_failed(endpoint, endpoint.error());
+    }
+    return count;
+  }
+  /// Whose peer has gone is dead from now on.
+  void give_up() noexcept {
+    for (Endpoint& endpoint : endpoints_) {
+      if (endpoint.give_up()) failed_.push_back(&endpoint);
+    }
+  }
   [[nodiscard]] int wait_fd() const noexcept override { return -1; }
   bool arm() noexcept override { return true; }
 
@@ -50,16 +73,27 @@ class NoTransport final : public btl::Module {
     Endpoint(btl::Module& module, const btl::Endpoint& before) noexcept : btl::Endpoint(module, before.peer()) {
       if (before.dead()) mark_dead(before.error());
     }
-    [[nodiscard]] std::string describe() const override { return "not connected since the restart"; }
+    Endpoint(btl::Module& module, const PeerId& peer, const Error& why) noexcept
+        : btl::Endpoint(module, peer), gone_(why) {}
+    [[nodiscard]] std::string describe() const override { return "not connected since the checkpoint"; }
+    /// Dead from now on, if the peer has gone.
+    [[nodiscard]] bool give_up() noexcept {
+      if (gone_) mark_dead(*gone_);
+      return std::exchange(gone_, std::nullopt).has_value();
+    }
+
+   private:
+    std::optional<Error> gone_{};  // why
   };
   static Post answer(const btl::Endpoint& to) noexcept { return to.dead() ? Post::failed : Post::again; }
   static Post answer(const btl::Endpoint& to, Completion& completion) noexcept {
     if (to.dead()) completion.error = to.error();
     return answer(to);
   }
-  static constexpr Error kNone{Errc::unreachable, 0, "no transport since the restart"};
+  static constexpr Error kNone{Errc::unreachable, 0, "no transport since the checkpoint"};
 
   std::list<Endpoint> endpoints_;
+  std::vector<btl::Endpoint*> failed_;  // dead, the Context does not know yet
 };
 
 }  // namespace opal::am

@@ -102,6 +102,8 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   const bool outer = std::exchange(advancing, true);
   std::size_t count = 0;
   for (const auto& module : transports.modules) count += module->progress(budget);
+  if (no_transport != nullptr) [[unlikely]]
+    count += no_transport->progress(budget);
   if (!pending.empty()) [[unlikely]]
     count += send_pending();
   if (bootstrap != nullptr) [[unlikely]]

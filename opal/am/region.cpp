@@ -162,7 +162,8 @@ Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights ri
   }
   const Lock::Guard guard{lock_};
   RegistrationCache* const registrations = registrations_.load(std::memory_order_relaxed);
-  if (registrations == nullptr) return Error{Errc::unreachable, 0, "Endpoint::expose: not connected since restart()"};
+  if (registrations == nullptr)
+    return Error{Errc::unreachable, 0, "Endpoint::expose: not connected since the checkpoint"};
   OPAL_TRY_ASSIGN(rcache::Lease lease, registrations->cache().get(base, size, access));
   return ExposedMemory{lock_, std::move(lease)};
 }

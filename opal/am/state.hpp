@@ -69,8 +69,10 @@ struct Context::State final : btl::Observer {
 
   // checkpoint.cpp
   void hold(Endpoint& endpoint);
-  /// It has no transport since restart().
+  /// It has no transport since restart(), or since its peer went in a checkpoint.
   [[nodiscard]] bool lost(const Endpoint& endpoint) const noexcept;
+  [[nodiscard]] std::unique_ptr<NoTransport> make_no_transport();
+  void set_aside(Endpoint& endpoint, const Error& why);
   void reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept;
   void retire_registration_caches();
   Result<void> enter_regions();  // with the devices; in region.cpp
@@ -91,7 +93,7 @@ struct Context::State final : btl::Observer {
   std::vector<std::unique_ptr<RegistrationCache>> registration_caches;          // one per module
   std::vector<std::unique_ptr<RegistrationCache>> retired_registration_caches;  // of modules before restart()
   std::vector<std::byte> address;
-  std::unique_ptr<NoTransport> no_transport;  // from the first restart() on
+  std::unique_ptr<NoTransport> no_transport;  // null until somebody is lost
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;
   std::vector<Region::State*> regions;  // all that live
   std::vector<Endpoint*> pending;       // endpoints that have a Pending

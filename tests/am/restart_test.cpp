@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/am/pair.hpp"
+#include "tests/harness/child.hpp"
 #include "tests/harness/in_child.hpp"
 
 namespace opal::test {
@@ -125,6 +126,129 @@ TEST_P(Restart, AnImageGoesOnInAnotherProcess) {
   };
   EXPECT_EQ(in_child(image, 60), 0) << "the step that failed";
   EXPECT_EQ(word, 0U) << "this process's";
+}
+
+/// What needs a second Context.
+class RestartOfTwo : public Restart {
+ protected:
+  [[nodiscard]] bool messages_go_both_ways() {
+    const std::size_t had_b = other.messages;
+    const std::size_t had_a = a.messages;
+    am::Endpoint* const to_a = other.from;
+    if (to_b->send_or_queue(kTag, {}, {}) != Post::done || to_a->send_or_queue(kTag, {}, {}) != Post::done)
+      return false;
+    return pump_both([&] { return other.messages == had_b + 1 && a.messages == had_a + 1; });
+  }
+  /// It makes progress until it knows that a's former transports are no more.
+  [[nodiscard]] bool other_sees_the_peer_go() {
+    const auto gone = [&] { return other.from->dead() || other.from->attributes().transport == "none"; };
+    return pump(gone, *other.context) && !other.from->dead();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, RestartOfTwo, ::testing::ValuesIn(joining_transports()),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(RestartOfTwo, WhoeverWasConnectedToMayConnectBack) {
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    ASSERT_TRUE(checkpoint_both(round));
+    ASSERT_TRUE(a.context->restart(store));
+    ASSERT_TRUE(other.context->restart(store));
+    am::Endpoint* const to_a = other.from;
+    ASSERT_EQ(*other.context->connect(a.context->address()), to_a);
+    resume_both();
+    EXPECT_TRUE(messages_go_both_ways());
+  }
+  EXPECT_EQ(a.failed + other.failed, 0);
+}
+
+/// What needs a second process.
+class RestartOfImages : public RestartOfTwo {};
+INSTANTIATE_TEST_SUITE_P(Over, RestartOfImages, ::testing::ValuesIn(joining_transports(btl::Reach::others)),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(RestartOfImages, GoOnInProcessesOfTheirOwn) {
+  ASSERT_TRUE(checkpoint_both(1));
+  ASSERT_EQ(to_b->send_or_queue(kTag, {}, {}), Post::done);
+  ASSERT_EQ(other.from->send_or_queue(kTag, {}, {}), Post::done);
+  /// Restarts, connects to the first address that comes, and has the message that waited on the other side.
+  const auto go_on = [&](Side& own, bool connects, Channel& parent) {
+    if (!own.context->restart(store)) return 1;
+    parent.send(own.context->address());
+    if (connects && !own.context->connect(parent.receive())) return 2;
+    own.context->resume();
+    if (!pump([&] { return own.messages == (connects ? 1 : 2); }, *own.context)) return 3;
+    parent.send("done");
+    return parent.expect("end") ? 0 : 4;  // the other one may have to be answered still
+  };
+  Child image_b{[&](Channel& parent) { return go_on(other, false, parent); }};
+  Child image_a{[&](Channel& parent) { return go_on(a, true, parent); }};
+  EXPECT_FALSE(image_a.channel().receive().empty());
+  image_a.channel().send(image_b.channel().receive());
+  EXPECT_TRUE(image_a.channel().expect("done"));
+  EXPECT_TRUE(image_b.channel().expect("done"));
+  image_a.channel().send("end");
+  image_b.channel().send("end");
+  EXPECT_EQ(image_a.wait(), 0) << "the step that failed";
+  EXPECT_EQ(image_b.wait(), 0) << "the step that failed";
+}
+
+TEST_P(RestartOfTwo, BothMayConnect) {
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    ASSERT_TRUE(checkpoint_both(round));
+    ASSERT_TRUE(a.context->restart(store));
+    ASSERT_TRUE(other.context->restart(store));
+    ASSERT_EQ(*a.context->connect(other.context->address()), to_b);
+    ASSERT_EQ(*other.context->connect(a.context->address()), other.from);
+    resume_both();
+    EXPECT_TRUE(messages_go_both_ways());
+  }
+  EXPECT_EQ(a.failed + other.failed, 0);
+}
+
+TEST_P(RestartOfTwo, WhoSeesTheOtherGoToRestartGoesOnToo) {
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    ASSERT_TRUE(checkpoint_both(round));
+    ASSERT_EQ(other.from->send_or_queue(kTag, {}, {}), Post::done);
+    const std::size_t had = a.messages;
+    ASSERT_TRUE(a.context->restart(store));
+    ASSERT_TRUE(other_sees_the_peer_go());
+    ASSERT_TRUE(other.context->restart(store));
+    ASSERT_EQ(*other.context->connect(a.context->address()), other.from);
+    resume_both();
+    ASSERT_TRUE(pump_both([&] { return a.messages == had + 1; })) << "what waited";
+    EXPECT_TRUE(messages_go_both_ways());
+  }
+  EXPECT_EQ(a.failed + other.failed, 0);
+}
+
+TEST_P(RestartOfTwo, OneRestartsAndTheOtherGoesOn) {
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    ASSERT_TRUE(checkpoint_both(round));
+    ASSERT_EQ(to_b->send_or_queue(kTag, {}, {}), Post::done);
+    ASSERT_EQ(other.from->send_or_queue(kTag, {}, {}), Post::done);
+    const std::size_t had_a = a.messages;
+    const std::size_t had_b = other.messages;
+    ASSERT_TRUE(a.context->restart(store));
+    ASSERT_EQ(*a.context->connect(other.context->address()), to_b);
+    // It has to have seen a's old transports go, and the new ones come, before it goes on.
+    ASSERT_TRUE(pump_both([&] { return other.connected.size() == round + 1; }));
+    resume_both();
+    ASSERT_TRUE(pump_both([&] { return a.messages == had_a + 1 && other.messages == had_b + 1; })) << "what waited";
+    EXPECT_TRUE(messages_go_both_ways());
+  }
+  EXPECT_EQ(a.failed + other.failed, 0);
+}
+
+TEST_P(RestartOfTwo, WhoNeverComesBackHasFailedWhenTheOthersGoOn) {
+  ASSERT_TRUE(checkpoint_both(1));
+  ASSERT_EQ(other.from->send_or_queue(kTag, {}, {}), Post::done);
+  a.context.reset();
+  ASSERT_TRUE(other_sees_the_peer_go());
+  EXPECT_EQ(other.failed, 0) << "it might be restarting";
+  other.context->resume();
+  ASSERT_TRUE(pump([&] { return other.failed == 1; }, *other.context));
+  EXPECT_TRUE(other.from->dead());
+  EXPECT_EQ(other.from->send_or_queue(kTag, {}, {}), Post::failed);
 }
 
 /// Two Contexts at level `multiple`; threads use the one that receives all the time.
