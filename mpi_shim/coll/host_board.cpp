@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/host_board.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -80,18 +78,29 @@ int HostBoard::wait(const Want& want) noexcept {
     opal::cpu_relax();
   }
   tell_sleepers();
-  const opal::Deadline spin_end = opal::Deadline::after(manner_.spin);
+  return (manner_.core_is_shared ? give_turns(want) : spin(want)) ? MPI_SUCCESS : sleep(want);
+}
+
+bool HostBoard::spin(const Want& want) noexcept {
+  const opal::Deadline end = opal::Deadline::after(manner_.spin);
   do {
-    // Others may need this process to move their messages, or this very core to arrive.
-    engine_.progress();
+    engine_.progress();  // others may need this process to move their messages
     for (int look = 0; look < kLooksPerPass; ++look) {
-      if (holds(want, rank_)) return MPI_SUCCESS;
-      if (manner_.core_is_shared) break;
+      if (holds(want, rank_)) return true;
       opal::cpu_relax();
     }
-    if (manner_.core_is_shared) (void)::sched_yield();
-  } while (!spin_end.expired());
-  return sleep(want);
+  } while (!end.expired());
+  return false;
+}
+
+bool HostBoard::give_turns(const Want& want) noexcept {
+  for (std::uint32_t left = turns_->begin(manner_.spin); left != 0; --left) {
+    engine_.progress();
+    const bool again = turns_->give();
+    if (holds(want, rank_)) return true;
+    if (!again) break;
+  }
+  return false;
 }
 
 int HostBoard::sleep(const Want& want) noexcept {

@@ -9,11 +9,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "mpi_shim/core/host_memory.hpp"
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/core/turns.hpp"
 
 namespace mpi_shim::coll {
 
@@ -88,6 +90,9 @@ class HostBoard {
   [[nodiscard]] bool holds(const Want& want, int waiting) const noexcept;
   [[nodiscard]] bool lost_a_peer() noexcept;
   int wait(const Want& want) noexcept;
+  /// Looks for a while, resp. between turns of others that run on this core.  Whether it holds.
+  bool spin(const Want& want) noexcept;
+  bool give_turns(const Want& want) noexcept;
   int sleep(const Want& want) noexcept;
   /// After a store to the own line.
   void tell_sleepers() noexcept;
@@ -103,6 +108,7 @@ class HostBoard {
   const std::vector<p2p::Peer*> peers_;
   p2p::Engine& engine_;
   const Manner manner_;
+  std::unique_ptr<opal::Turns> turns_ = std::make_unique<opal::Turns>();
   std::uint64_t turn_ = 0;
   std::uint64_t slot_ = 0;
   std::uint64_t all_finished_ = 0;  // as far as known

@@ -36,7 +36,7 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 0, .max = 1'000'000},
      "us",
      config::Level::tuner,
-     "How long wait() polls before it sleeps; about the cost of one wake-up."},
+     "How much of its own time wait() polls before it sleeps; about the cost of one wake-up."},
     {"ranks_per_core",
      &Config::ranks_per_core,
      {.min = 0, .max = 65536},

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress and waiting of a Context.
-#include <sched.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -199,15 +197,21 @@ bool Context::holds(Predicate predicate, void* object) noexcept {
 std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::milliseconds timeout) noexcept {
   if (const std::size_t count = progress()) return count;
   const Deadline deadline = Deadline::after(timeout);
-  const Deadline spin_end = Deadline::after(state_->config.spin);
-  const bool core_is_shared = state_->config.ranks_per_core > 1;
-  while (!spin_end.expired() && !deadline.expired()) {
-    for (int look = core_is_shared ? 15 : 0; look < 16; ++look) {
+  if (state_->config.ranks_per_core > 1) {
+    // Who is to send may be waiting for this very core.  A turn of the others costs us about a microsecond.
+    for (std::uint32_t left = state_->turns.begin(state_->config.spin); left != 0; --left) {
+      if (!state_->turns.give()) break;
       if (const std::size_t count = progress()) return count;
-      cpu_relax();
+      if (deadline.expired()) return 0;
     }
-    // Who is to send may be waiting for this very core.  A turn of the others costs less than sleeping and being woken.
-    if (core_is_shared) (void)::sched_yield();
+  } else {
+    const Deadline spin_end = Deadline::after(state_->config.spin);
+    while (!spin_end.expired() && !deadline.expired()) {
+      for (int look = 0; look < 16; ++look) {
+        if (const std::size_t count = progress()) return count;
+        cpu_relax();
+      }
+    }
   }
   // Announced first, looked after: whatever another thread's progress brings from here on wakes us.
   Waiter::Sleeper sleeper{*state_->waiter};

@@ -17,6 +17,7 @@
 #include "opal/am/staged_transfers.hpp"
 #include "opal/am/transports.hpp"
 #include "opal/am/waiter.hpp"
+#include "opal/core/turns.hpp"
 
 namespace opal::am {
 
@@ -88,6 +89,8 @@ struct Context::State final : btl::Observer {
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations;
   std::unique_ptr<Waiter> waiter;
+  Turns turns;  // given to others of our core while waiting
+
   std::unique_ptr<StagedTransfers> staged;  // null: there is no GPU memory
   Transports transports;
   std::vector<std::unique_ptr<RegistrationCache>> registration_caches;          // one per module

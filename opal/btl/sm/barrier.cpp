@@ -18,11 +18,11 @@ bool accept_remote_fences() noexcept {
          membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
 }
 
-void fence_everybody() noexcept {
-  __sync_synchronize();
-  // Where this fails, accept_remote_fences() has said so, and senders to us fence themselves.
+void receiver_fence(bool pays) noexcept {
+  full_fence();
+  if (!pays) return;
   (void)membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
-  __sync_synchronize();
+  full_fence();
 }
 
 namespace {

@@ -4,7 +4,9 @@
 // looks for messages.  One of the two must see the other, which takes a full fence between store and load on both
 // sides. Senders do this for every message, receivers once per sleep.  So the receiver pays for both: membarrier(2)
 // makes every running thread of every registered process pass a full fence; a sender then needs none (the compiler is
-// held back). Where the kernel does not offer it, senders fence themselves.  Threads: any.
+// held back). Where the kernel does not offer it, senders fence themselves; also where processes outnumber cores, since
+// there receivers sleep all the time, and interrupting the other cores for it costs more than all of the fences.
+// Threads: any.
 #pragma once
 #include <atomic>
 
@@ -13,13 +15,14 @@
 
 namespace opal::btl::sm {
 
-/// Registers this process, so that fence_everybody() of others reaches it.  False: the kernel cannot.
+/// Registers this process, so that receiver_fence() of others reaches it.  False: the kernel cannot.
 OPAL_EXPORT bool accept_remote_fences() noexcept;
 
-/// A full fence here and, as far as they accept them, in every process of this machine.
-OPAL_EXPORT void fence_everybody() noexcept;
+/// Between a receiver's store and its look for messages.  `pays`: for senders too, in every process of this machine
+/// that accepts it.
+OPAL_EXPORT void receiver_fence(bool pays) noexcept;
 
-/// Between a sender's store and its load.  `paid`: both sides' processes accept remote fences.
+/// Between a sender's store and its load.  `paid`: both sides' processes accept remote fences, and the receiver pays.
 inline void sender_fence(bool paid) noexcept {
   if (paid) [[likely]] {
     std::atomic_signal_fence(std::memory_order_seq_cst);

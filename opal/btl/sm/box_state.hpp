@@ -36,7 +36,7 @@ template <class Word>
   return seen == wire::kBoxPolled || seen == wire::kBoxRung ? Notice::none : Notice::taken_back;
 }
 
-/// Says that nobody looks.  The caller passes fence_everybody() and looks at the box before it believes that.
+/// Says that nobody looks.  The caller passes receiver_fence() and looks at the box before it believes that.
 template <class Word>
 void park(Word& state) noexcept {
   state.store(wire::kBoxParked, std::memory_order_relaxed);

@@ -34,7 +34,8 @@ void Module::park_idle(std::size_t most, std::uint32_t least_idle) noexcept {
     return true;
   });
   if (parked_.size() == before) return;
-  fence_everybody();  // each sender now either sees that its box is parked, or has published what we look for next
+  // After it each sender either sees that its box is parked, or has published what we look for next.
+  receiver_fence(local_.fences());
   for (std::size_t i = before; i < parked_.size();) {
     if (parked_[i]->box_in_.ready()) {
       unpark_box(i);

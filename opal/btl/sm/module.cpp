@@ -103,7 +103,7 @@ Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config
                forced_way,
                std::move(inbox),
                std::move(doorbell),
-               accept_remote_fences()};
+               !config.cores_shared && accept_remote_fences()};
 }
 
 Result<void> Module::start() {
@@ -173,7 +173,8 @@ bool Module::arm() noexcept {
   if (++sleep_ == 0) sleep_ = 1;
   armed_ = true;
   inbox_.sleeping().store(sleep_, std::memory_order_relaxed);
-  fence_everybody();  // every sender now either sees that we sleep, or has published what we look for next
+  receiver_fence(
+      local_.fences());  // every sender now either sees that we sleep, or has published what we look for next
   inbox_.fifo().heal();
   if (!has_work() && emulation().idle()) return true;
   disarm();

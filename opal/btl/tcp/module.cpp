@@ -271,7 +271,7 @@ bool Module::poll_hot() noexcept {
 
 bool Module::arm() noexcept {
   if (in_progress_ || reactor_.has_work() || endpoints_.has_to_report()) return false;
-  quiet_ = skip_ = 0;  // whatever ends the sleep is looked for at once
+  skip_ = 0;  // what ends the sleep is looked for at once
   reactor_.collect();
   if (reactor_.has_work()) return false;
   // What the emulation could not send now waits for room on a connection, of which the kernel tells.

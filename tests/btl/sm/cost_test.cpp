@@ -141,5 +141,28 @@ TEST(SmCost, AnIdleRoundCostsTheSameWithAnyNumberOfGrantedBoxes) {
   EXPECT_EQ((*pieces)[1].instructions, (*pieces)[0].instructions) << "30 boxes, and 4";
 }
 
+std::uint64_t system_calls_of_going_to_sleep(const char* cores_shared) {
+  const auto pieces = count_steps([cores_shared] {
+    config::Store store;
+    store.set("btl_sm_cores_shared", cores_shared);
+    Side receiver{"sm", store};
+    Side sender{"sm", store};
+    (void)sender.connect(receiver);
+    while (receiver.accepted.empty()) receiver.module().progress(64);
+    step_mark();
+    const bool armed = receiver.module().arm();
+    step_mark();
+    if (!armed) ::_exit(3);
+  });
+  return pieces && pieces->size() == 1 ? (*pieces)[0].system_calls : 0;
+}
+
+TEST(SmCost, WhereCoresAreSharedGoingToSleepInterruptsNoOtherCore) {
+  const std::uint64_t alone = system_calls_of_going_to_sleep("no");
+  if (alone == 0) GTEST_SKIP() << kNeeds;
+  EXPECT_EQ(alone, 2U) << "the doorbell is read, the senders are fenced";
+  EXPECT_EQ(system_calls_of_going_to_sleep("yes"), 1U) << "the doorbell is read";
+}
+
 }  // namespace
 }  // namespace opal::btl::sm

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/core/turns.hpp"
+
+#include <gtest/gtest.h>
+
+namespace opal {
+namespace {
+
+constexpr std::chrono::microseconds kSpin{50};
+constexpr std::uint32_t kMost = kSpin / Turns::kCost;
+
+int waits_that_sleep_at_once(Turns& turns) {
+  int count = 0;
+  while (turns.begin(kSpin) == 0) ++count;
+  return count;
+}
+
+TEST(Turns, ShortTurnsAreGivenInEveryWait) {
+  Turns turns;
+  for (int wait = 0; wait < 10'000; ++wait) {
+    ASSERT_EQ(turns.begin(kSpin), kMost);
+    for (std::uint32_t turn = 0; turn < kMost; ++turn) ASSERT_TRUE(turns.took(20'000));
+  }
+}
+
+TEST(Turns, ALongTurnEndsTheWaitAndSomeWaitsAfterItSleepAtOnce) {
+  Turns turns;
+  ASSERT_EQ(turns.begin(kSpin), kMost);
+  EXPECT_TRUE(turns.took(5'000));
+  EXPECT_FALSE(turns.took(3'000'000));
+  EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(Turns::kLeastRest));
+}
+
+TEST(Turns, BesideAProcessThatComputesTheCoreIsGivenAwayEverMoreRarely) {
+  Turns turns;
+  int before = 0;
+  ASSERT_EQ(turns.begin(kSpin), kMost);
+  for (int time = 0; time < 20; ++time) {
+    EXPECT_TRUE(turns.took(5'000)) << "a fellow's turn in between changes nothing";
+    EXPECT_FALSE(turns.took(3'000'000));
+    const int slept = waits_that_sleep_at_once(turns);
+    EXPECT_GE(slept, before);
+    before = slept;
+  }
+  EXPECT_EQ(before, static_cast<int>(Turns::kMostRest));
+}
+
+TEST(Turns, OnceThatProcessHasGoneARareLongTurnCostsLittleAgain) {
+  Turns turns;
+  ASSERT_EQ(turns.begin(kSpin), kMost);
+  for (int time = 0; time < 20; ++time) {
+    EXPECT_FALSE(turns.took(3'000'000));
+    waits_that_sleep_at_once(turns);
+  }
+  for (int wait = 0; wait < 12; ++wait) EXPECT_EQ(turns.begin(kSpin), kMost);
+  EXPECT_FALSE(turns.took(3'000'000));
+  EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(Turns::kLeastRest));
+}
+
+}  // namespace
+}  // namespace opal
