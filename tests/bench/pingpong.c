@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Latency and bandwidth of two MPI ranks for every power of two, for tests/bench/compare: pingpong.h over MPI.
 #include <mpi.h>
+#include <stddef.h>
+#include <stdlib.h>
 
 typedef MPI_Request transfer;
 
