@@ -97,8 +97,9 @@ void Hub::on_lost(opal::am::Endpoint& peer, const Error& why) {
   if (entry == joined_.end()) return;
   entry->second.endpoint = nullptr;
   if (entry->second.placed) return;
-  RemoteHost& remote = *remotes_.at(entry->first);
-  remote.lost(kCannotServe, fmt::format("the daemon of host {} is lost: {}", remote.name(), opal::to_string(why)));
+  loop_.post([remote = remotes_.at(entry->first), why] {  // not from inside of the channel
+    remote->lost(kCannotServe, fmt::format("the daemon of host {} is lost: {}", remote->name(), opal::to_string(why)));
+  });
 }
 
 // --- The tree

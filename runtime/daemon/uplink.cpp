@@ -14,12 +14,12 @@ ModexResult result_of(const Modex& question, int status, const std::string& data
   return {question.host, question.question, fits ? status : kTooLong, fits ? data : std::string{}, {}};
 }
 
-/// The message, or nothing; the launcher is of the same version, so this does not happen.
+/// Uses the message, or nothing; the sender is of the same version, so this does not happen.
 template <class M, class Use>
 void with(ByteSpan content, Use use) {
   const auto message = unpack<M>(content);
   if (message) return use(*message);
-  opal::log::error("runtime", "a message of the launcher is dropped: {}", opal::to_string(message.error()));
+  opal::log::error("runtime", "a message of another daemon is dropped: {}", opal::to_string(message.error()));
 }
 
 /// Takes the answerer of a question out; calls it when there is one.

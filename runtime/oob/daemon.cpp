@@ -232,16 +232,17 @@ void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
   receive(*peer, from, delivery.data);
 }
 
-/// The same process has a new connection in place of the old one, by the same endpoint: nothing of the old one goes on.
+/// The same process has a new connection in place of the old one, by the same endpoint: nothing of the old one goes on,
+/// which whoever used it hears before the first message of the new one.
 void Daemon::renew(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
-  const int rank = entry->second->rank;
-  if (rank >= 0) by_rank_.erase(static_cast<unsigned>(rank));
   if (opal::am::Endpoint* const better = entry->second->connection.better()) {
     by_better_.erase(better);
     expel(*better);
   }
+  const std::unique_ptr<Peer> over = std::move(entry->second);
   peers_.erase(entry);
+  forget(*over, {Errc::peer_gone, 0, "oob: the peer has made its connection anew"});
 }
 
 void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
@@ -310,14 +311,18 @@ void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) 
 void Daemon::lose(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
   if (entry == peers_.end()) return;
-  const int rank = entry->second->rank;
-  if (rank >= 0) {
-    const auto place = by_rank_.find(static_cast<unsigned>(rank));
-    if (place != by_rank_.end() && place->second == entry->second.get()) by_rank_.erase(place);
-  } else if (host_.on_daemon_lost) {
-    host_.on_daemon_lost(endpoint, endpoint.error());
-  }
+  forget(*entry->second, endpoint.error());
   disconnect(endpoint);
+}
+
+/// Whoever knows the peer hears that it is over.
+void Daemon::forget(Peer& peer, const Error& why) {
+  if (peer.rank < 0) {
+    if (host_.on_daemon_lost) host_.on_daemon_lost(peer.endpoint, why);
+    return;
+  }
+  const auto place = by_rank_.find(static_cast<unsigned>(peer.rank));
+  if (place != by_rank_.end() && place->second == &peer) by_rank_.erase(place);
 }
 
 }  // namespace runtime::oob

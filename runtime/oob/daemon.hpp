@@ -27,7 +27,8 @@ struct DaemonHost {
   std::function<void(unsigned rank, Topic topic, ByteSpan content)> on_message = [](unsigned, Topic, ByteSpan) {};
   /// A message from Topic::user on of a peer that is no rank: another daemon, which has proved to know the secret.
   std::function<void(opal::am::Endpoint& from, Topic topic, ByteSpan content)> on_daemon_message = {};
-  /// A peer that is no rank is out of reach; its endpoint goes after the call.
+  /// The connection to a peer that is no rank is over: its endpoint goes after the call, or carries a new connection of
+  /// the same process, whose messages follow.
   std::function<void(opal::am::Endpoint& peer, const Error& why)> on_daemon_lost = {};
 };
 
@@ -102,6 +103,7 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   Peer& peer_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
   void send_to(Peer& peer, Topic topic, ByteSpan content);
   void lose(opal::am::Endpoint& endpoint);
+  void forget(Peer& peer, const Error& why);
 
   event::Loop& loop_;
   const opal::config::Store store_;

@@ -105,19 +105,26 @@ struct Birth {
   give_up(report, Step::exec, errno);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)  // clang
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
 /// A process that becomes the rank; -1 as fork().
 pid_t give_birth(const Birth& birth) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  const pid_t pid = ::fork();  // their records of this thread's stack must not be those of another
-  if (pid == 0) become_rank(birth);
-  return pid;
-#else
+  if constexpr (kSanitized) {  // whose records of this thread's stack must not be those of another
+    const pid_t pid = ::fork();
+    if (pid == 0) become_rank(birth);
+    return pid;
+  }
   // As posix_spawn(3) does it: to copy the warden's page tables and to tear the copy down again takes a third as long
   // as a small program runs.  The caller goes on when the program is executed, or the process has ended.
   alignas(16) static std::array<std::byte, 1U << 16> stack;
   const auto run = [](void* argument) -> int { become_rank(*static_cast<const Birth*>(argument)); };
   return ::clone(run, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, const_cast<Birth*>(&birth));
-#endif
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "opal/btl/registry.hpp"
+#include "opal/core/log.hpp"
 #include "runtime/oob/daemon.hpp"
 #include "tests/runtime/cut_local_sockets.hpp"
 #include "tests/runtime/launched_job.hpp"
@@ -21,6 +23,30 @@ using oob::Topic;
 using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kLongest{60};
+
+/// Counts how often connections of this process have gone back to tcp: that may last for a few messages only.
+class Returns {
+ public:
+  Returns() : level_(opal::log::level()) {
+    opal::log::set_level(opal::log::Level::debug);
+    opal::log::set_sink(
+        [](void* self, const opal::log::Message& message) noexcept {
+          if (message.text.ends_with("messages go over tcp from now on")) ++static_cast<Returns*>(self)->count_;
+        },
+        this);
+  }
+  Returns(const Returns&) = delete;
+  Returns& operator=(const Returns&) = delete;
+  ~Returns() {
+    opal::log::set_sink(nullptr, nullptr);
+    opal::log::set_level(level_);
+  }
+  [[nodiscard]] int count() const noexcept { return count_; }
+
+ private:
+  const opal::log::Level level_;
+  std::atomic<int> count_{0};
+};
 
 /// Two daemons of one job in one loop.  Each counts what it hears from the other.
 class TwoDaemons {
@@ -34,11 +60,21 @@ class TwoDaemons {
         end->peer = &from;
         take(*end, topic, content);
       };
-      hooks.on_daemon_lost = [end](opal::am::Endpoint&, const Error&) { ++end->lost; };
+      hooks.on_daemon_lost = [end](opal::am::Endpoint&, const Error&) {
+        ++end->lost;
+        end->peer = nullptr;
+        end->sent = end->heard = 0;  // what follows is of another connection
+      };
       end->daemon = oob::Daemon::open(*loop_, store_, secret_, "job", 0, std::move(hooks)).value();
     }
-    a_.peer = a_.daemon->connect(b_.daemon->address()).value();
-    send(a_);
+    connect();
+  }
+
+  /// One of them ends the connection and makes another at once; what the other one sends into the old one is lost.
+  void connect_anew() {
+    a_.daemon->disconnect(*a_.peer);
+    a_.heard = a_.sent = 0;
+    connect();
   }
 
   /// Sends both ways until `done`.
@@ -71,7 +107,11 @@ class TwoDaemons {
   /// Whether both send by something better than tcp.
   bool better() { return a_.peer != nullptr && b_.peer != nullptr && transport(a_) != "tcp" && transport(b_) != "tcp"; }
   bool plain() { return transport(a_) == "tcp" && transport(b_) == "tcp"; }
+  [[nodiscard]] bool both_heard(std::uint64_t messages) const noexcept {
+    return a_.heard >= messages && b_.heard >= messages;
+  }
   [[nodiscard]] std::uint64_t sent() const noexcept { return a_.sent + b_.sent; }
+  [[nodiscard]] int lost() const noexcept { return a_.lost + b_.lost; }
 
  private:
   struct End {
@@ -82,6 +122,10 @@ class TwoDaemons {
     int lost = 0;
     bool quiet = false;
   };
+  void connect() {
+    a_.peer = a_.daemon->connect(b_.daemon->address()).value();
+    send(a_);
+  }
   std::string_view transport(End& end) { return end.peer == nullptr ? "none" : end.daemon->transport(*end.peer); }
 
   /// Each message is its number, at times with a long tail.
@@ -122,12 +166,25 @@ TEST(OobUpgrade, WithoutABetterTransportTheyStayOnTcp) {
 
 TEST(OobUpgrade, WhenSharedMemoryIsCutNothingIsLostAndTheyTryAgain) {
   TwoDaemons daemons;
-  for (int cut = 0; cut < 3; ++cut) {
+  const Returns returns;
+  for (int cut = 1; cut <= 3; ++cut) {
     daemons.run([&] { return daemons.better(); });
     EXPECT_GT(cut_local_sockets(), 0);
-    daemons.run([&] { return daemons.plain(); });
+    daemons.run([&] { return returns.count() == 2 * cut; });
   }
   daemons.finish();
+}
+
+/// The other side has not seen the end of the old one when the new one comes, by the same endpoint.
+TEST(OobUpgrade, AConnectionMadeAnewIsTheEndOfTheOneBefore) {
+  TwoDaemons daemons;
+  int times = 0;
+  for (const std::uint64_t messages : {1U, 8U, 20U, 100U, 500U}) {
+    daemons.run([&] { return daemons.both_heard(messages); });
+    daemons.connect_anew();
+    daemons.run([&] { return daemons.both_heard(1); });
+    EXPECT_EQ(daemons.lost(), ++times);
+  }
 }
 
 TEST(OobUpgrade, ARankMovesToSharedMemoryWithItsDaemon) {
