@@ -13,6 +13,7 @@ constexpr int kCannotServe = 1;
 constexpr int kNotFound = PMIX_ERR_NOT_FOUND;
 constexpr int kOwnerLost = PMIX_ERR_LOST_CONNECTION;
 constexpr std::chrono::milliseconds kFinishRound{5};
+constexpr std::chrono::milliseconds kEndsGathered{100};  // most ranks of a job end within a moment
 
 }  // namespace
 
@@ -25,6 +26,7 @@ Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string 
       hosts_(std::move(hosts)),
       host_(std::move(host)),
       plan_(plan),
+      population_(hosts_),
       tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), plan.radix, plan.patience),
             *this, {}),
       meetings_(tree_) {}
@@ -158,9 +160,24 @@ void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
   }
 }
 
-void Hub::fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
+void Hub::end(unsigned rank) {
+  ended_.add(rank);
+  if (!ended_timer_) ended_timer_ = loop_.after(kEndsGathered, [this] { tell_ended(); });
+}
+
+/// To all daemons, those on the way to others too: each decides what it waits for.
+void Hub::tell_ended() {
+  ended_timer_ = {};
+  const overlay::IdSet ranks = std::exchange(ended_, {});
+  const overlay::IdSet all{overlay::Range{1, static_cast<overlay::Id>(hosts_.size())}};
+  (void)tree_.send_down(all, Kind::ended, pack(Ended{ranks}));  // two numbers a rank: never too long
+  population_.end(ranks);
+  tree_.look_again();
+}
+
+void Hub::fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status,
                 const std::string& data, Data answer) {
-  meetings_.meet(members, hosts, status, data, std::move(answer));
+  meetings_.meet(meeting, hosts, status, data, std::move(answer));
 }
 
 /// To all hosts but where it comes from and our own.
@@ -174,11 +191,8 @@ Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) 
 
 /// Brings a question to the host of its rank.
 void Hub::ask(const Modex& question) {
-  const auto owner = std::find_if(hosts_.begin(), hosts_.end(), [&](const pmix::HostRanks& host) {
-    return std::binary_search(host.ranks.begin(), host.ranks.end(), question.rank);
-  });
-  const auto index = static_cast<std::uint32_t>(owner - hosts_.begin());
-  if (owner == hosts_.end()) return reply({question.host, question.question, kNotFound, {}, {}});
+  if (question.rank >= population_.ranks()) return reply({question.host, question.question, kNotFound, {}, {}});
+  const std::uint32_t index = population_.host_of(question.rank);
   if (index != kOwnHost) {
     if (tree_.node().lost().contains(index)) return reply({question.host, question.question, kOwnerLost, {}, {}});
     forwarded_[{question.host, question.question}] = index;
@@ -216,6 +230,7 @@ void Hub::unpublish(unsigned owner, const std::vector<std::string>& names, Done 
 }
 
 void Hub::finish(std::chrono::milliseconds patience) {
+  ended_timer_ = {};
   for (const auto& [index, remote] : remotes_) remote->quit();
   tree_.acknowledge();
   const auto all_gone = [this] {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/daemon/meetings.hpp"
+#include "runtime/daemon/population.hpp"
 #include "runtime/daemon/remote_host.hpp"
 #include "runtime/pmix/server.hpp"
 
@@ -36,12 +37,13 @@ class Hub final : public pmix::Cluster, private overlay::Client {
 
   /// To the daemon of that host, along the tree.  Errors: limit_reached (longer than the tree takes).
   Result<void> send(std::size_t host, Kind kind, std::string content) {
-    return tree_.send_down(static_cast<overlay::Id>(host), kind, std::move(content));
+    return tree_.send_down(overlay::IdSet::of(static_cast<overlay::Id>(host)), kind, std::move(content));
   }
   /// That host is lost, by other news than the tree's.
   void lose(std::size_t host);
-  /// None of that host's ranks is left: fences and the like that name it fail with PMIX_ERR_PROC_TERM_WO_SYNC.
-  void retire(std::size_t host) { tree_.retire(static_cast<overlay::Id>(host)); }
+  /// That rank has ended: meetings that name it, and others of its host that have all ended, do not wait for that host,
+  /// and fail with PMIX_ERR_PROC_TERM_WO_SYNC.
+  void end(unsigned rank);
 
   /// For oob::DaemonHost.
   void on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content);
@@ -50,7 +52,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   /// Lets all daemons go and waits for their agents, at most `patience`; runs the loop.
   void finish(std::chrono::milliseconds patience);
 
-  void fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
+  void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;
   Result<void> notify(const pmix::PackedEvent& event) override { return pass_on(event, kOwnHost); }
   void modex(unsigned rank, Data answer) override;
@@ -72,6 +74,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   void on_up(overlay::Id origin, std::uint16_t topic, ByteSpan content) override;
   void on_down(std::uint16_t, ByteSpan) override {}
   void on_release(const overlay::Release& release) override { meetings_.on_release(release); }
+  [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return population_.absent(key); }
   void on_lost(overlay::Id member, overlay::Loss why) override;
   void on_out(const char*) override {}
 
@@ -80,6 +83,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   void place_all();
   bool place(std::uint32_t host, const Joined& joined);
   Result<void> pass_on(const pmix::PackedEvent& event, std::uint32_t origin);
+  void tell_ended();
   void ask(const Modex& question);
   void reply(const ModexResult& result);
 
@@ -92,6 +96,9 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   const TreePlan plan_;
   std::map<std::uint32_t, RemoteHost*> remotes_;
   std::map<std::uint32_t, Joined> joined_;
+  Population population_;
+  overlay::IdSet ended_;  // ranks of which the daemons have not been told
+  event::Timer ended_timer_;
   TreeMember tree_;
   Meetings meetings_;
   std::map<std::uint64_t, Data> own_questions_;  // of host 0

@@ -5,12 +5,12 @@
 
 namespace runtime::daemon {
 
-void Meetings::meet(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
+void Meetings::meet(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status,
                     const std::string& data, pmix::Cluster::Data answer) {
   overlay::IdSet participants;
   for (const std::uint32_t host : hosts) participants.add(host);
-  waiting_[members].push_back(std::move(answer));
-  tree_.arrive(members, participants, status, data);
+  waiting_[meeting].push_back(std::move(answer));
+  tree_.arrive(meeting, participants, status, data);
 }
 
 void Meetings::on_release(const overlay::Release& release) {

@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "runtime/oob/wire.hpp"
+#include "runtime/overlay/id_set.hpp"
 #include "runtime/packing.hpp"
 #include "runtime/pmix/cluster.hpp"
 #include "runtime/pmix/job_data.hpp"
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 5;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 6;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {
@@ -53,6 +54,7 @@ enum class Kind : std::uint16_t {
   input,
   input_taken,
   event,
+  ended,
 };
 
 constexpr oob::Topic topic(Kind kind) noexcept { return static_cast<oob::Topic>(kind); }
@@ -285,6 +287,16 @@ struct Death {
   template <class V>
   void fields(V& v) {
     v(rank);
+  }
+};
+
+/// Launcher to daemons: these ranks have ended, in whatever way; nobody waits for them any more.
+struct Ended {
+  static constexpr Kind kKind = Kind::ended;
+  overlay::IdSet ranks;
+  template <class V>
+  void fields(V& v) {
+    v(ranks);
   }
 };
 

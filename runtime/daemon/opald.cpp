@@ -67,6 +67,7 @@ class Opald final : private overlay::Client {
   void on_up(overlay::Id, std::uint16_t, ByteSpan) override {}
   void on_down(std::uint16_t topic, ByteSpan content) override { handle(static_cast<Kind>(topic), content); }
   void on_release(const overlay::Release& release) override { uplink_->on_release(release); }
+  [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return uplink_->absent(key); }
   void on_lost(overlay::Id member, overlay::Loss) override {
     if (server_) server_->announce_lost_host(member);
     uplink_->on_lost(member);
@@ -250,6 +251,9 @@ void Opald::handle(Kind kind, ByteSpan content) {
       if (const auto message = unpack<Death>(content); message && server_) {
         server_->announce_death(static_cast<int>(message->rank));
       }
+      return;
+    case Kind::ended:
+      if (const auto message = unpack<Ended>(content)) uplink_->end(message->ranks);
       return;
     case Kind::credit:
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);

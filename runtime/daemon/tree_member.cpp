@@ -61,18 +61,20 @@ Result<void> TreeMember::send_up(Kind kind, std::string content) {
   return {};
 }
 
-Result<void> TreeMember::send_down(Id to, Kind kind, std::string content) {
+Result<void> TreeMember::send_down(const IdSet& to, Kind kind, std::string content) {
   if (content.size() > overlay::kLargestContent) {
     return Error{Errc::limit_reached, 0, "daemon: message", content.size()};
   }
   if (!waiting_.empty()) {
     Message& last = waiting_.back();
-    if (last.kind == kind && !last.to.contains(to) && last.content == content) {
+    const bool again = std::any_of(to.ranges().begin(), to.ranges().end(),
+                                   [&](overlay::Range range) { return last.to.intersects(range); });
+    if (last.kind == kind && !again && last.content == content) {
       last.to.add(to);
       return {};
     }
   }
-  waiting_.push_back({IdSet::of(to), kind, std::move(content)});
+  waiting_.push_back({to, kind, std::move(content)});
   schedule();
   return {};
 }
@@ -87,8 +89,8 @@ void TreeMember::declare_lost(Id member, overlay::Loss why) {
   schedule();
 }
 
-void TreeMember::retire(Id member) {
-  node_->retire(member);
+void TreeMember::look_again() {
+  node_->look_again();
   schedule();
 }
 

@@ -39,12 +39,12 @@ class TreeMember final : private overlay::Port {
   /// To the root, or at the root to others; goes out from the loop, in order, as soon as the tree takes it.  The same
   /// message to several members one after the other travels once.  Errors: limit_reached (longer than the tree takes).
   Result<void> send_up(Kind kind, std::string content);
-  Result<void> send_down(overlay::Id to, Kind kind, std::string content);
+  Result<void> send_down(const overlay::IdSet& to, Kind kind, std::string content);
 
-  /// See overlay::Node::arrive, declare_lost, retire, acknowledge.
+  /// See overlay::Node::arrive, declare_lost, look_again, acknowledge.
   void arrive(const std::string& key, const overlay::IdSet& participants, std::int64_t status, std::string data);
   void declare_lost(overlay::Id member, overlay::Loss why);
-  void retire(overlay::Id member);
+  void look_again();
   void acknowledge();
 
   [[nodiscard]] const overlay::Node& node() const noexcept { return *node_; }

@@ -39,16 +39,10 @@ Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint3
              [this, &tree](opal::am::Endpoint& endpoint) { return tree.has(endpoint) || guests_.contains(&endpoint); }),
       own_host_(own_host) {}
 
-void Uplink::know(const std::vector<pmix::HostRanks>& hosts) {
-  for (std::uint32_t host = 0; host < hosts.size(); ++host) {
-    for (const std::uint32_t rank : hosts[host].ranks) {
-      if (rank >= host_of_.size()) host_of_.resize(rank + 1);
-      host_of_[rank] = host;
-    }
-  }
+void Uplink::end(const overlay::IdSet& ranks) {
+  population_.end(ranks);
+  tree_.look_again();
 }
-
-std::uint32_t Uplink::host_of(unsigned rank) const { return rank < host_of_.size() ? host_of_[rank] : 0; }
 
 bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
   switch (kind) {
@@ -76,7 +70,7 @@ void Uplink::take(const ModexResult& result) {
   const auto entry = modexes_.extract(result.question);
   if (entry.empty()) return;
   const Question& question = entry.mapped();
-  const std::uint32_t host = host_of(question.rank);
+  const std::uint32_t host = population_.host_of(question.rank);
   if (question.straight) links_.answered(host);
   if (!result.owner.empty()) links_.learn(host, result.owner);
   question.answer(static_cast<int>(result.status), result.data);
@@ -105,7 +99,7 @@ void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
   const auto host = links_.on_closed(endpoint);
   if (!host) return;
   for (auto& [number, question] : modexes_) {
-    if (!question.straight || host_of(question.rank) != *host) continue;
+    if (!question.straight || population_.host_of(question.rank) != *host) continue;
     question.straight = false;
     send(Modex{question.rank, own_host_, number});
   }
@@ -114,20 +108,20 @@ void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
 void Uplink::on_lost(std::uint32_t host) {
   std::vector<std::uint64_t> unanswered;
   for (const auto& [number, question] : modexes_) {
-    if (question.straight && host_of(question.rank) == host) unanswered.push_back(number);
+    if (question.straight && population_.host_of(question.rank) == host) unanswered.push_back(number);
   }
   for (const std::uint64_t number : unanswered) take({own_host_, number, PMIX_ERR_LOST_CONNECTION, {}, {}});
 }
 
-void Uplink::fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
+void Uplink::fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status,
                    const std::string& data, Data answer) {
-  meetings_.meet(members, hosts, status, data, std::move(answer));
+  meetings_.meet(meeting, hosts, status, data, std::move(answer));
 }
 
 void Uplink::modex(unsigned rank, Data answer) {
   const Modex message{rank, own_host_, ++questions_};
   Question& question = modexes_.emplace(questions_, Question{rank, std::move(answer), false}).first->second;
-  question.straight = links_.ask(host_of(rank), Kind::modex, pack(message));
+  question.straight = links_.ask(population_.host_of(rank), Kind::modex, pack(message));
   if (!question.straight) send(message);
 }
 

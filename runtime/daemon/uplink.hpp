@@ -8,6 +8,7 @@
 #include "opal/core/log.hpp"
 #include "runtime/daemon/direct_links.hpp"
 #include "runtime/daemon/meetings.hpp"
+#include "runtime/daemon/population.hpp"
 #include "runtime/pmix/server.hpp"
 
 namespace runtime::daemon {
@@ -17,7 +18,9 @@ class Uplink final : public pmix::Cluster {
   Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host);
 
   /// Where which rank is.
-  void know(const std::vector<pmix::HostRanks>& hosts);
+  void know(const std::vector<pmix::HostRanks>& hosts) { population_ = Population{hosts}; }
+  /// These ranks, of whatever hosts, have ended: nobody waits for them at meetings.
+  void end(const overlay::IdSet& ranks);
 
   /// False when it is longer than the tree takes: it is dropped, which the log says.
   template <class M>
@@ -36,8 +39,9 @@ class Uplink final : public pmix::Cluster {
   void on_lost(std::uint32_t host);
   /// For overlay::Client.
   void on_release(const overlay::Release& release) { meetings_.on_release(release); }
+  [[nodiscard]] overlay::IdSet absent(const std::string& meeting) const { return population_.absent(meeting); }
 
-  void fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
+  void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;
   Result<void> notify(const pmix::PackedEvent& event) override {
     return tree_.send_up(Kind::event, pack(Event{event}));
@@ -53,7 +57,6 @@ class Uplink final : public pmix::Cluster {
     Data answer;
     bool straight;  // not by the launcher
   };
-  [[nodiscard]] std::uint32_t host_of(unsigned rank) const;
   void take(const ModexResult& result);
 
   oob::Daemon& oob_;
@@ -61,7 +64,7 @@ class Uplink final : public pmix::Cluster {
   Meetings meetings_;
   DirectLinks links_;
   const std::uint32_t own_host_;
-  std::vector<std::uint32_t> host_of_;  // by rank
+  Population population_;
   std::uint64_t questions_ = 0;
   std::map<std::uint64_t, Question> modexes_;
   struct Guest {

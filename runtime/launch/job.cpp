@@ -67,8 +67,6 @@ RankHostObserver Job::observer_of(std::size_t host) {
                 for (const unsigned rank : hosts_[host].host->ranks()) {
                   if (note_end(rank) && continues()) announce_death(rank);
                 }
-                hosts_[host].failed = true;
-                look_for_desertion(host);
                 if (continues()) return go_on_without(status, why);
                 fail(status, why, SIGKILL);
                 empty();
@@ -130,6 +128,7 @@ bool Job::note_end(unsigned rank) {
   settle_start(ranks_[rank]);
   ranks_[rank].ended = true;
   ++ended_;
+  on_ended(rank);
   return true;
 }
 
@@ -143,10 +142,7 @@ void Job::exited(unsigned rank, int wait_status, bool left_properly) {
   if (!note_end(rank)) return;
   const Failure end{rank, wait_status};
   const bool failed = wait_status != 0 || !left_properly;
-  const std::size_t host = ranks_[rank].host;
-  hosts_[host].failed = hosts_[host].failed || failed;
   if (failed && continues()) announce_death(rank);
-  look_for_desertion(host);
   if (failed && continues()) return go_on_without(status_of(end), describe(end));
   if (failed) failures_.push_back(end);
   decide();
@@ -198,16 +194,6 @@ void Job::announce_death(unsigned rank) {
 }
 
 bool Job::continues() const noexcept { return options_.continuous && phase_ == Phase::running; }
-
-/// Its daemon is there, but nobody on that host comes to fences any more.
-void Job::look_for_desertion(std::size_t index) {
-  const Host& host = hosts_[index];
-  if (!continues() || host.lost || !host.failed) return;
-  const std::vector<std::uint32_t>& ranks = host.host->ranks();
-  if (std::all_of(ranks.begin(), ranks.end(), [this](std::uint32_t rank) { return ranks_[rank].ended; })) {
-    on_deserted(index);
-  }
-}
 
 /// The first failure decides the status of a continuous job, too.
 void Job::go_on_without(int status, const std::string& what) {

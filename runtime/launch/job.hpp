@@ -48,8 +48,8 @@ class Job {
   [[nodiscard]] stdio::Output& output() noexcept { return output_; }
   /// Called when the launcher was continued: it may be in the terminal's foreground again.
   std::function<void()> on_continued = [] {};
-  /// Called when a continuous job goes on although no rank of that host is left, at least one of which failed.
-  std::function<void(std::size_t host)> on_deserted = [](std::size_t) {};
+  /// Called when a rank has ended, in whatever way, or with its host.
+  std::function<void(unsigned rank)> on_ended = [](unsigned) {};
 
  private:
   enum class Phase { running, ending, emptying, done };
@@ -62,7 +62,6 @@ class Job {
     RankHost* host;
     bool empty = false;
     bool lost = false;
-    bool failed = false;  // a rank of it
   };
 
   /// A rank whose end is a failure; wait status 0: it did not leave the job properly.
@@ -83,7 +82,6 @@ class Job {
   [[nodiscard]] static int status_of(const Failure& failure) noexcept;
   [[nodiscard]] std::string describe(const Failure& failure) const;
   [[nodiscard]] bool continues() const noexcept;
-  void look_for_desertion(std::size_t index);
   void go_on_without(int status, const std::string& what);
   void fail(int status, const std::string& message, int signo);
   static void silence_libraries();

@@ -354,8 +354,8 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   job_->on_continued = [this] {
     if (input_) input_->look_again();
   };
-  job_->on_deserted = [this](std::size_t host) {
-    if (hub_) hub_->retire(host);
+  job_->on_ended = [this](unsigned rank) {
+    if (hub_) hub_->end(rank);
   };
   if (options_.display_map) {
     const std::string map = describe(allocation.hosts, place_ranks(options_.map, allocation.ranks, allocation.hosts));

@@ -131,10 +131,6 @@ void Node::own_down(const Down& message) {
     return;
   }
   if (OwnTopic{message.topic} == OwnTopic::release) return on_release(message);
-  if (OwnTopic{message.topic} == OwnTopic::retired) {
-    if (const auto retired = unpack<Retired>(oob::as_bytes(message.content))) on_retired(retired->member);
-    return;
-  }
   if (OwnTopic{message.topic} != OwnTopic::forget) return;
   if (const auto unused = unpack<Forget>(oob::as_bytes(message.content))) forget(down_heard_, *unused);
 }
@@ -152,12 +148,13 @@ bool Node::concerns(const DownItem& item, Id member, const Child& child) const n
   if (!item.to.intersects(child.subtree)) return false;
   const auto next = std::next(children_.find(member));
   const bool nested = next != children_.end() && child.subtree.contains(next->first);
-  if (!nested && moved_.empty()) return true;
+  if (!nested && moved_.empty() && lost_.empty()) return true;
   IdSet left = item.to.within(child.subtree);
   for (auto other = next; other != children_.end() && child.subtree.contains(other->first); ++other) {
     left.remove(other->second.subtree);
   }
   for (const Id top : moved_) left.remove(tree_.subtree(top));
+  left.remove(lost_);  // one that had its own link is not below this child again because it is lost
   return !left.empty();
 }
 

@@ -45,6 +45,10 @@ class Client {
   virtual void on_down(std::uint16_t topic, ByteSpan content) = 0;
   /// A collective operation that this member takes part in has come to its end.
   virtual void on_release(const Release& release) = 0;
+  /// Members that arrive at no operation with this key any more, though they may live: operations end without them and
+  /// count them as lost.  Who is in it stays in it.  Other members may know it sooner or later, each calls
+  /// Node::look_again() then.
+  [[nodiscard]] virtual IdSet absent(const std::string& key) const = 0;
   /// That member counts as lost, everywhere and for good.  The root hears of it first, everybody hears of it.
   virtual void on_lost(Id member, Loss why) = 0;
   /// This member is out: it was found lost, or it finds nobody above it.  Nothing follows.
@@ -90,8 +94,8 @@ class Node {
               bool to_root_only);
   /// At the root: that member is out, by other news.
   void declare_lost(Id member, Loss why, Nanoseconds now);
-  /// At the root: that member will not arrive at operations any more, of which it counts as lost; it stays otherwise.
-  void retire(Id member);
+  /// Client::absent() has others to name.
+  void look_again();
   /// Tells the neighbours now what has arrived here, instead of after Options::ack_delay.
   void acknowledge(Nanoseconds now);
 
@@ -199,7 +203,6 @@ class Node {
   [[nodiscard]] bool rename(Contribution& contribution) const;
   void forget(std::uint64_t number, const Forget& message);
   void on_release(const Down& message);
-  void on_retired(Id member);
   void look_at(const OperationName& name);
   void look_at_all();
   void release(const OperationName& name);
@@ -232,7 +235,6 @@ class Node {
   std::map<Channel, Id> by_channel_;
   std::set<Id> moved_;  // tops of subtrees below here that have a parent further up
   IdSet lost_;
-  IdSet retired_;
 
   std::deque<UpItem> up_;  // not acknowledged; their numbers are up_first_, +1, ...
   std::uint64_t up_first_ = 1;

@@ -47,19 +47,8 @@ void Node::forget(std::uint64_t number, const Forget& message) {
   trim_down();
 }
 
-void Node::retire(Id member) {
-  if (retired_.contains(member) || member >= options_.count) return;
-  if (options_.count > 1) {
-    send_down_now(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(OwnTopic::retired),
-                  pack(Retired{member}));
-  }
-  on_retired(member);
-}
-
-void Node::on_retired(Id member) {
-  if (member >= options_.count) return;
-  retired_.add(member);
-  look_at_all();
+void Node::look_again() {
+  if (state_ != State::out) look_at_all();
 }
 
 /// Whose arrival this member has to wait for before it tells its parent.
@@ -72,13 +61,14 @@ IdSet Node::responsibility() const {
 void Node::look_at(const OperationName& name) {
   Collectives::Operation* const operation = collectives_.find(name);
   if (operation == nullptr) return;
-  const IdSet mine = responsibility();
+  IdSet mine = responsibility();
+  if (!is_root()) mine.remove(lost_);
   const bool concerns_us = std::any_of(mine.ranges().begin(), mine.ranges().end(),
                                        [&](Range range) { return operation->participants.intersects(range); });
-  // All that it concerned below us have another parent now: they tell that one, and its end does not come by here.
+  // All that it concerned below us are lost, or tell another parent now: its end does not come by here.
   if (!concerns_us) return collectives_.drop(name);
-  IdSet gone = lost_;
-  gone.add(retired_);
+  IdSet gone = client_.absent(name.key);
+  gone.add(lost_);
   if (!Collectives::complete(*operation, mine, gone)) return;
   if (is_root()) {
     // In their order: whoever came to a use has come to the one before, by whatever way that is told.

@@ -15,7 +15,7 @@
 
 namespace runtime::overlay {
 
-inline constexpr std::uint16_t kVersion = 4;  ///< of all frames; change one => bump it
+inline constexpr std::uint16_t kVersion = 5;  ///< of all frames; change one => bump it
 
 enum class FrameType : std::uint16_t {
   attach = 1,  ///< to a member higher up: be my parent; body Attach
@@ -126,7 +126,6 @@ enum class OwnTopic : std::uint16_t {
   report_left,      ///< up: Report: was attached here, and was sent further up
   release,          ///< down: Release
   forget,           ///< down, to all: Forget
-  retired,          ///< down, to all: Retired
 };
 inline constexpr std::uint16_t kFirstUserTopic = 64;
 
@@ -151,15 +150,6 @@ struct OperationName {
   template <class V>
   void fields(V& v) {
     v(key, use);
-  }
-};
-
-/// That member is there, but arrives at no operation any more.
-struct Retired {
-  Id member = 0;
-  template <class V>
-  void fields(V& v) {
-    v(member);
   }
 };
 

@@ -37,6 +37,16 @@ struct PackedEvent {
   }
 };
 
+/// A meeting of ranks of several hosts: the same, packed, wherever they meet.
+struct MeetingName {
+  std::vector<std::uint32_t> ranks;  ///< ascending; PMIX_RANK_WILDCARD is all of them
+  std::string what;                  ///< "fence", "connect", ...
+  template <class V>
+  void fields(V& v) {
+    v(ranks, what);
+  }
+};
+
 class Cluster {
  public:
   using Done = std::function<void(int status)>;
@@ -45,9 +55,9 @@ class Cluster {
 
   virtual ~Cluster() = default;
 
-  /// All members on this host have arrived, with `data`; `members` names the operation and is the same on all `hosts`
-  /// that take part.  Answered with the data of all of them; a status that is no success, of any host, is for all.
-  virtual void fence(const std::string& members, const std::vector<std::uint32_t>& hosts, int status,
+  /// All members on this host have arrived, with `data`, at the meeting of that name (MeetingName, packed), in which
+  /// `hosts` take part.  Answered with the data of all of them; a status that is no success, of any host, is for all.
+  virtual void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status,
                      const std::string& data, Data answer) = 0;
 
   /// Tells the clients of all other hosts of an event that one of ours has raised.

@@ -86,6 +86,22 @@ void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pm
   }
 }
 
+/// Whether a process of this host is among `members` whose end has not been reported.
+bool has_living_member(const std::vector<pmix_proc_t>& members) {
+  const auto lives = [](std::size_t rank) {
+    return g_core->host_of[rank] == g_core->own_host &&
+           g_core->host.liveness(static_cast<int>(rank)) != Liveness::ended;
+  };
+  return std::any_of(members.begin(), members.end(), [&](const pmix_proc_t& member) {
+    if (const int rank = rank_of(*g_core, member); rank >= 0) return lives(static_cast<std::size_t>(rank));
+    if (member.rank != PMIX_RANK_WILDCARD || g_core->job_id != member.nspace) return false;
+    for (std::size_t rank = 0; rank < g_core->host_of.size(); ++rank) {
+      if (lives(rank)) return true;
+    }
+    return false;
+  });
+}
+
 /// The hosts of `members`, ascending.
 std::vector<std::uint32_t> hosts_of(const std::vector<pmix_proc_t>& members) {
   std::set<std::uint32_t> hosts{g_core->own_host};
@@ -311,9 +327,11 @@ void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std:
   settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
     const std::vector<std::uint32_t> hosts = hosts_of(members);
     if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
-    std::vector<std::uint32_t> ranks;
-    for (const pmix_proc_t& member : members) ranks.push_back(member.rank);
-    g_core->cluster->fence(what + pack(ranks), hosts, status, data, answer);
+    // The other hosts know that nobody comes from here, and do not wait.
+    if (!has_living_member(members)) return answer(status, data);
+    std::set<std::uint32_t> ranks;
+    for (const pmix_proc_t& member : members) ranks.insert(member.rank);
+    g_core->cluster->fence(pack(MeetingName{{ranks.begin(), ranks.end()}, what}), hosts, status, data, answer);
   });
 }
 

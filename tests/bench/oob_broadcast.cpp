@@ -60,9 +60,8 @@ class Member final : private overlay::Client {
       std::vector<double> us;
       for (int round = 0; round < kWarmUp + plan_.rounds; ++round) {
         const std::uint64_t begin = opal::now_ns();
-        for (unsigned to = 1; to < plan_.count; ++to) {
-          (void)tree_->send_down(to, daemon::Kind::say, std::string(size, 'x'));
-        }
+        (void)tree_->send_down(overlay::IdSet{overlay::Range{1, plan_.count}}, daemon::Kind::say,
+                               std::string(size, 'x'));
         tree_->arrive("round", everybody(), 0, {});
         loop_->run();
         if (round >= kWarmUp) us.push_back(static_cast<double>(opal::now_ns() - begin) / 1000);
@@ -78,6 +77,7 @@ class Member final : private overlay::Client {
   [[nodiscard]] overlay::IdSet everybody() const { return overlay::IdSet{overlay::Range{0, plan_.count}}; }
   void on_up(overlay::Id, std::uint16_t, ByteSpan) override {}
   void on_down(std::uint16_t, ByteSpan) override { tree_->arrive("round", everybody(), 0, {}); }
+  [[nodiscard]] overlay::IdSet absent(const std::string&) const override { return {}; }
   void on_release(const overlay::Release&) override {
     if (self_ == 0) loop_->stop();
   }

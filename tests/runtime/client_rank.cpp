@@ -220,6 +220,30 @@ int survive(Client& client, char** arguments) {
   return 0;
 }
 
+/// A rank goes, and the ones named meet with it, which must fail.  Arguments: how it goes, "left" or "killed", its
+/// number, and those of the others that meet.
+int miss(Client& client, const pmix_proc_t& self, char** arguments) {
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  const auto missed = static_cast<unsigned>(std::atoi(arguments[1]));
+  if (client.rank() == missed) {
+    if (arguments[0] == std::string{"killed"}) ::kill(::getpid(), SIGKILL);
+    return 0;
+  }
+  std::vector<pmix_proc_t> members;
+  bool takes_part = false;
+  for (char** number = arguments + 1; *number != nullptr; ++number) {
+    pmix_proc_t& member = members.emplace_back();
+    PMIX_LOAD_PROCID(&member, self.nspace, static_cast<pmix_rank_t>(std::atoi(*number)));
+    takes_part = takes_part || member.rank == client.rank();
+  }
+  for (int round = 0; takes_part && round < 3; ++round) {
+    const pmix_status_t status = PMIx_Fence(members.data(), members.size(), nullptr, 0);
+    if (status != PMIX_ERR_PROC_TERM_WO_SYNC) return std::printf("fence: %s\n", PMIx_Error_string(status)), 1;
+  }
+  if (takes_part) std::printf("rank %u missed it\n", client.rank());
+  return 0;
+}
+
 std::vector<pmix_proc_t> ranks_from_to(const char* name_space, unsigned from, unsigned end) {
   std::vector<pmix_proc_t> ranks(end - from);
   for (unsigned i = 0; i < ranks.size(); ++i) PMIX_LOAD_PROCID(&ranks[i], name_space, from + i);
@@ -351,6 +375,9 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "connect") return as_process(client, connect_ranks);
   if (scenario == "raise") {
     return as_process(client, [&](Client& c, const pmix_proc_t& self) { return raise_events(c, self, arguments); });
+  }
+  if (scenario == "miss") {
+    return as_process(client, [&](Client& c, const pmix_proc_t& self) { return miss(c, self, arguments); });
   }
   if (scenario == "survive") return survive(client, arguments);
   std::printf("unknown scenario %s\n", scenario.c_str());

@@ -240,6 +240,20 @@ TEST_F(Tree, AFenceWithAHostThatHasLostItsOnlyRankFails) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
+/// Rank 4 was on h3, where rank 5 lives on but takes no part.
+TEST_F(Tree, AFenceWithADeadRankOfALivingHostFails) {
+  for (const std::string how : {"left", "killed"}) {
+    std::vector<std::string> program{"--radix", "2", "--host", kAll, "--timeout", "40"};
+    if (how == "killed") program.push_back("--continuous");
+    program.insert(program.end(), {helper("client_rank"), "miss", how, "4", "0", "2", "3", "6", "7", "13"});
+    const auto job = start(program);
+    const Outcome outcome = job->wait();
+    EXPECT_EQ(outcome.status, how == "killed" ? 128 + SIGKILL : 0) << outcome.err;
+    EXPECT_EQ(count_of(outcome.out, "rank "), 6U) << how << "\n" << outcome.out << outcome.err;
+    EXPECT_EQ(job->leftovers(), "");
+  }
+}
+
 /// Each daemon asks the launcher for the data of one rank of another host, and the host itself for those of the other.
 TEST_F(Tree, QuestionsForDataGoStraightToTheirHosts) {
   const auto job = run("2", {"--set", "log=debug", helper("client_rank"), "exchange"});

@@ -24,9 +24,10 @@ constexpr std::uint64_t kBusy = 60 * kMillisecond;       // wishes and faults co
 constexpr std::uint64_t kLongest = 2000 * kMillisecond;  // whatever has not ended by then never does
 constexpr std::size_t kWindow = 2000;
 constexpr std::size_t kQueue = 4000;
-constexpr std::size_t kLargest = 600;  // of a message with what is around it
-constexpr std::uint64_t kUses = 5;     // of each collective operation
-constexpr std::size_t kKeys = 1;       // that are remembered
+constexpr std::size_t kLargest = 600;                   // of a message with what is around it
+constexpr std::uint64_t kUses = 5;                      // of each collective operation
+constexpr std::size_t kKeys = 1;                        // that are remembered
+constexpr std::uint16_t kAbsent = kFirstUserTopic + 1;  // up: from the operation of this key; down: with who it is, too
 
 /// A message says its number; the rest follows from it.
 std::string content_of(std::uint64_t number) {
@@ -48,6 +49,10 @@ class User final : public runtime::overlay::Client {
   void on_up(Id origin, std::uint16_t topic, ByteSpan content) override;
   void on_down(std::uint16_t topic, ByteSpan content) override;
   void on_release(const Release& release) override;
+  [[nodiscard]] IdSet absent(const std::string& key) const override {
+    const auto members = absent_from.find(key);
+    return members == absent_from.end() ? IdSet{} : members->second;
+  }
   void on_lost(Id member, runtime::overlay::Loss) override { lost.add(member); }
   void on_out(const char*) override { out = true; }
 
@@ -59,6 +64,8 @@ class User final : public runtime::overlay::Client {
   std::size_t got = 0;                           // of them
   std::map<std::string, std::uint64_t> arrived;  // by key
   std::map<std::string, std::uint64_t> released;
+  std::set<std::string> given_up;            // operations to which it comes no more
+  std::map<std::string, IdSet> absent_from;  // as far as it has heard
 
  private:
   void check_parts(const Release& release, std::uint64_t use, const IdSet& expected);
@@ -74,17 +81,21 @@ class Trial {
     if (outcome.problem.empty()) outcome.problem = fmt::format("at {} us: {}", world_.now() / 1000, what);
   }
 
+  [[nodiscard]] OverlayMember& member(Id id) { return *world_.members[id]; }
+  /// At the root: everybody is to hear that this member gives up the operation.
+  void spread(Id id, const std::string& key);
+
   std::vector<std::unique_ptr<User>> users;
   std::map<std::string, IdSet> groups;  // participants of the operation with this key
   TrialOutcome outcome;
 
  private:
-  [[nodiscard]] OverlayMember& member(Id id) { return *world_.members[id]; }
   [[nodiscard]] bool healthy(Id id) { return member(id).alive() && !users[id]->out; }
   void plan_wishes();
   void send_up(Id id);
   void send_down(Random random);
   void arrive(Id id, const std::string& key);
+  void give_up(Id id, const std::string& key);
   void inflict(const Fault& fault);
   void run_until(std::uint64_t time);
   std::string unsettled();
@@ -98,6 +109,7 @@ class Trial {
 };
 
 void User::on_up(Id origin, std::uint16_t topic, ByteSpan content) {
+  if (id_ == 0 && topic == kAbsent) return trial_.spread(origin, std::string{as_text(content)});
   std::uint64_t number = 0;
   if (id_ != 0 || topic != kFirstUserTopic || !read_object(content, number)) return trial_.fail("a message astray");
   if (number != ++heard[origin]) {
@@ -108,6 +120,11 @@ void User::on_up(Id origin, std::uint16_t topic, ByteSpan content) {
 }
 
 void User::on_down(std::uint16_t topic, ByteSpan content) {
+  Id gone = 0;
+  if (id_ != 0 && topic == kAbsent && read_object(content, gone)) {
+    absent_from[std::string{as_text(content.subspan(sizeof gone))}].add(gone);
+    return trial_.member(id_).node()->look_again();
+  }
   std::uint64_t number = 0;
   if (id_ == 0 || topic != kFirstUserTopic || !read_object(content, number)) return trial_.fail("a message astray");
   if (got >= meant.size() || meant[got] != number) {
@@ -126,7 +143,7 @@ void User::on_release(const Release& release) {
   // Uses are counted here: the tree forgets keys, and counts anew.
   const std::uint64_t use = ++released[key];
   const bool takes_part = group->second.contains(id_);
-  if (takes_part && use > arrived[key]) {
+  if (takes_part && use > arrived[key] && !given_up.contains(key)) {
     return trial_.fail(fmt::format("{} ended at member {} before it arrived", key, id_));
   }
   ++trial_.outcome.releases;
@@ -135,6 +152,7 @@ void User::on_release(const Release& release) {
   if (key[0] != 'g' || id_ == 0) check_parts(release, use, expected);
   IdSet not_lost = release.lost;
   not_lost.remove(trial_.users[0]->lost);
+  not_lost.remove(trial_.users[0]->absent(key));
   if (!not_lost.empty()) trial_.fail(fmt::format("{} ended without a member that is not lost", key));
 }
 
@@ -195,7 +213,26 @@ void Trial::send_down(Random random) {
   }
 }
 
+/// As long as the members take no more it waits.
+void Trial::give_up(Id id, const std::string& key) {
+  users[id]->given_up.insert(key);
+  if (id == 0) return spread(id, key);
+  if (!member(id).node()->send_up(kAbsent, key)) {
+    at(world_.now() + kMillisecond, id, [this, id, key] { give_up(id, key); });
+  }
+}
+
+void Trial::spread(Id id, const std::string& key) {
+  const IdSet all{Range{1, plan_.members}};
+  if (!member(0).node()->send_down(all, kAbsent, std::string{as_text(bytes_of(id))} + key)) {
+    return at(world_.now() + kMillisecond, 0, [this, id, key] { spread(id, key); });
+  }
+  users[0]->absent_from[key].add(id);
+  member(0).node()->look_again();
+}
+
 void Trial::arrive(Id id, const std::string& key) {
+  if (users[id]->given_up.contains(key)) return;
   const std::uint64_t use = ++users[id]->arrived[key];
   member(id).node()->arrive(key, groups.at(key), 0, part_of(id, key, use), key[0] == 'g');
 }
@@ -225,6 +262,12 @@ void Trial::plan_wishes() {
       at(time, 0, [this, choices] { send_down(choices); });
     } else {
       at(time, id, [this, id] { send_up(id); });
+    }
+  }
+  for (const auto& [name, group] : groups) {
+    for (Id id = 0; id < plan_.members; ++id) {
+      if (!group.contains(id) || !random.chance(0.1)) continue;
+      at(random.up_to(kBusy), id, [this, id, key = name] { give_up(id, key); });
     }
   }
 }
@@ -285,8 +328,12 @@ std::string Trial::unsettled() {
       return fmt::format("member {} got {} of {} messages of the root", id, user.got, user.meant.size());
     }
     for (const auto& [key, group] : groups) {
-      const auto released = user.released.find(key);
-      if (group.contains(id) && (released == user.released.end() || released->second != kUses)) {
+      const auto count = [&, key = key](const std::map<std::string, std::uint64_t>& uses) {
+        const auto of_key = uses.find(key);
+        return of_key == uses.end() ? 0 : of_key->second;
+      };
+      const std::uint64_t due = user.given_up.contains(key) ? count(user.arrived) : kUses;
+      if (group.contains(id) && count(user.released) < due) {
         return fmt::format("member {} waits for the end of {}", id, key);
       }
     }

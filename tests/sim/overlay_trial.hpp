@@ -2,7 +2,8 @@
 // tests/sim/overlay_trial.hpp — one life of a tree of daemons under faults, by a seed, held against what it promises:
 //   * the root gets what each member sent, in order, each once; of lost members a beginning of it;
 //   * each member gets what the root sent to it, in order, each once; members that are out a beginning of it;
-//   * each collective operation ends once at each of its participants, with the parts of all that are not lost;
+//   * each collective operation ends once at each of its participants, with the parts of all that are not lost and have
+//     not given it up;
 //   * members that nothing happened to are not lost; in the end all that live are attached, and nobody holds anything.
 #pragma once
 #include <cstdint>

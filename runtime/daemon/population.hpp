@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/daemon/population.hpp — where each rank of the job is, and which have ended: so which hosts nobody comes from
+// any more to a meeting of certain ranks.  Threads: the loop's thread.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/overlay/id_set.hpp"
+#include "runtime/pmix/job_data.hpp"
+
+namespace runtime::daemon {
+
+class Population {
+ public:
+  Population() = default;
+  explicit Population(const std::vector<pmix::HostRanks>& hosts);
+
+  /// 0 for a rank that does not exist.
+  [[nodiscard]] std::uint32_t host_of(unsigned rank) const { return rank < host_of_.size() ? host_of_[rank] : 0; }
+  [[nodiscard]] std::uint32_t ranks() const noexcept { return static_cast<std::uint32_t>(host_of_.size()); }
+
+  /// These ranks have ended, whenever each did.
+  void end(const overlay::IdSet& ranks);
+
+  /// The hosts whose ranks in that meeting (pmix::MeetingName, packed) have all ended.
+  [[nodiscard]] overlay::IdSet absent(const std::string& meeting) const;
+
+ private:
+  std::vector<std::uint32_t> host_of_;  // by rank
+  std::vector<std::uint32_t> living_;   // by host: how many of its ranks have not ended
+  overlay::IdSet ended_;                // ranks
+  overlay::IdSet deserted_;             // hosts without living ranks
+};
+
+}  // namespace runtime::daemon
