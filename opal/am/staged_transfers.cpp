@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <new>
 #include <optional>
+#include <utility>
 
-#include "opal/core/log.hpp"
 #include "opal/gpu/context.hpp"
-#include "opal/gpu/lost.hpp"
 
 namespace opal::am {
 
@@ -40,24 +39,15 @@ struct StagedTransfers::Chunk : Completion {
 };
 
 StagedTransfers::StagedTransfers(const gpu::Config& config) : config_(config), copier_(config) {}
-
-StagedTransfers::~StagedTransfers() {
-  if (!lost_) return;
-  gpu::keep_for_good(std::move(memory_));  // a device that comes back must not write to whatever would be there
-  gpu::keep_for_good(std::move(pinned_));
-}
+StagedTransfers::~StagedTransfers() = default;
 
 Result<void> StagedTransfers::make_chunks() noexcept try {
   if (!chunks_.empty()) return {};
   const auto each = static_cast<std::size_t>(config_.stage_chunk.bytes);
-  OPAL_TRY_ASSIGN(memory_, Mapping::anonymous(each * config_.stage_chunks));
-  if (auto pinned = gpu::Pinned::make(memory_.bytes())) {
-    pinned_ = std::move(*pinned);
-  } else {  // slower, not wrong
-    log::info("am", "memory to stage GPU memory in is not pinned: {}", to_string(pinned.error()));
-  }
+  OPAL_TRY(memory_.make(each * config_.stage_chunks));
   free_.reserve(config_.stage_chunks);
   held_up_.reserve(config_.stage_chunks);
+  lanes_.reserve(config_.stage_chunks);
   chunks_.resize(config_.stage_chunks);
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     Chunk& chunk = chunks_[i];
@@ -92,7 +82,8 @@ Post StagedTransfers::begin(Kind kind, btl::Endpoint& to, std::byte* here, std::
   if (to.dead()) return refuse(to.error());
   if (&to == leaving_) return refuse({Errc::canceled, 0, "am: disconnected"});
   if (const auto made = make_chunks(); !made) return refuse(made.error());
-  if (lost_) return refuse({Errc::os, 0, "am: GPU memory is not staged any more: the device has stopped copying"});
+  if (memory_.lost())
+    return refuse({Errc::os, 0, "am: GPU memory is not staged any more: the device has stopped copying"});
   const auto memory = gpu::inspect(here);
   if (!memory) return refuse(memory.error());
   if (kind == Kind::put) gpu::make_synchronous(*memory);
@@ -174,14 +165,17 @@ void StagedTransfers::copy(Chunk& chunk) noexcept {
     chunk.next = Chunk::Next::copy;
     held_up_.push_back(&chunk);
   } else {
-    chunk_ended(chunk, started.error());
+    copied(chunk, started.error());
   }
 }
 
 void StagedTransfers::copied(Chunk& chunk, const Result<void>& result) noexcept {
   chunk.copying = false;
   // The device may still write to it, or read what should be there.
-  if (!result && result.error().code == Errc::timed_out) lost_ = chunk.lost = true;
+  if (!result && result.error().code == Errc::timed_out) {
+    memory_.lose();
+    chunk.lost = true;
+  }
   if (!result) return chunk_ended(chunk, result.error());
   chunk.transfer->is_put() ? post(chunk) : chunk_ended(chunk, {});
 }
@@ -244,9 +238,13 @@ void StagedTransfers::abandon(btl::Endpoint& endpoint, const Error& why) noexcep
     if (concerned(transfer) && !transfer.failed()) transfer.error = why;
   }
   // What the GPU is copying is nobody's before it is over.
+  std::vector<std::uint64_t> lanes = std::exchange(lanes_, {});  // a completion may come here again
   for (const Chunk& chunk : chunks_) {
-    if (chunk.copying && concerned(*chunk.transfer)) copier_.finish(lane_of(chunk));
+    if (chunk.copying && concerned(*chunk.transfer)) lanes.push_back(lane_of(chunk));
   }
+  copier_.finish(lanes);
+  lanes.clear();
+  lanes_ = std::move(lanes);
   for (std::size_t i = 0; i < held_up_.size();) {
     Chunk& chunk = *held_up_[i];
     if (!concerned(*chunk.transfer)) {

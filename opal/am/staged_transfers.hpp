@@ -12,9 +12,8 @@
 #include "opal/btl/flush_both.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/btl/rdma_operations.hpp"
-#include "opal/core/mapping.hpp"
 #include "opal/gpu/copier.hpp"
-#include "opal/gpu/pinned.hpp"
+#include "opal/gpu/staging_memory.hpp"
 
 namespace opal::am {
 
@@ -69,16 +68,15 @@ class StagedTransfers {
   void end_if_over(Transfer& transfer) noexcept;
 
   const gpu::Config config_;
-  Mapping memory_;  // of all chunks, made at the first use
-  gpu::Pinned pinned_;
+  gpu::StagingMemory memory_;  // of all chunks, made at the first use
   std::vector<Chunk> chunks_;
   std::vector<Chunk*> free_;
-  std::vector<Chunk*> held_up_;  // the transport, or the copier, had no room
+  std::vector<Chunk*> held_up_;       // the transport, or the copier, had no room
+  std::vector<std::uint64_t> lanes_;  // of abandon(), which must not allocate
   btl::RdmaOperations operations_;
   std::deque<Transfer> transfers_;          // by slot
   std::deque<Transfer*> unstarted_;         // have pieces that have no chunk yet; oldest first
   const btl::Endpoint* leaving_ = nullptr;  // is being disconnected
-  bool lost_ = false;                       // a copy from or to memory_ did not end
   gpu::Copier copier_;
 };
 

@@ -7,21 +7,20 @@
 #include <unordered_map>
 #include <vector>
 
+#include "opal/btl/gpu_target.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/btl/pipelined_transfers.hpp"
 #include "opal/btl/quiescence.hpp"
 #include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/rdma_replies.hpp"
 #include "opal/btl/rdma_wire.hpp"
-#include "opal/core/log.hpp"
 #include "opal/gpu/copy.hpp"
 
 namespace opal::btl {
 namespace {
 
-/// What one peer may have waiting at us: no honest initiator has more operations under way, and a refused put may be
-/// answered at its first and at its last piece.
+/// What one peer may have waiting at us: no honest initiator has more operations under way.
 constexpr std::size_t kMostGets = RdmaOperations::kMost;
-constexpr std::size_t kMostReplies = 2 * RdmaOperations::kMost;
 
 /// Takes a header off the front of a peer's message.
 template <class T>
@@ -65,17 +64,6 @@ Result<void> check_here(const MemoryHandle& handle, std::uint64_t address, std::
   return {};
 }
 
-/// send_inline() for a payload of any kind of memory.  Errors: those of gpu::copy(); nothing was sent.
-Result<Post> send_from(Module& module, Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  if (payload.empty() || gpu::is_host(payload.data())) [[likely]]
-    return module.send_inline(to, tag, header, payload);
-  Fragment fragment = module.alloc(to, header.size() + payload.size());
-  if (!fragment) return to.dead() ? Post::failed : Post::again;
-  std::memcpy(fragment.data().data(), header.data(), header.size());
-  OPAL_TRY(gpu::copy(fragment.data().data() + header.size(), payload.data(), payload.size()));
-  return module.send(fragment, tag);
-}
-
 /// A peer's get that we are answering.
 struct Serving {
   std::uint64_t operation;
@@ -85,25 +73,24 @@ struct Serving {
   MemoryHandle handle;
 };
 
-/// What a peer has asked and not been given yet.
-struct Requests {
-  std::deque<Serving> gets;
-  std::deque<wire::Reply> replies;
-};
-
 }  // namespace
 
 struct RdmaEmulation::State {
-  State(Module& module, bool& busy) : busy(busy), module(module) {}
+  State(Module& module, bool& busy) : busy(busy), module(module), replies(module) {}
 
   // Initiator
   Post begin_put(RdmaOperation& operation) noexcept;
-  Result<bool> send_put_pieces(RdmaOperation& operation) noexcept;
+  bool send_put_pieces(RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
   // Target
   void reply(Endpoint& to, const wire::Reply& reply) noexcept;
   bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
+  GpuTarget& gpu_target();
+  /// Whether the range at the target is GPU memory.
+  static bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
+    return gpu::active() && total != 0 && !gpu::is_host(at(base));
+  }
 
   // Handlers
   void on_put_piece(Delivery& delivery) noexcept;
@@ -118,15 +105,17 @@ struct RdmaEmulation::State {
   bool& busy;  // set by whatever lets something wait
   Module& module;
   RdmaOperations operations;
-  std::vector<RdmaOperation*> sending;  // puts with pieces left to send
-  std::unordered_map<Endpoint*, Requests> requests;
+  std::vector<RdmaOperation*> sending;                      // puts with pieces left to send
+  std::unordered_map<Endpoint*, std::deque<Serving>> gets;  // that peers have asked and not been given yet; none empty
+  RdmaReplies replies;
+  std::unique_ptr<GpuTarget> gpu;  // from the first put or get of GPU memory of this process
 };
 
 // ---- Initiator
 // ---------------------------------------------------------------------------------------------------------
 
-/// Whether all went out.  Errors: the source cannot be read.
-Result<bool> RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
+/// Whether all went out.
+bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
   const ByteSpan handle = operation.handle.bytes();
   const std::size_t room = max_send() - sizeof(wire::PutPiece) - handle.size();
   // At most a few pieces at a time, so that operations take turns.
@@ -136,8 +125,8 @@ Result<bool> RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noe
                                handle.size()};
     std::byte header[sizeof piece + MemoryHandle::kMaxSize];
     const std::size_t header_size = write_header(header, piece, handle);
-    OPAL_TRY_ASSIGN(const Post post, send_from(module, *operation.to, wire::kPutPiece, {header, header_size},
-                                               {operation.source + operation.moved, size}));
+    const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, header_size},
+                                         {operation.source + operation.moved, size});
     if (post != Post::done) return false;  // again, or dead: then endpoint_gone ends the operation
     operation.moved += size;
     if (operation.moved == operation.total) return true;
@@ -158,7 +147,7 @@ Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_a
   operation->base = remote_address;
   operation->total = size;
   operation->handle = remote;
-  if (const auto sent = state_->send_put_pieces(*operation); !sent || !*sent) {
+  if (!state_->send_put_pieces(*operation)) {
     state_->sending.push_back(operation);
     busy_ = true;
   }
@@ -226,17 +215,14 @@ void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) no
 // ------------------------------------------------------------------------------------------------------------
 
 void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcept {
-  if (const auto waiting = requests.find(&to); waiting == requests.end() || waiting->second.replies.empty()) {
-    if (module.send_inline(to, wire::kReply, bytes_of(reply), {}) != Post::again) return;
-  }
-  std::deque<wire::Reply>& replies = requests[&to].replies;
-  if (replies.size() < kMostReplies) {
-    replies.push_back(reply);
-    busy = true;
-  } else {
-    log::once(log::Level::warn, "emulation flood", "btl", "peer {} posts more operations than it may; answers dropped",
-              to_string(to.peer()));
-  }
+  replies.send(to, reply);
+  busy = busy || !replies.idle();
+}
+
+GpuTarget& RdmaEmulation::State::gpu_target() {
+  if (gpu == nullptr) gpu = std::make_unique<GpuTarget>(module, replies);
+  busy = true;
+  return *gpu;
 }
 
 void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
@@ -250,8 +236,11 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   // The whole range, at every piece: nothing is written by a put that is not wholly inside, and a registration that
   // goes away in the middle stops it.
   Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
+  if ((gpu != nullptr && gpu->lands(delivery.from, piece.operation)) || (checked && on_gpu(piece.base, piece.total))) {
+    return gpu_target().land(delivery.from, piece, *handle, data, checked);
+  }
   const bool last = piece.offset + data.size() == piece.total;
-  if (checked) checked = gpu::copy(at(piece.base + piece.offset), data.data(), data.size());
+  if (checked && !data.empty()) std::memcpy(at(piece.base + piece.offset), data.data(), data.size());
   if (!checked && (last || piece.offset == 0)) {
     reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
   } else if (last) {
@@ -269,13 +258,9 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
     }
     const std::uint64_t size = std::min<std::uint64_t>(room, serving.total - serving.sent);
     const wire::GetPiece piece{serving.operation, serving.sent};
-    const auto post = send_from(module, to, wire::kGetPiece, bytes_of(piece), {at(serving.base + serving.sent), size});
-    if (!post) {
-      reply(to, {serving.operation, 0, static_cast<std::uint64_t>(post.error().code)});
-      return true;
-    }
-    if (*post == Post::failed) return true;  // the peer is gone
-    if (*post == Post::again) return false;
+    const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {at(serving.base + serving.sent), size});
+    if (post == Post::failed) return true;  // the peer is gone
+    if (post == Post::again) return false;
     serving.sent += size;
     if (serving.sent == serving.total) return true;
   }
@@ -288,15 +273,17 @@ void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
   if (!take(data, request)) return;
   auto handle = take_handle(data, request.handle_size);
   if (!handle) return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
+  if (on_gpu(request.base, request.total) &&
+      registrations().check(*handle, request.base, request.total, Rights::remote_read)) {
+    return gpu_target().serve(delivery.from, request, *handle);
+  }
   Serving serving{request.operation, request.base, request.total, 0, *handle};
-  const auto waiting = requests.find(&delivery.from);
-  const bool first_in_line = waiting == requests.end() || waiting->second.gets.empty();
-  if (first_in_line && send_get_pieces(delivery.from, serving)) return;
-  std::deque<Serving>& gets = requests[&delivery.from].gets;
-  if (gets.size() >= kMostGets) {
+  if (!gets.contains(&delivery.from) && send_get_pieces(delivery.from, serving)) return;
+  std::deque<Serving>& waiting = gets[&delivery.from];
+  if (waiting.size() >= kMostGets) {
     return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
   }
-  gets.push_back(serving);
+  waiting.push_back(serving);
   busy = true;
 }
 
@@ -386,11 +373,7 @@ std::size_t RdmaEmulation::send_waiting() noexcept {
   for (std::size_t i = 0; i < state_->sending.size();) {
     RdmaOperation& operation = *state_->sending[i];
     const std::uint64_t before = operation.moved;
-    const auto sent = state_->send_put_pieces(operation);
-    if (!sent) {
-      state_->finish(operation, sent.error());  // which takes it off the list
-      ++count;
-    } else if (*sent) {
+    if (state_->send_put_pieces(operation)) {
       state_->sending.erase(state_->sending.begin() + static_cast<std::ptrdiff_t>(i));
       ++count;
     } else {
@@ -398,32 +381,37 @@ std::size_t RdmaEmulation::send_waiting() noexcept {
       ++i;
     }
   }
-  for (auto entry = state_->requests.begin(); entry != state_->requests.end();) {
+  count += state_->replies.progress();
+  for (auto entry = state_->gets.begin(); entry != state_->gets.end();) {
     auto& [endpoint, waiting] = *entry;
-    while (!waiting.replies.empty() &&
-           state_->module.send_inline(*endpoint, wire::kReply, bytes_of(waiting.replies.front()), {}) != Post::again) {
-      waiting.replies.pop_front();
-      ++count;
-    }
     // One turn for the get at the head, which then goes to the back: a small one never waits for all of a large one.
-    if (!waiting.gets.empty()) {
-      const std::uint64_t before = waiting.gets.front().sent;
-      const bool ended = state_->send_get_pieces(*endpoint, waiting.gets.front());
-      const bool moved = waiting.gets.front().sent != before;
-      count += ended || moved ? 1 : 0;
-      if (!ended && moved && waiting.gets.size() > 1) waiting.gets.push_back(waiting.gets.front());
-      if (ended || (moved && waiting.gets.size() > 1)) waiting.gets.pop_front();
-    }
-    entry = waiting.gets.empty() && waiting.replies.empty() ? state_->requests.erase(entry) : std::next(entry);
+    const std::uint64_t before = waiting.front().sent;
+    const bool ended = state_->send_get_pieces(*endpoint, waiting.front());
+    const bool moved = waiting.front().sent != before;
+    count += ended || moved ? 1 : 0;
+    if (!ended && moved && waiting.size() > 1) waiting.push_back(waiting.front());
+    if (ended || (moved && waiting.size() > 1)) waiting.pop_front();
+    entry = waiting.empty() ? state_->gets.erase(entry) : std::next(entry);
   }
-  busy_ = !state_->sending.empty() || !state_->requests.empty();
+  if (state_->gpu != nullptr) [[unlikely]]
+    count += state_->gpu->progress();
+  busy_ = !idle();
   return count;
 }
 
-bool RdmaEmulation::idle() const noexcept { return state_->sending.empty() && state_->requests.empty(); }
+bool RdmaEmulation::idle() const noexcept {
+  return state_->sending.empty() && state_->gets.empty() && state_->replies.idle() &&
+         (state_->gpu == nullptr || state_->gpu->idle());
+}
+
+bool RdmaEmulation::arm() noexcept {
+  return idle() || (progress() == 0 && (state_->gpu == nullptr || !state_->gpu->copying()));
+}
 
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
-  state_->requests.erase(&endpoint);
+  state_->gets.erase(&endpoint);
+  state_->replies.endpoint_gone(endpoint);
+  if (state_->gpu != nullptr) state_->gpu->endpoint_gone(endpoint);
   // By index: a completion may post elsewhere, which may add slots.
   for (std::size_t i = 0; i < state_->operations.slots().size(); ++i) {
     RdmaOperation& operation = state_->operations.slots()[i];

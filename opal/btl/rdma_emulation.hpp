@@ -43,8 +43,12 @@ class OPAL_EXPORT RdmaEmulation {
 
   /// Sends what back-pressure held up.  Call from the module's progress(); returns how many messages went out.
   std::size_t progress() noexcept { return busy_ ? send_waiting() : 0; }
-  /// True when nothing waits to be sent; a module must not sleep otherwise.
+  /// True when nothing waits to be sent, or for a GPU.  A module that does not hear of new room in the transport must
+  /// not sleep otherwise.
   [[nodiscard]] bool idle() const noexcept;
+  /// For a module that hears of it: sends what it can; false when it must not sleep, because something went out, or a
+  /// GPU copies, whose end wakes nobody.
+  [[nodiscard]] bool arm() noexcept;
   /// Completes every operation pending on `endpoint` with `why` and forgets its peer's requests.  Not from inside a
   /// send: modules note a death there and act on it in progress() or disconnect().
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;

@@ -72,6 +72,6 @@ Result<void> Copier::copy(ContextHandle /*context*/, std::uint64_t /*lane*/, voi
   return absent();
 }
 std::size_t Copier::progress() noexcept { return 0; }
-void Copier::finish(std::uint64_t /*lane*/) noexcept {}
+void Copier::finish(std::span<const std::uint64_t> /*lanes*/) noexcept {}
 
 }  // namespace opal::gpu

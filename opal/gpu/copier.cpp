@@ -16,12 +16,23 @@ namespace opal::gpu {
 struct Copier::Stream {
   struct Copy {
     CUevent event;
-    Done done;
+    std::uint64_t lane;
+    Done done;  // none: it was given up
   };
 
   Stream(CUstream handle, std::size_t capacity) : handle(handle), ring(capacity) {}
 
   [[nodiscard]] Copy& oldest() noexcept { return ring[first]; }
+  [[nodiscard]] Copy& at(std::size_t i) noexcept { return ring[(first + i) % ring.size()]; }
+  [[nodiscard]] bool full() const noexcept { return count == ring.size(); }
+  /// Whether a copy of a lane that `mine(lane)` names is under way in it.
+  template <class Mine>
+  [[nodiscard]] bool holds(Mine mine) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (at(i).done.call != nullptr && mine(at(i).lane)) return true;
+    }
+    return false;
+  }
   void push(const Copy& copy) noexcept { ring[(first + count++) % ring.size()] = copy; }
   Copy pop() noexcept {
     const Copy copy = ring[first];
@@ -34,17 +45,22 @@ struct Copier::Stream {
   std::vector<Copy> ring;
   std::size_t first = 0;
   std::size_t count = 0;
+  bool hangs = false;  // a copy in it was given up
 };
 
 struct Copier::Context {
   ContextHandle handle;
   unsigned long long id;  ///< of the context for ever; handles come again
   bool dead = false;      ///< its handle names another context by now
-  std::vector<std::unique_ptr<Stream>> streams{};
+
+  std::vector<std::unique_ptr<Stream>> streams{};  // by lane; some may be missing
+  std::vector<std::unique_ptr<Stream>> hanging{};  // that others have replaced
   std::vector<CUevent> idle{};
 
   [[nodiscard]] bool empty() const noexcept {
-    return std::all_of(streams.begin(), streams.end(), [](const auto& s) { return s == nullptr || s->count == 0; });
+    const auto is_empty = [](const auto& stream) { return stream == nullptr || stream->count == 0; };
+    return std::all_of(streams.begin(), streams.end(), is_empty) &&
+           std::all_of(hanging.begin(), hanging.end(), is_empty);
   }
 };
 
@@ -54,13 +70,13 @@ Copier::Copier(const Config& config, std::chrono::milliseconds patience) noexcep
 Copier::~Copier() {
   ending_ = true;  // what is called may not start anything any more
   wait_for([this] { return pending_ != 0; });
+  for_each_stream([this](Context&, Stream& stream) { give_up(stream, [](std::uint64_t) { return true; }); });
+  for_each_stream([](Context& context, Stream& stream) {
+    if (stream.count != 0 || stream.handle == nullptr) return;  // to destroy what hangs may hang as well
+    if (const auto current = CurrentContext::enter(context.handle)) driver().stream_destroy(stream.handle);
+  });
   for (const auto& context : contexts_) {
     const auto current = CurrentContext::enter(context->handle);
-    for (const auto& stream : context->streams) {
-      if (stream == nullptr) continue;
-      give_up(*stream);
-      if (current && stream->handle != nullptr) driver().stream_destroy(stream->handle);
-    }
     for (const CUevent event : context->idle) {
       if (current) driver().event_destroy(event);
     }
@@ -84,7 +100,15 @@ Result<Copier::Context*> Copier::context_of(ContextHandle handle) noexcept try {
 }
 
 Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t lane) noexcept try {
+  const auto same = [lane](std::uint64_t its) { return its == lane; };
+  for (const auto& hung : context.hanging) {  // those of the lane stay one behind the other
+    if (hung->holds(same)) return hung.get();
+  }
   std::unique_ptr<Stream>& stream = context.streams[lane % most_streams_];
+  if (stream != nullptr && stream->hangs && !stream->holds(same)) {
+    context.hanging.push_back(nullptr);
+    context.hanging.back() = std::move(stream);
+  }
   if (stream == nullptr) stream = std::make_unique<Stream>(nullptr, most_events_);
   if (stream->handle == nullptr) {
     OPAL_TRY(check(driver().stream_create(&stream->handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
@@ -118,17 +142,18 @@ Result<void> Copier::copy(ContextHandle handle, std::uint64_t lane, void* to, co
   OPAL_TRY_ASSIGN(Context * context, context_of(handle));
   OPAL_TRY_ASSIGN(Stream * stream, stream_of(*context, lane));
   OPAL_TRY(take_event(*context));
+  if (stream->full()) return Error{Errc::busy, 0, "gpu::Copier(behind copies that do not end)", stream->count};
   OPAL_TRY(check(
       driver().copy_async(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), size, stream->handle),
       "cuMemcpyAsync"));
   const CUevent event = context->idle.back();
   if (const auto recorded = check(driver().event_record(event, stream->handle), "cuEventRecord"); !recorded) {
     // The copy is under way and nothing would tell of its end: wait for it, so that the buffers are the caller's again.
-    driver().stream_synchronize(stream->handle);
-    return recorded.error();
+    const auto ended = gpu::wait_for(stream->handle, patience_);
+    return !ended && ended.error().code == Errc::timed_out ? ended.error() : recorded.error();
   }
   context->idle.pop_back();
-  stream->push({event, done});
+  stream->push({event, lane, done});
   ++pending_;
   return {};
 }
@@ -137,18 +162,25 @@ std::size_t Copier::progress() noexcept {
   if (pending_ == 0) return 0;
   const bool outermost = !std::exchange(reporting_, true);
   std::size_t reported = 0;
-  // By number: what is called may start copies, and these may add a context.
-  for (std::size_t i = 0; i < contexts_.size(); ++i) {
-    Context& context = *contexts_[i];
-    for (const auto& stream : context.streams) {
-      if (stream != nullptr && stream->count > 0) reported += report_done(context, *stream);
-    }
-  }
+  for_each_stream([&](Context& context, Stream& stream) { reported += report_done(context, stream); });
   if (outermost) {
     reporting_ = false;
+    drop_drained_streams();
     drop_dead_contexts();
   }
   return reported;
+}
+
+/// By number: what is called may start copies, and these may add contexts and streams.
+template <class Function>
+void Copier::for_each_stream(Function function) noexcept {
+  for (std::size_t i = 0; i < contexts_.size(); ++i) {
+    Context& context = *contexts_[i];
+    for (std::size_t j = 0; j < context.hanging.size(); ++j) function(context, *context.hanging[j]);
+    for (const auto& stream : context.streams) {
+      if (stream != nullptr) function(context, *stream);
+    }
+  }
 }
 
 std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
@@ -158,6 +190,10 @@ std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
     const CUresult result = driver().event_query(stream.oldest().event);
     if (result == CUDA_ERROR_NOT_READY) break;
     const Stream::Copy copy = stream.pop();
+    if (copy.done.call == nullptr) {  // given up, and not counted any more
+      driver().event_destroy(copy.event);
+      continue;
+    }
     --pending_;
     ++reported;
     if (result == CUDA_SUCCESS) {
@@ -170,6 +206,7 @@ std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
     }
     copy.done.call(copy.done.user, check(result, "cuEventQuery(asynchronous copy)"));
   }
+  stream.hangs = stream.hangs && stream.count != 0;
   return reported;
 }
 
@@ -182,30 +219,43 @@ void Copier::wait_for(Pending pending) noexcept {
   } while (pending() && !deadline.expired());
 }
 
-/// What is in the stream does not end.  It keeps its handle and its events, which cannot be used again.
-void Copier::give_up(Stream& stream) noexcept {
-  if (stream.count == 0) return;
-  log::error("gpu", "{} copies of GPU memory have not ended within {} s: given up, their buffers may still change",
-             stream.count, std::chrono::duration<double>(patience_).count());
-  stream.handle = nullptr;
-  for (std::size_t left = stream.count; left > 0; --left) {  // what is called may start others
-    const Stream::Copy copy = stream.pop();
+/// Their events, which cannot be used again, stay in their places: what is behind them ends after them.
+template <class Mine>
+void Copier::give_up(Stream& stream, Mine mine) noexcept {
+  std::size_t given_up = 0;
+  for (std::size_t i = 0, there = stream.count; i < there; ++i) {  // what is called may start others
+    Stream::Copy& copy = stream.at(i);
+    if (copy.done.call == nullptr || !mine(copy.lane)) continue;
+    const Done done = std::exchange(copy.done, {});
+    stream.hangs = true;
     --pending_;
     --events_;
-    copy.done.call(copy.done.user, Error{Errc::timed_out, 0, "gpu: the copy does not end"});
+    ++given_up;
+    done.call(done.user, Error{Errc::timed_out, 0, "gpu: the copy does not end"});
   }
+  if (given_up == 0) return;
+  log::error("gpu", "{} copies of GPU memory have not ended within {} s: given up, their buffers may still change",
+             given_up, std::chrono::duration<double>(patience_).count());
 }
 
-void Copier::finish(std::uint64_t lane) noexcept {
-  const auto stream_in = [&](const Context& context) { return context.streams[lane % most_streams_].get(); };
+void Copier::finish(std::span<const std::uint64_t> lanes) noexcept {
+  const auto mine = [&](std::uint64_t lane) { return std::find(lanes.begin(), lanes.end(), lane) != lanes.end(); };
   wait_for([&] {
-    return std::any_of(contexts_.begin(), contexts_.end(), [&](const auto& context) {
-      const Stream* const stream = stream_in(*context);
-      return stream != nullptr && stream->count != 0;
-    });
+    bool some = false;
+    for_each_stream([&](Context&, Stream& stream) { some = some || stream.holds(mine); });
+    return some;
   });
-  for (std::size_t i = 0; i < contexts_.size(); ++i) {
-    if (Stream* const stream = stream_in(*contexts_[i]); stream != nullptr) give_up(*stream);
+  for_each_stream([&](Context&, Stream& stream) { give_up(stream, mine); });
+}
+
+/// Those that were replaced, and in which nothing is left: the device has come back.
+void Copier::drop_drained_streams() noexcept {
+  for (const auto& context : contexts_) {
+    std::erase_if(context->hanging, [&](const auto& stream) {
+      if (stream->count != 0) return false;
+      if (const auto current = CurrentContext::enter(context->handle)) driver().stream_destroy(stream->handle);
+      return true;
+    });
   }
 }
 

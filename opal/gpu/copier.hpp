@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "opal/core/export.hpp"
@@ -27,7 +28,7 @@ class OPAL_EXPORT Copier {
     void* user;
   };
 
-  /// How long an end waits for copies before it takes the device to hang.
+  /// How long whoever has to wait for a copy does so before it takes the device to hang.
   static constexpr std::chrono::milliseconds kPatience{30'000};
 
   explicit Copier(const Config& config, std::chrono::milliseconds patience = kPatience) noexcept;
@@ -38,18 +39,19 @@ class OPAL_EXPORT Copier {
 
   /// Starts a copy in `context` between any two kinds of memory that it can reach.  Neither buffer may be touched,
   /// freed or unmapped before `done`.  Errors, after which `done` is not called: busy (all events are in use:
-  /// progress()), invalid_argument (context or address), what the driver says.
+  /// progress()), invalid_argument (context or address), what the driver says; timed_out: the copy is under way and
+  /// nothing will tell of its end, so its buffers are the device's for good, as finish() says.
   Result<void> copy(ContextHandle context, std::uint64_t lane, void* to, const void* from, std::size_t size,
                     Done done) noexcept;
 
   /// Reports what is done; returns how many.  Looks at the oldest copy of each stream that is in use, not at all.
   std::size_t progress() noexcept;
 
-  /// Waits until the copies of a lane, and those that share its stream, are done, and reports them: for at most
-  /// the patience that was given.  What is not done then is reported as timed_out: a copy cannot be called back, so its
-  /// buffers are the device's for good, and may not be unmapped or used for anything else.  Not from within what is
-  /// called.
-  void finish(std::uint64_t lane) noexcept;
+  /// Waits until the copies of these lanes are done, and reports them: for at most its patience.  What is not then
+  /// is reported as timed_out: a copy cannot be called back, so its buffers are the device's for good, and may not be
+  /// unmapped or used for anything else.  Copies of other lanes go on, as far as the device does; new ones do not queue
+  /// up behind what hangs.  Not from within what is called.
+  void finish(std::span<const std::uint64_t> lanes) noexcept;
 
   /// Copies under way.
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
@@ -61,19 +63,29 @@ class OPAL_EXPORT Copier {
   Result<Stream*> stream_of(Context& context, std::uint64_t lane) noexcept;
   Result<void> take_event(Context& context) noexcept;
   std::size_t report_done(Context& context, Stream& stream) noexcept;
+  void drop_drained_streams() noexcept;
   void drop_dead_contexts() noexcept;
   template <class Pending>
   void wait_for(Pending pending) noexcept;
-  void give_up(Stream& stream) noexcept;
+  /// Those that `mine(lane)` names.
+  template <class Mine>
+  void give_up(Stream& stream, Mine mine) noexcept;
+  template <class Function>
+  void for_each_stream(Function function) noexcept;
 
   const std::uint32_t most_streams_;  // per context
   const std::uint32_t most_events_;
-  const std::chrono::nanoseconds patience_;
+  const std::chrono::milliseconds patience_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t pending_ = 0;
   std::size_t events_ = 0;  // that exist
   bool ending_ = false;     // within the destructor
   bool reporting_ = false;  // within progress()
 };
+
+/// copy() (copy.hpp) between memory of which some is not the host's.  Errors: as there; timed_out: it was not done
+/// within `patience`, or what was given up so before still is not; both ranges are then the device's, as finish() says.
+OPAL_EXPORT Result<void> copy_within(std::chrono::milliseconds patience, void* to, const void* from,
+                                     std::size_t size) noexcept;
 
 }  // namespace opal::gpu

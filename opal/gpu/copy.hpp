@@ -17,7 +17,7 @@ OPAL_EXPORT Result<void> copy_any(void* to, const void* from, std::size_t size) 
 }  // namespace detail
 
 /// Copies `size` bytes; the ranges do not overlap, unless both are the host's.  Errors, after which the target's bytes
-/// are undefined: not_supported (the program has no context for it), those of the driver.  Between host memory: none.
+/// are undefined: not_supported (no context for it), timed_out (Copier::finish()), the driver's.  On the host: none.
 inline Result<void> copy(void* to, const void* from, std::size_t size) noexcept {
   if (size == 0) return {};
   if (active()) [[unlikely]]

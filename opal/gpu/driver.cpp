@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "opal/core/clock.hpp"
 #include "opal/gpu/load.hpp"
 
 namespace opal::gpu {
@@ -64,7 +65,7 @@ std::string find_all(Driver& driver, Find find_function) {
   find(driver.copy_async, "cuMemcpyAsync", 4000);
   find(driver.stream_create, "cuStreamCreate", 2000);
   find(driver.stream_destroy, "cuStreamDestroy", 4000);
-  find(driver.stream_synchronize, "cuStreamSynchronize", 2000);
+  find(driver.stream_query, "cuStreamQuery", 2000);
   find(driver.event_create, "cuEventCreate", 2000);
   find(driver.event_record, "cuEventRecord", 2000);
   find(driver.event_query, "cuEventQuery", 2000);
@@ -94,6 +95,15 @@ Status refused(std::string why) { return {.loaded = false, .driver_version = 0, 
 }  // namespace
 
 const Driver& driver() noexcept { return loaded; }
+
+Result<void> wait_for(CUstream stream, std::chrono::milliseconds patience) noexcept {
+  const Deadline deadline = Deadline::after(patience);
+  for (;;) {
+    const CUresult result = driver().stream_query(stream);
+    if (result != CUDA_ERROR_NOT_READY) return check(result, "cuStreamQuery");
+    if (deadline.expired()) return Error{Errc::timed_out, 0, "gpu: the copy does not end"};
+  }
+}
 
 Result<void> check_range(CUdeviceptr address, std::uint64_t size) noexcept {
   CUdeviceptr base = 0;

@@ -5,6 +5,8 @@
 #pragma once
 #include <cuda.h>
 
+#include <chrono>
+
 #include "opal/core/result.hpp"
 
 namespace opal::gpu {
@@ -41,7 +43,7 @@ struct Driver {
   decltype(&::cuMemcpyAsync) copy_async = nullptr;
   decltype(&::cuStreamCreate) stream_create = nullptr;
   decltype(&::cuStreamDestroy) stream_destroy = nullptr;
-  decltype(&::cuStreamSynchronize) stream_synchronize = nullptr;
+  decltype(&::cuStreamQuery) stream_query = nullptr;
   decltype(&::cuEventCreate) event_create = nullptr;
   decltype(&::cuEventRecord) event_record = nullptr;
   decltype(&::cuEventQuery) event_query = nullptr;
@@ -81,6 +83,10 @@ inline Result<void> check(CUresult result, const char* where) noexcept {
   if (result == CUDA_SUCCESS) return {};
   return error_of(result, where);
 }
+
+/// Waits until everything in the stream is done.  Not by cuStreamSynchronize, which waits for ever for a device that
+/// hangs.  Errors: timed_out (by then it was not), those of cuStreamQuery.
+Result<void> wait_for(CUstream stream, std::chrono::milliseconds patience) noexcept;
 
 /// Whether `size` bytes from `address`, where a peer's memory was mapped, are mapped: the size is only the peer's word.
 /// A driver that does not know the range of what it has mapped leaves it at that.  Errors: protocol.

@@ -12,17 +12,19 @@ namespace {
 
 std::mutex mutex;                             // of what follows
 std::atomic<const Status*> decided{nullptr};  // for the life of the process
+Config settings;                              // as decided
 
 }  // namespace
 
 namespace detail {
 std::atomic<bool> driver_loaded{false};
-}
+}  // namespace detail
 
 const Status& start(const Config& config) {
   const std::lock_guard lock{mutex};
   if (const Status* const before = decided.load(std::memory_order_acquire); before != nullptr) return *before;
   static Status status;
+  settings = config;
   if (config.use == "off") {
     status.why = "gpu_use is off";
   } else {
@@ -35,6 +37,8 @@ const Status& start(const Config& config) {
   detail::driver_loaded.store(status.loaded, std::memory_order_release);
   return status;
 }
+
+const Config& started_with() noexcept { return settings; }
 
 Result<void> usable() noexcept {
   const Status* const status = decided.load(std::memory_order_acquire);

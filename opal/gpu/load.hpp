@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/load.hpp — loading the driver; with a build without CUDA's headers, the reason why not.
+// opal/gpu/load.hpp — loading the driver; with a build without CUDA's headers, the reason why not.  Private to libopal.
 #pragma once
 #include "opal/gpu/gpu.hpp"
 
@@ -7,5 +7,8 @@ namespace opal::gpu {
 
 /// Called once.
 Status load_driver(const Config& config);
+
+/// What start() was given; only while active().
+const Config& started_with() noexcept;
 
 }  // namespace opal::gpu

@@ -465,6 +465,103 @@ TEST(GpuAmDirect, StagedPiecesAreBoundedHoweverLargeTheTransfer) {
       });
 }
 
+/// Puts host memory into a peer's GPU memory and gets it back; the peer counts what its GPU does meanwhile.
+TEST_P(GpuAm, TheOwnersCopiesOverlapWhilePeersPutAndGetByMessages) {
+  constexpr std::size_t kSize = 4 << 20;
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        DeviceBuffer buffer{kSize};
+        ContextEnd here{other, GetParam().transports, GetParam().settings};
+        const auto region = here.context->register_memory(buffer.at(), kSize, Rights::all);
+        ASSERT_TRUE(region) << to_string(region.error());
+        Key key{buffer.address(), region->key().size(), {}};
+        std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+        send(other, key);
+        Control* const control = cuda_double::control();
+        if (control != nullptr) {
+          control->set(Setting::late, 40);
+          control->set(Setting::seed, 3);
+        }
+        std::uint64_t most = 0;
+        here.until([&] {
+          if (control != nullptr) most = std::max(most, control->count(Count::unfinished));
+          return !here.received.empty();
+        });
+        if (control != nullptr && !here.peer->gpu_direct()) {
+          EXPECT_GE(most, 8u) << "four copies under way at a time, and an event behind each";
+          const gpu::Config config;
+          const std::uint64_t memory = config.stage_chunk.bytes * config.stage_chunks;
+          EXPECT_LE(most, 2 * (memory / here.peer->attributes().max_send + 2)) << "no more than there are slots";
+          control->set(Setting::late, 0);
+        }
+        EXPECT_EQ(buffer.read(), pattern(kSize, 9));
+        here.meet();
+      },
+      [](const Channel& other) {
+        const CudaProgram program;
+        ContextEnd here{other, GetParam().transports, GetParam().settings};
+        const auto key = receive<Key>(other);
+        const auto handle = unpacked(*here.peer, key);
+        ASSERT_TRUE(handle);
+        const auto bytes = pattern(kSize, 9);
+        std::vector<std::byte> back(kSize);
+        EXPECT_EQ(
+            here.finish([&](Completion& c) { return here.peer->put(bytes.data(), key.address, *handle, kSize, c); })
+                .code,
+            Errc{});
+        EXPECT_EQ(
+            here.finish([&](Completion& c) { return here.peer->get(back.data(), key.address, *handle, kSize, c); })
+                .code,
+            Errc{});
+        EXPECT_EQ(back, bytes);
+        here.send("done", 4);
+        here.meet();
+      });
+}
+
+TEST_P(GpuAm, APeerThatDiesWhileItReadsAndWritesLeavesTheOwnerWell) {
+  constexpr std::size_t kSize = 4 << 20;
+  in_own_process([] {
+    opal::test::Child reader{[](Channel& other) {
+      const CudaProgram program;
+      ContextEnd here{other, GetParam().transports, settings()};
+      const auto key = receive<Key>(other);
+      const auto handle = unpacked(*here.peer, key);
+      std::vector<std::byte> to(kSize);
+      const auto from = pattern(kSize / 2);
+      opal::test::CountedCompletion ends[2];
+      EXPECT_NE(here.peer->get(to.data(), key.address, *handle, kSize, ends[0]), Post::failed);
+      EXPECT_NE(here.peer->put(from.data(), key.address, *handle, kSize / 2, ends[1]), Post::failed);
+      other.send("posted");
+      for (;;) here.context->progress();
+      return 0;
+    }};
+    const CudaProgram program;
+    DeviceBuffer buffer{kSize};
+    {
+      ContextEnd here{reader.channel(), GetParam().transports, settings()};
+      const auto region = here.context->register_memory(buffer.at(), kSize, Rights::all);
+      ASSERT_TRUE(region);
+      Key key{buffer.address(), region->key().size(), {}};
+      std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+      send(reader.channel(), key);
+      if (Control* const control = cuda_double::control()) control->set(Setting::late, 40);
+      ASSERT_TRUE(reader.channel().expect("posted"));
+      for (int i = 0; i < 50; ++i) here.context->progress();
+      reader.kill();
+      here.until([&] { return here.peer->dead(); });
+      here.until([] {
+        const Control* const control = cuda_double::control();
+        return control == nullptr || control->count(Count::unfinished) == 0;
+      });
+    }
+    if (const Control* const control = cuda_double::control()) {
+      EXPECT_EQ(control->count(Count::events), 0u);
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, GpuAm,
                          ::testing::Values(Way{"smcuda", "smcuda", {}},
                                            Way{"smcuda_without_ipc", "smcuda", {{"btl_smcuda_ipc", "false"}}},

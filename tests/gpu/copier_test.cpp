@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -196,7 +197,7 @@ TEST_F(GpuCopier, WhatDoesNotEndIsReportedAtItsEndAllTheSame) {
     control_->set(Setting::hold, 1);
     ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next()));
     ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next()));
-    copier.finish(0);
+    copier.finish(std::array<std::uint64_t, 1>{0});
     EXPECT_EQ(reports_.order, (std::vector<int>{0, 1}));
     EXPECT_EQ(copier.pending(), 0u);
     ASSERT_TRUE(copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next())) << "in another stream";
@@ -205,6 +206,62 @@ TEST_F(GpuCopier, WhatDoesNotEndIsReportedAtItsEndAllTheSame) {
   ASSERT_EQ(reports_.errors.size(), 3u);
   control_->set(Setting::hold, 0);
   control_->release(10);
+}
+
+// Two peers share a stream: that the copies of one do not end is no reason to tell the other that its own failed.
+TEST_F(GpuCopier, FinishWaitsForItsLaneAloneAndGivesUpNoOther) {
+  if (control_ == nullptr) GTEST_SKIP() << kNeedsDouble;
+  DeviceBuffer from{64};
+  DeviceBuffer to{64};
+  {
+    Copier copier{{.copy_streams = 1}, std::chrono::milliseconds{10}};
+    const auto start = [&](std::uint64_t lane) {
+      ASSERT_TRUE(copier.copy(program_.context, lane, to.at(), from.at(), 64, reports_.next()));
+    };
+    control_->set(Setting::hold, 1);
+    start(7);  // 0
+    start(8);  // 1
+    control_->release(2);
+    copier.finish(std::array<std::uint64_t, 1>{7});
+    EXPECT_EQ(reports_.order, (std::vector<int>{0})) << "done, whatever comes behind it in the stream";
+    EXPECT_TRUE(reports_.errors.empty());
+    EXPECT_EQ(copier.pending(), 1u);
+
+    start(7);  // 2
+    start(8);  // 3
+    copier.finish(std::array<std::uint64_t, 1>{7});
+    EXPECT_EQ(reports_.order, (std::vector<int>{0, 2}));
+    ASSERT_EQ(reports_.errors.size(), 1u);
+    EXPECT_EQ(reports_.errors.front().code, Errc::timed_out);
+    EXPECT_EQ(copier.pending(), 2u);
+
+    start(9);  // 4: does not queue up behind what hangs
+    start(8);  // 5: behind those of its lane
+    control_->release(2);
+    copier.progress();
+    EXPECT_EQ(reports_.order, (std::vector<int>{0, 2, 4}));
+    control_->set(Setting::hold, 0);
+    finish(copier);
+    EXPECT_EQ(reports_.order, (std::vector<int>{0, 2, 4, 1, 3, 5}));
+    EXPECT_EQ(reports_.errors.size(), 1u);
+    EXPECT_EQ(control_->count(Count::streams), 1u) << "the one that hung is gone";
+  }
+  EXPECT_EQ(control_->count(Count::streams), 0u);
+  EXPECT_EQ(control_->count(Count::events), 0u);
+}
+
+TEST_F(GpuCopier, ACopyWhoseEndNobodyWouldTellIsNotWaitedForWithoutEnd) {
+  if (control_ == nullptr) GTEST_SKIP() << kNeedsDouble;
+  DeviceBuffer from{64};
+  DeviceBuffer to{64};
+  Copier copier{{}, std::chrono::milliseconds{10}};
+  control_->set(Setting::hold, 1);
+  control_->fail("cuEventRecord", CUDA_ERROR_INVALID_HANDLE);
+  const auto started = copier.copy(program_.context, 0, to.at(), from.at(), 64, reports_.next());
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Errc::timed_out) << "its buffers are the device's";
+  EXPECT_EQ(copier.pending(), 0u);
+  control_->set(Setting::hold, 0);
 }
 
 TEST_F(GpuCopier, ARefusedCopyIsNotReportedAndLeavesNothingUnderWay) {

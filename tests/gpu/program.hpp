@@ -33,12 +33,12 @@ inline void* pointer(CUdeviceptr address, std::size_t offset = 0) {
 /// cuInit, a primary context of device 0 that is current, and the driver known to OPAL.
 class CudaProgram {
  public:
-  explicit CudaProgram(int ordinal = 0) : ordinal_(ordinal) {
+  explicit CudaProgram(int ordinal = 0, const Config& config = {}) : ordinal_(ordinal) {
     EXPECT_EQ(cuInit(0), CUDA_SUCCESS);
     EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, ordinal), CUDA_SUCCESS);
     EXPECT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
     memory::start_monitor({});
-    EXPECT_TRUE(start({}).loaded) << start({}).why;
+    EXPECT_TRUE(start(config).loaded) << start(config).why;
   }
   ~CudaProgram() {
     cuCtxSetCurrent(nullptr);

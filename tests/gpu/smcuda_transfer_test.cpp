@@ -80,6 +80,30 @@ TEST(SmcudaTransfer, R17GetIntoHostMemoryToo) {
   });
 }
 
+// gpusm: making one is cheap, and nobody tells when GPU memory goes away (R13).
+TEST(SmcudaTransfer, R17HandlesOfOwnMemoryAreMadeAnewEachTime) {
+  if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        const DeviceBuffer buffer{kSize};
+        SideEnd here{other};
+        const Control& control = *cuda_double::control();
+        const std::uint64_t made = control.calls("cuIpcGetMemHandle");
+        for (std::uint64_t i = 1; i <= 5; ++i) {
+          const auto handle = here.module().register_memory(buffer.at(), kSize, Rights::all);
+          ASSERT_TRUE(handle);
+          EXPECT_EQ(control.calls("cuIpcGetMemHandle"), made + i);
+          EXPECT_TRUE(here.module().deregister_memory(*handle));
+        }
+        EXPECT_EQ(here.side.registrations().live(), 0u);
+      },
+      [](const Channel& other) {
+        const CudaProgram program;
+        const SideEnd here{other};
+      });
+}
+
 TEST(SmcudaTransfer, PutWritesFromDeviceToDevice) {
   with_owner(
       [](SideEnd& here, const MemoryHandle& handle, std::uint64_t address) {

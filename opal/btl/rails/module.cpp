@@ -436,7 +436,7 @@ bool Module::arm() noexcept {
   for (const auto& module : below_.modules) {
     if (!module->arm()) return false;
   }
-  if (!emulation().idle() && emulation().progress() != 0) return false;
+  if (!emulation().arm()) return false;
   if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
   return attention_.empty() && striped_.idle();
 }

@@ -10,8 +10,10 @@ void Module::ask_for_file(btl::Endpoint& to, Peer& peer, const SoftwareHandle& r
                           const gpu::MemoryHandle& memory) noexcept {
   if (!peer.imports.should_ask(memory)) return;
   const wire::AskFile question{region};
-  expect_file(to);  // first: the answer may come at once
-  if (send_inline(to, wire::kAskFile, bytes_of(question), {}) == Post::done) peer.imports.asked(region, memory);
+  // First: the answer may come at once.  What was expected for a question that found no room is this one's answer.
+  if (!peer.expects_file) expect_file(to);
+  peer.expects_file = send_inline(to, wire::kAskFile, bytes_of(question), {}) != Post::done;
+  if (!peer.expects_file) peer.imports.asked(region, memory);
 }
 
 void Module::on_ask_file(Delivery& delivery) noexcept {

@@ -98,6 +98,7 @@ class OPAL_EXPORT Module final : public sm::Module {
   Result<Post> copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                            const wire::GpuHandle& target, std::uint64_t size, Completion& completion) noexcept;
   static void copied(void* user, const Result<void>& result) noexcept;
+  static void keep_if_lost(Copying& copying, const Error& why) noexcept;
 
   bool attend(std::size_t& count) noexcept override;
   void abandon(btl::Endpoint& endpoint, const Error& why) noexcept override;

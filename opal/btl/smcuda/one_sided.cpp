@@ -140,6 +140,7 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   const auto started = kind == Kind::put ? copier_->copy(window->work.handle(), lane, remote, here, size, done)
                                          : copier_->copy(window->work.handle(), lane, here, remote, size, done);
   if (!started) {
+    keep_if_lost(copying, started.error());
     copying.mapped = {};
     (void)operations_.end(*operation);
     if (started.error().code == Errc::busy) return Post::again;
@@ -155,12 +156,16 @@ std::uint64_t Module::lane_of(const Peer& peer) noexcept {
   return reinterpret_cast<std::uintptr_t>(&peer) / sizeof(Peer);
 }
 
+/// After a copy that does not end the device may still use the mapping.
+void Module::keep_if_lost(Copying& copying, const Error& why) noexcept {
+  if (why.code != Errc::timed_out) return;
+  copying.peer->lost = copying.peer->refused_access = true;
+  gpu::keep_for_good(std::move(copying.mapped));
+}
+
 void Module::copied(void* user, const Result<void>& result) noexcept {
   auto& copying = *static_cast<Copying*>(user);
-  if (!result && result.error().code == Errc::timed_out) {  // the device may still use the mapping
-    copying.peer->lost = copying.peer->refused_access = true;
-    gpu::keep_for_good(std::move(copying.mapped));
-  }
+  if (!result) keep_if_lost(copying, result.error());
   copying.mapped = {};
   --copying.peer->copying;
   copying.module->operations_.finish(*copying.operation, result ? Error{} : result.error());

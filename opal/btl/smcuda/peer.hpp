@@ -44,6 +44,7 @@ struct Peer {
   bool refused_access = false;  ///< a mapping failed for want of access, whatever was agreed
   std::size_t copying = 0;      ///< copies from and to its memory that are under way
   bool lost = false;            ///< one of them did not end: nothing of it may be unmapped
+  bool expects_file = false;    ///< answered to a question that has not gone out yet
   Imports imports;
   std::vector<std::unique_ptr<Window>> windows;
 

@@ -275,7 +275,7 @@ bool Module::arm() noexcept {
   reactor_.collect();
   if (reactor_.has_work()) return false;
   // What the emulation could not send now waits for room on a connection, of which the kernel tells.
-  if (!emulation().idle() && emulation().progress() != 0) return false;
+  if (!emulation().arm()) return false;
   return !reactor_.has_work() && !endpoints_.has_to_report();
 }
 

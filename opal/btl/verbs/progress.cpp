@@ -195,7 +195,7 @@ bool Module::arm() noexcept {
   epoll_event event{};
   waiting_.set_clock(next_time());
   if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) return false;
-  if (!emulation().idle() && emulation().progress() != 0) return false;
+  if (!emulation().arm()) return false;
   if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
   return true;
 }
