@@ -84,12 +84,12 @@ static int talk(struct conversation* self) {
   const uint64_t middle = self->remote_address + MIDDLE * word;
   for (int i = 0; i < PART; ++i) mine[i] = 0xabcdef;
   while ((posted = opal_put(self->remote, mine, middle, &self->remote_key, sizeof mine, &completion)) == OPAL_AGAIN) {
-    opal_progress(self->context);
+    opal_context_progress(self->context);
   }
   if (finish(self, posted, &completion) != OPAL_OK) return fail("put");
   while ((posted = opal_get(self->remote, back, middle - word, &self->remote_key, sizeof back, &completion)) ==
          OPAL_AGAIN) {
-    opal_progress(self->context);
+    opal_context_progress(self->context);
   }
   if (finish(self, posted, &completion) != OPAL_OK) return fail("get");
   self->good = self->good && back[0] == MIDDLE - 1 && back[PART + 1] == MIDDLE + PART && back[1] == 0xabcdef &&

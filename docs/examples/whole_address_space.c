@@ -49,7 +49,7 @@ static opal_status_t put(struct side* self, const void* source, uint64_t address
   opal_completion_t completion = {0};
   opal_status_t posted;
   while ((posted = opal_put(self->peer, source, address, &self->key, size, &completion)) == OPAL_AGAIN) {
-    opal_progress(self->context);
+    opal_context_progress(self->context);
   }
   while (posted == OPAL_QUEUED && !completion.finished) opal_wait(self->context, 100);
   return posted < 0 ? posted : completion.status;

@@ -6,12 +6,12 @@
  *  1. Functions that can fail return opal_status_t: OPAL_OK (0), or a negative code that never changes its number.
  *     opal_last_error() has the text of the calling thread's last failure.
  *  2. Operations that are posted return OPAL_DONE (0: finished, buffers reusable), OPAL_QUEUED (1: the completion will
- *     be called exactly once), OPAL_AGAIN (2: nothing happened; call opal_progress and try again), or a negative code.
+ *     be called exactly once), OPAL_AGAIN (2: nothing happened; make progress and try again), or a negative code.
  *  3. Objects are opaque and belong to the context that made them; opal_context_close ends them all.
  *  4. Option structs start with struct_size, to be set with OPAL_INIT or sizeof: newer libraries read older structs.
  *  5. Bytes are pointer and length.  Keys and addresses are plain bytes, to be copied and sent by any means.
- *  6. Callbacks get the `user` pointer given with them.  They run inside opal_progress/opal_wait, one at a time; they
- *     may post (opal_send_or_queue never says OPAL_AGAIN), must not wait, call opal_progress, or disconnect.
+ *  6. Callbacks get the `user` pointer given with them.  They run inside opal_context_progress and opal_wait, one at a
+ *     time; they may post (opal_send_or_queue never says OPAL_AGAIN), must not wait, make progress, or disconnect.
  *  7. Threads: with OPAL_THREAD_SINGLE one thread at a time uses a context; with OPAL_THREAD_MULTIPLE any thread may.
  *  8. A missing (NULL) argument, a tag, right or operation that does not exist: OPAL_ERR_INVALID_ARGUMENT and nothing
  *     happened.  Dangling pointers and endpoints of another context cannot be told from good ones.
@@ -231,14 +231,15 @@ OPAL_API int opal_query_cuda_support(void);
 /* ---- Progress and waiting ------------------------------------------------------------------------------------- */
 
 /* Runs handlers and completions; returns how much happened, 0 = idle. */
-OPAL_API size_t opal_progress(opal_context_t* context);
-/* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns as opal_progress.
- * With OPAL_THREAD_MULTIPLE another thread's progress may bring what you wait for: use opal_wait_until there. */
+OPAL_API size_t opal_context_progress(opal_context_t* context);
+/* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns what
+ * opal_context_progress does.  With OPAL_THREAD_MULTIPLE another thread's progress may bring what you wait for: use
+ * opal_wait_until there. */
 OPAL_API size_t opal_wait(opal_context_t* context, int timeout_ms);
 /* Waits until condition(user) is not 0 or the time is over; returns 1 if it held, 0 if not.  The condition is looked at
  * while no handler runs, so it may read what handlers write, and is never missed. */
 OPAL_API int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user, int timeout_ms);
-/* For an event loop of your own: when opal_arm says 1, poll opal_fd for reading; on 0 there is work, opal_progress. */
+/* For an event loop of your own: when opal_arm says 1, poll opal_fd for reading; on 0 there is work. */
 OPAL_API int opal_fd(const opal_context_t* context);
 OPAL_API int opal_arm(opal_context_t* context);
 

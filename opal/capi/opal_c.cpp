@@ -496,7 +496,7 @@ opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* complet
   return post(completion, [&](opal::Completion& end) { return context->context->flush(end); });
 }
 
-size_t opal_progress(opal_context_t* context) { return context != nullptr ? context->context->progress() : 0; }
+size_t opal_context_progress(opal_context_t* context) { return context != nullptr ? context->context->progress() : 0; }
 
 size_t opal_wait(opal_context_t* context, int timeout_ms) {
   return context != nullptr ? context->context->wait(std::chrono::milliseconds{timeout_ms}) : 0;

@@ -63,8 +63,8 @@ static void close_pair(struct side* a, struct side* b) {
 /* Progresses both until *value reaches `wanted`; 0 when that takes too long. */
 static int pump(struct side* a, struct side* b, const int* value, int wanted) {
   for (long i = 0; i < 20000000 && *value < wanted; ++i) {
-    opal_progress(a->context);
-    opal_progress(b->context);
+    opal_context_progress(a->context);
+    opal_context_progress(b->context);
   }
   return *value >= wanted;
 }
@@ -87,7 +87,7 @@ const char* capi_messages(void) {
   CHECK(opal_endpoint_user(b.from) == &b);
   CHECK(opal_endpoint_max_send(b.from) >= 1024);
   opal_status_t status;
-  while ((status = opal_send(b.from, TAG, NULL, 0, "back", 4)) == OPAL_AGAIN) opal_progress(b.context);
+  while ((status = opal_send(b.from, TAG, NULL, 0, "back", 4)) == OPAL_AGAIN) opal_context_progress(b.context);
   CHECK(status == OPAL_DONE);
   CHECK(pump(&a, &b, &a.messages, 1));
   CHECK(a.from == a.to_other && a.last_size == 4);
@@ -230,7 +230,7 @@ const char* capi_listen(void) {
   struct finder finder = {&a, where, OPAL_ERR_INTERNAL, 0};
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, find, &finder) == 0);
-  while (!__atomic_load_n(&finder.done, __ATOMIC_ACQUIRE)) opal_progress(b.context);
+  while (!__atomic_load_n(&finder.done, __ATOMIC_ACQUIRE)) opal_context_progress(b.context);
   pthread_join(thread, NULL);
   CHECK(finder.status == OPAL_OK);
   CHECK(opal_send_or_queue(a.to_other, TAG, "hello", 5, NULL, 0) == OPAL_DONE);
@@ -252,7 +252,7 @@ const char* capi_waiting(void) {
   opal_context_address(self.context, &address, &size);
   CHECK(opal_connect(self.context, address, size, &self.to_other) == OPAL_OK);
 
-  while (!opal_arm(self.context)) opal_progress(self.context);
+  while (!opal_arm(self.context)) opal_context_progress(self.context);
   struct pollfd fd = {opal_fd(self.context), POLLIN, 0};
   CHECK(opal_send_or_queue(self.to_other, TAG, "x", 1, NULL, 0) == OPAL_DONE);
   CHECK(poll(&fd, 1, 20000) == 1);
@@ -283,15 +283,15 @@ const char* capi_memory(void) {
     memset(&end, 0, sizeof end);
     CHECK(opal_put(a.to_other, &sent, (uint64_t)(uintptr_t)memory + 5000, &key, sizeof sent, &end) >= 0);
     for (int tries = 0; tries < 10000000 && !end.finished; ++tries) {
-      opal_progress(a.context);
-      opal_progress(b.context);
+      opal_context_progress(a.context);
+      opal_context_progress(b.context);
     }
     CHECK(end.finished && end.status == OPAL_OK);
     memset(&end, 0, sizeof end);
     CHECK(opal_flush(a.to_other, &end) >= 0);
     for (int tries = 0; tries < 10000000 && !end.finished; ++tries) {
-      opal_progress(a.context);
-      opal_progress(b.context);
+      opal_context_progress(a.context);
+      opal_context_progress(b.context);
     }
     CHECK(memcmp((const char*)memory + 5000, &sent, sizeof sent) == 0);
     opal_deregister(region);
@@ -316,12 +316,12 @@ static opal_status_t put_word(struct side* a, struct side* b, const opal_remote_
   opal_status_t posted;
   do {
     posted = opal_put(a->to_other, &word, (uint64_t)(uintptr_t)to, key, sizeof word, &end);
-    opal_progress(a->context);
-    opal_progress(b->context);
+    opal_context_progress(a->context);
+    opal_context_progress(b->context);
   } while (posted == OPAL_AGAIN);
   for (int tries = 0; tries < 10000000 && posted == OPAL_QUEUED && !end.finished; ++tries) {
-    opal_progress(a->context);
-    opal_progress(b->context);
+    opal_context_progress(a->context);
+    opal_context_progress(b->context);
   }
   return posted < 0 ? posted : end.status;
 }

@@ -101,7 +101,7 @@ const char* capi_missing(void) {
   CHECK(opal_endpoint_user(NULL) == NULL);
   CHECK(opal_endpoint_max_send(NULL) == 0);
   CHECK(opal_endpoint_explain(NULL, NULL, 0) == 0);
-  CHECK(opal_progress(NULL) == 0 && opal_wait(NULL, 0) == 0 && opal_fd(NULL) == -1 && opal_arm(NULL) == 0);
+  CHECK(opal_context_progress(NULL) == 0 && opal_wait(NULL, 0) == 0 && opal_fd(NULL) == -1 && opal_arm(NULL) == 0);
   CHECK(opal_wait_until(NULL, NULL, NULL, 0) == 0 && opal_wait_until(self.context, NULL, NULL, 0) == 0);
   opal_context_close(self.context);
   return NULL;

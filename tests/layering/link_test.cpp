@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the dynamic sections and symbols of the built libraries with binutils: no library may depend on a layer above
 // it.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tests/harness/in_child.hpp"
 
 namespace opal::layering {
 namespace {
@@ -95,6 +99,25 @@ TEST(Link, LibopalResolvesEverySymbolItUses) {
 
 TEST(Link, APlantedDependencyOnPmixIsFound) {
   EXPECT_THAT(mentions(PLANTED_LIBRARY, kAboveOpal), Contains("mentions PMIx_Get"));
+}
+
+/// Open MPI's libraries export names that begin with opal_, too: one of ours that is one of theirs would be called in
+/// its place.
+TEST(Link, OpenMpiStartsInAProgramThatHasLibopal) {
+  constexpr int kNone = 77;
+  const int step = test::in_child([] {
+    if (::dlopen(OPAL_LIBRARY, RTLD_NOW | RTLD_GLOBAL) == nullptr) return 1;
+    void* const open_mpi = ::dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);  // its plug-ins look for their symbols
+    if (open_mpi == nullptr) return kNone;
+    ::setenv("OMPI_MCA_pml", "ob1", 1);  // nothing that looks for devices
+    ::setenv("OMPI_MCA_btl", "self", 1);
+    auto* const init = reinterpret_cast<int (*)(int*, char***)>(::dlsym(open_mpi, "MPI_Init"));
+    auto* const finalize = reinterpret_cast<int (*)()>(::dlsym(open_mpi, "MPI_Finalize"));
+    if (init == nullptr || init(nullptr, nullptr) != 0) return 2;
+    return finalize == nullptr || finalize() != 0 ? 3 : 0;
+  });
+  if (step == kNone) GTEST_SKIP() << "needs libmpi.so.40: apt-get install libopenmpi3";
+  EXPECT_EQ(step, 0) << "the step that failed";
 }
 
 #ifdef OPAL_RUNTIME_LIBRARY
