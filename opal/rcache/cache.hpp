@@ -104,16 +104,18 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// A registration under way.
   struct Attempt {
     Registration* fresh = nullptr;
-    std::uint64_t releases_seen = 0;          // before the device was asked
-    std::uint64_t entries_seen = UINT64_MAX;  // in the index, ever, when there was nothing like it; UINT64_MAX: unknown
+    std::uint64_t releases_seen = 0;  // before the device was asked
+    std::uint64_t entries_seen = 0;   // in the index, ever, when there was nothing like it; UINT64_MAX: unknown
     std::uint64_t device_ns = 0;
     bool timed = false;
   };
   /// What a miss found out under the lock.
   struct Prospect {
-    std::optional<Request> united;  // a better range than the request's own
-    std::optional<Attempt> begun;   // of the request itself, if nothing has to be done before
-    bool some_retired = false;
+    std::optional<Request> united;     // a better range than the request's own
+    std::optional<Attempt> begun;      // of the request itself, if nothing has to be done before
+    Registration* outgoing = nullptr;  // condemned; its end makes room
+    std::uint64_t entries_seen = 0;    // in the index, ever
+    bool more_retired = false;         // beyond the outgoing
     bool hints_wanted = false;
   };
 
@@ -137,17 +139,20 @@ class OPAL_EXPORT Cache : private ForkListener {
   [[nodiscard]] bool idle_locked(const Registration& registration, Use& use) const noexcept;
   void stop_serving_locked(Registration& registration) noexcept;
   void know_all_users_locked(const Registration& registration) noexcept;
+  [[nodiscard]] bool this_thread_alone_locked() const noexcept;
   void advance_clock_locked() noexcept;
 
   // miss.cpp: new registrations
   Result<Lease> register_new(const Request& request, const Prospect& prospect, LeaseTable* table,
                              std::unique_ptr<PageHold>& hold) noexcept;
   Prospect prospect_locked(const Request& request, Registration* weak) noexcept;
+  Registration* outgoing_locked(const Request& request, bool may_evict) noexcept;
+  std::optional<Attempt> begin_after(const Request& request, const Prospect& prospect) noexcept;
   std::optional<Request> united_locked(const Request& request, Registration* weak) noexcept;
   Result<Lease> register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
                                  LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   Result<Attempt> make_pending(const Request& range) noexcept;
-  [[nodiscard]] std::optional<Attempt> make_pending_locked(const Request& range) noexcept;
+  [[nodiscard]] std::optional<Attempt> make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept;
   Result<void> register_with_device(Attempt& attempt) noexcept;
   Result<void> grow_pool() noexcept;
   void grow_hints() noexcept;
@@ -156,10 +161,14 @@ class OPAL_EXPORT Cache : private ForkListener {
   void retire_overlapping_locked(std::uintptr_t begin, std::uintptr_t end, Chosen chosen) noexcept;
   void enter_index_locked(Registration& registration) noexcept;
   [[nodiscard]] bool within_limits_locked(std::size_t more_bytes) const noexcept;
+  [[nodiscard]] bool fits_at_all(std::size_t bytes) const noexcept {
+    return config_.size_limit.bytes == 0 || bytes <= config_.size_limit.bytes;
+  }
 
   // undo.cpp: the end of registrations
   Result<void> make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept;
   Registration* oldest_idle_locked() noexcept;
+  Registration* evicted_locked() noexcept;
   void stop_serving_oldest_locked() noexcept;
   bool withdraw_if_idle_locked(Registration& registration) noexcept;
   void withdraw_locked(Registration& registration) noexcept;

@@ -11,6 +11,8 @@
 namespace opal::rcache {
 namespace {
 
+constexpr std::size_t kLookedAt = 64;  // retired ones that may still be in use
+
 constexpr Errc kMayFitLater[] = {Errc::no_memory, Errc::no_space, Errc::limit_reached};
 
 bool lacks_room(const Error& error) noexcept {
@@ -22,26 +24,50 @@ bool lacks_room(const Error& error) noexcept {
 Cache::Prospect Cache::prospect_locked(const Request& request, Registration* weak) noexcept {
   Prospect prospect;
   prospect.united = united_locked(request, weak);
-  prospect.some_retired = !retired_.empty();
   prospect.hints_wanted = !counted_under_lock_ && hints_.wanted(index_.size()) != 0;
-  if (!prospect.united && !prospect.some_retired) {
-    prospect.begun = make_pending_locked(request);
-    if (prospect.begun) prospect.begun->entries_seen = entries_;
+  prospect.entries_seen = entries_;
+  prospect.outgoing = outgoing_locked(request, !prospect.united);
+  if (prospect.outgoing != nullptr) {
+    prospect.more_retired = !retired_.empty();
+  } else if (!prospect.united) {
+    prospect.begun = make_pending_locked(request, prospect.entries_seen);
   }
   return prospect;
 }
 
+/// What is undone before the request is registered: something invalid or, where a limit wants it, something idle;
+/// condemned.
+Registration* Cache::outgoing_locked(const Request& request, bool may_evict) noexcept {
+  const std::size_t length = request.end - request.begin;
+  Registration* outgoing = unused_retired_locked(kLookedAt);
+  if (outgoing == nullptr && may_evict && !quiesced_ && fits_at_all(length) && !within_limits_locked(length)) {
+    outgoing = evicted_locked();
+  }
+  if (outgoing != nullptr) condemn_locked(*outgoing);
+  return outgoing;
+}
+
+/// Undoes the outgoing one and begins the request itself.
+std::optional<Cache::Attempt> Cache::begin_after(const Request& request, const Prospect& prospect) noexcept {
+  device_.deregister_memory(*prospect.outgoing);
+  const std::lock_guard lock{mutex_};
+  released_locked(*prospect.outgoing);
+  if (prospect.united) return std::nullopt;
+  return make_pending_locked(request, prospect.entries_seen);
+}
+
 Result<Lease> Cache::register_new(const Request& request, const Prospect& prospect, LeaseTable* table,
                                   std::unique_ptr<PageHold>& hold) noexcept {
-  constexpr std::size_t kLookedAt = 64;  // retired ones that may still be in use
-  if (prospect.some_retired) release_retired(kLookedAt);
+  std::optional<Attempt> begun = prospect.begun;
+  if (prospect.outgoing != nullptr) begun = begin_after(request, prospect);
+  if (prospect.more_retired) release_retired(kLookedAt);
   if (prospect.hints_wanted) grow_hints();
   if (prospect.united) {
     // All of the union may not be there or not bear all rights (part of it may be read-only by now, or be gone without
     // a word); what was asked for may.
     if (auto lease = register_exactly(*prospect.united, request, {}, table, hold)) return lease;
   }
-  return register_exactly(request, request, prospect.begun, table, hold);
+  return register_exactly(request, request, begun, table, hold);
 }
 
 /// Retires those that share memory with [begin, end) and that `chosen(registration)` names.
@@ -143,7 +169,7 @@ void Cache::enter_index_locked(Registration& registration) noexcept {
 /// A registration that counts as registered and hears of invalidations, but is not known to the device yet.
 Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   const std::size_t length = range.end - range.begin;
-  if (config_.size_limit.bytes != 0 && length > config_.size_limit.bytes) {
+  if (!fits_at_all(length)) {
     return Error{Errc::limit_reached, 0, "rcache get(larger than this cache's size_limit)", length};
   }
   for (;;) {
@@ -152,7 +178,7 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
     {
       const std::lock_guard lock{mutex_};
       if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
-      if (const auto begun = make_pending_locked(range)) return *begun;
+      if (const auto begun = make_pending_locked(range, UINT64_MAX)) return *begun;
       no_object = pool_.empty();
       releases_seen = releases_;
     }
@@ -167,7 +193,7 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
 }
 
 /// The same if nothing has to be done for it.
-std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range) noexcept {
+std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept {
   constexpr std::uint64_t kTimedEvery = 8;
   const std::size_t length = range.end - range.begin;
   if (quiesced_ || pool_.empty() || !within_limits_locked(length)) return std::nullopt;
@@ -181,7 +207,10 @@ std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range) n
   pending_.push_back(fresh);
   ++statistics_.registered.count;
   statistics_.registered.bytes += length;
-  return Attempt{.fresh = &fresh, .releases_seen = releases_, .timed = statistics_.misses % kTimedEvery == 1};
+  return Attempt{.fresh = &fresh,
+                 .releases_seen = releases_,
+                 .entries_seen = entries_seen,
+                 .timed = statistics_.misses % kTimedEvery == 1};
 }
 
 /// Until it works, something idle being undone after each refusal for lack of room.

@@ -12,7 +12,7 @@ Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwis
   {
     std::unique_lock lock{mutex_};
     victim = unused_retired_locked(retired_.size());
-    if (victim == nullptr && (victim = oldest_idle_locked()) != nullptr) ++statistics_.evictions;
+    if (victim == nullptr) victim = evicted_locked();
     if (victim == nullptr) {
       if (releases_ != releases_seen) return {};
       if (releasing_ == 0) return otherwise;
@@ -23,6 +23,13 @@ Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwis
   }
   release(*victim);
   return {};
+}
+
+/// The same as oldest_idle_locked(), counted.
+Registration* Cache::evicted_locked() noexcept {
+  Registration* const victim = oldest_idle_locked();
+  if (victim != nullptr) ++statistics_.evictions;
+  return victim;
 }
 
 /// The idle registration that was used longest ago, withdrawn; null when none is idle.

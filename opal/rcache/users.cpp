@@ -61,8 +61,14 @@ void Cache::stop_serving_locked(Registration& registration) noexcept {
 /// From then on use_of_locked() is exact for one that stopped serving: no hit is under way that it would miss.
 void Cache::know_all_users_locked(const Registration& registration) noexcept {
   if (counted_under_lock_ || registration.withdrawn_ <= fenced_) return;
-  asymmetric_fence::make_all_fence();
+  if (!this_thread_alone_locked()) asymmetric_fence::make_all_fence();
   fenced_ = withdrawals_;
+}
+
+/// No other thread has hits under way: who wants its first one makes a table under the lock, and sees what was
+/// withdrawn before.
+bool Cache::this_thread_alone_locked() const noexcept {
+  return tables_ == nullptr || (tables_->next == nullptr && tables_.get() == my_lease_table(id_));
 }
 
 /// Whether a lease of any registration, be it retired, holds some of its pages.
