@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mpi_shim/handle/spin_lock.hpp"
+#include "opal/core/spin_lock.hpp"
 
 namespace mpi_shim::handle {
 
@@ -64,7 +64,7 @@ class Arena {
   bool reserve_locked() noexcept;
   std::byte* chunk_locked() noexcept;
 
-  SpinLock lock_;
+  opal::SpinLock lock_;
   std::atomic<std::uintptr_t> base_{0};
   std::atomic<std::size_t> usable_{0};  // bytes from base_ that are mapped readable
   std::size_t reserved_ = 0;

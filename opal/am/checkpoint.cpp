@@ -75,18 +75,18 @@ std::unique_ptr<NoTransport> Context::State::make_no_transport() {
 void Context::State::set_aside(Endpoint& endpoint, const Error& why) {
   if (no_transport == nullptr) no_transport = make_no_transport();
   btl::Endpoint& nowhere = no_transport->add_gone(*endpoint.route_, why);
-  nowhere.upper = &endpoint;
-  endpoint.routes_.push_back(&nowhere);
-  endpoint.route_ = &nowhere;
+  endpoint.add_route(nowhere, true);
   endpoint.registrations_ = nullptr;
 }
 
 void Context::State::reroute(Endpoint& endpoint, btl::Endpoint& route) noexcept {
-  if (lost(endpoint)) {
-    std::erase(endpoint.routes_, endpoint.route_);
-    no_transport->disconnect(*endpoint.route_);
+  btl::Endpoint& before = *endpoint.route_;
+  const bool was_lost = lost(endpoint);
+  endpoint.take_route(route);  // first: another thread may be about to send by the one before
+  if (was_lost) {
+    std::erase(endpoint.routes_, &before);
+    no_transport->disconnect(before);
   }
-  endpoint.route_ = &route;
   endpoint.registrations_ = &registrations_of(route.module());
 }
 
@@ -109,9 +109,8 @@ Result<void> Context::restart(const config::Store& store) {
   auto no_transport = state.make_no_transport();
   for (const auto& [peer, endpoint] : state.endpoints) {
     btl::Endpoint& nowhere = no_transport->add(*endpoint->route_);
-    nowhere.upper = endpoint.get();
-    endpoint->route_ = &nowhere;
-    endpoint->routes_.assign(1, &nowhere);
+    endpoint->routes_.clear();
+    endpoint->add_route(nowhere, true);
     endpoint->registrations_ = nullptr;
   }
   state.leave_regions();

@@ -108,10 +108,8 @@ std::vector<std::byte> Context::State::encode_address() const {
 
 Endpoint& Context::State::add(const PeerId& peer, btl::Endpoint& route, std::string explanation) {
   auto endpoint = std::unique_ptr<Endpoint>{new Endpoint{*context, peer, lock}};
-  endpoint->route_ = &route;
-  endpoint->routes_.push_back(&route);
+  endpoint->add_route(route, true);
   endpoint->explanation_ = std::move(explanation);
-  route.upper = endpoint.get();
   endpoint->registrations_ = &registrations_of(route.module());
   return *(endpoints[peer] = std::move(endpoint));
 }
@@ -124,8 +122,7 @@ RegistrationCache& Context::State::registrations_of(const btl::Module& module) n
 void Context::State::on_accepted(btl::Endpoint& route) noexcept {
   if (const auto known = endpoints.find(route.peer()); known != endpoints.end()) {
     Endpoint& endpoint = *known->second;
-    route.upper = &endpoint;
-    endpoint.routes_.push_back(&route);
+    endpoint.add_route(route, false);
     if (!endpoint.route_->dead() && !lost(endpoint)) return;
     reroute(endpoint, route);  // the peer came back
     if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
@@ -194,8 +191,7 @@ Result<Endpoint*> Context::connect(ByteSpan address) {
     return Error{Errc::unreachable, 0, "Context::connect: no transport reaches the peer"};
   }
   if (known == nullptr) return &state_->add(peer.id, *taken, std::move(explanation));
-  taken->upper = known;
-  known->routes_.push_back(taken);
+  known->add_route(*taken, false);
   known->explanation_ = std::move(explanation);
   state_->reroute(*known, *taken);
   return known;

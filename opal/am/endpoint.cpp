@@ -3,6 +3,7 @@
 #include "opal/am/endpoint.hpp"
 
 #include <cstring>
+#include <mutex>
 
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
@@ -11,11 +12,35 @@
 namespace opal::am {
 
 Endpoint::Endpoint(Context& context, const PeerId& peer, Lock& lock)
-    : context_(context), peer_(peer), lock_(lock), gpus_(gpu::active()), special_(gpus_) {}
+    : lock_(lock), gpus_(gpu::active()), special_(gpus_), context_(context), peer_(peer) {}
 
 Endpoint::~Endpoint() = default;
 
 std::string Endpoint::explain() const { return explanation_; }
+
+void Endpoint::add_route(btl::Endpoint& route, bool taken) {
+  route.upper = this;
+  if (lock_.real()) route.send_gate = &send_gate_;
+  routes_.push_back(&route);
+  if (taken) take_route(route);
+}
+
+void Endpoint::take_route(btl::Endpoint& route) noexcept {
+  const std::lock_guard gate{send_gate_};
+  route_ = &route;
+}
+
+/// Under the gate alone, if nothing stands in the way and the transport can do that; else under the Context's lock.
+Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  {
+    const std::lock_guard gate{send_gate_};
+    if (!special_ && route_->module().send_beside(*route_, tag, header, payload) == Post::done) [[likely]]
+      return Post::done;
+  }
+  const Lock::Guard guard{lock_};
+  if (special_) return send_with_care(tag, header, payload);
+  return route_->module().send_inline(*route_, tag, header, payload);
+}
 
 Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const Lock::Guard guard{lock_};
@@ -48,12 +73,14 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
 
 Endpoint::Pending& Endpoint::make_pending() {
   if (pending_ == nullptr) pending_ = std::make_unique<Pending>();
+  const std::lock_guard gate{send_gate_};
   special_ = true;
   return *pending_;
 }
 
 void Endpoint::drop_pending() noexcept {
   pending_.reset();
+  const std::lock_guard gate{send_gate_};
   special_ = gpus_;
 }
 

@@ -63,8 +63,11 @@ class OPAL_EXPORT Endpoint {
   // The payload may be GPU memory, which is copied to the host; handlers find it in host memory.
 
   /// Sends header and payload (together at most attributes().max_send bytes) as one message.  Both are copied.
+  /// At level `multiple` two threads that send do not wait for each other, nor for progress, where the transport can do
+  /// that: shared memory does for short messages, and to one peer one thread at a time.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-    const Lock::Guard guard{lock_};
+    if (lock_.real()) [[unlikely]]
+      return send_beside(tag, header, payload);
     if (special_) [[unlikely]]
       return send_with_care(tag, header, payload);
     return route_->module().send_inline(*route_, tag, header, payload);
@@ -129,6 +132,11 @@ class OPAL_EXPORT Endpoint {
   friend class Context;
   struct Pending;
   Endpoint(Context& context, const PeerId& peer, Lock& lock);
+  /// Makes `route` one of ours; the one to take if `taken`.
+  void add_route(btl::Endpoint& route, bool taken);
+  /// From here on messages go by `route`, none any more by the one before.
+  void take_route(btl::Endpoint& route) noexcept;
+  Post send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
   Pending& make_pending();
   void drop_pending() noexcept;
@@ -141,12 +149,14 @@ class OPAL_EXPORT Endpoint {
                Completion& completion) noexcept;
   Post flush_staged(Completion& completion) noexcept;
 
+  // Threads that send to different peers share no line.
+  alignas(kCacheLine) SpinLock send_gate_;  // of the routes; changes of route_ and special_ need it too
+  Lock& lock_;
+  btl::Endpoint* route_ = nullptr;  // the transport taken
+  const bool gpus_;                 // buffers may be GPU memory
+  bool special_;                    // gpus_, or something waits: one branch for both
   Context& context_;
   PeerId peer_;
-  Lock& lock_;
-  btl::Endpoint* route_ = nullptr;                          // the transport taken
-  const bool gpus_;                                         // buffers may be GPU memory
-  bool special_;                                            // gpus_, or something waits: one branch for both
   std::vector<btl::Endpoint*> routes_;                      // every way to the peer, route_ among them
   std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; a hit reads it without the lock
   std::unique_ptr<Pending> pending_;                        // null while nothing waits

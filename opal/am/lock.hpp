@@ -16,6 +16,9 @@ class Lock {
  public:
   explicit Lock(ThreadLevel level) noexcept : real_(level == ThreadLevel::multiple) {}
 
+  /// Whether several threads may be about.
+  [[nodiscard]] bool real() const noexcept { return real_; }
+
   class Guard {
    public:
     explicit Guard(Lock& lock) noexcept : lock_(lock) {

@@ -10,6 +10,7 @@
 #include "opal/btl/peer_id.hpp"
 #include "opal/core/error.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/spin_lock.hpp"
 
 namespace opal::btl {
 
@@ -38,6 +39,29 @@ class OPAL_EXPORT Endpoint {
   /// GPU memory goes to and from this peer without passing the host: large transfers are cheapest as a get.  Set by the
   /// transport, when it has found out; it may take it back.
   bool gpu_direct = false;
+
+  /// Guards the sending half of the endpoint, all that Module::send_beside may touch.  Whoever has the module to
+  /// himself takes it too before he changes that, after his own lock and for a few instructions.  The layer above sets
+  /// it before any other thread knows the endpoint; null: nobody calls send_beside.
+  SpinLock* send_gate = nullptr;
+
+  /// Holds an endpoint's gate, if it has one.
+  class SendGuard {
+   public:
+    explicit SendGuard(const Endpoint& endpoint) noexcept : gate_(endpoint.send_gate) {
+      if (gate_ != nullptr) [[unlikely]]
+        gate_->lock();
+    }
+    ~SendGuard() {
+      if (gate_ != nullptr) [[unlikely]]
+        gate_->unlock();
+    }
+    SendGuard(const SendGuard&) = delete;
+    SendGuard& operator=(const SendGuard&) = delete;
+
+   private:
+    SpinLock* const gate_;
+  };
 
   /// A pointer for the layer above; the transport never looks at it.
   void* upper = nullptr;

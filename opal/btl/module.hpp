@@ -5,9 +5,9 @@
 // any job -> posts -> disconnect at any time -> destruction (pending operations complete with `canceled`). Order:
 // active messages on one endpoint arrive in the order they were posted, whichever internal path each took. One-sided
 // operations are not ordered against active messages or each other; flush() orders them. Threads: externally
-// synchronised: one caller at a time, including progress().  am::Context adds the lock. Data path (send*, put, get,
-// atomic, progress): no allocation, no lock, no throw, no formatting; a system call only where the transport is one
-// (tcp) or a copy is one (cma).
+// synchronised: one caller at a time, including progress(), but for send_beside().  am::Context adds the locks. Data
+// path (send*, put, get, atomic, progress): no allocation, no lock, no throw, no formatting; a system call only where
+// the transport is one (tcp) or a copy is one (cma).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -77,6 +77,13 @@ class OPAL_EXPORT Module {
 
   /// Sends header and payload as one message; copies both, so never `queued`.  Longer than max_send: `failed`.
   virtual Post send_inline(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept = 0;
+
+  /// The same for a thread that does not have the module to itself, but holds to.send_gate: beside whatever other
+  /// threads do here, in order with the messages that it has sent before in either way.  Never `failed`; `again`: not
+  /// in this way, now or ever (the default), so send_inline has to.
+  virtual Post send_beside(Endpoint& /*to*/, Tag /*tag*/, ByteSpan /*header*/, ByteSpan /*payload*/) noexcept {
+    return Post::again;
+  }
 
   /// A buffer of `size` <= max_send bytes inside the transport, to be filled in place.  Empty: try again later, or,
   /// when the endpoint is dead or size too large, endpoint.error() says so.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/endpoint.hpp — one local peer: the link to it, the fast boxes in both directions, and the sequence
 // numbers that join box and FIFO into one ordered stream per direction. The first lines hold what every send touches.
-// Owned by its Module, which alone uses it.  Threads: as the module.
+// Owned by its Module, which alone uses it.  Threads: as the module; send_beside() touches the sending half alone.
 #pragma once
 #include <sys/eventfd.h>
 
@@ -102,8 +102,8 @@ class Endpoint final : public btl::Endpoint {
   /// Once per sleep; the fence has been passed.
   void ring_if_asleep() noexcept {
     const std::uint32_t sleep = sleeping_->load(std::memory_order_relaxed);
-    if (sleep != 0 && sleep != rung_) [[unlikely]] {
-      rung_ = sleep;
+    if (sleep != 0 && sleep != rung_.load(std::memory_order_relaxed)) [[unlikely]] {
+      rung_.store(sleep, std::memory_order_relaxed);
       (void)::eventfd_write(link_->doorbell.get(), 1);
     }
   }
@@ -112,7 +112,7 @@ class Endpoint final : public btl::Endpoint {
   static constexpr std::uint32_t kMostLooks = 1024;
   static constexpr std::uint32_t kRestOfBox = 128;  // messages by FIFO until the box is tried again
 
-  // Sending.
+  // Sending: guarded by the gate, but for the lane, of which the box alone is.
   BoxWriter box_out_;
   std::uint16_t next_seq_ = 0;
   bool offer_open_ = false;
@@ -120,13 +120,13 @@ class Endpoint final : public btl::Endpoint {
   const std::atomic<std::uint32_t>* sleeping_;
   std::atomic<std::uint32_t>* box_state_;
   bool fences_paid_;
-  std::uint32_t rung_ = 0;  // the peer's last sleep for which we rang
+  std::atomic<std::uint32_t> rung_{0};  // the peer's last sleep for which we rang; twice does no harm
   std::uint32_t looks_for_room_ = kLeastLooks;
   std::uint32_t box_rest_ = 0;        // messages by FIFO until a full box is tried again
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)
 
-  // Receiving.
-  std::uint16_t expected_seq_ = 0;
+  // Receiving: on other lines, since other threads may send meanwhile.
+  alignas(kCacheLine) std::uint16_t expected_seq_ = 0;
   enum class BoxIn : std::uint8_t { none, polled, parked };
   [[nodiscard]] bool has_box_in() const noexcept { return box_kind_ != BoxIn::none; }
   BoxIn box_kind_ = BoxIn::none;  // our own record of box_state, which the peer can write

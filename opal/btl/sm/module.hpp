@@ -36,6 +36,7 @@ class OPAL_EXPORT Module : public btl::Module {
 
   // Final: a transport composed on this one (smcuda) adds nothing to the way of a message.
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept final;
+  Post send_beside(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept final;
   Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept final;
   Post send(Fragment& fragment, Tag tag) noexcept final;
   void free(Fragment& fragment) noexcept final;
@@ -107,8 +108,10 @@ class OPAL_EXPORT Module : public btl::Module {
 
  private:
   // send.cpp
+  Post send_inline_gated(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept;
+  static void put_back(Fragment& fragment) noexcept;
   Post refuse(Endpoint& to, Tag tag, std::size_t size) noexcept;
   void check_for_box(Endpoint& to) noexcept;
   std::uint32_t offer_box_if_due(Endpoint& to) noexcept;
@@ -175,6 +178,7 @@ class OPAL_EXPORT Module : public btl::Module {
   void end_life(Endpoint& endpoint) noexcept;
   void tell_failure(Endpoint& endpoint) noexcept;
   void fail(Endpoint& endpoint, const Error& why) noexcept;
+  void fail_with_gate(Endpoint& endpoint, const Error& why) noexcept;
   void cool(std::uint32_t index) noexcept;
   void disarm() noexcept;
   [[nodiscard]] bool has_work() const noexcept;

@@ -10,6 +10,7 @@
 namespace opal::btl::sm {
 
 std::string Endpoint::describe() const {
+  const SendGuard guard{*this};
   return fmt::format("shared memory; {}; fast box {}", link_->copy.why(), box_out_.on() ? "in use" : "not yet");
 }
 
@@ -169,6 +170,11 @@ void Module::tell_failure(Endpoint& endpoint) noexcept {
 }
 
 void Module::fail(Endpoint& endpoint, const Error& why) noexcept {
+  const Endpoint::SendGuard guard{endpoint};
+  fail_with_gate(endpoint, why);
+}
+
+void Module::fail_with_gate(Endpoint& endpoint, const Error& why) noexcept {
   if (endpoint.dead()) return;
   endpoint.mark_dead(why);
   endpoint.why_ = why;

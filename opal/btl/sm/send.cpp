@@ -24,15 +24,30 @@ FragmentRef fragment_of(OutLane& lane, const void* slot) noexcept {
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
+  if (peer.send_gate != nullptr) [[unlikely]]
+    return send_inline_gated(peer, tag, header, payload);
   if (is_tag(tag) && peer.push_to_box(tag, header, payload)) [[likely]]
     return Post::done;
   return send_by_fifo(peer, tag, header, payload);
 }
 
+Post Module::send_inline_gated(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  const Endpoint::SendGuard guard{to};
+  if (send_beside(to, tag, header, payload) == Post::done) return Post::done;
+  return send_by_fifo(to, tag, header, payload);
+}
+
+/// By the box alone: fragments, and a peer that has failed, are the module's business.
+Post Module::send_beside(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  const bool sent = is_tag(tag) && static_cast<Endpoint&>(to).push_to_box(tag, header, payload);
+  return sent ? Post::done : Post::again;
+}
+
+/// Holding the gate.
 Post Module::refuse(Endpoint& to, Tag tag, std::size_t size) noexcept {
   if (to.dead()) return Post::failed;
   if (to.box_out_.broken() || to.link_->out->fragments().broken()) {
-    fail(to, {Errc::protocol, 0, "sm: the peer gave back what it did not have"});
+    fail_with_gate(to, {Errc::protocol, 0, "sm: the peer gave back what it did not have"});
     return Post::failed;
   }
   if (!is_tag(tag)) {
@@ -46,6 +61,7 @@ Post Module::refuse(Endpoint& to, Tag tag, std::size_t size) noexcept {
   return Post::done;
 }
 
+/// Holding the gate.
 Post Module::send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
   if (const Post post = refuse(to, tag, size); post != Post::done) return post;
@@ -103,6 +119,7 @@ void Module::check_for_box(Endpoint& to) noexcept {
 
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
+  const Endpoint::SendGuard guard{peer};
   if (refuse(peer, kBtlTags.first, size) != Post::done) return {};
   const FragmentRef fragment = peer.link_->out->fragments().take(size, false);
   if (!fragment) return {};
@@ -112,14 +129,15 @@ Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
 Post Module::send(Fragment& fragment, Tag tag) noexcept {
   auto& to = static_cast<Endpoint&>(fragment.to());
   const std::size_t size = fragment.data().size();
+  const Endpoint::SendGuard guard{to};
   if (refuse(to, tag, size) != Post::done) {
-    free(fragment);
+    put_back(fragment);
     return Post::failed;
   }
   if (to.offer_open_) check_for_box(to);
   // A short message is cheaper copied once more into the box than announced in the FIFO.
   if (to.push_to_box(tag, fragment.data(), {})) {
-    free(fragment);
+    put_back(fragment);
     return Post::done;
   }
   const Post post = post_fragment(to, fragment_of(*to.link_->out, fragment.slot()), tag, size);
@@ -128,6 +146,12 @@ Post Module::send(Fragment& fragment, Tag tag) noexcept {
 }
 
 void Module::free(Fragment& fragment) noexcept {
+  const Endpoint::SendGuard guard{fragment.to()};
+  put_back(fragment);
+}
+
+/// Holding the gate.
+void Module::put_back(Fragment& fragment) noexcept {
   OutLane& lane = *static_cast<Endpoint&>(fragment.to()).link_->out;
   lane.fragments().put_back(fragment_of(lane, fragment.slot()));
   fragment.disown();
