@@ -20,7 +20,7 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 6;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 7;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {

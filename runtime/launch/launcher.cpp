@@ -355,6 +355,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
     if (input_) input_->look_again();
   };
   job_->on_ended = [this](unsigned rank) {
+    server_->end_names(rank);
     if (hub_) hub_->end(rank);
   };
   if (options_.display_map) {

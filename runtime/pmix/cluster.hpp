@@ -18,10 +18,10 @@ struct PackedItem {
   std::string name;
   std::uint32_t owner = 0;
   std::string value;
-  std::uint8_t first_read_only = 0;
+  std::uint8_t persistence = 0;  ///< pmix_persistence_t
   template <class V>
   void fields(V& v) {
-    v(name, owner, value, first_read_only);
+    v(name, owner, value, persistence);
   }
 };
 

@@ -34,13 +34,14 @@ Result<Proposal> lowest(ByteSpan data) {
 }
 
 struct Construction {
+  std::string name;
   std::vector<pmix_proc_t> members;
   bool wants_context = false;
   pmix_info_cbfunc_t answer;
   void* cookie;
 };
 
-void finish(const Core& core, const Construction& group, pmix_status_t status, const std::string& data) {
+void finish(Core& core, const Construction& group, pmix_status_t status, const std::string& data) {
   if (status != PMIX_SUCCESS) return group.answer(status, nullptr, 0, group.cookie, nullptr, nullptr);
   auto infos = std::make_unique<InfoList>();
   const pmix_data_array_t membership{PMIX_PROC, group.members.size(), const_cast<pmix_proc_t*>(group.members.data())};
@@ -51,6 +52,7 @@ void finish(const Core& core, const Construction& group, pmix_status_t status, c
     const std::size_t id = 1 + chosen->number * core.host_count + chosen->host;
     infos->load(PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
   }
+  core.groups[group.name] = group.members;
   const auto release = [](void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
   InfoList* const raw = infos.release();  // until libpmix calls `release`
   group.answer(PMIX_SUCCESS, raw->data(), raw->size(), group.cookie, release, raw);
@@ -61,7 +63,7 @@ void finish(const Core& core, const Construction& group, pmix_status_t status, c
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
                     const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie) {
   const bool constructs = operation == PMIX_GROUP_CONSTRUCT;
-  Construction wanted{{procs, procs + nprocs}, false, answer, cookie};
+  Construction wanted{name, {procs, procs + nprocs}, false, answer, cookie};
   for (const pmix_info_t& info : std::span{directives, ndirectives}) {
     if (std::strncmp(info.key, PMIX_GROUP_ASSIGN_CONTEXT_ID, PMIX_MAX_KEYLEN) == 0) {
       wanted.wants_context = constructs && PMIX_INFO_TRUE(&info);
@@ -75,6 +77,7 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
     if (wanted.wants_context) data = pack(Proposal{core.own_host, core.contexts++});
     meet(what, wanted.members, std::move(data), [=, &core](int status, const std::string& all) {
       if (constructs) return finish(core, wanted, status, all);
+      core.groups.erase(wanted.name);
       answer(status, nullptr, 0, cookie, nullptr, nullptr);
     });
   });

@@ -52,6 +52,12 @@ void NameService::unpublish(const pmix_proc_t& owner, const std::vector<std::str
   });
 }
 
+void NameService::end(const pmix_proc_t& owner) {
+  std::erase_if(published_, [&](const auto& entry) {
+    return entry.second.persistence == PMIX_PERSIST_PROC && same(entry.second.owner, owner);
+  });
+}
+
 std::vector<Published> NameService::find(const std::vector<std::string>& names) const {
   std::vector<Published> found;
   for (const std::string& name : names) {
@@ -62,7 +68,7 @@ std::vector<Published> NameService::find(const std::vector<std::string>& names) 
 
 void NameService::reply(const LookupAnswer& answer, pmix_status_t status, const std::vector<Published>& found) {
   for (const Published& item : found) {
-    if (item.first_read_only) published_.erase(item.name);
+    if (item.persistence == PMIX_PERSIST_FIRST_READ) published_.erase(item.name);
   }
   answer(status, found);
 }

@@ -36,7 +36,8 @@ struct Published {
   std::string name;
   pmix_proc_t owner;
   std::shared_ptr<const OwnedValue> value;
-  bool first_read_only = false;  ///< gone after the first lookup
+  pmix_persistence_t persistence =
+      PMIX_PERSIST_SESSION;  ///< FIRST_READ and PROC end it early; no name outlives the job
 };
 
 /// Told the names found, with PMIX_SUCCESS, PMIX_ERR_PARTIAL_SUCCESS, PMIX_ERR_NOT_FOUND or PMIX_ERR_TIMEOUT.
@@ -54,6 +55,9 @@ class NameService {
 
   /// Removes those of `names` that `owner` published; all of its names when there are none given.
   void unpublish(const pmix_proc_t& owner, const std::vector<std::string>& names);
+
+  /// That process has ended, and with it its names of PMIX_PERSIST_PROC.
+  void end(const pmix_proc_t& owner);
 
  private:
   struct Waiting {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PMIx_Query_info: answers questions about the job from what this host's server knows, without asking other hosts:
-// where each rank runs it knows of all of them, process ids and ends of its own ones.
+// where each rank runs it knows of all of them, process ids and ends of its own ones, groups with members here.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -19,6 +19,7 @@ namespace {
 struct Qualifiers {
   std::optional<std::string> job;  ///< PMIX_NSPACE
   std::optional<pmix_rank_t> rank;
+  std::optional<std::string> group;  ///< PMIX_GROUP_ID
 };
 
 struct Question {
@@ -33,6 +34,7 @@ Qualifiers qualifiers_of(const pmix_query_t& query) {
       return PMIX_CHECK_KEY(&info, key) && info.value.type == type;
     };
     if (is(PMIX_NSPACE, PMIX_STRING) && info.value.data.string != nullptr) result.job = info.value.data.string;
+    if (is(PMIX_GROUP_ID, PMIX_STRING) && info.value.data.string != nullptr) result.group = info.value.data.string;
     if (is(PMIX_RANK, PMIX_PROC_RANK)) result.rank = info.value.data.rank;
     if (is(PMIX_PROCID, PMIX_PROC) && info.value.data.proc != nullptr) {
       result.job = info.value.data.proc->nspace;
@@ -92,6 +94,27 @@ pmix_status_t add_procs(const Core& core, const Question& question, bool local, 
   return PMIX_SUCCESS;
 }
 
+void add_number(const Question& question, std::size_t number, InfoList& results) {
+  results.load(question.key.c_str(), &number, PMIX_SIZE);
+}
+
+pmix_status_t add_group_names(const Core& core, const Question& question, InfoList& results) {
+  std::vector<char*> names;
+  for (const auto& [name, members] : core.groups) names.push_back(const_cast<char*>(name.c_str()));  // only read
+  const pmix_data_array_t array{PMIX_STRING, names.size(), names.data()};
+  results.load(question.key.c_str(), &array, PMIX_DATA_ARRAY);
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t add_group_members(const Core& core, const Question& question, InfoList& results) {
+  if (!question.qualifiers.group) return PMIX_ERR_BAD_PARAM;
+  const auto group = core.groups.find(*question.qualifiers.group);
+  if (group == core.groups.end()) return PMIX_ERR_NOT_FOUND;
+  const pmix_data_array_t array{PMIX_PROC, group->second.size(), const_cast<pmix_proc_t*>(group->second.data())};
+  results.load(question.key.c_str(), &array, PMIX_DATA_ARRAY);
+  return PMIX_SUCCESS;
+}
+
 using Answerer = std::function<pmix_status_t(const Core&, const Question&, InfoList&)>;
 
 struct Answer {
@@ -127,11 +150,17 @@ const std::vector<Answer>& answers() {
        [](auto& core, auto& question, auto& out) { return add_procs(core, question, true, out); }},
       {PMIX_QUERY_NUM_PSETS,  // nobody defines any
        [](auto&, auto& question, auto& out) {
-         const std::size_t none = 0;
-         out.load(question.key.c_str(), &none, PMIX_SIZE);
+         add_number(question, 0, out);
          return PMIX_SUCCESS;
        }},
       {PMIX_QUERY_PSET_NAMES, value([](const Core&) { return std::string{}; })},
+      {PMIX_QUERY_NUM_GROUPS,
+       [](auto& core, auto& question, auto& out) {
+         add_number(question, core.groups.size(), out);
+         return PMIX_SUCCESS;
+       }},
+      {PMIX_QUERY_GROUP_NAMES, add_group_names},
+      {PMIX_QUERY_GROUP_MEMBERSHIP, add_group_members},
       {PMIX_JOB_SIZE, value(ranks)},
       {PMIX_UNIV_SIZE, value(ranks)},
       {PMIX_MAX_PROCS, value(ranks)},
@@ -171,6 +200,31 @@ pmix_status_t answer_all(const Core& core, const std::vector<Question>& question
 }
 
 }  // namespace
+
+pmix_status_t make_safe(std::span<pmix_query_t> queries, const std::string& job) {
+  for (pmix_query_t& query : queries) {
+    if (query.keys == nullptr || query.keys[0] == nullptr) return PMIX_ERR_BAD_PARAM;
+    pmix_info_t* rank = nullptr;
+    bool names_job = false;
+    for (pmix_info_t& info : std::span{query.qualifiers, query.nqual}) {
+      if (PMIX_CHECK_KEY(&info, PMIX_PROCID)) {
+        if (info.value.type != PMIX_PROC || info.value.data.proc == nullptr) return PMIX_ERR_BAD_PARAM;
+        names_job = true;
+      } else if (PMIX_CHECK_KEY(&info, PMIX_NSPACE)) {
+        if (info.value.type != PMIX_STRING || info.value.data.string == nullptr) return PMIX_ERR_BAD_PARAM;
+        names_job = true;
+      } else if (PMIX_CHECK_KEY(&info, PMIX_RANK)) {
+        if (info.value.type != PMIX_PROC_RANK) return PMIX_ERR_BAD_PARAM;
+        rank = &info;
+      }
+    }
+    if (rank == nullptr || names_job) continue;
+    pmix_proc_t named;
+    PMIX_LOAD_PROCID(&named, job.c_str(), rank->value.data.rank);
+    PMIX_INFO_LOAD(rank, PMIX_PROCID, &named, PMIX_PROC);
+  }
+  return PMIX_SUCCESS;
+}
 
 pmix_status_t query(pmix_proc_t* /*asker*/, pmix_query_t* queries, size_t nqueries, pmix_info_cbfunc_t answer,
                     void* cookie) {

@@ -148,6 +148,8 @@ void Server::unpublish(unsigned owner, const std::vector<std::string>& names) {
   state_->core.names.unpublish(state_->proc(owner), names);
 }
 
+void Server::end_names(unsigned owner) { state_->core.names.end(state_->proc(owner)); }
+
 void Server::on_rank_ended() {
   const std::vector<event::Callback> waiting = std::exchange(state_->core.deferred, {});
   for (const event::Callback& answer : waiting) answer();

@@ -45,6 +45,8 @@ class Server {
   void publish(const std::vector<PackedItem>& items, const Cluster::Done& answer);
   void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Cluster::Items answer);
   void unpublish(unsigned owner, const std::vector<std::string>& names);
+  /// That rank, wherever it was, has ended.
+  void end_names(unsigned owner);
 
   /// Environment variables by which `rank` finds the server.  Errors: internal.
   Result<std::vector<std::pair<std::string, std::string>>> variables(int rank);

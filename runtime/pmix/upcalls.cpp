@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <set>
+#include <span>
 
 #include "opal/core/log.hpp"
 #include "runtime/packing.hpp"
@@ -155,18 +156,30 @@ pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/,
   return PMIX_SUCCESS;
 }
 
+/// Names are the whole job's: what would be seen by fewer, or from outside, is refused.
+bool is_for_the_job(std::span<const pmix_info_t> directives) {
+  return std::none_of(directives.begin(), directives.end(), [](const pmix_info_t& info) {
+    if (!has_key(info, PMIX_RANGE)) return false;
+    const pmix_data_range_t range = info.value.type == PMIX_DATA_RANGE ? info.value.data.range : PMIX_RANGE_INVALID;
+    return range != PMIX_RANGE_UNDEF && range != PMIX_RANGE_NAMESPACE && range != PMIX_RANGE_SESSION &&
+           range != PMIX_RANGE_GLOBAL;
+  });
+}
+
 pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* infos, size_t ninfo, pmix_op_cbfunc_t answer,
                       void* cookie) {
+  if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
   std::vector<Published> items;
-  bool first_read_only = false;
+  pmix_persistence_t persistence = PMIX_PERSIST_SESSION;
   for (const pmix_info_t& info : std::span{infos, ninfo}) {
     if (has_key(info, PMIX_PERSISTENCE)) {
-      first_read_only = info.value.data.persist == PMIX_PERSIST_FIRST_READ;
+      if (info.value.type != PMIX_PERSIST || info.value.data.persist > PMIX_PERSIST_SESSION) return PMIX_ERR_BAD_PARAM;
+      persistence = info.value.data.persist;
     } else if (std::strncmp(info.key, "pmix.", 5) != 0) {  // those are directives: range, timeout, euid, ...
-      items.push_back({info.key, *proc, std::make_shared<OwnedValue>(info.value), false});
+      items.push_back({info.key, *proc, std::make_shared<OwnedValue>(info.value)});
     }
   }
-  for (Published& item : items) item.first_read_only = first_read_only;
+  for (Published& item : items) item.persistence = persistence;
   g_core->loop.post([=, items = std::move(items)] {
     if (g_core->cluster == nullptr) return answer(g_core->names.publish(items), cookie);
     g_core->cluster->publish(pack_items(*g_core, items), [=](int status) { answer(status, cookie); });
@@ -200,6 +213,7 @@ void answer_lookup(pmix_lookup_cbfunc_t answer, void* cookie, pmix_status_t stat
 
 pmix_status_t lookup(const pmix_proc_t* /*proc*/, char** keys, const pmix_info_t* infos, size_t ninfo,
                      pmix_lookup_cbfunc_t answer, void* cookie) {
+  if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
   bool wait = false;
   std::chrono::seconds timeout{0};
   for (const pmix_info_t& info : std::span{infos, ninfo}) {
@@ -219,8 +233,9 @@ pmix_status_t lookup(const pmix_proc_t* /*proc*/, char** keys, const pmix_info_t
   return PMIX_SUCCESS;
 }
 
-pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* /*info*/, size_t /*ninfo*/,
+pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, size_t ninfo,
                         pmix_op_cbfunc_t answer, void* cookie) {
+  if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
   g_core->loop.post([=, who = *proc, names = to_strings(keys)] {
     if (g_core->cluster != nullptr) {
       return g_core->cluster->unpublish(who.rank, names, [=](int status) { answer(status, cookie); });
@@ -319,6 +334,8 @@ pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_d
 
 }  // namespace
 
+const std::string& job_name() noexcept { return g_core->job_id; }
+
 void meet_later(std::function<void(Core& core)> work) {
   g_core->loop.post([work = std::move(work)] { work(*g_core); });
 }
@@ -366,8 +383,8 @@ std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published
   std::vector<PackedItem> packed;
   for (const Published& item : items) {
     const int owner = rank_of(core, item.owner);
-    packed.push_back({item.name, static_cast<std::uint32_t>(std::max(owner, 0)), pack_value(item.value->get()),
-                      static_cast<std::uint8_t>(item.first_read_only)});
+    packed.push_back(
+        {item.name, static_cast<std::uint32_t>(std::max(owner, 0)), pack_value(item.value->get()), item.persistence});
   }
   return packed;
 }
@@ -377,7 +394,7 @@ std::vector<Published> unpack_items(const Core& core, const std::vector<PackedIt
   for (const PackedItem& item : items) {
     const auto value = unpack_value(item.value);
     if (value == nullptr) continue;
-    Published published{item.name, {}, value, item.first_read_only != 0};
+    Published published{item.name, {}, value, item.persistence};
     PMIX_LOAD_PROCID(&published.owner, core.job_id.c_str(), item.owner);
     result.push_back(std::move(published));
   }

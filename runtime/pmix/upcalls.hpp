@@ -4,6 +4,8 @@
 #pragma once
 #include <pmix_server.h>
 
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,8 +43,9 @@ struct Core {
   std::vector<std::string> host_names;
   const std::size_t host_count;
   std::uint32_t own_host = 0;
-  std::uint64_t contexts = 0;  ///< ids of groups that this host has proposed
-  Cluster* cluster = nullptr;  ///< null: no other hosts
+  std::uint64_t contexts = 0;                              ///< ids of groups that this host has proposed
+  std::map<std::string, std::vector<pmix_proc_t>> groups;  ///< that exist and have members on this host
+  Cluster* cluster = nullptr;                              ///< null: no other hosts
   const Host host;
   NameService names;
   std::vector<event::Callback> deferred;  ///< answers that wait for a dying rank's end to be reported
@@ -62,6 +65,13 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
 /// The upcall for questions about the job: what is known here without asking other hosts.
 pmix_status_t query(pmix_proc_t* asker, pmix_query_t* queries, size_t nqueries, pmix_info_cbfunc_t answer,
                     void* cookie);
+
+/// Makes questions safe for libpmix 4.2.2, which looks at them before the upcall: a rank without a job's name, on which
+/// it crashes, is one of `job`.  PMIX_ERR_BAD_PARAM for what it would crash on, too, and makes no sense.
+pmix_status_t make_safe(std::span<pmix_query_t> queries, const std::string& job);
+
+/// The job's name; from any thread, when the server has been started.
+const std::string& job_name() noexcept;
 
 /// Asks libpmix what `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);

@@ -13,7 +13,7 @@ class NameServiceTest : public ::testing::Test {
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_INT;
     value.data.integer = number;
-    Published result{name, {}, std::make_shared<OwnedValue>(value), false};
+    Published result{name, {}, std::make_shared<OwnedValue>(value)};
     PMIX_LOAD_PROCID(&result.owner, "job", owner);
     return result;
   }
@@ -72,7 +72,7 @@ TEST_F(NameServiceTest, WaitingLookupEndsAtItsTimeout) {
 
 TEST_F(NameServiceTest, OnlyTheOwnerWithdrawsANameAndAFirstReadTakesIt) {
   Published once = item("once", 1);
-  once.first_read_only = true;
+  once.persistence = PMIX_PERSIST_FIRST_READ;
   EXPECT_EQ(names_.publish({once, item("kept", 2, 1)}), PMIX_SUCCESS);
   names_.lookup({"once"}, false, {}, remember());
   EXPECT_EQ(status_, PMIX_SUCCESS);
@@ -84,6 +84,18 @@ TEST_F(NameServiceTest, OnlyTheOwnerWithdrawsANameAndAFirstReadTakesIt) {
   names_.unpublish(item("kept", 2, 1).owner, {"kept"});
   names_.lookup({"kept"}, false, {}, remember());
   EXPECT_EQ(status_, PMIX_ERR_NOT_FOUND);
+}
+
+TEST_F(NameServiceTest, ANameOfAProcessEndsWithItAndOthersStay) {
+  Published of_process = item("of the process", 1);
+  of_process.persistence = PMIX_PERSIST_PROC;
+  EXPECT_EQ(names_.publish({of_process, item("of the job", 2)}), PMIX_SUCCESS);
+  names_.end(item("", 0, 1).owner);
+  names_.lookup({"of the process", "of the job"}, false, {}, remember());
+  EXPECT_EQ(numbers_, (std::vector<int>{1, 2}));
+  names_.end(of_process.owner);
+  names_.lookup({"of the process", "of the job"}, false, {}, remember());
+  EXPECT_EQ(numbers_, (std::vector<int>{2}));
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ int ask_for_every_key() {
   std::istringstream keys{found->data.string};
   unsigned count = 0;
   for (std::string key; std::getline(keys, key, ','); ++count) {
+    if (key == PMIX_QUERY_GROUP_MEMBERSHIP) continue;  // wants to know of which group
     const Answers answers{{key.c_str()}};
     if (answers.status() != PMIX_SUCCESS) return fail(key.c_str(), answers.status());
     if (answers.find(key.c_str()) == nullptr) return std::printf("%s: no answer\n", key.c_str()), 1;
@@ -109,7 +110,91 @@ void print_refusals() {
   print("rank 0", ask_for(g_self.nspace, 0));
   print("queues and namespaces", Answers{{PMIX_QUERY_NAMESPACES, PMIX_QUERY_QUEUE_LIST}}.status());
   print("queues", Answers{{PMIX_QUERY_QUEUE_LIST}}.status());
-  print("groups", Answers{{PMIX_QUERY_NUM_GROUPS}}.status());
+  print("members of no group", Answers{{PMIX_QUERY_GROUP_MEMBERSHIP}}.status());
+}
+
+/// Prints the groups that are known here, with their members; not what libpmix remembers of an earlier answer.
+int print_groups() {
+  std::vector<pmix_info_t> which(2);
+  PMIX_INFO_LOAD(&which[0], PMIX_QUERY_REFRESH_CACHE, nullptr, PMIX_BOOL);
+  PMIX_INFO_LOAD(&which[1], PMIX_GROUP_ID, "evens", PMIX_STRING);
+  const Answers names{{PMIX_QUERY_NUM_GROUPS, PMIX_QUERY_GROUP_NAMES}, which};
+  const Answers members{{PMIX_QUERY_GROUP_MEMBERSHIP}, which};
+  for (pmix_info_t& info : which) PMIX_INFO_DESTRUCT(&info);
+  if (names.status() != PMIX_SUCCESS) return fail("groups", names.status());
+  const pmix_value_t* const count = names.find(PMIX_QUERY_NUM_GROUPS);
+  const pmix_value_t* const all = names.find(PMIX_QUERY_GROUP_NAMES);
+  if (count == nullptr || all == nullptr || all->type != PMIX_DATA_ARRAY) return std::puts("no groups"), 1;
+  std::printf("%zu groups", count->data.size);
+  for (std::size_t i = 0; i < all->data.darray->size; ++i) {
+    std::printf(" %s", static_cast<char**>(all->data.darray->array)[i]);
+  }
+  if (const pmix_value_t* const of_evens = members.find(PMIX_QUERY_GROUP_MEMBERSHIP); of_evens != nullptr) {
+    for (std::size_t i = 0; i < of_evens->data.darray->size; ++i) {
+      std::printf(" %u", static_cast<pmix_proc_t*>(of_evens->data.darray->array)[i].rank);
+    }
+  } else {
+    std::printf(" %s", PMIx_Error_string(members.status()));
+  }
+  std::puts("");
+  return 0;
+}
+
+int ask_for_groups() {
+  if (g_self.rank % 2 == 0) {
+    pmix_proc_t members[2];
+    PMIX_LOAD_PROCID(&members[0], g_self.nspace, 0);
+    PMIX_LOAD_PROCID(&members[1], g_self.nspace, 2);
+    pmix_info_t wish;  // without it a group of one host is libpmix's own affair
+    PMIX_INFO_LOAD(&wish, PMIX_GROUP_ASSIGN_CONTEXT_ID, nullptr, PMIX_BOOL);
+    pmix_info_t* results = nullptr;
+    std::size_t count = 0;
+    const pmix_status_t made = PMIx_Group_construct("evens", members, 2, &wish, 1, &results, &count);
+    if (made != PMIX_SUCCESS) return fail("construct", made);
+    if (results != nullptr) PMIX_INFO_FREE(results, count);
+    if (const int status = print_groups(); status != 0) return status;
+    const pmix_status_t ended = PMIx_Group_destruct("evens", nullptr, 0);
+    if (ended != PMIX_SUCCESS) return fail("destruct", ended);
+    if (const int status = print_groups(); status != 0) return status;
+  }
+  return meet();
+}
+
+/// How publishing with that directive ends.
+pmix_status_t publish(const char* name, const char* directive, const void* value, pmix_data_type_t type) {
+  pmix_info_t infos[2];
+  PMIX_INFO_LOAD(&infos[0], name, "a value", PMIX_STRING);
+  PMIX_INFO_LOAD(&infos[1], directive, value, type);
+  const pmix_status_t status = PMIx_Publish(infos, 2);
+  for (pmix_info_t& info : infos) PMIX_INFO_DESTRUCT(&info);
+  return status;
+}
+
+/// Rank 0 publishes and goes; the other one sees what is left.
+int publish_in_ranges() {
+  if (g_self.rank == 0) {
+    for (const pmix_data_range_t range : {PMIX_RANGE_LOCAL, PMIX_RANGE_PROC_LOCAL, PMIX_RANGE_RM, PMIX_RANGE_CUSTOM}) {
+      const pmix_status_t status = publish("narrow", PMIX_RANGE, &range, PMIX_DATA_RANGE);
+      if (status != PMIX_ERR_NOT_SUPPORTED) return fail("a narrow range", status);
+    }
+    const pmix_data_range_t session = PMIX_RANGE_SESSION;
+    if (publish("wide", PMIX_RANGE, &session, PMIX_DATA_RANGE) != PMIX_SUCCESS) return std::puts("not published"), 1;
+    const pmix_persistence_t process = PMIX_PERSIST_PROC;
+    if (publish("mine", PMIX_PERSISTENCE, &process, PMIX_PERSIST) != PMIX_SUCCESS) return std::puts("not published"), 1;
+    return meet();
+  }
+  if (meet() != PMIX_SUCCESS) return 1;
+  const auto look_up = [](const char* name) {
+    pmix_pdata_t found;
+    PMIX_PDATA_CONSTRUCT(&found);
+    PMIX_LOAD_KEY(found.key, name);
+    const pmix_status_t status = PMIx_Lookup(&found, 1, nullptr, 0);
+    PMIX_PDATA_DESTRUCT(&found);
+    return status;
+  };
+  while (look_up("mine") == PMIX_SUCCESS) ::usleep(1000);  // rank 0 is about to end
+  std::printf("wide: %s, narrow: %s\n", PMIx_Error_string(look_up("wide")), PMIx_Error_string(look_up("narrow")));
+  return 0;
 }
 
 int ask() {
@@ -160,6 +245,8 @@ int main(int argc, char** argv) {
   if (const pmix_status_t status = PMIx_Init(&g_self, nullptr, 0); status != PMIX_SUCCESS) return fail("init", status);
   int status = 2;
   if (scenario == "query") status = ask();
+  if (scenario == "groups") status = ask_for_groups();
+  if (scenario == "ranges") status = publish_in_ranges();
   if (scenario == "unsupported") status = ask_for_too_much();
   std::fflush(stdout);
   return PMIx_Finalize(nullptr, 0) == PMIX_SUCCESS ? status : 1;

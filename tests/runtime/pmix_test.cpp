@@ -18,12 +18,12 @@ TEST(Pmix, QuestionsAboutTheJobAreAnswered) {
   const Outcome job = run_job({"-n", "2", helper("pmix_rank"), "query"});
   EXPECT_EQ(job.status, 0) << job.out << job.err;
   const std::string here = opal::host_name();
-  EXPECT_THAT(
-      lines_of(job.out),
-      UnorderedElementsAre(fmt::format("job: rank 0 on {}", here), fmt::format("job: rank 1 on {}", here),
-                           fmt::format("local: rank 0 on {}", here), fmt::format("local: rank 1 on {}", here),
-                           "another job: NOT-FOUND", "no rank: NOT-FOUND", "rank 0: SUCCESS",
-                           "queues and namespaces: PARTIAL SUCCESS", "queues: NOT-SUPPORTED", "groups: NOT-SUPPORTED"));
+  EXPECT_THAT(lines_of(job.out),
+              UnorderedElementsAre(fmt::format("job: rank 0 on {}", here), fmt::format("job: rank 1 on {}", here),
+                                   fmt::format("local: rank 0 on {}", here), fmt::format("local: rank 1 on {}", here),
+                                   "another job: NOT-FOUND", "no rank: NOT-FOUND", "rank 0: SUCCESS",
+                                   "queues and namespaces: PARTIAL SUCCESS", "queues: NOT-SUPPORTED",
+                                   "members of no group: BAD-PARAM"));
 }
 
 TEST(Pmix, WhatIsNotOfferedIsRefusedAtOnce) {
@@ -31,6 +31,19 @@ TEST(Pmix, WhatIsNotOfferedIsRefusedAtOnce) {
   EXPECT_EQ(job.status, 0) << job.out << job.err;
   EXPECT_THAT(lines_of(job.out),
               UnorderedElementsAre("job control: not supported", "allocation: not supported", "spawn: not supported"));
+}
+
+TEST(Pmix, GroupsAreKnownAsLongAsTheyExist) {
+  const Outcome job = run_job({"-n", "3", helper("pmix_rank"), "groups"});
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(lines_of(job.out), UnorderedElementsAre("1 groups evens 0 2", "1 groups evens 0 2", "0 groups NOT-FOUND",
+                                                      "0 groups NOT-FOUND"));
+}
+
+TEST(Pmix, NamesForLessThanTheJobAreRefusedAndThoseOfAProcessEndWithIt) {
+  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("pmix_rank"), "ranges"});
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_EQ(job.out, "wide: SUCCESS, narrow: NOT-FOUND\n");
 }
 
 class PmixOnHosts : public HostJobs {
@@ -47,6 +60,13 @@ TEST_F(PmixOnHosts, EveryServerKnowsWhereAllRanksAre) {
     EXPECT_THAT(lines_of(outcome.out), Contains(line));
   }
   EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("local: rank 2")));
+}
+
+TEST_F(PmixOnHosts, NamesOfAProcessOfAnotherHostEndWithIt) {
+  const auto job = start({"--host", "h2:1,h3:1", "--timeout", "60", helper("pmix_rank"), "ranges"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out, "wide: SUCCESS, narrow: NOT-FOUND\n");
 }
 
 }  // namespace
