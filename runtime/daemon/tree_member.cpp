@@ -15,7 +15,7 @@ using overlay::Nanoseconds;
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
 constexpr Nanoseconds kLongestBeat = 2'000 * kMillisecond;
-constexpr Nanoseconds kLongestGrace = 1'000 * kMillisecond;
+constexpr Nanoseconds kLongestGrace = 3'000 * kMillisecond;  // a busy machine keeps a daemon waiting for a second
 constexpr unsigned kBeatsPerPatience = 4;
 
 }  // namespace

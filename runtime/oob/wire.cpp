@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/oob/wire.hpp"
 
+#include <algorithm>
+
 namespace runtime::oob {
 
 namespace {
@@ -40,6 +42,7 @@ Result<const Assembler::Message*> Assembler::add(ByteSpan piece) {
     if (!begun_) {
       content_.clear();
       if (content_.capacity() > kKeptCapacity) content_.shrink_to_fit();
+      content_.reserve(std::min<std::size_t>(header.total, kKeptCapacity));  // no more on a peer's word alone
       topic_ = header.topic;
       total_ = header.total;
       begun_ = true;

@@ -19,7 +19,8 @@ void Node::attach_to(Id member) {
   if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
   parent_ = member;
   state_ = State::attaching;
-  parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
+  // At the start everybody waits longer: whoever is slow is there, and giving it up early only costs time.
+  parent_due_ = now_ + (fresh_ ? options_.grace : options_.grace / kAttemptsPerGrace);
   parent_channel_ = port_.connect(member);
   if (parent_channel_ == kNone) return refused_by(member);
   ++attach_;
