@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/claims.hpp — what a handle claims of itself, looked at by the initiator, so that an honest mistake costs no
-// connection.  The owner's table, or its device, is what counts.
+// connection; and the answer when they do not cover what was asked.  The owner's table, or its device, is what counts.
 #pragma once
+#include "opal/btl/post.hpp"
 #include "opal/btl/registration_table.hpp"
 
 namespace opal::btl {
@@ -17,6 +18,12 @@ inline Result<void> check_claims(const SoftwareHandle& claims, std::uint64_t add
     return Error{Errc::permission, 0, "remote access: the registration does not give this right", claims.rights};
   }
   return {};
+}
+
+/// The answer of a post that is refused for good.
+inline Post refuse(Completion& completion, const Error& why) noexcept {
+  completion.error = why;
+  return Post::failed;
 }
 
 }  // namespace opal::btl

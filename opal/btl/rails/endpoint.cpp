@@ -54,10 +54,18 @@ bool Endpoint::one_sided() const noexcept {
 
 bool Endpoint::connect(Route& route) noexcept {
   route.tried = true;
-  if (route.rail >= ways.size()) return false;
+  if (route.rail >= ways.size()) {
+    reason_ = {Errc::unreachable, 0, "rails: the peer has not so many", ways.size()};
+    return false;
+  }
   auto below = rails_.rail(route.rail).connect(peer(), ways[route.rail]);
   if (!below) {
     reason_ = below.error();
+    return false;
+  }
+  // The rail knows one connection per peer, and this one ends with the module's next progress().
+  if (rails_.is_ending(**below, route)) {
+    route.tried = false;
     return false;
   }
   rails_.adopt(**below, route);
@@ -66,24 +74,27 @@ bool Endpoint::connect(Route& route) noexcept {
 
 Result<void> Endpoint::connect() noexcept {
   current_ = choose();
-  if (current_ == nullptr) return reason_;
+  if (current_ == nullptr && reason_.code != Errc{}) return reason_;
   reason_ = {};
   rails_.attend(*this);
   return {};
 }
 
 Route* Endpoint::choose() noexcept {
-  const auto lives = [](const Route& route) { return route.below != nullptr && !route.below->dead(); };
   for (Route& route : routes_) {
-    if (lives(route) && !route.down) return &route;
+    if (route.below != nullptr && !route.below->dead()) return &route;
   }
   for (Route& route : routes_) {
     if (route.below == nullptr && !route.tried && connect(route)) return &route;
   }
-  for (Route& route : routes_) {
-    if (lives(route)) return &route;  // better than none
-  }
   return nullptr;
+}
+
+bool Endpoint::has_other_way(const Route& route) const noexcept {
+  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& other) {
+    if (&other == &route) return false;
+    return usable(other) || (other.below == nullptr && other.lost == 0 && other.rail < ways.size());
+  });
 }
 
 void Endpoint::widen() noexcept {
@@ -97,15 +108,21 @@ void Endpoint::widen() noexcept {
 
 void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
   if (current_ == &route) current_ = nullptr;  // what the old connection had under way goes again
+  if (route.below != nullptr) {
+    route.lost = route.made;
+    // A fence's question, or its answer, may have been lost with it.
+    for (Route& each : routes_) each.told = false;
+  }
   route.below = below;
-  route.greeted = route.heard = route.down = false;
+  if (below != nullptr) ++route.made;
+  route.greeted = route.heard = false;
+  route.peer_made = 0;
   route.loaded = 0;
 }
 
 void Endpoint::on_lost(Route& route, const Error& why) noexcept {
   log::info("btl.rails", "peer {}: rail {} has broken: {}", to_string(peer()), route.rail, opal::to_string(why));
   attach(route, nullptr);
-  down_to_tell_ |= 1U << route.rail;
   if (reason_.code == Errc{}) reason_ = why;
   rails_.attend(*this);
 }
@@ -123,19 +140,21 @@ void Endpoint::greet(Route& route) noexcept {
   std::vector<std::byte> bytes(sizeof hello + address.size());
   std::memcpy(bytes.data(), &hello, sizeof hello);
   std::copy(address.begin(), address.end(), bytes.begin() + sizeof hello);
-  route.greeted = send_control(route, wire::Kind::hello, bytes) == Post::done;
+  route.greeted = send_control(route, wire::Kind::hello, bytes, route.rail, route.made) == Post::done;
 }
 
 bool Endpoint::unsettled() const noexcept {
-  if (broken_ || current_ == nullptr || current_->below == nullptr || current_->down) return true;
-  if (sent_ != next_ || expected_ - told_ >= kWindow / 2 || down_to_tell_ != 0) return true;
-  return std::any_of(routes_.begin(), routes_.end(),
-                     [](const Route& route) { return route.below != nullptr && !route.greeted; });
+  if (broken_ || current_ == nullptr || current_->below == nullptr) return true;
+  if (sent_ != next_ || expected_ - told_ >= kWindow / 2) return true;
+  return std::any_of(routes_.begin(), routes_.end(), [](const Route& route) {
+    return (route.below != nullptr && !route.greeted) || (route.fenced != route.lost && !route.told) ||
+           route.to_confirm != 0;
+  });
 }
 
 bool Endpoint::settle() noexcept {
   if (broken_) return false;
-  if (current_ == nullptr || current_->below == nullptr || current_->below->dead() || current_->down) {
+  if (current_ == nullptr || current_->below == nullptr || current_->below->dead()) {
     current_ = choose();
     if (current_ == nullptr) {
       if (reason_.code == Errc{}) reason_ = {Errc::peer_gone, 0, "rails: no rail reaches the peer"};
@@ -151,23 +170,43 @@ bool Endpoint::settle() noexcept {
   if (!current_->greeted) return true;
   while (sent_ != next_ && send_kept(sent_) == Post::done) ++sent_;
   if (sent_ != next_) return true;
-  for (std::uint32_t rail = 0; rail < routes_.size(); ++rail) {
-    if ((down_to_tell_ >> rail & 1U) == 0) continue;
-    // One that stands again is told about by its hello.
-    if (routes_[rail].below == nullptr &&
-        send_control(*current_, wire::Kind::down, {}, static_cast<std::uint8_t>(rail)) != Post::done) {
-      return true;
-    }
-    down_to_tell_ &= ~(1U << rail);
-  }
+  if (!tell_fences()) return true;
   if (expected_ - told_ >= kWindow / 2) (void)send_control(*current_, wire::Kind::taken, {});
+  return true;
+}
+
+// ---- Fences -----------------------------------------------------------------------------------------------------
+
+/// The peer has lost its connection number `made` on that rail: ours goes too, unless it is known to be a later one.
+void Endpoint::fence(Route& route, const Route& over, std::uint32_t made) noexcept {
+  const bool later = &route == &over || (route.heard && route.peer_made > made);
+  if (route.below != nullptr && !later) {
+    rails_.retire(*route.below);
+    attach(route, nullptr);
+  }
+  route.to_confirm = std::max(route.to_confirm, made);  // by settle(), when what was retired is gone
+  rails_.attend(*this);
+}
+
+bool Endpoint::tell_fences() noexcept {
+  for (Route& route : routes_) {
+    if (route.fenced != route.lost && !route.told) {
+      if (send_control(*current_, wire::Kind::down, {}, route.rail, route.lost) != Post::done) return false;
+      route.told = true;
+    }
+    if (route.to_confirm != 0) {
+      if (send_control(*current_, wire::Kind::fenced, {}, route.rail, route.to_confirm) != Post::done) return false;
+      route.to_confirm = 0;
+    }
+  }
   return true;
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
 
-Post Endpoint::send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint8_t rail) noexcept {
-  const wire::Envelope envelope{0, expected_, 0, kind, rail, 0};
+Post Endpoint::send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint32_t rail,
+                            std::uint32_t made) noexcept {
+  const wire::Envelope envelope{0, expected_, 0, kind, static_cast<std::uint8_t>(rail), made};
   const Post post = route.below->module().send_inline(*route.below, wire::kTag, bytes_of(envelope), payload);
   if (post == Post::done && kind != wire::Kind::hello) told_ = expected_;  // a hello may be of no use to the peer
   return post;
@@ -222,6 +261,7 @@ void Endpoint::on_heard(Route& route) noexcept {
 void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan payload) noexcept {
   if (broken_ || dead()) return;
   if (!route.heard) return break_off({Errc::protocol, 0, "rails: a message before the peer's hello"});
+  if (envelope.rail >= routes_.size()) return break_off({Errc::protocol, 0, "rails: no such rail", envelope.rail});
   confirm(envelope.taken);
   if (broken_) return;
   for (Route& each : routes_) each.tried = false;
@@ -237,11 +277,13 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
       return;
     }
     case wire::Kind::taken: return;
-    case wire::Kind::down:
-      if (envelope.rail >= routes_.size()) return break_off({Errc::protocol, 0, "rails: no such rail", envelope.rail});
-      if (&routes_[envelope.rail] == &route) return;
-      routes_[envelope.rail].down = true;
-      return rails_.attend(*this);
+    case wire::Kind::down: return fence(routes_[envelope.rail], route, envelope.made);
+    case wire::Kind::fenced: {
+      Route& fenced = routes_[envelope.rail];
+      if (envelope.made > fenced.lost) return break_off({Errc::protocol, 0, "rails: a fence that nobody asked for"});
+      fenced.fenced = std::max(fenced.fenced, envelope.made);
+      return;
+    }
     case wire::Kind::goodbye: return break_off({Errc::peer_gone, 0, "the peer has disconnected"});
     default:
       return break_off(
@@ -249,9 +291,16 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
   }
 }
 
-void Endpoint::say_goodbye() noexcept {
-  if (dead() || broken_ || !settle() || !current_->greeted || current_->below->dead()) return;
-  (void)send_control(*current_, wire::Kind::goodbye, {});
+bool Endpoint::leave() noexcept {
+  if (!settle()) return true;  // nobody is there
+  if (sent_ != next_) return false;
+  if (current_->greeted) (void)send_control(*current_, wire::Kind::goodbye, {});
+  return true;
+}
+
+void Endpoint::leave_anew() noexcept {
+  reason_ = {};
+  for (Route& route : routes_) route.tried = false;
 }
 
 }  // namespace opal::btl::rails

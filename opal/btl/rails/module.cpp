@@ -19,6 +19,7 @@ namespace {
 using Ways = std::vector<std::vector<std::byte>>;
 
 constexpr std::size_t kMostBuffers = 64;
+constexpr std::chrono::milliseconds kLeaveTime{2'000};  // for what a disconnected endpoint has not handed to a rail yet
 
 Result<Ways> decode_ways(ByteSpan bytes) {
   wire::AddressHead head{};
@@ -75,9 +76,10 @@ Attributes joined(const std::vector<std::unique_ptr<btl::Module>>& modules) {
   return attributes;
 }
 
-Post refuse(Completion& completion, const Error& why) noexcept {
-  completion.error = why;
-  return Post::failed;
+/// Of a registration: the memory is at fault, or room can be made; not the rail.
+bool is_the_callers(const Error& why) noexcept {
+  return why.code == Errc::limit_reached || why.code == Errc::no_memory || why.code == Errc::invalid_argument ||
+         why.code == Errc::permission;
 }
 
 }  // namespace
@@ -113,13 +115,15 @@ Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<B
       below_(*owned_below_),
       epoll_(std::move(epoll)),
       address_(encode_ways(below_.modules)),
-      striped_(*this, operations_),
+      striped_(*this, emulation(), operations_),
       pipelined_(*this, emulation(), operations_) {
   below_.rails = this;
 }
 
 Module::~Module() {
+  closing_ = true;
   while (Endpoint* const endpoint = endpoints_.any()) disconnect(*endpoint);
+  while (!leaving_.empty()) (void)progress(1);
   below_.modules.clear();
 }
 
@@ -140,6 +144,14 @@ Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Op
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(Ways ways, decode_ways(address));
   if (Endpoint* const known = endpoints_.find(peer); known != nullptr) return known;
+  std::erase_if(leaving_, [&](const Leaving& one) {
+    if (one.endpoint->peer() != peer) return false;
+    for (Route& route : one.endpoint->routes()) {
+      if (route.below != nullptr) retire(*route.below);
+    }
+    std::erase(attention_, one.endpoint.get());
+    return true;
+  });
   auto created = std::make_unique<Endpoint>(*this, peer, below_.modules.size());
   created->ways = std::move(ways);
   if (auto connected = created->connect(); !connected) {
@@ -166,6 +178,17 @@ void Module::retire(btl::Endpoint& below) noexcept {
   retired_.push_back(&below);
 }
 
+bool Module::is_ending(const btl::Endpoint& below, const Route& wanted) const noexcept {
+  const auto* const route = static_cast<const Route*>(below.upper);
+  if (route != nullptr) return route->owner != nullptr && route->owner != wanted.owner;
+  return std::find(retired_.begin(), retired_.end(), &below) != retired_.end();
+}
+
+bool Module::has_other_way(const btl::Endpoint& below) const noexcept {
+  const auto* const route = static_cast<const Route*>(below.upper);
+  return route != nullptr && route->owner != nullptr && route->owner->has_other_way(*route);
+}
+
 void Module::on_accepted(btl::Endpoint& route) noexcept {
   auto visitor = std::make_unique<Route>();
   visitor->below = &route;
@@ -186,7 +209,7 @@ void Module::attend(Endpoint& endpoint) noexcept {
   if (std::find(attention_.begin(), attention_.end(), &endpoint) == attention_.end()) attention_.push_back(&endpoint);
 }
 
-void Module::on_hello(Route& route, ByteSpan bytes) noexcept {
+void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept {
   wire::Hello hello{};
   auto ways = read_object(bytes, hello) ? decode_ways(bytes.subspan(sizeof hello))
                                         : Result<Ways>{Error{Errc::protocol, 0, "rails: truncated hello"}};
@@ -196,21 +219,28 @@ void Module::on_hello(Route& route, ByteSpan bytes) noexcept {
     retire(*route.below);
     return forget(route);
   }
-  if (route.owner == nullptr) return enter(route, hello, std::move(*ways));
+  if (route.owner == nullptr) return enter(route, hello, made, std::move(*ways));
   Endpoint& endpoint = *route.owner;
   if ((endpoint.peer_session != 0 && endpoint.peer_session != hello.from) ||
       (hello.to != 0 && hello.to != endpoint.session)) {
     return endpoint.break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
   }
   endpoint.peer_session = hello.from;
+  route.peer_made = made;
   endpoint.on_heard(route);
 }
 
-void Module::enter(Route& visitor, const wire::Hello& hello, Ways ways) noexcept {
+void Module::enter(Route& visitor, const wire::Hello& hello, std::uint32_t made, Ways ways) noexcept {
   btl::Endpoint& below = *visitor.below;
   const std::uint32_t rail = visitor.rail;
   Endpoint* known = endpoints_.find(below.peer());
-  if (hello.to != 0 && (known == nullptr || known->session != hello.to)) {
+  if (known == nullptr && hello.to != 0) {
+    for (const Leaving& one : leaving_) {
+      if (one.endpoint->session == hello.to) known = one.endpoint.get();
+    }
+  }
+  const bool gone = hello.to != 0 && (known == nullptr || known->session != hello.to);
+  if (gone || (known == nullptr && closing_)) {
     retire(below);  // it means an endpoint that is no more
     return forget(visitor);
   }
@@ -225,6 +255,7 @@ void Module::enter(Route& visitor, const wire::Hello& hello, Ways ways) noexcept
   Route& route = known->routes()[rail];
   if (route.below != nullptr && route.below != &below) retire(*route.below);
   adopt(below, route);
+  route.peer_made = made;
   known->on_heard(route);
   known->peer_session = hello.from;
   attend(*known);
@@ -238,7 +269,8 @@ void Module::release(Endpoint& endpoint, const Error& why) noexcept {
   std::erase(attention_, &endpoint);
   pipelined_.endpoint_gone(endpoint, why);
   for (Route& route : endpoint.routes()) {
-    if (btl::Endpoint* const below = std::exchange(route.below, nullptr); below != nullptr) {
+    if (btl::Endpoint* const below = route.below; below != nullptr) {
+      endpoint.attach(route, nullptr);
       below->upper = nullptr;
       below->module().disconnect(*below);
     }
@@ -249,10 +281,27 @@ void Module::release(Endpoint& endpoint, const Error& why) noexcept {
 
 void Module::disconnect(btl::Endpoint& endpoint) noexcept {
   auto& own = static_cast<Endpoint&>(endpoint);
-  const std::unique_ptr<Endpoint> taken = endpoints_.take(own);
+  std::unique_ptr<Endpoint> taken = endpoints_.take(own);
   if (taken == nullptr) return;
-  own.say_goodbye();
+  const bool all_sent = own.dead() || own.leave();
+  // Operations end now, so the connections that carry them do; messages that wait for another rail get new ones.
   release(own, {Errc::canceled, 0, "disconnect"});
+  if (all_sent) return;
+  own.leave_anew();
+  leaving_.push_back({std::move(taken), Deadline::after(kLeaveTime)});
+}
+
+void Module::see_off() noexcept {
+  std::vector<Leaving> gone;
+  for (std::size_t i = 0; i < leaving_.size();) {
+    if (leaving_[i].endpoint->leave() || leaving_[i].deadline.expired()) {
+      gone.push_back(std::move(leaving_[i]));
+      leaving_.erase(leaving_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  for (const Leaving& one : gone) release(*one.endpoint, one.endpoint->error());
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
@@ -266,7 +315,7 @@ void Module::on_message(Delivery& delivery) noexcept {
     return;
   }
   const ByteSpan payload = delivery.data.subspan(sizeof envelope);
-  if (envelope.kind == wire::Kind::hello) return on_hello(*route, payload);
+  if (envelope.kind == wire::Kind::hello) return on_hello(*route, payload, envelope.made);
   if (route->owner != nullptr) route->owner->on_message(*route, envelope, payload);
 }
 
@@ -312,20 +361,25 @@ void Module::free(Fragment& fragment) noexcept {
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, btl::Module::register_memory(base, size, rights));
-  std::vector<MemoryHandle> parts;
+  // A rail whose device is gone is left out: the others do its work.
+  std::vector<MemoryHandle> parts(below_.modules.size());
+  std::size_t known = 0;
   Error why{};
-  for (const auto& module : below_.modules) {
-    auto part = module->register_memory(base, size, rights);
-    if (!part) {
+  for (std::size_t i = 0; i < parts.size() && !is_the_callers(why); ++i) {
+    if (auto part = below_.modules[i]->register_memory(base, size, rights); part) {
+      parts[i] = *part;
+      ++known;
+    } else {
       why = part.error();
-      break;
     }
-    parts.push_back(*part);
   }
-  if (why.code == Errc{}) return join(software, parts);
-  for (std::size_t i = 0; i < parts.size(); ++i) (void)below_.modules[i]->deregister_memory(parts[i]);
+  auto joined = known == 0 || is_the_callers(why) ? Result<MemoryHandle>{why} : join(software, parts);
+  if (joined) return joined;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].bytes().empty()) (void)below_.modules[i]->deregister_memory(parts[i]);
+  }
   (void)btl::Module::deregister_memory(software);
-  return why;
+  return joined;
 }
 
 Result<void> Module::deregister_memory(const MemoryHandle& handle) {
@@ -333,7 +387,7 @@ Result<void> Module::deregister_memory(const MemoryHandle& handle) {
   Result<void> verdict = btl::Module::deregister_memory(software);
   for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
     const auto part = part_of(handle, i);
-    if (!part) return part.error();
+    if (!part) continue;
     if (auto gone = below_.modules[i]->deregister_memory(*part); !gone && verdict) verdict = gone;
   }
   return verdict;
@@ -400,6 +454,7 @@ std::size_t Module::settle() noexcept {
   std::vector<btl::Endpoint*> retired;
   retired.swap(retired_);
   for (btl::Endpoint* const below : retired) below->module().disconnect(*below);
+  report_ended();  // what it gives up, others may wait for
   std::vector<Endpoint*> attention;
   attention.swap(attention_);
   for (Endpoint* const endpoint : attention) {
@@ -410,13 +465,18 @@ std::size_t Module::settle() noexcept {
       attend(*endpoint);
     }
   }
+  see_off();
+  report_ended();
+  return striped_.progress();
+}
+
+void Module::report_ended() noexcept {
   while (Endpoint* const ended = endpoints_.next_to_report()) {
     const Error why = ended->reason();
     release(*ended, why);
     host().observer.on_failed(*ended, why);
     ++events_;
   }
-  return striped_.progress();
 }
 
 std::size_t Module::progress(std::size_t budget) noexcept {
@@ -432,6 +492,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 
 bool Module::arm() noexcept {
   if (in_progress_ || !attention_.empty() || !retired_.empty() || endpoints_.has_to_report()) return false;
+  if (!leaving_.empty()) return false;
   if (!striped_.idle()) return false;
   for (const auto& module : below_.modules) {
     if (!module->arm()) return false;

@@ -18,6 +18,7 @@
 #include "opal/btl/pipelined_transfers.hpp"
 #include "opal/btl/rails/endpoint.hpp"
 #include "opal/btl/rails/transfers.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/fd.hpp"
 
 namespace opal::btl::rails {
@@ -34,6 +35,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   ~Module() override;
 
   [[nodiscard]] const std::vector<std::unique_ptr<btl::Module>>& rails() const noexcept { return below_.modules; }
+  /// Whether the peer of a rail's endpoint may be reached by another rail.
+  [[nodiscard]] bool has_other_way(const btl::Endpoint& below) const noexcept;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
@@ -66,6 +69,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   void attend(Endpoint& endpoint) noexcept;
   /// An endpoint below that nobody refers to any more.
   void retire(btl::Endpoint& below) noexcept;
+  /// Whether what the rail has for this peer is about to be disconnected, and no connection for `wanted`.
+  [[nodiscard]] bool is_ending(const btl::Endpoint& below, const Route& wanted) const noexcept;
   /// The one below now belongs to an endpoint's route.
   void adopt(btl::Endpoint& below, Route& route) noexcept;
   void happened() noexcept { ++events_; }
@@ -80,19 +85,26 @@ class OPAL_EXPORT Module final : public btl::Module {
     HandlerTable handlers;
     std::vector<std::unique_ptr<btl::Module>> modules;  // before the table goes
   };
+  /// Disconnected, with messages that no rail has taken yet.
+  struct Leaving {
+    std::unique_ptr<Endpoint> endpoint;
+    Deadline deadline;
+  };
   Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll);
 
   void on_accepted(btl::Endpoint& route) noexcept;
   void on_failed(btl::Endpoint& route, const Error& why) noexcept;
   void on_message(Delivery& delivery) noexcept;
-  void on_hello(Route& route, ByteSpan bytes) noexcept;
-  void enter(Route& visitor, const wire::Hello& hello, std::vector<std::vector<std::byte>> ways) noexcept;
+  void on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept;
+  void enter(Route& visitor, const wire::Hello& hello, std::uint32_t made,
+             std::vector<std::vector<std::byte>> ways) noexcept;
   void forget(const Route& visitor) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept;
   [[nodiscard]] std::size_t settle() noexcept;
-  void end(Endpoint& endpoint, const Error& why) noexcept;
+  void report_ended() noexcept;
+  void see_off() noexcept;
   void release(Endpoint& endpoint, const Error& why) noexcept;
 
   std::unique_ptr<Below> owned_below_;
@@ -103,12 +115,14 @@ class OPAL_EXPORT Module final : public btl::Module {
   Transfers striped_;
   PipelinedTransfers pipelined_;
   EndpointBook<Endpoint> endpoints_;
+  std::vector<Leaving> leaving_;
   std::vector<std::unique_ptr<Route>> visitors_;
   std::vector<Endpoint*> attention_;
   std::vector<btl::Endpoint*> retired_;
   std::vector<std::unique_ptr<std::byte[]>> buffers_;  // of fragments, free
   std::size_t lent_buffers_ = 0;
   bool in_progress_ = false;
+  bool closing_ = false;
   std::size_t events_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "opal/btl/rails/module.hpp"
+#include "opal/btl/rdma_emulation.hpp"
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl::rails {
@@ -52,7 +53,8 @@ Result<MemoryHandle> nth(const MemoryHandle& handle, std::uint32_t index) noexce
   for (std::uint32_t i = 0; !bytes.empty(); ++i) {
     const auto size = static_cast<std::size_t>(bytes[0]);
     if (bytes.size() - 1 < size) return Error{Errc::protocol, 0, "memory handle: not one of rails", bytes.size()};
-    if (i == index) return MemoryHandle::from_bytes(bytes.subspan(1, size));
+    if (i == index && size != 0) return MemoryHandle::from_bytes(bytes.subspan(1, size));
+    if (i == index) break;
     bytes = bytes.subspan(1 + size);
   }
   return Error{Errc::unreachable, 0, "memory handle: none for this rail", index};
@@ -111,10 +113,9 @@ Transfers::Piece& Transfers::take() {
 }
 
 void Transfers::free(Piece& piece) noexcept {
-  if (piece.route != nullptr) piece.route->loaded -= std::min(piece.route->loaded, piece.size);
+  leave_route(piece);
   --striped_[piece.operation->slot].pieces;
-  piece.lease.reset();
-  piece.route = nullptr;
+  piece.broken = nullptr;
   piece.operation = nullptr;
   free_.push_back(&piece);
 }
@@ -165,17 +166,29 @@ void Transfers::borrow(Piece& piece, std::byte* local, MemoryHandle& handle, con
   registered = &handle;
 }
 
+/// Whether it may go (again): nothing of an earlier attempt comes after it.  A connection that stands has told its end.
+bool Transfers::is_fenced(const Piece& piece) noexcept {
+  return piece.broken == nullptr || piece.operation->kind == Kind::get || piece.made > piece.broken->lost ||
+         piece.made <= piece.broken->fenced;
+}
+
 Transfers::Outcome Transfers::post(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
   auto& to = static_cast<Endpoint&>(*operation.to);
+  if (!is_fenced(piece)) return Outcome::later;
   Route* best = nullptr;
+  bool any = false;
   for (Route& route : to.routes()) {
-    if (!Endpoint::usable(route) || !part_of(operation.handle, route.rail)) continue;
+    if (!Endpoint::usable(route)) continue;
+    any = true;
+    if (!part_of(operation.handle, route.rail)) continue;
     if (best == nullptr || route.loaded < best->loaded) best = &route;
   }
-  if (best == nullptr) return Outcome::later;
-  piece.route = best;
   piece.error = {};
+  if (best == nullptr) return any ? outcome(piece, post_as_messages(piece)) : Outcome::later;
+  piece.route = best;
+  piece.broken = best;
+  piece.made = best->made;
   const MemoryHandle remote = *part_of(operation.handle, best->rail);
   const std::uint64_t address = operation.base + piece.offset;
   std::byte* const local = operation.destination + piece.offset;
@@ -187,12 +200,31 @@ Transfers::Outcome Transfers::post(Piece& piece) noexcept {
   const Post post = operation.kind == Kind::put
                         ? below.module().put(below, local, registered, address, remote, piece.size, piece)
                         : below.module().get(below, local, registered, address, remote, piece.size, piece);
+  return outcome(piece, post);
+}
+
+/// No rail that stands knows the peer's memory.
+Post Transfers::post_as_messages(Piece& piece) noexcept {
+  RdmaOperation& operation = *piece.operation;
+  const MemoryHandle software = *software_of(operation.handle);
+  std::byte* const local = operation.destination + piece.offset;
+  const std::uint64_t address = operation.base + piece.offset;
+  return operation.kind == Kind::put ? messages_.put(*operation.to, local, address, software, piece.size, piece)
+                                     : messages_.get(*operation.to, local, address, software, piece.size, piece);
+}
+
+Transfers::Outcome Transfers::outcome(Piece& piece, Post post) noexcept {
   if (post == Post::queued) return Outcome::posted;
-  best->loaded -= std::min(best->loaded, piece.size);
-  piece.route = nullptr;
-  piece.lease.reset();
+  leave_route(piece);
+  piece.broken = nullptr;  // nothing of it was posted
   if (post == Post::again) return Outcome::later;
   return post == Post::done ? Outcome::ended : judge(piece);
+}
+
+void Transfers::leave_route(Piece& piece) noexcept {
+  if (piece.route != nullptr) piece.route->loaded -= std::min(piece.route->loaded, piece.size);
+  piece.route = nullptr;
+  piece.lease.reset();
 }
 
 /// After an error: whether another rail may do it.
@@ -207,9 +239,7 @@ Transfers::Outcome Transfers::judge(Piece& piece) noexcept {
 void Transfers::on_end(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
   if (!piece.ok() && judge(piece) == Outcome::later) {
-    piece.route->loaded -= std::min(piece.route->loaded, piece.size);
-    piece.route = nullptr;
-    piece.lease.reset();
+    leave_route(piece);
     waiting_.push_back(&piece);
     return;
   }

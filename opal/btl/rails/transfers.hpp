@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/rails/transfers.hpp — puts and gets over the rails: cut into pieces, each a put or get of one rail, the rail
-// with the least under way first.  A piece of a broken rail goes again by another.
+// with the least under way first.  A piece of a broken rail goes again by another, a put only when the peer has said
+// that the broken one lets nothing through any more: it could come after a later put to the same place.
 // Owned by its module; threads as that.
 #pragma once
 #include <deque>
@@ -13,6 +14,10 @@
 #include "opal/btl/registration_table.hpp"
 #include "opal/rcache/lease.hpp"
 
+namespace opal::btl {
+class RdmaEmulation;
+}
+
 namespace opal::btl::rails {
 
 /// The handle of `software`, the Context's table's, and the rails' own.  Errors: limit_reached (too long).
@@ -24,7 +29,9 @@ Result<MemoryHandle> software_of(const MemoryHandle& handle) noexcept;
 
 class Transfers {
  public:
-  Transfers(Module& module, RdmaOperations& operations) noexcept : rails_(module), operations_(operations) {}
+  /// `messages`: where no rail that stands knows the peer's memory.
+  Transfers(Module& module, RdmaEmulation& messages, RdmaOperations& operations) noexcept
+      : rails_(module), messages_(messages), operations_(operations) {}
 
   Post start(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
              std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
@@ -40,7 +47,9 @@ class Transfers {
   struct Piece : Completion {
     Transfers* transfers = nullptr;
     RdmaOperation* operation = nullptr;
-    Route* route = nullptr;
+    Route* route = nullptr;         // null: not posted, or as messages of the rails
+    const Route* broken = nullptr;  // where it was posted before
+    std::uint32_t made = 0;         // by which connection of that
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
     rcache::Lease lease;
@@ -58,12 +67,17 @@ class Transfers {
   /// Gives bytes to pieces, posts them, and ends the operation when there is nothing left.
   void advance(RdmaOperation& operation) noexcept;
   Outcome post(Piece& piece) noexcept;
+  [[nodiscard]] static bool is_fenced(const Piece& piece) noexcept;
+  Post post_as_messages(Piece& piece) noexcept;
+  Outcome outcome(Piece& piece, Post post) noexcept;
+  static void leave_route(Piece& piece) noexcept;
   Outcome judge(Piece& piece) noexcept;
   void borrow(Piece& piece, std::byte* local, MemoryHandle& handle, const MemoryHandle*& registered) noexcept;
   void on_end(Piece& piece) noexcept;
   void free(Piece& piece) noexcept;
 
   Module& rails_;
+  RdmaEmulation& messages_;
   RdmaOperations& operations_;
   std::deque<Striped> striped_;  // by the operation's slot
   std::deque<Piece> pieces_;

@@ -72,7 +72,7 @@ class OPAL_EXPORT Fabric {
   // --- Faults
   // -----------------------------------------------------------------------------------------------------------
 
-  /// From now on the node neither sends nor receives; its module can only be destroyed.
+  /// From now on the node neither sends nor receives, and registers no memory.
   void crash(NodeId node, Crash how) noexcept;
   /// Nodes of different groups no longer reach each other; every node starts in group 0.
   void set_group(NodeId node, std::uint32_t group) noexcept;

@@ -3,6 +3,7 @@
 #include "opal/btl/sim/module.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "opal/btl/rdma_emulation.hpp"
@@ -157,6 +158,7 @@ void Module::free(Fragment& fragment) noexcept {
 // ----------------------------------------------------------------------------------------------------------
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  if (node_.crashed) return Error{Errc::unreachable, EIO, "register_memory(sim): the device is gone"};
   const std::uint64_t pages = (reinterpret_cast<std::uint64_t>(base) % kPage + size + kPage - 1) / kPage;
   fabric_->spend(node_, register_ns_ + pages * register_page_ns_);
   return node_.memory.add(base, size, rights);

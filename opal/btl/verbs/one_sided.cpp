@@ -10,16 +10,12 @@ namespace {
 
 using Kind = RdmaOperation::Kind;
 
-Post refuse(Completion& completion, const Error& why) noexcept {
-  completion.error = why;
-  return Post::failed;
-}
-
 }  // namespace
 
 // ---- Memory -----------------------------------------------------------------------------------------------------
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
+  if (gone_.code != Errc{}) return gone_;
   return memory_.add(base, size, rights);
 }
 
