@@ -24,7 +24,8 @@ Side::Side(const std::string& transport, const config::Store& store)
   if (auto set = handlers_.set(kTag, btl::bind<&Side::on_message>(*this, "test")); !set) std::abort();
   const btl::Host host{id_, handlers_, registrations_, *this};
   const btl::Registry registry = btl::Registry::with_builtins();
-  module_ = std::move(must(registry.find(transport)->open(host, store)).front());
+  const config::Store& settings = store.settings().empty() ? config::Store::from_environment() : store;
+  module_ = std::move(must(registry.find(transport)->open(host, settings)).front());
 }
 
 Side::~Side() = default;

@@ -33,7 +33,7 @@ struct CountedCompletion : Completion {
 
 class Side final : public btl::Observer {
  public:
-  explicit Side(const std::string& transport, const config::Store& store = {});
+  explicit Side(const std::string& transport, const config::Store& store = {});  ///< an empty one: the environment's
   ~Side();
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;

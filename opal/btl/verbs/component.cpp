@@ -14,7 +14,14 @@ Result<Modules> open(const Host& host, const config::Store& store) {
     OPAL_TRY_ASSIGN(auto module, Module::open(below, config, rail));
     return std::unique_ptr<btl::Module>{std::move(module)};
   };
-  return rails::open_rails(host, config.rails, open_rail);
+  OPAL_TRY_ASSIGN(Modules modules, rails::open_rails(host, config.rails, open_rail));
+  if (auto* const joined = dynamic_cast<rails::Module*>(modules.front().get()); joined != nullptr) {
+    for (const auto& rail : joined->rails()) {
+      static_cast<Module&>(*rail).set_other_ways(
+          [joined](const btl::Endpoint& endpoint) { return joined->has_other_way(endpoint); });
+    }
+  }
+  return modules;
 }
 
 constexpr Component kComponent{

@@ -20,6 +20,7 @@ struct Config {
   std::uint32_t credits = 64;
   std::uint32_t receive_buffers = 8192;
   std::uint32_t send_buffers = 1024;
+  ByteSize message_memory = 0_B;
   ByteSize inline_size = 256_B;
   ByteSize max_request = 64_KiB;
   ByteSize pin_limit = 0_B;
@@ -53,15 +54,15 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 1_KiB, .max = 1_MiB},
      "bytes",
      config::Level::tuner,
-     "Largest active message, header and payload; the same on all sides.  Every peer costs btl_verbs_credits buffers "
-     "of this size."},
+     "Largest active message, header and payload; the same on all sides.  Every peer costs at least 14 buffers of this "
+     "size, at most btl_verbs_credits and six."},
     {"credits",
      &Config::credits,
      {.min = 4, .max = 4096},
      "messages",
      config::Level::tuner,
-     "Messages that one peer may have under way to us before we have taken the first; fewer once many peers share "
-     "btl_verbs_receive_buffers."},
+     "Most messages that one peer may have under way to us before we have taken the first.  It begins with a few, and "
+     "gets more as it needs them and btl_verbs_receive_buffers and btl_verbs_message_memory have room."},
     {"receive_buffers",
      &Config::receive_buffers,
      {.min = 64, .max = 1 << 20},
@@ -73,7 +74,15 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 16, .max = 1 << 20},
      "buffers",
      config::Level::tuner,
-     "Most buffers for messages that the device has not sent yet; they are made as peers come."},
+     "Most buffers for messages that the device has not sent yet; they are made as they are needed."},
+    {"message_memory",
+     &Config::message_memory,
+     {},
+     "bytes",
+     config::Level::tuner,
+     "Memory of the process's message buffers beyond which nobody gets more of them than the least.  0: half of what "
+     "the "
+     "process may lock (ulimit -l), or any amount where that does not bind it."},
     {"inline_size",
      &Config::inline_size,
      {.min = 0, .max = 4_KiB},

@@ -67,7 +67,7 @@ class Connection {
   /// The path's MTU, bytes; 0 before there is one.
   [[nodiscard]] unsigned mtu() const noexcept;
 
-  /// Makes the queue pair and moves nothing any more: what is posted comes back flushed.
+  /// Nothing gets through any more, in either direction: what is posted comes back flushed.
   void stop() noexcept;
 
  private:

@@ -11,6 +11,7 @@ namespace opal::btl::verbs {
 namespace {
 
 constexpr int kFirstCompletions = 1024;
+constexpr int kFixedCompletions = 32 * 1024;  // of a queue that cannot grow
 
 Result<DeviceContext> open_context(std::string_view name) {
   int count = 0;
@@ -47,9 +48,7 @@ Result<Device> Device::open(const char* name, const Config& config) {
   if (!set_nonblocking(device.channel_->fd) || !set_nonblocking(context->async_fd)) {
     return Error{Errc::os, errno, "fcntl(O_NONBLOCK, verbs)"};
   }
-  const int depth = std::min(kFirstCompletions, device.attributes_.max_cqe);
-  device.completions_.reset(ibv_create_cq(context, depth, nullptr, device.channel(), 0));
-  if (device.completions_ == nullptr) return device_error(errno, "ibv_create_cq", static_cast<std::uint64_t>(depth));
+  OPAL_TRY(device.make_completions());
   device.receive_limit_ =
       std::min<std::uint32_t>(config.receive_buffers, static_cast<std::uint32_t>(device.attributes_.max_srq_wr));
   ibv_srq_init_attr shared{};
@@ -58,6 +57,16 @@ Result<Device> Device::open(const char* name, const Config& config) {
   device.receives_.reset(ibv_create_srq(device.domain(), &shared));
   if (device.receives_ == nullptr) return device_error(errno, "ibv_create_srq", device.receive_limit_);
   return device;
+}
+
+Result<void> Device::make_completions() {
+  for (const int wanted : {kFirstCompletions, kFixedCompletions}) {
+    const int depth = std::min(wanted, attributes_.max_cqe);
+    completions_.reset(ibv_create_cq(context(), depth, nullptr, channel(), 0));
+    if (completions_ == nullptr) return device_error(errno, "ibv_create_cq", static_cast<std::uint64_t>(depth));
+    if (ibv_resize_cq(completions(), depth) == 0) break;
+  }
+  return {};
 }
 
 Result<void> Device::reserve_completions(std::uint32_t count) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/verbs/device.hpp — one RDMA device as a module uses it: everything that its queue pairs share.
 // One completion queue and one shared receive queue serve all peers.  The completion queue grows with the queue pairs,
-// so that it never overflows; a device whose queue does not grow takes fewer peers, and says so.
+// so that it never overflows; that of a device whose queues do not grow (siw) is large from the beginning.
 #pragma once
 #include <string>
 
@@ -36,16 +36,18 @@ class Device {
   /// back smaller.
   Result<QueuePair> make_queue_pair(QueueShape& shape);
   /// The room of a queue pair that is gone.
-  void release(const QueueShape& shape) noexcept { promised_ -= shape.sends; }
+  void release(const QueueShape& shape) noexcept { release_completions(shape.sends); }
 
   /// Room for `count` more receives' completions.
   Result<void> reserve_completions(std::uint32_t count);
+  void release_completions(std::uint32_t count) noexcept { promised_ -= count; }
 
   /// Hands a buffer to the shared receive queue.  Errors: os.
   Result<void> post_receive(std::uint64_t id, std::byte* buffer, std::uint32_t size, std::uint32_t key) noexcept;
 
  private:
   Device() = default;
+  Result<void> make_completions();
 
   DeviceContext context_;
   ibv_device_attr attributes_{};

@@ -19,6 +19,9 @@ constexpr std::uint32_t kUnsignalled = 16;
 /// Requests that only control frames may use.
 constexpr std::uint32_t kControlRoom = 8;
 
+/// A peer that had no room for a larger window may have some so many messages later.
+constexpr std::uint32_t kAskEvery = 1024;
+
 ibv_sge piece_of(const void* data, std::size_t size, std::uint32_t key = 0) noexcept {
   return {reinterpret_cast<std::uint64_t>(data), static_cast<std::uint32_t>(size), key};
 }
@@ -46,7 +49,10 @@ Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
     set_error({Errc::invalid_argument, 0, "verbs: message longer than max_send", size});
     return Post::failed;
   }
-  if (credits_ == 0 || room() <= kControlRoom || state_ != State::connected || broken_) return Post::again;
+  if (credits_ == 0 || room() <= kControlRoom || state_ != State::connected || broken_) {
+    ask_for_more();
+    return Post::again;
+  }
   return Post::done;
 }
 
@@ -105,8 +111,13 @@ Post Endpoint::send_buffer(Tag tag, Buffer& buffer, std::size_t size) noexcept {
 }
 
 bool Endpoint::send_control(wire::Kind kind, ByteSpan payload) noexcept {
+  if (!send_frame({0, kind, owed_}, payload)) return false;
+  owed_ = 0;
+  return true;
+}
+
+bool Endpoint::send_frame(const wire::Frame& frame, ByteSpan payload) noexcept {
   if (room() == 0 || broken_) return false;
-  const wire::Frame frame{0, kind, owed_};
   std::array<std::byte, sizeof frame + sizeof(wire::Confirm)> bytes;
   std::memcpy(bytes.data(), &frame, sizeof frame);
   std::copy(payload.begin(), payload.end(), bytes.begin() + sizeof frame);
@@ -122,20 +133,41 @@ bool Endpoint::send_control(wire::Kind kind, ByteSpan payload) noexcept {
     std::memcpy(buffer->data, bytes.data(), size);
     pieces[0] = piece_of(buffer->data, size, buffer->key);
   }
-  if (kind == wire::Kind::goodbye) request.send_flags |= IBV_SEND_SIGNALED;
+  if (frame.kind == wire::Kind::goodbye) request.send_flags |= IBV_SEND_SIGNALED;
   if (!post(request, buffer)) {
     if (buffer != nullptr) verbs_.give_back(*buffer);
     return false;
   }
-  owed_ = 0;
   return true;
+}
+
+void Endpoint::ask_for_more() noexcept {
+  const bool due = static_cast<std::int32_t>(posted_ - ask_from_) >= 0;
+  if (credits_ != 0 || !due || state_ != State::connected || most_credits_ >= verbs_.config().credits) return;
+  if (send_control(wire::Kind::more, {})) ask_from_ = posted_ + kAskEvery;
+}
+
+void Endpoint::grant_more() noexcept {
+  const std::uint32_t more = std::min(window_, verbs_.config().credits - std::min(window_, verbs_.config().credits));
+  if (more == 0 || to_grant_ != 0 || !verbs_.widen_window(more)) return;
+  window_ += more;
+  to_grant_ = more;
+  return_credits();
+}
+
+void Endpoint::take_grant(std::uint32_t count) noexcept {
+  // It may be more than we asked for, or can use.
+  const std::uint32_t usable = std::min(count, verbs_.config().credits - most_credits_);
+  most_credits_ += usable;
+  credits_ += usable;
+  ask_from_ = posted_;
 }
 
 void Endpoint::return_credits() noexcept {
   // Half a window: at most two such frames are on their way at a time, for which kReserve receive buffers stand ready.
-  if (owed_ != 0 && owed_ >= window_ / 2 && state_ == State::connected && !leaving_) {
-    (void)send_control(wire::Kind::credits, {});
-  }
+  if (state_ != State::connected || leaving_) return;
+  if (to_grant_ != 0 && send_frame({0, wire::Kind::grant, to_grant_}, {})) to_grant_ = 0;
+  if (owed_ != 0 && owed_ >= window_ / 2) (void)send_control(wire::Kind::credits, {});
 }
 
 void Endpoint::retire(std::uint32_t upto) noexcept {
@@ -199,6 +231,7 @@ void Endpoint::on_received(ByteSpan bytes) noexcept {
     credits_ = most_credits_;
     return verbs_.on_confirmed(*this);
   }
+  if (frame.kind == wire::Kind::grant) return take_grant(frame.credits);
   take_credits(frame.credits);
   if (state_ == State::ended) return;
   switch (frame.kind) {
@@ -207,6 +240,7 @@ void Endpoint::on_received(ByteSpan bytes) noexcept {
       verbs_.deliver(*this, frame.tag, payload);
       return return_credits();
     case wire::Kind::credits: return;
+    case wire::Kind::more: return grant_more();
     case wire::Kind::goodbye: return end({Errc::peer_gone, 0, "the peer has disconnected"});
     default: return break_protocol("verbs: unknown kind of frame", static_cast<std::uint64_t>(frame.kind));
   }
@@ -225,6 +259,7 @@ bool Endpoint::leave() noexcept {
   const bool talking = state_ == State::connected && !broken_;
   goodbye_ = posted_;
   if (!talking || !send_control(wire::Kind::goodbye, {})) return false;
+  if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is for nobody
   leaving_ = true;
   mark_dead({Errc::canceled, 0, "disconnect"});
   give_up_ns_ = verbs_.time_after(verbs_.config().close_timeout);

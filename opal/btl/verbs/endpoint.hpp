@@ -28,8 +28,9 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
  public:
   enum class State : std::uint8_t { dialing, resting, half_open, connected, ended };
 
-  /// Frames beside messages that a peer may have under way to us: a confirmation, two of credits, a goodbye.
-  static constexpr std::uint32_t kReserve = 4;
+  /// Frames beside messages that a peer may have under way to us: a confirmation, two of credits, a goodbye, one that
+  /// asks for a larger window and one that grants it.
+  static constexpr std::uint32_t kReserve = 6;
   /// Send requests for a peer whose window is at most so large.
   static std::uint32_t sends_for(std::uint32_t window) noexcept;
 
@@ -108,7 +109,11 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   }
   bool post(ibv_send_wr& request, Buffer* buffer) noexcept;
   bool send_control(wire::Kind kind, ByteSpan payload) noexcept;
+  bool send_frame(const wire::Frame& frame, ByteSpan payload) noexcept;
   void return_credits() noexcept;
+  void ask_for_more() noexcept;
+  void grant_more() noexcept;
+  void take_grant(std::uint32_t count) noexcept;
   void retire(std::uint32_t upto) noexcept;
   void take_credits(std::uint32_t count) noexcept;
   void break_protocol(const char* what, std::uint64_t detail) noexcept;
@@ -134,13 +139,15 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   // Sending.
   std::uint32_t credits_ = 0;       // messages that the peer has room for
   std::uint32_t most_credits_ = 0;  // its window
+  std::uint32_t ask_from_ = 0;      // number of the request from which on a larger one may be asked for
   std::uint32_t posted_ = 0;        // send requests, counted round
   std::uint32_t retired_ = 0;       // those of them that are known to have ended
   std::uint32_t unsignalled_ = 0;   // posted since the last that asks for a completion
   std::vector<Buffer*> sent_;       // by number of the request: its buffer, or null
   // Receiving.
-  const std::uint32_t window_;
-  std::uint32_t owed_ = 0;  // messages taken, of which the peer has not been told
+  std::uint32_t window_;
+  std::uint32_t owed_ = 0;      // messages taken, of which the peer has not been told
+  std::uint32_t to_grant_ = 0;  // of the window, of which it has not been told either
   // One-sided.
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Served> served_;

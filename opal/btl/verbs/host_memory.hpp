@@ -14,4 +14,8 @@ namespace opal::btl::verbs {
 OPAL_EXPORT std::uint64_t usable_memory(const std::string& membership = "/proc/self/cgroup",
                                         const std::string& mount = "/sys/fs/cgroup");
 
+/// Bytes that this process may lock (RLIMIT_MEMLOCK); UINT64_MAX: any number.  The right to lock as much as one likes
+/// (CAP_IPC_LOCK) counts where `heeds_right`: a driver may not ask for it.
+OPAL_EXPORT std::uint64_t lockable_memory(bool heeds_right) noexcept;
+
 }  // namespace opal::btl::verbs

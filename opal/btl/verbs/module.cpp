@@ -30,6 +30,13 @@ bool wants_device_atomics(const Device& device, const Config& config) noexcept {
   return config.atomics == "auto" && device.attributes().atomic_cap == IBV_ATOMIC_GLOB;
 }
 
+std::uint64_t message_memory(const Device& device, const Config& config) noexcept {
+  if (config.message_memory.bytes != 0) return config.message_memory.bytes;
+  // The driver siw counts what root locks as well.
+  const std::uint64_t lockable = lockable_memory(!device.iwarp());
+  return lockable == UINT64_MAX ? lockable : lockable / 2;
+}
+
 std::uint64_t pin_limit(const Config& config) noexcept {
   return config.pin_limit.bytes != 0 ? config.pin_limit.bytes : usable_memory() / 2;
 }
@@ -71,6 +78,8 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       key_(connection_key(host.secret, address.token)),
       receive_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
       send_buffers_(sizeof(wire::Frame) + config.max_send.bytes),
+      message_memory_(message_memory(device_, config)),
+      most_sends_(config.send_buffers),
       device_atomics_(wants_device_atomics(device_, config)),
       memory_(device_, host.registrations, pin_limit(config), device_atomics_),
       pipelined_(*this, emulation(), operations_) {}

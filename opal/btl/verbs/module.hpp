@@ -6,6 +6,7 @@
 // peer_gone with errno 0, a death with an errno. Threads: as btl::Module.
 #pragma once
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -53,6 +54,11 @@ class OPAL_EXPORT Module final : public btl::Module {
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
   bool arm() noexcept override;
 
+  /// Tells of an endpoint whether another rail may reach its peer: a port that goes down then ends its connections at
+  /// once, and does not wait for the port to come back.
+  using HasOtherWay = std::function<bool(const btl::Endpoint&)>;
+  void set_other_ways(HasOtherWay has_other_way) noexcept { has_other_way_ = std::move(has_other_way); }
+
   // For endpoints.
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] Device& device() noexcept { return device_; }
@@ -60,7 +66,11 @@ class OPAL_EXPORT Module final : public btl::Module {
   [[nodiscard]] const wire::Address& wire_address() const noexcept { return address_; }
   [[nodiscard]] const SocketAddress& socket() const noexcept { return listener_.socket; }
   [[nodiscard]] static std::uint64_t time_after(std::chrono::milliseconds time) noexcept;
-  Buffer* take_send_buffer() noexcept { return send_buffers_.take(); }
+  /// Null: none is free, and there can be no more of them.
+  Buffer* take_send_buffer() noexcept {
+    Buffer* const buffer = send_buffers_.take();
+    return buffer != nullptr ? buffer : make_send_buffers();
+  }
   void give_back(Buffer& buffer) noexcept { send_buffers_.give_back(buffer); }
   void enter(const Connection& connection, QueueUser& user);
   void leave(const Connection& connection) noexcept;
@@ -75,6 +85,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   void finish(RdmaOperation& operation, const Error& why) noexcept;
   /// A lane could not go on, and has nothing under way whose end would tell when it can.
   void on_stalled() noexcept { some_stalled_ = true; }
+  /// Room for so many more messages of an active peer; false: it is needed for those that come.
+  bool widen_window(std::uint32_t count) noexcept;
   void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
 
  private:
@@ -83,6 +95,9 @@ class OPAL_EXPORT Module final : public btl::Module {
 
   // peers.cpp
   Result<std::uint32_t> reserve_window();
+  Result<void> promise_receives(std::uint32_t count);
+  Result<void> grow(BufferPool& pool, std::uint32_t count);
+  Buffer* make_send_buffers() noexcept;
   void on_request(const CmEvent& event) noexcept;
   void accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
   void report_ended() noexcept;
@@ -125,6 +140,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   const Secret key_;
   BufferPool receive_buffers_;
   BufferPool send_buffers_;
+  const std::uint64_t message_memory_;  // bytes, of the process, beyond which nobody gets more than the least
+  std::uint32_t most_sends_;
   std::uint32_t promised_receives_ = 0;
   const bool device_atomics_;
   std::uint64_t largest_request_ = 0;  // bytes of a put or get in one work request
@@ -136,7 +153,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
   EndpointBook<Endpoint> endpoints_;
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
-  Error gone_{};                                    // why the device can do nothing any more
+  HasOtherWay has_other_way_;
+  Error gone_{};  // why the device can do nothing any more
   bool some_broken_ = false;
   bool some_stalled_ = false;
   bool in_progress_ = false;

@@ -8,13 +8,16 @@
 
 #include "opal/btl/verbs/module.hpp"
 #include "opal/core/log.hpp"
+#include "opal/rcache/cache.hpp"
 
 namespace opal::btl::verbs {
 namespace {
 
 constexpr std::chrono::milliseconds kRest{50};               // between attempts that the peer has refused for now
 constexpr std::chrono::milliseconds kAddressPatience{5000};  // of the connection manager, for each address
+constexpr std::uint32_t kFirstWindow = 8;                    // until the peer asks for more
 constexpr std::uint32_t kLeastWindow = 4;
+constexpr std::uint32_t kFirstSends = 8;  // buffers
 
 void refuse(rdma_cm_id* id, wire::Reason reason) noexcept {
   log::debug("btl.verbs", "refused a connection, reason {}", static_cast<unsigned>(reason));
@@ -36,28 +39,59 @@ const char* text_of(wire::Reason reason) noexcept {
 // ---- A module's peers -------------------------------------------------------------------------------------------
 
 Result<std::uint32_t> Module::reserve_window() {
+  if (send_buffers_.count() == 0) OPAL_TRY(grow(send_buffers_, std::min(kFirstSends, most_sends_)));
   const std::uint32_t limit = device_.receive_limit();
-  const std::uint32_t left = limit - std::min(limit, promised_receives_);
-  std::uint32_t window = config_.credits;
-  if (left < limit / 2) window = std::min(window, std::max(kLeastWindow, left / 8));  // the late ones get less
-  if (window + Endpoint::kReserve > left) {
-    return Error{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
+  Error why{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
+  // The late ones get less, and so do those for whom no more memory can be registered.  The least one everybody gets.
+  const bool late = promised_receives_ > limit / 2 || BufferPool::total() > message_memory_ / 2;
+  for (const std::uint32_t window : {late ? kLeastWindow : std::min(kFirstWindow, config_.credits), kLeastWindow}) {
+    if (window + Endpoint::kReserve > limit - promised_receives_) continue;
+    const auto promised = promise_receives(window + Endpoint::kReserve);
+    if (promised) return window;
+    why = promised.error();
   }
-  const std::uint32_t promised = promised_receives_ + window + Endpoint::kReserve;
+  return why;
+}
+
+Result<void> Module::promise_receives(std::uint32_t count) {
+  const std::uint32_t promised = promised_receives_ + count;
   if (promised > receive_buffers_.count()) {
     const std::uint32_t more = promised - receive_buffers_.count();
     OPAL_TRY(device_.reserve_completions(more));
-    OPAL_TRY(receive_buffers_.grow(device_, more));
+    if (auto grown = grow(receive_buffers_, more); !grown) {
+      device_.release_completions(more);
+      return grown;
+    }
     while (const Buffer* buffer = receive_buffers_.take()) post_receive(*buffer);
   }
-  constexpr std::uint32_t kSendBuffersPerPeer = 16;
-  if (send_buffers_.count() <
-      std::min<std::size_t>(config_.send_buffers, kSendBuffersPerPeer * (endpoints_.living().size() + 2))) {
-    const std::uint32_t more = std::min(config_.send_buffers - send_buffers_.count(), kSendBuffersPerPeer);
-    OPAL_TRY(send_buffers_.grow(device_, more));
-  }
   promised_receives_ = promised;
-  return window;
+  return {};
+}
+
+/// The limit of registered memory is one for buffers and for what the cache keeps.
+Result<void> Module::grow(BufferPool& pool, std::uint32_t count) {
+  auto grown = pool.grow(device_, count);
+  if (grown || grown.error().code != Errc::limit_reached || registrations() == nullptr) return grown;
+  registrations()->flush();
+  return pool.grow(device_, count);
+}
+
+bool Module::widen_window(std::uint32_t count) noexcept {
+  if (promised_receives_ + count > device_.receive_limit() / 2) return false;
+  if (BufferPool::total() + count * receive_buffers_.stride() > message_memory_) return false;
+  return promise_receives(count).has_value();
+}
+
+Buffer* Module::make_send_buffers() noexcept {
+  const std::uint32_t count = send_buffers_.count();
+  if (count >= most_sends_) return nullptr;
+  const std::uint32_t more = std::min(count, most_sends_ - count);
+  if (BufferPool::total() + more * send_buffers_.stride() > message_memory_) return nullptr;
+  if (const auto grown = grow(send_buffers_, more); !grown) {
+    log::info("btl.verbs", "no more than {} buffers for sending: {}", count, opal::to_string(grown.error()));
+    most_sends_ = count;
+  }
+  return send_buffers_.take();
 }
 
 void Module::enter(const Connection& connection, QueueUser& user) { queues_[connection.pair()->qp_num] = &user; }

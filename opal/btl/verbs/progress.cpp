@@ -90,23 +90,22 @@ void Module::collect_manager_events() noexcept {
 void Module::on_device_event(const ibv_async_event& event) noexcept {
   const ibv_event_type type = event.event_type;
   const char* const what = ibv_event_type_str(type);
-  Error why{};
   switch (type) {
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR: return on_device_gone(what);
     case IBV_EVENT_PORT_ERR:
       if (event.element.port_num != listener_.id->port_num) break;  // another port of the device
-      // Alone it may come back before the device has given up what is under way.  One of several has no time to lose.
-      log::warn("btl.verbs", "device {}: its port is down{}", device_.name(),
-                config_.rails > 1 ? "; other rails take over" : "");
-      if (config_.rails > 1) why = {Errc::peer_gone, ENETDOWN, what};
+      log::warn("btl.verbs", "device {}: its port is down", device_.name());
+      // It may come back before the device has given up what is under way.  Where there is another way, there is no
+      // time to lose.
+      for (const auto& [peer, endpoint] : endpoints_.living()) {
+        if (has_other_way_ && has_other_way_(*endpoint)) endpoint->break_off({Errc::peer_gone, ENETDOWN, what});
+      }
       break;
     case IBV_EVENT_PORT_ACTIVE: log::info("btl.verbs", "device {}: its port is up", device_.name()); break;
     default: log::debug("btl.verbs", "device {}: {}", device_.name(), what);
   }
-  if (why.code == Errc{}) return;
-  for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->break_off(why);
 }
 
 void Module::on_device_gone(const char* what) noexcept {

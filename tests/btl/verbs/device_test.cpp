@@ -2,6 +2,7 @@
 // What the conformance suite cannot ask for, because only a device does it: operations without the peer's help, a
 // refusal among others, atomics by the device.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "tests/conformance/side.hpp"
@@ -78,6 +79,56 @@ TEST_F(VerbsDevice, PutAndGetOfAnySizeNeedNothingFromThePeersProcess) {
               Errc{});
     EXPECT_EQ(back, bytes);
   }
+}
+
+TEST_F(VerbsDevice, APeerThatSendsALotGetsALargerWindowAndOneThatIsSilentKeepsTheSmallest) {
+  open();
+  const auto has = [&](const std::string& part) { return to_b_->describe().find(part) != std::string::npos; };
+  EXPECT_TRUE(has(", 8 messages to it and 8 from it")) << to_b_->describe();
+  for (std::uint32_t i = 0; i < 500; ++i) ASSERT_EQ(send(*to_b_, bytes_of(i), {}, *a_, *b_), Post::done);
+  ASSERT_TRUE(pump([&] { return b_->received.size() == 500; }, *a_, *b_));
+  EXPECT_TRUE(has("64 messages to it and 8 from it")) << to_b_->describe();
+}
+
+TEST_F(VerbsDevice, ManyPeersShareLittleMemoryWithSmallWindows) {
+  constexpr std::uint32_t kSenders = 12;
+  constexpr std::uint32_t kEach = 100;
+  config::Store store;
+  store.set("btl_verbs_message_memory", "1M");
+  Side receiver{"verbs", store};
+  std::array<std::uint32_t, kSenders> next{};
+  receiver.handler = [&](btl::Delivery& delivery) {
+    std::uint32_t who[2];
+    ASSERT_TRUE(read_object(delivery.data, who));
+    ASSERT_EQ(who[1], next[who[0]]++);
+  };
+  std::vector<std::unique_ptr<Side>> senders;
+  std::vector<btl::Endpoint*> routes;
+  std::array<std::uint32_t, kSenders> sent{};
+  for (std::uint32_t i = 0; i < kSenders; ++i) {
+    senders.push_back(std::make_unique<Side>("verbs", store));
+    routes.push_back(senders.back()->connect(receiver));
+  }
+  ASSERT_TRUE(pump(
+      [&] {
+        bool all = true;
+        for (std::uint32_t i = 0; i < kSenders; ++i) {
+          senders[i]->module().progress(16);
+          while (sent[i] < kEach) {
+            const std::uint32_t who[2] = {i, sent[i]};
+            if (senders[i]->module().send_inline(*routes[i], kTag, bytes_of(who), pattern(9000, i)) != Post::done)
+              break;
+            ++sent[i];
+          }
+          all = all && next[i] == kEach;
+        }
+        return all;
+      },
+      receiver));
+  for (const auto& sender : senders) EXPECT_TRUE(sender->failures.empty());
+  EXPECT_TRUE(std::any_of(routes.begin(), routes.end(), [](const btl::Endpoint* route) {
+    return route->describe().find(", 4 messages to it") != std::string::npos;
+  }));
 }
 
 TEST_F(VerbsDevice, OperationsPostedWhileBothSidesConnectGoByTheDeviceAfterwards) {
