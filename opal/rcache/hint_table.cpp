@@ -26,15 +26,16 @@ void HintTable::put(std::uintptr_t key, Registration& registration) noexcept {
     std::atomic<std::uint64_t>& slot = words[(first(h) + i) % words.size()];
     const std::uint64_t old = slot.load(std::memory_order_relaxed);
     if (old == word) return;
-    if (place == nullptr && (old == 0 || address(old)->serving_.load(std::memory_order_relaxed) == 0)) place = &slot;
+    if (place == nullptr && old == 0) place = &slot;
   }
+  // None is asked whether it still serves: of a full line each answer could be a miss to memory.
   if (place == nullptr) place = &words[victim_++ % words.size()];
   place->store(word, std::memory_order_release);
 }
 
 std::size_t HintTable::wanted(std::size_t registrations) const noexcept {
   constexpr std::size_t kFirst = 64;  // lines: 4 KiB
-  constexpr std::size_t kGrowth = 8;  // everything is forgotten at each step: better few steps
+  constexpr std::size_t kGrowth = 2;  // all is forgotten at each step, but in a larger table each line is a miss
   const std::size_t now = owned_ != nullptr ? owned_->mask + 1 : 0;
   if (now == 0) return kFirst;
   return registrations > 2 * now ? now * kGrowth : 0;  // a quarter full

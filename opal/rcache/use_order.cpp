@@ -6,7 +6,9 @@
 
 namespace opal::rcache {
 
-/// Merge sort by rank over the links of the list: no memory is needed.  `runs[k]` holds 2^k of them or none.
+/// Merge sort by rank over the links of the list: no memory is needed.  What is in order already is one run (Knuth,
+/// TAOCP 3, 5.2.4: natural merging), and mostly all of it is: each was last used when it was registered.  `runs[k]`
+/// holds 2^k of those that were found, merged, or none.
 void UseOrder::sort(RegistrationList& list) noexcept {
   const auto merge = [](Registration* a, Registration* b) noexcept {
     Registration* first = nullptr;
@@ -22,8 +24,13 @@ void UseOrder::sort(RegistrationList& list) noexcept {
   };
   std::array<Registration*, 64> runs{};
   std::size_t used = 0;
-  while (Registration* const next = list.pop_front()) {
-    Registration* run = next;
+  Registration* rest = list.front();
+  list = {};
+  while (rest != nullptr) {
+    Registration* run = rest;
+    Registration* last = run;
+    while (last->next_ != nullptr && last->rank_ <= last->next_->rank_) last = last->next_;
+    rest = std::exchange(last->next_, nullptr);
     std::size_t k = 0;
     for (; k < used && runs[k] != nullptr; ++k) run = merge(std::exchange(runs[k], nullptr), run);
     runs[k] = run;
