@@ -38,8 +38,10 @@ HostBoard::HostBoard(HostMemory memory, std::uint64_t slot_bytes, int rank, std:
       failures_seen_(engine.failures()) {}
 
 void HostBoard::begin() noexcept {
-  // Sleepers hear of it with what comes next: arrive(), or the first wait that is not over at once.
+  // Without a fence, so that a rank that falls asleep at this very moment may be missed; it hears of it with what comes
+  // next: arrive(), or the first wait that is not over at once.
   lines_[rank_].finished.store(turn_, std::memory_order_release);
+  wake_sleepers();
   ++turn_;
   slot_ = turn_ % kDepth;
 }
@@ -134,7 +136,11 @@ bool HostBoard::lost_a_peer() noexcept {
 
 void HostBoard::tell_sleepers() noexcept {
   opal::full_fence();
-  const std::uint64_t asleep = head_->sleepers.load(std::memory_order_relaxed) & ~(std::uint64_t{1} << rank_);
+  wake_sleepers();
+}
+
+void HostBoard::wake_sleepers() noexcept {
+  const std::uint64_t asleep = head_->sleepers.load(std::memory_order_acquire) & ~(std::uint64_t{1} << rank_);
   if (asleep != 0) [[unlikely]]
     wake(asleep);
 }

@@ -94,8 +94,10 @@ class HostBoard {
   bool spin(const Want& want) noexcept;
   bool give_turns(const Want& want) noexcept;
   int sleep(const Want& want) noexcept;
-  /// After a store to the own line.
+  /// After a store to the own line: one of the two, this rank or a sleeper, sees the other.
   void tell_sleepers() noexcept;
+  /// Those that are seen to sleep.
+  void wake_sleepers() noexcept;
   void wake(std::uint64_t asleep) noexcept;
 
   HostMemory memory_;
