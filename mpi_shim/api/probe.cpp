@@ -58,7 +58,7 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, Patience pat
     if (patience == Patience::for_ever) {
       if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
     } else if (!look()) {
-      engine.progress();
+      engine.poll();
       *flag = look();
     }
   }
@@ -93,7 +93,7 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Pati
       if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
     }
   } else if (!look()) {
-    engine.progress();
+    engine.poll();
     if (!look()) {
       *flag = 0;
       return MPI_SUCCESS;

@@ -39,7 +39,7 @@ void check(Call& call, int count, const MPI_Request* handles) {
 /// Whether the request is done or inactive, after some progress if it is not.
 bool look_at(Call& call, MPI_Request handle) {
   const Request* const active = mpi_shim::active_request(handle);
-  if (active != nullptr && !active->done()) call.process().engine().progress();
+  if (active != nullptr && !active->done()) call.process().engine().poll();
   return active == nullptr || active->done();
 }
 

@@ -154,7 +154,7 @@ OPAL_MPI_FUNCTION(int, Testall,
   if (call.failed()) return call.error();
   *flag = all_done(count, array_of_requests);
   if (*flag == 0) {
-    call.process().engine().progress();
+    call.process().engine().poll();
     *flag = all_done(count, array_of_requests);
   }
   return *flag != 0 ? hand_out_all(call, count, array_of_requests, array_of_statuses) : MPI_SUCCESS;
@@ -185,6 +185,6 @@ OPAL_MPI_FUNCTION(int, Testsome,
   call.pointer(outcount, "outcount");
   if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
   if (call.failed()) return call.error();
-  call.process().engine().progress();
+  if (!any_done(span_of(array_of_requests, incount))) call.process().engine().poll();
   return hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }

@@ -138,7 +138,7 @@ OPAL_MPI_FUNCTION(int, Win_sync, (MPI_Win win)) {
   return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, Window& window) {
     // The memory model is unified: only the order of this process's own loads and stores is to be kept.
     opal::full_fence();
-    window.engine().progress();  // programs spin on memory with it
+    window.engine().poll();  // programs spin on memory with it
     return MPI_SUCCESS;
   });
 }

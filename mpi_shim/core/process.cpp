@@ -92,7 +92,7 @@ Result<void> Process::join(int thread_level) {
   options.threads = threads ? am::ThreadLevel::multiple : am::ThreadLevel::single;
   options.observer = this;
   OPAL_TRY_ASSIGN(context_, am::Context::open(store, options));
-  OPAL_TRY_ASSIGN(engine_, p2p::Engine::open(*context_, *this, p2p_config));
+  OPAL_TRY_ASSIGN(engine_, p2p::Engine::open(*context_, *this, p2p_config, waits_.ranks_per_core > 1));
   buffer_ = std::make_unique<p2p::AttachedBuffer>(*engine_);
   scheduler_ = std::make_unique<coll::Scheduler>(*engine_, coll_config);
   OPAL_TRY_ASSIGN(windows_, rma::Windows::open(*engine_, rma_config, helper));

@@ -8,17 +8,19 @@
 
 namespace mpi_shim::p2p {
 
-Result<std::unique_ptr<Engine>> Engine::open(am::Context& context, Connector& connector, const Config& config) {
-  std::unique_ptr<Engine> engine{new Engine{context, connector, config}};
+Result<std::unique_ptr<Engine>> Engine::open(am::Context& context, Connector& connector, const Config& config,
+                                             bool core_is_shared) {
+  std::unique_ptr<Engine> engine{new Engine{context, connector, config, core_is_shared}};
   OPAL_TRY(engine->install());
   return engine;
 }
 
-Engine::Engine(am::Context& context, Connector& connector, const Config& config)
+Engine::Engine(am::Context& context, Connector& connector, const Config& config, bool core_is_shared)
     : context_(context),
       connector_(connector),
       lock_(context.lock()),
       config_(config),
+      core_is_shared_(core_is_shared),
       announce_after_(config.unexpected_limit.bytes / 4) {
   spare_.reserve(kMostSpare);
 }

@@ -53,8 +53,10 @@ class IdleWatch {
 
 class Engine {
  public:
-  /// Takes the tags of wire.hpp.  Errors: limit_reached (another Engine has them).
-  static Result<std::unique_ptr<Engine>> open(am::Context& context, Connector& connector, const Config& config);
+  /// Takes the tags of wire.hpp.  `core_is_shared`: other ranks run on this core.
+  /// Errors: limit_reached (another Engine has them).
+  static Result<std::unique_ptr<Engine>> open(am::Context& context, Connector& connector, const Config& config,
+                                              bool core_is_shared);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -141,6 +143,9 @@ class Engine {
   // --- Progress
 
   std::size_t progress() noexcept;
+  /// One round for a program that asks and does not wait, as often as it likes: when nothing has happened, whoever
+  /// shares the core may have it, since the program may be asking for what they have yet to do.
+  void poll() noexcept;
   /// One round for who holds lock(); see am::Context::progress_locked.
   std::size_t progress_locked() noexcept;
   /// Progresses until `condition()`, which may read what handlers write; sleeps when there is nothing to do.  `what`
@@ -197,7 +202,7 @@ class Engine {
 
   static constexpr std::size_t kMostSpare = 64;
 
-  Engine(am::Context& context, Connector& connector, const Config& config);
+  Engine(am::Context& context, Connector& connector, const Config& config, bool core_is_shared);
   Result<void> install();
   int send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
 
@@ -237,6 +242,7 @@ class Engine {
   Connector& connector_;
   am::Lock& lock_;
   const Config config_;
+  const bool core_is_shared_;
   const std::uint64_t announce_after_;  // so often that a sender within its budget is rarely held up
   ObjectPool<Send, Engine> sends_;
   ObjectPool<Receive, Engine> receives_;

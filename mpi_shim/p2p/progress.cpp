@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress of point-to-point messages: the transports', then what they could not take before.
+#include <sched.h>
+
 #include <algorithm>
 
 #include "mpi_shim/p2p/engine.hpp"
@@ -29,6 +31,10 @@ std::size_t Engine::progress() noexcept {
     count = context_.progress(kBudget) + resume_stalled();
   }
   return count;
+}
+
+void Engine::poll() noexcept {
+  if (progress() == 0 && core_is_shared_) (void)::sched_yield();
 }
 
 std::size_t Engine::progress_locked() noexcept {

@@ -37,7 +37,7 @@ Found find_done(p2p::Engine& engine, std::span<MPI_Request> handles, bool block)
     if (block) {
       engine.wait_until([&] { return any_done(handles); });
     } else if (first_look) {
-      engine.progress();
+      engine.poll();
     } else {
       return found;
     }

@@ -59,7 +59,7 @@ struct Rank final : Connector {
     auto opened = opal::am::Context::open(store);
     need(static_cast<bool>(opened), __LINE__);
     context = std::move(*opened);
-    auto made = Engine::open(*context, *this, Config{});
+    auto made = Engine::open(*context, *this, Config{}, false);
     need(static_cast<bool>(made), __LINE__);
     engine = std::move(*made);
     peers[0].process = 0;
