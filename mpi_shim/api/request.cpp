@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests as objects: starting, freeing, cancelling, looking without waiting.
+#include <algorithm>
+
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/request/status.hpp"
@@ -36,11 +38,18 @@ void check(Call& call, int count, const MPI_Request* handles) {
   }
 }
 
-/// Whether the request is done or inactive, after some progress if it is not.
-bool look_at(Call& call, MPI_Request handle) {
+bool is_done_or_inactive(MPI_Request handle) {
   const Request* const active = mpi_shim::active_request(handle);
-  if (active != nullptr && !active->done()) call.process().engine().poll();
   return active == nullptr || active->done();
+}
+
+bool all_done(int count, const MPI_Request* handles) {
+  return std::all_of(handles, handles + count, is_done_or_inactive);
+}
+
+/// Looks for news, once, unless some request of these is done already.
+void look_for_any(Call& call, int count, const MPI_Request* handles) {
+  if (!mpi_shim::any_done({handles, static_cast<std::size_t>(count)})) call.process().engine().poll();
 }
 
 /// What the status of a request that is done or inactive says; it stays as it is.
@@ -107,7 +116,8 @@ OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_
   check(call, 1, &request);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  *flag = look_at(call, request);
+  look_for_any(call, 1, &request);
+  *flag = is_done_or_inactive(request);
   if (*flag != 0) store(outcome_of(request), status);
   return MPI_SUCCESS;
 }
@@ -119,8 +129,8 @@ OPAL_MPI_FUNCTION(int, Request_get_status_all,
   check(call, count, array_of_requests);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  *flag = 1;
-  for (int i = 0; i < count && *flag != 0; ++i) *flag = look_at(call, array_of_requests[i]);
+  if (!all_done(count, array_of_requests)) call.process().engine().poll();
+  *flag = all_done(count, array_of_requests);
   for (int i = 0; *flag != 0 && i < count; ++i) store_with_error(array_of_requests[i], array_of_statuses, i);
   return MPI_SUCCESS;
 }
@@ -133,12 +143,13 @@ OPAL_MPI_FUNCTION(int, Request_get_status_any,
   call.pointer(indx, "indx");
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
+  look_for_any(call, count, array_of_requests);
   *indx = MPI_UNDEFINED;
   bool any_active = false;
   for (int i = 0; i < count && *indx == MPI_UNDEFINED; ++i) {
     if (mpi_shim::active_request(array_of_requests[i]) == nullptr) continue;
     any_active = true;
-    if (look_at(call, array_of_requests[i])) *indx = i;
+    if (is_done_or_inactive(array_of_requests[i])) *indx = i;
   }
   *flag = *indx != MPI_UNDEFINED || !any_active;
   if (*indx != MPI_UNDEFINED) {
@@ -158,12 +169,13 @@ OPAL_MPI_FUNCTION(int, Request_get_status_some,
   call.pointer(outcount, "outcount");
   if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
   if (call.failed()) return call.error();
+  look_for_any(call, incount, array_of_requests);
   *outcount = 0;
   bool any_active = false;
   for (int i = 0; i < incount; ++i) {
     if (mpi_shim::active_request(array_of_requests[i]) == nullptr) continue;
     any_active = true;
-    if (!look_at(call, array_of_requests[i])) continue;
+    if (!is_done_or_inactive(array_of_requests[i])) continue;
     store_with_error(array_of_requests[i], array_of_statuses, *outcount);
     array_of_indices[(*outcount)++] = i;
   }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress of point-to-point messages: the transports', then what they could not take before.
-#include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/core/give_way.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -34,7 +35,10 @@ std::size_t Engine::progress() noexcept {
 }
 
 void Engine::poll() noexcept {
-  if (progress() == 0 && core_is_shared_) (void)::sched_yield();
+  if (progress() != 0 || !core_is_shared_ || opal::give_way()) return;
+  // The shortest sleep: whoever wakes goes ahead of those that compute.
+  const timespec nap{0, 1};
+  (void)::nanosleep(&nap, nullptr);
 }
 
 std::size_t Engine::progress_locked() noexcept {
