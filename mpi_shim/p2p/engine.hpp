@@ -24,6 +24,7 @@
 #include "mpi_shim/p2p/send.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"
 #include "opal/am/context.hpp"
+#include "opal/core/turns.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -243,6 +244,7 @@ class Engine {
   am::Lock& lock_;
   const Config config_;
   const bool core_is_shared_;
+  opal::Turns turns_;
   const std::uint64_t announce_after_;  // so often that a sender within its budget is rarely held up
   ObjectPool<Send, Engine> sends_;
   ObjectPool<Receive, Engine> receives_;

@@ -6,7 +6,6 @@
 
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/give_way.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -35,10 +34,13 @@ std::size_t Engine::progress() noexcept {
 }
 
 void Engine::poll() noexcept {
-  if (progress() != 0 || !core_is_shared_ || opal::give_way()) return;
-  // The shortest sleep: whoever wakes goes ahead of those that compute.
-  const timespec nap{0, 1};
-  (void)::nanosleep(&nap, nullptr);
+  if (progress() != 0 || !core_is_shared_) return;
+  if (turns_.begin(opal::Turns::kCost) != 0) {
+    (void)turns_.give();
+  } else {
+    const timespec nap{0, 1};  // the shortest sleep: its end does not wait for those that compute
+    (void)::nanosleep(&nap, nullptr);
+  }
 }
 
 std::size_t Engine::progress_locked() noexcept {

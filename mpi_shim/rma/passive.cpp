@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passive target synchronisation.  Locks of ranks on this host are words in shared memory; those of other hosts are
 // asked for, and their owner takes the word for the asker.
-#include <sched.h>
-
 #include "mpi_shim/rma/window.hpp"
+#include "opal/core/turns.hpp"
 
 namespace mpi_shim::rma {
 
 /// Waits for something in shared memory, whose change wakes nobody.
 template <class Condition>
 void Window::poll_until(Condition condition) noexcept {
+  opal::Turns turns;
+  bool give = true;
   for (int looks = 0; !condition(); ++looks) {
-    if (engine().progress() != 0) continue;
+    if (engine().progress() != 0 || looks < 20) continue;
     // Its holder may have to run on our core, and may hold it for long.
-    if (looks > 500) {
+    if (give && looks < 500) {
+      give = turns.give();
+    } else {
       engine().context().wait(std::chrono::milliseconds{1});
-    } else if (looks > 20) {
-      ::sched_yield();
     }
   }
 }
