@@ -30,7 +30,7 @@ std::byte* HostTeam::packed(std::uint64_t bytes) {
 }
 
 HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  Copies copies;
+  Copies copies{board_};
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
@@ -51,7 +51,8 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
       const int rank = hosts_.here[i];
       const Buffer to = me == root ? block(blocks, rank) : Buffer::of_bytes(memory + bytes * i, bytes);
       if (rank == me) {
-        if (own) copies.copy(*own, to);
+        if (own && me == root) copies.copy(*own, to);
+        if (own && me != root) copies.put(*own, memory + bytes * i);
         continue;
       }
       OPAL_MPI_STEP(board_.await(static_cast<int>(i)));
@@ -88,7 +89,7 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
 }
 
 HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
-  Copies copies;
+  Copies copies{board_};
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes * (one_host() ? static_cast<std::uint64_t>(board_.size()) : 1))) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
@@ -123,7 +124,7 @@ HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Bu
 }
 
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes) {
-  Copies copies;
+  Copies copies{board_};
   const int from = place(speaker);
   board_.begin();
   if (comm_.rank() != speaker) {
@@ -148,7 +149,7 @@ HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Bl
 }
 
 int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blocks) {
-  Copies copies;
+  Copies copies{board_};
   const int me = board_.rank();
   const Buffer& mine = block(blocks, me);
   board_.begin();
@@ -164,7 +165,7 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
 }
 
 HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const Blocks& blocks) {
-  Copies copies;
+  Copies copies{board_};
   // Every rank knows all sizes, so all decide alike.
   std::uint64_t total = 0;
   for (const Buffer& one : blocks) {
@@ -215,7 +216,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
 }
 
 HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
-  Copies copies;
+  Copies copies{board_};
   const int me = comm_.rank();
   const std::uint64_t bytes = block(in, me).bytes();
   // A slot holds a rank's blocks for all, later the leader's for all of its host from all others.
@@ -239,7 +240,7 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
 }
 
 int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
-  Copies copies;
+  Copies copies{board_};
   const std::uint64_t here = hosts_.here.size();
   const std::uint64_t elsewhere = static_cast<std::uint64_t>(comm_.size()) - here;
   std::byte* received = nullptr;

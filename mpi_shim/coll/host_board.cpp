@@ -44,6 +44,7 @@ void HostBoard::begin() noexcept {
   wake_sleepers();
   ++turn_;
   slot_ = turn_ % kDepth;
+  slot_turn_ = turn_;
 }
 
 int HostBoard::claim() noexcept {
@@ -57,13 +58,31 @@ int HostBoard::claim() noexcept {
 }
 
 void HostBoard::arrive() noexcept {
+  if (spoiled_) [[unlikely]]
+    lines_[rank_].spoiled[slot_].store(turn_, std::memory_order_relaxed);
   lines_[rank_].arrived.store(turn_, std::memory_order_release);
   tell_sleepers();
 }
 
-int HostBoard::await(int rank) noexcept { return wait({turn_, rank, false}); }
+int HostBoard::await(int rank) noexcept {
+  const int error = wait({turn_, rank, false});
+  look_for_spoiled(rank, rank + 1);
+  return error;
+}
 
-int HostBoard::await_all() noexcept { return wait({turn_, kAll, false}); }
+int HostBoard::await_all() noexcept {
+  const int error = wait({turn_, kAll, false});
+  look_for_spoiled(0, size_);
+  return error;
+}
+
+/// The slot is not filled anew before this rank has read it, so a mark from its turn on is of what is there.
+void HostBoard::look_for_spoiled(int first, int end) noexcept {
+  for (int rank = first; rank < end; ++rank) {
+    if (lines_[rank].spoiled[slot_].load(std::memory_order_relaxed) >= slot_turn_) [[unlikely]]
+      spoiled_ = true;
+  }
+}
 
 bool HostBoard::holds(const Want& want, int waiting) const noexcept {
   if (want.rank != kAll) return counter(want.rank, want.finished).load(std::memory_order_acquire) >= want.turn;

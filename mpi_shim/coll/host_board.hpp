@@ -4,13 +4,17 @@
 // A rank writes only its own line and slots.  Operations are numbered turns, the same everywhere; `arrived` says up to
 // which turn a rank's slot is filled, `finished` up to which it has read the others'.  Whoever waits looks for a while,
 // then says in its line what it waits for and sleeps as for messages; the one that makes it true wakes it with one.
+// A rank that cannot read what it was to fill its slot with fills it all the same and marks it as spoiled, and so do
+// those that make something of it: everybody whom it reaches knows.
 // Threads: one at a time, as the standard has it for the collectives of a communicator.
 #pragma once
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "mpi_shim/core/host_memory.hpp"
@@ -54,6 +58,12 @@ class HostBoard {
   void arrive() noexcept;
   int await(int rank) noexcept;
   int await_all() noexcept;
+  /// What this rank's slots hold from here on, until the end of the operation, is not what it should be.
+  void spoil() noexcept { spoiled_ = true; }
+  /// Whether it has done that, or has waited for a slot of somebody who has.
+  [[nodiscard]] bool spoiled() const noexcept { return spoiled_; }
+  /// The end of the operation, of however many turns: whether it was spoiled.
+  [[nodiscard]] bool take_spoiled() noexcept { return std::exchange(spoiled_, false); }
   /// From here on arrive() and await() mean a second filling of the same slots, of parts that nobody else reads yet.
   void refill() noexcept { ++turn_; }
 
@@ -68,6 +78,7 @@ class HostBoard {
     std::atomic<std::uint64_t> arrived;
     std::atomic<std::uint64_t> finished;
     std::atomic<std::uint64_t> wanted;  // a Want, packed; counts while the rank's bit among the sleepers is set
+    std::array<std::atomic<std::uint64_t>, kDepth> spoiled;  // by slot: the turn in which what it holds was so marked
   };
   /// Something that a rank waits for: a counter of one rank or all to be at least `turn`.
   struct Want {
@@ -89,6 +100,8 @@ class HostBoard {
   /// Whether `waiting` may go on; it does not wait for itself.
   [[nodiscard]] bool holds(const Want& want, int waiting) const noexcept;
   [[nodiscard]] bool lost_a_peer() noexcept;
+  /// After waiting for the slots of these ranks.
+  void look_for_spoiled(int first, int end) noexcept;
   int wait(const Want& want) noexcept;
   /// Looks for a while, resp. between turns of others that run on this core.  Whether it holds.
   bool spin(const Want& want) noexcept;
@@ -113,6 +126,8 @@ class HostBoard {
   std::unique_ptr<opal::Turns> turns_ = std::make_unique<opal::Turns>();
   std::uint64_t turn_ = 0;
   std::uint64_t slot_ = 0;
+  std::uint64_t slot_turn_ = 0;  // in which slot_ was begun
+  bool spoiled_ = false;
   std::uint64_t all_finished_ = 0;  // as far as known
   std::uint32_t failures_seen_;
 };

@@ -84,6 +84,7 @@ int HostTeam::bcast_here(const Buffer& buffer, int from) {
     if (board_.rank() == from) {
       OPAL_MPI_STEP(board_.claim());
       stream.put({board_.slot(from), piece});
+      if (stream.error() != MPI_SUCCESS) board_.spoil();
       board_.arrive();
     } else {
       OPAL_MPI_STEP(board_.await(from));
@@ -103,6 +104,7 @@ HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const o
   if (!takes(from, op)) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
+  if (in.failed()) board_.spoil();
   return in.finish(out.finish(reduce_on_host(in.buffer(), out.buffer(), op, root)));
 }
 
@@ -126,6 +128,7 @@ HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, cons
   if (!takes(from, op)) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
+  if (in.failed()) board_.spoil();
   return in.finish(out.finish(allreduce_on_host(in.buffer(), out.buffer(), op)));
 }
 

@@ -49,6 +49,12 @@ class HostTeam {
   /// `out` may be `in`.
   Outcome alltoall(const Blocks& out, const Blocks& in);
 
+  /// The error class of an operation whose own part ended so: also what happened to others' parts of what it brought.
+  [[nodiscard]] int verdict(int outcome) noexcept {
+    const bool spoiled = board_.take_spoiled();
+    return outcome == MPI_SUCCESS && spoiled ? MPI_ERR_OTHER : outcome;
+  }
+
  private:
   HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board);
 

@@ -13,10 +13,17 @@
 namespace mpi_shim::coll {
 
 /// Copies of one operation, and the first thing that went wrong with one: the operation is gone through all the same,
-/// since the other ranks wait for it.
+/// since the other ranks wait for it; what they get is marked.
 class Copies {
  public:
-  void put(const Buffer& from, std::byte* to) noexcept { copy(from, Buffer::of_bytes(to, from.bytes())); }
+  explicit Copies(HostBoard& board) noexcept : board_(board) {}
+
+  /// Of something that others get.
+  void put(const Buffer& from, std::byte* to) noexcept {
+    copy(from, Buffer::of_bytes(to, from.bytes()));
+    if (error_ != MPI_SUCCESS) [[unlikely]]
+      board_.spoil();
+  }
   void get(const std::byte* from, const Buffer& to) noexcept { copy(Buffer::of_bytes(from, to.bytes()), to); }
   void copy(const Buffer& from, const Buffer& to) noexcept {
     const int error = p2p::copy(from, to);
@@ -25,9 +32,11 @@ class Copies {
   [[nodiscard]] int error() const noexcept { return error_; }
 
  private:
+  HostBoard& board_;
   int error_ = MPI_SUCCESS;
 };
 
+/// Errors: what ends the operation.  What only spoils it is marked.
 template <class Build>
 int HostTeam::among(const std::vector<int>& heads, Build&& build) {
   int tag = 0;
@@ -39,7 +48,11 @@ int HostTeam::among(const std::vector<int>& heads, Build&& build) {
   if (own == heads.end()) return MPI_SUCCESS;
   Schedule& schedule = process_.scheduler().begin(comm_, Team{static_cast<int>(own - heads.begin()), heads}, tag);
   build(schedule);
-  return run(process_, schedule);
+  if (board_.spoiled()) schedule.spoil();
+  const int error = run(process_, schedule);
+  if (error == MPI_SUCCESS || error == MPI_ERR_PROC_ABORTED || error == MPI_ERR_TRUNCATE) return error;
+  board_.spoil();
+  return MPI_SUCCESS;
 }
 
 }  // namespace mpi_shim::coll

@@ -40,6 +40,8 @@ class OnHost {
   }
 
   [[nodiscard]] const p2p::Buffer& buffer() const noexcept { return here_; }
+  /// What is here is not what it should be.
+  [[nodiscard]] bool failed() const noexcept { return error_ != MPI_SUCCESS; }
 
  private:
   const p2p::Buffer original_;

@@ -73,6 +73,8 @@ void Schedule::begin_rounds() noexcept {
   const am::Lock::Guard guard{scheduler_.engine_.lock()};
   begin();
   position_ = 0;
+  ends_ = false;
+  if (spoiled_) note(MPI_ERR_OTHER);
   run();
 }
 
@@ -86,7 +88,7 @@ void Schedule::run() noexcept {
       return;  // one_done() goes on
     }
     finish_round();
-    if (outcome_.error != MPI_SUCCESS) break;
+    if (ends_) break;
   }
   running_ = false;
   finish();
@@ -103,7 +105,7 @@ void Schedule::start_round() noexcept {
 }
 
 void Schedule::note(int error_class) noexcept {
-  if (error_class != MPI_SUCCESS) outcome_.error = error_class;
+  if (outcome_.error == MPI_SUCCESS) outcome_.error = error_class;
 }
 
 void Schedule::finish_round() noexcept {
@@ -113,6 +115,7 @@ void Schedule::finish_round() noexcept {
       ++position_;
       return;
     }
+    if (spoiled()) continue;
     if (step.kind == Step::Kind::copy) note(p2p::copy(step.buffer, step.other));
     if (step.kind == Step::Kind::reduce) {
       OnHost in{step.buffer.at(step.in), OnHost::Use::read};
@@ -131,8 +134,9 @@ void Schedule::start_receive(const Step& step) noexcept {
 
 void Schedule::start_send(const Step& step) noexcept {
   p2p::Engine& engine = scheduler_.engine_;
-  if (engine.send_at_once(comm_->collective(), step.buffer, step.rank, message_tag_)) return;
-  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_, p2p::Mode::standard));
+  if (!spoiled() && engine.send_at_once(comm_->collective(), step.buffer, step.rank, message_tag_)) return;
+  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_,
+                        spoiled() ? p2p::Mode::broken : p2p::Mode::standard));
 }
 
 void Schedule::watch(Request& request) noexcept {
@@ -142,11 +146,13 @@ void Schedule::watch(Request& request) noexcept {
 }
 
 void Schedule::one_done(Request& request) noexcept {
-  if (request.outcome().error != MPI_SUCCESS) outcome_.error = request.outcome().error;
+  const int error = request.outcome().error;
+  note(error);
+  ends_ = ends_ || error == MPI_ERR_PROC_ABORTED || error == MPI_ERR_TRUNCATE;
   request.put_back();
   if (--pending_ != 0 || running_) return;
   finish_round();
-  if (outcome_.error != MPI_SUCCESS) return finish();
+  if (ends_) return finish();
   run();
 }
 
@@ -158,6 +164,7 @@ void Schedule::put_away() noexcept {
   memory_.clear();
   types_.clear();
   op_ = {};
+  spoiled_ = false;
   scheduler_.pool_.give_back(*this);
 }
 

@@ -29,6 +29,9 @@ class Schedule final : public Request {
  public:
   explicit Schedule(Scheduler& scheduler) noexcept : Request(kActions), scheduler_(scheduler) {}
 
+  /// What this process was to send cannot be read: who gets its messages, or what is made of them, hears of it.
+  void spoil() noexcept { spoiled_ = true; }
+
   // --- Writing it down
 
   /// Whose ranks the following steps name; at first those of the process's own side of the communicator.
@@ -76,6 +79,9 @@ class Schedule final : public Request {
   void start_round() noexcept;
   void finish_round() noexcept;
   void note(int error_class) noexcept;
+  /// Something went wrong with a copy, here or with somebody before: rounds go on, since others wait for their
+  /// messages, but in place of each stands that there is none (p2p::Mode::broken), and nothing is calculated any more.
+  [[nodiscard]] bool spoiled() const noexcept { return outcome_.error != MPI_SUCCESS; }
   void start_receive(const Step& step) noexcept;
   void start_send(const Step& step) noexcept;
   void watch(Request& request) noexcept;
@@ -91,6 +97,8 @@ class Schedule final : public Request {
   handle::Ref<op::Op> op_;
   std::size_t position_ = 0;  // first step of the round that runs
   std::uint32_t pending_ = 0;
+  bool spoiled_ = false;  // from the start
+  bool ends_ = false;     // a message did not come, or did not fit: nothing sensible comes after it
   bool running_ = false;  // in run(): a message that is done at once must not start it again
 };
 

@@ -26,7 +26,7 @@ Engine::Engine(am::Context& context, Connector& connector, const Config& config,
 }
 
 Result<void> Engine::install() {
-  for (const Tag tag : {wire::kEager, wire::kEagerSync, wire::kRendezvous}) {
+  for (const Tag tag : {wire::kEager, wire::kEagerSync, wire::kRendezvous, wire::kBroken}) {
     OPAL_TRY(context_.set_handler(tag, btl::bind<&Engine::on_first_message>(*this, "mpi message")));
   }
   OPAL_TRY(context_.set_handler(wire::kMatched, btl::bind<&Engine::on_matched>(*this, "mpi matched")));

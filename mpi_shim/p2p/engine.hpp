@@ -217,7 +217,7 @@ class Engine {
   void keep(std::unique_ptr<Unexpected> received) noexcept;
   /// An eager message of `peer` has left our memory: its sender hears of it from time to time.
   void note_received(Peer& peer, const Incoming& message) noexcept {
-    if (message.kind == wire::kRendezvous) return;
+    if (message.kind == wire::kRendezvous || message.kind == wire::kBroken) return;
     peer.received += Peer::cost(message.size);
     if (peer.received - peer.announced >= announce_after_) announce(peer);
   }

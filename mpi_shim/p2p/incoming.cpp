@@ -34,6 +34,7 @@ bool Incoming::parse(const btl::Delivery& delivery) noexcept {
       if (payload.size() > MemoryHandle::kMaxSize) return false;
       return true;
     }
+    case wire::kBroken: return read_object(data, match);
     default: return false;
   }
 }

@@ -11,9 +11,9 @@ namespace mpi_shim::p2p {
 
 struct Incoming {
   am::Endpoint* from = nullptr;
-  Tag kind = 0;  ///< wire::kEager, kEagerSync or kRendezvous
+  Tag kind = 0;  ///< wire::kEager, kEagerSync, kRendezvous or kBroken
   wire::MatchHeader match{};
-  std::uint64_t send_id = 0;  ///< not for kEager
+  std::uint64_t send_id = 0;  ///< not for kEager and kBroken
   std::uint64_t size = 0;     ///< bytes of the whole message
   std::uint64_t address = 0;  ///< kRendezvous with a memory handle: where the sender has it
   ByteSpan payload;           ///< the data; kRendezvous: the memory handle, or nothing

@@ -62,6 +62,10 @@ void Receive::accept(const Incoming& message) noexcept {
   outcome_.tag = message.match.tag;
   wanted_ = std::min(message.size, buffer_.bytes());
   outcome_.bytes = wanted_;
+  if (message.kind == wire::kBroken) {
+    outcome_.error = MPI_ERR_OTHER;
+    return finish();
+  }
   if (message.size > buffer_.bytes()) outcome_.error = MPI_ERR_TRUNCATE;
   if (message.kind == wire::kRendezvous) return begin_rendezvous(message);
   if (message.kind == wire::kEagerSync) engine_.answer(*from_, wire::kMatched, wire::Matched{message.send_id});

@@ -28,13 +28,14 @@ void Send::begin_sending() noexcept {
   outcome_.bytes = buffer_.bytes();
   step_ = Step::first_message;
   cancelling_ = false;
+  unreadable_ = mode_ == Mode::broken ? MPI_ERR_OTHER : MPI_SUCCESS;
   if (const int error = engine_.reach(*peer_); error != MPI_SUCCESS) return end(error);
   // Earlier messages to this peer wait for the transport: this one must not overtake them.
   if (peer_->waiting == 0) {
     const Post post = post_first_message();
     if (post == Post::failed) return end(why_failed());
     if (post != Post::again) {
-      if (step_ == Step::first_message) end(MPI_SUCCESS);
+      if (step_ == Step::first_message) end(unreadable_);
       return;
     }
   }
@@ -75,13 +76,24 @@ bool Send::try_again() noexcept {
   if (post == Post::failed) {
     end(why_failed());
   } else if (step_ == Step::first_message) {
-    end(MPI_SUCCESS);
+    end(unreadable_);
   }
   return true;
 }
 
 Post Send::post_first_message() noexcept {
   am::Endpoint& endpoint = *peer_->endpoint;
+  if (unreadable_ == MPI_SUCCESS) [[likely]] {
+    const Post post = post_message(endpoint);
+    if (post != Post::failed || endpoint.dead()) return post;
+    unreadable_ = why_failed();
+  }
+  // The receiver, which may wait for it, hears of it in its place.
+  const wire::MatchHeader header = match_header();
+  return endpoint.send_inline(wire::kBroken, bytes_of(header), {});
+}
+
+Post Send::post_message(am::Endpoint& endpoint) noexcept {
   const std::uint64_t sent_before = peer_->sent;
   const std::uint64_t sent = sent_before + Peer::cost(buffer_.bytes());
   const std::uint64_t below = peer_->offered == 0 ? peer_->eager_below_when_free : peer_->eager_below_in_stream;

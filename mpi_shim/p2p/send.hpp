@@ -18,7 +18,11 @@ namespace mpi_shim::p2p {
 
 class Engine;
 
-enum class Mode : std::uint8_t { standard, synchronous };
+enum class Mode : std::uint8_t {
+  standard,
+  synchronous,
+  broken,  ///< in place of a message whose bytes there are not: the receive that it matches ends with MPI_ERR_OTHER
+};
 
 class Send final : public Request, private Stalled {
  public:
@@ -35,6 +39,7 @@ class Send final : public Request, private Stalled {
   bool withdraw() noexcept;
   bool try_again() noexcept;
   Post post_first_message() noexcept;
+  Post post_message(am::Endpoint& endpoint) noexcept;
   void set_offered(bool offered) noexcept;  // counted at the peer
   Post post_eager(am::Endpoint& endpoint) noexcept;
   Post post_offer(am::Endpoint& endpoint) noexcept;
@@ -66,6 +71,7 @@ class Send final : public Request, private Stalled {
   std::uint64_t id_ = 0;      // in Engine::sending_; 0: none
   am::ExposedMemory memory_;  // what the receiver fetches from
   int copy_error_ = 0;        // class, of the last attempt to pack; see why_failed()
+  int unreadable_ = 0;        // class: the receiver is to hear that there is no message
   datatype::Cursor cursor_;   // where pushing a non-contiguous buffer stands
   std::uint64_t receive_id_ = 0;
   std::uint64_t pushed_ = 0;

@@ -28,6 +28,8 @@ inline constexpr Tag kCancelled = kMatched + 5;     ///< Cancelled: it is forgot
 
 inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (core/deadlock.cpp)
 
+inline constexpr Tag kBroken = kMpiTags.first + 6;  ///< MatchHeader: the sender cannot read what it was to send
+
 inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
 
 /// What matching looks at.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every group of MPI functions with buffers in GPU memory, on two ranks: what works, what is refused by name, and what
-// becomes of a copy that the driver refuses.  A group that is not in the table is one that takes no buffers.
+// becomes of a copy that the driver refuses; the last on any number.  A group that is not in the table is one that
+// takes no buffers.
 #include <cuda.h>
 
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace {
 using opal::cuda_double::Control;
 
 int rank = 0;
+int ranks = 0;
 int other = 0;
 
 constexpr int kCount = 100'000;  // beyond every eager limit, also half of it
@@ -284,6 +286,55 @@ void fail_copies(unsigned times = 1'000'000) {
 }
 void copies_work() { opal::cuda_double::control()->fail("cuMemcpyAsync", CUDA_SUCCESS, 1); }
 
+/// Rank 1 cannot read its part of a collective: nobody waits for it for ever, and whoever gets it, or something made of
+/// it, hears of it.  Where another rank's GPU reads that part itself nothing fails, and what was sent is there.
+void collectives_of_unreadable_memory() {
+  const Gpu mine{numbers(1)};
+  for (int repeat = 0; repeat < 3; ++repeat) {  // later ones go through shared memory
+    for (const int count : {100, 10'000, kCount}) {
+      const Gpu sum{count};
+      enum class Reaches : std::uint8_t { all, root };
+      const auto check = [&](const char* name, Reaches reaches, int place, int value, auto&& call) {
+        const Gpu result{ranks * kCount};
+        if (rank == 1) fail_copies();
+        const int error = call(result.data());
+        if (rank == 1) copies_work();
+        const bool told = error_class(error) == MPI_ERR_OTHER;
+        const bool reached = reaches == Reaches::all || rank <= 1;  // the root is 0
+        const bool right =
+            error == MPI_SUCCESS && (rank == 1 || !reached || result.read()[static_cast<std::size_t>(place)] == value);
+        if (count == 100 && reached ? !told : !told && !right) {
+          std::fprintf(stderr, "%s of %d on rank %d: error class %d\n", name, count, rank, error_class(error));
+          MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+      };
+      const int part = count / ranks;
+      check("Bcast", Reaches::all, 9, 10, [&](int* result) {
+        return MPI_Bcast(rank == 1 ? mine.data() : result, count, MPI_INT, 1, MPI_COMM_WORLD);
+      });
+      check("Allreduce", Reaches::all, 9, 10 * ranks,
+            [&](int* result) { return MPI_Allreduce(mine.data(), result, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD); });
+      check("Reduce", Reaches::root, 9, 10 * ranks,
+            [&](int* result) { return MPI_Reduce(mine.data(), result, count, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD); });
+      check("Allgather", Reaches::all, count + 9, 10, [&](int* result) {
+        return MPI_Allgather(mine.data(), count, MPI_INT, result, count, MPI_INT, MPI_COMM_WORLD);
+      });
+      check("Gather", Reaches::root, count + 9, 10, [&](int* result) {
+        return MPI_Gather(mine.data(), count, MPI_INT, result, count, MPI_INT, 0, MPI_COMM_WORLD);
+      });
+      check("Scatter", Reaches::all, 9, 10 + rank * part, [&](int* result) {
+        return MPI_Scatter(mine.data(), part, MPI_INT, result, part, MPI_INT, 1, MPI_COMM_WORLD);
+      });
+      check("Alltoall", Reaches::all, part + 9, 10 + rank * part, [&](int* result) {
+        return MPI_Alltoall(mine.data(), part, MPI_INT, result, part, MPI_INT, MPI_COMM_WORLD);
+      });
+      CHECK(MPI_Allreduce(mine.data(), sum.data(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+      CHECK(sum.read()[9] == 10 * ranks);  // and the next one is right
+    }
+  }
+}
+
 /// Each side of every exchange ends; the side whose driver fails says so.
 void failing_copies() {
   const EverySecond half;
@@ -326,7 +377,7 @@ void failing_copies() {
   const int bytes = static_cast<int>(packed.size() * sizeof(int));
   fail_copies();
   const int errors[] = {
-      MPI_Send(memory.data(), 10, MPI_INT, other, 77, MPI_COMM_WORLD),  // never arrives
+      MPI_Send(memory.data(), 10, MPI_INT, other, 78, MPI_COMM_WORLD),  // in its place comes that there is none
       MPI_Pack(memory.data(), 1, half.type, packed.data(), bytes, &position, MPI_COMM_WORLD),
       MPI_Unpack(packed.data(), bytes, &position, target.data(), 1, half.type, MPI_COMM_WORLD),
       MPI_Reduce_local(memory.data(), host.data(), 10, MPI_INT, MPI_SUM),
@@ -342,6 +393,8 @@ void failing_copies() {
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Iprobe(other, 77, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
   CHECK(flag == 0);
+  CHECK(error_class(MPI_Recv(host.data(), kCount, MPI_INT, other, 78, MPI_COMM_WORLD, MPI_STATUS_IGNORE)) ==
+        MPI_ERR_OTHER);
   // Who cannot take its part of a collective says so, and nobody waits for it.
   for (int repeat = 0; repeat < 3; ++repeat) {  // later ones go through shared memory
     for (const int count : {100, kCount}) {
@@ -359,6 +412,7 @@ void failing_copies() {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   other = 1 - rank;
   CUcontext context = nullptr;
   CHECK(cuInit(0) == CUDA_SUCCESS);
@@ -380,8 +434,10 @@ int main(int argc, char** argv) {
                           {"other collectives", other_collectives},
                           {"one-sided", one_sided},
                           {"what is refused", refused},
-                          {"copies that fail", injects ? failing_copies : [] {}}};
+                          {"copies that fail", injects ? failing_copies : [] {}},
+                          {"collectives of what cannot be read", injects ? collectives_of_unreadable_memory : [] {}}};
   for (const Group& group : groups) {
+    if (ranks != 2 && group.run != collectives_of_unreadable_memory) continue;  // the others are between two
     group.run();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) std::printf("%s: all right\n", group.name);
