@@ -181,8 +181,10 @@ bool Endpoint::settle() noexcept {
 void Endpoint::fence(Route& route, const Route& over, std::uint32_t made) noexcept {
   const bool later = &route == &over || (route.heard && route.peer_made > made);
   if (route.below != nullptr && !later) {
+    const bool known = route.heard && route.peer_made == made;
     rails_.retire(*route.below);
     attach(route, nullptr);
+    if (known) route.fenced = route.lost;  // the peer's end of it has ended: it need not be asked
   }
   route.to_confirm = std::max(route.to_confirm, made);  // by settle(), when what was retired is gone
   rails_.attend(*this);

@@ -3,10 +3,9 @@
 // A message is kept until the peer has said that its handler ran (Envelope::taken, which rides on messages).  When the
 // route of messages breaks, another carries again what is not confirmed; the receiver drops what it has by number.  So
 // each message is handled once, in order.
-// A put of a broken rail may still be on its way, or wait at the peer to be carried out.  So the peer is told of the
-// end
-// (`down`), gives up its own end of that connection, and says so (`fenced`); only then a put goes again by another
-// rail. Owned by its module; threads as that.
+// A put of a broken rail may still be on its way, or wait at the peer to be carried out.  So the peer is told (`down`),
+// gives up its own end of that connection, and says so (`fenced`); only then a put goes again by another rail.
+// Owned by its module; threads as that.
 #pragma once
 #include <array>
 #include <memory>

@@ -81,8 +81,7 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Memory of the process's message buffers beyond which nobody gets more of them than the least.  0: half of what "
-     "the "
-     "process may lock (ulimit -l), or any amount where that does not bind it."},
+     "the process may lock (ulimit -l), or any amount where that does not bind it."},
     {"inline_size",
      &Config::inline_size,
      {.min = 0, .max = 4_KiB},
