@@ -10,6 +10,11 @@
 #include "tests/harness/child.hpp"
 #include "tests/harness/in_child.hpp"
 
+#if defined(__SANITIZE_THREAD__)
+/// Images of sm start a thread of their own.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }  // NOLINT(bugprone-reserved-identifier)
+#endif
+
 namespace opal::test {
 namespace {
 
@@ -263,7 +268,7 @@ class RestartUnderThreads : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] bool alone() const { return GetParam() == "self"; }
   Side& b() { return alone() ? a : other; }
 
-  /// Calls `step` again and again until the end of the test.
+  /// Calls `step` again and again until the end of the fixture: it may use what is there until then.
   void keep_doing(std::function<void()> step) {
     ++running;
     threads.emplace_back([this, step = std::move(step)] {
@@ -289,6 +294,10 @@ class RestartUnderThreads : public ::testing::TestWithParam<std::string> {
   config::Store store;
   Side a{GetParam(), am::ThreadLevel::multiple};
   Side other{GetParam(), am::ThreadLevel::multiple};
+  am::Endpoint* to_b = nullptr;
+  am::Endpoint* to_a = nullptr;
+  std::atomic<std::size_t> wanted{1};
+  std::atomic<std::size_t> exposed{0};
   std::atomic<bool> stop{false};
   std::atomic<int> running{0};
   std::vector<std::thread> threads;
@@ -297,10 +306,8 @@ INSTANTIATE_TEST_SUITE_P(Over, RestartUnderThreads, ::testing::ValuesIn(joining_
                          [](const auto& info) { return info.param; });
 
 TEST_P(RestartUnderThreads, WhoSleepsExposesMemoryAndAsksForStatisticsGoesOn) {
-  am::Endpoint* const to_b = *a.context->connect(b().context->address());
-  am::Endpoint* const to_a = *b().context->connect(a.context->address());
-  std::atomic<std::size_t> wanted{1};
-  std::atomic<std::size_t> exposed{0};
+  to_b = *a.context->connect(b().context->address());
+  to_a = *b().context->connect(a.context->address());
   alignas(64) static std::byte buffer[4096];
   keep_doing([&] {
     const auto arrived = [&] { return stop || b().messages >= wanted; };
