@@ -12,7 +12,8 @@
 
 #if defined(__SANITIZE_THREAD__)
 /// Images of sm start a thread of their own.
-extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }  // NOLINT(bugprone-reserved-identifier)
+extern "C" [[gnu::visibility("default")]] const char* __tsan_default_options();  // NOLINT(bugprone-reserved-identifier)
+const char* __tsan_default_options() { return "die_after_fork=0"; }              // NOLINT(bugprone-reserved-identifier)
 #endif
 
 namespace opal::test {
