@@ -11,8 +11,8 @@ namespace mpi_shim::p2p {
 
 namespace {
 
-// Looks, some hundreds of microseconds: a receiver that runs makes room within a few, and nothing announces it; whoever
-// went to sleep instead would lose a millisecond.
+// Looks, some hundreds of microseconds: a receiver that runs makes room within a few, which is sooner than waking up;
+// and of the transports only shared memory announces it, with others whoever sleeps loses a millisecond.
 constexpr int kLooksForRoom = 1000;
 
 // Messages of one look.  Whoever takes in many more than it waits for has to keep them as unexpected, each with a copy;

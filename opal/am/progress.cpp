@@ -218,7 +218,7 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
   while (!deadline.expired()) {
     if (predicate != nullptr && !holds(predicate, object)) return 0;
     if (arm()) {
-      // What back-pressure holds up has no descriptor to announce that there is room again: look every millisecond.
+      // Not every transport announces that there is room again for what back-pressure holds up: look every millisecond.
       sleeper.sleep(waits_for_room() ? Deadline::after(std::chrono::milliseconds{1}) : deadline);
     }
     if (const std::size_t count = progress()) return count;
@@ -229,8 +229,8 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
 
 void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }
 
-/// Something may go out as soon as there is room, which nobody announces.  A checkpoint that has been reached waits for
-/// resume() alone.
+/// Something may go out as soon as there is room, which not everybody announces.  A checkpoint that has been reached
+/// waits for resume() alone.
 bool Context::waits_for_room() noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->quiesce.active && !state_->quiesce.quiet) return true;

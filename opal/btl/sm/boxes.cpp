@@ -55,17 +55,19 @@ void Module::unpark_box(std::size_t place) noexcept {
   boxes_.push_back(&from);
 }
 
-/// Polls the parked boxes whose senders have rung, also if a message of the FIFO has brought out their record already.
+/// Polls the parked boxes whose senders have rung, also if a message of the FIFO has brought out their record already;
+/// sees to senders that sleep for want of room.
 void Module::answer_bells() noexcept {
   const std::uint64_t bells = inbox_.bells().exchange(0, std::memory_order_acquire);
   for (std::size_t i = 0; i < parked_.size();) {
     const Endpoint& from = *parked_[i];
-    if ((bells >> from.link_->index % 64 & 1) != 0 && has_rung(from.link_->in.box_state())) {
+    if ((bells >> from.link_->index % 32 & 1) != 0 && has_rung(from.link_->in.box_state())) {
       unpark_box(i);
     } else {
       ++i;
     }
   }
+  if (bells >> 32 != 0) hear_waiting(static_cast<std::uint32_t>(bells >> 32));
 }
 
 /// Whether a box of `size` bytes may be accepted; takes parked ones back for it, the one parked longest first.

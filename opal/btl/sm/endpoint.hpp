@@ -21,6 +21,14 @@
 
 namespace opal::btl::sm {
 
+/// Where a post has found no room; any of them would help.
+struct Lacking {
+  bool box = false;
+  bool fragments = false;
+  bool fifo = false;
+  [[nodiscard]] bool anything() const noexcept { return box || fragments || fifo; }
+};
+
 class Endpoint final : public btl::Endpoint {
  public:
   Endpoint(btl::Module& module, std::unique_ptr<Link> link)
@@ -125,12 +133,15 @@ class Endpoint final : public btl::Endpoint {
   std::uint32_t box_rest_ = 0;        // messages by FIFO until a full box is tried again
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)
 
+  Lacking lacking_;  // of posts that were refused since the last sleep
+
   // Receiving: on other lines, since other threads may send meanwhile.
   alignas(kCacheLine) std::uint16_t expected_seq_ = 0;
   enum class BoxIn : std::uint8_t { none, polled, parked };
   [[nodiscard]] bool has_box_in() const noexcept { return box_kind_ != BoxIn::none; }
   BoxIn box_kind_ = BoxIn::none;  // our own record of box_state, which the peer can write
   bool blocked_ = false;          // the box's next record waits for a message of the FIFO
+  bool waits_for_us_ = false;     // the peer sleeps until we make room
   BoxReader box_in_;
   std::uint32_t box_heard_ = 0;     // round of the last message
   std::uint32_t box_patience_ = 0;  // idle rounds until the box is parked; grows when that was too early

@@ -92,6 +92,10 @@ class BasicBoxWriter {
   void resume() noexcept { limit_ = limit_when_on_; }
   /// Whether a message is refused only because there is no room now.
   [[nodiscard]] bool full_for(std::size_t size) const noexcept { return size < limit_ && record_bytes(size) > room_; }
+  /// Whether a message of that size goes into the box when there is room.
+  [[nodiscard]] bool takes(std::size_t size) const noexcept { return size < limit_; }
+  /// What the reader's counter is when at most half of the ring is in use.
+  [[nodiscard]] std::uint32_t half_empty_mark() const noexcept { return written_ - capacity_ / 2; }
   /// Whether the reader has given back everything; exact once it has finished.
   [[nodiscard]] bool all_read() const noexcept { return released_->load(std::memory_order_acquire) == written_; }
   [[nodiscard]] bool on() const noexcept { return limit_when_on_ != 0; }

@@ -26,6 +26,11 @@ class BasicFifoProducer {
 
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
+  /// Whether half of it is free, as far as the hint is right.
+  [[nodiscard]] bool half_empty() const noexcept {
+    return is_free(tail_->load(std::memory_order_relaxed) + slots_.size() / 2);
+  }
+
   /// Appends `item` if `keep` more would fit; everything written before is visible to whoever pops it.  False: full.
   [[nodiscard]] bool push(wire::FifoItem item, std::size_t keep = 0) noexcept {
     std::uint64_t position = tail_->load(std::memory_order_relaxed);
@@ -113,6 +118,13 @@ class BasicFifoConsumer {
   /// came in between is harmless.  Cheap, but touches the producers' line: now and then.
   void heal() noexcept {
     if (empty() && tail_->load(std::memory_order_relaxed) != head_) tail_->store(head_, std::memory_order_release);
+  }
+
+  /// Whether fewer than half of the slots are full.
+  [[nodiscard]] bool half_empty() const noexcept {
+    const std::uint64_t position = head_ + slots_.size() / 2;
+    return slots_[position & (slots_.size() - 1)].load(std::memory_order_relaxed) ==
+           wire::empty_slot(position >> log_ & wire::kLapMask);
   }
 
   [[nodiscard]] std::uint64_t head() const noexcept { return head_; }  ///< items taken so far

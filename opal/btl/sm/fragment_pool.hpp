@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "opal/btl/sm/wire.hpp"
@@ -59,6 +60,14 @@ class OPAL_EXPORT FragmentPool {
   void sent(FragmentRef fragment) noexcept {
     classes_[fragment.size_class].push_sent(fragment.line);
     ++flying_;
+  }
+
+  /// Of each class whose fragments are under way: what the receiver's counter will be when it has given back more than
+  /// take() found when it refused.
+  void mark(std::span<std::uint32_t, wire::kFragmentClasses> counters) const noexcept {
+    for (std::size_t i = 0; i < classes_.size(); ++i) {
+      if (classes_[i].flying != 0) counters[i] = classes_[i].reclaimed + 1;
+    }
   }
 
   /// The fragment whose first line is `line`.

@@ -46,7 +46,11 @@ class OPAL_EXPORT PeerInbox {
   [[nodiscard]] const std::atomic<std::uint32_t>& sleeping() const noexcept { return header_->sleeping; }
   /// Makes the owner look at the parked box of `index`, our name there.
   void ring(std::uint32_t index) noexcept {
-    header_->bells.fetch_or(std::uint64_t{1} << index % 64, std::memory_order_release);
+    header_->bells.fetch_or(std::uint64_t{1} << index % 32, std::memory_order_release);
+  }
+  /// Makes the owner look at what `index`, our name there, wants.
+  void ring_for_room(std::uint32_t index) noexcept {
+    header_->bells.fetch_or(std::uint64_t{1} << (32 + index % 32), std::memory_order_release);
   }
 
  private:

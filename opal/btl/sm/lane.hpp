@@ -42,6 +42,10 @@ class OPAL_EXPORT OutLane {
   [[nodiscard]] BoxWriter box(std::size_t longest) const noexcept {
     return BoxWriter{ring_, header_->box_released, longest};
   }
+  /// What we wait for; see room.hpp.
+  [[nodiscard]] auto& room_wanted() const noexcept { return header_->room_wanted; }
+  /// What the receiver has given back: bytes of the box, fragments of each size.
+  [[nodiscard]] RoomCounters given_back() const noexcept { return wire::given_back(*header_); }
   /// Whether the receiver looks at the box; polled while there is none.
   [[nodiscard]] std::atomic<std::uint32_t>& box_state() const noexcept { return header_->box_state; }
 
@@ -80,6 +84,11 @@ class OPAL_EXPORT InLane {
     if (offset < sizeof(wire::LaneHeader) || offset > map_.size() || size > map_.size() - offset) return {};
     return map_.bytes().subspan(offset, size);
   }
+
+  /// What the sender waits for; see room.hpp.
+  [[nodiscard]] const auto& room_wanted() const noexcept { return header_->room_wanted; }
+  /// What we have given back.
+  [[nodiscard]] RoomCounters given_back() const noexcept { return wire::given_back(*header_); }
 
   /// The ring that the sender offers.  Errors: protocol.
   [[nodiscard]] Result<BoxReader> offered_box() noexcept;

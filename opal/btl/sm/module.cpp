@@ -133,7 +133,8 @@ Module::~Module() {
 std::size_t Module::progress(std::size_t budget) noexcept {
   if (in_progress_) return 0;
   in_progress_ = true;
-  if (armed_) disarm();
+  if (armed_) [[unlikely]]
+    disarm();
   std::size_t count = 0;
   if (doorman_->has_news()) [[unlikely]]
     count += hear_news();
@@ -149,6 +150,11 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (!blocked_.empty()) [[unlikely]]
     check_blocked();
   if (!pulling_.empty() || !feeding_.empty()) count += progress_pulls();
+  if (count != 0) {  // a sender may sleep until there is room, which there may be now
+    sender_fence(all_fences_paid_);
+    if (inbox_.rung()) [[unlikely]]
+      answer_bells();
+  }
   if (unsettled_) [[unlikely]]
     count += settle();
   count += emulation().progress();
@@ -163,7 +169,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 bool Module::has_work() const noexcept {
   if (doorman_->has_news() || inbox_.rung() || !inbox_.fifo().empty() || !leaving_.empty() || !failed_.empty())
     return true;
-  if (pulls_have_work()) return true;
+  if (pulls_have_work() || room_has_come()) return true;
   return std::any_of(boxes_.begin(), boxes_.end(), [](const Endpoint* from) { return from->box_in_.ready(); });
 }
 
@@ -173,8 +179,10 @@ bool Module::arm() noexcept {
   if (++sleep_ == 0) sleep_ = 1;
   armed_ = true;
   inbox_.sleeping().store(sleep_, std::memory_order_relaxed);
-  receiver_fence(
-      local_.fences());  // every sender now either sees that we sleep, or has published what we look for next
+  announce_starved();
+  // Every sender now either sees that we sleep, or has published what we look for next; every receiver sees what we
+  // wait for, or has made the room that we look for.
+  receiver_fence(local_.fences());
   inbox_.fifo().heal();
   if (!has_work() && emulation().idle()) return true;
   disarm();
@@ -183,6 +191,7 @@ bool Module::arm() noexcept {
 
 void Module::disarm() noexcept {
   armed_ = false;
+  forget_starved();
   inbox_.sleeping().store(0, std::memory_order_relaxed);
 }
 

@@ -154,6 +154,14 @@ class OPAL_EXPORT Module : public btl::Module {
   void abandon_pulls(Endpoint& endpoint, const Error& why) noexcept;
   [[nodiscard]] bool pulls_have_work() const noexcept;
 
+  // room.cpp
+  Post starve(Endpoint& to, Lacking lacking) noexcept;
+  void announce_starved() noexcept;
+  [[nodiscard]] bool room_has_come() const noexcept;
+  void forget_starved() noexcept;
+  void hear_waiting(std::uint32_t bells) noexcept;
+  void wake_waiting() noexcept;
+
   // boxes.cpp
   void park_some() noexcept;
   void park_idle(std::size_t most, std::uint32_t least_idle) noexcept;
@@ -204,6 +212,8 @@ class OPAL_EXPORT Module : public btl::Module {
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::unordered_map<PeerId, Endpoint*> by_peer_;  // not dead
   std::vector<Endpoint*> blocked_;                 // boxes that wait for the FIFO
+  std::vector<Endpoint*> starved_;                 // peers without room for what we posted last
+  std::vector<Endpoint*> waiting_;                 // peers that sleep until we make room
   std::vector<Endpoint*> leaving_;                 // peers that have gone; their last messages are being delivered
   std::vector<Endpoint*> failed_;                  // dead, the layer above does not know yet
   std::vector<Endpoint*> unannounced_;             // peers that came back before their last end was told; oldest first
@@ -216,7 +226,8 @@ class OPAL_EXPORT Module : public btl::Module {
   std::uint32_t round_ = 0;        // of progress()
   std::uint32_t sleep_ = 0;        // number of the last sleep
   bool armed_ = false;
-  bool unsettled_ = false;  // leaving_, failed_ or cooling_ has something, or attend() is wanted
+  bool all_fences_paid_ = true;  // by all peers there have been; see sender_fence()
+  bool unsettled_ = false;       // leaving_, failed_, cooling_ or waiting_ has something, or attend() is wanted
   bool in_progress_ = false;
   std::unique_ptr<Doorman> doorman_;  // last: its thread uses what is above
 };

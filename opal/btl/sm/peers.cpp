@@ -41,6 +41,7 @@ Endpoint& Module::add(std::unique_ptr<Link> link) {
   endpoints_.push_back(std::make_unique<Endpoint>(*this, std::move(link)));
   Endpoint& endpoint = *endpoints_.back();
   endpoint.sends_till_box_ = config_.fbox_threshold;
+  all_fences_paid_ = all_fences_paid_ && endpoint.link_->fences_paid;
   if (SharedRung* shared = endpoint.link_->shared; shared != nullptr) {
     shared->on_need([this, id = endpoint.link_->id](std::uint32_t number) { doorman_->ask_pool(id, number); });
   }
@@ -223,8 +224,10 @@ std::size_t Module::settle() noexcept {
     doorman_->release_index(cooling.index);
     return true;
   });
+  if (!waiting_.empty()) wake_waiting();
   const bool more = attend(count);
-  unsettled_ = more || !leaving_.empty() || !failed_.empty() || !unannounced_.empty() || !cooling_.empty();
+  unsettled_ =
+      more || !waiting_.empty() || !leaving_.empty() || !failed_.empty() || !unannounced_.empty() || !cooling_.empty();
   return count;
 }
 
@@ -237,6 +240,8 @@ void Module::disconnect(btl::Endpoint& peer) noexcept {
   doorman_->close(endpoint.link_->id);
   forget_box(endpoint);
   std::erase(blocked_, &endpoint);
+  std::erase(starved_, &endpoint);
+  std::erase(waiting_, &endpoint);
   std::erase(leaving_, &endpoint);
   std::erase(failed_, &endpoint);
   std::erase(unannounced_, &endpoint);

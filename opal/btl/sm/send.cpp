@@ -70,7 +70,8 @@ Post Module::send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan paylo
   const FragmentRef fragment = fragments.take(size, is_answer(tag));
   if (!fragment) {
     to.end_rest();
-    return fragments.broken() ? refuse(to, tag, size) : Post::again;
+    if (fragments.broken()) return refuse(to, tag, size);
+    return starve(to, {.box = to.box_out_.takes(size), .fragments = true});
   }
   copy_to(fragment.body(), header);
   copy_to(fragment.body() + header.size(), payload);
@@ -86,7 +87,7 @@ Post Module::post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::siz
   const std::size_t keep = is_answer(tag) ? 0 : fifo.slots() / 4;  // however many flood a receiver, answers reach it
   if (!fifo.push({to.link_->index_there, fragment.line}, keep)) {
     to.end_rest();
-    return Post::again;
+    return starve(to, {.box = to.box_out_.takes(size), .fifo = true});
   }
   to.link_->out->fragments().sent(fragment);
   ++to.next_seq_;
@@ -122,7 +123,10 @@ Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
   const Endpoint::SendGuard guard{peer};
   if (refuse(peer, kBtlTags.first, size) != Post::done) return {};
   const FragmentRef fragment = peer.link_->out->fragments().take(size, false);
-  if (!fragment) return {};
+  if (!fragment) {
+    (void)starve(peer, {.fragments = true});
+    return {};
+  }
   return Fragment{to, {fragment.body(), size}, slot_of(fragment)};
 }
 

@@ -13,11 +13,12 @@
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
+#include "opal/btl/sm/room.hpp"
 #include "opal/core/bytes.hpp"
 
 namespace opal::btl::sm::wire {
 
-inline constexpr std::uint32_t kLayoutVersion = 5;
+inline constexpr std::uint32_t kLayoutVersion = 6;
 inline constexpr std::uint64_t kInboxMagic = 0x0078'6f62'6e69'6d73;  // "sminbox"
 inline constexpr std::uint64_t kLaneMagic = 0x0065'6e61'6c6d'73;     // "smlane"
 
@@ -31,7 +32,8 @@ struct alignas(kCacheLine) InboxHeader {
   alignas(kCacheLine) std::atomic<std::uint32_t> sleeping;
   /// Where producers start to look for an empty slot; never ahead of the truth, maybe behind.
   alignas(kCacheLine) std::atomic<std::uint64_t> tail;
-  /// Bit i: a sender whose index is i modulo 64 has written into a fast box that is parked.
+  /// Of the senders whose index is i modulo 32 one has written into a fast box that is parked: bit i; or is about to
+  /// sleep until there is room: bit 32 + i.
   alignas(kCacheLine) std::atomic<std::uint64_t> bells;
 };
 static_assert(sizeof(InboxHeader) == 4 * kCacheLine && offsetof(InboxHeader, sleeping) == kCacheLine &&
@@ -50,6 +52,8 @@ struct alignas(kCacheLine) LaneHeader {
   PeerId to;
   /// Written by the sender: BoxOffer as one word; 0 = none yet.
   alignas(kCacheLine) std::atomic<std::uint64_t> offer;
+  /// Written by the sender: what it waits for while it sleeps.
+  BasicRoomWanted<std::atomic<std::uint32_t>> room_wanted;
   /// The rest is written by the receiver, counted modulo 2^32.
   alignas(kCacheLine) std::atomic<std::uint32_t> answer;            ///< number of the offer answered << 1 | accepted
   std::atomic<std::uint32_t> box_released;                          ///< bytes of the fast box that may be written again
@@ -60,6 +64,12 @@ struct alignas(kCacheLine) LaneHeader {
 static_assert(sizeof(LaneHeader) == 4 * kCacheLine && offsetof(LaneHeader, offer) == kCacheLine &&
                   offsetof(LaneHeader, answer) == 2 * kCacheLine && offsetof(LaneHeader, box_state) == 3 * kCacheLine,
               "layout v2: each line has one writer but for box_state, which a sender writes once per parking");
+
+static_assert(kRoomCounters == 1 + kFragmentClasses);
+inline RoomCounters given_back(const LaneHeader& lane) noexcept {
+  return {lane.box_released.load(std::memory_order_acquire), lane.fragments_released[0].load(std::memory_order_acquire),
+          lane.fragments_released[1].load(std::memory_order_acquire)};
+}
 
 inline constexpr std::uint32_t kBoxPolled = 0;
 inline constexpr std::uint32_t kBoxParked = 1;

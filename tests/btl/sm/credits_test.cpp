@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sender may have under way, and what is kept for answers: in the queue, in a lane's fragments, in the whole.
+// What a sender may have under way, and what is kept for answers: in the queue, in a lane's fragments, in the whole;
+// and how a sender sleeps until it may have more under way.
+#include <poll.h>
+
 #include "opal/btl/answer.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "tests/conformance/side.hpp"
@@ -151,6 +154,72 @@ TEST(SmCredits, AnswersGetThroughHoweverManyFlood) {
     EXPECT_TRUE(pump([&] { return receiver.received.size() == flooded; }, receiver));
   }
   EXPECT_EQ(flooded, 12U + 6U * 4U) << "nobody's credits are lost";
+}
+
+bool is_awake(Side& side, int timeout_ms) {
+  pollfd fd{side.module().wait_fd(), POLLIN, 0};
+  return ::poll(&fd, 1, timeout_ms) == 1;
+}
+
+/// A sender floods with messages of `size` by `settings` until it is refused, and others with it; then it sleeps.
+void expect_to_be_woken_by_room(const config::Store& settings, std::size_t size, int others) {
+  Side receiver{"sm", settings};
+  Side sender{"sm", settings};
+  btl::Endpoint& route = *sender.connect(receiver);
+  std::size_t sent = 0;
+  for (int i = 0; i < 40; ++i) {  // there is a box, if there is to be one
+    ASSERT_EQ(test::send(route, pattern(8, 1), {}, sender, receiver), Post::done);
+    ASSERT_TRUE(pump([&] { return receiver.received.size() == sent + 1; }, receiver, sender));
+    ++sent;
+  }
+  std::vector<std::unique_ptr<Side>> crowd;
+  for (int i = 0; i < others; ++i) {
+    crowd.push_back(std::make_unique<Side>("sm", settings));
+    sent += flood(*crowd.back(), *crowd.back()->connect(receiver), kTag, size);
+  }
+  for (int sleep = 0; sleep < 3; ++sleep) {
+    sent += flood(sender, route, kTag, size);
+    ASSERT_TRUE(sender.module().arm()) << "nothing has changed since it was refused";
+    EXPECT_FALSE(is_awake(sender, 0));
+    ASSERT_TRUE(pump([&] { return receiver.received.size() == sent; }, receiver));
+    EXPECT_TRUE(is_awake(sender, 60'000)) << "nobody said that there is room";
+    sender.module().progress(64);
+
+    sent += flood(sender, route, kTag, size);
+    ASSERT_TRUE(pump([&] { return receiver.received.size() == sent; }, receiver));
+    EXPECT_FALSE(sender.module().arm()) << "there is room already";
+    ASSERT_TRUE(sender.module().arm()) << "nobody has been refused since";
+    receiver.module().progress(64);
+    EXPECT_FALSE(is_awake(sender, 0)) << "it does not wait for anything";
+    sender.module().progress(64);
+  }
+}
+
+config::Store with(std::initializer_list<std::array<std::string_view, 2>> settings) {
+  config::Store store;
+  for (const auto& [name, value] : settings) store.set(name, value);
+  return store;
+}
+
+TEST(SmRoom, WhoSleepsForAFragmentIsWokenWhenOneIsGivenBack) {
+  expect_to_be_woken_by_room(with({{"btl_sm_fbox_max", "0"}, {"btl_sm_segment_size", "256K"}}), 20'000, 0);
+}
+
+TEST(SmRoom, WhoSleepsForItsShareOfTheQueueIsWokenWhenTheQueueIsEmptied) {
+  expect_to_be_woken_by_room(small_queue("64"), 8, 0);
+}
+
+TEST(SmRoom, WhoSleepsBecauseOthersHaveFilledTheQueueIsWokenWhenItIsEmptied) {
+  expect_to_be_woken_by_room(small_queue("16"), 8, 4);
+}
+
+TEST(SmRoom, WhoSleepsBesideAFullBoxIsWokenWhenItIsEmptied) {
+  expect_to_be_woken_by_room(with({{"btl_sm_fbox_size", "4K"}, {"btl_sm_fifo_slots", "16"}}), 100, 0);
+}
+
+TEST(SmRoom, WhatDoesNotFitTheBoxIsNotPromisedRoomThere) {
+  const auto settings = with({{"btl_sm_fbox_size", "4K"}, {"btl_sm_segment_size", "256K"}});
+  expect_to_be_woken_by_room(settings, 20'000, 0);
 }
 
 }  // namespace

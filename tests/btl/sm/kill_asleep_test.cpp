@@ -18,7 +18,7 @@ using test::step_mark;
 bool sleep(Side& side) {
   if (!side.module().arm()) return true;
   pollfd fd{side.module().wait_fd(), POLLIN, 0};
-  return ::poll(&fd, 1, 60'000) == 1;  // a hang, not a slow day
+  return ::poll(&fd, 1, 300'000) == 1;  // a hang, not a slow day
 }
 
 TEST_F(SmKillSteps, AnywhereInWakingASleeper) {
@@ -66,6 +66,70 @@ TEST_F(SmKillSteps, AnywhereInFallingAsleepAndWakingUp) {
         btl::Endpoint& to = *side.accepted.back();
         if (to.dead() || sent == 3 || !static_cast<Endpoint&>(to).asleep()) return;
         if (side.module().send_inline(to, kTag, bytes_of(sent), {}) == Post::done) ++sent;
+      });
+}
+
+config::Store with_little_room() {
+  config::Store store;
+  store.set("btl_sm_fbox_max", "0");
+  store.set("btl_sm_fifo_slots", "16");
+  return store;
+}
+
+/// As many messages as there is room for.
+void fill(Side& own, btl::Endpoint& to) {
+  while (own.module().send_inline(to, kTag, bytes_of(1), {}) == Post::done) {
+  }
+}
+
+TEST_F(SmKillSteps, AnywhereInSleepingForRoom) {
+  Side side{"sm", with_little_room()};
+  const auto blob = side.blob();
+  // Else there would be room again before the victim is asleep.
+  may_progress_ = [&] {
+    if (side.accepted.empty()) return true;
+    const auto& victim = static_cast<const Endpoint&>(*side.accepted.back());
+    return victim.dead() || victim.asleep();
+  };
+  kill_everywhere(
+      {&side},
+      [&] {
+        Side own{"sm", with_little_room()};
+        btl::Endpoint* const route = own.connect(blob);
+        if (route == nullptr) ::_exit(3);
+        step_mark();
+        for (int i = 0; i < 3; ++i) {
+          fill(own, *route);
+          if (!sleep(own)) ::_exit(4);
+          own.module().progress(64);
+        }
+        step_mark();
+      },
+      [] {});
+}
+
+TEST_F(SmKillSteps, AnywhereInMakingRoomForASleeper) {
+  Side side{"sm"};
+  const auto blob = side.blob();
+  kill_everywhere(
+      {&side},
+      [&] {
+        Side own{"sm", with_little_room()};
+        if (own.connect(blob) == nullptr) ::_exit(3);
+        board_->victim = 1;
+        while (board_->survivor != 1) std::this_thread::yield();
+        step_mark();
+        while (board_->survivor != 2) own.module().progress(64);
+        step_mark();
+      },
+      [&] {
+        if (board_->victim == 0 || side.accepted.empty() || side.accepted.back()->dead()) return;
+        fill(side, *side.accepted.back());
+        if (!side.module().arm()) return;
+        if (board_->survivor == 0) board_->survivor = 1;
+        pollfd fd{side.module().wait_fd(), POLLIN, 0};
+        EXPECT_EQ(::poll(&fd, 1, 300'000), 1) << "neither room nor its peer's end woke it";
+        if (!side.accepted.back()->dead()) board_->survivor = 2;
       });
 }
 

@@ -9,6 +9,7 @@
 #include "opal/btl/sm/box_state.hpp"
 #include "opal/btl/sm/fast_box.hpp"
 #include "opal/btl/sm/fifo.hpp"
+#include "opal/btl/sm/room.hpp"
 #include "tests/model/memory.hpp"
 
 namespace opal::btl::sm {
@@ -325,6 +326,67 @@ TEST(ModelOfSleeping, WithoutTheFenceItIsFoundWrong) {
   Explorer::Options options;
   options.no_fences = true;
   EXPECT_NE(Explorer::explore(maker<SleepProgram>(), options).failure, "");
+}
+
+// ---- Sleeping for want of room --------------------------------------------------------------------------------------
+
+/// A sender that has found no room sleeps until a counter goes on; a receiver that makes room twice.  As Module::arm
+/// and forget_starved on one side, the end of a round and answer_bells on the other.
+struct RoomProgram : Explorer::Program {
+  RoomProgram() {
+    Explorer::current().add_thread([this] {
+      for (std::uint32_t sleep = 1; sleep <= 2; ++sleep) {
+        seen = counter.load(std::memory_order_acquire);
+        sleeping.store(sleep, std::memory_order_relaxed);
+        wanted.announce({seen + 1}, false);
+        bells.fetch_or(1, std::memory_order_release);
+        Explorer::current().fence_everybody();
+        if (!wanted.satisfied_by({counter.load(std::memory_order_acquire)}, false)) {
+          asleep = sleep;
+          return;
+        }
+        wanted.withdraw();
+        sleeping.store(0, std::memory_order_relaxed);
+      }
+    });
+    Explorer::current().add_thread([this] {
+      for (made = 1; made <= kRooms; ++made) {
+        counter.store(made, std::memory_order_release);
+        if (bells.load(std::memory_order_relaxed) != 0) {
+          bells.exchange(0, std::memory_order_acquire);
+          waits = waits || !wanted.withdrawn();
+        }
+        if (waits && wanted.withdrawn()) waits = false;
+        if (waits && wanted.satisfied_by({made}, false)) {
+          waits = false;
+          const std::uint32_t sleep = sleeping.load(std::memory_order_relaxed);
+          if (sleep != 0) rung = sleep;
+        }
+      }
+    });
+  }
+  void finish() override {
+    Explorer::current().check(asleep == 0 || rung == asleep || seen == kRooms, "asleep beside room");
+  }
+  static constexpr std::uint32_t kRooms = 2;
+  Atomic<std::uint32_t> counter;
+  Atomic<std::uint32_t> sleeping;
+  Atomic<std::uint64_t> bells;
+  BasicRoomWanted<Atomic<std::uint32_t>, 1> wanted;
+  std::uint32_t seen = 0;  // of the counter when there was no room
+  std::uint32_t made = 0;
+  bool waits = false;      // the receiver knows that the sender does
+  std::uint32_t rung = 0;  // the sleep for which the doorbell has been rung last
+  std::uint32_t asleep = 0;
+};
+
+TEST(ModelOfSleepingForRoom, NobodySleepsBesideRoom) { expect_right(Explorer::explore(maker<RoomProgram>())); }
+
+TEST(ModelOfSleepingForRoom, WithoutTheFenceItIsFoundWrong) {
+  Explorer::Options options;
+  options.no_fences = true;
+  const auto outcome = Explorer::explore(maker<RoomProgram>(), options);
+  EXPECT_NE(outcome.failure.find("asleep beside room"), std::string::npos) << outcome.failure;
 }
 
 }  // namespace
