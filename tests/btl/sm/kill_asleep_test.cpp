@@ -47,6 +47,7 @@ TEST_F(SmKillSteps, AnywhereInFallingAsleepAndWakingUp) {
   Side side{"sm"};
   const auto blob = side.blob();
   std::uint32_t sent = 0;
+  PeerId to_whom{};
   kill_everywhere(
       {&side},
       [&] {
@@ -61,9 +62,10 @@ TEST_F(SmKillSteps, AnywhereInFallingAsleepAndWakingUp) {
         step_mark();
       },
       [&] {
-        if (board_->victim == 0) sent = 0;
         if (board_->victim == 0 || side.accepted.empty()) return;
         btl::Endpoint& to = *side.accepted.back();
+        if (to.peer() != to_whom) sent = 0;
+        to_whom = to.peer();
         if (to.dead() || sent == 3 || !static_cast<Endpoint&>(to).asleep()) return;
         if (side.module().send_inline(to, kTag, bytes_of(sent), {}) == Post::done) ++sent;
       });
