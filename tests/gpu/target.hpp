@@ -4,7 +4,9 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/btl/emulation/fake_transport.hpp"
@@ -29,7 +31,9 @@ class TargetTest : public testing::Test {
     pair_ = std::make_unique<FakePair>(kMessage);
     handle_ = *pair_->b.module.register_memory(device_.at(), kSize, Rights::all);
   }
-  Post put(const std::vector<std::byte>& from, CountedCompletion& completion) {
+  /// The bytes are kept as long as the test.
+  Post put(std::vector<std::byte> bytes, CountedCompletion& completion) {
+    const auto& from = sent_.emplace_back(std::move(bytes));
     return pair_->a.module.put(pair_->a.module.endpoint(), from.data(), nullptr, address(), handle_, from.size(),
                                completion);
   }
@@ -48,6 +52,7 @@ class TargetTest : public testing::Test {
   Control* const control_ = cuda_double::control();
   CudaProgram program_;
   DeviceBuffer device_{kSize};
+  std::deque<std::vector<std::byte>> sent_;
   std::unique_ptr<FakePair> pair_;
   MemoryHandle handle_;
 };
