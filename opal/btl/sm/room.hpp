@@ -2,9 +2,9 @@
 // opal/btl/sm/room.hpp — how a sender that sleeps for want of room is woken.
 // What a receiver gives back are counters in the lane, which only go forward.  Before it sleeps a sender writes into
 // the lane which value of which counter would help it, rings a bell in the receiver's inbox, passes receiver_fence(),
-// and looks at the counters once more.  The receiver makes room, then (where the
-// sender's fence is not for both, after one of its own) looks at the bells: so either the sender has seen
-// that room, or the receiver sees the bell, compares, and rings the sender's doorbell as soon as a counter is there.
+// and looks at the counters once more.  The receiver makes room, then (where the sender's fence is not for both, after
+// one of its own) looks at the bells: so either the sender has seen that room, or the receiver sees the bell, compares,
+// and rings the sender's doorbell as soon as a counter is there.
 // While nobody sleeps so the receiver looks at one word, and only in rounds in which it has received something.
 // Threads: one sender, one receiver.  `Word` is std::atomic<std::uint32_t>, or a model's, which has fewer counters.
 #pragma once
