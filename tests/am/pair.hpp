@@ -27,8 +27,7 @@ inline std::vector<std::string> joining_transports(btl::Reach reach = btl::Reach
 /// A Context that counts the messages of kTag and remembers its peers.
 struct Side final : am::Observer {
   explicit Side(const std::string& transports, am::ThreadLevel threads = am::ThreadLevel::single,
-                const std::optional<Secret>& secret = {}) {
-    config::Store store;
+                const std::optional<Secret>& secret = {}, config::Store store = {}) {
     store.set("am_transports", transports);
     auto opened = am::Context::open(store, {.threads = threads, .observer = this, .secret = secret});
     EXPECT_TRUE(opened);

@@ -101,6 +101,18 @@ TEST_P(WithAllocator, NothingLeavesUnseen) {
   EXPECT_EQ(run("alone", output, {{"LD_PRELOAD", path}, {"ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=1"}}), 0)
       << output;
 }
+#if defined(__SANITIZE_ADDRESS__)
+TEST_F(Monitored, WhatLeavesAddressSanitizersQuarantineIsSeen) {
+  std::string output;
+  EXPECT_EQ(run("alone", output, {{"ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=1"}}), 0) << output;
+}
+#endif
+TEST_F(Monitored, AMonitorOfFunctionCallsThatAllocatorsDoWithoutIsRefused) {
+  const test::Scratch scratch;
+  test::Program program{{OPAL_TEST_BIN "/memory_function_monitor"}, scratch.file("log")};
+  EXPECT_EQ(program.wait(), 0) << program.output();
+  EXPECT_THAT(program.output(), HasSubstr("functions: self-test: free() of a large block went unseen"));
+}
 INSTANTIATE_TEST_SUITE_P(Preloaded, WithAllocator,
                          ::testing::Values(Preload{"libjemalloc.so.2", "libjemalloc2"},
                                            Preload{"libmimalloc.so.2", "libmimalloc2.0"},

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program whose own monitor stands at the functions munmap, madvise, mmap and mremap, as a library that replaces
+// symbols does.  Allocators reach the kernel without them (libc inside itself, sanitizers by instructions of their
+// own), so the self-test has to refuse it.  Prints what was said.
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "opal/memory/events.hpp"
+#include "opal/memory/monitor.hpp"
+
+namespace {
+
+using opal::memory::Range;
+
+bool started = false;
+
+void report(void* address, std::size_t size) {
+  if (started) opal::memory::released(Range::pages(reinterpret_cast<std::uintptr_t>(address), size));
+}
+
+struct Functions final : opal::memory::Monitor {
+  [[nodiscard]] std::string_view name() const noexcept override { return "functions"; }
+  opal::Result<void> start() noexcept override {
+    started = true;
+    return {};
+  }
+};
+
+}  // namespace
+
+extern "C" {
+#pragma GCC visibility push(default)
+int munmap(void* address, std::size_t size) noexcept {
+  report(address, size);
+  return static_cast<int>(::syscall(SYS_munmap, address, size));
+}
+int madvise(void* address, std::size_t size, int advice) noexcept {
+  report(address, size);
+  return static_cast<int>(::syscall(SYS_madvise, address, size, advice));
+}
+void* mmap(void* address, std::size_t size, int protection, int flags, int file, off_t offset) noexcept {
+  if ((flags & MAP_FIXED) != 0) report(address, size);
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, address, size, protection, flags, file, offset));
+}
+void* mremap(void* address, std::size_t size, std::size_t new_size, int flags, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, flags);
+  void* const target = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
+  va_end(arguments);
+  report(address, size);
+  return reinterpret_cast<void*>(::syscall(SYS_mremap, address, size, new_size, flags, target));
+}
+#pragma GCC visibility pop
+}
+
+int main() {
+  static Functions functions;
+  if (!opal::memory::supply_monitor(functions)) return 1;
+  const opal::memory::Choice& choice = opal::memory::start_monitor({});
+  std::fputs(choice.reasons.c_str(), stdout);
+  return choice.monitor == &functions ? 1 : 0;
+}
