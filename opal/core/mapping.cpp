@@ -2,6 +2,7 @@
 #include "opal/core/mapping.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -26,6 +27,17 @@ Result<Mapping> Mapping::anonymous(std::size_t size, bool reserve) noexcept {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (reserve ? 0 : MAP_NORESERVE);
   OPAL_TRY_ASSIGN(const MutableBytes bytes, map(size, PROT_READ | PROT_WRITE, flags, -1, 0, "mmap(anonymous)"));
   return Mapping{bytes};
+}
+
+void populate(MutableBytes range) noexcept {
+#ifdef MADV_POPULATE_WRITE
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.data()) / page * page;
+  const auto end = align_up(reinterpret_cast<std::uintptr_t>(range.data()) + range.size(), page);
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+#else
+  (void)range;
+#endif
 }
 
 void Mapping::unmap() noexcept {

@@ -49,4 +49,8 @@ class OPAL_EXPORT Mapping {
   MutableBytes bytes_;
 };
 
+/// Maps the pages of writable memory now, in one call instead of a fault for each at its first touch, which is what
+/// happens where the kernel cannot do it (Linux before 5.14).  Pages that the range only touches count as well.
+OPAL_EXPORT void populate(MutableBytes range) noexcept;
+
 }  // namespace opal

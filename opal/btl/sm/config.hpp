@@ -16,16 +16,17 @@ struct Config {
   std::uint32_t fbox_threshold = 16;
   std::uint32_t fbox_max = 32;
   ByteSize fbox_size = 256_KiB;
-  ByteSize fbox_limit{8192 + 128};  // 8 KiB and the headers of the layers above
+  ByteSize fbox_limit{16384 + 128};  // 16 KiB and the headers of the layers above
   ByteSize fbox_budget = 8_MiB;
   ByteSize segment_size = 2_MiB;
-  ByteSize eager = 4_KiB;
+  ByteSize eager = 16_KiB;
+  ByteSize small_fragment = 4_KiB;
   ByteSize eager_shared_core = 16_KiB;
   ByteSize max_send = 32_KiB;
   std::uint32_t fifo_slots = 1024;
   std::string single_copy = "shared,xpmem,cma,knem";
   std::string large_get = "auto";
-  ByteSize pipeline_from = 16_KiB;
+  ByteSize pipeline_from = 8_KiB;
   ByteSize shared_help_from = 16_KiB;
   ByteSize pipeline_chunk = 32_KiB;
   std::uint32_t pipeline_chunks = 8;
@@ -77,7 +78,15 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 256, .max = 64_KiB},
      "bytes",
      config::Level::tuner,
-     "Payload of a small fragment, and the size up to which one message is the cheapest way."},
+     "Size up to which one message is a cheaper way than an offer and a get. Below max_send."},
+    {"small_fragment",
+     &Config::small_fragment,
+     {.min = 256, .max = 64_KiB},
+     "bytes",
+     config::Level::tuner,
+     "Payload of a small fragment, which messages outside of the fast box take if they fit; others take one of "
+     "max_send. "
+     "A quarter of the segment is for small ones."},
     {"eager_shared_core",
      &Config::eager_shared_core,
      {.min = 256, .max = 1_MiB},

@@ -14,7 +14,7 @@ namespace opal::btl::sm {
 OutLane::OutLane(const Config& config, mpool::SharedPool memory, wire::LaneHeader& header)
     : memory_(std::move(memory)),
       header_(&header),
-      fragments_(memory_, header.fragments_released, {config.eager.bytes, config.max_send.bytes},
+      fragments_(memory_, header.fragments_released, {config.small_fragment.bytes, config.max_send.bytes},
                  config.segment_size.bytes) {}
 
 Result<std::unique_ptr<OutLane>> OutLane::create(const Config& config, const PeerId& from, const PeerId& to) {

@@ -35,9 +35,15 @@ Result<void> check(const Config& config) {
   if (config.eager >= config.max_send) {
     return Error{Errc::invalid_argument, 0, "btl_sm_eager must be below btl_sm_max_send", config.eager.bytes};
   }
+  if (config.small_fragment >= config.max_send) {
+    return Error{Errc::invalid_argument, 0, "btl_sm_small_fragment must be below btl_sm_max_send",
+                 config.small_fragment.bytes};
+  }
   // A quarter of the segment is for small fragments, the rest for large ones: two of each keep a stream going.
-  if (config.segment_size.bytes / 4 < 3 * config.eager.bytes || config.segment_size.bytes < 4 * config.max_send.bytes) {
-    return Error{Errc::invalid_argument, 0, "btl_sm_segment_size is too small for btl_sm_eager and btl_sm_max_send",
+  if (config.segment_size.bytes / 4 < 3 * config.small_fragment.bytes ||
+      config.segment_size.bytes < 4 * config.max_send.bytes) {
+    return Error{Errc::invalid_argument, 0,
+                 "btl_sm_segment_size is too small for btl_sm_small_fragment and btl_sm_max_send",
                  config.segment_size.bytes};
   }
   return {};

@@ -84,6 +84,7 @@ bool Module::begin_pull(Endpoint& from, const Pulls::Request& request) noexcept 
     const auto units = static_cast<std::uint32_t>(config_.pipeline_chunk.bytes / wire::kPullUnit);
     const auto memory = from.link_->out->allocate(PullRing::bytes(config_.pipeline_chunks, units));
     if (!memory) return false;
+    populate({memory->address, PullRing::bytes(config_.pipeline_chunks, units)});
     from.pulls_ = std::make_unique<Pulls>(PullRing{memory->address, config_.pipeline_chunks, units},
                                           static_cast<std::uint32_t>(memory->offset / kCacheLine));
   }
@@ -317,6 +318,7 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   if (to.feed_ == nullptr) {
     const MutableBytes memory = to.link_->in.part(request.line, PullRing::bytes(request.chunks, request.chunk_units));
     if (memory.empty()) return refuse("sm pull request: outside its lane");
+    populate(memory);
     to.feed_ = std::make_unique<Feed>(PullRing{memory.data(), request.chunks, request.chunk_units}, request.line);
   }
   Feed& feed = *to.feed_;

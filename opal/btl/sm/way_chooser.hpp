@@ -2,7 +2,9 @@
 // opal/btl/sm/way_chooser.hpp — which way large gets from one peer take: what is fastest differs from machine to
 // machine (caches, kernel, huge pages), with the size, and with whether the peer has time for us.  So the ways are
 // tried and timed on the transfers themselves: each a few times per size class at first, then the fastest, and now and
-// then another one in case the world has changed.  Owned by an endpoint.  Threads: as the module.
+// then another one, in case the first tries met cold caches or a peer that was away, or the world has changed: after as
+// many transfers as there have been (a bad start costs its own length again at most), later at fixed distances.
+// Owned by an endpoint.  Threads: as the module.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -26,13 +28,15 @@ struct Ways {
 
 class WayChooser {
  public:
-  static constexpr std::uint32_t kTries = 4;          ///< of each way, at first
-  static constexpr std::uint32_t kLookAround = 1024;  ///< transfers of a size class between two tries of another way
+  static constexpr std::uint32_t kTries = 4;  ///< of each way, at first
+  static constexpr std::uint32_t kLookAround =
+      1024;  ///< transfers of a size class between two tries of another way, in the long run
 
   /// One of the possible ways, of which there is at least one.
   [[nodiscard]] Way choose(std::uint64_t size, const Ways& ways) noexcept {
     Class& sizes = classes_[class_of(size)];
-    const bool look_around = ++sizes.transfers % kLookAround == 0;
+    const std::uint32_t number = ++sizes.transfers;
+    const bool look_around = std::has_single_bit(number) || number % kLookAround == 0;
     Way best = Way::alone;
     std::uint64_t best_ns = UINT64_MAX;
     Way rarest = Way::alone;

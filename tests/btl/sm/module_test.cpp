@@ -247,6 +247,9 @@ TEST(SmConfig, SizesThatDoNotFitTogetherAreRefused) {
   Config eager;
   eager.eager = eager.max_send;
   EXPECT_EQ(Module::open(host.module().host(), eager).error().code, Errc::invalid_argument);
+  Config fragments;
+  fragments.small_fragment = fragments.max_send;
+  EXPECT_EQ(Module::open(host.module().host(), fragments).error().code, Errc::invalid_argument);
 }
 
 TEST(SmConnect, FromManyThreadsAtOnceInBothDirectionsEveryPairEndsWithOneConnection) {
