@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "opal/btl/sim/pages.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/am/pair.hpp"
@@ -38,7 +39,8 @@ struct Way {
   }
 };
 
-/// Each transport as it chooses itself, and each way of shared memory alone.
+/// Each transport as it chooses itself, each way of shared memory alone, and simulated devices that go on with the
+/// pages that they have pinned.
 std::vector<Way> ways() {
   std::vector<Way> ways;
   for (const std::string& name : joining_transports()) ways.push_back({name, name});
@@ -50,6 +52,7 @@ std::vector<Way> ways() {
   sm("sm_pipelined", "cma", "pipelined");
   sm("sm_shared", "shared", "alone");
   sm("sm_none", "none", "alone");
+  ways.push_back({"sim_pinned", "sim", {{"btl_sim_memory", "pinned"}}});
   return ways;
 }
 
@@ -58,6 +61,9 @@ class Remap : public ::testing::TestWithParam<Way> {
   void SetUp() override {
     if (memory::chosen_monitor()->monitor == nullptr) {
       GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
+    }
+    if (const auto can = btl::sim::Pages{}.can_pin(); GetParam().name == "sim_pinned" && !can) {
+      GTEST_SKIP() << "needs io_uring: a kernel and a sandbox that allow io_uring_setup: " << to_string(can.error());
     }
     auto connected = a.context->connect(b.context->address());
     ASSERT_TRUE(connected);

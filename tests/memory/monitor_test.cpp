@@ -3,13 +3,19 @@
 #include "opal/memory/monitor.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include <condition_variable>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
-#include "opal/memory/events.hpp"
+#include "opal/capi/opal.h"
+#include "opal/core/mapping.hpp"
+#include "tests/am/pair.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/program.hpp"
 
@@ -189,6 +195,72 @@ TEST(MonitorChoice, ASuppliedMonitorComesFirst) {
     static Vouching vouching;
     EXPECT_TRUE(supply_monitor(vouching));
     EXPECT_EQ(start_monitor({}).monitor, &vouching);
+  });
+}
+
+/// Two Contexts of a process with this monitor; `a` reads what `b` exposes.
+struct Readers {
+  explicit Readers(const char* monitor) : settings(with(monitor)) {
+    to_b = *a.context->connect(b.context->address());
+    EXPECT_EQ(to_b->send_or_queue(test::kTag, bytes_of(std::uint64_t{0}), {}), Post::done);
+    EXPECT_TRUE(test::pump([&] { return b.messages == 1; }, *a.context, *b.context));
+  }
+  static config::Store with(const char* monitor) {
+    config::Store store;
+    store.set("memory_monitor", monitor);
+    return store;
+  }
+  /// A handle of the memory, of a registration that nobody uses any more.
+  std::vector<std::byte> handle_of(MutableBytes memory) {
+    auto exposed = b.from->expose(memory.data(), memory.size(), Rights::all);
+    EXPECT_TRUE(exposed);
+    return {exposed->handle().begin(), exposed->handle().end()};
+  }
+  /// The first byte of the memory of `handle`, or nothing.
+  std::optional<std::byte> read(MutableBytes memory, const std::vector<std::byte>& handle) {
+    std::vector<std::byte> bytes(memory.size());
+    const auto remote = *MemoryHandle::from_bytes(handle);
+    const Error end = test::finish(
+        [&](Completion& done) {
+          return to_b->get(bytes.data(), reinterpret_cast<std::uint64_t>(memory.data()), remote, bytes.size(), done);
+        },
+        *a.context, *b.context);
+    return end.code == Errc{} ? std::optional{bytes[0]} : std::nullopt;
+  }
+
+  config::Store settings;
+  test::Side a{"sim", am::ThreadLevel::single, {}, settings};
+  test::Side b{"sim", am::ThreadLevel::single, {}, settings};
+  am::Endpoint* to_b = nullptr;
+};
+
+TEST(MonitorChoice, ExplicitKeepsARegistrationUntilTheProgramSaysThatItsMemoryWent) {
+  in_fresh_process([] {
+    Readers readers{"explicit"};
+    ASSERT_EQ(chosen_monitor()->monitor->name(), "explicit");
+    auto memory = *Mapping::anonymous(std::size_t{1} << 16);
+    std::memset(memory.data(), 1, memory.size());
+    const auto old = readers.handle_of(memory.bytes());
+    EXPECT_EQ(readers.read(memory.bytes(), old), std::byte{1});
+    ASSERT_EQ(
+        ::mmap(memory.data(), memory.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+        memory.data());
+    std::memset(memory.data(), 2, memory.size());
+    EXPECT_EQ(readers.handle_of(memory.bytes()), old) << "nobody else is asked";
+    opal_memory_released(memory.data(), memory.size());
+    EXPECT_EQ(readers.read(memory.bytes(), old), std::nullopt);
+    EXPECT_EQ(readers.read(memory.bytes(), readers.handle_of(memory.bytes())), std::byte{2});
+  });
+}
+
+TEST(MonitorChoice, WithoutAMonitorNoRegistrationOutlivesItsUse) {
+  in_fresh_process([] {
+    Readers readers{"none"};
+    auto memory = *Mapping::anonymous(std::size_t{1} << 16);
+    const auto old = readers.handle_of(memory.bytes());
+    EXPECT_EQ(readers.read(memory.bytes(), old), std::nullopt);
+    EXPECT_NE(readers.handle_of(memory.bytes()), old);
+    EXPECT_EQ(readers.b.context->registration_statistics().registered.count, 0U);
   });
 }
 

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts from a hundred times more buffers than the simulated devices can have registered, through whole Contexts: none
+// fails, every byte arrives, nothing grows.  A second; OPAL_TEST_PRESSURE_SECONDS says otherwise (./test --all: a
+// minute).
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "opal/core/clock.hpp"
+#include "opal/core/fd.hpp"
+#include "tests/am/pair.hpp"
+
+namespace opal::test {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kRegions = 100'000;
+constexpr std::size_t kStride = 2 * kPage;  // neighbours never become one registration
+
+std::chrono::seconds duration() {
+  const char* const text = std::getenv("OPAL_TEST_PRESSURE_SECONDS");
+  return std::chrono::seconds{text != nullptr ? std::max(1, std::atoi(text)) : 1};
+}
+
+/// Resident memory of this process's own: heap and private mappings, not the working set, which is a file's.
+std::uint64_t own_resident_bytes() {
+  std::ifstream status{"/proc/self/status"};
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
+  }
+  return 0;
+}
+
+/// Addresses for all regions; behind them a few pages of a file, again and again, page i of it full of i.
+class WorkingSet {
+ public:
+  WorkingSet() : file_(::memfd_create("working set", MFD_CLOEXEC)) {
+    EXPECT_EQ(::ftruncate(file_.get(), kFile), 0);
+    void* const room = ::mmap(nullptr, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EXPECT_NE(room, MAP_FAILED);
+    base_ = static_cast<std::byte*>(room);
+    for (std::size_t at = 0; at < kSize; at += kFile) {
+      EXPECT_EQ(::mmap(base_ + at, kFile, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_.get(), 0), base_ + at);
+    }
+    for (std::size_t page = 0; page < kFile / kPage; ++page) std::memset(base_ + page * kPage, value(page), kPage);
+  }
+  ~WorkingSet() { ::munmap(base_, kSize); }
+  WorkingSet(const WorkingSet&) = delete;
+  WorkingSet& operator=(const WorkingSet&) = delete;
+
+  [[nodiscard]] std::byte* region(std::size_t index) const { return base_ + index * kStride; }
+  /// What each byte of a region is.
+  [[nodiscard]] static int content(std::size_t index) { return value(index * kStride % kFile / kPage); }
+
+ private:
+  static constexpr std::size_t kFile = std::size_t{1} << 20;
+  static constexpr std::size_t kSize = (kRegions * kStride + kFile - 1) / kFile * kFile;
+  static int value(std::size_t page) { return static_cast<int>(page % 251); }
+
+  Fd file_;
+  std::byte* base_ = nullptr;
+};
+
+/// Registered pages are pinned, where the kernel allows it, or looked up at each access.
+class SimPressure : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Memory, SimPressure, ::testing::Values("auto", "on_demand"),
+                         [](const auto& info) { return std::string{info.param}; });
+
+TEST_P(SimPressure, AHundredThousandBuffersOverADeviceOfAThousandRegistrationsNeitherFailNorGrow) {
+  config::Store limited;
+  limited.set("btl_sim_registrations", "1000");
+  limited.set("btl_sim_memory", GetParam());
+  Side a{"sim", am::ThreadLevel::single, {}, limited};
+  Side b{"sim", am::ThreadLevel::single, {}, limited};
+  const WorkingSet buffers;
+  alignas(kPage) static std::byte target[kPage];
+  auto region = b.context->register_memory(target, kPage, Rights::all);
+  ASSERT_TRUE(region);
+  am::Endpoint* const to_b = *a.context->connect(b.context->address());
+  const MemoryHandle key = *to_b->unpack_key(region->key());
+
+  std::mt19937 random{1};
+  const auto put = [&] {
+    const std::size_t index = random() % kRegions;
+    const Error end = finish(
+        [&](Completion& done) {
+          return to_b->put(buffers.region(index), reinterpret_cast<std::uint64_t>(target), key, kPage, done);
+        },
+        *a.context, *b.context);
+    ASSERT_EQ(end.code, Errc{}) << to_string(end);
+    const auto wanted = static_cast<std::byte>(WorkingSet::content(index));
+    ASSERT_TRUE(std::all_of(std::begin(target), std::end(target), [&](std::byte byte) { return byte == wanted; }));
+  };
+  for (int i = 0; i < 1'500; ++i) ASSERT_NO_FATAL_FAILURE(put());  // by now everything has the size that it needs
+  const std::uint64_t before = own_resident_bytes();
+  std::uint64_t puts = 0;
+  for (const Deadline end = Deadline::after(duration()); !end.expired(); ++puts) ASSERT_NO_FATAL_FAILURE(put());
+  const rcache::Statistics statistics = a.context->registration_statistics();
+  EXPECT_EQ(statistics.failures, 0U);
+  EXPECT_GE(statistics.evictions, puts * 9 / 10);
+  EXPECT_LE(statistics.registered.count, 1000U);
+  EXPECT_LT(own_resident_bytes(), before + (std::uint64_t{4} << 20)) << "memory grows, over " << puts << " puts";
+  std::printf("%llu puts\n", static_cast<unsigned long long>(puts));
+}
+
+}  // namespace
+}  // namespace opal::test
