@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs on four hosts made of namespaces: launched, used, and ended in every way.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <set>
 
 #include "opal/core/environment.hpp"
+#include "tests/runtime/flood.hpp"
 #include "tests/runtime/host_jobs.hpp"
 
 namespace runtime::test {
@@ -103,30 +105,13 @@ TEST_F(Hosts, OutputOfManyMegabytesArrivesWholeAndInWholeLines) {
 }
 
 /// What launcher and daemons hold back of their ranks' output is bounded, however much it is.
-TEST_F(Hosts, EightyMegabytesOfOutputNeedLittleMemoryOfLauncherAndDaemons) {
-  constexpr std::uintmax_t kBytesEach = 40'000'000;
-  // Before and after its output each rank says how much memory its warden's parent has ever used.
-  const std::string rank = fmt::format(
-      "used() {{ echo $OMPI_COMM_WORLD_RANK $(awk '/^VmHWM/ {{print $2}}' /proc/$1/status) >&2; }};"
-      " p=$(awk '/^PPid/ {{print $2}}' /proc/$PPID/status); used $p; yes 'a line of some 80 bytes, as programs print "
-      "them,"
-      " with a number or two in it: 3.1416' | head -c {}; used $p",
-      kBytesEach);
-  auto prefix = hosts->on_network_of(1);
-  const std::string file = directory() + "/out";
-  prefix.insert(prefix.end(), {"sh", "-c", "exec \"$@\" > " + file, "sh"});
-  LaunchedJob job{
-      {"--launch-agent", hosts->agent(), "--host", opal::host_name() + ":1,h2:1", "sh", "-c", rank}, {}, prefix};
-  const Outcome outcome = job.wait();
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_GE(std::filesystem::file_size(file), 2 * kBytesEach);
-  EXPECT_LE(std::filesystem::file_size(file), 2 * kBytesEach + 1);  // the newline of an unfinished last line
-  std::map<int, std::vector<long>> kib;
-  for (const std::string& line : lines_of(outcome.err)) kib[line.at(0) - '0'].push_back(std::stol(line.substr(2)));
-  ASSERT_THAT(kib, SizeIs(2)) << outcome.err;
-  for (const auto& [owner, figures] : kib) {
-    ASSERT_THAT(figures, SizeIs(2)) << outcome.err;
-    EXPECT_LT(figures[1] - figures[0], 16 << 10) << "KiB, of " << (owner == 0 ? "the launcher" : "the daemon");
+TEST_F(Hosts, HalfAGigabyteOfOutputNeedsLittleMemoryOfLauncherAndDaemons) {
+  for (const std::vector<std::string>& names : {std::vector<std::string>{"h2:1"}, {opal::host_name() + ":1", "h2:1"}}) {
+    const std::uint64_t lines = 5'000'000 / names.size();
+    const auto job =
+        start({"--host", fmt::format("{}", fmt::join(names, ",")), helper("flood_rank"), std::to_string(lines)});
+    expect_flood(*job, static_cast<unsigned>(names.size()), lines, 16 << 10);
+    EXPECT_EQ(job->leftovers(), "");
   }
 }
 

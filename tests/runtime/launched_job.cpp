@@ -119,7 +119,9 @@ bool LaunchedJob::read_some(int timeout_ms) {
        {std::tuple{&out_, &outcome_.out, ready[0].revents}, std::tuple{&err_, &outcome_.err, ready[1].revents}}) {
     if (events == 0) continue;
     const ssize_t size = ::read(fd->get(), buffer.data(), buffer.size());
-    if (size > 0) {
+    if (size > 0 && fd == &out_ && consumer_) {
+      consumer_({buffer.data(), static_cast<std::size_t>(size)});
+    } else if (size > 0) {
       text->append(buffer.data(), static_cast<std::size_t>(size));
     } else {
       fd->reset();

@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "opal/core/fd.hpp"
@@ -31,6 +33,9 @@ class LaunchedJob {
   LaunchedJob& operator=(const LaunchedJob&) = delete;
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+  /// What is printed on stdout goes to `consumer` from now on, and is not kept.
+  void consume(std::function<void(std::string_view)> consumer) { consumer_ = std::move(consumer); }
 
   /// Reads the outputs to their ends and waits for opalrun; fails the test when that takes too long.
   Outcome wait();
@@ -61,6 +66,7 @@ class LaunchedJob {
   opal::Fd out_;
   opal::Fd err_;
   Outcome outcome_;
+  std::function<void(std::string_view)> consumer_;  // of stdout, if any
   std::vector<std::string> shared_memory_before_;
 };
 

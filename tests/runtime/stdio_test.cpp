@@ -12,6 +12,7 @@
 
 #include "runtime/stdio/line_merger.hpp"
 #include "tests/harness/program.hpp"
+#include "tests/runtime/flood.hpp"
 #include "tests/runtime/launched_job.hpp"
 
 namespace runtime::test {
@@ -166,50 +167,19 @@ TEST(Stdio, AFileThatCannotBeMadeIsAnError) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
-/// What two ranks do that print `bytes` each: before and after it they say how much memory the launcher, their warden's
-/// parent, has ever used.
-std::string print_and_measure(int bytes) {
-  return fmt::format(
-      "p=$(awk '/^PPid/ {{print $2}}' /proc/$PPID/status); awk '/^VmHWM/ {{print $2}}' /proc/$p/status >&2;"
-      " yes 'a line of 80 bytes, as programs print them, with a number or two in it: 3.141592' | head -c {};"
-      " awk '/^VmHWM/ {{print $2}}' /proc/$p/status >&2",
-      bytes);
-}
-
-void expect_little_growth(const Outcome& outcome) {
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  ASSERT_THAT(lines_of(outcome.err), SizeIs(4));
-  std::vector<long> kib;
-  for (const std::string& line : lines_of(outcome.err)) kib.push_back(std::stol(line));
-  const auto [least, most] = std::minmax_element(kib.begin(), kib.end());
-  EXPECT_LT(*most - *least, 12 << 10) << "KiB";
-}
-
-TEST(Stdio, TwoHundredMegabytesToAFileNeedLittleMemory) {
-  const opal::test::Scratch scratch;
-  const auto begin = std::chrono::steady_clock::now();
-  LaunchedJob job{{"-n", "2", "sh", "-c", print_and_measure(100'000'000)},
-                  {},
-                  {"sh", "-c", "exec \"$@\" > " + scratch.file("out"), "sh"}};
-  expect_little_growth(job.wait());
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  // A rank whose last line is unfinished gets a newline when the other one writes after it.
-  EXPECT_GE(std::filesystem::file_size(scratch.file("out")), 200'000'000U);
-  EXPECT_LE(std::filesystem::file_size(scratch.file("out")), 200'000'001U);
-  RecordProperty("megabytes_per_second", static_cast<int>(200 / time.count()));
+TEST(Stdio, HalfAGigabyteArrivesWholeAndInOrderAndNeedsLittleMemory) {
+  for (const unsigned ranks : {1U, 2U}) {
+    const std::uint64_t lines = 5'000'000 / ranks;
+    LaunchedJob job{{"-n", std::to_string(ranks), helper("flood_rank"), std::to_string(lines)}};
+    expect_flood(job, ranks, lines, 12 << 10);
+    EXPECT_EQ(job.leftovers(), "");
+  }
 }
 
 /// A reader that is slower than the ranks: they wait, and nothing is gathered.
 TEST(Stdio, ASlowReaderNeedsLittleMemory) {
-  const opal::test::Scratch scratch;
-  const std::string pipe = scratch.file("pipe");
-  LaunchedJob job{
-      {"-n", "2", "sh", "-c", print_and_measure(15'000'000)},
-      {},
-      {"sh", "-c",
-       fmt::format("mkfifo {0}; (while [ $(head -c 65536 | wc -c) != 0 ]; do :; done) < {0} & exec \"$@\" > {0}", pipe),
-       "sh"}};
-  expect_little_growth(job.wait());
+  LaunchedJob job{{"-n", "2", helper("flood_rank"), "150000"}};
+  expect_flood(job, 2, 150'000, 12 << 10, std::chrono::milliseconds{1});
   EXPECT_EQ(job.leftovers(), "");
 }
 
