@@ -33,13 +33,7 @@ struct Daemon::Peer {
 
 Daemon::Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, std::string job_id,
                unsigned ranks, DaemonHost host)
-    : loop_(loop),
-      store_(store),
-      secret_(secret),
-      job_id_(std::move(job_id)),
-      ranks_(ranks),
-      host_(std::move(host)),
-      log_(loop, ranks, host_.say) {}
+    : loop_(loop), store_(store), secret_(secret), job_id_(std::move(job_id)), ranks_(ranks), host_(std::move(host)) {}
 
 Daemon::~Daemon() = default;
 
@@ -69,12 +63,6 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
 }
 
 std::string Daemon::address_text() const { return to_hex(address()); }
-
-Result<void> Daemon::send(unsigned rank, Topic topic, ByteSpan content) {
-  const auto peer = by_rank_.find(rank);
-  if (peer == by_rank_.end()) return Error{Errc::unreachable, 0, "oob: this rank has not said hello", rank};
-  return send(peer->second->endpoint, topic, content);
-}
 
 Result<opal::am::Endpoint*> Daemon::connect(ByteSpan address) {
   OPAL_TRY_ASSIGN(opal::am::Endpoint * endpoint, base_.context->connect(address));
@@ -114,11 +102,6 @@ void Daemon::kick() {
     kicked_ = false;
     service();
   });
-}
-
-void Daemon::finish() {
-  service();
-  log_.flush();
 }
 
 void Daemon::service() {
@@ -265,15 +248,12 @@ void Daemon::handle(Peer& peer, Topic topic, ByteSpan content) {
   if (peer.rank < 0) return send_to(peer, Topic::refused, as_bytes("say hello first"));
   switch (topic) {
     case Topic::echo: return send_to(peer, Topic::echo_reply, content);
-    case Topic::log: return log_.add(static_cast<unsigned>(peer.rank), as_text(content));
     case Topic::abort: {
       std::int32_t status = 0;
       if (!opal::read_object(content, status)) return;
       return host_.on_abort(peer.rank, status, std::string{as_text(content.subspan(sizeof status))});
     }
-    default:
-      if (topic >= Topic::user) host_.on_message(static_cast<unsigned>(peer.rank), topic, content);
-      return;
+    default: return;
   }
 }
 
@@ -284,10 +264,7 @@ void Daemon::greet(Peer& peer, ByteSpan content) {
     return send_to(peer, Topic::refused, as_bytes("that is another job"));
   }
   if (hello.rank >= ranks_) return send_to(peer, Topic::refused, as_bytes("no such rank in this job"));
-  // A rank may leave and come back with a new Context; the newest one counts.
-  if (peer.rank >= 0) by_rank_.erase(static_cast<unsigned>(peer.rank));
   peer.rank = static_cast<int>(hello.rank);
-  by_rank_[hello.rank] = &peer;
   send_to(peer, Topic::welcome, {});
 }
 
@@ -315,14 +292,9 @@ void Daemon::lose(opal::am::Endpoint& endpoint) {
   disconnect(endpoint);
 }
 
-/// Whoever knows the peer hears that it is over.
+/// Whoever knows the daemon hears that it is over.
 void Daemon::forget(Peer& peer, const Error& why) {
-  if (peer.rank < 0) {
-    if (host_.on_daemon_lost) host_.on_daemon_lost(peer.endpoint, why);
-    return;
-  }
-  const auto place = by_rank_.find(static_cast<unsigned>(peer.rank));
-  if (place != by_rank_.end() && place->second == &peer) by_rank_.erase(place);
+  if (peer.rank < 0 && host_.on_daemon_lost) host_.on_daemon_lost(peer.endpoint, why);
 }
 
 }  // namespace runtime::oob

@@ -15,7 +15,6 @@
 #include "opal/core/config_store.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/connection.hpp"
-#include "runtime/oob/log_collector.hpp"
 #include "runtime/oob/wire.hpp"
 
 namespace runtime::oob {
@@ -24,7 +23,6 @@ namespace runtime::oob {
 struct DaemonHost {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
   std::function<void(const std::string& line)> say;
-  std::function<void(unsigned rank, Topic topic, ByteSpan content)> on_message = [](unsigned, Topic, ByteSpan) {};
   /// A message from Topic::user on of a peer that is no rank: another daemon, which has proved to know the secret.
   std::function<void(opal::am::Endpoint& from, Topic topic, ByteSpan content)> on_daemon_message = {};
   /// The connection to a peer that is no rank is over: its endpoint goes after the call, or carries a new connection of
@@ -42,9 +40,6 @@ class Daemon final : private opal::am::Observer, private BetterWays {
 
   /// The value of kDaemonVariable for the ranks.
   [[nodiscard]] std::string address_text() const;
-
-  /// Sends to a rank that has said hello.  Errors: unreachable (it has not), limit_reached, peer_gone.
-  Result<void> send(unsigned rank, Topic topic, ByteSpan content);
 
   /// The address blob for connect() of another daemon.
   [[nodiscard]] ByteSpan address() const noexcept { return base_.context->address(); }
@@ -64,11 +59,8 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   /// The transport that carries what is sent to that daemon now.
   [[nodiscard]] std::string_view transport(opal::am::Endpoint& to);
 
-  /// How many ranks are connected.
-  [[nodiscard]] std::size_t connected() const noexcept { return by_rank_.size(); }
-
-  /// Handles what has arrived and shows log lines that still wait: before the end.
-  void finish();
+  /// Handles what has arrived: before the end.
+  void finish() { service(); }
 
  private:
   struct Peer;
@@ -111,14 +103,12 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   const std::string job_id_;
   const unsigned ranks_;
   const DaemonHost host_;
-  LogCollector log_;
   bool has_better_ = false;  // transports than tcp
   Side base_;
   Side better_;
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
   std::map<opal::am::Endpoint*, Peer*> by_better_;
   std::vector<opal::am::Endpoint*> strangers_;  // of better_: no peer's, to be disconnected
-  std::map<unsigned, Peer*> by_rank_;
   event::Timer retry_;
   bool kicked_ = false;
   bool step_ = false;  // some peer or stranger waits for step()

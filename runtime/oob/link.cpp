@@ -24,7 +24,6 @@ struct Link::State final : BetterWays {
   ByteSpan expected_echo;
   bool echo_came = false;
   bool echo_same = false;
-  std::function<void(Topic, ByteSpan)> on_message = [](Topic, ByteSpan) {};
 
   void on_piece(opal::btl::Delivery& delivery) noexcept;
   void step();
@@ -53,9 +52,7 @@ void Link::State::on_piece(opal::btl::Delivery& delivery) noexcept {
       echo_same = std::equal(content.begin(), content.end(), expected_echo.begin(), expected_echo.end());
       echo_came = true;
       return;
-    default:
-      if ((*message)->topic >= Topic::user) on_message((*message)->topic, content);
-      return;
+    default: return;
   }
 }
 
@@ -141,8 +138,6 @@ Result<void> Link::abort(std::int32_t status, std::string_view reason) {
   content += reason;
   return send(Topic::abort, as_bytes(content));
 }
-
-void Link::on_message(std::function<void(Topic, ByteSpan)> handler) { state_->on_message = std::move(handler); }
 
 opal::am::Endpoint& Link::endpoint() const noexcept {
   const opal::am::Lock::Guard guard{state_->context.lock()};

@@ -5,7 +5,6 @@
 // one call at a time; not from inside handlers.  The Context must outlive the Link.
 #pragma once
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,14 +31,8 @@ class OPAL_EXPORT Link {
   /// Sends `content` to the daemon and waits until it came back.  Errors: as send, and protocol (it came back changed).
   Result<void> echo(ByteSpan content);
 
-  /// One line for people; the launcher shows it once for all ranks that say it.
-  Result<void> log(std::string_view line) { return send(Topic::log, as_bytes(line)); }
-
   /// Ends the job; returns when the daemon was told, and the signal that ends this rank follows.
   Result<void> abort(std::int32_t status, std::string_view reason);
-
-  /// Called from inside progress for messages of topics from Topic::user on.
-  void on_message(std::function<void(Topic, ByteSpan)> handler);
 
   /// The endpoint in use, for explain() and its transport; another one after a change.
   [[nodiscard]] opal::am::Endpoint& endpoint() const noexcept;

@@ -44,14 +44,6 @@ int many(Link& link) {
   return 0;
 }
 
-int log(Link& link, unsigned rank) {
-  if (auto done = link.log("no huge pages here"); !done) return fail("log", done.error());
-  if (rank == 1) {
-    if (auto done = link.log("only I say this"); !done) return fail("log", done.error());
-  }
-  return 0;
-}
-
 int abort_job(Link& link, unsigned rank) {
   if (rank == 1) {
     if (auto done = link.abort(11, "out of cheese"); !done) return fail("abort", done.error());
@@ -110,7 +102,6 @@ int main(int argc, char** argv) {
   if (!link) return fail("link", link.error());
   if (scenario == "echo") return echo(**link);
   if (scenario == "many") return many(**link);
-  if (scenario == "log") return log(**link, rank);
   if (scenario == "abort") return abort_job(**link, rank);
   if (scenario == "upgrade") return upgrade(**link, 0);
   if (scenario == "cut") return upgrade(**link, 1);

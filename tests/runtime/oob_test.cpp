@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The out-of-band channel: its messages, its log lines, and ranks that talk with their daemon.
+// The out-of-band channel: its messages, and ranks that talk with their daemon.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <signal.h>
-#include <sstream>
-
 #include "opal/btl/registry.hpp"
 #include "opal/core/config_store.hpp"
-#include "runtime/oob/log_collector.hpp"
 #include "runtime/oob/wire.hpp"
 #include "tests/runtime/launched_job.hpp"
 
@@ -19,10 +15,8 @@ namespace {
 using oob::Assembler;
 using oob::PieceHeader;
 using oob::Topic;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-using ::testing::UnorderedElementsAre;
 
 std::string piece(std::uint64_t number, std::uint32_t total, std::uint32_t offset, const std::string& part,
                   std::uint16_t topic = 64) {
@@ -87,30 +81,6 @@ TEST(DaemonAddress, SurvivesItsSpellingAndOthersAreRefused) {
   EXPECT_FALSE(oob::from_hex("0g"));
 }
 
-TEST(LogCollector, ShowsALineOnceWithEverybodyWhoSaidIt) {
-  auto loop = event::Loop::create().value();
-  std::vector<std::string> shown;
-  oob::LogCollector log{*loop, 4, [&](const std::string& line) { shown.push_back(line); }};
-  for (const unsigned rank : {2U, 0U, 3U, 1U, 0U}) log.add(rank, "same");
-  for (const unsigned rank : {0U, 3U, 1U}) log.add(rank, "some");
-  log.add(2, "one");
-  EXPECT_TRUE(shown.empty()) << "a line waits for its twins";
-  log.flush();
-  EXPECT_THAT(shown, ElementsAre("[all 4 ranks] same", "[ranks 0-1,3] some", "[rank 2] one"));
-}
-
-TEST(LogCollector, DoesNotLetLinesWaitForLong) {
-  auto loop = event::Loop::create().value();
-  std::string shown;
-  oob::LogCollector log{*loop, 4, [&](const std::string& line) {
-                          shown = line;
-                          loop->stop();
-                        }};
-  log.add(1, "hello");
-  loop->run();
-  EXPECT_EQ(shown, "[rank 1] hello");
-}
-
 /// The channel over one transport.
 class Oob : public ::testing::TestWithParam<std::string> {
  protected:
@@ -130,37 +100,6 @@ TEST_P(Oob, ManyRanksSendManyMessages) {
   const Outcome job = run_ranks("8", "many");
   EXPECT_EQ(job.status, 0) << job.out << job.err;
   EXPECT_THAT(lines_of(job.out), SizeIs(8));
-}
-
-/// The ranks of "[all 4 ranks] ", "[ranks 0-1,3] ", "[rank 2] ".
-std::vector<int> ranks_named_in(const std::string& line) {
-  std::string names = line.substr(line.find('[') + 1);
-  names.resize(names.find(']'));
-  if (names == "all 4 ranks") return {0, 1, 2, 3};
-  std::istringstream ranges{names.substr(names.find(' ') + 1)};
-  std::vector<int> ranks;
-  for (std::string range; std::getline(ranges, range, ',');) {
-    const std::size_t dash = range.find('-');
-    const int last = std::stoi(dash == std::string::npos ? range : range.substr(dash + 1));
-    for (int rank = std::stoi(range); rank <= last; ++rank) ranks.push_back(rank);
-  }
-  return ranks;
-}
-
-/// A rank that is late gets a line of its own, so how many lines there are depends on the machine; that each rank is
-/// named in one of them does not.
-TEST_P(Oob, LineThatAllRanksLogNamesEachOfThemOnce) {
-  const Outcome job = run_ranks("4", "log");
-  EXPECT_EQ(job.status, 0) << job.out << job.err;
-  std::vector<int> shared;
-  std::vector<int> own;
-  for (const std::string& line : lines_of(job.err)) {
-    const bool is_shared = line.ends_with("] no huge pages here");
-    EXPECT_TRUE(is_shared || line.ends_with("] only I say this")) << line;
-    for (const int rank : ranks_named_in(line)) (is_shared ? shared : own).push_back(rank);
-  }
-  EXPECT_THAT(shared, UnorderedElementsAre(0, 1, 2, 3)) << job.err;
-  EXPECT_THAT(own, ElementsAre(1)) << job.err;
 }
 
 TEST_P(Oob, AbortEndsTheJobWithItsReason) {

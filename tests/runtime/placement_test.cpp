@@ -28,6 +28,8 @@ TEST(Placement, BySlotFillsHostsAndByNodeGoesRound) {
       << "what is over goes round";
   EXPECT_EQ(describe(hosts, place_ranks(Map::slot, 2, hosts)),
             "a (2 slots): ranks 0-1\nb (1 slot): no ranks\nc (3 slots): no ranks\n");
+  EXPECT_EQ(describe({{"a", 4}, {"b", 1}}, {{0, 1, 3, 5, 6}, {2}}),
+            "a (4 slots): ranks 0-1,3,5-6\nb (1 slot): rank 2\n");
 }
 
 TEST(Placement, GivesEveryRankToOneHostAndNoHostTooMuch) {
