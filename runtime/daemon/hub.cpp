@@ -125,8 +125,8 @@ void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
   if (remote.handle(kind, content)) return;
   switch (kind) {
     case Kind::abort:
-      return remote.with<Abort>(content,
-                                [&](const Abort& m) { host_.on_abort(m.rank, static_cast<int>(m.status), m.text); });
+      return remote.with_rank<Abort>(
+          content, [&](const Abort& m) { host_.on_abort(m.rank, static_cast<int>(m.status), m.text); });
     case Kind::say: return remote.with<Say>(content, [&](const Say& m) { host_.say(m.line); });
     case Kind::modex: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
     case Kind::modex_result:

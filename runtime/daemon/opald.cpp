@@ -267,7 +267,10 @@ void Opald::handle(Kind kind, ByteSpan content) {
 }
 
 void Opald::launch(const Launch& launch) {
-  if (bootstrap_.host >= launch.hosts.size()) return;
+  if (bootstrap_.host >= launch.hosts.size() || !Population::valid(launch.hosts)) {
+    uplink_->send(Trouble{kCannotServe, "the launcher sent a garbled plan of the job"});
+    return;
+  }
   uplink_->know(launch.hosts);
   const std::vector<std::uint32_t>& ranks = launch.hosts[bootstrap_.host].ranks;
   if (const auto started = start(launch, ranks); !started) {

@@ -24,6 +24,17 @@ Population::Population(const std::vector<pmix::HostRanks>& hosts) {
   }
 }
 
+bool Population::valid(const std::vector<pmix::HostRanks>& hosts) {
+  std::vector<std::uint32_t> all;
+  for (const pmix::HostRanks& host : hosts) {
+    if (!std::is_sorted(host.ranks.begin(), host.ranks.end())) return false;
+    all.insert(all.end(), host.ranks.begin(), host.ranks.end());
+  }
+  std::sort(all.begin(), all.end());
+  std::uint32_t next = 0;
+  return std::all_of(all.begin(), all.end(), [&](std::uint32_t rank) { return rank == next++; });
+}
+
 void Population::end(const IdSet& ranks) {
   if (!ranks.valid(this->ranks())) return;
   IdSet news = ranks;

@@ -13,7 +13,11 @@ namespace runtime::daemon {
 class Population {
  public:
   Population() = default;
+  /// `hosts` are valid.
   explicit Population(const std::vector<pmix::HostRanks>& hosts);
+
+  /// Whether each rank from 0 on is at one host, and in its place in that host's list.
+  [[nodiscard]] static bool valid(const std::vector<pmix::HostRanks>& hosts);
 
   /// 0 for a rank that does not exist.
   [[nodiscard]] std::uint32_t host_of(unsigned rank) const { return rank < host_of_.size() ? host_of_[rank] : 0; }

@@ -116,15 +116,15 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
   switch (kind) {
     case Kind::ready: return true;
     case Kind::started:
-      with<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, static_cast<pid_t>(m.pid)); });
+      with_rank<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, static_cast<pid_t>(m.pid)); });
       return true;
     case Kind::refused:
-      with<Refused>(content, [&](const Refused& m) {
+      with_rank<Refused>(content, [&](const Refused& m) {
         observer_.on_refused(m.rank, static_cast<int>(m.status), fmt::format("{} (on host {})", m.text, name_));
       });
       return true;
     case Kind::exited:
-      with<Exited>(content, [&](const Exited& m) {
+      with_rank<Exited>(content, [&](const Exited& m) {
         observer_.on_exited(m.rank, static_cast<int>(m.wait_status), m.left_properly != 0);
       });
       return true;
@@ -134,7 +134,7 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
       });
       return true;
     case Kind::output:
-      with<Output>(content, [&](const Output& m) {
+      with_rank<Output>(content, [&](const Output& m) {
         const auto channel = m.channel == 0 ? stdio::Channel::out : stdio::Channel::err;
         output_.feed(static_cast<int>(m.rank), channel, m.text);
         credit_ += m.text.size();
@@ -142,7 +142,7 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
       });
       return true;
     case Kind::output_end:
-      with<OutputEnd>(content, [&](const OutputEnd& m) {
+      with_rank<OutputEnd>(content, [&](const OutputEnd& m) {
         output_.feed_end(static_cast<int>(m.rank), m.channel == 0 ? stdio::Channel::out : stdio::Channel::err);
       });
       return true;

@@ -3,6 +3,9 @@
 // messages.  Knows three states: its agent runs and the daemon is awaited, here, or lost.
 // Threads: the loop's thread.
 #pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -71,6 +74,17 @@ class RemoteHost final : public launch::RankHost {
     auto message = unpack<M>(content);
     if (!message) return post_lost("it sent a garbled message");
     use(*message);
+  }
+
+  /// The same for a message about a rank, which must be one of that host's.
+  template <class M, class Use>
+  void with_rank(ByteSpan content, Use use) {
+    with<M>(content, [&](const M& message) {
+      if (!std::binary_search(ranks_.begin(), ranks_.end(), message.rank)) {
+        return post_lost(fmt::format("it sent a message of rank {}, which is not there", message.rank));
+      }
+      use(message);
+    });
   }
 
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }

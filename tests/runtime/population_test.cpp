@@ -26,6 +26,15 @@ TEST_F(Ranks, AreWhereTheyWerePlaced) {
   EXPECT_EQ(ranks.host_of(2), 2U);
 }
 
+TEST_F(Ranks, AreEachAtOneHostAndFromZeroOn) {
+  EXPECT_TRUE(Population::valid({}));
+  EXPECT_TRUE(Population::valid({{"h0", {}}, {"h1", {0, 2}}, {"h2", {1}}}));
+  EXPECT_FALSE(Population::valid({{"h1", {0, 1}}, {"h2", {1}}}));
+  EXPECT_FALSE(Population::valid({{"h1", {1, 0}}}));
+  EXPECT_FALSE(Population::valid({{"h1", {0, 2}}}));
+  EXPECT_FALSE(Population::valid({{"h1", {UINT32_MAX}}})) << "whose table would have 2^32 places";
+}
+
 TEST_F(Ranks, AHostIsAbsentFromAMeetingOfWhichAllItsRanksHaveEnded) {
   EXPECT_TRUE(ranks.absent(meeting_of({0, 2})).empty());
   ranks.end(IdSet::of(0));

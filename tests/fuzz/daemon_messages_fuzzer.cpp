@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What launcher and daemons may send each other (runtime/daemon/messages.hpp): each input is messages, of two bytes of
+// length, one that names the kind, and the content.  What unpacks packs into the same bytes; what a daemon sends about
+// ranks reaches the job only for ranks of its own host; a plan of the job that passes for valid can be used.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "runtime/daemon/bootstrap.hpp"
+#include "runtime/daemon/population.hpp"
+#include "runtime/daemon/remote_host.hpp"
+
+namespace {
+
+using namespace runtime;
+using namespace runtime::daemon;
+
+constexpr std::uint32_t kOwn[] = {1, 2, 5};  // ranks of the host
+
+void must(bool holds) {
+  if (!holds) std::abort();
+}
+
+void must_be_own(std::uint32_t rank) { must(std::find(std::begin(kOwn), std::end(kOwn), rank) != std::end(kOwn)); }
+
+template <class M>
+void round_trip(Kind kind, ByteSpan content) {
+  if (kind != M::kKind) return;
+  const auto message = unpack<M>(content);
+  must(!message || pack(*message) == oob::as_text(content));
+}
+
+template <class... M>
+void round_trips(Kind kind, ByteSpan content) {
+  (round_trip<M>(kind, content), ...);
+}
+
+void use(const Launch& launch) {
+  if (!Population::valid(launch.hosts)) return;
+  Population population{launch.hosts};
+  population.end(overlay::IdSet::of(0));
+  for (unsigned rank = 0; rank < population.ranks(); ++rank) {
+    const std::vector<std::uint32_t>& ranks = launch.hosts.at(population.host_of(rank)).ranks;
+    must(std::binary_search(ranks.begin(), ranks.end(), rank));
+  }
+}
+
+/// The launcher's view of one host, in a loop of its own.
+struct Launcher {
+  std::unique_ptr<event::Loop> loop = event::Loop::create().value();
+  int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  stdio::Output output{*loop, {.tag = true, .ranks = 6, .out_fd = null, .err_fd = null}, [](const std::string&) {}};
+
+  /// What was posted, before anything that it needs goes.
+  void settle() {
+    loop->post([this] { loop->stop(); });
+    loop->run();
+  }
+};
+
+void feed(RemoteHost& host, Population& population, Kind kind, ByteSpan content) {
+  round_trips<Join, Place, TurnedAway, Ready, Launch, Started, Refused, Exited, Trouble, Output, OutputEnd, Credit,
+              Signal, KillAll, Empty, Quit, Abort, Say, Modex, ModexResult, Death, Publish, Published, Lookup, LookedUp,
+              Unpublish, Input, InputTaken, Event, Ended>(kind, content);
+  if (const auto launch = unpack<Launch>(content)) use(*launch);
+  if (const auto ended = unpack<Ended>(content)) population.end(ended->ranks);
+  (void)population.absent(std::string{oob::as_text(content)});
+  if (!host.is_lost()) (void)host.handle(kind, content);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ByteSpan rest = std::as_bytes(std::span{data, size});
+  (void)from_line(oob::as_text(rest));
+  static Launcher& launcher = *new Launcher;
+  RemoteHost host{*launcher.loop,
+                  "host",
+                  std::chrono::milliseconds{1000},
+                  launcher.output,
+                  {.on_started = [](unsigned rank, pid_t) { must_be_own(rank); },
+                   .on_refused = [](unsigned rank, int, const std::string&) { must_be_own(rank); },
+                   .on_exited = [](unsigned rank, int, bool) { must_be_own(rank); },
+                   .on_trouble = [](int, const std::string&) {},
+                   .on_empty = [] {}},
+                  {.send = [](Kind, std::string) -> Result<void> { return {}; },
+                   .on_lost = [](int, const std::string&) {},
+                   .expel = [] {},
+                   .on_settled = [] {}}};
+  host.set_launch({}, {std::begin(kOwn), std::end(kOwn)});
+  Population population{{{"here", {0}}, {"host", {1, 2}}, {"other", {3, 4, 5}}}};
+  while (rest.size() > 3) {
+    const std::size_t length = std::to_integer<std::size_t>(rest[0]) + 256 * std::to_integer<std::size_t>(rest[1]);
+    const auto kind = static_cast<Kind>(static_cast<unsigned>(Kind::join) + std::to_integer<unsigned>(rest[2]) % 40);
+    rest = rest.subspan(3);
+    const std::size_t taken = std::min(length, rest.size());
+    feed(host, population, kind, rest.first(taken));
+    rest = rest.subspan(taken);
+  }
+  launcher.settle();
+  return 0;
+}
