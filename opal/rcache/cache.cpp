@@ -52,7 +52,7 @@ Cache::~Cache() {
   for (;; ++in_use) {
     Registration* gone = nullptr;
     {
-      const std::lock_guard lock{mutex_};
+      const Lock lock{*this};
       gone = retired_.front();
       if (gone == nullptr && (gone = index_.any()) != nullptr) withdraw_locked(*gone);
       if (gone == nullptr) break;
@@ -129,13 +129,13 @@ Lease Cache::find(const void* address, std::size_t length, Access access) noexce
   if (table == nullptr && !counted_under_lock_) table = make_lease_table();
   auto hold = make_hold(*request);
   if (!hold) return {};
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   Registration* weak = nullptr;
   return hit_locked(*request, table, *hold, weak);
 }
 
 Error Cache::refuse(const Error& error) noexcept {
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   ++statistics_.failures;
   return error;
 }
@@ -147,7 +147,7 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
   if (!hold) return refuse(hold.error());
   Prospect prospect;
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     Registration* weak = nullptr;
     if (Lease hit = hit_locked(request, table, *hold, weak)) return hit;
     ++statistics_.misses;
@@ -229,7 +229,7 @@ void Cache::give_back_counted(Registration& registration, PageHold* hold) noexce
   const std::uintptr_t begin = hold != nullptr ? hold->begin : registration.begin();
   const std::uintptr_t end = hold != nullptr ? hold->end : registration.end();
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     if (registration.epoch_ != epoch_) return;  // the parent's
     const auto now = [this] { return clock_.fetch_add(1, std::memory_order_relaxed) + 1; };
     registration.used_at(now());
@@ -248,7 +248,7 @@ void Cache::give_back_counted(Registration& registration, PageHold* hold) noexce
   for (;;) {
     Registration* gone = nullptr;
     {
-      const std::lock_guard lock{mutex_};
+      const Lock lock{*this};
       gone = unused_locked(begin, end);
       if (gone == nullptr) return;
       withdraw_locked(*gone);
@@ -264,7 +264,7 @@ std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept 
   if (length == 0) return 0;
   const std::uintptr_t end = length > kMax - begin ? kMax : begin + length;
   std::size_t count = 0;
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard lock{mutex_};  // not Lock: this is an event
   while (Registration* const hit = index_.find_overlapping(begin, end)) {
     withdraw_locked(*hit);
     retire_locked(*hit);
@@ -289,7 +289,7 @@ Statistics Cache::statistics() const noexcept {
   Statistics sum;
   RegistrationPool::Walk walk;
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     sum = statistics_;
     for (const LeaseTable* table = tables_.get(); table != nullptr; table = table->next.get()) {
       sum.hits += table->hits();
@@ -297,7 +297,7 @@ Statistics Cache::statistics() const noexcept {
     walk = pool_.begin_walk();
   }
   while (!walk.ended()) {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     RegistrationPool::go_on(walk, kAtATime, [&](const Registration& registration) {
       Use use;
       if (registration.state_ != Registration::State::indexed || registration.epoch_ != epoch_) return;

@@ -119,6 +119,32 @@ class OPAL_EXPORT Cache : private ForkListener {
     bool hints_wanted = false;
   };
 
+  /// `mutex_` for all but events.  Those come from inside malloc, whose locks fork() takes after the handlers of
+  /// fork.cpp: so a fork does not hold `mutex_`, but keeps everybody else out, for the child to find all members whole
+  /// that no event changes.
+  class Lock {
+   public:
+    explicit Lock(const Cache& cache) noexcept : cache_(cache), held_(cache.mutex_) {
+      if (cache.forking_) [[unlikely]]
+        wait([] { return true; });
+    }
+    /// Lets go of the lock until somebody has signalled `released_`, `ready()` is true and no fork is under way.
+    template <class Ready>
+    void wait(Ready ready) noexcept {
+      cache_.released_.wait(held_, [&] { return !cache_.forking_ && ready(); });
+    }
+    void unlock() noexcept { held_.unlock(); }
+    void lock() noexcept {
+      held_.lock();
+      if (cache_.forking_) [[unlikely]]
+        wait([] { return true; });
+    }
+
+   private:
+    const Cache& cache_;
+    std::unique_lock<std::mutex> held_;
+  };
+
   // cache.cpp: the paths without a miss
   Error refuse(const Error& error) noexcept;
   Registration* follow_hint(const Request& request, LeaseTable* table) noexcept;
@@ -197,11 +223,12 @@ class OPAL_EXPORT Cache : private ForkListener {
   HintTable hints_;
 
   alignas(kCacheLine) mutable std::mutex mutex_;
-  std::condition_variable released_;  // signalled after each deregistration
-  IntervalIndex index_;               // those that serve
-  UseOrder order_;                    // the same ones
-  RegistrationList pending_;          // being registered by some thread right now
-  RegistrationList retired_;          // serve no more, undone outside of an event when nobody uses them
+  mutable std::condition_variable released_;  // signalled after each deregistration, and after a fork
+  bool forking_ = false;
+  IntervalIndex index_;       // those that serve
+  UseOrder order_;            // the same ones
+  RegistrationList pending_;  // being registered by some thread right now
+  RegistrationList retired_;  // serve no more, undone outside of an event when nobody uses them
   RegistrationPool pool_;
   std::shared_ptr<LeaseTable> tables_;   // of all threads that ever used this cache
   std::atomic<std::uint64_t> clock_{1};  // no LeaseTable's clock was beyond it when it was last advanced

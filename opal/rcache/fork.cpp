@@ -7,12 +7,22 @@
 
 namespace opal::rcache {
 
-void Cache::before_fork() noexcept { mutex_.lock(); }
+void Cache::before_fork() noexcept {
+  const std::lock_guard lock{mutex_};
+  forking_ = true;
+}
 
-void Cache::after_fork_in_parent() noexcept { mutex_.unlock(); }
+void Cache::after_fork_in_parent() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    forking_ = false;
+  }
+  released_.notify_all();
+}
 
 /// Runs in the child, where the other threads are gone.  No registration is looked at: a child that only wants to exec
-/// copies no page.  Leases that the forking thread had stay harmless: their registrations are never used again.
+/// copies no page.  One of the threads may have been in an event: the lock is made anew.  Leases that the forking
+/// thread had stay harmless: their registrations are never used again.
 void Cache::after_fork_in_child() noexcept {
   asymmetric_fence::restart_in_child();
   ++epoch_;
@@ -30,7 +40,8 @@ void Cache::after_fork_in_child() noexcept {
   releasing_ = 0;
   // Threads of the parent may be waiting at it, for which its destructor would wait here.
   std::construct_at(&released_);
-  mutex_.unlock();
+  std::construct_at(&mutex_);
+  forking_ = false;
 }
 
 }  // namespace opal::rcache

@@ -50,7 +50,7 @@ Registration* Cache::outgoing_locked(const Request& request, bool may_evict) noe
 /// Undoes the outgoing one and begins the request itself.
 std::optional<Cache::Attempt> Cache::begin_after(const Request& request, const Prospect& prospect) noexcept {
   device_.deregister_memory(*prospect.outgoing);
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   released_locked(*prospect.outgoing);
   if (prospect.united) return std::nullopt;
   return make_pending_locked(request, prospect.entries_seen);
@@ -129,7 +129,7 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
     Registration* fresh = under_way.fresh;
     Lease lease;
     {
-      const std::lock_guard lock{mutex_};
+      const Lock lock{*this};
       statistics_.register_ns += under_way.device_ns;
       pending_.remove(*fresh);
       if (fresh->valid()) {
@@ -176,7 +176,7 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
     std::uint64_t releases_seen = 0;
     bool no_object = false;
     {
-      const std::lock_guard lock{mutex_};
+      const Lock lock{*this};
       if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
       if (const auto begun = make_pending_locked(range, UINT64_MAX)) return *begun;
       no_object = pool_.empty();
@@ -223,7 +223,7 @@ Result<void> Cache::register_with_device(Attempt& attempt) noexcept {
     OPAL_TRY(make_room(attempt.releases_seen,
                        {Errc::limit_reached, done.error().os_errno,
                         "rcache get(the device has no room, nothing is idle)", attempt.fresh->length()}));
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     attempt.releases_seen = releases_;
   }
 }
@@ -231,13 +231,13 @@ Result<void> Cache::register_with_device(Attempt& attempt) noexcept {
 Result<void> Cache::grow_pool() noexcept {
   std::size_t size = 0;
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     if (!pool_.empty()) return {};
     size = pool_.next_slab();
   }
   auto slab = RegistrationPool::make_slab(size);
   if (slab == nullptr) return Error{Errc::no_memory, 0, "rcache get(bookkeeping)", size * sizeof(Registration)};
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   pool_.add(std::move(slab));
   return {};
 }
@@ -246,20 +246,20 @@ Result<void> Cache::grow_pool() noexcept {
 void Cache::grow_hints() noexcept {
   std::size_t wanted = 0;
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     wanted = hints_.wanted(index_.size());
   }
   if (wanted == 0) return;
   auto lines = HintTable::make(wanted);
   if (lines == nullptr) return;
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   if (hints_.wanted(index_.size()) == wanted) hints_.take(std::move(lines));
 }
 
 /// Forgets a pending registration that the device refused.
 void Cache::give_up(const Attempt& refused) noexcept {
   Registration& pending = *refused.fresh;
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   statistics_.register_ns += refused.device_ns;
   pending_.remove(pending);
   pending.invalidate();

@@ -10,13 +10,13 @@ namespace opal::rcache {
 Result<void> Cache::make_room(std::uint64_t releases_seen, const Error& otherwise) noexcept {
   Registration* victim = nullptr;
   {
-    std::unique_lock lock{mutex_};
+    Lock lock{*this};
     victim = unused_retired_locked(retired_.size());
     if (victim == nullptr) victim = evicted_locked();
     if (victim == nullptr) {
       if (releases_ != releases_seen) return {};
       if (releasing_ == 0) return otherwise;
-      released_.wait(lock, [&] { return releases_ != releases_seen; });  // another thread is about to make room
+      lock.wait([&] { return releases_ != releases_seen; });  // another thread is about to make room
       return {};
     }
     condemn_locked(*victim);
@@ -146,7 +146,7 @@ void Cache::condemn_locked(Registration& registration) noexcept {
 
 void Cache::release(Registration& condemned) noexcept {
   device_.deregister_memory(condemned);
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   released_locked(condemned);
 }
 
@@ -161,7 +161,7 @@ void Cache::released_locked(Registration& condemned) noexcept {
 
 /// Undoes retired registrations without users; looks at no more than `most` in vain.
 void Cache::release_retired(std::size_t most) noexcept {
-  std::unique_lock lock{mutex_};
+  Lock lock{*this};
   while (Registration* const gone = unused_retired_locked(most)) {
     condemn_locked(*gone);
     lock.unlock();
@@ -175,7 +175,7 @@ void Cache::release_retired(std::size_t most) noexcept {
 /// miss that: then the next registration of anything does it.
 void Cache::undo_if_unused(Registration& registration) noexcept {
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     if (registration.epoch_ != epoch_ || registration.state_ != Registration::State::retired) return;
     if (!unused_for_good_locked(registration)) return;
     condemn_locked(registration);
@@ -188,7 +188,7 @@ void Cache::flush() noexcept {
     release_retired(SIZE_MAX);
     Registration* gone = nullptr;
     {
-      const std::lock_guard lock{mutex_};
+      const Lock lock{*this};
       gone = oldest_idle_locked();
       if (gone == nullptr) return;
       condemn_locked(*gone);
@@ -199,7 +199,7 @@ void Cache::flush() noexcept {
 
 void Cache::quiesce() noexcept {
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     quiesced_ = true;
     while (Registration* const each = index_.any()) {
       withdraw_locked(*each);
@@ -211,7 +211,7 @@ void Cache::quiesce() noexcept {
 
 Result<void> Cache::checkpoint() noexcept {
   release_retired(SIZE_MAX);
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   const std::uint64_t left = statistics_.registered.count;
   if (quiesced_ && left == 0) return {};
   return Error{Errc::busy, 0,
@@ -220,7 +220,7 @@ Result<void> Cache::checkpoint() noexcept {
 }
 
 void Cache::resume() noexcept {
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this};
   quiesced_ = false;
 }
 

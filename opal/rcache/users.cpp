@@ -12,7 +12,7 @@ LeaseTable* Cache::make_lease_table() noexcept try {
   std::shared_ptr<LeaseTable> table;
   bool fresh = false;
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     for (table = tables_; table != nullptr; table = table->next) {
       if (table->abandoned.exchange(false, std::memory_order_acquire)) break;
     }
@@ -26,7 +26,7 @@ LeaseTable* Cache::make_lease_table() noexcept try {
     if (fresh) return nullptr;
   }
   if (fresh) {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this};
     table->next = std::move(tables_);
     tables_ = table;
   }
