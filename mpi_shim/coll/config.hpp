@@ -19,7 +19,9 @@ struct Config {
   std::uint32_t gather_tree_ranks = 16;
   bool share = true;
   std::uint32_t share_after = 8;
-  ByteSize share_below = 256_KiB;
+  ByteSize share_alltoall_below = 256_KiB;
+  ByteSize share_below = 1_GiB;
+  ByteSize share_gpu_below = 32_KiB;
   std::uint32_t share_ranks = 64;
   ByteSize share_slot = 32_KiB;
   ByteSize share_split_from = 4_KiB;
@@ -81,12 +83,25 @@ inline constexpr config::Var<Config> kVars[] = {
      "collectives",
      config::Level::tuner,
      "Blocking collectives on a communicator before its ranks share memory for those that follow."},
+    {"share_alltoall_below",
+     &Config::share_alltoall_below,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "As mpi_coll_share_below, of the blocks of an alltoall, of which each is for one rank only."},
     {"share_below",
      &Config::share_below,
      {.min = 0, .max = 1ULL << 40},
      "bytes",
      config::Level::tuner,
-     "Messages up to this size are broadcast and reduced through shared memory, larger ones straight between ranks."},
+     "Messages up to this size go through shared memory, larger ones straight between ranks."},
+    {"share_gpu_below",
+     &Config::share_gpu_below,
+     {.min = 0, .max = 1ULL << 40},
+     "bytes",
+     config::Level::tuner,
+     "As mpi_coll_share_below, where a process of the communicator uses a GPU: its memory is copied faster straight "
+     "between ranks."},
     {"share_ranks",
      &Config::share_ranks,
      {.min = 1, .max = 64},

@@ -19,7 +19,7 @@ const Buffer& block(const Blocks& blocks, int rank) { return blocks[at(rank)]; }
 }  // namespace
 
 bool HostTeam::takes_blocks(std::uint64_t bytes) const noexcept {
-  if (one_host()) return bytes <= board_.slot_bytes();
+  if (one_host()) return bytes <= longest_;
   // The same in all processes, whose slots may be of different sizes but not smaller than this.
   return bytes <= config_.share_slot.bytes / hosts_.most;
 }
@@ -38,27 +38,29 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
   const int own_number = own_host();
   const std::vector<int> speakers = one_host() ? std::vector<int>{} : heads(root);
   const int speaker = one_host() ? root : speakers[at(own_number)];
-  board_.begin();
   // Packed blocks: of this host for its speaker, of all other hosts one after the other for the root.
-  std::byte* memory = nullptr;
-  if (me != speaker) {
-    OPAL_MPI_STEP(board_.claim());
-    copies.put(*own, board_.slot(board_.rank()));
-    board_.arrive();
-  } else {
-    if (!one_host()) memory = packed(bytes * static_cast<std::uint64_t>(comm_.size()));
+  std::byte* const memory =
+      me == speaker && !one_host() ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
+  const auto target = [&](std::size_t i) {  // the speaker's, of the i-th rank here
+    return me == root ? block(blocks, hosts_.here[i]) : Buffer::of_bytes(memory + bytes * i, bytes);
+  };
+  for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
+    const std::uint64_t size = piece(bytes, offset);
+    board_.begin();
+    if (me != speaker) {
+      OPAL_MPI_STEP(board_.claim());
+      copies.put(*own, offset, {board_.slot(board_.rank()), size});
+      board_.arrive();
+      continue;
+    }
     for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
-      const int rank = hosts_.here[i];
-      const Buffer to = me == root ? block(blocks, rank) : Buffer::of_bytes(memory + bytes * i, bytes);
-      if (rank == me) {
-        if (own && me == root) copies.copy(*own, to);
-        if (own && me != root) copies.put(*own, memory + bytes * i);
-        continue;
-      }
+      if (hosts_.here[i] == me) continue;
       OPAL_MPI_STEP(board_.await(static_cast<int>(i)));
-      copies.get(board_.slot(static_cast<int>(i)), to);
+      copies.get({board_.slot(static_cast<int>(i)), size}, target(i), offset);
     }
   }
+  if (own && me == root) copies.copy(*own, block(blocks, me));
+  if (own && me == speaker && me != root) copies.put(*own, target(at(board_.rank())).base());
   if (one_host()) return copies.error();
   const auto for_each_other_host = [&](auto&& use) {  // of the root: the host's number and its packed blocks
     std::byte* next = memory;
@@ -91,9 +93,12 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
 HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
   Copies copies{board_};
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
-  if (!takes_blocks(bytes * (one_host() ? static_cast<std::uint64_t>(board_.size()) : 1))) return std::nullopt;
+  if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
-  if (one_host()) return scatter_here(blocks, own, root, bytes);
+  if (one_host()) {
+    const bool fits = bytes <= board_.slot_bytes() / static_cast<std::uint64_t>(board_.size());
+    return fits ? scatter_here(blocks, own, root, bytes) : scatter_pieces(blocks, own, root, bytes);
+  }
   const int me = comm_.rank();
   const std::vector<int> speakers = heads(root);
   const int speaker = speakers[at(own_host())];
@@ -141,6 +146,28 @@ int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& ow
   return copies.error();
 }
 
+int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes) {
+  Copies copies{board_};
+  const int me = board_.rank();
+  for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
+    const std::uint64_t size = piece(bytes, offset);
+    for (int rank = 0; rank < board_.size(); ++rank) {
+      if (rank == root) continue;
+      board_.begin();
+      if (me == root) {
+        OPAL_MPI_STEP(board_.claim());
+        copies.put(block(blocks, rank), offset, {board_.slot(root), size});
+        board_.arrive();
+      } else if (me == rank) {
+        OPAL_MPI_STEP(board_.await(root));
+        copies.get({board_.slot(root), size}, *own, offset);
+      }
+    }
+  }
+  if (own && me == root) copies.copy(block(blocks, root), *own);
+  return copies.error();
+}
+
 HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
   if (!one_host()) return allgatherv(own, blocks);
   const std::uint64_t bytes = block(blocks, board_.rank()).bytes();
@@ -152,15 +179,23 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
   Copies copies{board_};
   const int me = board_.rank();
   const Buffer& mine = block(blocks, me);
-  board_.begin();
-  OPAL_MPI_STEP(board_.claim());
-  copies.put(own ? *own : mine, board_.slot(me));
-  board_.arrive();
-  if (own) copies.copy(*own, mine);
-  for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
-    OPAL_MPI_STEP(board_.await(rank));
-    copies.get(board_.slot(rank), block(blocks, rank));
+  std::uint64_t longest = 0;
+  for (const Buffer& one : blocks) longest = std::max(longest, one.bytes());
+  for (std::uint64_t offset = 0; offset < longest; offset += board_.slot_bytes()) {
+    board_.begin();
+    if (offset < mine.bytes()) {
+      OPAL_MPI_STEP(board_.claim());
+      copies.put(own ? *own : mine, offset, {board_.slot(me), piece(mine.bytes(), offset)});
+      board_.arrive();
+    }
+    for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
+      const Buffer& theirs = block(blocks, rank);
+      if (offset >= theirs.bytes()) continue;
+      OPAL_MPI_STEP(board_.await(rank));
+      copies.get({board_.slot(rank), piece(theirs.bytes(), offset)}, theirs, offset);
+    }
   }
+  if (own) copies.copy(*own, mine);
   return copies.error();
 }
 
@@ -221,8 +256,10 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   const std::uint64_t bytes = block(in, me).bytes();
   // A slot holds a rank's blocks for all, later the leader's for all of its host from all others.
   const std::uint64_t most = one_host() ? board_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
-  if (bytes > most / static_cast<std::uint64_t>(comm_.size())) return std::nullopt;
+  const bool fits = bytes <= most / static_cast<std::uint64_t>(comm_.size());
+  if (!fits && (!one_host() || bytes > std::min(longest_, config_.share_alltoall_below.bytes))) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
+  if (!fits) return alltoall_pieces(out, in, bytes);
   board_.begin();
   OPAL_MPI_STEP(board_.claim());
   std::byte* const mine = board_.slot(board_.rank());
@@ -237,6 +274,27 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
     copies.get(board_.slot(other) + bytes * static_cast<std::uint64_t>(me), block(in, hosts_.here[at(other)]));
   }
   return worse(copies.error(), one_host() ? MPI_SUCCESS : alltoall_between(in, bytes));
+}
+
+/// Pair by pair, a slot of the one and of the other at a time, so that in place nothing is overwritten before it went.
+int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes) {
+  Copies copies{board_};
+  const int me = board_.rank();
+  const int size = board_.size();
+  for (int step = 0; step < size; ++step) {
+    const int partner = (step - me + size) % size;
+    if (partner == me && &out != &in) copies.copy(block(out, me), block(in, me));
+    for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
+      board_.begin();
+      if (partner == me) continue;
+      OPAL_MPI_STEP(board_.claim());
+      copies.put(block(out, partner), offset, {board_.slot(me), piece(bytes, offset)});
+      board_.arrive();
+      OPAL_MPI_STEP(board_.await(partner));
+      copies.get({board_.slot(partner), piece(bytes, offset)}, block(in, partner), offset);
+    }
+  }
+  return copies.error();
 }
 
 int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {

@@ -8,50 +8,11 @@
 #include "mpi_shim/coll/host_team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/reduce.hpp"
-#include "opal/gpu/copy.hpp"
 
 namespace mpi_shim::coll {
 namespace {
 
 constexpr int kEverybody = -1;
-
-/// A buffer's bytes in message order, piece by piece.
-class Stream {
- public:
-  explicit Stream(const Buffer& buffer) : next_(buffer.contiguous()) {
-    if (next_ == nullptr) buffer.start(cursor_);
-  }
-  void put(MutableBytes to) noexcept {
-    if (next_ == nullptr) {
-      cursor_.pack(to);
-    } else {
-      note(opal::gpu::copy(to.data(), next_, to.size()));
-      next_ += to.size();
-    }
-  }
-  void get(ByteSpan from) noexcept {
-    if (next_ == nullptr) {
-      cursor_.unpack(from);
-    } else {
-      note(opal::gpu::copy(next_, from.data(), from.size()));
-      next_ += from.size();
-    }
-  }
-
-  /// MPI_SUCCESS, or the class of what went wrong with the buffer.
-  [[nodiscard]] int error() const noexcept {
-    return p2p::copy_error(failure_.code != Errc{} ? failure_ : cursor_.failure());
-  }
-
- private:
-  void note(const Result<void>& copied) noexcept {
-    if (!copied) [[unlikely]]
-      failure_ = copied.error();
-  }
-  std::byte* next_;
-  Error failure_{};
-  datatype::Cursor cursor_;
-};
 
 }  // namespace
 
@@ -68,7 +29,7 @@ HostTeam::Outcome HostTeam::barrier() {
 }
 
 HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
-  if (buffer.bytes() > config_.share_below.bytes) return std::nullopt;
+  if (buffer.bytes() > longest_) return std::nullopt;
   if (one_host()) return bcast_here(buffer, root);
   const std::vector<int> speakers = heads(root);
   const int roots_host = hosts_.of_rank[static_cast<std::size_t>(root)];
@@ -77,26 +38,24 @@ HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
 }
 
 int HostTeam::bcast_here(const Buffer& buffer, int from) {
-  Stream stream{buffer};
-  for (std::uint64_t left = buffer.bytes(); left != 0;) {
-    const std::size_t piece = std::min(left, board_.slot_bytes());
+  Copies copies{board_};
+  for (std::uint64_t offset = 0; offset < buffer.bytes(); offset += board_.slot_bytes()) {
+    const std::uint64_t bytes = piece(buffer.bytes(), offset);
     board_.begin();
     if (board_.rank() == from) {
       OPAL_MPI_STEP(board_.claim());
-      stream.put({board_.slot(from), piece});
-      if (stream.error() != MPI_SUCCESS) board_.spoil();
+      copies.put(buffer, offset, {board_.slot(from), bytes});
       board_.arrive();
     } else {
       OPAL_MPI_STEP(board_.await(from));
-      stream.get({board_.slot(from), piece});
+      copies.get({board_.slot(from), bytes}, buffer, offset);
     }
-    left -= piece;
   }
-  return stream.error();
+  return copies.error();
 }
 
 bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
-  return in.bytes() <= config_.share_below.bytes && (op.is_commutative() || hosts_.in_order) &&
+  return in.bytes() <= longest_ && (op.is_commutative() || hosts_.in_order) &&
          (in.bytes() == 0 || (!in.has_derived_type() && in.type().size() == in.type().extent()));
 }
 

@@ -9,6 +9,7 @@
 #include "mpi_shim/core/process.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/log.hpp"
+#include "opal/gpu/gpu.hpp"
 
 namespace mpi_shim::coll {
 namespace {
@@ -33,6 +34,7 @@ std::vector<int> group_here(Process& process, const comm::Communicator& comm, st
 /// What each rank tells all others.
 struct Introduction {
   std::int64_t leader;
+  std::uint64_t longest;    // message that it wants to share
   HostMemory::Offer offer;  // a leader's
 };
 
@@ -58,12 +60,13 @@ Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
 
 }  // namespace
 
-HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board)
+HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, std::uint64_t longest)
     : process_(process),
       comm_(comm),
       hosts_(std::move(hosts)),
       board_(std::move(board)),
       config_(process.scheduler().config()),
+      longest_(longest),
       part_(board_.slot_bytes()) {}
 
 std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& comm) {
@@ -78,6 +81,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
   Introduction& mine = all[static_cast<std::size_t>(comm.rank())];
   mine.leader = here.front();
+  mine.longest = (opal::gpu::active() ? config.share_gpu_below : config.share_below).bytes;
   HostMemory memory;
   if (leads) {
     auto made = HostMemory::create(size);
@@ -111,6 +115,8 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   if (exchange(comm, answers) != MPI_SUCCESS) return nullptr;
   if (std::find(answers.begin(), answers.end(), 0) != answers.end()) return nullptr;
 
+  std::uint64_t longest = mine.longest;
+  for (const Introduction& one : all) longest = std::min(longest, one.longest);
   Hosts hosts = hosts_of(std::move(here), all);
   if (hosts.leaders.size() == all.size()) return nullptr;
   const auto own = std::find(hosts.here.begin(), hosts.here.end(), comm.rank()) - hosts.here.begin();
@@ -118,7 +124,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   HostBoard board{std::move(memory),     slot,
                   static_cast<int>(own), std::move(peers),
                   process.engine(),      {waits.spin, waits.ranks_per_core > 1}};
-  return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(board)}};
+  return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(board), longest}};
 }
 
 int HostTeam::place(int rank) const noexcept {

@@ -6,6 +6,7 @@
 // what the standard makes equal there.
 // Threads: one at a time, as the standard has it for the collectives of a communicator.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -56,7 +57,7 @@ class HostTeam {
   }
 
  private:
-  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board);
+  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, std::uint64_t longest);
 
   [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }
   [[nodiscard]] bool takes(const Buffer& in, const op::Op& op) const noexcept;
@@ -69,10 +70,17 @@ class HostTeam {
   template <class Build>
   int among(const std::vector<int>& heads, Build&& build);
 
+  /// Of a message that passes through slots piece by piece: the size of the piece at `offset`.
+  [[nodiscard]] std::uint64_t piece(std::uint64_t bytes, std::uint64_t offset) const noexcept {
+    return std::min(bytes - offset, board_.slot_bytes());
+  }
   /// Whether blocks of so many bytes, which all ranks of a host have, go through its memory.
   [[nodiscard]] bool takes_blocks(std::uint64_t bytes) const noexcept;
   /// Hands each rank of this host what `speaker`, one of them, has for it: blocks of `bytes` in the order of the ranks.
   int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes);
+  /// Of one host: blocks of which a slot does not hold one for every rank.
+  int scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes);
+  int alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes);
   /// Packs this host's blocks for other hosts from the slots, exchanges, and hands out what came.
   int alltoall_between(const Blocks& in, std::uint64_t bytes);
   /// Of at least one byte in all.
@@ -93,6 +101,7 @@ class HostTeam {
   const Hosts hosts_;
   HostBoard board_;
   const Config config_;
+  const std::uint64_t longest_;    // bytes of a message, in all processes
   std::vector<std::byte> part_;    // where this rank's part of a reduction is made
   std::vector<std::byte> packed_;  // blocks on their way between hosts
 };

@@ -25,13 +25,26 @@ class Copies {
       board_.spoil();
   }
   void get(const std::byte* from, const Buffer& to) noexcept { copy(Buffer::of_bytes(from, to.bytes()), to); }
-  void copy(const Buffer& from, const Buffer& to) noexcept {
-    const int error = p2p::copy(from, to);
-    if (error_ == MPI_SUCCESS) error_ = error;
+  void copy(const Buffer& from, const Buffer& to) noexcept { note(p2p::copy(from, to)); }
+
+  /// Of a part of the message, from byte `offset` on.
+  void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept {
+    if (from.contiguous() != nullptr) return put(Buffer::of_bytes(from.contiguous() + offset, to.size()), to.data());
+    note(p2p::pack(from, to, offset));
+    if (error_ != MPI_SUCCESS) [[unlikely]]
+      board_.spoil();
+  }
+  void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
+    if (to.contiguous() != nullptr) return get(from.data(), Buffer::of_bytes(to.contiguous() + offset, from.size()));
+    note(p2p::unpack(from, to, offset));
   }
   [[nodiscard]] int error() const noexcept { return error_; }
 
  private:
+  void note(int error) noexcept {
+    if (error_ == MPI_SUCCESS) error_ = error;
+  }
+
   HostBoard& board_;
   int error_ = MPI_SUCCESS;
 };

@@ -43,16 +43,18 @@ int copy_error(const Error& error) noexcept {
   }
 }
 
-int pack(const Buffer& from, MutableBytes to) noexcept {
+int pack(const Buffer& from, MutableBytes to, std::uint64_t offset) noexcept {
   datatype::Cursor cursor;
   from.start(cursor);
+  cursor.seek(static_cast<std::int64_t>(offset));
   cursor.pack(to);
   return copy_error(cursor.failure());
 }
 
-int unpack(ByteSpan from, const Buffer& to) noexcept {
+int unpack(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
   datatype::Cursor cursor;
   to.start(cursor);
+  cursor.seek(static_cast<std::int64_t>(offset));
   cursor.unpack(from);
   return copy_error(cursor.failure());
 }

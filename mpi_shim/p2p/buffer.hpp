@@ -86,10 +86,10 @@ class Buffer {
 /// The class of an error over a buffer's memory, with the details in the log; MPI_SUCCESS for none.
 [[nodiscard]] int copy_error(const Error& error) noexcept;
 
-/// Packs the whole message into `to`, which has room for it.
-[[nodiscard]] int pack(const Buffer& from, MutableBytes to) noexcept;
-/// Unpacks what there is, at most the whole message.
-[[nodiscard]] int unpack(ByteSpan from, const Buffer& to) noexcept;
+/// Packs the message from byte `offset` on into `to`, as much as both have.
+[[nodiscard]] int pack(const Buffer& from, MutableBytes to, std::uint64_t offset = 0) noexcept;
+/// Unpacks what there is to the message's bytes from `offset` on, at most to its end.
+[[nodiscard]] int unpack(ByteSpan from, const Buffer& to, std::uint64_t offset = 0) noexcept;
 
 /// The bytes of `from`, as far as both reach, into `to`.  The buffers do not overlap, unless they are the same.
 [[nodiscard]] int copy(const Buffer& from, const Buffer& to) noexcept;

@@ -320,7 +320,7 @@ static void many_at_once(void) {
 
 /* A column of a matrix to rows: datatypes that differ on the two sides. */
 static void datatypes_in_collectives(void) {
-  enum { kRows = 50 };
+  enum { kRows = 701 };
   MPI_Datatype column;
   MPI_Type_vector(kRows, 1, size, MPI_INT, &column);
   MPI_Datatype resized;
@@ -335,6 +335,20 @@ static void datatypes_in_collectives(void) {
   for (int i = 0; i < kRows; ++i) mine[i] = -1;
   MPI_Scatter(matrix, 1, resized, mine, kRows, MPI_INT, 0, comm);
   for (int i = 0; i < kRows; ++i) CHECK_EQ(mine[i], datum(rank, i));
+  free(matrix);
+  matrix = empty(kRows * size);
+  MPI_Allgather(mine, kRows, MPI_INT, matrix, 1, resized, comm);
+  for (int i = 0; i < kRows * size; ++i) CHECK_EQ(matrix[i], datum(i % size, i / size));
+  int* rows = empty(kRows * size);
+  MPI_Alltoall(matrix, 1, resized, rows, kRows, MPI_INT, comm); /* everybody has the same matrix */
+  for (int i = 0; i < kRows * size; ++i) CHECK_EQ(rows[i], datum(rank, i % kRows));
+  for (int i = 0; i < kRows * size; ++i) matrix[i] = datum(rank, i) + i % size;
+  MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, matrix, 1, resized, comm);
+  for (int i = 0; i < kRows * size; ++i) {
+    const int sent = i - i % size + rank; /* the place in the other's matrix */
+    CHECK_EQ(matrix[i], datum(i % size, sent) + rank);
+  }
+  free(rows);
   free(matrix);
   free(mine);
   MPI_Type_free(&column);
