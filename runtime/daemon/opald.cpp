@@ -378,7 +378,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
       .on_empty =
           [this] {
             if (alone_) return end(kCannotServe);
-            oob_->finish();
+            oob_->catch_up();
             uplink_->send(Empty{});
           }};
   host_.emplace(loop_, warden_, *server_, std::move(plan), std::move(resources), std::move(observer));

@@ -349,7 +349,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
         fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(oob.error())));
   }
   job_.emplace(loop_, name_, allocation.ranks, std::move(options), [this] {
-    if (oob_) oob_->finish();
+    if (oob_) oob_->catch_up();
   });
   job_->on_continued = [this] {
     if (input_) input_->look_again();

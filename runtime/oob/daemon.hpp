@@ -59,8 +59,8 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   /// The transport that carries what is sent to that daemon now.
   [[nodiscard]] std::string_view transport(opal::am::Endpoint& to);
 
-  /// Handles what has arrived: before the end.
-  void finish() { service(); }
+  /// Handles what has arrived now, not when the loop comes to it.
+  void catch_up() { service(); }
 
  private:
   struct Peer;

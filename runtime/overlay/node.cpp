@@ -104,6 +104,7 @@ Nanoseconds Node::deadline() const noexcept {
 void Node::on_time(Nanoseconds now) {
   now_ = now;
   if (state_ == State::out) return;
+  if (const Nanoseconds due = deadline(); now > due) excuse(now - due);
   if (now >= beat_due_) beat();
   if (now >= ack_due_) send_acks();
   if (!is_root() && now >= parent_due_) {
@@ -116,6 +117,17 @@ void Node::on_time(Nanoseconds now) {
     }
   }
   if (state_ != State::out) check_children();
+}
+
+/// Time in which this member itself did not run is no silence of its neighbours: what they said may wait to be read,
+/// and where all of them stood still nobody has said anything yet.
+void Node::excuse(Nanoseconds late) {
+  const auto later = [&](Nanoseconds due) { return std::max(due, std::min(due + late, now_ + options_.patience)); };
+  if (!is_root() && state_ == State::attached) parent_due_ = later(parent_due_);
+  for (const auto& [channel, member] : by_channel_) {
+    Child& child = children_.at(member);
+    child.due = later(child.due);
+  }
 }
 
 void Node::beat() {

@@ -210,6 +210,7 @@ class Node {
 
   void send_parent(FrameType type, std::uint64_t number, std::string_view body = {});
   void send_child(const Child& child, FrameType type, std::uint64_t number, std::string_view body = {}) const;
+  void excuse(Nanoseconds late);
   void beat();
   void on_parent_frame(const FrameHeader& header, ByteSpan body);
   void on_child_frame(Id member, const FrameHeader& header, ByteSpan body);

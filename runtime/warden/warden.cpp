@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "opal/core/clock.hpp"
 #include "opal/core/mapping.hpp"
@@ -41,7 +42,7 @@ class Warden {
       while (::read(child_ended_.get(), &discarded, sizeof discarded) > 0) continue;
       // Requests first: a rank that ended is reported after everything that was asked before its end was seen.
       if (events[0].revents != 0) handle_request();
-      if (!launcher_gone_ && heard_.expired()) launcher_stopped();
+      if (!launcher_gone_ && heard_.expired()) doubt();
       reap();
       if (killing_) kill_children();
     }
@@ -54,6 +55,7 @@ class Warden {
     if (!received || (received->has_value() && (*received)->size == 0)) return launcher_died();
     if (!received->has_value()) return;
     heard_ = patience();
+    doubted_ = false;
     switch (request.kind) {
       case Request::Kind::spawn: return spawn(request.rank, (*received)->fds);
       case Request::Kind::signal: return signal(request.rank, request.signal);
@@ -114,6 +116,12 @@ class Warden {
     return opal::Deadline::after(std::chrono::milliseconds{duty_.patience_ms});
   }
 
+  /// Where all of the machine stood still it has not had the time to be heard: it gets a little more.
+  void doubt() {
+    if (std::exchange(doubted_, true)) return launcher_stopped();
+    heard_ = opal::Deadline::after(std::chrono::milliseconds{duty_.patience_ms / 4});
+  }
+
   /// Somebody has stopped it: nobody can tell it to clean up, and nobody else would.
   void launcher_stopped() {
     ::kill(::getppid(), SIGKILL);
@@ -130,6 +138,7 @@ class Warden {
   Fd child_ended_;
   std::map<pid_t, std::int32_t> ranks_;  // the living ones
   opal::Deadline heard_ = patience();
+  bool doubted_ = false;  // heard_ is the last chance
   bool killing_ = false;
   bool launcher_gone_ = false;
   bool done_ = false;

@@ -46,6 +46,18 @@ TEST_F(OverlayRoot, WaitsForThoseBelowOneThatNeverCameAsLongAsForAnybodyAtTheSta
   EXPECT_EQ(lost, (std::vector<Id>{1, 2}));
 }
 
+/// As on a machine that stood still, or was too busy to run the root: what its members said waits to be read.
+TEST_F(OverlayRoot, DoesNotTakeItsOwnAbsenceForTheSilenceOfOthers) {
+  attach(1, 1, 1);
+  const Nanoseconds late = 100 * kSecond;
+  root.on_time(late);
+  root.on_time(late + options.patience - 1);
+  EXPECT_EQ(root.attached_children(), 1U);
+  Nanoseconds now = late;  // called in time from now on
+  while (root.attached_children() == 1 && now < 2 * late) root.on_time(now = root.deadline());
+  EXPECT_LE(now, late + 3 * options.patience) << "silence is noticed";
+}
+
 /// Found by a seed: the way to 2 had passed by 1 already when 2 was lost, and nobody would ever have acknowledged.
 TEST_F(OverlayRoot, HoldsNothingForALostMemberThatHadALinkOfItsOwn) {
   attach(1, 1, 1);
