@@ -14,18 +14,19 @@ namespace runtime::daemon {
 
 struct Bootstrap {
   std::string job_id;
-  std::uint64_t host = 0;         ///< index in the job's list of hosts
-  std::string launcher;           ///< address blob of its Context
-  std::string secret;             ///< text for opal::Secret
-  std::uint64_t patience_ms = 0;  ///< without a word from the launcher, until it counts as gone
+  std::uint64_t host = 0;        ///< index in the job's list of hosts
+  std::string launcher;          ///< address blob of its Context
+  std::string secret;            ///< text for opal::Secret
+  std::uint64_t silence_ms = 0;  ///< Patience::silence
+  std::uint64_t start_ms = 0;    ///< Patience::start
   std::vector<std::pair<std::string, std::string>> settings;
   template <class V>
   void fields(V& v) {
-    v(job_id, host, launcher, secret, patience_ms, settings);
+    v(job_id, host, launcher, secret, silence_ms, start_ms, settings);
   }
 };
 
-inline constexpr std::string_view kBootstrapMark = "opald-1 ";  ///< the number changes with Bootstrap
+inline constexpr std::string_view kBootstrapMark = "opald-2 ";  ///< the number changes with Bootstrap
 inline constexpr std::size_t kLongestBootstrap = 1U << 20;
 
 inline std::string to_line(const Bootstrap& bootstrap) {

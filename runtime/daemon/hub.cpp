@@ -18,17 +18,15 @@ constexpr std::chrono::milliseconds kEndsGathered{100};  // most ranks of a job 
 }  // namespace
 
 Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id,
-         std::vector<pmix::HostRanks> hosts, TreePlan plan, HubHost host)
+         std::vector<pmix::HostRanks> hosts, unsigned radix, const Patience& patience, HubHost host)
     : loop_(loop),
       oob_(oob),
       server_(server),
       job_id_(std::move(job_id)),
       hosts_(std::move(hosts)),
       host_(std::move(host)),
-      plan_(plan),
       population_(hosts_),
-      tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), plan.radix, plan.patience),
-            *this, {}),
+      tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), radix, patience), *this, {}),
       meetings_(tree_) {}
 
 void Hub::add(std::size_t host, RemoteHost& remote) { remotes_[static_cast<std::uint32_t>(host)] = &remote; }

@@ -21,16 +21,10 @@ struct HubHost {
   std::function<void(const std::string& line)> say;
 };
 
-/// The shape of the tree, and its times.
-struct TreePlan {
-  unsigned radix = 16;
-  std::chrono::milliseconds patience{};  ///< of silence, until a daemon counts as out of reach
-};
-
 class Hub final : public pmix::Cluster, private overlay::Client {
  public:
   Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id, std::vector<pmix::HostRanks> hosts,
-      TreePlan plan, HubHost host);
+      unsigned radix, const Patience& patience, HubHost host);
 
   /// Makes `host`, not the own one, known; it must outlive the hub.
   void add(std::size_t host, RemoteHost& remote);
@@ -93,7 +87,6 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   const std::string job_id_;
   const std::vector<pmix::HostRanks> hosts_;
   const HubHost host_;
-  const TreePlan plan_;
   std::map<std::uint32_t, RemoteHost*> remotes_;
   std::map<std::uint32_t, Joined> joined_;
   Population population_;

@@ -45,7 +45,7 @@ class Opald final : private overlay::Client {
   Opald(const Bootstrap& bootstrap, event::Loop& loop, warden::Handle& warden, launch::Session& session,
         opal::topology::Topology topology, std::string secret_file)
       : bootstrap_(bootstrap),
-        patience_(bootstrap.patience_ms),
+        patience_{std::chrono::milliseconds{bootstrap.silence_ms}, std::chrono::milliseconds{bootstrap.start_ms}},
         loop_(loop),
         warden_(warden),
         session_(session),
@@ -88,7 +88,7 @@ class Opald final : private overlay::Client {
   void end(int status);
 
   const Bootstrap& bootstrap_;
-  const std::chrono::milliseconds patience_;
+  const Patience patience_;
   event::Loop& loop_;
   warden::Handle& warden_;
   launch::Session& session_;
@@ -136,8 +136,8 @@ void Opald::run(const opal::Secret& secret) {
   if (const auto sent = oob_->send(*launcher_, topic(Join::kKind), oob::as_bytes(pack(join))); !sent) {
     give_up(fmt::format("cannot join the job: {}", opal::to_string(sent.error())));
   }
-  place_ = loop_.after(2 * patience_, [this] {
-    launcher_gone(fmt::format("nothing heard of it for {} s", 2 * static_cast<double>(patience_.count()) / 1000));
+  place_ = loop_.after(patience_.place(), [this] {
+    launcher_gone(fmt::format("nothing heard of it for {} s", seconds(patience_.place())));
   });
   stay_alive();
   loop_.run();
@@ -147,7 +147,7 @@ void Opald::run(const opal::Secret& secret) {
 /// The warden hears from us that often: should this process be stopped, it acts.
 void Opald::stay_alive() {
   (void)warden_.alive();
-  alive_ = loop_.after(patience_ / 8, [this] { stay_alive(); });
+  alive_ = loop_.after(patience_.silence / 8, [this] { stay_alive(); });
 }
 
 /// Inside of the channel's progress.
@@ -393,7 +393,7 @@ void serve(const Bootstrap& bootstrap, warden::CommandLine command_line) {
   if (!opal::environment("OPAL_LOG")) opal::log::set_level(opal::log::Level::error);
   launch::Session session = launch::Session::plan();
   auto warden =
-      warden::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.patience_ms});
+      warden::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.silence_ms});
   if (!warden) give_up(opal::to_string(warden.error()));
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the warden die, its descendants become ours
   // The launcher forwards signals; those that a terminal or an agent sends to everybody are not for us.

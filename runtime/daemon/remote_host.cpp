@@ -12,11 +12,9 @@ namespace {
 
 constexpr int kHostLost = 1;
 
-double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-
 }  // namespace
 
-RemoteHost::RemoteHost(event::Loop& loop, std::string name, std::chrono::milliseconds patience, stdio::Output& output,
+RemoteHost::RemoteHost(event::Loop& loop, std::string name, const Patience& patience, stdio::Output& output,
                        launch::RankHostObserver observer, Hooks hooks)
     : loop_(loop),
       name_(std::move(name)),
@@ -35,9 +33,9 @@ void RemoteHost::start_daemon(std::vector<std::string> command, const std::strin
     });
   }
   agent_ = std::move(*agent);
-  timer_ = loop_.after(patience_, [this] {
+  timer_ = loop_.after(patience_.start, [this] {
     lost(kHostLost, fmt::format("the daemon of host {} did not come within {} s; it was started by: {}", name_,
-                                seconds(patience_), to_string(command_)));
+                                seconds(patience_.start), to_string(command_)));
   });
 }
 
@@ -67,10 +65,10 @@ void RemoteHost::post_lost(const std::string& why) {
 void RemoteHost::lost(overlay::Loss how) {
   switch (how) {
     case overlay::Loss::silent:
-      return lost(kHostLost, fmt::format("{} has not answered for {} s", daemon(), seconds(patience_)));
+      return lost(kHostLost, fmt::format("{} has not answered for {} s", daemon(), seconds(patience_.silence)));
     case overlay::Loss::absent:
       return lost(kHostLost, fmt::format("{} has not found its place in the tree of daemons within {} s", daemon(),
-                                         2 * seconds(patience_)));
+                                         seconds(patience_.place())));
     default: return lost(kHostLost, fmt::format("{} is lost: its connection has ended", daemon()));
   }
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/daemon/agent.hpp"
 #include "runtime/daemon/messages.hpp"
+#include "runtime/daemon/patience.hpp"
 #include "runtime/launch/rank_host.hpp"
 #include "runtime/overlay/wire.hpp"
 #include "runtime/stdio/output.hpp"
@@ -26,8 +27,7 @@ class RemoteHost final : public launch::RankHost {
     std::function<void()> expel;       ///< from the tree of daemons
     std::function<void()> on_settled;  ///< once: the daemon that was started has come, or will not
   };
-  /// `patience`: how long it may take to come, until joined().
-  RemoteHost(event::Loop& loop, std::string name, std::chrono::milliseconds patience, stdio::Output& output,
+  RemoteHost(event::Loop& loop, std::string name, const Patience& patience, stdio::Output& output,
              launch::RankHostObserver observer, Hooks hooks);
 
   /// Starts the daemon; a failure is reported as the loss of the host.
@@ -37,7 +37,7 @@ class RemoteHost final : public launch::RankHost {
   /// Its ranks have taken so many bytes of the launcher's stdin, which is sent as Input.
   std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
   /// It has asked for its place in the tree.  From now on the tree says whether it is lost: it may have to wait for
-  /// those above it to come, or to be given up, before it gets its place and `patience` begins anew.
+  /// those above it to come, or to be given up, before it gets its place.
   void joined(std::uint64_t pid) {
     pid_ = pid;
     timer_ = {};
@@ -107,7 +107,7 @@ class RemoteHost final : public launch::RankHost {
 
   event::Loop& loop_;
   const std::string name_;
-  const std::chrono::milliseconds patience_;
+  const Patience patience_;
   stdio::Output& output_;
   const launch::RankHostObserver observer_;
   const Hooks hooks_;

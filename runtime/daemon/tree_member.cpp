@@ -20,15 +20,15 @@ constexpr unsigned kBeatsPerPatience = 4;
 
 }  // namespace
 
-overlay::Options tree_options(Id self, Id count, unsigned radix, std::chrono::milliseconds patience) {
-  const Nanoseconds silence = static_cast<Nanoseconds>(patience.count()) * kMillisecond;
+overlay::Options tree_options(Id self, Id count, unsigned radix, const Patience& patience) {
+  const Nanoseconds silence = static_cast<Nanoseconds>(patience.silence.count()) * kMillisecond;
   return {.self = self,
           .count = count,
           .radix = radix,
           .beat = std::min(silence / kBeatsPerPatience, kLongestBeat),
           .patience = silence,
           .grace = std::min(silence / kBeatsPerPatience, kLongestGrace),
-          .start = 2 * silence};  // the launcher itself waits for a daemon no longer than `patience`
+          .start = static_cast<Nanoseconds>(patience.place().count()) * kMillisecond};
 }
 
 TreeMember::TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, overlay::Client& client,

@@ -9,14 +9,14 @@
 #include <string>
 
 #include "runtime/daemon/messages.hpp"
+#include "runtime/daemon/patience.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/daemon.hpp"
 #include "runtime/overlay/node.hpp"
 
 namespace runtime::daemon {
 
-/// Times for a tree in which a member that is silent for `patience` counts as out of reach.
-overlay::Options tree_options(overlay::Id self, overlay::Id count, unsigned radix, std::chrono::milliseconds patience);
+overlay::Options tree_options(overlay::Id self, overlay::Id count, unsigned radix, const Patience& patience);
 
 class TreeMember final : private overlay::Port {
  public:

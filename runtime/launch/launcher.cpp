@@ -247,8 +247,7 @@ void Launch::add_local_host(const Program& program, const std::vector<Cpus>& cpu
 
 void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   if (hosts_.size() == 1) return;
-  hub_.emplace(loop_, *oob_, *server_, session_.job_id(), hosts_,
-               daemon::TreePlan{.radix = options_.radix, .patience = options_.daemon_timeout},
+  hub_.emplace(loop_, *oob_, *server_, session_.job_id(), hosts_, options_.radix, options_.patience,
                daemon::HubHost{.on_abort = [this](unsigned rank, int status,
                                                   const std::string& text) { job_->on_abort(rank, status, text); },
                                .say = [this](const std::string& line) { job_->say(line); }});
@@ -268,7 +267,8 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                               .host = 0,
                               .launcher = std::string{oob::as_text(oob_->address())},
                               .secret = secret,
-                              .patience_ms = static_cast<std::uint64_t>(options_.daemon_timeout.count()),
+                              .silence_ms = static_cast<std::uint64_t>(options_.patience.silence.count()),
+                              .start_ms = static_cast<std::uint64_t>(options_.patience.start.count()),
                               .settings = options_.settings};
   start_next_daemons_ = [this, slurm, bootstrap]() mutable {
     for (; job_->goes_on() && unsettled_daemons_ < options_.agents && started_daemons_ < remotes_.size();
@@ -282,7 +282,7 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   };
   for (std::size_t host = 1; host < hosts_.size(); ++host) {
     remotes_.push_back(std::make_unique<daemon::RemoteHost>(
-        loop_, hosts_[host].name, options_.daemon_timeout, job_->output(), job_->observer_of(host),
+        loop_, hosts_[host].name, options_.patience, job_->output(), job_->observer_of(host),
         daemon::RemoteHost::Hooks{
             .send = [this, host](daemon::Kind kind,
                                  std::string content) { return hub_->send(host, kind, std::move(content)); },

@@ -44,6 +44,7 @@ struct Raw {
   std::string agent;
   std::string input = "0";
   double daemon_timeout = 30;
+  double start_timeout = 60;
   double timeout = 0;
   double grace = 2;
   unsigned ranks = 0;
@@ -107,6 +108,10 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->option_text("N")
       ->check(CLI::Range(1U, 1U << 20));
   app.add_option("--daemon-timeout", raw.daemon_timeout, "A host that is silent for so long is lost (default: 30)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0));
+  app.add_option("--start-timeout", raw.start_timeout,
+                 "A host whose daemon has not come after so long is lost (default: 60)")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.1, 86400.0));
   app.add_option("--radix", options.radix, "Children of each daemon in the tree that connects them (default: 16)")
@@ -205,7 +210,7 @@ std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   if (const auto level = parse_level(raw.map)) options.map = by<Map>(*level);
   options.display_map = raw.display == "map";
   options.report_bindings = options.report_bindings || options.display_map;
-  options.daemon_timeout = milliseconds(raw.daemon_timeout);
+  options.patience = {milliseconds(raw.daemon_timeout), milliseconds(raw.start_timeout)};
   const std::optional<InputTarget> input = parse_input(raw.input);
   if (!input) return fmt::format("--stdin {}: it takes a rank, all, or none", raw.input);
   options.input = *input;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/daemon/patience.hpp"
+
 namespace runtime::launch {
 
 /// Parts of a host, from fine to coarse.
@@ -61,11 +63,11 @@ struct Options {
   Map map = Map::slot;
   bool display_map = false;
   bool report_bindings = false;
-  std::vector<std::string> launch_agent;            ///< words of the command that starts daemons; empty: ssh, or srun
-  std::chrono::milliseconds daemon_timeout{30000};  ///< a daemon that is silent for so long counts as lost
-  unsigned agents = 64;                             ///< that start daemons at a time
-  unsigned radix = 16;                              ///< of the tree of daemons: children of each
-  bool continuous = false;                          ///< the end of some ranks or hosts leaves the others running
+  std::vector<std::string> launch_agent;  ///< words of the command that starts daemons; empty: ssh, or srun
+  daemon::Patience patience;              ///< with daemons
+  unsigned agents = 64;                   ///< that start daemons at a time
+  unsigned radix = 16;                    ///< of the tree of daemons: children of each
+  bool continuous = false;                ///< the end of some ranks or hosts leaves the others running
   bool oversubscribe = false;
   bool tag_output = false;
   bool timestamp_output = false;

@@ -48,8 +48,9 @@ class Member final : private overlay::Client {
 
   void join(std::map<overlay::Id, std::string> above) {
     overlay::Client& client = *this;
-    tree_.emplace(*loop_, *oob_, daemon::tree_options(self_, plan_.count, plan_.radix, std::chrono::seconds{30}),
-                  client, std::move(above));
+    const daemon::Patience patience{.silence = std::chrono::seconds{30}, .start = std::chrono::seconds{60}};
+    tree_.emplace(*loop_, *oob_, daemon::tree_options(self_, plan_.count, plan_.radix, patience), client,
+                  std::move(above));
   }
   /// Until the root ends.
   void serve() { loop_->run(); }

@@ -255,7 +255,7 @@ TEST_F(Hosts, ADaemonWithAWrongSecretIsNotListenedTo) {
   other[1] = '2';
   const auto job =
       start_by(fmt::format("head -n 1 | sed s/{}/{}/ | $agent \"$@\"", hex, other),
-               {"--daemon-timeout", "3", "--set", "am_secret_file=" + file, "--host", "h2:2", "sleep", "300"});
+               {"--start-timeout", "3", "--set", "am_secret_file=" + file, "--host", "h2:2", "sleep", "300"});
   expect_end(*job, 1, "host h2");
 }
 

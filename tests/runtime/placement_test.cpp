@@ -84,13 +84,13 @@ TEST(Messages, SurviveTheirWayAndAreRefusedWhenCutOrExtended) {
 }
 
 TEST(Messages, ABootstrapLineOfAnotherVersionIsCalledSo) {
-  const daemon::Bootstrap bootstrap{"job", 3, std::string{"\0\n\xff", 3}, "secret", 1000, {{"am_spin", "8us"}}};
+  const daemon::Bootstrap bootstrap{"job", 3, std::string{"\0\n\xff", 3}, "secret", 1000, 2000, {{"am_spin", "8us"}}};
   std::string line = daemon::to_line(bootstrap);
   ASSERT_EQ(line.back(), '\n');
   line.pop_back();
   ASSERT_TRUE(daemon::from_line(line));
   EXPECT_EQ(pack(*daemon::from_line(line)), pack(bootstrap));
-  EXPECT_EQ(daemon::from_line("opald-2 00").error().code, Errc::version_mismatch);
+  EXPECT_EQ(daemon::from_line("opald-1 00").error().code, Errc::version_mismatch);
   EXPECT_EQ(daemon::from_line("hello").error().code, Errc::protocol);
   EXPECT_EQ(daemon::from_line(line.substr(0, line.size() - 2)).error().code, Errc::protocol);
 }

@@ -285,7 +285,7 @@ TEST_F(Tree, EventsThatARankRaisesReachTheRanksOfAllHosts) {
 /// h1's daemon never comes; h2's, below it, has joined long before h1 is given up.
 TEST_F(Tree, AHostThatHangsAtTheStartDoesNotTakeThoseBelowItAlong) {
   const auto job = start_by("[ $1 = h1 ] && exec sleep 300; exec $agent \"$@\"",
-                            {"--radix", "1", "--daemon-timeout", "4", "--host", "h1:1,h2:1,h3:1", "--continuous",
+                            {"--radix", "1", "--start-timeout", "4", "--host", "h1:1,h2:1,h3:1", "--continuous",
                              "--timeout", "40", "sh", "-c", "echo ran"});
   const Outcome outcome = job->wait();
   EXPECT_EQ(outcome.status, 1);
