@@ -90,16 +90,18 @@ class Call {
 
   /// `base`, `count`, `datatype` as one buffer.  `argument` names the datatype argument in messages.
   p2p::Buffer buffer(const void* base, MPI_Count count, MPI_Datatype handle) {
+    p2p::Buffer
+        buffer;  // the only one that is returned, so that it is made in its place: a copy would wait for its stores
     if (count < 0) [[unlikely]]
       fail_count(count);
     const datatype::Datatype* type = this->type(handle);
     if (failed()) [[unlikely]]
-      return {};
+      return buffer;
     if (!p2p::Buffer::fits(static_cast<std::uint64_t>(count), *type)) [[unlikely]] {
       fail(MPI_ERR_COUNT, "the message is larger than 2^63 bytes");
-      return {};
+      return buffer;
     }
-    const p2p::Buffer buffer{base, static_cast<std::uint64_t>(count), *type};
+    buffer = {base, static_cast<std::uint64_t>(count), *type};
     if (base == nullptr && buffer.bytes() != 0 && type->is_predefined()) [[unlikely]]
       fail_null("buf");
     return buffer;

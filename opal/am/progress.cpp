@@ -96,10 +96,18 @@ std::size_t Context::progress(std::size_t budget) noexcept {
 /// Whoever has the turn meanwhile waits for the lock, so there is no second one at work.
 std::size_t Context::progress_locked(std::size_t budget) noexcept { return state_->advance(budget); }
 
+namespace {
+constexpr std::uint32_t kRoundsForAll = 8;  // one of so many looks at every transport, whatever the first ones bring
+}
+
 std::size_t Context::State::advance(std::size_t budget) noexcept {
   const bool outer = std::exchange(advancing, true);
   std::size_t count = 0;
-  for (const auto& module : transports.modules) count += module->progress(budget);
+  const bool all = ++rounds % kRoundsForAll == 0;
+  for (const auto& module : transports.modules) {
+    count += module->progress(budget);
+    if (count != 0 && !all) break;  // it may be what is waited for; the others are looked at when nothing comes
+  }
   if (no_transport != nullptr) [[unlikely]]
     count += no_transport->progress(budget);
   if (!pending.empty()) [[unlikely]]

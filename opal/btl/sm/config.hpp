@@ -85,8 +85,7 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Payload of a small fragment, which messages outside of the fast box take if they fit; others take one of "
-     "max_send. "
-     "A quarter of the segment is for small ones."},
+     "max_send. A quarter of the segment is for small ones."},
     {"eager_shared_core",
      &Config::eager_shared_core,
      {.min = 256, .max = 1_MiB},

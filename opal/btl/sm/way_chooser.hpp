@@ -29,8 +29,8 @@ struct Ways {
 class WayChooser {
  public:
   static constexpr std::uint32_t kTries = 4;  ///< of each way, at first
-  static constexpr std::uint32_t kLookAround =
-      1024;  ///< transfers of a size class between two tries of another way, in the long run
+  /// Transfers of a size class between two tries of another way, in the long run.
+  static constexpr std::uint32_t kLookAround = 1024;
 
   /// One of the possible ways, of which there is at least one.
   [[nodiscard]] Way choose(std::uint64_t size, const Ways& ways) noexcept {

@@ -232,7 +232,7 @@ void Module::free(Fragment& fragment) noexcept {
 
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
-bool Module::worth_asking() noexcept {
+inline bool Module::worth_asking() noexcept {
   constexpr std::uint32_t kBetweenMessages = 32;  // empty rounds that a message under way may well take
   constexpr std::uint32_t kRarest = 16;           // with connections; without any, only a newcomer can be missed
   constexpr std::uint32_t kRarestAlone = 256;
@@ -257,8 +257,10 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (events_ != 0 || reactor_.has_work()) quiet_ = 0;
   if (reactor_.has_work()) reactor_.run();
   const std::size_t sent = emulation().progress();
-  report_ended();
-  std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
+  if (endpoints_.has_to_report()) [[unlikely]]
+    report_ended();
+  if (!leaving_.empty()) [[unlikely]]
+    std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
   in_progress_ = false;
   return events_ + sent;
 }
