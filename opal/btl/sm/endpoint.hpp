@@ -133,7 +133,7 @@ class Endpoint final : public btl::Endpoint {
   std::uint32_t box_rest_ = 0;        // messages by FIFO until a full box is tried again
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)
 
-  Lacking lacking_;  // of posts that were refused since the last sleep
+  Lacking lacking_;  // of posts that were refused since arm()
 
   // Receiving: on other lines, since other threads may send meanwhile.
   alignas(kCacheLine) std::uint16_t expected_seq_ = 0;

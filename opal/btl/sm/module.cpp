@@ -197,7 +197,7 @@ bool Module::arm() noexcept {
 
 void Module::disarm() noexcept {
   armed_ = false;
-  forget_starved();
+  withdraw_announced();
   inbox_.sleeping().store(0, std::memory_order_relaxed);
 }
 

@@ -158,7 +158,7 @@ class OPAL_EXPORT Module : public btl::Module {
   Post starve(Endpoint& to, Lacking lacking) noexcept;
   void announce_starved() noexcept;
   [[nodiscard]] bool room_has_come() const noexcept;
-  void forget_starved() noexcept;
+  void withdraw_announced() noexcept;
   void hear_waiting(std::uint32_t bells) noexcept;
   void wake_waiting() noexcept;
 
@@ -212,7 +212,8 @@ class OPAL_EXPORT Module : public btl::Module {
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::unordered_map<PeerId, Endpoint*> by_peer_;  // not dead
   std::vector<Endpoint*> blocked_;                 // boxes that wait for the FIFO
-  std::vector<Endpoint*> starved_;                 // peers without room for what we posted last
+  std::vector<Endpoint*> starved_;                 // peers without room for what we posted since arm()
+  std::vector<Endpoint*> announced_;               // those that know that we sleep until they make some
   std::vector<Endpoint*> waiting_;                 // peers that sleep until we make room
   std::vector<Endpoint*> leaving_;                 // peers that have gone; their last messages are being delivered
   std::vector<Endpoint*> failed_;                  // dead, the layer above does not know yet

@@ -241,6 +241,7 @@ void Module::disconnect(btl::Endpoint& peer) noexcept {
   forget_box(endpoint);
   std::erase(blocked_, &endpoint);
   std::erase(starved_, &endpoint);
+  std::erase(announced_, &endpoint);
   std::erase(waiting_, &endpoint);
   std::erase(leaving_, &endpoint);
   std::erase(failed_, &endpoint);

@@ -31,24 +31,24 @@ void Module::announce_starved() noexcept {
     if (to->lacking_.box) marks[0] = to->box_out_.half_empty_mark();
     lane.room_wanted().announce(marks, to->lacking_.fifo);
     to->link_->inbox.ring_for_room(to->link_->index_there);
+    to->lacking_ = {};
   }
+  announced_.insert(announced_.end(), starved_.begin(), starved_.end());
+  starved_.clear();
 }
 
 /// After announce_starved() and receiver_fence().
 bool Module::room_has_come() const noexcept {
-  return std::any_of(starved_.begin(), starved_.end(), [](Endpoint* to) {
+  return std::any_of(announced_.begin(), announced_.end(), [](Endpoint* to) {
     OutLane& lane = *to->link_->out;
     return !to->dead() && lane.room_wanted().satisfied_by(lane.given_back(), to->link_->inbox.fifo().half_empty());
   });
 }
 
-/// Whoever is refused again, says so again.
-void Module::forget_starved() noexcept {
-  for (Endpoint* to : starved_) {
-    to->link_->out->room_wanted().withdraw();
-    to->lacking_ = {};
-  }
-  starved_.clear();
+/// Whoever is refused again, says so again.  Who was refused since arm(), between the end of the sleep and this, stays.
+void Module::withdraw_announced() noexcept {
+  for (Endpoint* to : announced_) to->link_->out->room_wanted().withdraw();
+  announced_.clear();
 }
 
 // ---- Receiver

@@ -217,6 +217,21 @@ TEST(SmRoom, WhoSleepsBesideAFullBoxIsWokenWhenItIsEmptied) {
   expect_to_be_woken_by_room(with({{"btl_sm_fbox_size", "4K"}, {"btl_sm_fifo_slots", "16"}}), 100, 0);
 }
 
+TEST(SmRoom, ARefusalAfterTheSleepAndBeforeTheNextProgressIsNotForgotten) {
+  const auto settings = small_queue("64");
+  Side receiver{"sm", settings};
+  Side sender{"sm", settings};
+  btl::Endpoint& route = *sender.connect(receiver);
+  std::size_t sent = flood(sender, route, kTag, 8);
+  for (int sleep = 0; sleep < 3; ++sleep) {
+    sender.module().progress(64);
+    ASSERT_TRUE(sender.module().arm());
+    ASSERT_TRUE(pump([&] { return receiver.received.size() == sent; }, receiver));
+    ASSERT_TRUE(is_awake(sender, 60'000)) << "sleep " << sleep;
+    while (sender.module().send_inline(route, kTag, pattern(8, 1), {}) == Post::done) ++sent;
+  }
+}
+
 TEST(SmRoom, WhatDoesNotFitTheBoxIsNotPromisedRoomThere) {
   const auto settings = with({{"btl_sm_fbox_size", "4K"}, {"btl_sm_segment_size", "256K"}});
   expect_to_be_woken_by_room(settings, 20'000, 0);

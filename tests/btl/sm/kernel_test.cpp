@@ -176,5 +176,46 @@ TEST(SmKernel, NoWakeUpIsLostWithOrWithoutMembarrier) {
   }
 }
 
+TEST(SmKernel, WhoSleepsForRoomIsNeverForgottenWithOrWithoutMembarrier) {
+  constexpr std::size_t kMessages = 2000;  // a hundred times as many as there is room for
+  config::Store tight;
+  tight.set("btl_sm_fbox_size", "4K");
+  tight.set("btl_sm_fifo_slots", "16");
+  for (const bool forbidden : {false, true}) {
+    Child sender{[&](Channel& parent) {
+      if (forbidden) {
+        refuse_system_call(SYS_membarrier);
+        if (accept_remote_fences()) return 1;
+      }
+      const auto blob = parent.receive();
+      Side own{"sm", tight};
+      btl::Endpoint* const route = own.connect(blob);
+      const auto bytes = pattern(100, 1);
+      std::size_t sleeps = 0;
+      for (std::size_t sent = 0; sent < kMessages;) {
+        const Post post = own.module().send_inline(*route, kTag, bytes, {});
+        if (post == Post::failed) return 2;
+        if (post == Post::done) {
+          ++sent;
+        } else if (own.module().progress(64) == 0 && own.module().arm()) {
+          ++sleeps;
+          pollfd fd{own.module().wait_fd(), POLLIN, 0};
+          if (::poll(&fd, 1, 20'000) == 0) return 3;
+        }
+      }
+      parent.send(bytes_of(sleeps));
+      return own.failures.empty() && sleep_until([&] { return !own.received.empty(); }, own) ? 0 : 4;
+    }};
+    Side receiver{"sm", tight};
+    sender.channel().send(receiver.blob());
+    EXPECT_TRUE(sleep_until([&] { return receiver.received.size() == kMessages; }, receiver));
+    std::size_t sleeps = 0;
+    ASSERT_TRUE(read_object(sender.channel().receive(), sleeps));
+    EXPECT_GT(sleeps, 0U) << "there was always room: nothing has been tested";
+    ASSERT_EQ(test::send(*receiver.accepted.at(0), bytes_of(kMessages), {}, receiver), Post::done);
+    EXPECT_EQ(sender.wait(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace opal::btl::sm
