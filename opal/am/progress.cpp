@@ -97,16 +97,19 @@ std::size_t Context::progress(std::size_t budget) noexcept {
 std::size_t Context::progress_locked(std::size_t budget) noexcept { return state_->advance(budget); }
 
 namespace {
-constexpr std::uint32_t kRoundsForAll = 8;  // one of so many looks at every transport, whatever the first ones bring
+constexpr std::uint32_t kBusyRoundsForAll = 8;
 }
 
 std::size_t Context::State::advance(std::size_t budget) noexcept {
   const bool outer = std::exchange(advancing, true);
   std::size_t count = 0;
-  const bool all = ++rounds % kRoundsForAll == 0;
+  bool all = false;
   for (const auto& module : transports.modules) {
     count += module->progress(budget);
-    if (count != 0 && !all) break;  // it may be what is waited for; the others are looked at when nothing comes
+    if (count == 0 || all) continue;
+    // It may be what is waited for: the others are looked at when nothing comes, and in one of so many rounds.
+    if (++busy_rounds % kBusyRoundsForAll != 0) break;
+    all = true;
   }
   if (no_transport != nullptr) [[unlikely]]
     count += no_transport->progress(budget);

@@ -102,8 +102,8 @@ struct Context::State final : btl::Observer {
   std::vector<Endpoint*> pending;       // endpoints that have a Pending
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
-  std::uint32_t rounds = 0;  // of advance()
-  bool advancing = false;    // some handlers or completions are running, under the lock
+  std::uint32_t busy_rounds = 0;  // in which something came
+  bool advancing = false;         // some handlers or completions are running, under the lock
 };
 
 }  // namespace opal::am

@@ -46,7 +46,7 @@ class Endpoint final : public btl::Endpoint {
   friend class Module;
 
   /// Sends through the fast box.  False: off, too large, full, or taken back; nothing has happened.
-  [[nodiscard]] bool push_to_box(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  [[nodiscard, gnu::always_inline]] bool push_to_box(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     if (!box_out_.push(tag, next_seq_, header, payload)) {
       if (!box_out_.full_for(header.size() + payload.size()) || !push_when_room(tag, header, payload)) return false;
     }
