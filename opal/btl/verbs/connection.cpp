@@ -106,7 +106,7 @@ Result<void> Connection::accept(CmId& id, std::uint8_t peer_reads, ByteSpan repl
 }
 
 void Connection::step(const Result<void>& outcome) noexcept {
-  if (!outcome) owner_.on_lost(outcome.error());
+  if (!outcome) owner_->on_lost(outcome.error());
 }
 
 void Connection::on_event(const CmEvent& event) noexcept {
@@ -126,23 +126,23 @@ void Connection::on_event(const CmEvent& event) noexcept {
       if (ready) ready = move_to(IBV_QPS_RTS);
       if (ready && rdma_establish(id_.get()) != 0) ready = manager_error("rdma_establish");
       if (!ready) return step(ready);
-      return owner_.on_connected(event.bytes());
+      return owner_->on_connected(event.bytes());
     }
     case RDMA_CM_EVENT_ESTABLISHED:
       // InfiniBand and RoCE connectors have been connected by the response; iWARP knows no such step.
-      return owner_.on_connected(event.bytes());
-    case RDMA_CM_EVENT_REJECTED: return owner_.on_refused(event.bytes());
+      return owner_->on_connected(event.bytes());
+    case RDMA_CM_EVENT_REJECTED: return owner_->on_refused(event.bytes());
     case RDMA_CM_EVENT_ADDR_ERROR:
-      return owner_.on_lost({Errc::unreachable, -event.status, "verbs: no way to the peer's address"});
+      return owner_->on_lost({Errc::unreachable, -event.status, "verbs: no way to the peer's address"});
     case RDMA_CM_EVENT_ROUTE_ERROR:
-      return owner_.on_lost({Errc::unreachable, -event.status, "verbs: no route to the peer"});
+      return owner_->on_lost({Errc::unreachable, -event.status, "verbs: no route to the peer"});
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
-      return owner_.on_lost({Errc::unreachable, -event.status, "verbs: the peer does not answer"});
+      return owner_->on_lost({Errc::unreachable, -event.status, "verbs: the peer does not answer"});
     case RDMA_CM_EVENT_DISCONNECTED:
-      return owner_.on_lost({Errc::peer_gone, ECONNRESET, "verbs: the connection ended without a goodbye"});
+      return owner_->on_lost({Errc::peer_gone, ECONNRESET, "verbs: the connection ended without a goodbye"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return owner_.on_lost({Errc::peer_gone, ENODEV, "verbs: the device has been removed"});
+      return owner_->on_lost({Errc::peer_gone, ENODEV, "verbs: the device has been removed"});
     default: return;  // the end of a connection's time of waiting, and the like
   }
 }

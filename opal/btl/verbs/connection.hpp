@@ -49,7 +49,7 @@ class Connection {
   };
 
   Connection(Device& device, const Settings& settings, Owner& owner) noexcept
-      : device_(device), settings_(settings), owner_(owner) {}
+      : device_(device), settings_(settings), owner_(&owner) {}
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
@@ -61,6 +61,8 @@ class Connection {
   Result<void> accept(CmId& id, std::uint8_t peer_reads, ByteSpan reply);
 
   void on_event(const CmEvent& event) noexcept;
+  /// From now on `owner` is told.
+  void hand_over(Owner& owner) noexcept { owner_ = &owner; }
 
   [[nodiscard]] ibv_qp* pair() const noexcept { return pair_.get(); }
   [[nodiscard]] const QueueShape& shape() const noexcept { return settings_.shape; }
@@ -79,7 +81,7 @@ class Connection {
 
   Device& device_;
   Settings settings_;
-  Owner& owner_;
+  Owner* owner_;
   QueuePair pair_;
   CmId id_;  // before the queue pair goes
   std::array<std::byte, 56> request_{};

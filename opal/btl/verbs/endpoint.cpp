@@ -143,7 +143,8 @@ bool Endpoint::send_frame(const wire::Frame& frame, ByteSpan payload) noexcept {
 
 void Endpoint::ask_for_more() noexcept {
   const bool due = static_cast<std::int32_t>(posted_ - ask_from_) >= 0;
-  if (credits_ != 0 || !due || state_ != State::connected || most_credits_ >= verbs_.config().credits) return;
+  if (credits_ != 0 || !due || state_ != State::connected || to_confirm_) return;
+  if (most_credits_ >= verbs_.config().credits) return;
   if (send_control(wire::Kind::more, {})) ask_from_ = posted_ + kAskEvery;
 }
 
@@ -165,9 +166,25 @@ void Endpoint::take_grant(std::uint32_t count) noexcept {
 
 void Endpoint::return_credits() noexcept {
   // Half a window: at most two such frames are on their way at a time, for which kReserve receive buffers stand ready.
-  if (state_ != State::connected || leaving_) return;
+  if (state_ != State::connected || to_confirm_ || leaving_) return;
   if (to_grant_ != 0 && send_frame({0, wire::Kind::grant, to_grant_}, {})) to_grant_ = 0;
-  if (owed_ != 0 && owed_ >= window_ / 2) (void)send_control(wire::Kind::credits, {});
+  const bool due = owed_ != 0 && owed_ >= window_ / 2;
+  const bool told = !due || send_control(wire::Kind::credits, {});
+  // A peer without credits says nothing more that would remind us.
+  if (to_grant_ != 0 || !told) verbs_.on_stalled();
+}
+
+void Endpoint::confirm() noexcept {
+  const wire::Confirm confirm{verbs_.wire_address(), confirmation(session_, verbs_.wire_address())};
+  to_confirm_ = !send_control(wire::Kind::confirm, bytes_of(confirm));
+  if (to_confirm_) return verbs_.on_stalled();
+  credits_ = most_credits_;
+}
+
+void Endpoint::resume() noexcept {
+  if (state_ == State::connected && to_confirm_) confirm();
+  return_credits();
+  if (lane_ != nullptr) lane_->resume();
 }
 
 void Endpoint::retire(std::uint32_t upto) noexcept {
@@ -256,7 +273,7 @@ void Endpoint::break_off(const Error& why) noexcept {
 }
 
 bool Endpoint::leave() noexcept {
-  const bool talking = state_ == State::connected && !broken_;
+  const bool talking = state_ == State::connected && !broken_ && !to_confirm_;
   goodbye_ = posted_;
   if (!talking || !send_control(wire::Kind::goodbye, {})) return false;
   if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is for nobody

@@ -28,9 +28,10 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
  public:
   enum class State : std::uint8_t { dialing, resting, half_open, connected, ended };
 
-  /// Frames beside messages that a peer may have under way to us: a confirmation, two of credits, a goodbye, one that
-  /// asks for a larger window and one that grants it.
-  static constexpr std::uint32_t kReserve = 6;
+  /// Receive buffers of a peer beside its window: for a confirmation, two frames of credits, a goodbye, one that asks
+  /// for a larger window and one that grants it; and the buffer in a handler's hands, whose credit may be back already.
+  /// iWARP ends a connection whose message finds no buffer.
+  static constexpr std::uint32_t kReserve = 7;
   /// Send requests for a peer whose window is at most so large.
   static std::uint32_t sends_for(std::uint32_t window) noexcept;
 
@@ -52,9 +53,8 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
 
   /// The queue of puts, gets and atomics; null where they have to go as messages.
   [[nodiscard]] Lane* lane() noexcept;
-  void resume() noexcept {
-    if (lane_ != nullptr) lane_->resume();
-  }
+  /// Tries again what found no room.
+  void resume() noexcept;
   /// Ends it; operations are the module's to finish.
   void drop_lane() noexcept;
   /// The same queue's other end, asked for by the peer.  False: the request is not the peer's, or there is no room.
@@ -111,6 +111,7 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   bool send_control(wire::Kind kind, ByteSpan payload) noexcept;
   bool send_frame(const wire::Frame& frame, ByteSpan payload) noexcept;
   void return_credits() noexcept;
+  void confirm() noexcept;
   void ask_for_more() noexcept;
   void grant_more() noexcept;
   void take_grant(std::uint32_t count) noexcept;
@@ -131,11 +132,29 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
     void on_lost(const Error& /*why*/) noexcept override {}  // its initiator makes a new one, if it lives
   };
 
+  /// Our own request, given up for the peer's.  Over iWARP its identifier can be destroyed only when the peer has
+  /// answered it; earlier the kernel makes us wait for that, and the peer may be waiting for us.
+  class Crossed final : private Connection::Owner {
+   public:
+    void take(std::unique_ptr<Connection> connection) noexcept {
+      connection_ = std::move(connection);
+      connection_->hand_over(*this);
+    }
+
+   private:
+    void on_connected(ByteSpan /*reply*/) noexcept override { connection_.reset(); }
+    void on_refused(ByteSpan /*refusal*/) noexcept override { connection_.reset(); }
+    void on_lost(const Error& /*why*/) noexcept override { connection_.reset(); }
+    std::unique_ptr<Connection> connection_;
+  };
+
   Module& verbs_;
   State state_ = State::resting;
   bool broken_ = false;
   bool leaving_ = false;
+  bool to_confirm_ = false;  // the connector: nothing may go before the confirmation
   std::unique_ptr<Connection> connection_;
+  Crossed crossed_;
   // Sending.
   std::uint32_t credits_ = 0;       // messages that the peer has room for
   std::uint32_t most_credits_ = 0;  // its window

@@ -259,6 +259,7 @@ Result<void> Endpoint::dial_again() {
 }
 
 Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Request& request, const Secret& key) {
+  if (state_ == State::dialing && verbs_.device().iwarp()) crossed_.take(std::move(connection_));
   drop_connection();
   wire::Reply reply{window_, 0, fresh_nonce(), {}};
   sign(key, request, reply);
@@ -292,14 +293,13 @@ void Endpoint::on_connected(ByteSpan bytes) noexcept {
     return end({Errc::permission, 0, "verbs: the peer did not prove that it knows the job's secret"});
   }
   session_ = session_key(key_, request_.nonce, reply.nonce);
-  most_credits_ = credits_ = std::min(reply.window, verbs_.config().credits);
+  most_credits_ = std::min(reply.window, verbs_.config().credits);
+  credits_ = 0;
   sent_.assign(connection_->shape().sends, nullptr);
   posted_ = retired_ = 0;
   state_ = State::connected;
   verbs_.enter(*connection_, *this);
-  const wire::Confirm confirm{verbs_.wire_address(), confirmation(session_, verbs_.wire_address())};
-  if (!send_control(wire::Kind::confirm, bytes_of(confirm)))
-    break_off({Errc::limit_reached, 0, "verbs: no buffer to confirm"});
+  confirm();
 }
 
 void Endpoint::on_refused(ByteSpan bytes) noexcept {
