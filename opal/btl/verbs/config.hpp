@@ -24,6 +24,7 @@ struct Config {
   ByteSize inline_size = 256_B;
   ByteSize max_request = 64_KiB;
   ByteSize pin_limit = 0_B;
+  std::string on_demand = "auto";
   std::string atomics = "auto";
   std::uint32_t retry_count = 6;
   std::uint32_t ack_timeout = 18;
@@ -54,8 +55,8 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 1_KiB, .max = 1_MiB},
      "bytes",
      config::Level::tuner,
-     "Largest active message, header and payload; the same on all sides.  Every peer costs at least 14 buffers of this "
-     "size, at most btl_verbs_credits and six."},
+     "Largest active message, header and payload; the same on all sides.  Every peer costs at least 15 buffers of this "
+     "size, at most btl_verbs_credits and seven."},
     {"credits",
      &Config::credits,
      {.min = 4, .max = 4096},
@@ -103,6 +104,14 @@ inline constexpr config::Var<Config> kVars[] = {
      config::Level::tuner,
      "Most memory that is registered with the device at a time, beside message buffers; larger regions are reached by "
      "messages.  0: half of the memory of the host, or of what this process's control group may use."},
+    {"on_demand",
+     &Config::on_demand,
+     {.choices = "auto|no|yes"},
+     "",
+     config::Level::tuner,
+     "Whether registered memory is reached by on-demand paging instead of being pinned: auto where the device offers "
+     "it "
+     "and moves the right bytes in a trial when it is opened, yes without a trial, no never."},
     {"atomics",
      &Config::atomics,
      {.choices = "auto|device|messages"},

@@ -26,6 +26,8 @@ Error error_of(const ibv_wc& wc) noexcept {
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
       return {Errc::invalid_argument, 0, "remote access: the peer's device refused it (stale, or outside)"};
+    case IBV_WC_LOC_PROT_ERR:
+      return {Errc::permission, EFAULT, "put or get: the device refused its local memory", wc.vendor_err};
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR: return {Errc::peer_gone, ETIMEDOUT, ibv_wc_status_str(wc.status), wc.vendor_err};
     default: return {Errc::internal, 0, ibv_wc_status_str(wc.status), wc.vendor_err};
@@ -172,6 +174,11 @@ Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* 
   const bool writing = operation.kind == Kind::get;
   if (transfer.local) {
     chunk_.key = transfer.local.value();
+    chunk_.left = size;
+    return Room::posted;
+  }
+  if (const ibv_mr* const everything = verbs_.memory().on_demand().everything.get(); everything != nullptr) {
+    chunk_.key = everything->lkey;
     chunk_.left = size;
     return Room::posted;
   }

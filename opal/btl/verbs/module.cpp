@@ -37,7 +37,8 @@ std::uint64_t message_memory(const Device& device, const Config& config) noexcep
   return lockable == UINT64_MAX ? lockable : lockable / 2;
 }
 
-std::uint64_t pin_limit(const Config& config) noexcept {
+std::uint64_t pin_limit(const Device& device, const Config& config) noexcept {
+  if (device.iwarp()) return 0;  // peers reach no memory through it
   return config.pin_limit.bytes != 0 ? config.pin_limit.bytes : usable_memory() / 2;
 }
 
@@ -61,14 +62,15 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   wire::Address address{wire::kMagic, wire::kWireVersion, 0, host.id, fresh_nonce(), {}};
   OPAL_TRY(set_socket(address, listener.socket.any));
   log::debug("btl.verbs", "device {} at {}", listener.device, to_string(listener.socket));
-  std::unique_ptr<Module> module{
-      new Module{host, config, std::move(listener), std::move(device), std::move(waiting), address}};
+  OnDemand on_demand = find_on_demand(device, config.on_demand, listener.id->port_num, address.ip);
+  std::unique_ptr<Module> module{new Module{host, config, std::move(listener), std::move(device), std::move(on_demand),
+                                            std::move(waiting), address}};
   module->largest_request_ = std::min<std::uint64_t>(config.max_request.bytes, port.max_msg_sz);
   return module;
 }
 
-Module::Module(const Host& host, const Config& config, Listener listener, Device device, Waiting waiting,
-               const wire::Address& address)
+Module::Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand,
+               Waiting waiting, const wire::Address& address)
     : btl::Module(host, attributes_of(config)),
       config_(config),
       listener_(std::move(listener)),
@@ -81,7 +83,7 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       message_memory_(message_memory(device_, config)),
       most_sends_(config.send_buffers),
       device_atomics_(wants_device_atomics(device_, config)),
-      memory_(device_, host.registrations, pin_limit(config), device_atomics_),
+      memory_(device_, std::move(on_demand), host.registrations, pin_limit(device_, config), device_atomics_),
       pipelined_(*this, emulation(), operations_) {}
 
 Module::~Module() {

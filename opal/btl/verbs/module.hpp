@@ -90,7 +90,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
 
  private:
-  Module(const Host& host, const Config& config, Listener listener, Device device, Waiting waiting,
+  Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand, Waiting waiting,
          const wire::Address& address);
 
   // peers.cpp
