@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -70,6 +71,18 @@ TEST(OpalInfo, SaysWhyThereIsNoGpuMemory) {
   ASSERT_NE(smcuda, report["transports"].end());
   EXPECT_EQ((*smcuda)["usable"], false);
   EXPECT_THAT((*smcuda)["why"].get<std::string>(), HasSubstr(why));
+}
+
+TEST(OpalInfo, SaysInOneLineWhyVerbsIsNotUsable) {
+  if (VERBS && std::filesystem::exists("/sys/class/infiniband")) GTEST_SKIP() << "needs a host without RDMA devices";
+  const std::string why = VERBS ? "no RDMA device on this host" : "built without libibverbs and librdmacm";
+  const json report = json::parse(opal_info("--json").output);
+  const auto verbs = std::find_if(report["transports"].begin(), report["transports"].end(),
+                                  [](const json& transport) { return transport["name"] == "verbs"; });
+  ASSERT_NE(verbs, report["transports"].end());
+  EXPECT_EQ((*verbs)["usable"], false);
+  EXPECT_THAT((*verbs)["why"].get<std::string>(), HasSubstr(why));
+  EXPECT_THAT(opal_info("").output, testing::ContainsRegex("\n  verbs +refused [^\n]*" + why + "[^\n]*\n"));
 }
 
 #if CUDA_HEADERS
