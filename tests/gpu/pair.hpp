@@ -2,8 +2,12 @@
 // tests/gpu/pair.hpp — two processes that talk over smcuda: modules as such (SidePair), or Contexts over any transport
 // (ContextPair).  Each process has its own driver; meet() lets one wait for the other while both progress.
 #pragma once
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "opal/am/context.hpp"
@@ -104,6 +108,68 @@ struct Window {
     return *MemoryHandle::from_bytes({handle.data(), static_cast<std::size_t>(handle_size)});
   }
 };
+
+/// Descriptors of the double's memory; those of a real driver look like its others.
+inline std::size_t open_files() {
+  std::size_t count = 0;
+  for (const auto& file : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(file.path(), gone).string();
+    if (target.find("opal-cuda-double") != std::string::npos) ++count;
+  }
+  return count;
+}
+
+/// Who registers a buffer for another process.
+template <class Buffer>
+struct Owner {
+  std::function<std::unique_ptr<Buffer>()> make;  ///< the buffer, with at() and size()
+  std::function<void(Control&)> driver = {};      ///< sets it up before the other process begins
+  std::function<void(Buffer&)> afterwards = {};   ///< what became of the buffer
+};
+/// What the other process does with it: its end, the handle, the address.
+using User = std::function<void(SideEnd& here, const MemoryHandle& handle, std::uint64_t address)>;
+
+/// Both, over smcuda, after they have agreed to map each other's memory; nothing stays open with either.
+template <class Buffer>
+void owner_and_user(const Owner<Buffer>& owner, const User& user, const config::Store& store = {}) {
+  in_two_processes(
+      [&](const opal::test::Channel& other) {
+        const CudaProgram program;
+        const std::unique_ptr<Buffer> buffer = owner.make();
+        SideEnd here{other};
+        here.connect_gpus(buffer->at());
+        const auto handle = here.module().register_memory(buffer->at(), buffer->size(), Rights::all);
+        ASSERT_TRUE(handle) << to_string(handle.error());
+        if (owner.driver) {
+          ASSERT_NE(cuda_double::control(), nullptr);
+          owner.driver(*cuda_double::control());
+        }
+        const std::size_t files = open_files();
+        send(other, Window{buffer->at(), *handle});
+        here.meet();
+        EXPECT_EQ(open_files(), files) << "a descriptor keeps memory that is freed";
+        if (owner.afterwards) owner.afterwards(*buffer);
+        EXPECT_TRUE(here.module().deregister_memory(*handle));
+        here.meet();
+      },
+      [&](const opal::test::Channel& other) {
+        const CudaProgram program;
+        {
+          const DeviceBuffer buffer{64};
+          SideEnd here{other, store};
+          here.connect_gpus(buffer.at());
+          const auto window = receive<Window>(other);
+          user(here, window.memory(), window.address);
+          here.meet();
+          here.meet();
+        }
+        if (const Control* const control = cuda_double::control()) {
+          EXPECT_EQ(control->count(Count::opened), 0u) << "a mapping stayed";
+          EXPECT_EQ(control->count(Count::events), 0u);
+        }
+      });
+}
 
 /// One process's end: a Context.
 class ContextEnd {

@@ -3,11 +3,9 @@
 // socket.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "tests/gpu/pair.hpp"
@@ -33,28 +31,13 @@ class SharedBuffer {
     EXPECT_EQ(cuMemcpyHtoD(address(), pattern(kSize, seed).data(), kSize), CUDA_SUCCESS);
   }
   [[nodiscard]] CUdeviceptr address() const { return mapped_ != nullptr ? mapped_->address() : pooled_->address(); }
-  [[nodiscard]] void* at(std::size_t offset = 0) const { return pointer(address(), offset); }
-  [[nodiscard]] std::vector<std::byte> read() const {
-    std::vector<std::byte> bytes(kSize);
-    EXPECT_EQ(cuMemcpyDtoH(bytes.data(), address(), kSize), CUDA_SUCCESS);
-    return bytes;
-  }
+  [[nodiscard]] void* at() const { return pointer(address()); }
+  [[nodiscard]] std::size_t size() const { return kSize; }
 
  private:
   std::unique_ptr<Mapped> mapped_;
   std::unique_ptr<Pooled> pooled_;
 };
-
-/// Descriptors of the double's memory; those of a real driver look like its others.
-std::size_t open_files() {
-  std::size_t count = 0;
-  for (const auto& file : std::filesystem::directory_iterator{"/proc/self/fd"}) {
-    std::error_code gone;
-    const std::string target = std::filesystem::read_symlink(file.path(), gone).string();
-    if (target.find("opal-cuda-double") != std::string::npos) ++count;
-  }
-  return count;
-}
 
 std::uint64_t opened() {
   const Control* const control = cuda_double::control();
@@ -63,42 +46,10 @@ std::uint64_t opened() {
 
 class SmcudaDescriptor : public ::testing::TestWithParam<Kind> {
  protected:
-  /// The owner of a buffer, while `user` does what it wants; nothing stays open with either.
-  static void with_owner(const std::function<void(SideEnd&, const MemoryHandle&, std::uint64_t)>& user,
-                         const std::function<void(Control&)>& owners_driver = {}, const config::Store& store = {}) {
-    const Kind kind = GetParam();
-    in_two_processes(
-        [&](const Channel& other) {
-          const CudaProgram program;
-          const SharedBuffer buffer{kind, 1};
-          SideEnd here{other};
-          here.connect_gpus(buffer.at());
-          const auto handle = here.module().register_memory(buffer.at(), kSize, Rights::all);
-          ASSERT_TRUE(handle) << to_string(handle.error());
-          if (owners_driver) {
-            ASSERT_NE(cuda_double::control(), nullptr);
-            owners_driver(*cuda_double::control());
-          }
-          const std::size_t files = open_files();
-          send(other, Window{buffer.at(), *handle});
-          here.meet();
-          EXPECT_EQ(open_files(), files) << "a descriptor keeps memory that is freed";
-          EXPECT_TRUE(here.module().deregister_memory(*handle));
-          here.meet();
-        },
-        [&](const Channel& other) {
-          const CudaProgram program;
-          {
-            const DeviceBuffer buffer{64};
-            SideEnd here{other, store};
-            here.connect_gpus(buffer.at());
-            const auto window = receive<Window>(other);
-            user(here, window.memory(), window.address);
-            here.meet();
-            here.meet();
-          }
-          EXPECT_EQ(opened(), 0u) << "a mapping stayed";
-        });
+  static void with_owner(const User& user, const std::function<void(Control&)>& owners_driver = {},
+                         const config::Store& store = {}) {
+    const auto make = [] { return std::make_unique<SharedBuffer>(GetParam(), 1); };
+    owner_and_user<SharedBuffer>({make, owners_driver}, user, store);
   }
 
   /// Gets of GPU memory are to be staged until the descriptor is here.

@@ -18,40 +18,15 @@ using opal::test::Channel;
 
 constexpr std::size_t kSize = 100'000;
 
-/// The owner of one exported buffer, while `user` does what it wants.
-void with_owner(const std::function<void(SideEnd&, const MemoryHandle&, std::uint64_t)>& user,
-                const std::function<void(DeviceBuffer&)>& afterwards = {}, const config::Store& store = {}) {
-  in_two_processes(
-      [&](const Channel& other) {
-        const CudaProgram program;
-        DeviceBuffer buffer{kSize};
-        buffer.write(pattern(kSize));
-        SideEnd here{other};
-        here.connect_gpus(buffer.at());
-        const auto handle = here.module().register_memory(buffer.at(), kSize, Rights::all);
-        ASSERT_TRUE(handle) << to_string(handle.error());
-        send(other, Window{buffer.at(), *handle});
-        here.meet();
-        if (afterwards) afterwards(buffer);
-        EXPECT_TRUE(here.module().deregister_memory(*handle));
-        here.meet();
-      },
-      [&](const Channel& other) {
-        const CudaProgram program;
-        {
-          const DeviceBuffer buffer{64};
-          SideEnd here{other, store};
-          here.connect_gpus(buffer.at());
-          const auto window = receive<Window>(other);
-          user(here, window.memory(), window.address);
-          here.meet();
-          here.meet();
-        }
-        if (Control* const control = cuda_double::control()) {
-          EXPECT_EQ(control->count(Count::opened), 0u) << "a handle stayed open";
-          EXPECT_EQ(control->count(Count::events), 0u);
-        }
-      });
+/// A buffer of kSize bytes with an owner, while `user` does what it wants.
+void with_owner(const User& user, const std::function<void(DeviceBuffer&)>& afterwards = {},
+                const config::Store& store = {}) {
+  const auto make = [] {
+    auto buffer = std::make_unique<DeviceBuffer>(kSize);
+    buffer->write(pattern(kSize));
+    return buffer;
+  };
+  owner_and_user<DeviceBuffer>({make, {}, afterwards}, user, store);
 }
 
 std::vector<std::byte> part(const std::vector<std::byte>& all, std::size_t offset, std::size_t size) {
