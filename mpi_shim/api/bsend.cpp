@@ -27,10 +27,12 @@ int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype d
   if (call.failed()) return call.error();
   if (dest != MPI_PROC_NULL) {
     AttachedBuffer& memory = comm->buffer.attached() ? comm->buffer : call.process().buffer();
-    if (const int error = memory.send(comm->user(), buffer, dest, tag); error != MPI_SUCCESS) {
+    const int error = memory.send(comm->user(), buffer, dest, tag);
+    if (error == MPI_ERR_BUFFER) {
       return call.fail(error, memory.attached() ? "the attached buffer has no room for the message"
                                                 : "no buffer is attached for buffered sends");
     }
+    if (error != MPI_SUCCESS) return call.fail_class(error);
   }
   if (request != nullptr) *request = mpi_shim::done_send_request().mpi_handle();
   return MPI_SUCCESS;

@@ -10,12 +10,6 @@
 
 namespace mpi_shim::api {
 
-void Call::fail_gpu(const char* argument) {
-  fail(MPI_ERR_BUFFER, fmt::format("argument {} is GPU memory, which this function does not take: copy it to memory of "
-                                   "the host",
-                                   argument));
-}
-
 int Call::fail(int error_class, const std::string& message) {
   if (error_ != MPI_SUCCESS) return error_;
   error_ = raise(scope_, error_class, function_, message.c_str());

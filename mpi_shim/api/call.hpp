@@ -47,11 +47,6 @@ class Call {
   /// As fail_class(), on the error handler of `comm` (none: the default one).
   [[gnu::cold]] int fail_on(MPI_Comm comm, int error_class);
   [[gnu::cold]] void fail_count(MPI_Count count);
-  /// Refuses a buffer in GPU memory, by name, where the processor works on it.
-  void host_only(const p2p::Buffer& buffer, const char* argument) {
-    if (!failed() && buffer.on_gpu()) fail_gpu(argument);
-  }
-  [[gnu::cold]] void fail_gpu(const char* argument);
   [[gnu::cold]] int fail_in_place() {
     return fail(MPI_ERR_BUFFER, "argument sendbuf or recvbuf cannot be MPI_IN_PLACE here");
   }

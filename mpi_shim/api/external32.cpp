@@ -6,10 +6,12 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/coll/on_host.hpp"
 
 namespace {
 
 using mpi_shim::api::Call;
+using mpi_shim::coll::OnHost;
 using mpi_shim::p2p::Buffer;
 
 /// The arguments that all of them have.
@@ -39,15 +41,17 @@ int pack(const char* function, const char* datarep, const void* inbuf, Count inc
   Call call{function};
   if (call.failed()) return call.error();
   const External it{call, datarep, incount, datatype};
-  call.host_only(call.buffer(inbuf, incount, datatype), "inbuf");
-  if (it.bytes > 0) call.host_only(Buffer::of_bytes(outbuf, 1), "outbuf");
+  const Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || it.bytes > outsize - *position) {
     return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
   }
-  pack_external32(*it.type, inbuf, incount,
-                  {static_cast<std::byte*>(outbuf) + *position, static_cast<std::size_t>(it.bytes)});
+  const auto bytes = static_cast<std::size_t>(it.bytes);
+  OnHost from{in, OnHost::Use::read};
+  OnHost to{Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, bytes), OnHost::Use::write};
+  pack_external32(*it.type, from.buffer().base(), incount, {to.buffer().base(), bytes});
+  if (const int error = to.finish(from.finish()); error != MPI_SUCCESS) return call.fail_class(error);
   *position += it.bytes;
   return MPI_SUCCESS;
 }
@@ -58,15 +62,17 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
   Call call{function};
   if (call.failed()) return call.error();
   const External it{call, datarep, outcount, datatype};
-  call.host_only(call.buffer(outbuf, outcount, datatype), "outbuf");
-  if (it.bytes > 0) call.host_only(Buffer::of_bytes(inbuf, 1), "inbuf");
+  const Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || it.bytes > insize - *position) {
     return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");
   }
-  unpack_external32(*it.type, outbuf, outcount,
-                    {static_cast<const std::byte*>(inbuf) + *position, static_cast<std::size_t>(it.bytes)});
+  const auto bytes = static_cast<std::size_t>(it.bytes);
+  OnHost from{Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes), OnHost::Use::read};
+  OnHost to{out, OnHost::Use::update};
+  unpack_external32(*it.type, to.buffer().base(), outcount, {from.buffer().base(), bytes});
+  if (const int error = to.finish(from.finish()); error != MPI_SUCCESS) return call.fail_class(error);
   *position += it.bytes;
   return MPI_SUCCESS;
 }

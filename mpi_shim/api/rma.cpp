@@ -113,7 +113,6 @@ int accumulate(const char* function, const void* origin, MPI_Count count, MPI_Da
   const Place target = place(call, window, there);
   const OpKind kind = accumulation(call, op, target);
   same_elements(call, buffer, target.type);
-  call.host_only(buffer, "origin_addr");
   if (lacks_request(call, form, request)) return call.error();
   if (there.rank == MPI_PROC_NULL) return nothing(request);
   return finish(call, window->update(kind, buffer, nullptr, target, request), "one of the two buffers");
@@ -136,8 +135,6 @@ int get_accumulate(const char* function, const void* origin, MPI_Count count, MP
   if (kind != OpKind::no_op) buffer = call.buffer(origin, count, datatype);
   const Buffer fetched = call.buffer(result.address, result.count, result.datatype);
   same_elements(call, buffer, target.type);
-  call.host_only(buffer, "origin_addr");
-  call.host_only(fetched, "result_addr");
   if (lacks_request(call, form, request)) return call.error();
   if (there.rank == MPI_PROC_NULL) return nothing(request);
   return finish(call, window->update(kind, buffer, &fetched, target, request), "one of the buffers");
@@ -238,9 +235,6 @@ OPAL_MPI_FUNCTION(int, Compare_and_swap,
   call.pointer(origin_addr, "origin_addr");
   call.pointer(compare_addr, "compare_addr");
   call.pointer(result_addr, "result_addr");
-  call.host_only(Buffer::of_bytes(origin_addr, 1), "origin_addr");
-  call.host_only(Buffer::of_bytes(compare_addr, 1), "compare_addr");
-  call.host_only(Buffer::of_bytes(result_addr, 1), "result_addr");
   if (!call.failed() && !can_swap(*target.type)) {
     call.fail(MPI_ERR_TYPE, "argument datatype is not an integer, logical or byte type");
   }

@@ -56,9 +56,6 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (disp_unit <= 0) call.fail(MPI_ERR_DISP, fmt::format("argument disp_unit is {}", disp_unit));
   if (base == nullptr && size != 0 && flavor == Flavor::create) call.pointer(base, "base");
-  if (flavor == Flavor::create && size > 0 && !opal::gpu::is_host(base)) {
-    call.fail(MPI_ERR_BASE, "argument base is GPU memory, of which there are no windows: use memory of the host");
-  }
   Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, false, known_hints()};
   set_hints(call, info, wish.hints);
   if (call.failed()) return call.error();
@@ -104,7 +101,7 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
     if (rank == window->size()) return MPI_SUCCESS;
   }
   const Target& target = window->target(rank);
-  if (target.mapped == nullptr || target.size == 0) return MPI_SUCCESS;
+  if (target.mapped == nullptr || target.size == 0 || !opal::gpu::is_host(target.mapped)) return MPI_SUCCESS;
   *size = static_cast<MPI_Aint>(target.size);
   *disp_unit = static_cast<Unit>(target.disp_unit);
   *static_cast<void**>(baseptr) = target.mapped;
@@ -146,9 +143,6 @@ OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
   if (size != 0) call.pointer(base, "base");
   if (!call.failed() && window->flavor() != Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows take memory that is attached");
-  }
-  if (!call.failed() && size != 0 && !opal::gpu::is_host(base)) {
-    call.fail(MPI_ERR_BASE, "argument base is GPU memory, of which there are no windows: use memory of the host");
   }
   if (call.failed()) return call.error();
   return call.finish(window->attach(base, static_cast<std::uint64_t>(size)));

@@ -226,14 +226,14 @@ std::size_t Cursor::transfer_gpu(std::byte* dense, std::size_t length) noexcept 
 }
 
 std::size_t Cursor::pack(opal::MutableBytes to) noexcept {
-  if (on_gpu_) [[unlikely]]
+  if (on_gpu_ || !opal::gpu::is_host(to.data())) [[unlikely]]
     return transfer_gpu<Direction::pack>(to.data(), to.size());
   return transfer<Direction::pack>(to.data(), to.size());
 }
 
 std::size_t Cursor::unpack(opal::ByteSpan from) noexcept {
   // One walk serves both directions; unpacking only reads the dense side.
-  if (on_gpu_) [[unlikely]]
+  if (on_gpu_ || !opal::gpu::is_host(from.data())) [[unlikely]]
     return transfer_gpu<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
   return transfer<Direction::unpack>(const_cast<std::byte*>(from.data()), from.size());
 }

@@ -44,10 +44,10 @@ class Cursor {
   /// Moves to any byte, 0 <= position <= size(); in time of the type's depth, whatever the distance.
   void seek(std::int64_t position) noexcept;
 
-  /// Copies the next bytes from the buffer to `to`; how many: min(to.size(), remaining()).
+  /// Copies the next bytes from the buffer to `to`, either maybe the GPU's; how many: min(to.size(), remaining()).
   std::size_t pack(opal::MutableBytes to) noexcept;
 
-  /// Copies the next bytes from `from` to the buffer; how many: min(from.size(), remaining()).
+  /// Copies the next bytes from `from` to the buffer, either maybe the GPU's; how many: min(from.size(), remaining()).
   std::size_t unpack(opal::ByteSpan from) noexcept;
 
   /// What went wrong with GPU memory since start(): the bytes that pack() or unpack() should have moved are undefined.

@@ -12,7 +12,7 @@ extern "C" {
 /* The library can be passed pointers to GPU memory; whether it can here and now MPIX_Query_cuda_support() tells. */
 #define MPIX_CUDA_AWARE_SUPPORT 1
 
-/* 1: buffers of sends, receives and collectives may be GPU memory; 0: there is no CUDA driver, or gpu_use is off.
+/* 1: buffers of all functions, and windows, may be GPU memory; 0: there is no CUDA driver, or gpu_use is off.
  * After MPI_Init.  From any thread. */
 int MPIX_Query_cuda_support(void);
 

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "mpi_shim/handle/table.hpp"
+#include "opal/gpu/memory.hpp"
 
 namespace mpi_shim::op {
 
@@ -88,6 +90,32 @@ void accumulate_pairs(Kernel kernel, const ElementInfo& pair, opal::ByteSpan pac
   }
 }
 
+bool is_on_gpu(Cursor& target) noexcept {
+  if (!opal::gpu::active()) [[likely]]
+    return false;
+  const std::int64_t start = target.position();
+  const std::byte* const first = target.next_piece(1).data;
+  target.seek(start);
+  return !opal::gpu::is_host(first);
+}
+
+/// The processor calculates on a copy, some elements at a time.
+void accumulate_on_gpu(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
+  constexpr std::size_t kMostCopied = 256 * 1024;
+  const std::size_t size = info(element).size;
+  std::vector<std::byte> room(std::min(packed.size(), kMostCopied / size * size));
+  while (!packed.empty()) {
+    const opal::MutableBytes copy = std::span{room}.first(std::min(room.size(), packed.size()));
+    const std::int64_t start = target.position();
+    target.pack(copy);
+    if (target.failure().code != opal::Errc{}) return;
+    combine_packed(kind, element, packed.first(copy.size()), copy);
+    target.seek(start);
+    target.unpack(copy);
+    packed = packed.subspan(copy.size());
+  }
+}
+
 struct NamedOp {
   std::uint16_t handle;
   const char* name;
@@ -140,6 +168,8 @@ opal::Result<void> accumulate(OpKind kind, Element element, opal::ByteSpan eleme
     target.seek(target.position() + static_cast<std::int64_t>(elements.size()));
   } else if (kind == OpKind::replace) {
     target.unpack(elements);
+  } else if (is_on_gpu(target)) {
+    accumulate_on_gpu(kind, element, elements, target);
   } else if (facts.element_class == ElementClass::pair) {
     accumulate_pairs(kernel, facts, elements, target);
   } else {

@@ -52,9 +52,9 @@ class Op final : public handle::Object {
 /// Whether one-sided accumulation takes `kind` on `type`: all elements alike and the operation defined on them.
 [[nodiscard]] bool accumulates(OpKind kind, const datatype::Datatype& type) noexcept;
 
-/// One-sided accumulation: combines the packed `elements` with the next bytes under `target`, which walks instances of
-/// a type whose uniform element is `element`.  Errors: invalid_argument (a part of an element, more than the target
-/// holds, an operation undefined on the element); then the target is unchanged.
+/// One-sided accumulation: combines packed `elements` with the next bytes under `target`, which walks instances of a
+/// type whose uniform element is `element`; GPU memory too, see target.failure().  Errors: invalid_argument (a part of
+/// an element, more than the target holds, an operation undefined on the element); then the target is unchanged.
 opal::Result<void> accumulate(OpKind kind, datatype::Element element, opal::ByteSpan elements,
                               datatype::Cursor& target);
 

@@ -69,14 +69,11 @@ int AttachedBuffer::send(Channel& channel, const Buffer& message, int destinatio
     if (piece == nullptr) return MPI_ERR_BUFFER;
   }
   std::byte* const memory = automatic_ ? piece->own.get() : base_ + piece->offset;
-  if (message.bytes() != 0) {
-    if (const int error = pack(message, {memory, static_cast<std::size_t>(message.bytes())}); error != MPI_SUCCESS) {
-      left(*piece);
-      return error;
-    }
-  }
-  Request& send =
-      engine_.new_send(channel, Buffer::of_bytes(memory, message.bytes()), destination, tag, Mode::standard);
+  int error = MPI_SUCCESS;
+  if (message.bytes() != 0) error = pack(message, {memory, static_cast<std::size_t>(message.bytes())});
+  // Of one that cannot be read the receiver, which may wait for it, hears all the same.
+  const Mode mode = error == MPI_SUCCESS ? Mode::standard : Mode::broken;
+  Request& send = engine_.new_send(channel, Buffer::of_bytes(memory, message.bytes()), destination, tag, mode);
   send.set_watcher({[](void* object, Request& done) noexcept {
                       done.put_back();
                       auto& sent = *static_cast<Piece*>(object);
@@ -84,7 +81,7 @@ int AttachedBuffer::send(Channel& channel, const Buffer& message, int destinatio
                     },
                     piece});
   send.start();
-  return MPI_SUCCESS;
+  return error;
 }
 
 void AttachedBuffer::left(Piece& piece) noexcept {

@@ -30,7 +30,7 @@ class AttachedBuffer {
   };
   Memory detach();
 
-  /// Copies a message and sends it.  MPI_ERR_BUFFER: there is no room for it.
+  /// Copies a message and sends it.  MPI_ERR_BUFFER: no room; pack()'s error: of that one the receiver hears.
   int send(Channel& channel, const Buffer& message, int destination, int tag);
 
   /// Waits until all messages sent so far have left.

@@ -2,7 +2,6 @@
 #include "mpi_shim/p2p/buffer.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "mpi_shim/datatype/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
@@ -72,13 +71,6 @@ int copy(const Buffer& from, const Buffer& to) noexcept {
   datatype::Cursor target;
   from.start(source);
   to.start(target);
-  if (from.on_gpu() && !to.on_gpu()) {
-    // Pieces of the GPU's cannot be read here: by way of packed ones.
-    std::vector<std::byte> packed(bytes);
-    source.pack(packed);
-    target.unpack(packed);
-    return copy_error(source.failure());
-  }
   for (std::size_t left = bytes; left != 0;) {
     const datatype::Piece piece = source.next_piece(left);
     if (piece.bytes == 0) break;

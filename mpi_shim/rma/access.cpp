@@ -217,17 +217,17 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   Buffer there;
   if (const int error = enter(place.rank, false); error != MPI_SUCCESS) return error;
   if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  SwapValues values;
+  if (const int error = values.read(origin, compare, there.bytes()); error != MPI_SUCCESS) return error;
   Target& target = this->target(place.rank);
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
-  if (way.path == Target::Path::mapped) {
-    return swap_mapped(target, origin, compare, result, here(target, there));
-  }
-  if (way.path == Target::Path::one_sided) return swap_by_copy(target, *way.handle, origin, compare, result, there);
+  if (way.path == Target::Path::mapped) return swap_mapped(target, values, result, here(target, there));
+  if (way.path == Target::Path::one_sided) return swap_by_copy(target, *way.handle, values, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
   access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there);
-  access.from_pair(origin, compare, there.bytes());
+  access.from_pair(values.both());
   access.into(Buffer{result, 1, *place.type});
   return launch(access, nullptr);
 }

@@ -5,6 +5,11 @@
 #include <cstring>
 
 namespace mpi_shim::rma {
+namespace {
+
+std::size_t words_of(std::uint64_t bytes) noexcept { return (bytes + 7) / sizeof(std::uint64_t); }
+
+}  // namespace
 
 // A sequence lock whose reader sees no half of a change: every store is a release after the odd version, every load an
 // acquire before the version is looked at again (no fences, which ThreadSanitizer does not know).
@@ -20,7 +25,7 @@ void AttachedTable::publish(const std::vector<AttachedRegion>& regions) noexcept
     entry.base.store(region.base, release);
     entry.size.store(region.size, release);
     entry.key_size.store(region.key_size, release);
-    for (std::size_t i = 0; i < kKeyWords; ++i) entry.key[i].store(words[i], release);
+    for (std::size_t i = 0; i < words_of(region.key_size); ++i) entry.key[i].store(words[i], release);
   }
   count_.store(count, release);
   version_.fetch_add(1, std::memory_order_release);
@@ -35,12 +40,12 @@ std::uint32_t AttachedTable::read(std::vector<AttachedRegion>& regions) const {
     const std::size_t count = std::min<std::size_t>(count_.load(acquire), kMost);
     for (std::size_t i = 0; i < count; ++i) {
       const Entry& entry = entries_[i];
-      std::array<std::uint64_t, kKeyWords> words;
-      for (std::size_t word = 0; word < kKeyWords; ++word) words[word] = entry.key[word].load(acquire);
       AttachedRegion& region = regions.emplace_back();
       region.base = entry.base.load(acquire);
       region.size = entry.size.load(acquire);
-      region.key_size = std::min<std::uint64_t>(entry.key_size.load(acquire), sizeof words);
+      region.key_size = std::min<std::uint64_t>(entry.key_size.load(acquire), sizeof region.key);
+      std::array<std::uint64_t, kKeyWords> words{};
+      for (std::size_t i = 0; i < words_of(region.key_size); ++i) words[i] = entry.key[i].load(acquire);
       std::memcpy(region.key.data(), words.data(), sizeof words);
     }
     if (version_.load(std::memory_order_relaxed) == before) return before;

@@ -17,7 +17,7 @@ struct AttachedRegion {
   std::uint64_t base = 0;
   std::uint64_t size = 0;
   std::uint64_t key_size = 0;
-  std::array<std::byte, 64> key{};  ///< of its registration
+  std::array<std::byte, 192> key{};  ///< of its registration; one of GPU memory is the longest
 
   [[nodiscard]] bool contains(std::uint64_t address, std::uint64_t length) const noexcept {
     return address >= base && address - base <= size && length <= size - (address - base);

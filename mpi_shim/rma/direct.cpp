@@ -4,11 +4,11 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/gpu/copy.hpp"
 
 namespace mpi_shim::rma {
 namespace {
@@ -26,12 +26,18 @@ class Held {
   UpdateLock& lock_;
 };
 
-/// The bytes of `buffer` one after the other: in place, or packed into `room`.
-const std::byte* dense(const Buffer& buffer, std::vector<std::byte>& room) {
-  if (buffer.contiguous() != nullptr) return buffer.contiguous();
+/// The bytes of `buffer` one after the other in host memory: in place, or packed into `room`.
+int find_dense(const Buffer& buffer, std::vector<std::byte>& room, const std::byte*& dense) {
+  dense = buffer.contiguous();
+  if (dense != nullptr && !buffer.on_gpu()) return MPI_SUCCESS;
   room.resize(buffer.bytes());
-  (void)pack(buffer, room);  // of host memory, as all that is accumulated: nothing can go wrong
-  return room.data();
+  dense = room.data();
+  return pack(buffer, room);
+}
+
+int copy_bytes(void* to, const void* from, std::size_t size) noexcept {
+  const auto copied = opal::gpu::copy(to, from, size);
+  return copied ? MPI_SUCCESS : p2p::copy_error(copied.error());
 }
 
 bool is_pair(datatype::Element element) noexcept {
@@ -57,20 +63,26 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
   const datatype::Element element = *there.type().signature().uniform();
   std::vector<std::byte> room;
   const bool stores = kind != op::OpKind::no_op;
-  const std::byte* source = stores ? dense(origin, room) : nullptr;
+  const std::byte* source = nullptr;
+  if (stores) {
+    if (const int error = find_dense(origin, room, source); error != MPI_SUCCESS) return error;
+  }
   const std::uint64_t bytes = there.bytes();
   lock_updates(*target.control);
   const Held held{target.control->update};
-  if (result != nullptr) (void)p2p::copy(there, *result);
+  if (result != nullptr) {
+    if (const int error = p2p::copy(there, *result); error != MPI_SUCCESS) return error;
+  }
   if (!stores) return MPI_SUCCESS;
-  if (there.contiguous() != nullptr && !is_pair(element)) {
+  if (there.contiguous() != nullptr && !is_pair(element) && !there.on_gpu()) {
     op::find_kernel(kind, element)(source, there.contiguous(),
                                    static_cast<std::int64_t>(bytes / datatype::info(element).size));
     return MPI_SUCCESS;
   }
   datatype::Cursor cursor;
   there.start(cursor);
-  return accumulate(kind, element, {source, bytes}, cursor) ? MPI_SUCCESS : MPI_ERR_OP;
+  if (!accumulate(kind, element, {source, bytes}, cursor)) return MPI_ERR_OP;
+  return p2p::copy_error(cursor.failure());
 }
 
 /// Copies bytes [first, first + dense.size()) of `there` to `dense`, or back.
@@ -114,7 +126,10 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
   const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
   std::vector<std::byte> room;
   const bool stores = kind != op::OpKind::no_op;
-  const std::byte* source = stores ? dense(origin, room) : nullptr;
+  const std::byte* source = nullptr;
+  if (stores) {
+    if (const int error = find_dense(origin, room, source); error != MPI_SUCCESS) return error;
+  }
   datatype::Cursor results;
   if (result != nullptr) result->start(results);
   std::array<std::byte, 64> few;
@@ -134,31 +149,38 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
     op::combine_packed(kind, element, {source + first, bytes}, values);
     if (const int error = copy_pieces(target, handle, there, first, values, true); error != MPI_SUCCESS) return error;
   }
-  return MPI_SUCCESS;
+  return p2p::copy_error(results.failure());
 }
 
-int Window::swap_mapped(Target& target, const void* origin, const void* compare, void* result, const Buffer& there) {
+int SwapValues::read(const void* value, const void* compare, std::size_t size) noexcept {
+  size_ = size;
+  if (const int error = copy_bytes(bytes_.data(), value, size); error != MPI_SUCCESS) return error;
+  return copy_bytes(bytes_.data() + size, compare, size);
+}
+
+int Window::swap_mapped(Target& target, const SwapValues& values, void* result, const Buffer& there) {
   std::byte* const memory = there.contiguous();
-  const std::uint64_t bytes = there.bytes();
+  std::array<std::byte, 64> room;
+  const MutableBytes found = MutableBytes{room}.first(there.bytes());
   lock_updates(*target.control);
   const Held held{target.control->update};
-  const bool equal = std::memcmp(memory, compare, bytes) == 0;
-  std::memcpy(result, memory, bytes);
-  if (equal) std::memcpy(memory, origin, bytes);
-  return MPI_SUCCESS;
+  if (const int error = copy_bytes(found.data(), memory, found.size()); error != MPI_SUCCESS) return error;
+  if (const int error = copy_bytes(result, found.data(), found.size()); error != MPI_SUCCESS) return error;
+  if (!std::ranges::equal(found, values.compare())) return MPI_SUCCESS;
+  return copy_bytes(memory, values.value().data(), found.size());
 }
 
-int Window::swap_by_copy(Target& target, const MemoryHandle& handle, const void* origin, const void* compare,
-                         void* result, const Buffer& there) {
-  std::array<std::byte, 64> memory;
-  const MutableBytes value = MutableBytes{memory}.first(there.bytes());
+int Window::swap_by_copy(Target& target, const MemoryHandle& handle, const SwapValues& values, void* result,
+                         const Buffer& there) {
+  std::array<std::byte, 64> room;
+  const MutableBytes found = MutableBytes{room}.first(there.bytes());
   lock_updates(*target.control);
   const Held held{target.control->update};
-  if (const int error = copy_pieces(target, handle, there, 0, value, false); error != MPI_SUCCESS) return error;
-  std::memcpy(result, value.data(), value.size());
-  if (std::memcmp(value.data(), compare, value.size()) != 0) return MPI_SUCCESS;
-  std::memcpy(value.data(), origin, value.size());
-  return copy_pieces(target, handle, there, 0, value, true);
+  if (const int error = copy_pieces(target, handle, there, 0, found, false); error != MPI_SUCCESS) return error;
+  if (const int error = copy_bytes(result, found.data(), found.size()); error != MPI_SUCCESS) return error;
+  if (!std::ranges::equal(found, values.compare())) return MPI_SUCCESS;
+  std::ranges::copy(values.value(), found.begin());
+  return copy_pieces(target, handle, there, 0, found, true);
 }
 
 }  // namespace mpi_shim::rma

@@ -37,6 +37,7 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform()).size;
   if (action == wire::Action::compare_swap) piece_unit_ = static_cast<std::uint32_t>(bytes_);
   sent_ = answered_ = 0;
+  unreadable_ = MPI_SUCCESS;
   stores_ = fetches_ = named_ = false;
 }
 
@@ -44,6 +45,12 @@ void MessageAccess::from(const p2p::Buffer& origin) {
   stores_ = true;
   origin_ = origin;
   bytes_ = std::min(bytes_, origin.bytes());
+  if (origin.on_gpu()) {  // all of it now: of an access that cannot be read nothing is to happen at the target
+    on_host_.resize(bytes_);
+    unreadable_ = pack(origin, on_host_);
+    origin_ = p2p::Buffer::of_bytes(on_host_.data(), bytes_);
+    return;
+  }
   if (origin.has_derived_type()) origin_type_ = origin.share_type();
   if (origin.contiguous() == nullptr) origin.start(origin_cursor_);
 }
@@ -55,10 +62,9 @@ void MessageAccess::into(const p2p::Buffer& result) {
   if (result.contiguous() == nullptr) result.start(result_cursor_);
 }
 
-void MessageAccess::from_pair(const void* value, const void* compare, std::size_t size) {
+void MessageAccess::from_pair(ByteSpan values) noexcept {
   stores_ = true;
-  std::memcpy(pair_.data(), value, size);
-  std::memcpy(pair_.data() + size, compare, size);
+  std::ranges::copy(values, pair_.begin());
 }
 
 void MessageAccess::begin_sending() noexcept {
@@ -66,6 +72,10 @@ void MessageAccess::begin_sending() noexcept {
   outcome_.bytes = bytes_;
   target_->pending.fetch_add(1, std::memory_order_relaxed);
   header_.id = windows_.under_way_.add(*this);
+  if (unreadable_ != MPI_SUCCESS) {
+    outcome_.error = unreadable_;
+    return end();
+  }
   target_->queue.accesses.push_back(this);
   pump(*window_, *target_);
 }
@@ -125,8 +135,6 @@ MessageAccess::Sent MessageAccess::send_piece() noexcept {
     std::memcpy(fragment.data().data(), &header_, sizeof header_);
     origin_cursor_.seek(static_cast<std::int64_t>(sent_));
     origin_cursor_.pack(fragment.data().subspan(sizeof header_, piece));
-    // What has been sent of it is there; the rest goes as it is, and the access ends with the error.
-    if (outcome_.error == MPI_SUCCESS) outcome_.error = p2p::copy_error(origin_cursor_.failure());
     fragment.shrink(sizeof header_ + piece);
     post = endpoint.send(fragment, wire::kAccess);
   }

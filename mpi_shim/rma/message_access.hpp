@@ -7,6 +7,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "mpi_shim/core/names.hpp"
 #include "mpi_shim/op/kernel.hpp"
@@ -30,8 +31,8 @@ class MessageAccess final : public Request {
   void from(const p2p::Buffer& origin);
   /// Where to put what is there before.
   void into(const p2p::Buffer& result);
-  /// The data of a compare-and-swap, copied.
-  void from_pair(const void* value, const void* compare, std::size_t size);
+  /// The data of a compare-and-swap, copied (SwapValues::both()).
+  void from_pair(ByteSpan values) noexcept;
 
   /// Sends pieces of the accesses that wait for `target`, as far as it goes; progress goes on when the transport is
   /// full.
@@ -57,8 +58,10 @@ class MessageAccess final : public Request {
   Window* window_ = nullptr;
   Target* target_ = nullptr;
   wire::AccessHeader header_{};
-  datatype::DatatypeRef type_;  // the target's
-  p2p::Buffer origin_;
+  datatype::DatatypeRef type_;      // the target's
+  p2p::Buffer origin_;              // host memory
+  std::vector<std::byte> on_host_;  // what was read of GPU memory for it; keeps its capacity
+  int unreadable_ = 0;              // class: why it was not, so that nothing is sent
   datatype::DatatypeRef origin_type_;
   datatype::Cursor origin_cursor_;
   p2p::Buffer result_;

@@ -123,23 +123,26 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
   if (header.fetches != 0) {
     fetched_.resize(header.bytes);
     cursor.pack(fetched_);
+    if (const int error = p2p::copy_error(cursor.failure()); error != MPI_SUCCESS) return error;
     cursor.seek(static_cast<std::int64_t>(header.offset));
   }
   if (header.stores == 0) return MPI_SUCCESS;
   switch (header.action) {
-    case wire::Action::transfer: cursor.unpack(data); return MPI_SUCCESS;
+    case wire::Action::transfer: cursor.unpack(data); break;
     case wire::Action::update: {
       const auto element = type.signature().uniform();
       if (!element || header.op > static_cast<std::uint8_t>(op::OpKind::no_op)) return MPI_ERR_OP;
-      return op::accumulate(static_cast<op::OpKind>(header.op), *element, data, cursor) ? MPI_SUCCESS : MPI_ERR_OP;
+      if (!op::accumulate(static_cast<op::OpKind>(header.op), *element, data, cursor)) return MPI_ERR_OP;
+      break;
     }
     case wire::Action::compare_swap:
       if (header.fetches != 0 && std::memcmp(fetched_.data(), data.data() + header.bytes, header.bytes) == 0) {
         cursor.unpack(data.first(header.bytes));
       }
-      return MPI_SUCCESS;
+      break;
+    default: return MPI_ERR_INTERN;
   }
-  return MPI_ERR_INTERN;
+  return p2p::copy_error(cursor.failure());
 }
 
 }  // namespace mpi_shim::rma

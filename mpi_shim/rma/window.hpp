@@ -5,6 +5,7 @@
 // under whose number peers name the window.  Threads: as the standard says of epochs; shared state is under the
 // Context's lock, which is taken here.
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -44,6 +45,20 @@ struct Place {
   MPI_Aint displacement;  ///< in units of the target's
   std::uint64_t count;
   const datatype::Datatype* type;
+};
+
+/// The operands of a compare-and-swap, as access messages carry them: the new value, then the one to compare with.
+class SwapValues {
+ public:
+  /// An MPI error class: they may be GPU memory that cannot be read.
+  int read(const void* value, const void* compare, std::size_t size) noexcept;
+  [[nodiscard]] ByteSpan value() const noexcept { return ByteSpan{bytes_}.first(size_); }
+  [[nodiscard]] ByteSpan compare() const noexcept { return ByteSpan{bytes_}.subspan(size_, size_); }
+  [[nodiscard]] ByteSpan both() const noexcept { return ByteSpan{bytes_}.first(2 * size_); }
+
+ private:
+  std::array<std::byte, 64> bytes_{};
+  std::size_t size_ = 0;
 };
 
 class Window final : public handle::Object {
@@ -158,8 +173,8 @@ class Window final : public handle::Object {
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
-  int swap_mapped(Target& target, const void* origin, const void* compare, void* result, const Buffer& there);
-  int swap_by_copy(Target& target, const MemoryHandle& handle, const void* origin, const void* compare, void* result,
+  int swap_mapped(Target& target, const SwapValues& values, void* result, const Buffer& there);
+  int swap_by_copy(Target& target, const MemoryHandle& handle, const SwapValues& values, void* result,
                    const Buffer& there);
   void lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,

@@ -207,14 +207,6 @@ int main(int argc, char** argv) {
     derived_types(place);
     collectives(place);
   }
-  {
-    Elements window{100, true};
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Win win;
-    int error_class = MPI_SUCCESS;
-    MPI_Error_class(MPI_Win_create(window.data(), 400, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win), &error_class);
-    CHECK(error_class == MPI_ERR_BASE);
-  }
   MPI_Finalize();
   cuDevicePrimaryCtxRelease(0);
   if (rank == 0) std::printf("%d ranks with GPU memory: all right\n", ranks);

@@ -1,82 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every group of MPI functions with buffers in GPU memory, on two ranks: what works, what is refused by name, and what
-// becomes of a copy that the driver refuses; the last on any number.  A group that is not in the table is one that
-// takes no buffers.
-#include <cuda.h>
-
-#include <cstdint>
+// Every group of MPI functions with buffers in GPU memory, on two ranks, and what becomes of a copy that the driver
+// refuses; the last on any number.  A group that is not in the table is one that takes no buffers; one-sided accesses
+// are in mpi_windows.cpp.
 #include <cstdio>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
-#include "mpi.h"
-#include "tests/gpu/double/control.hpp"
-#include "tests/mpi_shim/programs/check.h"
+#include "tests/gpu/mpi_memory.hpp"
 
+namespace opal::gpu::test {
 namespace {
-
-using opal::cuda_double::Control;
-
-int rank = 0;
-int ranks = 0;
-int other = 0;
-
-constexpr int kCount = 100'000;  // beyond every eager limit, also half of it
-
-std::vector<int> numbers(int first, int count = kCount) {
-  std::vector<int> values(static_cast<std::size_t>(count));
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
-
-/// Integers on the GPU.
-class Gpu {
- public:
-  explicit Gpu(const std::vector<int>& values) : count_(values.size()) {
-    CHECK(cuMemAlloc(&device_, count_ * sizeof(int)) == CUDA_SUCCESS);
-    CHECK(cuMemcpyHtoD(device_, values.data(), count_ * sizeof(int)) == CUDA_SUCCESS);
-  }
-  explicit Gpu(int count = kCount) : Gpu(std::vector<int>(static_cast<std::size_t>(count), -1)) {}
-  ~Gpu() { cuMemFree(device_); }
-  Gpu(const Gpu&) = delete;
-  Gpu& operator=(const Gpu&) = delete;
-  [[nodiscard]] int* data() const { return reinterpret_cast<int*>(device_); }
-  [[nodiscard]] std::vector<int> read() const {
-    std::vector<int> values(count_);
-    CHECK(cuMemcpyDtoH(values.data(), device_, count_ * sizeof(int)) == CUDA_SUCCESS);
-    return values;
-  }
-
- private:
-  CUdeviceptr device_ = 0;
-  std::size_t count_;
-};
-
-/// Every second integer, so that nothing is contiguous.
-struct EverySecond {
-  EverySecond() {
-    MPI_Type_vector(kCount / 2, 1, 2, MPI_INT, &type);
-    MPI_Type_commit(&type);
-  }
-  ~EverySecond() { MPI_Type_free(&type); }
-  EverySecond(const EverySecond&) = delete;
-  EverySecond& operator=(const EverySecond&) = delete;
-  MPI_Datatype type{};
-};
-
-bool every_second_is(const std::vector<int>& found, int first) {
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i] != (i % 2 == 0 ? first + static_cast<int>(i) : -1)) return false;
-  }
-  return true;
-}
-
-int error_class(int error) {
-  int value = MPI_SUCCESS;
-  MPI_Error_class(error, &value);
-  return value;
-}
 
 void send_modes() {
   using Send = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm);
@@ -149,6 +82,45 @@ void packing() {
   CHECK(MPI_Sendrecv(from.data(), 1, half.type, rank, 6, scattered.data(), 1, half.type, rank, 6, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE) == MPI_SUCCESS);
   CHECK(every_second_is(scattered, 5));
+  // Between one that is contiguous and one that is not, and only one of them on the GPU.
+  std::vector<int> gaps(kCount, -1);
+  position = 0;
+  CHECK(MPI_Unpack(dense.data(), bytes, &position, gaps.data(), 1, half.type, MPI_COMM_WORLD) == MPI_SUCCESS);
+  CHECK(every_second_is(gaps, 5));
+  const Gpu again{kCount / 2};
+  position = 0;
+  CHECK(MPI_Pack(gaps.data(), 1, half.type, again.data(), bytes, &position, MPI_COMM_WORLD) == MPI_SUCCESS);
+  CHECK(again.read() == packed);
+  const auto to_self = [&](const void* from, int count, MPI_Datatype type, void* to, int to_count, MPI_Datatype as) {
+    CHECK(MPI_Sendrecv(from, count, type, rank, 7, to, to_count, as, rank, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
+          MPI_SUCCESS);
+  };
+  for (const int count : {100, kCount / 2}) {
+    std::vector<int> some(kCount, -1);
+    MPI_Datatype part;
+    MPI_Type_vector(count, 1, 2, MPI_INT, &part);
+    MPI_Type_commit(&part);
+    to_self(dense.data(), count, MPI_INT, some.data(), 1, part);
+    CHECK(some[0] == 5 && some[2] == 7 && some[1] == -1);
+    const Gpu back{count};
+    to_self(some.data(), 1, part, back.data(), count, MPI_INT);
+    CHECK(back.read() == std::vector<int>(packed.begin(), packed.begin() + count));
+    MPI_Type_free(&part);
+  }
+}
+
+void packing_for_others() {
+  const EverySecond half;
+  const Gpu from{numbers(5)};
+  const Gpu packed{kCount / 2};
+  const Gpu to;
+  const MPI_Aint bytes = kCount / 2 * static_cast<MPI_Aint>(sizeof(int));
+  MPI_Aint position = 0;
+  CHECK(MPI_Pack_external("external32", from.data(), 1, half.type, packed.data(), bytes, &position) == MPI_SUCCESS);
+  CHECK(position == bytes && packed.read()[1] == 0x07000000);
+  position = 0;
+  CHECK(MPI_Unpack_external("external32", packed.data(), bytes, &position, to.data(), 1, half.type) == MPI_SUCCESS);
+  CHECK(position == bytes && every_second_is(to.read(), 5));
 }
 
 void reduce_local() {
@@ -221,70 +193,6 @@ void other_collectives() {
   CHECK(near.read()[0] == other);
   MPI_Comm_free(&ring);
 }
-
-void one_sided() {
-  const EverySecond half;
-  std::vector<int> memory(kCount, -1);
-  MPI_Win win;
-  MPI_Win_create(memory.data(), kCount * static_cast<MPI_Aint>(sizeof(int)), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
-                 &win);
-  const Gpu from{numbers(100 * rank)};
-  MPI_Win_fence(0, win);
-  CHECK(MPI_Put(from.data(), kCount, MPI_INT, other, 0, kCount, MPI_INT, win) == MPI_SUCCESS);
-  MPI_Win_fence(0, win);
-  CHECK(memory == numbers(100 * other));
-  const Gpu to;
-  CHECK(MPI_Get(to.data(), kCount, MPI_INT, other, 0, kCount, MPI_INT, win) == MPI_SUCCESS);
-  MPI_Win_fence(0, win);
-  CHECK(to.read() == numbers(100 * rank));
-  const Gpu spread;
-  CHECK(MPI_Get(spread.data(), 1, half.type, other, 0, 1, half.type, win) == MPI_SUCCESS);
-  MPI_Win_fence(0, win);
-  CHECK(every_second_is(spread.read(), 100 * rank));
-  MPI_Win_lock(MPI_LOCK_SHARED, other, 0, win);
-  MPI_Request request;
-  CHECK(MPI_Rget(to.data(), 10, MPI_INT, other, 10, 10, MPI_INT, win, &request) == MPI_SUCCESS);
-  CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
-  MPI_Win_unlock(other, win);
-  CHECK(to.read()[0] == 100 * rank + 10);
-
-  // The processor calculates these.
-  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
-  MPI_Win_lock(MPI_LOCK_EXCLUSIVE, other, 0, win);
-  int host = 0;
-  CHECK(error_class(MPI_Accumulate(from.data(), 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win)) == MPI_ERR_BUFFER);
-  CHECK(error_class(MPI_Get_accumulate(&host, 1, MPI_INT, to.data(), 1, MPI_INT, other, 0, 1, MPI_INT, MPI_SUM, win)) ==
-        MPI_ERR_BUFFER);
-  CHECK(error_class(MPI_Fetch_and_op(from.data(), &host, MPI_INT, other, 0, MPI_SUM, win)) == MPI_ERR_BUFFER);
-  CHECK(error_class(MPI_Compare_and_swap(&host, &host, to.data(), MPI_INT, other, 0, win)) == MPI_ERR_BUFFER);
-  MPI_Win_unlock(other, win);
-  MPI_Barrier(MPI_COMM_WORLD);
-  CHECK(memory == numbers(100 * other));
-  MPI_Win_free(&win);
-}
-
-void refused() {
-  const Gpu memory;
-  MPI_Win win;
-  CHECK(error_class(MPI_Win_create(memory.data(), 400, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win)) == MPI_ERR_BASE);
-  MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
-  MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
-  CHECK(error_class(MPI_Win_attach(win, memory.data(), 400)) == MPI_ERR_BASE);
-  MPI_Win_free(&win);
-  std::vector<std::byte> packed(100);
-  MPI_Aint position = 0;
-  const int error = MPI_Pack_external("external32", memory.data(), 1, MPI_INT, packed.data(), 100, &position);
-  CHECK(error_class(error) == MPI_ERR_BUFFER);
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(error, text, &length);
-}
-
-/// The driver of this rank refuses its next copies.
-void fail_copies(unsigned times = 1'000'000) {
-  opal::cuda_double::control()->fail("cuMemcpyAsync", CUDA_ERROR_ILLEGAL_ADDRESS, times);
-}
-void copies_work() { opal::cuda_double::control()->fail("cuMemcpyAsync", CUDA_SUCCESS, 1); }
 
 /// Rank 1 cannot read its part of a collective: nobody waits for it for ever, and whoever gets it, or something made of
 /// it, hears of it.  Where another rank's GPU reads that part itself nothing fails, and what was sent is there.
@@ -376,12 +284,16 @@ void failing_copies() {
   MPI_Buffer_attach(attached.data(), static_cast<int>(attached.size()));
   const int bytes = static_cast<int>(packed.size() * sizeof(int));
   fail_copies();
+  MPI_Request buffered;
+  MPI_Bsend_init(memory.data(), 10, MPI_INT, other, 79, MPI_COMM_WORLD, &buffered);
+  MPI_Start(&buffered);
   const int errors[] = {
-      MPI_Send(memory.data(), 10, MPI_INT, other, 78, MPI_COMM_WORLD),  // in its place comes that there is none
+      MPI_Send(memory.data(), 10, MPI_INT, other, 77, MPI_COMM_WORLD),  // in its place comes that there is none
+      MPI_Bsend(memory.data(), 1, half.type, other, 78, MPI_COMM_WORLD),
+      MPI_Wait(&buffered, MPI_STATUS_IGNORE),
       MPI_Pack(memory.data(), 1, half.type, packed.data(), bytes, &position, MPI_COMM_WORLD),
       MPI_Unpack(packed.data(), bytes, &position, target.data(), 1, half.type, MPI_COMM_WORLD),
       MPI_Reduce_local(memory.data(), host.data(), 10, MPI_INT, MPI_SUM),
-      MPI_Bsend(memory.data(), 1, half.type, other, 77, MPI_COMM_WORLD),
   };
   copies_work();
   for (const int error : errors) CHECK(error_class(error) == MPI_ERR_OTHER);
@@ -389,12 +301,11 @@ void failing_copies() {
   void* buffer = nullptr;
   int size = 0;
   MPI_Buffer_detach(static_cast<void*>(&buffer), &size);
-  int flag = 1;
-  MPI_Barrier(MPI_COMM_WORLD);
-  MPI_Iprobe(other, 77, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-  CHECK(flag == 0);
-  CHECK(error_class(MPI_Recv(host.data(), kCount, MPI_INT, other, 78, MPI_COMM_WORLD, MPI_STATUS_IGNORE)) ==
-        MPI_ERR_OTHER);
+  MPI_Request_free(&buffered);
+  for (const int tag : {77, 78, 79}) {
+    CHECK(error_class(MPI_Recv(host.data(), kCount, MPI_INT, other, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE)) ==
+          MPI_ERR_OTHER);
+  }
   // Who cannot take its part of a collective says so, and nobody waits for it.
   for (int repeat = 0; repeat < 3; ++repeat) {  // later ones go through shared memory
     for (const int count : {100, kCount}) {
@@ -408,41 +319,19 @@ void failing_copies() {
 }
 
 }  // namespace
+}  // namespace opal::gpu::test
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  other = 1 - rank;
-  CUcontext context = nullptr;
-  CHECK(cuInit(0) == CUDA_SUCCESS);
-  CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
-  CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-  struct Group {
-    const char* name;
-    void (*run)();
-  };
-  const bool injects = opal::cuda_double::control() != nullptr;
-  const Group groups[] = {{"modes of sending", send_modes},
-                          {"persistent requests", persistent},
-                          {"in place, matched probes", in_place_and_matched},
-                          {"packing", packing},
-                          {"local reductions", reduce_local},
-                          {"collectives with counts", vector_collectives},
-                          {"other collectives", other_collectives},
-                          {"one-sided", one_sided},
-                          {"what is refused", refused},
-                          {"copies that fail", injects ? failing_copies : [] {}},
-                          {"collectives of what cannot be read", injects ? collectives_of_unreadable_memory : [] {}}};
-  for (const Group& group : groups) {
-    if (ranks != 2 && group.run != collectives_of_unreadable_memory) continue;  // the others are between two
-    group.run();
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) std::printf("%s: all right\n", group.name);
-  }
-  MPI_Finalize();
-  cuDevicePrimaryCtxRelease(0);
-  return 0;
+  using namespace opal::gpu::test;
+  return run(argc, argv,
+             {{"modes of sending", send_modes},
+              {"persistent requests", persistent},
+              {"in place, matched probes", in_place_and_matched},
+              {"packing", packing},
+              {"packing for other machines", packing_for_others},
+              {"local reductions", reduce_local},
+              {"collectives with counts", vector_collectives},
+              {"other collectives", other_collectives},
+              {"copies that fail", failing_copies, true},
+              {"collectives of what cannot be read", collectives_of_unreadable_memory, true, true}});
 }
