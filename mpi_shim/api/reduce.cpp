@@ -83,7 +83,8 @@ int scan_with(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count co
   Communicator* const communicator = call.intracomm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  const auto share = [&](HostTeam& team) { return team.scan(it.in, it.out, *it.op, exclusive); };
+  return form.run(call, *communicator, share, [&](Schedule& schedule) {
     schedule.keep_op(*it.op);
     build_scan(schedule, it.in, it.out, *it.op, exclusive);
   });
@@ -124,7 +125,8 @@ int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& co
       call.buffer(recvbuf, static_cast<MPI_Count>(counts[static_cast<std::size_t>(communicator->rank())]), datatype);
   const auto* op = call.op(handle, datatype);
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, [&](Schedule& schedule) {
+  const auto share = [&](HostTeam& team) { return team.reduce_scatter(in, out, counts, *op); };
+  return form.run(call, *communicator, share, [&](Schedule& schedule) {
     schedule.keep_op(*op);
     if (communicator->is_inter()) {
       build_inter_reduce_scatter(schedule, sides_of(*communicator), in, out, counts, *op);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "mpi_shim/coll/blocks.hpp"
@@ -41,6 +42,9 @@ class HostTeam {
   Outcome bcast(const Buffer& buffer, int root);
   Outcome reduce(const Buffer& in, const Buffer& out, const op::Op& op, int root);
   Outcome allreduce(const Buffer& in, const Buffer& out, const op::Op& op);
+  Outcome scan(const Buffer& in, const Buffer& out, const op::Op& op, bool exclusive);
+  /// `counts` elements of `in` are for each rank.
+  Outcome reduce_scatter(const Buffer& in, const Buffer& out, std::span<const std::uint64_t> counts, const op::Op& op);
   /// Blocks of the same size; a null `own` is MPI_IN_PLACE.
   Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root);
@@ -93,6 +97,10 @@ class HostTeam {
   int allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op);
   int reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to);
   int reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to);
+  int scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive);
+  /// At most `most` elements for each rank at a time.
+  int reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts, const op::Op& op,
+                          std::uint64_t most);
   [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;
   void combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op);
 

@@ -14,6 +14,7 @@ enum { kBatches = 21 };
 
 static int rank, size;
 static char *out, *in;
+static int *counts, *places;
 
 static void do_barrier(int bytes) {
   (void)bytes;
@@ -24,15 +25,33 @@ static void do_reduce(int bytes) { MPI_Reduce(out, in, bytes / 4, MPI_FLOAT, MPI
 static void do_allreduce(int bytes) { MPI_Allreduce(out, in, bytes / 4, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); }
 static void do_gather(int bytes) { MPI_Gather(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, 0, MPI_COMM_WORLD); }
 static void do_allgather(int bytes) { MPI_Allgather(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, MPI_COMM_WORLD); }
+static void do_scatter(int bytes) { MPI_Scatter(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, 0, MPI_COMM_WORLD); }
+static void do_scan(int bytes) { MPI_Scan(out, in, bytes / 4, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); }
+static void do_reduce_scatter(int bytes) {
+  MPI_Reduce_scatter_block(out, in, bytes / 4, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
 static void do_alltoall(int bytes) { MPI_Alltoall(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, MPI_COMM_WORLD); }
+
+static void do_alltoallv(int bytes) {
+  for (int i = 0; i < size; ++i) counts[i] = bytes, places[i] = i * bytes;
+  MPI_Alltoallv(out, counts, places, MPI_CHAR, in, counts, places, MPI_CHAR, MPI_COMM_WORLD);
+}
 
 static const struct {
   const char* name;
   void (*call)(int bytes);
   int first;
-} kCollectives[] = {{"barrier", do_barrier, 0},     {"bcast", do_bcast, 4},   {"reduce", do_reduce, 4},
-                    {"allreduce", do_allreduce, 4}, {"gather", do_gather, 4}, {"allgather", do_allgather, 4},
-                    {"alltoall", do_alltoall, 4}};
+} kCollectives[] = {{"barrier", do_barrier, 0},
+                    {"bcast", do_bcast, 4},
+                    {"reduce", do_reduce, 4},
+                    {"allreduce", do_allreduce, 4},
+                    {"reduce_scatter", do_reduce_scatter, 4},
+                    {"scan", do_scan, 4},
+                    {"gather", do_gather, 4},
+                    {"scatter", do_scatter, 4},
+                    {"allgather", do_allgather, 4},
+                    {"alltoall", do_alltoall, 4},
+                    {"alltoallv", do_alltoallv, 4}};
 
 static int compare_doubles(const void* a, const void* b) {
   const double x = *(const double*)a, y = *(const double*)b;
@@ -74,6 +93,8 @@ int main(int argc, char** argv) {
   const size_t all = (size_t)last * (size_t)size + 64;
   out = malloc(all);
   in = malloc(all);
+  counts = malloc((size_t)size * sizeof *counts);
+  places = malloc((size_t)size * sizeof *places);
   memset(out, 0, all);
   memset(in, 0, all);
   for (size_t i = 0; i < sizeof kCollectives / sizeof kCollectives[0]; ++i) {
@@ -89,6 +110,8 @@ int main(int argc, char** argv) {
   }
   free(out);
   free(in);
+  free(counts);
+  free(places);
   MPI_Finalize();
   return 0;
 }

@@ -42,12 +42,14 @@ static void first_odd(void* left, void* right, int* length, MPI_Datatype* type) 
 static int operand(int of, int index, int round) {
   return 2 * (of * 1000 + index % 997) + ((of + index + round) % 3 == 0);
 }
-static int first_odd_of(int index, int round) {
-  for (int of = 0; of < size; ++of) {
+/* Of the ranks below `end`, at least one. */
+static int first_odd_below(int end, int index, int round) {
+  for (int of = 0; of < end; ++of) {
     if (operand(of, index, round) % 2 != 0) return operand(of, index, round);
   }
-  return operand(size - 1, index, round);
+  return operand(end - 1, index, round);
 }
+static int first_odd_of(int index, int round) { return first_odd_below(size, index, round); }
 
 static void do_reductions(MPI_Comm comm, MPI_Op op, int round) {
   const int count = draw_length(kMost / 4), root = draw(size), everywhere = draw(2), in_place = draw(2), sums = draw(2);
@@ -69,6 +71,42 @@ static void do_reductions(MPI_Comm comm, MPI_Op op, int round) {
     for (int of = 0; of < size; ++of) sum += operand(of, i, round);
     CHECK_EQ(result[i], sums ? sum : first_odd_of(i, round));
   }
+}
+
+static void do_scans(MPI_Comm comm, MPI_Op op, int round) {
+  const int count = draw_length(kMost / 4), exclusive = draw(2), in_place = draw(2);
+  int *mine = (int*)out, *result = (int*)in;
+  for (int i = 0; i < count; ++i) mine[i] = operand(rank, i, round), result[i] = in_place ? mine[i] : -1;
+  const void* from = in_place ? MPI_IN_PLACE : mine;
+  CHECK((exclusive ? MPI_Exscan : MPI_Scan)(from, result, count, MPI_INT, op, comm) == MPI_SUCCESS);
+  for (int i = 0; i < count; ++i) {
+    if (exclusive && rank == 0) {
+      CHECK_EQ(result[i], in_place ? mine[i] : -1);
+    } else {
+      CHECK_EQ(result[i], first_odd_below(exclusive ? rank : rank + 1, i, round));
+    }
+  }
+}
+
+/* Parts of different sizes, some empty. */
+static void do_reduce_scatter(MPI_Comm comm, MPI_Op op, int round) {
+  const int length = draw_length(kMostBlock / 4), even = draw(2), in_place = draw(2);
+  int *lengths = malloc((size_t)size * sizeof *lengths), start = 0, total = 0;
+  for (int of = 0; of < size; ++of) {
+    lengths[of] = even ? length : (of + round) % 3 == 0 ? 0 : length - length * of / size / 2;
+    if (of < rank) start += lengths[of];
+    total += lengths[of];
+  }
+  int *mine = (int*)out, *result = (int*)in;
+  for (int i = 0; i < total; ++i) mine[i] = operand(rank, i, round), result[i] = in_place ? mine[i] : -1;
+  const void* from = in_place ? MPI_IN_PLACE : mine;
+  if (even) {
+    CHECK(MPI_Reduce_scatter_block(from, result, length, MPI_INT, op, comm) == MPI_SUCCESS);
+  } else {
+    CHECK(MPI_Reduce_scatter(from, result, lengths, MPI_INT, op, comm) == MPI_SUCCESS);
+  }
+  for (int i = 0; i < lengths[rank]; ++i) CHECK_EQ(result[i], first_odd_of(start + i, round));
+  free(lengths);
 }
 
 static void do_blocks(MPI_Comm comm, int round) {
@@ -115,11 +153,13 @@ static void do_uneven_blocks(MPI_Comm comm, int round) {
 static void storm(MPI_Comm first, MPI_Comm second, MPI_Op op) {
   for (int round = 0; round < 1500; ++round) {
     const MPI_Comm comm = draw(3) == 0 ? second : first;
-    switch (draw(5)) {
+    switch (draw(7)) {
       case 0: do_bcast(comm, round); break;
       case 1: do_reductions(comm, op, round); break;
       case 2: do_blocks(comm, round); break;
       case 3: do_uneven_blocks(comm, round); break;
+      case 4: do_scans(comm, op, round); break;
+      case 5: do_reduce_scatter(comm, op, round); break;
       default: CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
     }
   }
