@@ -46,7 +46,9 @@ TEST(Cleanup, KilledLauncherLeavesNothing) {
 TEST(Cleanup, KilledWardenEndsTheJobWithAMessageAndLeavesNothing) {
   LaunchedJob job{kFamily};
   ASSERT_TRUE(job.wait_for_output("up\nup\n"));
-  ::kill(job.warden(), SIGKILL);
+  const pid_t warden = job.warden();
+  ASSERT_NE(warden, 0);
+  ::kill(warden, SIGKILL);
   const Outcome outcome = job.wait();
   EXPECT_EQ(outcome.status, 128 + SIGKILL);
   EXPECT_THAT(outcome.err, HasSubstr("the process that looks after the ranks (opal-warden, pid "));

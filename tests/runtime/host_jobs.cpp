@@ -2,6 +2,7 @@
 #include "tests/runtime/host_jobs.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -49,7 +50,7 @@ std::unique_ptr<LaunchedJob> HostJobs::start_by(const std::string& script,
 std::unique_ptr<LaunchedJob> HostJobs::start_sleepers(std::vector<std::string> arguments, unsigned ranks) const {
   arguments.insert(arguments.end(), {"sh", "-c", "echo up; sleep 300"});
   auto job = start(arguments);
-  EXPECT_TRUE(eventually([&] { return lines_of(job->output()).size() == ranks; }, std::chrono::seconds{30}))
+  EXPECT_TRUE(eventually([&] { return lines_of(job->output()).size() == ranks; }, std::chrono::seconds{60}))
       << job->output();
   return job;
 }
@@ -70,14 +71,16 @@ void HostJobs::expect_words(LaunchedJob& job, int status, const std::string& wor
   EXPECT_THAT(said[0], HasSubstr(words));
 }
 
-pid_t HostJobs::process(const LaunchedJob& job, const std::string& name, unsigned number) const {
+void HostJobs::kill_daemon(const LaunchedJob& job, unsigned number, int signal) const {
   for (const pid_t pid : job.processes()) {
     std::string comm;
     std::ifstream{fmt::format("/proc/{}/comm", pid)} >> comm;
-    if (comm == name && (number == 0 || hosts->holds(number, pid))) return pid;
+    if (comm == "opald" && (number == 0 || hosts->holds(number, pid))) {
+      EXPECT_EQ(::kill(pid, signal), 0);
+      return;
+    }
   }
-  ADD_FAILURE() << "no " << name;
-  return 0;
+  ADD_FAILURE() << "no daemon";
 }
 
 }  // namespace runtime::test

@@ -26,8 +26,8 @@ class HostJobs : public ::testing::Test {
   /// Waits for the end, which must have this status and these words in its only line, and leave nothing.
   static void expect_end(LaunchedJob& job, int status, const std::string& words);
   static void expect_words(LaunchedJob& job, int status, const std::string& words);
-  /// The process of the job with this name on host `number`; any host for 0.
-  [[nodiscard]] pid_t process(const LaunchedJob& job, const std::string& name, unsigned number = 0) const;
+  /// Sends the job's daemon on host `number` a signal; a daemon of any host for 0.
+  void kill_daemon(const LaunchedJob& job, unsigned number, int signal) const;
 
   std::unique_ptr<opal::test::FakeHosts> hosts;
 

@@ -178,7 +178,7 @@ TEST_F(Hosts, AKilledRankEndsTheJob) {
 
 TEST_F(Hosts, AKilledDaemonEndsTheJob) {
   const auto job = start_sleepers();
-  ::kill(process(*job, "opald"), SIGKILL);
+  kill_daemon(*job, 0, SIGKILL);
   expect_end(*job, 1, "is lost");
 }
 
@@ -191,7 +191,7 @@ TEST_F(Hosts, AKilledLauncherLeavesNothing) {
 
 TEST_F(Hosts, AStoppedDaemonIsFoundAndItsHostCleared) {
   const auto job = start_sleepers();
-  ::kill(process(*job, "opald"), SIGSTOP);
+  kill_daemon(*job, 0, SIGSTOP);
   expect_end(*job, 1, fmt::format("has not answered for {} s", kPatience));
 }
 

@@ -94,7 +94,7 @@ TEST_F(Ssh, StartsTheDaemonsWhenNoOtherAgentIsNamed) {
 TEST_F(Ssh, LeavesNothingBehindWhenTheLauncherIsKilled) {
   ASSERT_TRUE(shell("ln -s $(command -v sleep) $d/bin/sleep-of-rank"));
   const auto job = start({"sh", "-c", fmt::format("echo up; exec {}/bin/sleep-of-rank 300", directory())});
-  ASSERT_TRUE(eventually([&] { return lines_of(job->output()).size() == 4; }, std::chrono::seconds{30}));
+  ASSERT_TRUE(eventually([&] { return lines_of(job->output()).size() == 4; }, std::chrono::seconds{60}));
   EXPECT_THAT(running(), HasSubstr("sleep-of-rank"));
   ::kill(job->pid(), SIGKILL);
   EXPECT_EQ(job->wait().status, 128 + SIGKILL);
