@@ -32,6 +32,9 @@ class Device {
   /// iWARP: a write is complete at its origin before it is at the target, and there are no atomics.
   [[nodiscard]] bool iwarp() const noexcept { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
 
+  /// This process is a forked child of the one that opened it: whatever it posted would be its parent's.
+  [[nodiscard]] bool inherited() const noexcept { return context_.get_deleter().owner != ::getpid(); }
+
   /// A reliable connection's queue pair in its first state, with room for its completions.  `shape.inlined` may come
   /// back smaller.
   Result<QueuePair> make_queue_pair(QueueShape& shape);

@@ -273,7 +273,7 @@ void Endpoint::break_off(const Error& why) noexcept {
 }
 
 bool Endpoint::leave() noexcept {
-  const bool talking = state_ == State::connected && !broken_ && !to_confirm_;
+  const bool talking = state_ == State::connected && !broken_ && !to_confirm_ && !verbs_.device().inherited();
   goodbye_ = posted_;
   if (!talking || !send_control(wire::Kind::goodbye, {})) return false;
   if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is for nobody

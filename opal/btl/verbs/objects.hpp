@@ -4,6 +4,7 @@
 #pragma once
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -11,22 +12,25 @@
 
 namespace opal::btl::verbs {
 
-template <auto Destroy>
+/// A forked child shares the kernel's objects with its parent and leaves them alone; `InChild`: what Destroy closes is
+/// the process's own.
+template <auto Destroy, bool InChild = false>
 struct Destroyer {
+  pid_t owner = ::getpid();
   template <class T>
   void operator()(T* object) const noexcept {
-    (void)Destroy(object);
+    if (InChild || owner == ::getpid()) (void)Destroy(object);
   }
 };
 
-using DeviceContext = std::unique_ptr<ibv_context, Destroyer<&ibv_close_device>>;
+using DeviceContext = std::unique_ptr<ibv_context, Destroyer<&ibv_close_device, true>>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<&ibv_dealloc_pd>>;
 using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<&ibv_destroy_comp_channel>>;
 using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<&ibv_destroy_cq>>;
 using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<&ibv_destroy_srq>>;
 using QueuePair = std::unique_ptr<ibv_qp, Destroyer<&ibv_destroy_qp>>;
 using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<&ibv_dereg_mr>>;
-using EventChannel = std::unique_ptr<rdma_event_channel, Destroyer<&rdma_destroy_event_channel>>;
+using EventChannel = std::unique_ptr<rdma_event_channel, Destroyer<&rdma_destroy_event_channel, true>>;
 using CmId = std::unique_ptr<rdma_cm_id, Destroyer<&rdma_destroy_id>>;
 
 /// What `code` (an errno) of a device means to the caller: whether room may be made, or it is hopeless.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the conformance suite cannot ask for, because only a device does it: operations without the peer's help, a
 // refusal among others, atomics by the device.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -254,6 +257,30 @@ TEST_F(VerbsDevice, AMemoryRegionLargerThanMayBePinnedIsReachedByMessages) {
   std::vector<std::byte> second(1536 << 10);
   EXPECT_EQ(b_->module().register_memory(second.data(), second.size(), Rights::all).error().code, Errc::limit_reached)
       << "with what is registered already it is too much: something has to go first";
+}
+
+TEST_F(VerbsDevice, AForkedChildThatEndsItsCopiesOfModulesLeavesThoseOfItsParentAlone) {
+  open();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    a_.reset();
+    b_.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  const auto bytes = pattern(20'000, 3);
+  EXPECT_EQ(finish([&](Completion& completion) {
+              return a_->module().put(*to_b_, bytes.data(), nullptr, address_of(memory_.data()), handle_, bytes.size(),
+                                      completion);
+            }).code,
+            Errc{});
+  EXPECT_EQ(std::memcmp(memory_.data(), bytes.data(), bytes.size()), 0);
+  ASSERT_EQ(send(*to_b_, {}, bytes_of(42), *a_, *b_), Post::done);
+  EXPECT_TRUE(pump([&] { return b_->received.size() == 1; }, *a_, *b_));
+  EXPECT_TRUE(a_->failures.empty());
+  EXPECT_TRUE(b_->failures.empty());
 }
 
 TEST_F(VerbsDevice, AtomicsOfTheDeviceNeedNothingFromThePeersProcess) {
