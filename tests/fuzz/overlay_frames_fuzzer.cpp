@@ -20,6 +20,7 @@ class Nobody final : public Port, public Client {
   void on_up(Id, std::uint16_t, opal::ByteSpan) override {}
   void on_down(std::uint16_t, opal::ByteSpan) override {}
   void on_release(const Release&) override {}
+  [[nodiscard]] IdSet absent(const std::string& key) const override { return key.empty() ? IdSet::of(2) : IdSet{}; }
   void on_lost(Id, runtime::overlay::Loss) override {}
   void on_out(const char*) override {}
 };
