@@ -3,10 +3,6 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/allocator_interface.h>
-#endif
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -16,6 +12,10 @@
 #include "opal/mpool/pool.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/apart.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" void __sanitizer_purge_allocator();
+#endif
 
 namespace opal::test {
 namespace {
