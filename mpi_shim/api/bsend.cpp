@@ -127,6 +127,7 @@ int iflush(const char* function, const MPI_Comm* comm, MPI_Request* request) {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define OPAL_MPI_BSEND(name, Count)                                                                                    \
   OPAL_MPI_FUNCTION(int, Bsend##name,                                                                                  \
                     (const void* buf, Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)) {         \
@@ -154,7 +155,7 @@ int iflush(const char* function, const MPI_Comm* comm, MPI_Request* request) {
   OPAL_MPI_FUNCTION(int, Comm_detach_buffer##name, (MPI_Comm comm, void* buffer_addr, Count* size)) {                  \
     return detach("MPI_Comm_detach_buffer" #name, &comm, buffer_addr, size, std::numeric_limits<Count>::max());        \
   }
-
+// NOLINTEND(bugprone-macro-parentheses)
 OPAL_MPI_BSEND(, int)
 OPAL_MPI_BSEND(_c, MPI_Count)
 

@@ -110,6 +110,7 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define OPAL_MPI_WINDOW_CREATION(suffix, Unit)                                                                       \
   OPAL_MPI_FUNCTION(int, Win_create##suffix,                                                                         \
                     (void* base, MPI_Aint size, Unit disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win)) {       \
@@ -128,6 +129,7 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
                     (MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr)) {                       \
     return shared_query("MPI_Win_shared_query" #suffix, win, rank, size, disp_unit, baseptr);                        \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 OPAL_MPI_WINDOW_CREATION(, int)
 OPAL_MPI_WINDOW_CREATION(_c, MPI_Aint)
 

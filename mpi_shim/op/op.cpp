@@ -101,7 +101,7 @@ bool is_on_gpu(Cursor& target) noexcept {
 
 /// The processor calculates on a copy, some elements at a time.
 void accumulate_on_gpu(OpKind kind, Element element, opal::ByteSpan packed, Cursor& target) {
-  constexpr std::size_t kMostCopied = 256 * 1024;
+  constexpr std::size_t kMostCopied = std::size_t{256} << 10;
   const std::size_t size = info(element).size;
   std::vector<std::byte> room(std::min(packed.size(), kMostCopied / size * size));
   while (!packed.empty()) {

@@ -13,7 +13,7 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr std::uint64_t kCopyChunk = 64 * 1024;  // bytes under the lock at a time
+constexpr std::uint64_t kCopyChunk = std::uint64_t{64} << 10;  // bytes under the lock at a time
 
 class Held {
  public:
