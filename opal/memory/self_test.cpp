@@ -14,6 +14,7 @@
 
 /// Of sanitizers, which keep freed blocks for a while and give them back by system calls of their own: gives them back
 /// now.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): so they call it
 extern "C" [[gnu::weak]] void __sanitizer_purge_allocator();
 
 namespace opal::memory {
