@@ -85,8 +85,8 @@ class Call {
 
   /// `base`, `count`, `datatype` as one buffer.  `argument` names the datatype argument in messages.
   p2p::Buffer buffer(const void* base, MPI_Count count, MPI_Datatype handle) {
-    p2p::Buffer
-        buffer;  // the only one that is returned, so that it is made in its place: a copy would wait for its stores
+    // The only one that is returned, so that it is made in its place: a copy would wait for its stores.
+    p2p::Buffer buffer;
     if (count < 0) [[unlikely]]
       fail_count(count);
     const datatype::Datatype* type = this->type(handle);

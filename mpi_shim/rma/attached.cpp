@@ -25,7 +25,9 @@ void AttachedTable::publish(const std::vector<AttachedRegion>& regions) noexcept
     entry.base.store(region.base, release);
     entry.size.store(region.size, release);
     entry.key_size.store(region.key_size, release);
-    for (std::size_t i = 0; i < words_of(region.key_size); ++i) entry.key[i].store(words[i], release);
+    for (std::size_t word = 0; word < words_of(region.key_size); ++word) {
+      entry.key[word].store(words[word], release);
+    }
   }
   count_.store(count, release);
   version_.fetch_add(1, std::memory_order_release);
@@ -45,7 +47,9 @@ std::uint32_t AttachedTable::read(std::vector<AttachedRegion>& regions) const {
       region.size = entry.size.load(acquire);
       region.key_size = std::min<std::uint64_t>(entry.key_size.load(acquire), sizeof region.key);
       std::array<std::uint64_t, kKeyWords> words{};
-      for (std::size_t i = 0; i < words_of(region.key_size); ++i) words[i] = entry.key[i].load(acquire);
+      for (std::size_t word = 0; word < words_of(region.key_size); ++word) {
+        words[word] = entry.key[word].load(acquire);
+      }
       std::memcpy(region.key.data(), words.data(), sizeof words);
     }
     if (version_.load(std::memory_order_relaxed) == before) return before;

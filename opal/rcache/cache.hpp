@@ -124,10 +124,7 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// that no event changes.
   class Lock {
    public:
-    explicit Lock(const Cache& cache) noexcept : cache_(cache), held_(cache.mutex_) {
-      if (cache.forking_) [[unlikely]]
-        wait([] { return true; });
-    }
+    explicit Lock(const Cache& cache) noexcept : cache_(cache), held_(cache.mutex_, std::defer_lock) { lock(); }
     /// Lets go of the lock until somebody has signalled `released_`, `ready()` is true and no fork is under way.
     template <class Ready>
     void wait(Ready ready) noexcept {

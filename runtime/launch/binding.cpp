@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch/binding.hpp"
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "opal/core/environment.hpp"
+#include "runtime/launch/number_list.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -109,16 +109,6 @@ std::vector<Cpus> bind_ranks(Map map, Bind bind, unsigned ranks, const Domains& 
   return result;
 }
 
-std::string to_string(const Cpus& cpus) {
-  std::string text = cpus.size() == 1 ? "cpu " : "cpus ";
-  for (std::size_t i = 0; i < cpus.size();) {
-    std::size_t last = i;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
-    if (i > 0) text += ',';
-    text += last == i ? fmt::format("{}", cpus[i]) : fmt::format("{}-{}", cpus[i], cpus[last]);
-    i = last + 1;
-  }
-  return text;
-}
+std::string to_string(const Cpus& cpus) { return list_numbers("cpu", cpus); }
 
 }  // namespace runtime::launch

@@ -5,24 +5,9 @@
 
 #include <algorithm>
 
+#include "runtime/launch/number_list.hpp"
+
 namespace runtime::launch {
-namespace {
-
-/// "rank 3", "ranks 0-2,7".  `ranks` ascend.
-std::string name_ranks(const std::vector<std::uint32_t>& ranks) {
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
-  std::string text = "ranks ";
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (i > 0) text += ',';
-    text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
-}  // namespace
 
 std::vector<std::vector<std::uint32_t>> place_ranks(Map map, unsigned ranks, const std::vector<HostSlots>& hosts) {
   std::vector<unsigned> counts(hosts.size());
@@ -58,7 +43,7 @@ std::vector<std::vector<std::uint32_t>> place_ranks(Map map, unsigned ranks, con
 std::string describe(const std::vector<HostSlots>& hosts, const std::vector<std::vector<std::uint32_t>>& placed) {
   std::string text;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    const std::string ranks = placed[i].empty() ? "no ranks" : name_ranks(placed[i]);
+    const std::string ranks = placed[i].empty() ? "no ranks" : list_numbers("rank", placed[i]);
     text += fmt::format("{} ({} slot{}): {}\n", hosts[i].name, hosts[i].slots, hosts[i].slots == 1 ? "" : "s", ranks);
   }
   return text;

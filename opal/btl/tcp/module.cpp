@@ -232,7 +232,7 @@ void Module::free(Fragment& fragment) noexcept {
 
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
-inline bool Module::worth_asking() noexcept {
+bool Module::worth_asking() noexcept {
   constexpr std::uint32_t kBetweenMessages = 32;  // empty rounds that a message under way may well take
   constexpr std::uint32_t kRarest = 16;           // with connections; without any, only a newcomer can be missed
   constexpr std::uint32_t kRarestAlone = 256;

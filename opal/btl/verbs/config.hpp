@@ -110,8 +110,7 @@ inline constexpr config::Var<Config> kVars[] = {
      "",
      config::Level::tuner,
      "Whether registered memory is reached by on-demand paging instead of being pinned: auto where the device offers "
-     "it "
-     "and moves the right bytes in a trial when it is opened, yes without a trial, no never."},
+     "it and moves the right bytes in a trial when it is opened, yes without a trial, no never."},
     {"atomics",
      &Config::atomics,
      {.choices = "auto|device|messages"},

@@ -96,6 +96,17 @@ class VerbsHosts : public ::testing::Test {
     }
   }
 
+  /// Receives so many messages, after which the memory has to hold `bytes`; both hosts end together.
+  void expect(std::uint32_t messages, const std::vector<std::byte>& bytes) {
+    take_in_order();
+    ASSERT_TRUE(pump([&] { return ended_; }, *side_));
+    EXPECT_EQ(next_, messages);
+    EXPECT_TRUE(memory_ == bytes);
+    EXPECT_TRUE(side_->failures.empty()) << to_string(side_->failures[0].why);
+    publish("checked", {});
+    (void)await("checked");
+  }
+
   /// Keeps operations under way until the peer is reported as lost.  `trouble` is called, until it says true, once so
   /// many have ended and so many are under way that some may fail.  Each operation has to end once; returns the errors
   /// of those that failed.
@@ -115,16 +126,7 @@ class VerbsHosts : public ::testing::Test {
 TEST_F(VerbsHosts, EveryMessagePutAndGetArrivesThoughPacketsAreLost) {
   constexpr std::uint32_t kMessages = 400;
   const auto bytes = pattern(kRegion, 9);
-  if (rank_ == 1) {
-    take_in_order();
-    ASSERT_TRUE(pump([&] { return ended_; }, *side_));
-    EXPECT_EQ(next_, kMessages);
-    EXPECT_TRUE(memory_ == bytes);
-    EXPECT_TRUE(side_->failures.empty()) << to_string(side_->failures[0].why);
-    publish("checked", {});
-    (void)await("checked");
-    return;
-  }
+  if (rank_ == 1) return expect(kMessages, bytes);
   connect();
   send_numbered(kMessages);
   // In one operation, then in many that are under way together.
@@ -221,16 +223,7 @@ TEST_F(VerbsHosts, TheOnlyPortGoesDownAndEverythingUnderWayEndsOnce) {
 
 TEST_F(VerbsHosts, OneOfTwoPortsGoesDownAndTheOtherDeviceTakesOver) {
   const auto bytes = pattern(kRegion, 10);
-  if (rank_ == 1) {
-    take_in_order();
-    ASSERT_TRUE(pump([&] { return ended_; }, *side_));
-    EXPECT_EQ(next_, 300U);
-    EXPECT_TRUE(memory_ == bytes);
-    EXPECT_TRUE(side_->failures.empty()) << to_string(side_->failures[0].why);
-    publish("checked", {});
-    (void)await("checked");
-    return;
-  }
+  if (rank_ == 1) return expect(300, bytes);
   connect();
   const auto put = [&](const std::vector<std::byte>& from) {
     finish([&](Completion& completion) { return post_put(from.data(), 0, kRegion, completion); });
