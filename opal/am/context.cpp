@@ -73,7 +73,10 @@ Result<void> Context::State::open_transports(const config::Store& store) {
   return {};
 }
 
-Context::Context(std::unique_ptr<State> state) noexcept : state_(std::move(state)) { state_->context = this; }
+Context::Context(std::unique_ptr<State> state) noexcept
+    : looks_(state->config.ranks_per_core > 1 ? 4 : 200), state_(std::move(state)) {
+  state_->context = this;
+}
 
 Context::~Context() {
   while (!state_->endpoints.empty()) disconnect(*state_->endpoints.begin()->second);
