@@ -52,7 +52,7 @@ void start() noexcept {
 }
 
 namespace {
-// While there is one thread only; see barrier.cpp of btl/sm.
+// While there is one thread only; see core/remote_fence.cpp.
 [[maybe_unused]] const bool started_early = [] {
   start();
   return true;

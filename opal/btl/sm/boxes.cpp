@@ -3,9 +3,9 @@
 // A round costs one load per polled box and one for the bells; an idle box is parked and costs nothing until it rings.
 #include <algorithm>
 
-#include "opal/btl/sm/barrier.hpp"
 #include "opal/btl/sm/box_state.hpp"
 #include "opal/btl/sm/module.hpp"
+#include "opal/core/remote_fence.hpp"
 
 namespace opal::btl::sm {
 namespace {

@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "opal/btl/endpoint.hpp"
-#include "opal/btl/sm/barrier.hpp"
 #include "opal/btl/sm/box_state.hpp"
 #include "opal/btl/sm/fast_box.hpp"
 #include "opal/btl/sm/link.hpp"
 #include "opal/btl/sm/pull.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/core/remote_fence.hpp"
 
 namespace opal::btl::sm {
 

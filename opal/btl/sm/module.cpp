@@ -8,9 +8,9 @@
 #include <cerrno>
 
 #include "opal/btl/rdma_emulation.hpp"
-#include "opal/btl/sm/barrier.hpp"
 #include "opal/btl/sm/cma.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/remote_fence.hpp"
 
 namespace opal::btl::sm {
 namespace {

@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "opal/btl/sm/barrier.hpp"
 #include "opal/btl/sm/module.hpp"
+#include "opal/core/remote_fence.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/refused_call.hpp"

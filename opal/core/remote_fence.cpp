@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/sm/barrier.hpp"
+#include "opal/core/remote_fence.hpp"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace opal::btl::sm {
+namespace opal {
 namespace {
 
 long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0); }
@@ -31,4 +31,4 @@ namespace {
 [[maybe_unused]] const bool registered_early = accept_remote_fences();
 }  // namespace
 
-}  // namespace opal::btl::sm
+}  // namespace opal
