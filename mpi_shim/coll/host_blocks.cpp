@@ -46,7 +46,7 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
   };
   for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
     const std::uint64_t size = piece(bytes, offset);
-    board_.begin();
+    board_.begin(size);
     if (me != speaker) {
       OPAL_MPI_STEP(board_.claim());
       copies.put(*own, offset, {board_.slot(board_.rank()), size});
@@ -131,7 +131,7 @@ HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Bu
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes) {
   Copies copies{board_};
   const int from = place(speaker);
-  board_.begin();
+  board_.begin(bytes * static_cast<std::uint64_t>(board_.size()));
   if (comm_.rank() != speaker) {
     OPAL_MPI_STEP(board_.await(from));
     copies.get(board_.slot(from) + bytes * static_cast<std::uint64_t>(board_.rank()), *own);
@@ -153,7 +153,7 @@ int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& 
     const std::uint64_t size = piece(bytes, offset);
     for (int rank = 0; rank < board_.size(); ++rank) {
       if (rank == root) continue;
-      board_.begin();
+      board_.begin(size);
       if (me == root) {
         OPAL_MPI_STEP(board_.claim());
         copies.put(block(blocks, rank), offset, {board_.slot(root), size});
@@ -182,7 +182,7 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
   std::uint64_t longest = 0;
   for (const Buffer& one : blocks) longest = std::max(longest, one.bytes());
   for (std::uint64_t offset = 0; offset < longest; offset += board_.slot_bytes()) {
-    board_.begin();
+    board_.begin(piece(longest, offset));
     if (offset < mine.bytes()) {
       OPAL_MPI_STEP(board_.claim());
       copies.put(own ? *own : mine, offset, {board_.slot(me), piece(mine.bytes(), offset)});
@@ -203,9 +203,11 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
   Copies copies{board_};
   // Every rank knows all sizes, so all decide alike.
   std::uint64_t total = 0;
+  std::uint64_t longest = 0;
   for (const Buffer& one : blocks) {
     if (!takes_blocks(one.bytes())) return std::nullopt;
     total += one.bytes();
+    longest = std::max(longest, one.bytes());
   }
   if (total == 0) return MPI_SUCCESS;
   if (one_host()) return allgather_here(own, blocks);
@@ -226,7 +228,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
     even = even && of_hosts.back().bytes() == of_hosts.front().bytes();
   }
   const Buffer& mine = own ? *own : block(blocks, me);
-  board_.begin();
+  board_.begin(longest);
   if (board_.rank() != 0) {
     OPAL_MPI_STEP(board_.claim());
     copies.put(mine, board_.slot(board_.rank()));
@@ -260,7 +262,7 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   if (!fits && (!one_host() || bytes > std::min(longest_, config_.share_alltoall_below.bytes))) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
   if (!fits) return alltoall_pieces(out, in, bytes);
-  board_.begin();
+  board_.begin(bytes * static_cast<std::uint64_t>(comm_.size()));
   OPAL_MPI_STEP(board_.claim());
   std::byte* const mine = board_.slot(board_.rank());
   for (int rank = 0; rank < comm_.size(); ++rank) {
@@ -285,7 +287,7 @@ int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t
     const int partner = (step - me + size) % size;
     if (partner == me && &out != &in) copies.copy(block(out, me), block(in, me));
     for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
-      board_.begin();
+      board_.begin(piece(bytes, offset));
       if (partner == me) continue;
       OPAL_MPI_STEP(board_.claim());
       copies.put(block(out, partner), offset, {board_.slot(me), piece(bytes, offset)});
@@ -327,7 +329,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
     OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule&) {}));
   }
   // What came has, for each rank elsewhere, one block for each rank here.
-  board_.begin();
+  board_.begin(config_.share_slot.bytes);
   if (board_.rank() == 0) {
     OPAL_MPI_STEP(board_.claim());
     std::memcpy(board_.slot(0), received, here * elsewhere * bytes);

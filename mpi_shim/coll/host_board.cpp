@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "opal/core/clock.hpp"
-#include "opal/core/fence.hpp"
+#include "opal/core/prefetch.hpp"
+#include "opal/core/remote_fence.hpp"
 
 namespace mpi_shim::coll {
 namespace {
@@ -20,74 +21,57 @@ constexpr int kLooksPerPass = 32;
 }  // namespace
 
 std::uint64_t HostBoard::bytes_for(int ranks, std::uint64_t slot_bytes) noexcept {
-  return sizeof(Head) + static_cast<std::uint64_t>(ranks) * (sizeof(Line) + kDepth * slot_bytes);
+  return sizeof(Head) + static_cast<std::uint64_t>(ranks) *
+                            (sizeof(Line) + kCells * kCellStride + kSlots * (kSlotHeader + slot_bytes));
 }
 
 HostBoard::HostBoard(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
                      p2p::Engine& engine, Manner manner)
     : memory_(std::move(memory)),
       head_(reinterpret_cast<Head*>(memory_.bytes().data())),  // zeroes are valid counters
-      lines_(reinterpret_cast<Line*>(memory_.bytes().data() + sizeof(Head))),
-      slots_(memory_.bytes().data() + sizeof(Head) + peers.size() * sizeof(Line)),
+      ranks_(memory_.bytes().data() + sizeof(Head)),
       slot_bytes_(slot_bytes),
+      slot_stride_(kSlotHeader + slot_bytes),
+      rank_stride_(bytes_for(1, slot_bytes) - sizeof(Head)),
       rank_(rank),
       size_(static_cast<int>(peers.size())),
+      own_bit_(std::uint64_t{1} << rank),
+      others_((UINT64_MAX >> (kMostRanks - peers.size())) & ~own_bit_),
       peers_(std::move(peers)),
       engine_(engine),
       manner_(manner),
       failures_seen_(engine.failures()) {}
 
-void HostBoard::begin() noexcept {
-  // Without a fence, so that a rank that falls asleep at this very moment may be missed; it hears of it with what comes
-  // next: arrive(), or the first wait that is not over at once.
-  lines_[rank_].finished.store(turn_, std::memory_order_release);
-  wake_sleepers();
-  ++turn_;
-  slot_ = turn_ % kDepth;
-  slot_turn_ = turn_;
+void HostBoard::arrive() noexcept {
+  Header& own = header(rank_, place_);
+  own.spoiled.store(spoiled_ ? 1 : 0, std::memory_order_relaxed);
+  own.turn.store(turn_, std::memory_order_release);
+  filled_[place_] = turn_;
+  for_lines_of_cell(rank_, 1, [](const std::byte* address) { opal::prefetch_to_write(address); });
+  tell_sleepers();
 }
 
-int HostBoard::claim() noexcept {
-  if (turn_ <= kDepth || all_finished_ >= turn_ - kDepth) return MPI_SUCCESS;
-  if (const int error = wait({turn_ - kDepth, kAll, true}); error != MPI_SUCCESS) return error;
-  all_finished_ = UINT64_MAX;
+int HostBoard::await_all() noexcept {
+  if (const int error = wait({turn_, kAll, place_}); error != MPI_SUCCESS) return error;
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) all_finished_ = std::min(all_finished_, lines_[rank].finished.load(std::memory_order_acquire));
+    if (rank != rank_) has_come(rank);
   }
   return MPI_SUCCESS;
 }
 
-void HostBoard::arrive() noexcept {
-  if (spoiled_) [[unlikely]]
-    lines_[rank_].spoiled[slot_].store(turn_, std::memory_order_relaxed);
-  lines_[rank_].arrived.store(turn_, std::memory_order_release);
-  tell_sleepers();
-}
-
-int HostBoard::await(int rank) noexcept {
-  const int error = wait({turn_, rank, false});
-  look_for_spoiled(rank, rank + 1);
-  return error;
-}
-
-int HostBoard::await_all() noexcept {
-  const int error = wait({turn_, kAll, false});
-  look_for_spoiled(0, size_);
-  return error;
-}
-
-/// The slot is not filled anew before this rank has read it, so a mark from its turn on is of what is there.
-void HostBoard::look_for_spoiled(int first, int end) noexcept {
-  for (int rank = first; rank < end; ++rank) {
-    if (lines_[rank].spoiled[slot_].load(std::memory_order_relaxed) >= slot_turn_) [[unlikely]]
-      spoiled_ = true;
+int HostBoard::wait_for_readers(std::uint64_t turn) noexcept {
+  if (const int error = wait({turn, kAll, kFinished}); error != MPI_SUCCESS) return error;
+  all_finished_ = UINT64_MAX;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) all_finished_ = std::min(all_finished_, line(rank).finished.load(std::memory_order_acquire));
   }
+  return MPI_SUCCESS;
 }
 
 bool HostBoard::holds(const Want& want, int waiting) const noexcept {
-  if (want.rank != kAll) return counter(want.rank, want.finished).load(std::memory_order_acquire) >= want.turn;
+  if (want.rank != kAll) return counter(want.rank, want.place).load(std::memory_order_acquire) >= want.turn;
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != waiting && counter(rank, want.finished).load(std::memory_order_acquire) < want.turn) return false;
+    if (rank != waiting && counter(rank, want.place).load(std::memory_order_acquire) < want.turn) return false;
   }
   return true;
 }
@@ -125,25 +109,24 @@ bool HostBoard::give_turns(const Want& want) noexcept {
 }
 
 int HostBoard::sleep(const Want& want) noexcept {
-  const std::uint64_t bit = std::uint64_t{1} << rank_;
-  lines_[rank_].wanted.store(want.packed(), std::memory_order_relaxed);
+  line(rank_).wanted.store(want.packed(), std::memory_order_relaxed);
   bool held = false;
   engine_.wait_until(
       [&] {
         held = holds(want, rank_);
         if (held || lost_a_peer()) return true;
-        if ((head_->sleepers.load(std::memory_order_relaxed) & bit) == 0) {
-          // Announced first, looked after: with the fence in tell_sleepers() one of the two sees the other.  A waker
-          // that was late may have taken the bit for what was waited for before: then it woke us for nothing, and we
-          // say it again.
-          head_->sleepers.fetch_or(bit, std::memory_order_seq_cst);
-          opal::full_fence();
+        if ((head_->sleepers.load(std::memory_order_relaxed) & own_bit_) == 0) {
+          // Announced first, looked after: with the fence of tell_sleepers(), whoever pays for it, one of the two sees
+          // the other.  A waker that was late may have taken the bit for what was waited for before: then it woke us
+          // for nothing, and we say it again.
+          head_->sleepers.fetch_or(own_bit_, std::memory_order_seq_cst);
+          opal::receiver_fence(manner_.fences_paid);
           held = holds(want, rank_);
         }
         return held;
       },
       "in a collective function for other ranks of this host");
-  head_->sleepers.fetch_and(~bit, std::memory_order_relaxed);
+  head_->sleepers.fetch_and(~own_bit_, std::memory_order_relaxed);
   return held ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }
 
@@ -154,24 +137,18 @@ bool HostBoard::lost_a_peer() noexcept {
 }
 
 void HostBoard::tell_sleepers() noexcept {
-  opal::full_fence();
+  opal::sender_fence(manner_.fences_paid);
   wake_sleepers();
-}
-
-void HostBoard::wake_sleepers() noexcept {
-  const std::uint64_t asleep = head_->sleepers.load(std::memory_order_acquire) & ~(std::uint64_t{1} << rank_);
-  if (asleep != 0) [[unlikely]]
-    wake(asleep);
 }
 
 void HostBoard::wake(std::uint64_t asleep) noexcept {
   for (; asleep != 0; asleep &= asleep - 1) {
     const int rank = std::countr_zero(asleep);
     if (rank >= size_) return;  // not a bit that a rank sets
-    const Want want = Want::unpack(lines_[rank].wanted.load(std::memory_order_relaxed));
+    const Want want = Want::unpack(line(rank).wanted.load(std::memory_order_relaxed));
     // What holds stays true: the first who sees it takes the bit and wakes, the others need not.
     const std::uint64_t bit = std::uint64_t{1} << rank;
-    if (want.rank < size_ && holds(want, rank) &&
+    if (want.rank < size_ && want.place <= kFinished && holds(want, rank) &&
         (head_->sleepers.fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0) {
       engine_.wake(*peers_[static_cast<std::size_t>(rank)]);
     }

@@ -17,13 +17,15 @@ constexpr int kEverybody = -1;
 }  // namespace
 
 HostTeam::Outcome HostTeam::barrier() {
-  board_.begin();
+  board_.begin(0);
+  OPAL_MPI_STEP(board_.claim());
   board_.arrive();
   if (one_host()) return board_.await_all();
   if (board_.rank() == 0) OPAL_MPI_STEP(board_.await_all());
   OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule& schedule) { build_barrier(schedule); }));
-  board_.begin();
+  board_.begin(0);
   if (board_.rank() != 0) return board_.await(0);
+  OPAL_MPI_STEP(board_.claim());
   board_.arrive();
   return MPI_SUCCESS;
 }
@@ -41,7 +43,7 @@ int HostTeam::bcast_here(const Buffer& buffer, int from) {
   Copies copies{board_};
   for (std::uint64_t offset = 0; offset < buffer.bytes(); offset += board_.slot_bytes()) {
     const std::uint64_t bytes = piece(buffer.bytes(), offset);
-    board_.begin();
+    board_.begin(bytes);
     if (board_.rank() == from) {
       OPAL_MPI_STEP(board_.claim());
       copies.put(buffer, offset, {board_.slot(from), bytes});
@@ -116,7 +118,7 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
   const int rank = board_.rank();
   const int size = board_.size();
   const bool in_parts = makes_parts(in, to);
-  board_.begin();
+  board_.begin(in.bytes());
   if (in_parts || to != rank) {
     OPAL_MPI_STEP(board_.claim());
     std::memcpy(board_.slot(rank), in.base(), in.bytes());

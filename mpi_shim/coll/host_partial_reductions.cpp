@@ -28,7 +28,7 @@ int HostTeam::scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool
   for (std::uint64_t first = 0; first < in.count(); first += most) {
     const Buffer piece = in.part(first, std::min(most, in.count() - first));
     std::byte* const result = out + first * element;
-    board_.begin();
+    board_.begin(piece.bytes());
     std::byte* sum = result;  // of the ranks up to this one
     if (!last) {
       OPAL_MPI_STEP(board_.claim());
@@ -70,19 +70,20 @@ int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<co
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   for (std::uint64_t first = 0; first < longest; first += most) {
     const auto size_of = [&](std::uint64_t count) { return first < count ? std::min(most, count - first) : 0; };
-    board_.begin();
+    const std::uint64_t bytes = size_of(longest) * element;  // of each rank's part in a slot
+    board_.begin(bytes * counts.size());
     OPAL_MPI_STEP(board_.claim());
     std::byte* to = board_.slot(rank);
     std::uint64_t start = 0;
     for (const std::uint64_t count : counts) {
       if (first < count) std::memcpy(to, in.base() + (start + first) * element, size_of(count) * element);
-      to += most * element;
+      to += bytes;
       start += count;
     }
     board_.arrive();
     if (first >= own) continue;
     OPAL_MPI_STEP(board_.await_all());
-    const std::uint64_t offset = static_cast<std::uint64_t>(rank) * most * element;
+    const std::uint64_t offset = static_cast<std::uint64_t>(rank) * bytes;
     combine({board_.slot(rank) + offset, size_of(own), in.type()}, offset, out + first * element, op);
   }
   return MPI_SUCCESS;

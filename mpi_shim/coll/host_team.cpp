@@ -9,6 +9,7 @@
 #include "mpi_shim/core/process.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/remote_fence.hpp"
 #include "opal/gpu/gpu.hpp"
 
 namespace mpi_shim::coll {
@@ -35,6 +36,7 @@ std::vector<int> group_here(Process& process, const comm::Communicator& comm, st
 struct Introduction {
   std::int64_t leader;
   std::uint64_t longest;    // message that it wants to share
+  std::int64_t fences;      // 1: who sleeps may pay for its fences
   HostMemory::Offer offer;  // a leader's
 };
 
@@ -82,6 +84,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   Introduction& mine = all[static_cast<std::size_t>(comm.rank())];
   mine.leader = here.front();
   mine.longest = (opal::gpu::active() ? config.share_gpu_below : config.share_below).bytes;
+  mine.fences = process.waits().ranks_per_core <= 1 && opal::accept_remote_fences() ? 1 : 0;
   HostMemory memory;
   if (leads) {
     auto made = HostMemory::create(size);
@@ -121,9 +124,11 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   if (hosts.leaders.size() == all.size()) return nullptr;
   const auto own = std::find(hosts.here.begin(), hosts.here.end(), comm.rank()) - hosts.here.begin();
   const am::Config& waits = process.waits();
+  const bool fences_paid = std::all_of(hosts.here.begin(), hosts.here.end(),
+                                       [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
   HostBoard board{std::move(memory),     slot,
                   static_cast<int>(own), std::move(peers),
-                  process.engine(),      {waits.spin, waits.ranks_per_core > 1}};
+                  process.engine(),      {waits.spin, waits.ranks_per_core > 1, fences_paid}};
   return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(board), longest}};
 }
 

@@ -55,26 +55,26 @@ static void run(int count, int calls) {
 }
 
 /* A root that is as far ahead as it can be sleeps until the others have read; who has, and then waits for something
- * else, lets it on.  (That a root gets ahead is this library's, no program may count on it.) */
-static void let_root_on(void) {
-  enum { kAhead = 4, kWarm = 20, kRead = 2 };
+ * else, lets it on.  (That a root gets ahead is this library's, no program may count on it: `ahead` calls, of which the
+ * others have read some after `read`.) */
+static void let_root_on(int count, int ahead, int read) {
+  enum { kWarm = 20 };
   MPI_Comm host;
   CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host) == MPI_SUCCESS);
-  int place, ranks, value = 0;
+  int place, ranks;
   MPI_Comm_rank(host, &place);
   MPI_Comm_size(host, &ranks);
   for (int i = 0; i < kWarm; ++i) CHECK(MPI_Barrier(host) == MPI_SUCCESS); /* they share memory now */
   const struct timespec pause = {0, 20 * 1000 * 1000};
   if (place != 0) nanosleep(&pause, NULL); /* the root is asleep by then, or needs nobody to wake it */
-  for (int call = 0; call <= kAhead; ++call) {
-    if (place == 0) value = call;
-    CHECK(MPI_Bcast(&value, 1, MPI_INT, 0, host) == MPI_SUCCESS);
-    CHECK_EQ(value, call);
-    if (place != 0 && call + 1 == kRead)
-      CHECK(MPI_Recv(&value, 1, MPI_INT, 0, 5, host, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  for (int call = 0; call <= ahead; ++call) {
+    for (int i = 0; i < count; ++i) out[i] = place == 0 ? element(i, call, 0) : -1;
+    CHECK(MPI_Bcast(out, count, MPI_INT, 0, host) == MPI_SUCCESS);
+    for (int i = 0; i < count; ++i) CHECK_EQ(out[i], element(i, call, 0));
+    if (place != 0 && call + 1 == read) CHECK(MPI_Recv(in, 1, MPI_INT, 0, 5, host, MPI_STATUS_IGNORE) == MPI_SUCCESS);
   }
   for (int other = 1; place == 0 && other < ranks; ++other) {
-    CHECK(MPI_Send(&value, 1, MPI_INT, other, 5, host) == MPI_SUCCESS);
+    CHECK(MPI_Send(in, 1, MPI_INT, other, 5, host) == MPI_SUCCESS);
   }
   CHECK(MPI_Comm_free(&host) == MPI_SUCCESS);
 }
@@ -91,7 +91,10 @@ int main(int argc, char** argv) {
       }
     }
   }
-  for (int turn = 0; turn < 5; ++turn) let_root_on();
+  for (int turn = 0; turn < 5; ++turn) {
+    let_root_on(1, 16, 5);   /* through cells */
+    let_root_on(1000, 4, 2); /* through slots */
+  }
   CHECK(MPI_Finalize() == MPI_SUCCESS);
   return 0;
 }
