@@ -58,32 +58,32 @@ struct Maximum {
 };
 
 template <class Operation>
-Kernel real_loop(datatype::Element element) noexcept {
-  const Kernel kernel = integer_loop<Operation>(element);
-  return kernel != nullptr ? kernel : floating_loop<Operation>(element);
+Kernel real_loop(datatype::Element element, Vectors vectors) noexcept {
+  const Kernel kernel = integer_loop<Operation>(element, vectors);
+  return kernel != nullptr ? kernel : floating_loop<Operation>(element, vectors);
 }
 
 template <class Operation>
-Kernel number_loop(datatype::Element element) noexcept {
+Kernel number_loop(datatype::Element element, Vectors vectors) noexcept {
   using enum datatype::Element;
   switch (element) {
-    case cf16: return &loop<Operation, Complex<Half>>;
-    case cf32: return &loop<Operation, Complex<float>>;
-    case cf64: return &loop<Operation, Complex<double>>;
-    case cfext: return &loop<Operation, Complex<long double>>;
-    case cf128: return &loop<Operation, Complex<Quad>>;
-    default: return real_loop<Operation>(element);
+    case cf16: return loop<Operation, Complex<Half>>(vectors);
+    case cf32: return loop<Operation, Complex<float>>(vectors);
+    case cf64: return loop<Operation, Complex<double>>(vectors);
+    case cfext: return loop<Operation, Complex<long double>>(vectors);
+    case cf128: return loop<Operation, Complex<Quad>>(vectors);
+    default: return real_loop<Operation>(element, vectors);
   }
 }
 
 }  // namespace
 
-Kernel arithmetic_kernel(OpKind kind, datatype::Element element) noexcept {
+Kernel arithmetic_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept {
   switch (kind) {
-    case OpKind::sum: return number_loop<Sum>(element);
-    case OpKind::prod: return number_loop<Product>(element);
-    case OpKind::min: return real_loop<Minimum>(element);
-    case OpKind::max: return real_loop<Maximum>(element);
+    case OpKind::sum: return number_loop<Sum>(element, vectors);
+    case OpKind::prod: return number_loop<Product>(element, vectors);
+    case OpKind::min: return real_loop<Minimum>(element, vectors);
+    case OpKind::max: return real_loop<Maximum>(element, vectors);
     default: return nullptr;
   }
 }

@@ -45,35 +45,36 @@ struct LogicalXor {
 };
 
 template <class Operation>
-Kernel bit_loop(datatype::Element element) noexcept {
-  return element == datatype::Element::byte ? &loop<Operation, std::uint8_t> : integer_loop<Operation>(element);
+Kernel bit_loop(datatype::Element element, Vectors vectors) noexcept {
+  return element == datatype::Element::byte ? loop<Operation, std::uint8_t>(vectors)
+                                            : integer_loop<Operation>(element, vectors);
 }
 
 template <class Operation>
-Kernel logical_loop(datatype::Element element) noexcept {
+Kernel logical_loop(datatype::Element element, Vectors vectors) noexcept {
   using enum datatype::Element;
   switch (element) {
     case boolean:  // as a number: a byte that is neither 0 nor 1 may have come in
-    case logical8: return &loop<Operation, std::uint8_t>;
-    case logical16: return &loop<Operation, std::uint16_t>;
-    case logical32: return &loop<Operation, std::uint32_t>;
-    case logical64: return &loop<Operation, std::uint64_t>;
-    case logical128: return &loop<Operation, Unsigned128>;
-    default: return integer_loop<Operation>(element);
+    case logical8: return loop<Operation, std::uint8_t>(vectors);
+    case logical16: return loop<Operation, std::uint16_t>(vectors);
+    case logical32: return loop<Operation, std::uint32_t>(vectors);
+    case logical64: return loop<Operation, std::uint64_t>(vectors);
+    case logical128: return loop<Operation, Unsigned128>(vectors);
+    default: return integer_loop<Operation>(element, vectors);
   }
 }
 static_assert(sizeof(bool) == 1);
 
 }  // namespace
 
-Kernel bit_kernel(OpKind kind, datatype::Element element) noexcept {
+Kernel bit_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept {
   switch (kind) {
-    case OpKind::band: return bit_loop<BitAnd>(element);
-    case OpKind::bor: return bit_loop<BitOr>(element);
-    case OpKind::bxor: return bit_loop<BitXor>(element);
-    case OpKind::land: return logical_loop<LogicalAnd>(element);
-    case OpKind::lor: return logical_loop<LogicalOr>(element);
-    case OpKind::lxor: return logical_loop<LogicalXor>(element);
+    case OpKind::band: return bit_loop<BitAnd>(element, vectors);
+    case OpKind::bor: return bit_loop<BitOr>(element, vectors);
+    case OpKind::bxor: return bit_loop<BitXor>(element, vectors);
+    case OpKind::land: return logical_loop<LogicalAnd>(element, vectors);
+    case OpKind::lor: return logical_loop<LogicalOr>(element, vectors);
+    case OpKind::lxor: return logical_loop<LogicalXor>(element, vectors);
     default: return nullptr;
   }
 }

@@ -30,20 +30,29 @@ Kernel copy_kernel(datatype::Element element) noexcept {
 
 }  // namespace
 
-Kernel find_kernel(OpKind kind, datatype::Element element) noexcept {
+Vectors widest_vectors() noexcept {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return Vectors::avx512;
+  if (__builtin_cpu_supports("avx2")) return Vectors::avx2;
+#endif
+  return Vectors::built_in;
+}
+
+Kernel find_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept {
   switch (kind) {
     case OpKind::sum:
     case OpKind::min:
     case OpKind::max:
-    case OpKind::prod: return arithmetic_kernel(kind, element);
+    case OpKind::prod: return arithmetic_kernel(kind, element, vectors);
     case OpKind::band:
     case OpKind::bor:
     case OpKind::bxor:
     case OpKind::land:
     case OpKind::lor:
-    case OpKind::lxor: return bit_kernel(kind, element);
+    case OpKind::lxor: return bit_kernel(kind, element, vectors);
     case OpKind::minloc:
-    case OpKind::maxloc: return pair_kernel(kind, element);
+    case OpKind::maxloc: return pair_kernel(kind, element, vectors);
     case OpKind::replace: return copy_kernel(element);
     case OpKind::no_op: return &keep;
     case OpKind::user: return nullptr;

@@ -30,9 +30,13 @@ enum class OpKind : std::uint8_t {
 /// inout[i] = in[i] op inout[i] for `count` elements.
 using Kernel = void (*)(const void* in, void* inout, std::int64_t count) noexcept;
 
+/// Vector instructions beyond those that the library is built for.
+enum class Vectors : std::uint8_t { built_in, avx2, avx512 };
+[[nodiscard]] Vectors widest_vectors() noexcept;
+
 /// The loop for `kind` on arrays of `element`; null where the standard defines no such reduction (and for
 /// OpKind::user). Integers wrap around; LAND, LOR and LXOR give 0 or 1; equal values of MINLOC and MAXLOC keep the
-/// smaller index.
-[[nodiscard]] Kernel find_kernel(OpKind kind, datatype::Element element) noexcept;
+/// smaller index. The result is the same, bit by bit, with all `vectors`, which this processor must have.
+[[nodiscard]] Kernel find_kernel(OpKind kind, datatype::Element element, Vectors vectors = widest_vectors()) noexcept;
 
 }  // namespace mpi_shim::op

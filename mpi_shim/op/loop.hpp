@@ -38,46 +38,79 @@ struct [[gnu::packed, gnu::may_alias]] Slot {
 };
 
 template <class Operation, class T>
-void loop(const void* in, void* inout, std::int64_t count) noexcept {
+[[gnu::always_inline]] inline void reduce(const void* in, void* inout, std::int64_t count) noexcept {
   static_assert(sizeof(Slot<T>) == sizeof(T));
   const auto* __restrict a = static_cast<const Slot<T>*>(in);
   auto* __restrict b = static_cast<Slot<T>*>(inout);
   for (std::int64_t i = 0; i < count; ++i) b[i].value = Operation::apply(T{a[i].value}, T{b[i].value});
 }
 
+template <class Operation, class T>
+void loop_for_any(const void* in, void* inout, std::int64_t count) noexcept {
+  reduce<Operation, T>(in, inout, count);
+}
+
+/// Whether longer vectors help and change no bit: a complex product is one that could be fused with a sum.
+template <class T>
+inline constexpr bool kIsVector = std::is_arithmetic_v<T> && !std::is_same_v<T, long double>;
+
+#if defined(__x86_64__)
+template <class Operation, class T>
+[[gnu::target("avx2")]] void loop_for_avx2(const void* in, void* inout, std::int64_t count) noexcept {
+  reduce<Operation, T>(in, inout, count);
+}
+template <class Operation, class T>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void loop_for_avx512(const void* in, void* inout,
+                                                                           std::int64_t count) noexcept {
+  reduce<Operation, T>(in, inout, count);
+}
+#endif
+
+/// The loop for processors that have such vectors.
+template <class Operation, class T>
+Kernel loop([[maybe_unused]] Vectors vectors) noexcept {
+#if defined(__x86_64__)
+  if constexpr (kIsVector<T>) {
+    if (vectors == Vectors::avx512) return &loop_for_avx512<Operation, T>;
+    if (vectors == Vectors::avx2) return &loop_for_avx2<Operation, T>;
+  }
+#endif
+  return &loop_for_any<Operation, T>;
+}
+
 template <class Operation>
-Kernel integer_loop(datatype::Element element) noexcept {
+Kernel integer_loop(datatype::Element element, Vectors vectors) noexcept {
   using enum datatype::Element;
   switch (element) {
-    case i8: return &loop<Operation, std::int8_t>;
-    case i16: return &loop<Operation, std::int16_t>;
-    case i32: return &loop<Operation, std::int32_t>;
-    case i64: return &loop<Operation, std::int64_t>;
-    case i128: return &loop<Operation, Int128>;
-    case u8: return &loop<Operation, std::uint8_t>;
-    case u16: return &loop<Operation, std::uint16_t>;
-    case u32: return &loop<Operation, std::uint32_t>;
-    case u64: return &loop<Operation, std::uint64_t>;
+    case i8: return loop<Operation, std::int8_t>(vectors);
+    case i16: return loop<Operation, std::int16_t>(vectors);
+    case i32: return loop<Operation, std::int32_t>(vectors);
+    case i64: return loop<Operation, std::int64_t>(vectors);
+    case i128: return loop<Operation, Int128>(vectors);
+    case u8: return loop<Operation, std::uint8_t>(vectors);
+    case u16: return loop<Operation, std::uint16_t>(vectors);
+    case u32: return loop<Operation, std::uint32_t>(vectors);
+    case u64: return loop<Operation, std::uint64_t>(vectors);
     default: return nullptr;
   }
 }
 
 template <class Operation>
-Kernel floating_loop(datatype::Element element) noexcept {
+Kernel floating_loop(datatype::Element element, Vectors vectors) noexcept {
   using enum datatype::Element;
   switch (element) {
-    case f16: return &loop<Operation, Half>;
-    case f32: return &loop<Operation, float>;
-    case f64: return &loop<Operation, double>;
-    case fext: return &loop<Operation, long double>;
-    case f128: return &loop<Operation, Quad>;
+    case f16: return loop<Operation, Half>(vectors);
+    case f32: return loop<Operation, float>(vectors);
+    case f64: return loop<Operation, double>(vectors);
+    case fext: return loop<Operation, long double>(vectors);
+    case f128: return loop<Operation, Quad>(vectors);
     default: return nullptr;
   }
 }
 
 // Each file of kernels answers for its kinds.
-Kernel arithmetic_kernel(OpKind kind, datatype::Element element) noexcept;
-Kernel bit_kernel(OpKind kind, datatype::Element element) noexcept;
-Kernel pair_kernel(OpKind kind, datatype::Element element) noexcept;
+Kernel arithmetic_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept;
+Kernel bit_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept;
+Kernel pair_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept;
 
 }  // namespace mpi_shim::op

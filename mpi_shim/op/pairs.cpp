@@ -23,27 +23,27 @@ struct MaximumAndLocation {
 };
 
 template <class Operation>
-Kernel pair_loop(datatype::Element element) noexcept {
+Kernel pair_loop(datatype::Element element, Vectors vectors) noexcept {
   using enum datatype::Element;
   switch (element) {
-    case pair_f32_i32: return &loop<Operation, Pair<float, std::int32_t>>;
-    case pair_f64_i32: return &loop<Operation, Pair<double, std::int32_t>>;
-    case pair_i64_i32: return &loop<Operation, Pair<std::int64_t, std::int32_t>>;
-    case pair_i32_i32: return &loop<Operation, Pair<std::int32_t, std::int32_t>>;
-    case pair_i16_i32: return &loop<Operation, Pair<std::int16_t, std::int32_t>>;
-    case pair_fext_i32: return &loop<Operation, Pair<long double, std::int32_t>>;
-    case pair_f32_f32: return &loop<Operation, Pair<float, float>>;
-    case pair_f64_f64: return &loop<Operation, Pair<double, double>>;
+    case pair_f32_i32: return loop<Operation, Pair<float, std::int32_t>>(vectors);
+    case pair_f64_i32: return loop<Operation, Pair<double, std::int32_t>>(vectors);
+    case pair_i64_i32: return loop<Operation, Pair<std::int64_t, std::int32_t>>(vectors);
+    case pair_i32_i32: return loop<Operation, Pair<std::int32_t, std::int32_t>>(vectors);
+    case pair_i16_i32: return loop<Operation, Pair<std::int16_t, std::int32_t>>(vectors);
+    case pair_fext_i32: return loop<Operation, Pair<long double, std::int32_t>>(vectors);
+    case pair_f32_f32: return loop<Operation, Pair<float, float>>(vectors);
+    case pair_f64_f64: return loop<Operation, Pair<double, double>>(vectors);
     default: return nullptr;
   }
 }
 
 }  // namespace
 
-Kernel pair_kernel(OpKind kind, datatype::Element element) noexcept {
+Kernel pair_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept {
   switch (kind) {
-    case OpKind::minloc: return pair_loop<MinimumAndLocation>(element);
-    case OpKind::maxloc: return pair_loop<MaximumAndLocation>(element);
+    case OpKind::minloc: return pair_loop<MinimumAndLocation>(element, vectors);
+    case OpKind::maxloc: return pair_loop<MaximumAndLocation>(element, vectors);
     default: return nullptr;
   }
 }

@@ -5,6 +5,11 @@
 #include "opal/core/turns.hpp"
 
 namespace mpi_shim::rma {
+namespace {
+
+constexpr std::uint32_t kFlushesPerRound = 16;  // of flushes that have nothing to wait for
+
+}  // namespace
 
 /// Waits for something in shared memory, whose change wakes nobody.
 template <class Condition>
@@ -120,8 +125,15 @@ int Window::unlock_all() {
 
 int Window::flush(int rank) {
   if (!passive(rank)) return MPI_ERR_RMA_SYNC;
-  engine().progress();  // a program that spins over accesses and flushes still serves its peers
-  return drain(target(rank));
+  Target& target = this->target(rank);
+  std::atomic_thread_fence(std::memory_order_acq_rel);  // loads and stores in mapped memory before those that follow
+  // A program that spins over accesses and flushes still serves its peers; where accesses are done when they return, a
+  // round of progress each time would cost more than they do.
+  const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
+  flushes_.store(flushes, std::memory_order_relaxed);
+  if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerRound == 0)
+    engine().progress();
+  return drain(target);
 }
 
 int Window::flush_all() {

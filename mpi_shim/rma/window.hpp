@@ -228,7 +228,8 @@ class Window final : public handle::Object {
   std::atomic<bool> fence_open_{false};
   std::atomic<bool> fence_used_{false};  // since the last fence there was an access
   std::atomic<bool> access_open_{false};
-  std::atomic<int> locks_{0};  // by MPI_Win_lock
+  std::atomic<int> locks_{0};              // by MPI_Win_lock
+  std::atomic<std::uint32_t> flushes_{0};  // one lost between two threads does no harm
   bool exposure_open_ = false;
   bool locks_all_ = false;
   std::vector<int> start_group_;

@@ -245,13 +245,15 @@ TEST(Kernels, ExistExactlyForTheCombinationsThatTheStandardDefines) {
   }
 }
 
-TEST(Kernels, AgreeWithTheScalarReferenceOnEveryCombinationLengthAndAlignment) {
+Vectors next(Vectors vectors) { return static_cast<Vectors>(static_cast<int>(vectors) + 1); }
+
+TEST(Kernels, AgreeWithTheScalarReferenceOnEveryCombinationLengthAlignmentAndVectorWidth) {
   Source source;
   int combinations = 0;
   for (std::size_t k = 0; k < std::size(kKinds); ++k) {
     for (std::size_t e = 0; e < datatype::kElements; ++e) {
       const auto element = static_cast<Element>(e);
-      const Kernel kernel = find_kernel(kKinds[k], element);
+      const Kernel kernel = find_kernel(kKinds[k], element, Vectors::built_in);
       if (kernel == nullptr) continue;
       ++combinations;
       const std::size_t extent = info(element).extent;
@@ -268,6 +270,13 @@ TEST(Kernels, AgreeWithTheScalarReferenceOnEveryCombinationLengthAndAlignment) {
           const std::vector<std::byte> in_before = in;
           const std::vector<std::byte> before = inout;
           kernel(in.data() + skew, inout.data() + skew, static_cast<std::int64_t>(count));
+          for (auto wider = Vectors::avx2; wider <= widest_vectors(); wider = next(wider)) {
+            std::vector<std::byte> other = before;
+            find_kernel(kKinds[k], element, wider)(in.data() + skew, other.data() + skew,
+                                                   static_cast<std::int64_t>(count));
+            ASSERT_EQ(other, inout) << kNames[k] << " of " << info(element).name << ", " << count
+                                    << " elements, with vectors " << static_cast<int>(wider);
+          }
           ASSERT_EQ(in, in_before);
           ASSERT_EQ(inout[skew + count * extent], guard);
           for (std::size_t i = 0; i < count; ++i) {
