@@ -58,7 +58,7 @@ class KernelXpmem final : public XpmemDevice {
   }
   void remove(std::int64_t segment) noexcept override { (void)call(kRemove, segment, "ioctl(XPMEM_CMD_REMOVE)"); }
   Result<std::int64_t> get(std::int64_t segment) noexcept override {
-    GetCommand command{segment, kReadWrite, kPermitMode, kOwnerMayRead, 0};
+    GetCommand command{segment, kReadWrite, kPermitMode, 0, 0};  // a permit value is refused here
     OPAL_TRY(call(kGet, command, "ioctl(XPMEM_CMD_GET)"));
     return command.permit;
   }
