@@ -31,7 +31,7 @@ int exchange(const Form& form, const void* sendbuf, MPI_Comm comm, bool even, Ma
   const Blocks in = make_in(call, *communicator);
   if (call.failed()) return call.error();
   const auto share = [&](HostTeam& team) {
-    return even ? team.alltoall(in_place ? in : out, in) : HostTeam::Outcome{};
+    return (team.*(even ? &HostTeam::alltoall : &HostTeam::alltoallv))(in_place ? in : out, in);
   };
   return form.run(call, *communicator, share, [&](Schedule& schedule) {
     if (communicator->is_inter()) {

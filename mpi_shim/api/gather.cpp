@@ -31,8 +31,7 @@ std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count,
   return call.buffer(buffer, count, datatype);
 }
 
-/// The two ways of an operation: by messages, and through memory of the host, which is for blocks of which all ranks
-/// know the sizes.
+/// The two ways of an operation: by messages, and through memory of the host.
 struct GatherWays {
   void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&, int root);
   HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&, int root);
@@ -46,18 +45,16 @@ struct AllgatherWays {
   HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&);
 };
 constexpr GatherWays kGather{mpi_shim::coll::build_gather, &HostTeam::gather};
-constexpr GatherWays kGatherv{mpi_shim::coll::build_gatherv, nullptr};
+constexpr GatherWays kGatherv{mpi_shim::coll::build_gatherv, &HostTeam::gatherv};
 constexpr ScatterWays kScatter{mpi_shim::coll::build_scatter, &HostTeam::scatter};
-constexpr ScatterWays kScatterv{mpi_shim::coll::build_scatterv, nullptr};
+constexpr ScatterWays kScatterv{mpi_shim::coll::build_scatterv, &HostTeam::scatterv};
 constexpr AllgatherWays kAllgather{mpi_shim::coll::build_allgather, &HostTeam::allgather};
 constexpr AllgatherWays kAllgatherv{mpi_shim::coll::build_allgatherv, &HostTeam::allgatherv};
 
-/// What Form::run wants: the team's operation with these arguments, if there is one.
+/// What Form::run wants: the team's operation with these arguments.
 template <class Share, class... Arguments>
 auto sharing(Share share, const Arguments&... arguments) {
-  return [share, &arguments...](HostTeam& team) {
-    return share == nullptr ? HostTeam::Outcome{} : (team.*share)(arguments...);
-  };
+  return [share, &arguments...](HostTeam& team) { return (team.*share)(arguments...); };
 }
 
 template <class MakeBlocks>

@@ -10,11 +10,10 @@
 namespace mpi_shim::coll {
 namespace {
 
-/// The first of two that is an error.
-int worse(int first, int second) { return first != MPI_SUCCESS ? first : second; }
-
-std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[at(rank)]; }
+
+/// Where `rank` stands among all but `owner`.
+std::uint64_t among_others(int owner, int rank) { return static_cast<std::uint64_t>(rank < owner ? rank : rank - 1); }
 
 }  // namespace
 
@@ -131,15 +130,15 @@ HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Bu
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes) {
   Copies copies{board_};
   const int from = place(speaker);
-  board_.begin(bytes * static_cast<std::uint64_t>(board_.size()));
+  board_.begin(bytes * static_cast<std::uint64_t>(board_.size() - 1));
   if (comm_.rank() != speaker) {
     OPAL_MPI_STEP(board_.await(from));
-    copies.get(board_.slot(from) + bytes * static_cast<std::uint64_t>(board_.rank()), *own);
+    copies.get(board_.slot(from) + bytes * among_others(from, board_.rank()), *own);
     return copies.error();
   }
   OPAL_MPI_STEP(board_.claim());
-  for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
-    if (hosts_.here[i] != speaker) copies.put(block(blocks, hosts_.here[i]), board_.slot(from) + bytes * i);
+  for (int to = 0; to < board_.size(); ++to) {
+    if (to != from) copies.put(block(blocks, hosts_.here[at(to)]), board_.slot(from) + bytes * among_others(from, to));
   }
   board_.arrive();
   if (own) copies.copy(block(blocks, speaker), *own);
@@ -187,6 +186,8 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
       OPAL_MPI_STEP(board_.claim());
       copies.put(own ? *own : mine, offset, {board_.slot(me), piece(mine.bytes(), offset)});
       board_.arrive();
+      // From where it has just been put, which is in the cache.
+      if (own) copies.get({board_.slot(me), piece(mine.bytes(), offset)}, mine, offset);
     }
     for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
       const Buffer& theirs = block(blocks, rank);
@@ -195,7 +196,6 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
       copies.get({board_.slot(rank), piece(theirs.bytes(), offset)}, theirs, offset);
     }
   }
-  if (own) copies.copy(*own, mine);
   return copies.error();
 }
 
@@ -262,18 +262,19 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   if (!fits && (!one_host() || bytes > std::min(longest_, config_.share_alltoall_below.bytes))) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
   if (!fits) return alltoall_pieces(out, in, bytes);
-  board_.begin(bytes * static_cast<std::uint64_t>(comm_.size()));
+  board_.begin(bytes * static_cast<std::uint64_t>(comm_.size() - 1));
   OPAL_MPI_STEP(board_.claim());
   std::byte* const mine = board_.slot(board_.rank());
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    if (rank != me) copies.put(block(out, rank), mine + bytes * static_cast<std::uint64_t>(rank));
+    if (rank != me) copies.put(block(out, rank), mine + bytes * among_others(me, rank));
   }
   board_.arrive();
   if (&out != &in) copies.copy(block(out, me), block(in, me));
   for (int step = 1; step < board_.size(); ++step) {
     const int other = (board_.rank() + step) % board_.size();
     OPAL_MPI_STEP(board_.await(other));
-    copies.get(board_.slot(other) + bytes * static_cast<std::uint64_t>(me), block(in, hosts_.here[at(other)]));
+    const int rank = hosts_.here[at(other)];
+    copies.get(board_.slot(other) + bytes * among_others(rank, me), block(in, rank));
   }
   return worse(copies.error(), one_host() ? MPI_SUCCESS : alltoall_between(in, bytes));
 }
@@ -319,7 +320,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
       if (is_ours) continue;
       for (std::size_t from = 0; from < here; ++from) {  // all have arrived: this rank has read what it gets itself
         for (const int to : hosts_.ranks[host]) {
-          std::memcpy(next, board_.slot(static_cast<int>(from)) + bytes * static_cast<std::uint64_t>(to), bytes);
+          std::memcpy(next, board_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to), bytes);
           next += bytes;
         }
       }

@@ -54,17 +54,28 @@ class HostBoard {
   /// ones into a cell, which is then what is called its slot below; the same in all ranks.
   void begin(std::uint64_t most) noexcept {
     end_turn();
-    in_slot_ = most > kCellBytes;
-    cell_lines_ = in_slot_ ? 0 : std::min((kCellHeader + most + 63) / 64, kMostLinesAhead);
-    place_ = in_slot_ ? slot_of_turn() : cell_of_turn();
-    offset_ = offset_of(place_);
+    most > kCellBytes ? take_slot() : take_cell(most);
+  }
+  /// The same where ranks do not know how much others have: everybody fills a cell and, as is to be read there, a slot
+  /// beside it.
+  void begin_uneven() noexcept {
+    end_turn();
+    take_cell(kCellBytes);
+    slots_used_ = true;
   }
   /// Waits until nobody needs what is in the own slot.
   int claim() noexcept { return claim(place_); }
   /// A rank's slot of this operation, aligned to 16: the own one to be written after claim(), others' to be read after
   /// await().
-  [[nodiscard]] std::byte* slot(int rank) const noexcept {
-    return of_rank(rank) + offset_ + (in_slot_ ? kSlotHeader : kCellHeader);
+  [[nodiscard]] std::byte* slot(int rank) const noexcept { return of_rank(rank) + data_; }
+  /// After begin_uneven(): the same two for the slot beside the cell, which is filled before arrive().
+  int claim_beside() noexcept {
+    const int error = claim(slot_of_turn());
+    filled_[slot_of_turn()] = turn_;
+    return error;
+  }
+  [[nodiscard]] std::byte* beside(int rank) const noexcept {
+    return of_rank(rank) + offset_of(slot_of_turn()) + kSlotHeader;
   }
   /// Says that the own slot is filled.
   void arrive() noexcept;
@@ -157,11 +168,23 @@ class HostBoard {
     for (std::uint64_t line = 0; line < cell_lines_; ++line) use(cell + line * 64);
   }
 
+  void take_cell(std::uint64_t most) noexcept {
+    place_ = cell_of_turn();
+    data_ = offset_of(place_) + kCellHeader;
+    cell_lines_ = std::min((kCellHeader + most + 63) / 64, kMostLinesAhead);
+    slots_used_ = false;
+  }
+  void take_slot() noexcept {
+    place_ = slot_of_turn();
+    data_ = offset_of(place_) + kSlotHeader;
+    cell_lines_ = 0;
+    slots_used_ = true;
+  }
   /// Says, at the latest after a few turns and at once after one with slots, up to where this rank has read.  Without a
   /// fence, so that a rank that falls asleep at this very moment may be missed unless it pays for fences; it hears of
   /// it with what comes next: arrive(), or the first wait that is not over at once.
   void end_turn() noexcept {
-    if (in_slot_ || turn_ % kTurnsPerNotice == 0) {
+    if (slots_used_ || turn_ % kTurnsPerNotice == 0) {
       line(rank_).finished.store(turn_, std::memory_order_release);
       wake_sleepers();
     }
@@ -216,10 +239,10 @@ class HostBoard {
   std::uint64_t turn_ = 0;
   std::uint64_t begun_ = 0;  // turn_ before any refill()
   std::uint32_t place_ = 0;
-  bool in_slot_ = false;
+  bool slots_used_ = false;
   std::uint64_t cell_lines_ = 0;  // that are worth to be fetched ahead
-  std::uint64_t offset_ = 0;
-  std::uint64_t came_ = 0;  // who was seen to be in this turn
+  std::uint64_t data_ = 0;        // of place_
+  std::uint64_t came_ = 0;        // who was seen to be in this turn
   bool spoiled_ = false;
   std::array<std::uint64_t, kCells + kSlots> filled_{};  // the own ones: when last
   std::uint64_t all_finished_ = 0;                       // as far as known

@@ -31,6 +31,8 @@ struct Hosts {
   bool in_order = true;                 ///< each host's ranks follow one another
 };
 
+class Copies;
+
 class HostTeam {
  public:
   using Outcome = std::optional<int>;
@@ -53,6 +55,10 @@ class HostTeam {
   Outcome allgatherv(const std::optional<Buffer>& own, const Blocks& blocks);
   /// `out` may be `in`.
   Outcome alltoall(const Blocks& out, const Blocks& in);
+  /// Blocks of any size, which only the two ranks know that it is from and for.
+  Outcome gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
+  Outcome scatterv(const Blocks& blocks, const std::optional<Buffer>& own, int root);
+  Outcome alltoallv(const Blocks& out, const Blocks& in);
 
   /// The error class of an operation whose own part ended so: also what happened to others' parts of what it brought.
   [[nodiscard]] int verdict(int outcome) noexcept {
@@ -73,6 +79,10 @@ class HostTeam {
   /// Runs what `build` writes down for the heads; all others only count it.
   template <class Build>
   int among(const std::vector<int>& heads, Build&& build);
+  template <class Build>
+  int by_messages(const Team& team, int tag, Build&& build);
+  /// Taken by all ranks in the same operation.
+  int next_tag();
 
   /// Of a message that passes through slots piece by piece: the size of the piece at `offset`.
   [[nodiscard]] std::uint64_t piece(std::uint64_t bytes, std::uint64_t offset) const noexcept {
@@ -89,6 +99,15 @@ class HostTeam {
   int alltoall_between(const Blocks& in, std::uint64_t bytes);
   /// Of at least one byte in all.
   int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks);
+  struct PairsAre {
+    bool to_one = false;    ///< nobody has blocks for more than one rank
+    bool in_place = false;  ///< blocks for others lie where theirs go
+  };
+  template <class OutTo, class InFrom>
+  int exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are);
+  template <class BlockOf>
+  std::vector<const Buffer*> blocks_left(const BlockOf& block_of, std::uint64_t left) const;
+  Blocks put_aside(Copies& copies, std::span<const Buffer*> blocks);
   /// Memory for packed blocks, until the next call; kept for the next operation.
   std::byte* packed(std::uint64_t bytes);
 

@@ -12,6 +12,11 @@
 
 namespace mpi_shim::coll {
 
+inline std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
+
+/// The first of two that is an error.
+inline int worse(int first, int second) noexcept { return first != MPI_SUCCESS ? first : second; }
+
 /// Copies of one operation, and the first thing that went wrong with one: the operation is gone through all the same,
 /// since the other ranks wait for it; what they get is marked.
 class Copies {
@@ -49,17 +54,23 @@ class Copies {
   int error_ = MPI_SUCCESS;
 };
 
-/// Errors: what ends the operation.  What only spoils it is marked.
+inline int HostTeam::next_tag() {
+  const am::Lock::Guard guard{process_.lock()};
+  return comm_.next_collective_tag();
+}
+
 template <class Build>
 int HostTeam::among(const std::vector<int>& heads, Build&& build) {
-  int tag = 0;
-  {
-    const am::Lock::Guard guard{process_.lock()};
-    tag = comm_.next_collective_tag();
-  }
+  const int tag = next_tag();
   const auto own = std::find(heads.begin(), heads.end(), comm_.rank());
   if (own == heads.end()) return MPI_SUCCESS;
-  Schedule& schedule = process_.scheduler().begin(comm_, Team{static_cast<int>(own - heads.begin()), heads}, tag);
+  return by_messages(Team{static_cast<int>(own - heads.begin()), heads}, tag, build);
+}
+
+/// Errors: what ends the operation.  What only spoils it is marked.
+template <class Build>
+int HostTeam::by_messages(const Team& team, int tag, Build&& build) {
+  Schedule& schedule = process_.scheduler().begin(comm_, team, tag);
   build(schedule);
   if (board_.spoiled()) schedule.spoil();
   const int error = run(process_, schedule);

@@ -150,16 +150,82 @@ static void do_uneven_blocks(MPI_Comm comm, int round) {
   free(places);
 }
 
+/* Blocks of which only two ranks know the size: some empty, some longer than a slot, with gaps.  Symmetric ones may be
+ * exchanged in place. */
+static int base_length, has_long, symmetric;
+static int length_of(int from, int to, int round) {
+  const int first = symmetric && from > to ? to : from, second = symmetric && from > to ? from : to;
+  if ((first + second + round) % 3 == 0) return 0;
+  if (has_long && (first + second) % size == round % size) return 40000;
+  return base_length + (first * 7 + second * 13 + round) % 17;
+}
+static unsigned char* place_blocks(unsigned char* buffer, int to_others, int round, int* lengths, int* places) {
+  int end = 3;
+  for (int other = size - 1; other >= 0; --other) {
+    lengths[other] = to_others ? length_of(rank, other, round) : length_of(other, rank, round);
+    places[other] = end;
+    end += lengths[other] + 5;
+  }
+  memset(buffer, 0xee, (size_t)end);
+  return buffer;
+}
+static void fill_block(unsigned char* block, int from, int to, int round) {
+  for (int i = 0; i < length_of(from, to, round); ++i) block[i] = pattern(i, round + 31 * from + 7 * to);
+}
+static void check_block(const unsigned char* block, int from, int to, int round) {
+  const int length = length_of(from, to, round);
+  for (int i = 0; i < length; ++i) CHECK_EQ(block[i], pattern(i, round + 31 * from + 7 * to));
+  CHECK_EQ(block[-1], 0xee);
+  CHECK_EQ(block[length], 0xee);
+}
+
+static void do_pairs(MPI_Comm comm, int round) {
+  const int kind = draw(5), in_place = draw(2), root = draw(size);
+  base_length = draw_length(kMostBlock - 64);
+  has_long = draw(4) == 0;
+  symmetric = kind == 3;
+  int *out_lengths = malloc((size_t)size * 4 * sizeof(int)), *out_places = out_lengths + size;
+  int *in_lengths = out_places + size, *in_places = in_lengths + size;
+  place_blocks(out, 1, round, out_lengths, out_places);
+  place_blocks(in, 0, round, in_lengths, in_places);
+  unsigned char* const from = kind == 3 ? in : out; /* alltoallv in place */
+  const int* const from_places = kind == 3 ? in_places : out_places;
+  for (int to = 0; to < size; ++to) fill_block(from + from_places[to], rank, to, round);
+  const int own = in_place && rank == root; /* of gatherv and scatterv */
+  const int to_root = length_of(rank, root, round), from_root = length_of(root, rank, round);
+  if (kind == 0) {
+    if (own) fill_block(in + in_places[rank], rank, rank, round);
+    CHECK(MPI_Gatherv(own ? MPI_IN_PLACE : out + out_places[root], to_root, MPI_CHAR, in, in_lengths, in_places,
+                      MPI_CHAR, root, comm) == MPI_SUCCESS);
+  } else if (kind == 1) {
+    CHECK(MPI_Scatterv(out, out_lengths, out_places, MPI_CHAR, own ? MPI_IN_PLACE : in + in_places[root], from_root,
+                       MPI_CHAR, root, comm) == MPI_SUCCESS);
+    if (!own) check_block(in + in_places[root], root, rank, round);
+  } else if (kind == 4) {
+    MPI_Datatype* types = malloc((size_t)size * sizeof *types);
+    for (int of = 0; of < size; ++of) types[of] = MPI_CHAR;
+    CHECK(MPI_Alltoallw(out, out_lengths, out_places, types, in, in_lengths, in_places, types, comm) == MPI_SUCCESS);
+    free(types);
+  } else {
+    CHECK(MPI_Alltoallv(kind == 3 ? MPI_IN_PLACE : out, out_lengths, out_places, MPI_CHAR, in, in_lengths, in_places,
+                        MPI_CHAR, comm) == MPI_SUCCESS);
+  }
+  for (int of = 0; of < size && kind != 1 && (kind != 0 || rank == root); ++of)
+    check_block(in + in_places[of], of, rank, round);
+  free(out_lengths);
+}
+
 static void storm(MPI_Comm first, MPI_Comm second, MPI_Op op) {
   for (int round = 0; round < 1500; ++round) {
     const MPI_Comm comm = draw(3) == 0 ? second : first;
-    switch (draw(7)) {
+    switch (draw(8)) {
       case 0: do_bcast(comm, round); break;
       case 1: do_reductions(comm, op, round); break;
       case 2: do_blocks(comm, round); break;
       case 3: do_uneven_blocks(comm, round); break;
       case 4: do_scans(comm, op, round); break;
       case 5: do_reduce_scatter(comm, op, round); break;
+      case 6: do_pairs(comm, round); break;
       default: CHECK(MPI_Barrier(comm) == MPI_SUCCESS);
     }
   }
