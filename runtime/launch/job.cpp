@@ -18,7 +18,9 @@ namespace {
 constexpr std::chrono::milliseconds kLongestEmptying{10'000};  // a process stuck in the kernel ignores SIGKILL
 constexpr std::chrono::milliseconds kReaderPatience{5'000};
 constexpr std::chrono::milliseconds kLongestDecision{1'000};  // waiting for a dying rank to be gone
-constexpr std::chrono::milliseconds kOtherHosts{100};  // a rank killed elsewhere may be the cause and not yet reported
+// Others may be about to fail for the same reason, or to end with what they still have to print; and a rank killed on
+// another host may be the cause and not yet reported.
+constexpr std::chrono::milliseconds kOthersEnd{250};
 constexpr std::chrono::milliseconds kQuickStart{500};  // which needs no display of progress
 constexpr std::chrono::milliseconds kProgressRound{200};
 constexpr int kTimeoutStatus = 124;
@@ -140,7 +142,7 @@ void Job::refused(unsigned rank, int status, const std::string& why) {
 
 void Job::exited(unsigned rank, int wait_status, bool left_properly) {
   if (!note_end(rank)) return;
-  const Failure end{rank, wait_status};
+  const Failure end{rank, wait_status, left_properly};
   const bool failed = wait_status != 0 || !left_properly;
   if (failed && continues()) announce_death(rank);
   if (failed && continues()) return go_on_without(status_of(end), describe(end));
@@ -150,7 +152,9 @@ void Job::exited(unsigned rank, int wait_status, bool left_properly) {
 }
 
 /// Says which failure ends the job.  A rank that dies often makes others fail at once, whose end may be reported first:
-/// as long as some rank is dying, the cause may still be to come.
+/// as long as some rank is dying, the cause may still be to come.  Ranks that end by themselves are given time to do so
+/// before they are told to: the grace period after a rank that left the job in order and only then ended with a status
+/// of its own, for nobody needs it any more.
 void Job::decide() {
   if (phase_ != Phase::running || failures_.empty()) return;
   // Nobody is killed because a peer failed before the launcher has said so: a signal is the likeliest cause.
@@ -161,10 +165,11 @@ void Job::decide() {
                                           [&](const Failure& a, const Failure& b) { return weight(a) < weight(b); });
   const bool dying =
       std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.host->has_dying_rank(); });
-  const bool unheard = hosts_.size() > 1 && weight(cause) < 2 && ended_ < ranks_.size();
-  if (!decision_overdue_ && (dying || unheard)) {
+  const bool by_itself = weight(cause) < 2 && living() != 0;
+  if (!decision_overdue_ && (dying || by_itself)) {
     if (!decision_) {
-      decision_ = loop_.after(dying ? kLongestDecision : kOtherHosts, [this] {
+      const auto patience = dying ? kLongestDecision : cause.left_properly ? options_.grace : kOthersEnd;
+      decision_ = loop_.after(patience, [this] {
         decision_overdue_ = true;
         decide();
       });
@@ -219,6 +224,10 @@ unsigned Job::living() const noexcept {
 
 void Job::on_abort(unsigned rank, int status, const std::string& text) {
   if (rank >= ranks_.size()) return;
+  if (!failures_.empty()) {  // of which this follows
+    decision_overdue_ = true;
+    return decide();
+  }
   const int shown = status & 0xff;
   fail(shown == 0 ? kLauncherFailed : shown,
        fmt::format("{} aborted the job with status {}{}{}", name_of(rank), status, text.empty() ? "" : ": ", text),

@@ -68,6 +68,7 @@ class Job {
   struct Failure {
     unsigned rank;
     int wait_status;
+    bool left_properly;  // or never joined
   };
 
   void started(unsigned rank, pid_t pid);

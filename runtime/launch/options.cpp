@@ -29,7 +29,8 @@ constexpr char kFooter[] = R"(Examples:
 Exit status: that of the first rank that failed (128 + signal number for a signal), else 0.
   124 the job ran into --timeout        126 the program cannot be executed
   127 the program was not found         2   the command line is wrong
-When a rank fails, the others get SIGTERM and, after the grace period, SIGKILL.
+When a rank fails, the others get SIGTERM and, after the grace period, SIGKILL.  After a rank that left the job in order
+(MPI_Finalize) or never joined it, and whose exit status is not 0, they get the grace period to end by themselves first.
 All variables that --set knows: opal-info --all)";
 
 /// What CLI11 fills in before it is checked and converted.

@@ -76,7 +76,7 @@ struct Options {
   InputTarget input;
   std::string working_directory;  ///< empty: the launcher's
   std::optional<std::chrono::milliseconds> timeout;
-  std::chrono::milliseconds grace{2000};  ///< between SIGTERM and SIGKILL
+  std::chrono::milliseconds grace{2000};  ///< between SIGTERM and SIGKILL; to end by themselves after another's failure
   std::vector<std::string> warnings;      ///< to be said once before the job starts
   std::string program;
   std::vector<std::string> arguments;  ///< of the program, without its name

@@ -35,12 +35,21 @@ TEST(Launch, ThirtyTwoRanksStartAndEnd) {
 }
 
 TEST(Launch, ExitStatusIsThatOfTheRankThatFailedFirst) {
-  const Outcome job = run_job({"-n", "3", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 7; exec sleep 60"});
+  const Outcome job =
+      run_job({"-n", "3", "--grace", "0.2", "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 7; exec sleep 60"});
   EXPECT_EQ(job.status, 7);
   const auto lines = lines_of(job.err);
   ASSERT_EQ(lines.size(), 1U) << job.err;
   EXPECT_THAT(lines[0], HasSubstr("rank 1 (pid "));
   EXPECT_THAT(lines[0], HasSubstr("exited with status 7; ending the other 2 ranks"));
+}
+
+TEST(Launch, ARankWithAStatusOfItsOwnLeavesTheOthersTimeToEndAndToPrint) {
+  const Outcome job = run_job({"-n", "2", "--grace", "60", "sh", "-c",
+                               "[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 7; sleep 0.5; echo the result; exit 3"});
+  EXPECT_EQ(job.status, 7);
+  EXPECT_EQ(job.out, "the result\n");
+  EXPECT_THAT(job.err, HasSubstr("exited with status 7\n"));
 }
 
 TEST(Launch, RankKilledByASignalIsReportedOnceAndEndsTheJob) {
