@@ -5,6 +5,7 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/plain.hpp"
 #include "mpi_shim/p2p/send_receive.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/request/status.hpp"
@@ -14,6 +15,7 @@ namespace {
 using mpi_shim::Outcome;
 using mpi_shim::Request;
 using mpi_shim::api::Call;
+using mpi_shim::api::PlainMessage;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
 using mpi_shim::p2p::Mode;
@@ -23,6 +25,11 @@ constexpr Outcome kNoProc{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, false};
 
 int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
             MPI_Comm handle, MPI_Status* status) {
+  if (const PlainMessage plain{buf, count, datatype, source, tag, handle}) {
+    const Outcome outcome = plain.engine().receive(plain.channel(), plain.buffer(), source, tag);
+    store(outcome, status);
+    return outcome.error == MPI_SUCCESS ? MPI_SUCCESS : Call{function}.fail_on(handle, outcome.error);
+  }
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
@@ -42,8 +49,21 @@ int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datat
 
 enum class Start { now, later };
 
+/// Starts to receive a plain message; false: nothing has been done.
+bool start_plain(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm handle,
+                 MPI_Request* request) {
+  const PlainMessage plain{buf, count, datatype, source, tag, handle};
+  if (!plain || request == nullptr) return false;
+  Request& made = plain.engine().new_receive(plain.channel(), plain.buffer(), source, tag);
+  made.set_comm(handle);
+  made.start();
+  *request = made.mpi_handle();
+  return true;
+}
+
 int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                 MPI_Comm handle, Start start, MPI_Request* request) {
+  if (start == Start::now && start_plain(buf, count, datatype, source, tag, handle, request)) return MPI_SUCCESS;
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);

@@ -2,15 +2,25 @@
 // Sending: MPI_Send and its relations.  A ready send is a standard send, as the standard allows.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/plain.hpp"
 #include "mpi_shim/request/immediate.hpp"
 
 using mpi_shim::Request;
 using mpi_shim::api::Call;
+using mpi_shim::api::PlainMessage;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
 using mpi_shim::p2p::Mode;
 
 namespace {
+
+/// Sends a short plain message now; false: nothing has been done.
+[[gnu::always_inline]] inline bool send_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
+                                              int tag, MPI_Comm handle, Mode mode) {
+  if (mode != Mode::standard) return false;
+  const PlainMessage plain{buf, count, datatype, dest, tag, handle};
+  return plain && plain.engine().send_at_once(plain.channel(), plain.buffer(), dest, tag);
+}
 
 int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
          MPI_Comm handle, Mode mode) {
@@ -27,6 +37,15 @@ int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype da
 }
 
 enum class Start { now, later };
+
+/// As send_short(), with a request that is done.
+[[gnu::always_inline]] inline bool start_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
+                                               int tag, MPI_Comm handle, Mode mode, Start start, MPI_Request* request) {
+  if (start != Start::now || request == nullptr) return false;
+  if (!send_short(buf, count, datatype, dest, tag, handle, mode)) return false;
+  *request = mpi_shim::done_send_request().mpi_handle();
+  return true;
+}
 
 /// A new request; `later`: a persistent one.
 int new_send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
@@ -66,10 +85,12 @@ int new_send(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
 #define OPAL_MPI_SEND(name, mode)                                                                                  \
   OPAL_MPI_FUNCTION(int, name,                                                                                     \
                     (const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)) {       \
+    if (send_short(buf, count, datatype, dest, tag, comm, mode)) return MPI_SUCCESS;                               \
     return send("MPI_" #name, buf, count, datatype, dest, tag, comm, mode);                                        \
   }                                                                                                                \
   OPAL_MPI_FUNCTION(int, name##_c,                                                                                 \
                     (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)) { \
+    if (send_short(buf, count, datatype, dest, tag, comm, mode)) return MPI_SUCCESS;                               \
     return send("MPI_" #name "_c", buf, count, datatype, dest, tag, comm, mode);                                   \
   }
 
@@ -81,11 +102,13 @@ OPAL_MPI_SEND(Rsend, Mode::standard)
   OPAL_MPI_FUNCTION(                                                                                                 \
       int, name,                                                                                                     \
       (const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request* request)) { \
+    if (start_short(buf, count, datatype, dest, tag, comm, mode, start, request)) return MPI_SUCCESS;                \
     return new_send("MPI_" #name, buf, count, datatype, dest, tag, comm, mode, start, request);                      \
   }                                                                                                                  \
   OPAL_MPI_FUNCTION(int, name##_c,                                                                                   \
                     (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,      \
                      MPI_Request* request)) {                                                                        \
+    if (start_short(buf, count, datatype, dest, tag, comm, mode, start, request)) return MPI_SUCCESS;                \
     return new_send("MPI_" #name "_c", buf, count, datatype, dest, tag, comm, mode, start, request);                 \
   }
 

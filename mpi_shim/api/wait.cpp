@@ -17,12 +17,17 @@ using mpi_shim::api::Call;
 
 constexpr Outcome kEmpty{};
 
+[[gnu::cold]] void fail_entry(Call& call, int index) {
+  call.fail(MPI_ERR_REQUEST,
+            "entry " + std::to_string(index) + " of argument array_of_requests is not a valid request");
+}
+
 void check(Call& call, int count, MPI_Request* requests) {
   if (count < 0) return call.fail_count(count);
   if (count > 0) call.pointer(requests, "array_of_requests");
   for (int i = 0; i < count && !call.failed(); ++i) {
-    if (requests[i] == MPI_REQUEST_NULL || mpi_shim::handle::find<Request>(requests[i]) != nullptr) continue;
-    call.fail(MPI_ERR_REQUEST, "entry " + std::to_string(i) + " of argument array_of_requests is not a valid request");
+    if (requests[i] != MPI_REQUEST_NULL && mpi_shim::handle::find<Request>(requests[i]) == nullptr) [[unlikely]]
+      fail_entry(call, i);
   }
 }
 
@@ -32,21 +37,28 @@ MPI_Status* entry(MPI_Status* statuses, int index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
 }
 
+void store_with_error(const Outcome& outcome, MPI_Status* status) {
+  store(outcome, status);
+  if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
+}
+
 /// Hands out every request of the array, all of which are done; MPI_ERR_IN_STATUS if one failed.
 int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statuses) {
   bool failed = false;
   MPI_Comm comm = MPI_COMM_NULL;
   for (int i = 0; i < count; ++i) {
-    Request* request = active_request(requests[i]);
-    Outcome outcome;
-    if (request != nullptr) {
-      if (!failed) comm = request->comm();
-      outcome = mpi_shim::hand_out(requests[i], *request);
+    Request* const request = active_request(requests[i]);
+    if (request == nullptr) {
+      store_with_error(kEmpty, entry(statuses, i));
+      continue;
     }
-    failed = failed || outcome.error != MPI_SUCCESS;
-    MPI_Status* status = entry(statuses, i);
-    store(outcome, status);
-    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
+    const Outcome& outcome = request->query();
+    if (outcome.error != MPI_SUCCESS && !failed) [[unlikely]] {
+      failed = true;
+      comm = request->comm();
+    }
+    store_with_error(outcome, entry(statuses, i));
+    mpi_shim::let_go(requests[i], *request);
   }
   return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
 }
@@ -78,9 +90,7 @@ int hand_out_some(Call& call, int count, MPI_Request* requests, int* outcount, i
     if (!failed) comm = request->comm();
     const Outcome outcome = mpi_shim::hand_out(requests[i], *request);
     failed = failed || outcome.error != MPI_SUCCESS;
-    MPI_Status* status = entry(statuses, *outcount);
-    store(outcome, status);
-    if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
+    store_with_error(outcome, entry(statuses, *outcount));
     indices[(*outcount)++] = i;
   }
   if (!active) *outcount = MPI_UNDEFINED;
@@ -94,6 +104,7 @@ OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
   if (call.failed()) return call.error();
   check(call, 1, request);
   if (call.failed()) return call.error();
+  if (const Request* active = active_request(*request)) call.process().engine().wait(*active);
   const Found found = find_done(call.process().engine(), span_of(request, 1), true);
   return report(call, found, status);
 }
@@ -140,7 +151,9 @@ OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI
   check(call, count, array_of_requests);
   if (call.failed()) return call.error();
   for (int i = 0; i < count; ++i) {
-    if (const Request* request = active_request(array_of_requests[i])) call.process().engine().wait(*request);
+    const Request* const request = active_request(array_of_requests[i]);
+    if (request != nullptr && !request->done())
+      call.process().engine().wait(*request, static_cast<std::size_t>(count - i));
   }
   return hand_out_all(call, count, array_of_requests, array_of_statuses);
 }

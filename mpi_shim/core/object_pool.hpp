@@ -17,27 +17,30 @@ class ObjectPool {
  public:
   /// An object that nobody uses.  Ends the process when there is no memory, as operator new would by its exception.
   T& take(Owner& owner) {
-    if (free_.empty()) [[unlikely]] {
-      auto made = handle::create<T>(owner);
-      if (!made) std::abort();
-      all_.push_back(std::move(*made));
-      free_.reserve(all_.capacity());  // so that give_back() never allocates
-      return *all_.back();
-    }
-    T& object = *free_.back();
-    free_.pop_back();
+    if (free_count_ == 0) [[unlikely]]
+      return make(owner);
+    T& object = *free_[--free_count_];
     object.set_findable(true, T::kKind);
     return object;
   }
 
   void give_back(T& object) noexcept {
     object.set_findable(false, T::kKind);
-    free_.push_back(&object);
+    free_[free_count_++] = &object;
   }
 
  private:
+  [[gnu::noinline]] T& make(Owner& owner) {
+    auto made = handle::create<T>(owner);
+    if (!made) std::abort();
+    all_.push_back(std::move(*made));
+    free_.resize(all_.size());  // room for all of them, so that give_back() never allocates
+    return *all_.back();
+  }
+
   std::vector<handle::Ref<T>> all_;
-  std::vector<T*> free_;
+  std::vector<T*> free_;  // the first free_count_
+  std::size_t free_count_ = 0;
 };
 
 }  // namespace mpi_shim

@@ -16,11 +16,11 @@ namespace mpi_shim::match {
 template <class Entry>
 struct Links {
   std::uint64_t key = 0;
-  Entry* next = nullptr;        // in the queue
-  Entry* previous = nullptr;    // in the queue; null for the first, ...
-  Entry* last = nullptr;        // ... which knows the last,
-  Entry* chain_next = nullptr;  // ... and stands in a hash chain
-  Entry* chain_previous = nullptr;
+  Entry* next = nullptr;         // in the queue
+  Entry* previous = nullptr;     // in the queue; null for the first, ...
+  Entry* last = nullptr;         // ... which knows the last,
+  Entry* chain_next = nullptr;   // ... and stands in a hash chain,
+  Entry** chain_slot = nullptr;  // ... in which this names it
 };
 
 template <class Entry, Links<Entry> Entry::*links>
@@ -76,13 +76,13 @@ class KeyedQueues {
       heir.previous = nullptr;
       heir.last = own.last;
       heir.chain_next = own.chain_next;
-      heir.chain_previous = own.chain_previous;
-      if (own.chain_next != nullptr) (own.chain_next->*links).chain_previous = own.next;
-      chain_slot(own) = own.next;
+      heir.chain_slot = own.chain_slot;
+      if (own.chain_next != nullptr) (own.chain_next->*links).chain_slot = &heir.chain_next;
+      *own.chain_slot = own.next;
       return;
     }
-    if (own.chain_next != nullptr) (own.chain_next->*links).chain_previous = own.chain_previous;
-    chain_slot(own) = own.chain_next;
+    if (own.chain_next != nullptr) (own.chain_next->*links).chain_slot = own.chain_slot;
+    *own.chain_slot = own.chain_next;
     --queues_;
   }
 
@@ -109,16 +109,12 @@ class KeyedQueues {
     // The upper bits of a product depend on all bits of the key.
     return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15U) >> 32) & (chain_count_ - 1);
   }
-  // The pointer through which the chain reaches the entry with these links.
-  Entry*& chain_slot(Links<Entry>& own) noexcept {
-    return own.chain_previous != nullptr ? (own.chain_previous->*links).chain_next : chains_[chain_of(own.key)];
-  }
   void link(Entry& head) noexcept {
     Links<Entry>& own = head.*links;
     Entry*& chain = chains_[chain_of(own.key)];
-    own.chain_previous = nullptr;
+    own.chain_slot = &chain;
     own.chain_next = chain;
-    if (chain != nullptr) (chain->*links).chain_previous = &head;
+    if (chain != nullptr) (chain->*links).chain_slot = &own.chain_next;
     chain = &head;
   }
   void grow() {

@@ -13,25 +13,36 @@ std::uint64_t Matcher::posted_key(const Envelope& wanted) noexcept {
   return wanted.tag == kAnyTag ? key_of(wanted.source) : exact_key(wanted.source, wanted.tag);
 }
 
-PostedRecv* Matcher::arrive(const Envelope& message) noexcept {
+PostedRecv* Matcher::arrive_in_queues(const Envelope& message) noexcept {
   PostedRecv* found = exact_.first(exact_key(message.source, message.tag));
   PostedQueues* home = &exact_;
   // Each form of receive keeps its own order; the earliest of their firsts is the earliest of all.
   const auto consider = [&](PostedQueues& queues, std::uint64_t key) {
-    if (queues.size() == 0) return;
     PostedRecv* candidate = queues.first(key);
     if (candidate != nullptr && (found == nullptr || candidate->order_ < found->order_)) {
       found = candidate;
       home = &queues;
     }
   };
-  consider(any_source_, key_of(message.tag));
-  consider(any_tag_, key_of(message.source));
-  consider(any_, 0);
-  if (found == nullptr) return nullptr;
-  home->remove(*found);
-  found->queued_ = false;
+  if (exact_.size() != in_queues_) {
+    consider(any_source_, key_of(message.tag));
+    consider(any_tag_, key_of(message.source));
+    consider(any_, 0);
+  }
+  if (found != nullptr) unqueue(*found, *home);
   return found;
+}
+
+void Matcher::queue(PostedRecv& receive) {
+  receive.order_ = posts_++;
+  queues_for(receive.wanted).push(receive, posted_key(receive.wanted));
+  ++in_queues_;
+}
+
+void Matcher::unqueue(PostedRecv& receive, PostedQueues& home) noexcept {
+  home.remove(receive);
+  receive.queued_ = false;
+  --in_queues_;
 }
 
 void Matcher::add(Unexpected& message) {
@@ -89,18 +100,13 @@ Unexpected* Matcher::take(const Envelope& wanted) {
   return message;
 }
 
-Unexpected* Matcher::post(PostedRecv& receive) {
-  if (Unexpected* message = take(receive.wanted); message != nullptr) return message;
-  receive.order_ = posts_++;
-  receive.queued_ = true;
-  queues_for(receive.wanted).push(receive, posted_key(receive.wanted));
-  return nullptr;
-}
-
 bool Matcher::cancel(PostedRecv& receive) noexcept {
   if (!receive.queued_) return false;
-  queues_for(receive.wanted).remove(receive);
-  receive.queued_ = false;
+  if (&receive == lone_) {
+    leave_alone();
+  } else {
+    unqueue(receive, queues_for(receive.wanted));
+  }
   return true;
 }
 

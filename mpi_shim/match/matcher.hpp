@@ -2,9 +2,11 @@
 // mpi_shim/match/matcher.hpp — pairs the messages of one communicator with its receives, in the order MPI prescribes.
 // A message goes to the earliest posted receive that accepts it, a receive takes the earliest arrived message it
 // accepts. Owned by its communicator, whose lock serialises all calls.  Receives and messages are the caller's: the
-// matcher links them and allocates nothing when they meet. Invariants: no queued receive accepts a queued message.
-// Cost: O(1) expected without wildcards; with wildcards one more lookup for each form (any source, any tag, both) that
-// is in use; never the length of a queue.
+// matcher links them and allocates nothing when they meet. Invariants: no queued receive accepts a queued message; the
+// lone receive is older than all in the queues.
+// Cost: a receive that nobody else waits beside stands alone, in no queue, which is what blocking receives do; else
+// O(1) expected without wildcards; with wildcards one more lookup for each form (any source, any tag, both) that is in
+// use; never the length of a queue.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -62,13 +64,28 @@ class Matcher {
 
   /// A message came in: takes the receive it belongs to out of the queue.  Null when there is none yet; then the caller
   /// calls add() before anything else arrives or is posted.
-  [[nodiscard]] PostedRecv* arrive(const Envelope& message) noexcept;
+  [[nodiscard]] PostedRecv* arrive(const Envelope& message) noexcept {
+    if (lone_ != nullptr && accepts(lone_->wanted, message)) [[likely]]
+      return leave_alone();
+    return in_queues_ == 0 ? nullptr : arrive_in_queues(message);
+  }
 
   /// Queues a message for which arrive() found no receive.
   void add(Unexpected& message);
 
   /// A receive was posted: takes the message it accepts out of the queue, or queues the receive and returns null.
-  [[nodiscard]] Unexpected* post(PostedRecv& receive);
+  [[nodiscard]] Unexpected* post(PostedRecv& receive) {
+    if (oldest_ != nullptr) [[unlikely]] {
+      if (Unexpected* message = take(receive.wanted); message != nullptr) return message;
+    }
+    receive.queued_ = true;
+    if (lone_ == nullptr && in_queues_ == 0) {
+      lone_ = &receive;
+    } else {
+      queue(receive);
+    }
+    return nullptr;
+  }
 
   /// The message that a receive of `wanted` would get; it stays.
   [[nodiscard]] Unexpected* probe(const Envelope& wanted);
@@ -82,15 +99,14 @@ class Matcher {
   /// Takes a message out of the queue, to throw it away.  False when it is not queued.
   bool remove(Unexpected& message) noexcept;
 
-  [[nodiscard]] std::size_t posted() const noexcept {
-    return exact_.size() + any_source_.size() + any_tag_.size() + any_.size();
-  }
+  [[nodiscard]] std::size_t posted() const noexcept { return in_queues_ + (lone_ != nullptr ? 1 : 0); }
   [[nodiscard]] std::size_t unexpected() const noexcept { return unexpected_.size(); }
 
   /// Calls visit(receive) for all queued receives in no order; visit may cancel() the one it is given.  For the end of
   /// a communicator and of a peer.
   template <class Visit>
   void for_each_posted(Visit&& visit) {
+    if (lone_ != nullptr) visit(*lone_);
     exact_.for_each(visit);
     any_source_.for_each(visit);
     any_tag_.for_each(visit);
@@ -110,6 +126,20 @@ class Matcher {
  private:
   using PostedQueues = KeyedQueues<PostedRecv, &PostedRecv::links_>;
 
+  static bool accepts(const Envelope& wanted, const Envelope& message) noexcept {
+    return (wanted.source == message.source || wanted.source == kAnySource) &&
+           (wanted.tag == message.tag || wanted.tag == kAnyTag);
+  }
+  PostedRecv* leave_alone() noexcept {
+    PostedRecv* const receive = lone_;
+    lone_ = nullptr;
+    receive->queued_ = false;
+    return receive;
+  }
+  PostedRecv* arrive_in_queues(const Envelope& message) noexcept;
+  void queue(PostedRecv& receive);
+  void unqueue(PostedRecv& receive, PostedQueues& home) noexcept;
+
   static std::uint64_t exact_key(int source, int tag) noexcept {
     return std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(tag);
   }
@@ -120,7 +150,10 @@ class Matcher {
   void index_by_source();
   void index_by_tag();
 
-  // Receives, by what they leave open.
+  PostedRecv* lone_ = nullptr;  // was posted when no other waited
+  std::size_t in_queues_ = 0;
+
+  // The other receives, by what they leave open.
   PostedQueues exact_;
   PostedQueues any_source_;  // by tag
   PostedQueues any_tag_;     // by source

@@ -26,7 +26,8 @@ Engine::Engine(am::Context& context, Connector& connector, const Config& config,
 }
 
 Result<void> Engine::install() {
-  for (const Tag tag : {wire::kEager, wire::kEagerSync, wire::kRendezvous, wire::kBroken}) {
+  OPAL_TRY(context_.set_handler(wire::kEager, btl::bind<&Engine::on_eager>(*this, "mpi eager message")));
+  for (const Tag tag : {wire::kEagerSync, wire::kRendezvous, wire::kBroken}) {
     OPAL_TRY(context_.set_handler(tag, btl::bind<&Engine::on_first_message>(*this, "mpi message")));
   }
   OPAL_TRY(context_.set_handler(wire::kMatched, btl::bind<&Engine::on_matched>(*this, "mpi matched")));
@@ -53,7 +54,7 @@ void Engine::open_channel(Channel& channel) {
   for (std::unique_ptr<Unexpected>& message : early_) {
     if (message->message.match.context != channel.context) {
       others.push_back(std::move(message));
-    } else if (belongs(channel, message->message)) {
+    } else if (belongs(channel, message->message.match.source, *message->message.from)) {
       channel.matcher.add(*message.release());  // nothing can be posted on it yet; the matcher's until adopt()
     }
   }
@@ -105,10 +106,10 @@ int Engine::send_slowly(Channel& channel, const Buffer& buffer, int destination,
 
 Outcome Engine::receive(Channel& channel, const Buffer& buffer, int source, int tag) {
   Receive& receive = new_receive(channel, buffer, source, tag);
-  receive.start();
+  receive.begin_receiving();
   wait(receive);
   const Outcome outcome = receive.outcome();
-  receive.put_back();
+  receive.put_away();
   return outcome;
 }
 

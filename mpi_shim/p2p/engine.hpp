@@ -89,7 +89,7 @@ class Engine {
     Peer& peer = *channel.peers[static_cast<std::size_t>(destination)];
     const std::uint64_t sent = peer.sent + Peer::cost(buffer.bytes());
     if (buffer.bytes() >= peer.eager_below || buffer.contiguous() == nullptr || sent > peer.may_send) return false;
-    const wire::MatchHeader header{channel.context, channel.rank, tag};
+    const wire::MatchHeader header = wire::match_header(channel.context, channel.rank, tag);
     const std::uint64_t before = std::exchange(peer.sent, sent);  // first: this process may receive it at once
     if (peer.endpoint->send_inline(wire::kEager, bytes_of(header), {buffer.contiguous(), buffer.bytes()}) == Post::done)
         [[likely]]
@@ -168,8 +168,9 @@ class Engine {
       idle_watch_->look(wait, what);
     }
   }
-  void wait(const Request& request) noexcept {
-    wait_until([&] { return request.done(); });
+  /// Waits for one request, and knows where to look first if it is a receive; its caller waits for `awaited` together.
+  void wait(const Request& request, std::size_t awaited = 1) noexcept {
+    if (!request.done()) look_for(request, awaited);
   }
 
   /// Null: nobody; before there are other threads.
@@ -207,6 +208,8 @@ class Engine {
   Result<void> install();
   int send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
 
+  void look_for(const Request& request, std::size_t awaited) noexcept;
+  void wait_long(const Request& request) noexcept;
   /// Remembers how large a message to the peer may be sent eagerly.
   void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
   std::size_t resume_stalled() noexcept;
@@ -216,18 +219,26 @@ class Engine {
   Unexpected& new_unexpected(const Incoming& message);
   void keep(std::unique_ptr<Unexpected> received) noexcept;
   /// An eager message of `peer` has left our memory: its sender hears of it from time to time.
+  void note_received(Peer& peer, std::uint64_t bytes) noexcept {
+    peer.received += Peer::cost(bytes);
+    if (peer.received - peer.announced >= announce_after_) [[unlikely]]
+      announce(peer);
+  }
   void note_received(Peer& peer, const Incoming& message) noexcept {
-    if (message.kind == wire::kRendezvous || message.kind == wire::kBroken) return;
-    peer.received += Peer::cost(message.size);
-    if (peer.received - peer.announced >= announce_after_) announce(peer);
+    if (message.kind == wire::kEager || message.kind == wire::kEagerSync) note_received(peer, message.size);
   }
   void announce(Peer& peer) noexcept;
   [[nodiscard]] static bool all_failed(const Channel& channel, int source) noexcept;
   /// Ends receives that wait for a process that is gone.
   void fail_receives(Channel& channel, const Peer& peer) noexcept;
-  /// True when the message's sender is who it says it is.
-  bool belongs(Channel& channel, const Incoming& message) noexcept;
+  /// Whether a message of `from` is of the process that has the rank `source`, as it says.
+  bool belongs(Channel& channel, int source, am::Endpoint& from) noexcept;
+  /// Null: there is none of this number, or not yet.
+  [[nodiscard]] Channel* open_channel_of(std::uint32_t context) const noexcept {
+    return context < channels_.size() ? channels_[context] : nullptr;
+  }
 
+  void on_eager(btl::Delivery& delivery) noexcept;
   void on_first_message(btl::Delivery& delivery) noexcept;
   void on_matched(btl::Delivery& delivery) noexcept;
   void on_cancel(btl::Delivery& delivery) noexcept;

@@ -7,28 +7,46 @@
 
 namespace mpi_shim::p2p {
 
-bool Engine::belongs(Channel& channel, const Incoming& message) noexcept {
-  const auto source = static_cast<std::size_t>(message.match.source);
-  return message.match.source >= 0 && source < channel.peers.size() && recognise(*channel.peers[source], *message.from);
+bool Engine::belongs(Channel& channel, int source, am::Endpoint& from) noexcept {
+  const auto rank = static_cast<std::uint32_t>(source);  // a negative one is larger than any
+  return rank < channel.peers.size() && recognise(*channel.peers[rank], from);
 }
 
 bool Engine::recognise(Peer& peer, am::Endpoint& from) noexcept {
-  if (from.upper == nullptr && peer.endpoint == nullptr) set_endpoint(peer, from);
+  if (from.upper == nullptr && peer.endpoint == nullptr) [[unlikely]]
+    set_endpoint(peer, from);
   return from.upper == &peer;
+}
+
+/// What most messages are: eager, and awaited.
+void Engine::on_eager(btl::Delivery& delivery) noexcept {
+  wire::MatchHeader header;
+  if (read_object(delivery.data, header)) [[likely]] {
+    am::Endpoint& from = am::sender(delivery);
+    Channel* const channel = open_channel_of(header.context);
+    if (channel != nullptr && belongs(*channel, header.source, from)) [[likely]] {
+      if (match::PostedRecv* const posted = channel->matcher.arrive({header.source, header.tag})) {
+        const ByteSpan data = delivery.data.subspan(sizeof header);
+        note_received(*static_cast<Peer*>(from.upper), data.size());
+        return static_cast<Receive*>(posted)->accept_eager(header.source, header.tag, data);
+      }
+    }
+  }
+  on_first_message(delivery);
 }
 
 void Engine::on_first_message(btl::Delivery& delivery) noexcept {
   Incoming message;
   if (!message.parse(delivery)) return refuse(delivery, "its header is garbled");
   const wire::MatchHeader& header = message.match;
-  Channel* channel = header.context < channels_.size() ? channels_[header.context] : nullptr;
+  Channel* channel = open_channel_of(header.context);
   if (channel == nullptr) [[unlikely]] {
     // The sender has finished creating a communicator that we are still creating.
     unexpected_bytes_ += message.payload.size();
     early_.push_back(std::make_unique<Unexpected>(message));
     return;
   }
-  if (!belongs(*channel, message)) [[unlikely]]
+  if (!belongs(*channel, header.source, *message.from)) [[unlikely]]
     return refuse(delivery, "it claims to come from another process");
   if (match::PostedRecv* posted = channel->matcher.arrive({header.source, header.tag})) {
     note_received(*static_cast<Peer*>(message.from->upper), message);
@@ -55,7 +73,7 @@ void Engine::on_cancel(btl::Delivery& delivery) noexcept {
     return queued.kind != wire::kEager && queued.send_id == message.send_id && queued.from == &from;
   };
   bool found = false;
-  if (Channel* channel = message.context < channels_.size() ? channels_[message.context] : nullptr) {
+  if (Channel* channel = open_channel_of(message.context)) {
     channel->matcher.for_each_unexpected([&](match::Unexpected& queued) {
       if (!is_it(static_cast<Unexpected&>(queued).message)) return;
       found = channel->matcher.remove(queued);

@@ -15,9 +15,15 @@ namespace {
 // and of the transports only shared memory announces it, with others whoever sleeps loses a millisecond.
 constexpr int kLooksForRoom = 1000;
 
+// Looks, of less than a hundred nanoseconds: after so many it does not matter any more whether a message is found a
+// little sooner.
+constexpr int kLooksAtSender = 200;
+constexpr int kLooksAtSharedCore = 2;  // whoever is to send may be waiting for this core
+
 // Messages of one look.  Whoever takes in many more than it waits for has to keep them as unexpected, each with a copy;
 // while they stay in the transport, its room holds their sender back.
 constexpr std::size_t kBudget = 8;
+constexpr std::size_t kBudgetOfAwaited = 16;  // where so many are waited for
 
 }  // namespace
 
@@ -31,6 +37,22 @@ std::size_t Engine::progress() noexcept {
     count = context_.progress(kBudget) + resume_stalled();
   }
   return count;
+}
+
+void Engine::look_for(const Request& request, std::size_t awaited) noexcept {
+  if (am::Endpoint* const from = Receive::sender_of(request)) {
+    const std::size_t budget = std::min(awaited, kBudgetOfAwaited);
+    const int looks = core_is_shared_ ? kLooksAtSharedCore : kLooksAtSender;
+    for (int look = 0; look < looks && !stalling_.load(std::memory_order_relaxed); ++look) {
+      (void)context_.progress_from(*from, budget);
+      if (request.done()) return;
+    }
+  }
+  wait_long(request);
+}
+
+[[gnu::noinline]] void Engine::wait_long(const Request& request) noexcept {
+  wait_until([&] { return request.done(); });
 }
 
 void Engine::poll() noexcept {

@@ -56,17 +56,29 @@ bool Receive::withdraw() noexcept {
   return true;
 }
 
+/// Whose message it is and how much of it there is room for.
+void Receive::accept_size(int source, int tag, std::uint64_t size) noexcept {
+  outcome_.source = source;
+  outcome_.tag = tag;
+  wanted_ = std::min(size, buffer_.bytes());
+  outcome_.bytes = wanted_;
+  if (size > buffer_.bytes()) [[unlikely]]
+    outcome_.error = MPI_ERR_TRUNCATE;
+}
+
+/// As accept(), for the most common kind.
+void Receive::accept_eager(int source, int tag, ByteSpan data) noexcept {
+  accept_size(source, tag, data.size());
+  accept_data(data);
+}
+
 void Receive::accept(const Incoming& message) noexcept {
   from_ = message.from;
-  outcome_.source = message.match.source;
-  outcome_.tag = message.match.tag;
-  wanted_ = std::min(message.size, buffer_.bytes());
-  outcome_.bytes = wanted_;
+  accept_size(message.match.source, message.match.tag, message.size);
   if (message.kind == wire::kBroken) {
     outcome_.error = MPI_ERR_OTHER;
     return finish();
   }
-  if (message.size > buffer_.bytes()) outcome_.error = MPI_ERR_TRUNCATE;
   if (message.kind == wire::kRendezvous) return begin_rendezvous(message);
   if (message.kind == wire::kEagerSync) engine_.answer(*from_, wire::kMatched, wire::Matched{message.send_id});
   accept_data(message.payload);
@@ -134,8 +146,7 @@ void Receive::put_away() noexcept {
   const am::Lock::Guard guard{engine_.lock_};
   reset();
   --channel_->users;
-  buffer_ = {};
-  type_ = {};
+  if (type_) type_ = {};
   engine_.receives_.give_back(*this);
 }
 

@@ -42,6 +42,11 @@ class Receive final : public Request, private match::PostedRecv {
   /// Starts with a message that matching has given out already (MPI_Mrecv).
   void start_matched(std::unique_ptr<Unexpected> message) noexcept;
 
+  /// From whom the message of a request comes, if it is a receive that names somebody who is connected; else null.
+  static am::Endpoint* sender_of(const Request& request) noexcept {
+    return request.has_actions(kActions) ? static_cast<const Receive&>(request).sender() : nullptr;
+  }
+
  private:
   friend class Engine;
   friend class Fetch;
@@ -50,8 +55,13 @@ class Receive final : public Request, private match::PostedRecv {
   void begin_receiving() noexcept;
   void put_away() noexcept;
   bool withdraw() noexcept;
+  [[nodiscard]] am::Endpoint* sender() const noexcept {
+    return wanted.source < 0 ? nullptr : channel_->peers[static_cast<std::size_t>(wanted.source)]->endpoint;
+  }
   /// Takes the data of a matched message, at once or by a rendezvous.
   void accept(const Incoming& message) noexcept;
+  void accept_eager(int source, int tag, ByteSpan data) noexcept;
+  void accept_size(int source, int tag, std::uint64_t size) noexcept;
   void accept_data(ByteSpan data) noexcept;
   void begin_rendezvous(const Incoming& message) noexcept;
   /// Has the sender push the data.

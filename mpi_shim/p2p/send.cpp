@@ -251,8 +251,7 @@ void Send::put_away() noexcept {
   set_offered(false);
   reset();
   --channel_->users;
-  buffer_ = {};
-  type_ = {};
+  if (type_) type_ = {};
   engine_.sends_.give_back(*this);
 }
 

@@ -56,7 +56,9 @@ class Send final : public Request, private Stalled {
     return step_ == Step::answer && offered_ == to_offer;
   }
   [[nodiscard]] bool awaits_cancelled() const noexcept { return step_ == Step::answer && cancelling_; }
-  [[nodiscard]] wire::MatchHeader match_header() const noexcept { return {channel_->context, channel_->rank, tag_}; }
+  [[nodiscard]] wire::MatchHeader match_header() const noexcept {
+    return wire::match_header(channel_->context, channel_->rank, tag_);
+  }
 
   Engine& engine_;
   Channel* channel_ = nullptr;

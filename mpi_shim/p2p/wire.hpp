@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "mpi_shim/core/names.hpp"
@@ -39,6 +40,17 @@ struct MatchHeader {
   std::int32_t tag;
 };
 static_assert(sizeof(MatchHeader) == 12, "an 8-byte MPI_Send is 20 bytes on the wire");
+
+/// Stored by the two moves with which 12 bytes are copied (short_copy.hpp): a load that needs what two stores have just
+/// written waits until both have left the core, twenty cycles of a short message.
+inline MatchHeader match_header(std::uint32_t context, int source, int tag) noexcept {
+  const std::uint64_t first = context | std::uint64_t{static_cast<std::uint32_t>(source)} << 32;
+  MatchHeader header;
+  std::memcpy(&header, &first, sizeof first);
+  header.tag = tag;
+  return header;
+}
+static_assert(offsetof(MatchHeader, source) == 4 && offsetof(MatchHeader, tag) == 8);
 
 struct SyncHeader {
   MatchHeader match;

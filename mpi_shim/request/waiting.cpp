@@ -5,8 +5,7 @@ namespace mpi_shim {
 
 Outcome hand_out(MPI_Request& handle, Request& request) noexcept {
   const Outcome outcome = request.query();
-  if (!request.persistent()) handle = MPI_REQUEST_NULL;
-  request.consume();
+  let_go(handle, request);
   return outcome;
 }
 

@@ -18,6 +18,12 @@ inline Request* active_request(MPI_Request handle) noexcept {
   return request != nullptr && request->active() ? request : nullptr;
 }
 
+/// The outcome of a request has been handed out.
+inline void let_go(MPI_Request& handle, Request& request) noexcept {
+  if (!request.persistent()) handle = MPI_REQUEST_NULL;
+  request.consume();
+}
+
 /// Hands out the outcome of a request that is done.
 Outcome hand_out(MPI_Request& handle, Request& request) noexcept;
 

@@ -123,8 +123,11 @@ class OPAL_EXPORT Context {
   /// Runs at most about `budget` handlers; returns how much happened, 0 = idle.
   /// At level `multiple` it leaves the work to another thread that is at it, and returns 0.
   std::size_t progress(std::size_t budget = 64) noexcept;
-  /// The same for who holds lock(), not from inside a handler or completion: never left to another thread, which could
-  /// not begin before the lock is free.
+  /// The same for somebody who waits for a message of `from`, which it finds sooner: looks there a moment, then, if
+  /// nothing has come, and now and then otherwise, everywhere.
+  std::size_t progress_from(Endpoint& from, std::size_t budget) noexcept;
+  /// As progress() for who holds lock(), not from inside a handler or completion: never left to another thread, which
+  /// could not begin before the lock is free.
   std::size_t progress_locked(std::size_t budget = 64) noexcept;
   /// Progresses; when idle spins briefly, then sleeps until something happens or `timeout` passed (negative: for ever).
   /// Returns how much happened, 0 = timed out or woken by another thread.  At level `multiple` another thread's

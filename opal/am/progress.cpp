@@ -83,6 +83,10 @@ class Turn {
 
 }  // namespace
 
+namespace {
+constexpr std::uint32_t kRoundsAtOne = 8;  // one of so many looks everywhere
+}
+
 std::size_t Context::progress(std::size_t budget) noexcept {
   const Turn turn{state_->progressing, state_->options.threads};
   if (!turn.mine()) {
@@ -91,6 +95,17 @@ std::size_t Context::progress(std::size_t budget) noexcept {
   }
   const Lock::Guard guard{state_->lock};
   return state_->advance(budget);
+}
+
+std::size_t Context::progress_from(Endpoint& from, std::size_t budget) noexcept {
+  State& state = *state_;
+  if (!state.lock.real() && ++state.rounds_at_one % kRoundsAtOne != 0) [[likely]] {
+    const bool outer = std::exchange(state.advancing, true);
+    const std::size_t count = from.route_->module().progress_from(*from.route_, budget);
+    state.advancing = outer;
+    if (count != 0) return count;
+  }
+  return progress(budget);
 }
 
 /// Whoever has the turn meanwhile waits for the lock, so there is no second one at work.

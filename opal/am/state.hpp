@@ -102,8 +102,9 @@ struct Context::State final : btl::Observer {
   std::vector<Endpoint*> pending;       // endpoints that have a Pending
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
-  std::uint32_t busy_rounds = 0;  // in which something came
-  bool advancing = false;         // some handlers or completions are running, under the lock
+  std::uint32_t busy_rounds = 0;    // in which something came
+  std::uint32_t rounds_at_one = 0;  // of progress_from()
+  bool advancing = false;           // some handlers or completions are running, under the lock
 };
 
 }  // namespace opal::am

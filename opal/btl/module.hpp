@@ -159,6 +159,11 @@ class OPAL_EXPORT Module {
   /// from inside a handler or completion does nothing and returns 0.
   virtual std::size_t progress(std::size_t budget) noexcept = 0;
 
+  /// For somebody who waits for a message of `from`: looks a moment where that comes in, which is sooner there than a
+  /// round of progress(), and receives up to `budget` messages from there.  Returns how many; 0: progress() is due, and
+  /// also now and then otherwise, since nothing else is looked at.  From inside a handler as progress().
+  virtual std::size_t progress_from(Endpoint& /*from*/, std::size_t /*budget*/) noexcept { return 0; }
+
   /// A descriptor that becomes readable when progress() has something to do after arm() said true.  Owned by the
   /// module.
   [[nodiscard]] virtual int wait_fd() const noexcept = 0;

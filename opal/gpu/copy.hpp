@@ -8,6 +8,7 @@
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/short_copy.hpp"
 #include "opal/gpu/memory.hpp"
 
 namespace opal::gpu {
@@ -19,10 +20,13 @@ OPAL_EXPORT Result<void> copy_any(void* to, const void* from, std::size_t size) 
 /// Copies `size` bytes; the ranges do not overlap, unless both are the host's.  Errors, after which the target's bytes
 /// are undefined: not_supported (no context for it), timed_out (Copier::finish()), the driver's.  On the host: none.
 inline Result<void> copy(void* to, const void* from, std::size_t size) noexcept {
-  if (size == 0) return {};
   if (active()) [[unlikely]]
-    return detail::copy_any(to, from, size);
-  std::memmove(to, from, size);
+    return size == 0 ? Result<void>{} : detail::copy_any(to, from, size);
+  if (size <= kShortCopy) {
+    copy_short(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
+  } else {
+    std::memmove(to, from, size);
+  }
   return {};
 }
 

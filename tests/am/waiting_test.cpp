@@ -30,6 +30,36 @@ TEST_P(Waiting, ASleeperIsWokenByAMessage) {
   EXPECT_TRUE(b.context->wait_until([&] { return b.messages == 100; }, std::chrono::seconds{20}));
 }
 
+struct Heard {
+  void on_message(btl::Delivery&) noexcept { yes = true; }
+  bool yes = false;
+};
+
+TEST_P(Waiting, WhoWaitsForOnePeerHearsTheOthersToo) {
+  Side receiver{GetParam()};
+  Side awaited{GetParam()};
+  Side other{GetParam()};
+  Heard heard;
+  ASSERT_TRUE(receiver.context->set_handler(kTag + 1, btl::bind<&Heard::on_message>(heard, "other")));
+  am::Endpoint& by_awaited = **awaited.context->connect(receiver.context->address());
+  am::Endpoint& by_other = **other.context->connect(receiver.context->address());
+  const auto exchange = [&](std::size_t i) {
+    EXPECT_EQ(by_awaited.send_or_queue(kTag, bytes_of(kWord), {}), Post::done);
+    return pump([&] { return receiver.messages == i; }, *awaited.context, *receiver.context);
+  };
+  for (std::size_t i = 1; i <= 40; ++i) ASSERT_TRUE(exchange(i));
+  am::Endpoint& from = *receiver.from;
+  ASSERT_EQ(by_other.send_or_queue(kTag + 1, bytes_of(kWord), {}), Post::done);
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (!heard.yes && !deadline.expired()) {  // the awaited one is never silent
+    ASSERT_EQ(by_awaited.send_or_queue(kTag, bytes_of(kWord), {}), Post::done);
+    awaited.context->progress();
+    other.context->progress();
+    (void)receiver.context->progress_from(from, 1);
+  }
+  EXPECT_TRUE(heard.yes);
+}
+
 TEST_P(Waiting, TimeIsOverWhenNothingComes) {
   Side a{GetParam()};
   const std::uint64_t begin = now_ns();

@@ -18,10 +18,10 @@
 #include <span>
 #include <vector>
 
-#include "opal/btl/sm/copy.hpp"
 #include "opal/btl/sm/wire.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
+#include "opal/core/short_copy.hpp"
 
 namespace opal::btl::sm {
 
@@ -63,7 +63,7 @@ class BasicBoxWriter {
   }
 
   /// Appends a message.  False: off, too large, or no room now.
-  [[nodiscard]] bool push(Tag tag, std::uint16_t seq, ByteSpan header, ByteSpan payload) noexcept {
+  [[nodiscard, gnu::always_inline]] bool push(Tag tag, std::uint16_t seq, ByteSpan header, ByteSpan payload) noexcept {
     const std::size_t size = header.size() + payload.size();
     if (size >= limit_) return false;
     const std::uint32_t record = record_bytes(size);

@@ -156,11 +156,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (!blocked_.empty()) [[unlikely]]
     check_blocked();
   if (!pulling_.empty() || !feeding_.empty()) count += progress_pulls();
-  if (count != 0) {  // a sender may sleep until there is room, which there may be now
-    sender_fence(all_fences_paid_);
-    if (inbox_.rung()) [[unlikely]]
-      answer_bells();
-  }
+  if (count != 0) look_who_waits_for_room();
   if (unsettled_) [[unlikely]]
     count += settle();
   count += emulation().progress();

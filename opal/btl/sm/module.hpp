@@ -50,6 +50,7 @@ class OPAL_EXPORT Module : public btl::Module {
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept final;
+  std::size_t progress_from(btl::Endpoint& from, std::size_t budget) noexcept final;
   [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
   bool arm() noexcept override;
 
@@ -174,6 +175,13 @@ class OPAL_EXPORT Module : public btl::Module {
   // receive.cpp
   std::size_t poll_fifo(std::size_t budget) noexcept;
   std::size_t receive_from_box(Endpoint& from, std::size_t budget) noexcept;
+  bool receive_next(Endpoint& from) noexcept;
+  void look_who_waits_for_room() noexcept {
+    // A sender may sleep until there is room, which there may be now.
+    sender_fence(all_fences_paid_);
+    if (inbox_.rung()) [[unlikely]]
+      answer_bells();
+  }
   std::size_t receive_front(wire::FifoItem item, std::size_t budget) noexcept;
   void receive_fragment(Endpoint& from, const ReceivedFragment& fragment) noexcept;
   void check_blocked() noexcept;

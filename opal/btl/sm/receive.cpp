@@ -6,27 +6,54 @@
 #include "opal/core/log.hpp"
 
 namespace opal::btl::sm {
+namespace {
+
+// Of a few instructions each, where a message is awaited: together they take about as long as the round that follows.
+constexpr int kLooksAtBox = 32;
+
+}  // namespace
+
+/// Handles the next message of a box; false when there is none, or it is not its turn.
+[[gnu::always_inline]] inline bool Module::receive_next(Endpoint& from) noexcept {
+  BoxRecord record{};
+  const BoxReader::Look look = from.box_in_.look(record);
+  if (look == BoxReader::Look::nothing) return false;
+  if (look == BoxReader::Look::garbage) [[unlikely]] {
+    fail(from, {Errc::protocol, 0, "sm fast box: not a record"});
+    return false;
+  }
+  if (record.seq != from.expected_seq_) [[unlikely]] {
+    if (!from.blocked_) blocked_.push_back(&from);
+    from.blocked_ = true;
+    return false;
+  }
+  ++from.expected_seq_;
+  Delivery delivery{from, record.tag, record.data};
+  host().handlers.dispatch(delivery);
+  from.box_in_.pop(record);
+  return true;
+}
+
 std::size_t Module::receive_from_box(Endpoint& from, std::size_t budget) noexcept {
   std::size_t count = 0;
-  while (count < budget && !from.dead()) {
-    BoxRecord record{};
-    const BoxReader::Look look = from.box_in_.look(record);
-    if (look == BoxReader::Look::nothing) break;
-    if (look == BoxReader::Look::garbage) [[unlikely]] {
-      fail(from, {Errc::protocol, 0, "sm fast box: not a record"});
-      break;
-    }
-    if (record.seq != from.expected_seq_) {
-      if (!from.blocked_) blocked_.push_back(&from);
-      from.blocked_ = true;
-      break;
-    }
-    ++from.expected_seq_;
-    Delivery delivery{from, record.tag, record.data};
-    host().handlers.dispatch(delivery);
-    from.box_in_.pop(record);
-    ++count;
+  while (count < budget && !from.dead() && receive_next(from)) ++count;
+  return count;
+}
+
+std::size_t Module::progress_from(btl::Endpoint& awaited, std::size_t budget) noexcept {
+  auto& from = static_cast<Endpoint&>(awaited);
+  if (in_progress_ || armed_ || from.box_kind_ != Endpoint::BoxIn::polled) [[unlikely]]
+    return 0;
+  for (int look = 0; !from.box_in_.ready(); ++look) {
+    if (look == kLooksAtBox) return 0;
   }
+  in_progress_ = true;
+  from.box_heard_ = round_;
+  std::size_t count = 0;
+  while (count < budget && !from.dead() && receive_next(from)) ++count;
+  if (count != 0) [[likely]]
+    look_who_waits_for_room();
+  in_progress_ = false;
   return count;
 }
 
