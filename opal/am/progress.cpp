@@ -85,7 +85,10 @@ class Turn {
 
 namespace {
 constexpr std::uint32_t kRoundsAtOne = 8;  // one of so many looks everywhere
-}
+// What a round everywhere may take in at least: a transport that finds the awaited peer's message first has to come to
+// others' as well.
+constexpr std::size_t kLeastEverywhere = 8;
+}  // namespace
 
 std::size_t Context::progress(std::size_t budget) noexcept {
   const Turn turn{state_->progressing, state_->options.threads};
@@ -105,7 +108,7 @@ std::size_t Context::progress_from(Endpoint& from, std::size_t budget) noexcept 
     state.advancing = outer;
     if (count != 0) return count;
   }
-  return progress(budget);
+  return progress(std::max(budget, kLeastEverywhere));
 }
 
 /// Whoever has the turn meanwhile waits for the lock, so there is no second one at work.
