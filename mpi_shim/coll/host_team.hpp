@@ -120,6 +120,8 @@ class HostTeam {
   /// At most `most` elements for each rank at a time.
   int reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts, const op::Op& op,
                           std::uint64_t most);
+  int scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive);
+  int reduce_scatter_between(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts, const op::Op& op);
   [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;
   void combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op);
 
