@@ -138,18 +138,13 @@ Range range_of(long address, long length) noexcept {
   return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
 }
 
-long ask(const SystemCall& call) noexcept {
-  const auto& a = call.arguments;
-  return raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
 bool failed(long result) noexcept { return result < 0 && result > -4096; }
 
 long follow_mmap(const SystemCall& call, Following& tables) noexcept {
   const long flags = call.arguments[3];
   const bool replaces = (flags & MAP_FIXED) != 0;
   if (replaces) tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
-  const long result = ask(call);
+  const long result = carry_out(call);
   if (failed(result)) {
     if (replaces) tables.unclear();
     return result;
@@ -161,7 +156,7 @@ long follow_mmap(const SystemCall& call, Following& tables) noexcept {
 
 long follow_munmap(const SystemCall& call, Following& tables) noexcept {
   tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
-  const long result = ask(call);
+  const long result = carry_out(call);
   if (failed(result)) tables.unclear();
   return result;
 }
@@ -170,7 +165,7 @@ long follow_mprotect(const SystemCall& call, Following& tables) noexcept {
   const Range range = range_of(call.arguments[0], call.arguments[1]);
   const std::uint32_t access = access_of(static_cast<int>(call.arguments[2]));
   tables.change(range, access | kExcluded, 0);  // rights go before, and come after
-  const long result = ask(call);
+  const long result = carry_out(call);
   if (failed(result) || (call.arguments[2] & (PROT_GROWSDOWN | PROT_GROWSUP)) != 0) {
     tables.unclear();
   } else {
@@ -184,7 +179,7 @@ long follow_brk(const SystemCall& call, Following& tables) noexcept {
   const std::uintptr_t before = page_end(raw_syscall(SYS_brk, 0));
   const std::uintptr_t wanted = page_end(call.arguments[0]);
   if (call.arguments[0] != 0 && wanted < before) tables.assign({wanted, before}, 0);
-  const long result = ask(call);
+  const long result = carry_out(call);
   const std::uintptr_t after = page_end(result);
   if (after > before) tables.assign({before, after}, access_of(PROT_READ | PROT_WRITE));
   if (call.arguments[0] != 0 && wanted < before && after != wanted) tables.unclear();  // refused
@@ -199,14 +194,14 @@ long follow_mremap(const SystemCall& call, Following& tables) noexcept {
   const bool known_flags = (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) == 0;
   if (known_flags && !fixed && a[2] != 0 && after.end <= before.end) {  // shrinks in place, whatever mappings it spans
     tables.assign({after.end, before.end}, 0);
-    const long result = ask(call);
+    const long result = carry_out(call);
     if (failed(result)) tables.unclear();
     return result;
   }
   const std::uint32_t access = tables.access_throughout(before);
   if (fixed) tables.assign(range_of(a[4], a[2]), 0);
   tables.assign(before, 0);
-  const long result = ask(call);
+  const long result = carry_out(call);
   if (failed(result) || !known_flags || access == 0) {
     tables.unclear();
   } else {
@@ -231,10 +226,10 @@ long perform_within_gate(State& shared, const SystemCall& call, bool& again) noe
     case SYS_shmat:
     case SYS_shmdt:
     case SYS_remap_file_pages:
-      result = ask(call);
+      result = carry_out(call);
       tables.unclear();
       break;
-    default: result = ask(call); break;  // madvise changes no mapping
+    default: result = carry_out(call); break;  // madvise changes no mapping
   }
   leave(shared);
   again = tables.is_unclear() || shared.missed.load(std::memory_order_relaxed);
@@ -251,7 +246,7 @@ bool followed() noexcept {
 long perform_followed(const SystemCall& call) noexcept {
   State& shared = *state();
   if (inside) {  // a signal handler in the middle of another call
-    const long result = ask(call);
+    const long result = carry_out(call);
     shared.missed.store(true, std::memory_order_relaxed);
     return result;
   }

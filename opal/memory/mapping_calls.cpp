@@ -12,6 +12,7 @@
 #include "opal/memory/events.hpp"
 #include "opal/memory/process_maps.hpp"
 #include "opal/memory/raw_syscall.hpp"
+#include "opal/memory/shareable.hpp"
 
 namespace opal::memory {
 namespace {
@@ -21,14 +22,14 @@ constexpr int MADV_DONTNEED_LOCKED = 24;
 #endif
 constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
 
-constexpr long kWatched[] = {SYS_mmap,  SYS_munmap, SYS_mremap,   SYS_madvise,       SYS_brk,
-                             SYS_shmat, SYS_shmdt,  SYS_mprotect, SYS_pkey_mprotect, SYS_remap_file_pages};
+#ifdef SYS_fork
+constexpr long kFork = SYS_fork;
+#else
+constexpr long kFork = SYS_clone;  // there is no other
+#endif
 
-/// Advice after which the pages do not hold what they held.
-bool empties(long advice) noexcept {
-  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED ||
-         advice == kGuardInstall;
-}
+constexpr long kWatched[] = {SYS_mmap,  SYS_munmap,   SYS_mremap,        SYS_madvise,          SYS_brk,   SYS_shmat,
+                             SYS_shmdt, SYS_mprotect, SYS_pkey_mprotect, SYS_remap_file_pages, SYS_clone, kFork};
 
 Range range_of(long address, long length) noexcept {
   return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
@@ -54,12 +55,6 @@ Range attached_at(long address) noexcept {
     }
   }
   return found;
-}
-
-/// Bytes of a System V segment; 0 when there is no such segment.
-std::size_t segment_size(long id) noexcept {
-  shmid_ds status{};
-  return raw_syscall(SYS_shmctl, id, IPC_STAT, reinterpret_cast<long>(&status)) < 0 ? 0 : status.shm_segsz;
 }
 
 /// Says what the call is about to release.
@@ -107,15 +102,35 @@ void report(const SystemCall& call) noexcept {
 
 }  // namespace
 
+bool empties(long advice) noexcept {
+  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED ||
+         advice == kGuardInstall;
+}
+
+std::size_t segment_size(long id) noexcept {
+  shmid_ds status{};
+  return raw_syscall(SYS_shmctl, id, IPC_STAT, reinterpret_cast<long>(&status)) < 0 ? 0 : status.shm_segsz;
+}
+
+bool is_fork(long number) noexcept { return number == SYS_clone || number == kFork; }
+
 bool is_watched(long number) noexcept {
   return std::find(std::begin(kWatched), std::end(kWatched), number) != std::end(kWatched);
 }
 
-long perform(const SystemCall& call) noexcept {
-  report(call);
-  if (address_space::followed()) return address_space::perform_followed(call);
+long carry_out(const SystemCall& call) noexcept {
+  if (shareable::active()) return shareable::perform(call);
   const auto& a = call.arguments;
   return raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+long perform(const SystemCall& call) noexcept {
+  if (is_fork(call.number)) {
+    const auto& a = call.arguments;
+    return shareable::active() ? shareable::fork(call) : raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
+  }
+  report(call);
+  return address_space::followed() ? address_space::perform_followed(call) : carry_out(call);
 }
 
 }  // namespace opal::memory

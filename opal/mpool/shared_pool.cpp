@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,34 +13,24 @@
 
 #include "opal/allocator/first_fit.hpp"
 #include "opal/core/fd.hpp"
+#include "opal/core/memory_file.hpp"
 #include "opal/mpool/aligned_mapping.hpp"
 
 namespace opal::mpool {
 namespace {
 
-constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-Error os_error(int error, const char* where, std::uint64_t detail) noexcept {
-  switch (error) {
-    case ENOMEM: return {Errc::no_memory, error, where, detail};
-    case ENOSPC: return {Errc::no_space, error, where, detail};
-    case EMFILE:
-    case ENFILE: return {Errc::limit_reached, error, where, detail};
-    default: return {Errc::os, error, where, detail};
-  }
+Result<Fd> open_memory_file(const char* name, std::size_t size, bool hugetlb) noexcept {
+  auto fd = create_memory_file(name, size, hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0U);
+  if (fd || !hugetlb) return fd;
+  const int error = fd.error().os_errno;
+  const bool unknown = error == EINVAL || error == ENOENT || error == ENODEV;
+  return unknown ? Error{Errc::not_supported, error, "memfd_create(2 MiB hugetlb pages)", 0} : fd.error();
 }
 
-Result<Fd> open_memory_file(const char* name, std::size_t size, bool hugetlb) noexcept {
-  Fd fd{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | (hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0U))};
-  if (!fd) {
-    if (hugetlb && (errno == EINVAL || errno == ENOENT || errno == ENODEV)) {
-      return Error{Errc::not_supported, errno, "memfd_create(2 MiB hugetlb pages)", 0};
-    }
-    return os_error(errno, "memfd_create(shared pool)", 0);
-  }
-  if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return os_error(errno, "ftruncate(shared pool)", size);
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) return os_error(errno, "fcntl(F_ADD_SEALS)", 0);
-  return fd;
+/// Whether these bytes belong in a core dump.  Writing one touches all of a mapping, which would put memory behind
+/// every hole of the file.
+void dump(MutableBytes bytes, bool wanted) noexcept {
+  (void)::madvise(bytes.data(), bytes.size(), wanted ? MADV_DODUMP : MADV_DONTDUMP);
 }
 
 }  // namespace
@@ -67,9 +56,10 @@ struct SharedPool::State {
 Result<void> SharedPool::State::commit_locked(std::size_t bytes) noexcept {
   // The kernel undoes a fallocate() that fails half-way, so an error leaves nothing behind.
   while (::fallocate(fd.get(), 0, static_cast<off_t>(committed), static_cast<off_t>(bytes)) != 0) {
-    if (errno != EINTR) return os_error(errno, "fallocate(shared pool)", bytes);
+    if (errno != EINTR) return memory_file_error(errno, "fallocate(shared pool)", bytes);
   }
   OPAL_TRY(blocks.add(committed, bytes));
+  dump(mapping.bytes().subspan(committed, bytes), true);
   committed += bytes;
   return {};
 }
@@ -111,19 +101,15 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
   if (options.pages == PageKind::transparent && ::madvise(mapping.data(), size, MADV_HUGEPAGE) != 0) {
     return Error{Errc::not_supported, errno, "madvise(MADV_HUGEPAGE)", size};
   }
+  dump(mapping.bytes(), false);
   return SharedPool{std::make_unique<State>(std::move(fd), std::move(mapping), chunk, page, options.pages)};
 }
 
 Result<Mapping> SharedPool::attach(int fd, bool writable) noexcept {
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0) return Error{Errc::protocol, errno, "SharedPool::attach(not a sealable memory file)", 0};
-  if ((seals & kSizeSeals) != kSizeSeals) {
-    return Error{Errc::protocol, 0, "SharedPool::attach(size is not sealed)", static_cast<std::uint64_t>(seals)};
-  }
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return os_error(errno, "fstat(shared pool)", 0);
-  if (status.st_size <= 0) return Error{Errc::protocol, 0, "SharedPool::attach(empty file)", 0};
-  return Mapping::shared(fd, static_cast<std::size_t>(status.st_size), 0, writable);
+  OPAL_TRY_ASSIGN(const std::size_t size, size_of_memory_file(fd));
+  OPAL_TRY_ASSIGN(Mapping mapping, Mapping::shared(fd, size, 0, writable));
+  dump(mapping.bytes(), false);  // it is in its owner's
+  return mapping;
 }
 
 Result<SharedBlock> SharedPool::allocate(std::size_t size, std::size_t alignment) noexcept {
@@ -160,6 +146,7 @@ std::size_t SharedPool::trim() noexcept {
   const std::size_t bytes = pool.committed - keep;
   if (bytes == 0 || !pool.blocks.remove(keep, bytes)) return 0;
   pool.committed = keep;
+  dump(pool.mapping.bytes().subspan(keep, bytes), false);
   // Should the kernel refuse, the pages merely stay until the pool goes; committing them again is harmless.
   (void)::fallocate(pool.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(keep),
                     static_cast<off_t>(bytes));

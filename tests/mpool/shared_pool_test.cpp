@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -192,6 +193,33 @@ TEST(SharedPool, TrimGivesFreeMemoryAtTheEndBackToTheKernel) {
   const auto again = pool->allocate(8 * kMiB);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->offset, high->offset);
+}
+
+/// Whether the page at `address` goes into a core dump.
+bool is_dumped(const std::byte* address) {
+  const auto wanted = reinterpret_cast<unsigned long>(address);
+  std::ifstream smaps{"/proc/self/smaps"};
+  unsigned long begin = 0;
+  unsigned long end = 0;
+  for (std::string line; std::getline(smaps, line);) {
+    std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end);
+    if (line.starts_with("VmFlags:") && begin <= wanted && wanted < end) return line.find(" dd") == std::string::npos;
+  }
+  ADD_FAILURE() << "not mapped";
+  return false;
+}
+
+TEST(SharedPool, ACoreDumpHoldsWhatIsCommittedSoThatWritingItPutsNoMemoryBehindTheRest) {
+  auto pool = *SharedPool::create("test", 16 * kMiB);
+  const SharedBlock block = *pool.allocate(kMiB);
+  EXPECT_TRUE(is_dumped(block.address));
+  EXPECT_TRUE(is_dumped(block.address + kMiB - 1));
+  EXPECT_FALSE(is_dumped(pool.bytes().data() + 8 * kMiB));
+  const auto peers = *SharedPool::attach(pool.fd());
+  EXPECT_FALSE(is_dumped(peers.data() + block.offset)) << "that is the owner's business";
+  ASSERT_TRUE(pool.deallocate(block.address));
+  pool.trim();
+  EXPECT_FALSE(is_dumped(block.address));
 }
 
 TEST(SharedPool, TooFewHugePagesAreAnErrorAndNoSigbus) {
