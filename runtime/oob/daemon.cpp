@@ -56,7 +56,9 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
   opal::am::Options options;
   options.observer = this;
   options.secret = secret_;
-  OPAL_TRY_ASSIGN(side.context, opal::am::Context::open(store, options));
+  opal::config::Store ours = store;
+  ours.set("memory_shareable_from", "0");  // meant for the ranks, whose memory it is
+  OPAL_TRY_ASSIGN(side.context, opal::am::Context::open(ours, options));
   OPAL_TRY(side.context->set_handler(kActiveMessageTag, handler));
   side.readable = loop_.on_readable(side.context->fd(), [this] { service(); });
   return {};
