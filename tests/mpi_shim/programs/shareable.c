@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   memset(memory, 42, kFrom);
   MPI_Win window;
   MPI_Win_create(memory, kFrom, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
-  unsigned char* const source = malloc(kFrom / 4);
+  unsigned char* const source = malloc(kFrom); /* a quarter is sent; the target may read it itself */
   memset(source, 7, kFrom / 4);
   for (int round = 0; round < 5; ++round) {
     fork_beside(memory, kFrom);
