@@ -318,6 +318,32 @@ static void many_at_once(void) {
   }
 }
 
+/* One rank waits for something else until the others have been through collectives of several rounds: it has to do its
+ * part of them from inside of that. */
+static void moves_while_waiting(void) {
+  enum { kCount = 70001 };
+  int *in = filled(kCount), *sums = empty(kCount), *all = empty(size), *word = filled(1);
+  for (int lazy = 0; lazy < size; ++lazy) {
+    MPI_Request requests[3];
+    *word = rank == (lazy + 1) % size ? 4711 : -1;
+    MPI_Iallreduce(in, sums, kCount, MPI_INT, MPI_MIN, comm, &requests[0]);
+    MPI_Iallgather(&rank, 1, MPI_INT, all, 1, MPI_INT, comm, &requests[1]);
+    MPI_Ibcast(word, 1, MPI_INT, (lazy + 1) % size, comm, &requests[2]);
+    for (int other = 0; rank == lazy && other < size; ++other) {
+      if (other != lazy) MPI_Recv(NULL, 0, MPI_INT, other, 77, comm, MPI_STATUS_IGNORE);
+    }
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    if (rank != lazy) MPI_Send(NULL, 0, MPI_INT, lazy, 77, comm);
+    for (int i = 0; i < kCount; ++i) CHECK_EQ(sums[i], datum(0, i));
+    for (int r = 0; r < size; ++r) CHECK_EQ(all[r], r);
+    CHECK_EQ(*word, 4711);
+  }
+  free(in);
+  free(sums);
+  free(all);
+  free(word);
+}
+
 /* A column of a matrix to rows: datatypes that differ on the two sides. */
 static void datatypes_in_collectives(void) {
   enum { kRows = 701 };
@@ -376,6 +402,7 @@ static void everything(void) {
     MPI_Barrier(comm);
   }
   many_at_once();
+  moves_while_waiting();
   datatypes_in_collectives();
 }
 

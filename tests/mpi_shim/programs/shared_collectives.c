@@ -271,6 +271,34 @@ static void messages_move(MPI_Comm comm) {
   free(large);
 }
 
+/* A block that is longer than what its receiver has room for: an error there (others may hear of it), nothing beyond
+ * the room is written, and what comes after it works. */
+static void too_long(int length) {
+  enum { kRoomFor = 3 };
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int* const counts = calloc((size_t)size * 4, sizeof *counts);
+  int *places = counts + size, *in_counts = counts + 2 * size, *in_places = counts + 3 * size;
+  for (int round = 0; round < 12; ++round) { /* by messages, then in shared memory */
+    const int from = round % size, to = (round + 1) % size;
+    memset(counts, 0, (size_t)size * 4 * sizeof *counts);
+    if (rank == from) counts[to] = length;
+    if (rank == to) in_counts[from] = length - kRoomFor, in_places[from] = 1;
+    for (int i = 0; i < length; ++i) out[i] = pattern(i, round), in[i + 1] = 0xee;
+    const int error = MPI_Alltoallv(out, counts, places, MPI_CHAR, in, in_counts, in_places, MPI_CHAR, comm);
+    int class = MPI_SUCCESS;
+    MPI_Error_class(error, &class);
+    if (rank == to) CHECK_EQ(class, MPI_ERR_TRUNCATE);
+    for (int i = length - kRoomFor; rank == to && i < length; ++i) CHECK_EQ(in[i + 1], 0xee);
+    int sum = 0;
+    CHECK(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+    CHECK_EQ(sum, size * (size - 1) / 2);
+  }
+  free(counts);
+  MPI_Comm_free(&comm);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   rank = my_rank();
@@ -284,6 +312,8 @@ int main(int argc, char** argv) {
   storm(MPI_COMM_WORLD, second, op);
   latecomers(MPI_COMM_WORLD);
   messages_move(second);
+  if (size > 1) too_long(20);
+  if (size > 1) too_long(40000);
   MPI_Comm_free(&second);
   MPI_Op_free(&op);
   free(out);
