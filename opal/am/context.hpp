@@ -2,7 +2,9 @@
 // opal/am/context.hpp — active messages and one-sided access for everybody: opens the transports, finds the best one to
 // each peer, runs the handlers, waits.
 // Owns its modules and endpoints.  Handlers run inside progress()/wait(), one at a time; they may post, must not block,
-// call progress() or disconnect.  Threads: Options::threads.
+// call progress() or disconnect.
+// Threads: Options::threads.  One lock guards progress: for threads that are not to wait for each other open a Context
+// per thread; they share nothing that sending or receiving writes (docs/design/lanes.md).
 #pragma once
 #include <chrono>
 #include <memory>
@@ -163,6 +165,7 @@ class OPAL_EXPORT Context {
 
  private:
   friend class Endpoint;
+  friend class Sleep;
   friend class AddressSpaceRegistration;
   friend class Region;
   friend class RegisteredPool;

@@ -36,6 +36,22 @@ class Lock {
     Lock& lock_;
   };
 
+  /// Takes the lock only if that needs no waiting: true when it holds it.
+  class TryGuard {
+   public:
+    explicit TryGuard(Lock& lock) noexcept : lock_(lock), held_(!lock.real_ || lock.mutex_.try_lock()) {}
+    ~TryGuard() {
+      if (held_ && lock_.real_) lock_.mutex_.unlock();
+    }
+    TryGuard(const TryGuard&) = delete;
+    TryGuard& operator=(const TryGuard&) = delete;
+    explicit operator bool() const noexcept { return held_; }
+
+   private:
+    Lock& lock_;
+    const bool held_;
+  };
+
  private:
   const bool real_;
   std::recursive_mutex mutex_;

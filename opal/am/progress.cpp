@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "opal/am/spin.hpp"
 #include "opal/am/state.hpp"
 #include "opal/core/log.hpp"
 
@@ -226,22 +227,7 @@ bool Context::holds(Predicate predicate, void* object) noexcept {
 std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::milliseconds timeout) noexcept {
   if (const std::size_t count = progress()) return count;
   const Deadline deadline = Deadline::after(timeout);
-  if (state_->config.ranks_per_core > 1) {
-    // Who is to send may be waiting for this very core.  A turn of the others costs us about a microsecond.
-    for (std::uint32_t left = state_->turns.begin(state_->config.spin); left != 0; --left) {
-      if (!state_->turns.give()) break;
-      if (const std::size_t count = progress()) return count;
-      if (deadline.expired()) return 0;
-    }
-  } else {
-    const Deadline spin_end = Deadline::after(state_->config.spin);
-    while (!spin_end.expired() && !deadline.expired()) {
-      for (int look = 0; look < 16; ++look) {
-        if (const std::size_t count = progress()) return count;
-        cpu_relax();
-      }
-    }
-  }
+  if (const std::size_t count = spin(state_->config, state_->turns, deadline, [&] { return progress(); })) return count;
   // Announced first, looked after: whatever another thread's progress brings from here on wakes us.
   Waiter::Sleeper sleeper{*state_->waiter};
   while (!deadline.expired()) {

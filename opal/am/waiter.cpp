@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace opal::am {
@@ -59,10 +60,19 @@ Waiter::Sleeper::~Sleeper() {
 }
 
 void Waiter::Sleeper::sleep(const Deadline& deadline) noexcept {
-  pollfd fds[2] = {{waiter_.epoll_.get(), POLLIN, 0}, {event_, POLLIN, 0}};
-  if (::poll(fds, 2, deadline.poll_timeout_ms()) > 0 && (fds[1].revents & POLLIN) != 0) {
-    eventfd_t count = 0;
-    (void)::eventfd_read(event_, &count);
+  const int fd = waiter_.epoll_.get();
+  Waiter::sleep({&fd, 1}, deadline);
+}
+
+void Waiter::sleep(std::span<const int> fds, const Deadline& deadline) noexcept {
+  const int own = thread_event();
+  std::array<pollfd, kMostWatched + 1> polled;
+  const std::size_t count = std::min(fds.size(), kMostWatched);
+  polled[0] = {own, POLLIN, 0};
+  for (std::size_t i = 0; i < count; ++i) polled[i + 1] = {fds[i], POLLIN, 0};
+  if (::poll(polled.data(), count + 1, deadline.poll_timeout_ms()) > 0 && (polled[0].revents & POLLIN) != 0) {
+    eventfd_t woken = 0;
+    (void)::eventfd_read(own, &woken);
   }
 }
 

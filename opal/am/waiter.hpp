@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "opal/core/clock.hpp"
@@ -42,6 +43,11 @@ class Waiter {
     Waiter& waiter_;
     int event_;  // this thread's eventfd; closed at thread exit
   };
+
+  static constexpr std::size_t kMostWatched = 32;
+  /// The calling thread, announced to the waiters that may wake it, sleeps until one of these descriptors is readable,
+  /// somebody woke it, or the deadline.
+  static void sleep(std::span<const int> fds, const Deadline& deadline) noexcept;
 
   /// Somebody sleeps or is about to.
   [[nodiscard]] bool has_sleepers() const noexcept { return sleepers_count_.load(std::memory_order_seq_cst) != 0; }

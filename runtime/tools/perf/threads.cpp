@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What threads of one Context cost and gain: messages of 8 bytes per second from some threads of a sending Context to
-// one or more receiving Contexts, each polled by some threads; all in one process, over shared memory.
+// What threads of one Context, and of a Context each, cost and gain: messages of 8 bytes per second from some threads
+// to one or more receiving Contexts, each polled by some threads; all in one process, over shared memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,9 @@ constexpr Tag kTag = kUserTags.first;
 struct Case {
   am::ThreadLevel level;
   unsigned senders;
-  unsigned peers;    ///< sender i sends to peer i modulo their number
-  unsigned pollers;  ///< threads that poll each peer
+  unsigned contexts;  ///< that they send from: sender i has the one with number i modulo theirs
+  unsigned peers;     ///< to which: sender i sends to peer i modulo their number
+  unsigned pollers;   ///< threads that poll each peer
 };
 
 Result<std::unique_ptr<am::Context>> open(am::ThreadLevel level) {
@@ -64,22 +65,36 @@ std::uint64_t received(const std::vector<std::unique_ptr<Receiver>>& receivers) 
   return sum;
 }
 
-Result<am::Endpoint*> connect(am::Context& sender, Receiver& receiver, am::ThreadLevel level) {
-  OPAL_TRY_ASSIGN(receiver.context, open(level));
-  OPAL_TRY(receiver.context->set_handler(kTag, btl::bind<&Receiver::on_message>(receiver, "count")));
-  return sender.connect(receiver.context->address());
-}
+/// Who sends to whom.  Threads that use it are to end first.
+struct Ways {
+  Result<void> open(const Case& what) {
+    for (unsigned i = 0; i < what.contexts; ++i) {
+      OPAL_TRY_ASSIGN(auto sender, perf::open(what.level));
+      senders.push_back(std::move(sender));
+    }
+    for (unsigned i = 0; i < what.peers; ++i) {
+      auto receiver = std::make_unique<Receiver>();
+      OPAL_TRY_ASSIGN(receiver->context, perf::open(what.level));
+      OPAL_TRY(receiver->context->set_handler(kTag, btl::bind<&Receiver::on_message>(*receiver, "count")));
+      receivers.push_back(std::move(receiver));
+    }
+    for (unsigned i = 0; i < what.senders; ++i) {
+      OPAL_TRY_ASSIGN(am::Endpoint* const route,
+                      senders[i % what.contexts]->connect(receivers[i % what.peers]->context->address()));
+      routes.push_back(route);
+    }
+    return {};
+  }
+  std::vector<std::unique_ptr<Receiver>> receivers;
+  std::vector<std::unique_ptr<am::Context>> senders;
+  std::vector<am::Endpoint*> routes;  // by sending thread
+};
 
 /// Messages per second, of several stretches of time.
 Result<std::vector<double>> rates(const Case& what, std::chrono::milliseconds stretch) {
-  OPAL_TRY_ASSIGN(const auto sender, open(what.level));
-  std::vector<std::unique_ptr<Receiver>> receivers;
-  std::vector<am::Endpoint*> routes;
-  for (unsigned i = 0; i < what.peers; ++i) {
-    receivers.push_back(std::make_unique<Receiver>());
-    OPAL_TRY_ASSIGN(am::Endpoint* const route, connect(*sender, *receivers.back(), what.level));
-    routes.push_back(route);
-  }
+  Ways ways;
+  OPAL_TRY(ways.open(what));
+  const auto& receivers = ways.receivers;
   std::atomic<bool> stop{false};
   std::atomic<bool> failed{false};
   std::vector<std::thread> threads;
@@ -87,8 +102,8 @@ Result<std::vector<double>> rates(const Case& what, std::chrono::milliseconds st
     for (unsigned i = 0; i < what.pollers; ++i) threads.emplace_back([&] { receiver->poll(stop); });
   }
   for (unsigned i = 0; i < what.senders; ++i) {
-    threads.emplace_back([&, route = routes[i % routes.size()]] {
-      if (!send(*sender, *route, stop)) failed.store(true);
+    threads.emplace_back([&, i] {
+      if (!send(*ways.senders[i % what.contexts], *ways.routes[i], stop)) failed.store(true);
     });
   }
   std::vector<double> found;
@@ -106,17 +121,14 @@ Result<std::vector<double>> rates(const Case& what, std::chrono::milliseconds st
 }
 
 /// Messages per second that threads put into the boxes of a peer each, which are emptied between the bursts.
-Result<std::vector<double>> burst_rates(am::ThreadLevel level, unsigned senders) {
-  constexpr std::uint64_t kBurst = 1000;  // a quarter of a box
+Result<std::vector<double>> burst_rates(const Case& what) {
+  const unsigned senders = what.senders;
+  constexpr std::uint64_t kBurst = 1000;  // a quarter of a box; two threads may share one
   constexpr int kBursts = 200;
-  OPAL_TRY_ASSIGN(const auto sender, open(level));
-  std::vector<std::unique_ptr<Receiver>> receivers;
-  std::vector<am::Endpoint*> routes;
-  for (unsigned i = 0; i < senders; ++i) {
-    receivers.push_back(std::make_unique<Receiver>());
-    OPAL_TRY_ASSIGN(am::Endpoint* const route, connect(*sender, *receivers.back(), level));
-    routes.push_back(route);
-  }
+  Ways ways;
+  OPAL_TRY(ways.open(what));
+  const auto& receivers = ways.receivers;
+  const auto& routes = ways.routes;
   std::uint64_t sent = 0;
   const auto empty_boxes = [&] {
     while (received(receivers) < sent) {
@@ -168,6 +180,12 @@ Result<std::vector<double>> burst_rates(am::ThreadLevel level, unsigned senders)
   return found;
 }
 
+std::string name_of(const Case& what) { return what.level == am::ThreadLevel::single ? "single" : "multiple"; }
+
+std::string to(const Case& what) {
+  return fmt::format("from {} to {} Context{}", what.contexts, what.peers, what.peers == 1 ? "" : "s");
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -177,25 +195,28 @@ double median(std::vector<double> values) {
 
 Result<void> thread_rates(const Plan& plan, const Report& report) {
   using am::ThreadLevel;
-  constexpr Case kCases[] = {{ThreadLevel::single, 1, 1, 1},   {ThreadLevel::multiple, 1, 1, 1},
-                             {ThreadLevel::multiple, 2, 1, 1}, {ThreadLevel::multiple, 1, 1, 2},
-                             {ThreadLevel::multiple, 2, 1, 2}, {ThreadLevel::multiple, 1, 2, 1},
-                             {ThreadLevel::multiple, 2, 2, 1}, {ThreadLevel::multiple, 4, 4, 1}};
+  constexpr Case kCases[] = {{ThreadLevel::single, 1, 1, 1, 1},   {ThreadLevel::multiple, 1, 1, 1, 1},
+                             {ThreadLevel::multiple, 2, 1, 1, 1}, {ThreadLevel::multiple, 1, 1, 1, 2},
+                             {ThreadLevel::multiple, 2, 1, 1, 2}, {ThreadLevel::multiple, 1, 1, 2, 1},
+                             {ThreadLevel::multiple, 2, 1, 2, 1}, {ThreadLevel::multiple, 4, 1, 4, 1},
+                             {ThreadLevel::single, 2, 2, 2, 1},   {ThreadLevel::multiple, 2, 2, 2, 1}};
+  constexpr Case kBursts[] = {{ThreadLevel::single, 1, 1, 1, 0},   {ThreadLevel::multiple, 1, 1, 1, 0},
+                              {ThreadLevel::multiple, 2, 1, 1, 0}, {ThreadLevel::multiple, 2, 1, 2, 0},
+                              {ThreadLevel::multiple, 2, 2, 2, 0}, {ThreadLevel::single, 2, 2, 2, 0}};
   const std::chrono::milliseconds stretch{plan.iterations != 0 ? plan.iterations : 100};
   for (const Case& what : kCases) {
     OPAL_TRY_ASSIGN(const std::vector<double> found, rates(what, stretch));
     Row row{.test = "threads", .btl = "sm", .size = sizeof(std::uint64_t), .iterations = found.size()};
-    row.op = fmt::format("{}, to {} Context{} polled by {}", what.level == ThreadLevel::single ? "single" : "multiple",
-                         what.peers, what.peers == 1 ? "" : "s", what.pollers);
+    row.op = fmt::format("{}, {} polled by {}", name_of(what), to(what), what.pollers);
     row.threads = what.senders;
     row.messages_per_s = median(found);
     report(row);
   }
-  for (const unsigned senders : {1U, 2U}) {
-    OPAL_TRY_ASSIGN(const std::vector<double> found, burst_rates(ThreadLevel::multiple, senders));
+  for (const Case& what : kBursts) {
+    OPAL_TRY_ASSIGN(const std::vector<double> found, burst_rates(what));
     Row row{.test = "threads", .btl = "sm", .size = sizeof(std::uint64_t), .iterations = found.size()};
-    row.op = fmt::format("multiple, bursts to {} Context{}, the best", senders, senders == 1 ? "" : "s");
-    row.threads = senders;
+    row.op = fmt::format("{}, bursts {}, the best", name_of(what), to(what));
+    row.threads = what.senders;
     row.messages_per_s = *std::max_element(found.begin(), found.end());  // a burst has a chance to run undisturbed
     report(row);
   }

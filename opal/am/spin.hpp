@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/am/spin.hpp — how a wait looks for a while before it sleeps, by the variables am_spin and am_ranks_per_core.
+// Threads: any.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "opal/am/config.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/turns.hpp"
+
+namespace opal::am {
+
+/// Calls `look()`, which returns how much happened, until something does, and returns that; 0: it is time to sleep.
+template <class Look>
+std::size_t spin(const Config& config, Turns& turns, const Deadline& deadline, Look look) noexcept {
+  if (config.ranks_per_core > 1) {
+    // Who is to send may be waiting for this very core.  A turn of the others costs us about a microsecond.
+    for (std::uint32_t left = turns.begin(config.spin); left != 0 && turns.give(); --left) {
+      if (const std::size_t count = look()) return count;
+      if (deadline.expired()) return 0;
+    }
+    return 0;
+  }
+  const Deadline end = Deadline::after(config.spin);
+  while (!end.expired() && !deadline.expired()) {
+    for (int i = 0; i < 16; ++i) {
+      if (const std::size_t count = look()) return count;
+      cpu_relax();
+    }
+  }
+  return 0;
+}
+
+}  // namespace opal::am
