@@ -27,7 +27,7 @@ int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype d
   if (call.failed()) return call.error();
   if (dest != MPI_PROC_NULL) {
     AttachedBuffer& memory = comm->buffer.attached() ? comm->buffer : call.process().buffer();
-    const int error = memory.send(comm->user(), buffer, dest, tag);
+    const int error = memory.send(comm->engine(), comm->user(), buffer, dest, tag);
     if (error == MPI_ERR_BUFFER) {
       return call.fail(error, memory.attached() ? "the attached buffer has no room for the message"
                                                 : "no buffer is attached for buffered sends");
@@ -62,8 +62,8 @@ int bsend_init(const char* function, const void* buf, MPI_Count count, MPI_Datat
     *request = mpi_shim::new_immediate_request(handle, MPI_ANY_SOURCE).mpi_handle();
     return MPI_SUCCESS;
   }
-  auto made =
-      mpi_shim::handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->user(), buffer, dest, tag);
+  auto made = mpi_shim::handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(),
+                                                     comm->user(), buffer, dest, tag);
   if (!made) return call.finish(MPI_ERR_NO_MEM);
   BufferedSend& send = *made->detach();  // the program's; ends with put_back()
   send.set_persistent(handle);

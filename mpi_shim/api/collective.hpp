@@ -52,7 +52,7 @@ struct Form {
     if (kind != Kind::blocking) call.pointer(request, "request");
     if (call.failed()) return call.error();
     if (kind == Kind::blocking) return call.finish(coll::run(comm, build));
-    coll::Schedule& schedule = call.process().scheduler().begin(comm);
+    coll::Schedule& schedule = comm.lane().scheduler().begin(comm);
     build(schedule);
     schedule.keep_types();
     if (kind == Kind::persistent) {

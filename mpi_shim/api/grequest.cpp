@@ -30,7 +30,10 @@ OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   if (generalized == nullptr || generalized->done()) {
     return call.fail(MPI_ERR_REQUEST, "argument request is not a generalized request that is under way");
   }
-  generalized->complete();
-  call.process().engine().context().wake_sleepers();
+  {
+    const opal::am::Lock::Guard guard{call.process().lock()};  // the program may let go of it at the same time
+    generalized->complete();
+  }
+  call.process().lanes().wake_sleepers();
   return MPI_SUCCESS;
 }

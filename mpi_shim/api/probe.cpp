@@ -99,7 +99,7 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Pati
       return MPI_SUCCESS;
     }
   }
-  auto object = mpi_shim::handle::create<MessageObject>(std::move(message), communicator->user(), comm);
+  auto object = mpi_shim::handle::create<MessageObject>(std::move(message), engine, communicator->user(), comm);
   if (!object) return call.finish(MPI_ERR_NO_MEM);
   *handle = mpi_shim::handle::to_handle<MPI_Message>(*object->detach());
   store(outcome, status);
@@ -115,8 +115,8 @@ MessageObject* find_message(Call& call, const MPI_Message* handle) {
 }
 
 /// A request that has the message; the handle is gone.
-Receive& start(Call& call, MessageObject& message, const Buffer& buffer, MPI_Message* handle) {
-  Receive& receive = call.process().engine().new_receive(message.channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
+Receive& start(MessageObject& message, const Buffer& buffer, MPI_Message* handle) {
+  Receive& receive = message.engine.new_receive(message.channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
   receive.set_comm(message.comm_handle);
   receive.start_matched(std::move(message.message));
   message.retire();
@@ -137,8 +137,8 @@ int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Dataty
   const Buffer buffer = call.buffer(buf, count, datatype);
   if (call.failed()) return call.error();
   const MPI_Comm comm = message->comm_handle;
-  Receive& receive = start(call, *message, buffer, handle);
-  call.process().engine().wait(receive);
+  Receive& receive = start(*message, buffer, handle);
+  receive.engine()->wait(receive);
   const Outcome outcome = receive.outcome();
   receive.put_back();
   store(outcome, status);
@@ -159,7 +159,7 @@ int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_
   MessageObject* const message = find_message(call, handle);
   const Buffer buffer = call.buffer(buf, count, datatype);
   if (call.failed()) return call.error();
-  *request = start(call, *message, buffer, handle).mpi_handle();
+  *request = start(*message, buffer, handle).mpi_handle();
   return MPI_SUCCESS;
 }
 

@@ -47,9 +47,14 @@ bool all_done(int count, const MPI_Request* handles) {
   return std::all_of(handles, handles + count, is_done_or_inactive);
 }
 
+void look(Call& call, int count, const MPI_Request* handles) {
+  auto& lanes = call.process().lanes();
+  lanes.poll(mpi_shim::lanes_of(lanes, {handles, static_cast<std::size_t>(count)}));
+}
+
 /// Looks for news, once, unless some request of these is done already.
 void look_for_any(Call& call, int count, const MPI_Request* handles) {
-  if (!mpi_shim::any_done({handles, static_cast<std::size_t>(count)})) call.process().engine().poll();
+  if (!mpi_shim::any_done({handles, static_cast<std::size_t>(count)})) look(call, count, handles);
 }
 
 /// What the status of a request that is done or inactive says; it stays as it is.
@@ -85,7 +90,7 @@ OPAL_MPI_FUNCTION(int, Request_free, (MPI_Request * request)) {
   if (call.failed()) return call.error();
   Request* object = find(call, request);
   if (call.failed()) return call.error();
-  const opal::am::Lock::Guard guard{call.process().lock()};
+  const opal::am::Lock::Guard guard{object->engine() != nullptr ? object->engine()->lock() : call.process().lock()};
   object->abandon();
   *request = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
@@ -129,7 +134,7 @@ OPAL_MPI_FUNCTION(int, Request_get_status_all,
   check(call, count, array_of_requests);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  if (!all_done(count, array_of_requests)) call.process().engine().poll();
+  if (!all_done(count, array_of_requests)) look(call, count, array_of_requests);
   *flag = all_done(count, array_of_requests);
   for (int i = 0; *flag != 0 && i < count; ++i) store_with_error(array_of_requests[i], array_of_statuses, i);
   return MPI_SUCCESS;

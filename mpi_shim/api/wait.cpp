@@ -33,6 +33,12 @@ void check(Call& call, int count, MPI_Request* requests) {
 
 std::span<MPI_Request> span_of(MPI_Request* requests, int count) { return {requests, static_cast<std::size_t>(count)}; }
 
+/// A round of progress that may end some of these.
+void poll(Call& call, int count, MPI_Request* requests) {
+  auto& lanes = call.process().lanes();
+  lanes.poll(mpi_shim::lanes_of(lanes, span_of(requests, count)));
+}
+
 MPI_Status* entry(MPI_Status* statuses, int index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
 }
@@ -104,8 +110,8 @@ OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
   if (call.failed()) return call.error();
   check(call, 1, request);
   if (call.failed()) return call.error();
-  if (const Request* active = active_request(*request)) call.process().engine().wait(*active);
-  const Found found = find_done(call.process().engine(), span_of(request, 1), true);
+  if (const Request* active = active_request(*request)) call.process().lanes().wait(*active);
+  const Found found = find_done(call.process().lanes(), span_of(request, 1), true);
   return report(call, found, status);
 }
 
@@ -115,7 +121,7 @@ OPAL_MPI_FUNCTION(int, Test, (MPI_Request * request, int* flag, MPI_Status* stat
   check(call, 1, request);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  const Found found = find_done(call.process().engine(), span_of(request, 1), false);
+  const Found found = find_done(call.process().lanes(), span_of(request, 1), false);
   *flag = found.any_done || !found.any_active;
   return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
 }
@@ -126,7 +132,7 @@ OPAL_MPI_FUNCTION(int, Waitany, (int count, MPI_Request array_of_requests[], int
   check(call, count, array_of_requests);
   call.pointer(indx, "indx");
   if (call.failed()) return call.error();
-  const Found found = find_done(call.process().engine(), span_of(array_of_requests, count), true);
+  const Found found = find_done(call.process().lanes(), span_of(array_of_requests, count), true);
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return report(call, found, status);
 }
@@ -139,7 +145,7 @@ OPAL_MPI_FUNCTION(int, Testany,
   call.pointer(indx, "indx");
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  const Found found = find_done(call.process().engine(), span_of(array_of_requests, count), false);
+  const Found found = find_done(call.process().lanes(), span_of(array_of_requests, count), false);
   *flag = found.any_done || !found.any_active;
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
@@ -153,7 +159,7 @@ OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI
   for (int i = 0; i < count; ++i) {
     const Request* const request = active_request(array_of_requests[i]);
     if (request != nullptr && !request->done())
-      call.process().engine().wait(*request, static_cast<std::size_t>(count - i));
+      call.process().lanes().wait(*request, static_cast<std::size_t>(count - i));
   }
   return hand_out_all(call, count, array_of_requests, array_of_statuses);
 }
@@ -167,7 +173,7 @@ OPAL_MPI_FUNCTION(int, Testall,
   if (call.failed()) return call.error();
   *flag = all_done(count, array_of_requests);
   if (*flag == 0) {
-    call.process().engine().poll();
+    poll(call, count, array_of_requests);
     *flag = all_done(count, array_of_requests);
   }
   return *flag != 0 ? hand_out_all(call, count, array_of_requests, array_of_statuses) : MPI_SUCCESS;
@@ -185,7 +191,9 @@ OPAL_MPI_FUNCTION(int, Waitsome,
   for (;;) {
     const int error = hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
     if (*outcount != 0) return error;
-    call.process().engine().wait_until([&] { return any_done(span_of(array_of_requests, incount)); });
+    auto& lanes = call.process().lanes();
+    const std::span<MPI_Request> requests = span_of(array_of_requests, incount);
+    lanes.wait_until(mpi_shim::lanes_of(lanes, requests), [&] { return any_done(requests); });
   }
 }
 
@@ -198,6 +206,6 @@ OPAL_MPI_FUNCTION(int, Testsome,
   call.pointer(outcount, "outcount");
   if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
   if (call.failed()) return call.error();
-  if (!any_done(span_of(array_of_requests, incount))) call.process().engine().poll();
+  if (!any_done(span_of(array_of_requests, incount))) poll(call, incount, array_of_requests);
   return hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }

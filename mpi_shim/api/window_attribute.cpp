@@ -30,7 +30,7 @@ OPAL_MPI_FUNCTION(int, Win_create_keyval,
   if (call.failed()) return call.error();
   call.pointer(win_keyval, "win_keyval");
   if (call.failed()) return call.error();
-  *win_keyval = call.process().windows().keys().create(win_copy_attr_fn, win_delete_attr_fn, extra_state);
+  *win_keyval = call.process().window_keys().create(win_copy_attr_fn, win_delete_attr_fn, extra_state);
   return MPI_SUCCESS;
 }
 
@@ -39,7 +39,7 @@ OPAL_MPI_FUNCTION(int, Win_free_keyval, (int* win_keyval)) {
   if (call.failed()) return call.error();
   call.pointer(win_keyval, "win_keyval");
   if (call.failed()) return call.error();
-  if (!call.process().windows().keys().free(*win_keyval)) {
+  if (!call.process().window_keys().free(*win_keyval)) {
     return call.fail(MPI_ERR_KEYVAL, "argument win_keyval is not a key of the program's own");
   }
   *win_keyval = MPI_KEYVAL_INVALID;
@@ -50,7 +50,7 @@ OPAL_MPI_FUNCTION(int, Win_set_attr, (MPI_Win win, int win_keyval, void* attribu
   Call call{"MPI_Win_set_attr"};
   if (call.failed()) return call.error();
   Window* const window = call.window(win);
-  const auto key = call.process().windows().keys().find(win_keyval);
+  const auto key = call.process().window_keys().find(win_keyval);
   if (key == nullptr) call.fail(MPI_ERR_KEYVAL, "argument win_keyval is not a key that can be set");
   if (call.failed()) return call.error();
   return call.finish(window->attributes.set(win, key, attribute_val));

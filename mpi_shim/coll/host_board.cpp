@@ -89,7 +89,7 @@ int HostBoard::wait(const Want& want) noexcept {
 bool HostBoard::spin(const Want& want) noexcept {
   const opal::Deadline end = opal::Deadline::after(manner_.spin);
   do {
-    engine_.progress();  // others may need this process to move their messages
+    engine_.look();  // others may need this process to move their messages
     for (int look = 0; look < kLooksPerPass; ++look) {
       if (holds(want, rank_)) return true;
       opal::cpu_relax();
@@ -100,7 +100,7 @@ bool HostBoard::spin(const Want& want) noexcept {
 
 bool HostBoard::give_turns(const Want& want) noexcept {
   for (std::uint32_t left = turns_->begin(manner_.spin); left != 0; --left) {
-    engine_.progress();
+    engine_.look();
     const bool again = turns_->give();
     if (holds(want, rank_)) return true;
     if (!again) break;

@@ -8,6 +8,7 @@
 #include "mpi_shim/coll/host_team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 #include "mpi_shim/coll/reduce.hpp"
+#include "mpi_shim/core/process.hpp"
 
 namespace mpi_shim::coll {
 namespace {

@@ -67,12 +67,12 @@ HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, Host
       comm_(comm),
       hosts_(std::move(hosts)),
       board_(std::move(board)),
-      config_(process.scheduler().config()),
+      config_(comm.lane().scheduler().config()),
       longest_(longest),
       part_(board_.slot_bytes()) {}
 
 std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& comm) {
-  const Config& config = process.scheduler().config();
+  const Config& config = comm.lane().scheduler().config();
   std::vector<int> here = group_here(process, comm, config.share_ranks);
   const bool leads = here.front() == comm.rank();
   // Ranks that share cores lose more by each meeting than by larger pieces.
@@ -108,9 +108,9 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   bool ready = memory && memory.bytes().size() == size;
   for (const int rank : here) {
     p2p::Peer& peer = comm.peer(rank);
-    const am::Lock::Guard guard{process.lock()};
+    const am::Lock::Guard guard{comm.engine().lock()};
     // Connected, so that it can be woken, and its end is noticed.
-    ready = ready && (rank == comm.rank() || process.engine().reach(peer) == MPI_SUCCESS);
+    ready = ready && (rank == comm.rank() || comm.engine().reach(peer) == MPI_SUCCESS);
     peers.push_back(&peer);
   }
   std::vector<std::int64_t> answers(static_cast<std::size_t>(comm.size()));
@@ -126,9 +126,8 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   const am::Config& waits = process.waits();
   const bool fences_paid = std::all_of(hosts.here.begin(), hosts.here.end(),
                                        [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
-  HostBoard board{std::move(memory),     slot,
-                  static_cast<int>(own), std::move(peers),
-                  process.engine(),      {waits.spin, waits.ranks_per_core > 1, fences_paid}};
+  HostBoard board{std::move(memory), slot,          static_cast<int>(own),
+                  std::move(peers),  comm.engine(), {waits.spin, waits.ranks_per_core > 1, fences_paid}};
   return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(board), longest}};
 }
 
@@ -149,7 +148,7 @@ HostTeamPlace::~HostTeamPlace() = default;
 HostTeam* HostTeamPlace::find(Process& process, comm::Communicator& comm) {
   if (team_ != nullptr) [[likely]]
     return team_.get();
-  const Config& config = process.scheduler().config();
+  const Config& config = comm.lane().scheduler().config();
   if (uses_ > config.share_after || !config.share || comm.is_inter() || comm.size() == 1) return nullptr;
   if (uses_++ == config.share_after) team_ = HostTeam::make(process, comm);
   return team_.get();

@@ -55,7 +55,7 @@ class Copies {
 };
 
 inline int HostTeam::next_tag() {
-  const am::Lock::Guard guard{process_.lock()};
+  const am::Lock::Guard guard{comm_.engine().lock()};
   return comm_.next_collective_tag();
 }
 
@@ -70,10 +70,10 @@ int HostTeam::among(const std::vector<int>& heads, Build&& build) {
 /// Errors: what ends the operation.  What only spoils it is marked.
 template <class Build>
 int HostTeam::by_messages(const Team& team, int tag, Build&& build) {
-  Schedule& schedule = process_.scheduler().begin(comm_, team, tag);
+  Schedule& schedule = comm_.lane().scheduler().begin(comm_, team, tag);
   build(schedule);
   if (board_.spoiled()) schedule.spoil();
-  const int error = run(process_, schedule);
+  const int error = run(schedule);
   if (error == MPI_SUCCESS || error == MPI_ERR_PROC_ABORTED || error == MPI_ERR_TRUNCATE) return error;
   board_.spoil();
   return MPI_SUCCESS;

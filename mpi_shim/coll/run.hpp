@@ -6,14 +6,14 @@
 
 #include "mpi_shim/coll/gather.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/core/process.hpp"
+#include "mpi_shim/core/lane.hpp"
 
 namespace mpi_shim::coll {
 
 /// Runs a schedule to its end and gives it back.  An error class.
-inline int run(Process& process, Schedule& schedule) {
+inline int run(Schedule& schedule) {
   schedule.start();
-  process.engine().wait(schedule);
+  schedule.engine()->wait(schedule);
   const int error = schedule.outcome().error;
   schedule.put_back();
   return error;
@@ -22,10 +22,9 @@ inline int run(Process& process, Schedule& schedule) {
 /// Has `build(Schedule&)` write down a collective on `comm` and runs it.  An error class.
 template <class Build>
 int run(comm::Communicator& comm, Build&& build) {
-  Process& process = *Process::current();
-  Schedule& schedule = process.scheduler().begin(comm);
+  Schedule& schedule = comm.lane().scheduler().begin(comm);
   build(schedule);
-  return run(process, schedule);
+  return run(schedule);
 }
 
 /// Every rank's record, for each of them; `records` has one per rank, one's own filled in.  An error class.

@@ -21,6 +21,8 @@ Schedule& Scheduler::begin(comm::Communicator& comm, const Team& team, int tag) 
   return schedule;
 }
 
+Schedule::Schedule(Scheduler& scheduler) noexcept : Request(kActions, &scheduler.engine_), scheduler_(scheduler) {}
+
 const Request::Actions Schedule::kActions{
     [](Request& self) noexcept { static_cast<Schedule&>(self).begin_rounds(); },
     [](Request& self) noexcept { static_cast<Schedule&>(self).put_away(); },

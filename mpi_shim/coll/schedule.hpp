@@ -27,7 +27,7 @@ using p2p::Buffer;
 
 class Schedule final : public Request {
  public:
-  explicit Schedule(Scheduler& scheduler) noexcept : Request(kActions), scheduler_(scheduler) {}
+  explicit Schedule(Scheduler& scheduler) noexcept;
 
   /// What this process was to send cannot be read: who gets its messages, or what is made of them, hears of it.
   void spoil() noexcept { spoiled_ = true; }

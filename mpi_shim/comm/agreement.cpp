@@ -27,11 +27,13 @@ void IdAgreement::start(const Watcher& watcher) {
 }
 
 void IdAgreement::propose() {
-  const am::Lock::Guard guard{process_.lock()};
-  mine_ = process_.communicator_ids().reserve_free(from_);
+  {
+    const am::Lock::Guard guard{process_.lock()};
+    mine_ = process_.communicator_ids().reserve_free(from_);
+  }
   reserved_ = true;
   confirming_ = false;
-  values_ = {mine_, -std::int64_t{mine_}};
+  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{process_.lanes().count()}};
   find_maximum();
 }
 
@@ -40,7 +42,7 @@ void IdAgreement::find_maximum() {
   static const op::Op& max = *op::predefined(reinterpret_cast<std::uintptr_t>(MPI_MAX));
   const p2p::Buffer buffer{values_.data(), values_.size(), int64};
   // One tag for all rounds: each pair's messages stay in order, and nobody is a round ahead of a partner's receives.
-  coll::Schedule& schedule = process_.scheduler().begin(meeting_.comm, meeting_.team, meeting_.tag);
+  coll::Schedule& schedule = meeting_.comm.lane().scheduler().begin(meeting_.comm, meeting_.team, meeting_.tag);
   coll::build_allreduce(schedule, buffer, buffer, max);
   schedule.set_watcher({[](void* self, Request& done) noexcept {
                           auto& agreement = *static_cast<IdAgreement*>(self);
@@ -54,21 +56,23 @@ void IdAgreement::find_maximum() {
 }
 
 void IdAgreement::found() noexcept {
-  IdTable& ids = process_.communicator_ids();
   if (!confirming_) {
+    lanes_ = static_cast<unsigned>(-values_[2]);
     if (values_[0] == -values_[1]) return end(MPI_SUCCESS);
     const auto highest = static_cast<std::uint32_t>(values_[0]);
     if (highest != mine_) {
+      const am::Lock::Guard guard{process_.lock()};
+      IdTable& ids = process_.communicator_ids();
       ids.release(mine_);
       mine_ = highest;
       reserved_ = ids.reserve(highest);
     }
     confirming_ = true;
-    values_ = {reserved_ ? 0 : 1, 0};
+    values_ = {reserved_ ? 0 : 1, 0, 0};
     return find_maximum();
   }
   if (values_[0] == 0) return end(MPI_SUCCESS);
-  if (reserved_) ids.release(mine_);
+  if (reserved_) give_up(process_, {mine_, 0});
   // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
   // the next number.  All processes of the meeting compute the same place.
   ++rounds_;
@@ -79,23 +83,27 @@ void IdAgreement::found() noexcept {
 }
 
 void IdAgreement::end(int error) noexcept {
-  if (error != MPI_SUCCESS && reserved_) process_.communicator_ids().release(mine_);
+  if (error != MPI_SUCCESS && reserved_) give_up(process_, {mine_, 0});
   error_ = error;
   over_.store(true, std::memory_order_release);
   if (watcher_.fn != nullptr) watcher_.fn(watcher_.object, *this);
 }
 
-int agree_on_id(Process& process, const Meeting& meeting, std::uint32_t& id) {
+/// In turn; the first lane, which has MPI_COMM_WORLD, comes last.
+Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % lanes_}; }
+
+int agree_on_number(Process& process, const Meeting& meeting, Number& number) {
+  process.sweep_communicators();  // numbers that can be had again
   IdAgreement agreement{process, meeting};
   agreement.start({});
-  process.engine().wait_until([&] { return agreement.over(); });
-  id = agreement.id();
+  meeting.comm.engine().wait_until([&] { return agreement.over(); });
+  number = agreement.number();
   return agreement.error();
 }
 
-void give_up_id(Process& process, std::uint32_t id) {
+void give_up(Process& process, const Number& number) {
   const am::Lock::Guard guard{process.lock()};
-  process.communicator_ids().release(id);
+  process.communicator_ids().release(number.id);
 }
 
 }  // namespace mpi_shim::comm

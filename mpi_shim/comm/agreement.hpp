@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/agreement.hpp — the processes of a communicator that is being made agree on a number that none of them
-// uses: usually the lowest free one is the same for all, and one reduction says so; otherwise all try the largest
-// proposal.  Agreements of different meetings that are under way at the same time may hold each other's candidates:
-// each meeting then goes on at a place of its own.  Runs inside progress, so that MPI_Comm_idup need not wait.  Must
-// not move between start() and its end. Threads: under the Context's lock, taken here.
+// uses, and thereby on a lane: usually the lowest free one is the same for all, and one reduction says so; otherwise
+// all try the largest proposal.  Agreements of different meetings that are under way at the same time may hold each
+// other's candidates: each meeting then goes on at a place of its own.  Runs inside progress, so that MPI_Comm_idup
+// need not wait.  Must not move between start() and its end. Threads: under the Context's lock, taken here.
 #pragma once
 #include <array>
 #include <atomic>
@@ -12,6 +12,7 @@
 #include "mpi_shim/coll/schedule.hpp"
 #include "mpi_shim/coll/team.hpp"
 #include "mpi_shim/comm/communicator.hpp"
+#include "mpi_shim/comm/id_table.hpp"
 
 namespace mpi_shim {
 class Process;
@@ -50,7 +51,7 @@ class IdAgreement {
 
   /// Once over: an error class, and without an error the number, reserved in this process.
   [[nodiscard]] int error() const noexcept { return error_; }
-  [[nodiscard]] std::uint32_t id() const noexcept { return mine_; }
+  [[nodiscard]] Number number() const noexcept;
 
  private:
   void propose();
@@ -62,7 +63,8 @@ class IdAgreement {
   Process& process_;
   const Meeting meeting_;
   Watcher watcher_;
-  std::array<std::int64_t, 2> values_{};
+  std::array<std::int64_t, 3> values_{};
+  unsigned lanes_ = 1;  // that each process of the meeting has
   std::uint32_t mine_ = 0;
   std::uint32_t from_ = 0;
   std::uint32_t rounds_ = 0;
@@ -73,9 +75,9 @@ class IdAgreement {
 };
 
 /// Blocks until all of the meeting have agreed.  An error class.
-int agree_on_id(Process& process, const Meeting& meeting, std::uint32_t& id);
+int agree_on_number(Process& process, const Meeting& meeting, Number& number);
 
 /// For a process that took part and then is not in the communicator.
-void give_up_id(Process& process, std::uint32_t id);
+void give_up(Process& process, const Number& number);
 
 }  // namespace mpi_shim::comm

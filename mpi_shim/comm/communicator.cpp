@@ -2,8 +2,18 @@
 #include "mpi_shim/comm/communicator.hpp"
 
 #include "mpi_shim/coll/host_team.hpp"
+#include "mpi_shim/core/lane.hpp"
 
 namespace mpi_shim::comm {
+namespace {
+
+std::vector<p2p::Peer*> peers_on(Lane& lane, const Sides& sides) {
+  std::vector<p2p::Peer*> peers;
+  for (const int process : sides.processes()) peers.push_back(&lane.peer(process));
+  return peers;
+}
+
+}  // namespace
 
 std::vector<int> Sides::processes() const {
   const auto list = [](const Group& group) {
@@ -16,14 +26,14 @@ std::vector<int> Sides::processes() const {
   return all;
 }
 
-Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, std::vector<p2p::Peer*> peers,
-                           p2p::Engine& engine)
+Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, Lane& lane)
     : Object(kKind, predefined == MPI_COMM_NULL ? 0 : reinterpret_cast<std::uintptr_t>(predefined)),
-      buffer(engine),
+      buffer(lane.lanes()),
       id_(id),
       sides_(std::move(sides)),
-      peers_(std::move(peers)),
-      engine_(engine) {
+      peers_(peers_on(lane, sides_)),
+      lane_(lane),
+      engine_(lane.engine()) {
   user_.context = 2 * id;
   collective_.context = 2 * id + 1;
   user_.rank = sides_.own->rank();
@@ -47,6 +57,11 @@ Communicator::~Communicator() {
   if (is_predefined()) handle::clear_builtin(*this);
   engine_.close_channel(user_);
   engine_.close_channel(collective_);
+}
+
+bool Communicator::busy() const noexcept {
+  const am::Lock::Guard guard{engine_.lock()};
+  return user_.users + collective_.users != 0;
 }
 
 }  // namespace mpi_shim::comm

@@ -17,16 +17,16 @@ std::shared_ptr<const Group> new_group(const Process& process, std::vector<int> 
   return std::make_shared<const Group>(std::move(processes), process.rank());
 }
 
-int make(Process& process, const Communicator& parent, std::uint32_t id, Sides sides, Communicator*& made) {
-  const auto created = process.create_communicator(id, std::move(sides));
+int make(Process& process, const Communicator& parent, const Number& number, Sides sides, Communicator*& made) {
+  const auto created = process.create_communicator(number, std::move(sides));
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   made->errhandler = parent.errhandler;
   return MPI_SUCCESS;
 }
 
-int make_duplicate(Process& process, const Communicator& parent, std::uint32_t id, Communicator*& made) {
-  if (const int error = make(process, parent, id, parent.sides(), made); error != MPI_SUCCESS) return error;
+int make_duplicate(Process& process, const Communicator& parent, const Number& number, Communicator*& made) {
+  if (const int error = make(process, parent, number, parent.sides(), made); error != MPI_SUCCESS) return error;
   made->topology = parent.topology;
   return MPI_SUCCESS;
 }
@@ -35,12 +35,12 @@ int make_duplicate(Process& process, const Communicator& parent, std::uint32_t i
 class Duplication final : public Request {
  public:
   Duplication(Process& process, Communicator& parent, MPI_Comm* newcomm)
-      : Request(kActions),
+      : Request(kActions, &parent.engine()),
         process_(process),
         parent_(parent),
         newcomm_(newcomm),
         agreement_(process, Meeting::of_all(parent)) {
-    const am::Lock::Guard guard{process_.lock()};
+    const am::Lock::Guard guard{parent_.engine().lock()};
     ++parent_.collective().users;
   }
 
@@ -57,7 +57,9 @@ class Duplication final : public Request {
   void agreed() noexcept {
     Communicator* made = nullptr;
     outcome_.error = agreement_.error();
-    if (outcome_.error == MPI_SUCCESS) outcome_.error = make_duplicate(process_, parent_, agreement_.id(), made);
+    // We are inside of the parent's lane, and must not ask for another one's lock.
+    const Number number{agreement_.number().id, parent_.engine().lane()};
+    if (outcome_.error == MPI_SUCCESS) outcome_.error = make_duplicate(process_, parent_, number, made);
     if (made != nullptr) {
       made->attributes = std::move(attributes_);
       *newcomm_ = made->mpi_handle();
@@ -67,7 +69,7 @@ class Duplication final : public Request {
 
   void put_away() noexcept {
     {
-      const am::Lock::Guard guard{process_.lock()};
+      const am::Lock::Guard guard{parent_.engine().lock()};
       --parent_.collective().users;
     }
     retire();
@@ -94,15 +96,15 @@ struct Choice {
 static_assert(sizeof(Choice) == 2 * sizeof(std::int64_t), "sent as pairs of integers");
 
 /// `mine` and all others' choices, by rank in the collectives' channel.
-int exchange_choices(Process& process, Communicator& parent, const Choice& mine, std::vector<Choice>& all) {
+int exchange_choices(Communicator& parent, const Choice& mine, std::vector<Choice>& all) {
   const Meeting meeting = Meeting::of_all(parent);
   all.resize(static_cast<std::size_t>(meeting.team.size()));
   all[static_cast<std::size_t>(meeting.team.rank())] = mine;
   coll::Blocks blocks;
   for (Choice& choice : all) blocks.push_back(p2p::Buffer::of_bytes(&choice, sizeof choice));
-  coll::Schedule& schedule = process.scheduler().begin(parent, meeting.team, meeting.tag);
+  coll::Schedule& schedule = parent.lane().scheduler().begin(parent, meeting.team, meeting.tag);
   coll::build_allgather(schedule, std::nullopt, blocks);
-  return coll::run(process, schedule);
+  return coll::run(schedule);
 }
 
 /// Those of one side with the colour, in the new order.
@@ -123,10 +125,10 @@ std::shared_ptr<const Group> chosen(const Process& process, const Group& side, s
 
 int duplicate(Process& process, Communicator& parent, Communicator*& made) {
   made = nullptr;
-  std::uint32_t id = 0;
-  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
+  Number number;
+  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
   Communicator* copy = nullptr;
-  if (const int error = make_duplicate(process, parent, id, copy); error != MPI_SUCCESS) return error;
+  if (const int error = make_duplicate(process, parent, number, copy); error != MPI_SUCCESS) return error;
   if (const int error = parent.attributes.copy_to(parent.mpi_handle(), copy->attributes); error != MPI_SUCCESS) {
     process.free_communicator(*copy);
     return error;
@@ -150,9 +152,9 @@ int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm,
 int split(Process& process, Communicator& parent, int color, int key, Communicator*& made) {
   made = nullptr;
   std::vector<Choice> choices;
-  if (const int error = exchange_choices(process, parent, {color, key}, choices); error != MPI_SUCCESS) return error;
-  std::uint32_t id = 0;  // one for all colours: their processes never exchange messages on it
-  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
+  if (const int error = exchange_choices(parent, {color, key}, choices); error != MPI_SUCCESS) return error;
+  Number number;  // one for all colours: their processes never exchange messages on it
+  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
   const auto of_side = [&](const coll::Team& side) {
     return std::span{choices}.subspan(static_cast<std::size_t>(side.in_channel(0)),
                                       static_cast<std::size_t>(side.size()));
@@ -163,10 +165,10 @@ int split(Process& process, Communicator& parent, int color, int key, Communicat
     if (parent.is_inter()) sides.other = chosen(process, *parent.sides().other, of_side(parent.other_side()), color);
   }
   if (sides.own == nullptr || (sides.other != nullptr && sides.other->size() == 0)) {
-    give_up_id(process, id);
+    give_up(process, number);
     return MPI_SUCCESS;
   }
-  return make(process, parent, id, std::move(sides), made);
+  return make(process, parent, number, std::move(sides), made);
 }
 
 int create(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, Communicator*& made) {
@@ -176,13 +178,13 @@ int create(Process& process, Communicator& parent, const std::shared_ptr<const G
     const bool member = group->rank() != MPI_UNDEFINED;
     return split(process, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0, made);
   }
-  std::uint32_t id = 0;
-  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
+  Number number;
+  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
   if (group->rank() == MPI_UNDEFINED) {
-    give_up_id(process, id);
+    give_up(process, number);
     return MPI_SUCCESS;
   }
-  return make(process, parent, id, {group, nullptr}, made);
+  return make(process, parent, number, {group, nullptr}, made);
 }
 
 int create_group(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, int tag,
@@ -191,10 +193,10 @@ int create_group(Process& process, Communicator& parent, const std::shared_ptr<c
   if (group->rank() == MPI_UNDEFINED) return MPI_SUCCESS;
   std::vector<int> ranks;
   for (const int member : group->processes()) ranks.push_back(parent.group()->rank_of(member));
-  std::uint32_t id = 0;
+  Number number;
   const Meeting meeting{parent, {group->rank(), ranks}, private_tag(static_cast<std::uint32_t>(tag))};
-  if (const int error = agree_on_id(process, meeting, id); error != MPI_SUCCESS) return error;
-  return make(process, parent, id, {group, nullptr}, made);
+  if (const int error = agree_on_number(process, meeting, number); error != MPI_SUCCESS) return error;
+  return make(process, parent, number, {group, nullptr}, made);
 }
 
 }  // namespace mpi_shim::comm

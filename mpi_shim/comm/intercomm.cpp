@@ -22,10 +22,10 @@ struct Part {
   int tag;
 
   template <class Build>
-  int run(Process& process, Build&& build) const {
-    coll::Schedule& schedule = process.scheduler().begin(comm, team, tag);
+  int run(Build&& build) const {
+    coll::Schedule& schedule = comm.lane().scheduler().begin(comm, team, tag);
     build(schedule);
-    return coll::run(process, schedule);
+    return coll::run(schedule);
   }
 };
 
@@ -53,7 +53,7 @@ int swap_members(Process& process, const Part& leaders, int remote_leader, const
                  std::vector<int>& other, std::uint64_t& tag) {
   Side mine{own.size(), communicator};
   Side theirs{};
-  const int swapped_sizes = leaders.run(process, [&](coll::Schedule& schedule) {
+  const int swapped_sizes = leaders.run([&](coll::Schedule& schedule) {
     schedule.receive(p2p::Buffer::of_bytes(&theirs, sizeof theirs), remote_leader);
     schedule.send(p2p::Buffer::of_bytes(&mine, sizeof mine), remote_leader);
     schedule.end_round();
@@ -66,7 +66,7 @@ int swap_members(Process& process, const Part& leaders, int remote_leader, const
     tag ^= tag >> 31;
   }
   other.resize(static_cast<std::size_t>(theirs.size));
-  return leaders.run(process, [&](coll::Schedule& schedule) {
+  return leaders.run([&](coll::Schedule& schedule) {
     const std::span<const int> members = own.processes();
     schedule.receive(buffer_of(other), remote_leader);
     schedule.send(p2p::Buffer::of_bytes(members.data(), members.size_bytes()), remote_leader);
@@ -78,7 +78,7 @@ int swap_members(Process& process, const Part& leaders, int remote_leader, const
 int announce(Process& process, const Part& own, int leader, int error, std::vector<int>& members, std::uint64_t& tag) {
   Announcement head{error, static_cast<std::int32_t>(members.size()), tag};
   const auto broadcast = [&](const p2p::Buffer& buffer) {
-    return own.run(process, [&](coll::Schedule& schedule) { coll::build_bcast(schedule, buffer, leader); });
+    return own.run([&](coll::Schedule& schedule) { coll::build_bcast(schedule, buffer, leader); });
   };
   if (const int failed = broadcast(p2p::Buffer::of_bytes(&head, sizeof head)); failed != MPI_SUCCESS) return failed;
   if (head.error != MPI_SUCCESS) return head.error;
@@ -103,10 +103,10 @@ int make_connected(Process& process, const Part& own, const std::shared_ptr<cons
   sides.own_first = sides.own->process(0) < sides.other->process(0);
   const std::vector<int> all = sides.processes();
   const int place = local->rank() + (sides.own_first ? 0 : sides.other->size());
-  std::uint32_t id = 0;
+  Number number;
   const Meeting meeting{process.world(), {place, all}, private_tag(tag)};
-  if (const int failed = agree_on_id(process, meeting, id); failed != MPI_SUCCESS) return failed;
-  const auto created = process.create_communicator(id, std::move(sides));
+  if (const int failed = agree_on_number(process, meeting, number); failed != MPI_SUCCESS) return failed;
+  const auto created = process.create_communicator(number, std::move(sides));
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   return MPI_SUCCESS;
@@ -139,15 +139,15 @@ int merge_sides(Process& process, Communicator& parent, bool high, Communicator*
   coll::Blocks blocks;
   for (std::uint8_t& wish : wishes) blocks.push_back(p2p::Buffer::of_bytes(&wish, 1));
   const int gathered = Part{parent, meeting.team, meeting.tag}.run(
-      process, [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
+      [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
   if (gathered != MPI_SUCCESS) return gathered;
-  std::uint32_t id = 0;
-  if (const int error = agree_on_id(process, Meeting::of_all(parent), id); error != MPI_SUCCESS) return error;
+  Number number;
+  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
   const bool other_high = wishes[static_cast<std::size_t>(parent.other_side().in_channel(0))] != 0;
   Sides order = parent.sides();
   if (high != other_high) order.own_first = other_high;  // otherwise any order will do that is the same on both sides
   const auto group = std::make_shared<const Group>(order.processes(), process.rank());
-  const auto created = process.create_communicator(id, {group, nullptr});
+  const auto created = process.create_communicator(number, {group, nullptr});
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   made->errhandler = parent.errhandler;
@@ -158,10 +158,10 @@ int create_from_group(Process& process, const std::shared_ptr<const Group>& grou
                       Communicator*& made) {
   made = nullptr;
   const std::vector<int> members{group->processes().begin(), group->processes().end()};
-  std::uint32_t id = 0;
+  Number number;
   const Meeting meeting{process.world(), {group->rank(), members}, private_tag(number_of(tag))};
-  if (const int error = agree_on_id(process, meeting, id); error != MPI_SUCCESS) return error;
-  const auto created = process.create_communicator(id, {group, nullptr});
+  if (const int error = agree_on_number(process, meeting, number); error != MPI_SUCCESS) return error;
+  const auto created = process.create_communicator(number, {group, nullptr});
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   return MPI_SUCCESS;

@@ -3,6 +3,7 @@
 // written.
 #pragma once
 #include <chrono>
+#include <cstdint>
 
 #include "opal/core/config.hpp"
 
@@ -10,6 +11,7 @@ namespace mpi_shim {
 
 struct Config {
   bool leak_report = false;
+  std::uint32_t lanes = 0;
   std::chrono::milliseconds deadlock_report{0};
 };
 
@@ -20,6 +22,15 @@ inline constexpr opal::config::Var<Config> kVars[] = {
      "",
      opal::config::Level::user,
      "Whether MPI_Finalize says which communicators, datatypes, windows, requests and other objects were not freed."},
+    {"lanes",
+     &Config::lanes,
+     {.min = 0, .max = 16},
+     "lanes",
+     opal::config::Level::user,
+     "Ways for messages that a process of MPI_THREAD_MULTIPLE opens; communicators are dealt out to them, and threads "
+     "on "
+     "different ones do not wait for each other. A communicator uses as many as each of its processes has. 0: one for "
+     "each core that a process of the host can count on, at least 2 and at most 4."},
     {"deadlock_report",
      &Config::deadlock_report,
      {.min = 0, .max = 86'400'000},

@@ -32,51 +32,58 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<DeadlockWatch>> DeadlockWatch::start(p2p::Engine& engine, std::vector<p2p::Peer*> everybody,
+Result<std::unique_ptr<DeadlockWatch>> DeadlockWatch::start(p2p::Lanes& lanes, std::vector<p2p::Peer*> everybody,
                                                             int rank, std::chrono::milliseconds period, Namer namer) {
-  std::unique_ptr<DeadlockWatch> watch{new DeadlockWatch{engine, std::move(everybody), rank, period, std::move(namer)}};
-  OPAL_TRY(engine.context().set_handler(p2p::wire::kWaiting,
-                                        btl::bind<&DeadlockWatch::on_report>(*watch, "mpi deadlock report")));
-  engine.set_idle_watch(watch.get());
+  std::unique_ptr<DeadlockWatch> watch{new DeadlockWatch{lanes, std::move(everybody), rank, period, std::move(namer)}};
+  OPAL_TRY(lanes.engine(0).context().set_handler(p2p::wire::kWaiting,
+                                                 btl::bind<&DeadlockWatch::on_report>(*watch, "mpi deadlock report")));
+  for (unsigned lane = 0; lane < lanes.count(); ++lane) lanes.engine(lane).set_idle_watch(watch.get());
   return watch;
 }
 
-DeadlockWatch::DeadlockWatch(p2p::Engine& engine, std::vector<p2p::Peer*> everybody, int rank,
+DeadlockWatch::DeadlockWatch(p2p::Lanes& lanes, std::vector<p2p::Peer*> everybody, int rank,
                              std::chrono::milliseconds period, Namer namer)
     : IdleWatch{period},
-      engine_(engine),
+      lanes_(lanes),
       everybody_(std::move(everybody)),
       rank_(rank),
       namer_(std::move(namer)),
       said_(rank == 0 ? everybody_.size() : 0) {}
 
 DeadlockWatch::~DeadlockWatch() {
-  engine_.set_idle_watch(nullptr);
-  engine_.context().clear_handler(p2p::wire::kWaiting);
+  for (unsigned lane = 0; lane < lanes_.count(); ++lane) lanes_.engine(lane).set_idle_watch(nullptr);
+  lanes_.engine(0).context().clear_handler(p2p::wire::kWaiting);
 }
 
 void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
-  const am::Lock::Guard guard{engine_.lock()};
-  const Clock::time_point now = Clock::now();
-  if (now - told_ < period) return;  // several threads wait, or back-pressure has it look often
-  told_ = now;
-  p2p::Engine::Waiting waiting = engine_.waiting();
-  if (waiting.moving) return;  // data are on their way
-  std::uint64_t state = mixed(waiting.state, wait);
+  {
+    const am::Lock::Guard guard{lanes_.lock()};
+    const Clock::time_point now = Clock::now();
+    if (now - told_ < period) return;  // several threads wait, or back-pressure has it look often
+    told_ = now;
+  }
+  std::uint64_t state = mixed(0, wait);
   std::string text;
   std::vector<int> waits_for;
-  for (const p2p::Engine::Waiting::Operation& one : waiting.operations) {
-    state = mixed(mixed(state, one.id), one.channel->context);
-    if (one.peer != nullptr && waits_for.size() < kMostWaitedFor) waits_for.push_back(one.peer->process);
-    const std::size_t index = static_cast<std::size_t>(&one - waiting.operations.data());
-    if (index >= kMostNamed) continue;
-    text += fmt::format("{}{} {} on {}", index == 0 ? "" : "; ", one.sends ? "to send" : "for a message",
-                        one.peer == nullptr ? std::string{"from any rank"}
-                                            : fmt::format("{} rank {}", one.sends ? "to" : "from", one.peer->process),
-                        namer_(*one.channel));
-    if (one.tag >= 0 && one.channel->context % 2 == 0) text += fmt::format(", tag {}", one.tag);
+  std::size_t operations = 0;
+  for (unsigned lane = 0; lane < lanes_.count(); ++lane) {
+    p2p::Engine& engine = lanes_.engine(lane);
+    const am::Lock::Guard guard{engine.lock()};
+    const p2p::Engine::Waiting waiting = engine.waiting();
+    if (waiting.moving) return;  // data are on their way
+    state = mixed(state, waiting.state);
+    for (const p2p::Engine::Waiting::Operation& one : waiting.operations) {
+      state = mixed(mixed(state, one.id), one.channel->context);
+      if (one.peer != nullptr && waits_for.size() < kMostWaitedFor) waits_for.push_back(one.peer->process);
+      if (++operations > kMostNamed) continue;
+      text += fmt::format("{}{} {} on {}", operations == 1 ? "" : "; ", one.sends ? "to send" : "for a message",
+                          one.peer == nullptr ? std::string{"from any rank"}
+                                              : fmt::format("{} rank {}", one.sends ? "to" : "from", one.peer->process),
+                          namer_(*one.channel));
+      if (one.tag >= 0 && one.channel->context % 2 == 0) text += fmt::format(", tag {}", one.tag);
+    }
   }
-  if (waiting.operations.size() > kMostNamed) text += "; and more";
+  if (operations > kMostNamed) text += "; and more";
   if (text.empty()) text = what != nullptr ? what : "for something that is no message";
   text.resize(std::min(text.size(), kMostText));
   if (rank_ == 0) return hear(0, state, std::move(text), std::move(waits_for));
@@ -84,7 +91,8 @@ void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
   report.waits_for.fill(-1);
   std::copy(waits_for.begin(), waits_for.end(), report.waits_for.begin());
   p2p::Peer& first = *everybody_.front();
-  if (engine_.reach(first) != MPI_SUCCESS) return;
+  const am::Lock::Guard guard{lanes_.engine(0).lock()};
+  if (lanes_.engine(0).reach(first) != MPI_SUCCESS) return;
   // Rank 0 may be busy for hours: what does not go at once is said again next time.
   (void)first.endpoint->send_inline(p2p::wire::kWaiting, bytes_of(report), ByteSpan{std::as_bytes(std::span{text})});
 }
@@ -94,7 +102,7 @@ void DeadlockWatch::on_report(btl::Delivery& delivery) noexcept {
   if (rank_ != 0 || !read_object(delivery.data, report)) return;
   const auto from = static_cast<std::size_t>(report.rank);
   // It may be the first that ever came from there.
-  if (from >= everybody_.size() || !engine_.recognise(*everybody_[from], am::sender(delivery))) return;
+  if (from >= everybody_.size() || !lanes_.engine(0).recognise(*everybody_[from], am::sender(delivery))) return;
   const ByteSpan text = delivery.data.subspan(sizeof report);
   std::vector<int> waits_for;
   for (const std::int32_t rank : report.waits_for) {
@@ -105,6 +113,7 @@ void DeadlockWatch::on_report(btl::Delivery& delivery) noexcept {
 }
 
 void DeadlockWatch::hear(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for) {
+  const am::Lock::Guard guard{lanes_.lock()};
   Said& said = said_[from];
   const Clock::time_point now = Clock::now();
   const bool again = said.state == state && now - said.last < 3 * period;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 #include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/coll/config.hpp"
-#include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/core/config.hpp"
 #include "mpi_shim/core/deadlock.hpp"
 #include "mpi_shim/core/leaks.hpp"
@@ -24,9 +25,7 @@
 #include "mpi_shim/datatype/predefined.hpp"
 #include "mpi_shim/info/environment.hpp"
 #include "mpi_shim/rma/windows.hpp"
-#include "opal/am/config.hpp"
 #include "opal/core/config_store.hpp"
-#include "opal/core/log.hpp"
 
 namespace mpi_shim {
 namespace {
@@ -48,6 +47,17 @@ Result<void> count_ranks_per_core(config::Store& store, unsigned ranks) {
   const auto settings = store.settings();
   if (per_core > 1 && std::none_of(settings.begin(), settings.end(), is_said)) store.set(kShared, "yes");
   return {};
+}
+
+/// How many lanes several threads are given.
+unsigned count_lanes(const Config& config, unsigned processes_here) noexcept {
+  if (config.lanes != 0) return config.lanes;
+  cpu_set_t allowed;
+  const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  // Whoever is bound has its cores to itself, as far as anybody can know.
+  const bool bound =
+      ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && static_cast<unsigned>(CPU_COUNT(&allowed)) < cores;
+  return std::clamp(bound ? static_cast<unsigned>(CPU_COUNT(&allowed)) : cores / processes_here, 2U, 4U);
 }
 
 }  // namespace
@@ -75,47 +85,43 @@ Result<void> Process::stop() {
 Result<void> Process::join(int thread_level) {
   thread_level_ = thread_level;
   config::Store store = config::Store::from_environment();
-  OPAL_TRY_ASSIGN(const p2p::Config p2p_config, store.load(p2p::kGroup));
+  Lane::Settings settings;
+  OPAL_TRY_ASSIGN(settings.messages, store.load(p2p::kGroup));
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   reports_leaks_ = config.leak_report;
   type_attributes_ = std::make_unique<attribute::TypeAttributes>();
-  OPAL_TRY_ASSIGN(const rma::Config rma_config, store.load(rma::kGroup));
-  OPAL_TRY_ASSIGN(const coll::Config coll_config, store.load(coll::kGroup));
+  OPAL_TRY_ASSIGN(settings.windows, store.load(rma::kGroup));
+  OPAL_TRY_ASSIGN(settings.collectives, store.load(coll::kGroup));
   OPAL_TRY_ASSIGN(client_, runtime::Client::open());
   OPAL_TRY(count_ranks_per_core(store, client_->local_size()));
   OPAL_TRY_ASSIGN(waits_, store.load(am::kGroup));
-  am::Options options;
+  settings.waits = waits_;
   // A helper of one-sided accesses is a second thread: where it may come, the lock has to be there from the start.
   const bool hosts = client_->local_size() < client_->size();
-  const bool helper = rma_config.helper == "on" || (rma_config.helper == "auto" && hosts);
-  const bool threads = thread_level == MPI_THREAD_MULTIPLE || helper;
-  options.threads = threads ? am::ThreadLevel::multiple : am::ThreadLevel::single;
-  options.observer = this;
-  OPAL_TRY_ASSIGN(context_, am::Context::open(store, options));
-  OPAL_TRY_ASSIGN(engine_, p2p::Engine::open(*context_, *this, p2p_config, waits_.ranks_per_core > 1));
-  buffer_ = std::make_unique<p2p::AttachedBuffer>(*engine_);
-  scheduler_ = std::make_unique<coll::Scheduler>(*engine_, coll_config);
-  OPAL_TRY_ASSIGN(windows_, rma::Windows::open(*engine_, rma_config, helper));
+  settings.helper = settings.windows.helper == "on" || (settings.windows.helper == "auto" && hosts);
+  settings.threads = thread_level == MPI_THREAD_MULTIPLE || settings.helper;
+  engines_ =
+      std::make_unique<p2p::Lanes>(waits_, settings.threads ? am::ThreadLevel::multiple : am::ThreadLevel::single);
+  const unsigned lanes = thread_level == MPI_THREAD_MULTIPLE ? count_lanes(config, client_->local_size()) : 1;
+  while (lanes_.size() < lanes) {
+    OPAL_TRY(Lane::open(lanes_, *engines_, *client_, store, settings));
+  }
+  buffer_ = std::make_unique<p2p::AttachedBuffer>(*engines_);
 
   opal::mpi::set_raise_hook(raise);
   datatype::publish_predefined_types();
   op::publish_predefined_ops();
   info::publish_environment(size(), thread_level);
 
-  peers_.resize(client_->size());
-  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i].process = static_cast<int>(i);
-  std::vector<int> all(peers_.size());
+  std::vector<int> all(client_->size());
   std::iota(all.begin(), all.end(), 0);
   ids_.reserve(kWorldId);
   ids_.reserve(kSelfId);
   initial_errhandler_ = std::make_shared<const comm::Errhandler>();
   const auto make = [&](MPI_Comm handle, std::uint32_t id, std::vector<int> members, const char* name) {
-    std::vector<p2p::Peer*> peers;
-    peers.reserve(members.size());
-    for (const int member : members) peers.push_back(&peers_[static_cast<std::size_t>(member)]);
     auto made = std::make_unique<comm::Communicator>(
         handle, id, comm::Sides{std::make_shared<const comm::Group>(std::move(members), rank()), nullptr},
-        std::move(peers), *engine_);
+        first_lane());
     made->errhandler = initial_errhandler_;
     made->name = name;
     return made;
@@ -125,13 +131,13 @@ Result<void> Process::join(int thread_level) {
 
   if (config.deadlock_report.count() != 0) {
     std::vector<p2p::Peer*> everybody;
-    for (p2p::Peer& peer : peers_) everybody.push_back(&peer);
+    for (int i = 0; i < size(); ++i) everybody.push_back(&first_lane().peer(i));
     OPAL_TRY_ASSIGN(deadlock_watch_,
-                    DeadlockWatch::start(*engine_, std::move(everybody), rank(), config.deadlock_report,
+                    DeadlockWatch::start(*engines_, std::move(everybody), rank(), config.deadlock_report,
                                          [this](const p2p::Channel& channel) { return name_of(channel); }));
   }
 
-  OPAL_TRY(client_->put(runtime::kAddressKey, context_->address()));
+  for (const auto& lane : lanes_) OPAL_TRY(lane->publish());
   OPAL_TRY(client_->commit());
   return client_->fence();  // nobody asks for an address that is not there yet
 }
@@ -142,25 +148,19 @@ Process::~Process() {
   others_.clear();
   self_.reset();
   world_.reset();
-  windows_.reset();
-  scheduler_.reset();
   buffer_.reset();
-  engine_.reset();
-  context_.reset();
+  lanes_.clear();
+  engines_.reset();
 }
 
 Result<void> Process::leave() {
-  windows_->end_helper();
+  for (const auto& lane : lanes_) lane->windows().end_helper();
   report_leaks();
   self_->attributes.clear(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
   world_->attributes.clear(MPI_COMM_WORLD);
   flush_buffers();
   // Every message that anybody sends is received before its sender gets out of this barrier...
-  coll::Schedule& barrier = scheduler_->begin(*world_);
-  coll::build_barrier(barrier);
-  barrier.start();
-  engine_->wait(barrier);
-  barrier.consume();
+  (void)coll::run(*world_, [](coll::Schedule& barrier) { coll::build_barrier(barrier); });
   // ... and the barrier's own messages before anybody gets out of the fence.
   OPAL_TRY(fence_while_progressing());
   return client_->finalize();
@@ -189,6 +189,7 @@ void Process::report_leaks() const {
 }
 
 std::string Process::name_of(const p2p::Channel& channel) const {
+  const am::Lock::Guard guard{engines_->lock()};
   const auto name = [&](const comm::Communicator& comm) {
     const std::string own = comm.name.empty() ? fmt::format("a communicator of {}", comm.size()) : comm.name;
     return channel.context == 2 * comm.id() ? own : "a collective function of " + own;
@@ -213,7 +214,7 @@ Result<void> Process::fence_while_progressing() {
     over.store(true, std::memory_order_release);
   }};
   while (!over.load(std::memory_order_acquire)) {
-    if (engine_->progress() == 0) std::this_thread::yield();
+    if (engines_->progress() == 0) std::this_thread::yield();
   }
   waiting.join();
   return result;
@@ -221,34 +222,44 @@ Result<void> Process::fence_while_progressing() {
 
 bool Process::is_main_thread() const noexcept { return ::getpid() == ::gettid(); }
 
-Result<comm::Communicator*> Process::create_communicator(std::uint32_t id, comm::Sides sides) {
-  const am::Lock::Guard guard{lock()};
-  sweep_communicators();
-  std::vector<p2p::Peer*> peers;
-  for (const int process : sides.processes()) peers.push_back(&peers_[static_cast<std::size_t>(process)]);
+Result<comm::Communicator*> Process::create_communicator(const comm::Number& number, comm::Sides sides) {
   OPAL_TRY_ASSIGN(handle::Ref<comm::Communicator> made,
-                  handle::create<comm::Communicator>(MPI_COMM_NULL, id, std::move(sides), std::move(peers), *engine_));
+                  handle::create<comm::Communicator>(MPI_COMM_NULL, number.id, std::move(sides), *lanes_[number.lane]));
+  const am::Lock::Guard guard{lock()};
   others_.push_back(made);
   return made.detach();  // the program's reference
 }
 
 void Process::free_communicator(comm::Communicator& communicator) noexcept {
-  const am::Lock::Guard guard{lock()};
-  for (std::size_t i = 0; i < others_.size(); ++i) {
-    if (others_[i].get() != &communicator) continue;
-    communicator.retire();
-    freed_.push_back(std::move(others_[i]));
-    others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(i));
-    break;
+  {
+    const am::Lock::Guard guard{lock()};
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      if (others_[i].get() != &communicator) continue;
+      communicator.retire();
+      freed_.push_back(std::move(others_[i]));
+      others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
   }
   sweep_communicators();
 }
 
 void Process::sweep_communicators() noexcept {
-  for (std::size_t i = freed_.size(); i-- > 0;) {
-    if (freed_[i]->busy()) continue;
-    ids_.release(freed_[i]->id());
-    freed_.erase(freed_.begin() + static_cast<std::ptrdiff_t>(i));
+  std::vector<handle::Ref<comm::Communicator>> freed;
+  {
+    const am::Lock::Guard guard{lock()};
+    freed.swap(freed_);
+  }
+  for (handle::Ref<comm::Communicator>& one : freed) {
+    const bool busy = one->busy();
+    const std::uint32_t id = one->id();
+    if (!busy) one = {};  // closes its channels, under their lane's lock
+    const am::Lock::Guard guard{lock()};
+    if (busy) {
+      freed_.push_back(std::move(one));
+    } else {
+      ids_.release(id);  // only now: whoever gets the number opens channels of the same
+    }
   }
 }
 
@@ -268,22 +279,5 @@ Result<opal::allocator::Allocator*> Process::memory() {
 }
 
 void Process::abort(int status, std::string_view text) noexcept { client_->abort(status, text); }
-
-Result<am::Endpoint*> Process::connect(int process) {
-  if (process == rank()) return context_->connect(context_->address());
-  OPAL_TRY_ASSIGN(const runtime::Client::Bytes address,
-                  client_->get(static_cast<unsigned>(process), runtime::kAddressKey));
-  return context_->connect(address);
-}
-
-void Process::on_peer_failed(int process, const Error& why) noexcept {
-  log::debug("mpi", "process {} is gone: {}", process, to_string(why));
-}
-
-void Process::on_peer_failed(am::Endpoint& peer, const Error& why) noexcept {
-  if (peer.upper == nullptr) return;
-  engine_->peer_failed(*static_cast<p2p::Peer*>(peer.upper), why);
-  if (windows_ != nullptr) windows_->peer_failed(*static_cast<p2p::Peer*>(peer.upper));
-}
 
 }  // namespace mpi_shim

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/core/process.hpp — this process as a member of an MPI job: everything between MPI_Init and MPI_Finalize.
-// There is at most one, and it is the library's only mutable global.  Owns the way to the launcher, the active-message
-// context, the message engine and all communicators.
-// Threads: start() and stop() by one thread; the rest as MPI's thread level says, guarded by the Context's lock.
+// There is at most one, and it is the library's only mutable global.  Owns the way to the launcher, the lanes on which
+// messages go, and all communicators.
+// Threads: start() and stop() by one thread; the rest as MPI's thread level says, guarded by lock(), under which no
+// lane's lock is ever asked for.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,28 +13,23 @@
 
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/comm/id_table.hpp"
+#include "mpi_shim/core/lane.hpp"
 #include "mpi_shim/core/names.hpp"
-#include "mpi_shim/p2p/engine.hpp"
+#include "mpi_shim/p2p/attached_buffer.hpp"
+#include "mpi_shim/p2p/lanes.hpp"
 #include "opal/allocator/guarded.hpp"
 #include "opal/am/config.hpp"
-#include "opal/am/context.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/client/client.hpp"
 
-namespace mpi_shim::rma {
-class Windows;
-}
 namespace mpi_shim::attribute {
 class TypeAttributes;
 }
 
 namespace mpi_shim {
-namespace coll {
-class Scheduler;
-}
 class DeadlockWatch;
 
-class Process final : private p2p::Connector, private am::Observer {
+class Process final {
  public:
   enum class Life : std::uint8_t { not_started, running, finished };
 
@@ -55,15 +51,17 @@ class Process final : private p2p::Connector, private am::Observer {
   [[nodiscard]] int thread_level() const noexcept { return thread_level_; }
   [[nodiscard]] bool is_main_thread() const noexcept;
   [[nodiscard]] runtime::Client& client() noexcept { return *client_; }
-  [[nodiscard]] p2p::Engine& engine() noexcept { return *engine_; }
-  [[nodiscard]] am::Lock& lock() noexcept { return engine_->lock(); }
-  [[nodiscard]] coll::Scheduler& scheduler() noexcept { return *scheduler_; }
+  /// Of what belongs to no lane: numbers and lists of communicators, memory.
+  [[nodiscard]] am::Lock& lock() noexcept { return engines_->lock(); }
+  /// The lane of MPI_COMM_WORLD.
+  [[nodiscard]] Lane& first_lane() noexcept { return *lanes_.front(); }
+  /// How threads wait on all of them.
+  [[nodiscard]] p2p::Lanes& lanes() noexcept { return *engines_; }
 
   /// How long a wait looks before it sleeps, and whether it has to share its core.
   [[nodiscard]] const am::Config& waits() const noexcept { return waits_; }
 
-  [[nodiscard]] rma::Windows& windows() noexcept { return *windows_; }
-
+  [[nodiscard]] attribute::Keyvals<MPI_Win>& window_keys() noexcept { return window_keys_; }
   [[nodiscard]] attribute::TypeAttributes& type_attributes() noexcept { return *type_attributes_; }
 
   [[nodiscard]] comm::Communicator& world() noexcept { return *world_; }
@@ -83,11 +81,13 @@ class Process final : private p2p::Connector, private am::Observer {
   /// is not freed is named at the end.  Errors: as opal::mpool::open().
   Result<opal::allocator::Allocator*> memory();
 
-  /// A communicator of `sides`, of which this process is a member, under a number that all of them agreed on.  Errors:
-  /// no_memory.
-  Result<comm::Communicator*> create_communicator(std::uint32_t id, comm::Sides sides);
-  /// Ends it as soon as nothing is under way on it.
+  /// A communicator of `sides`, of which this process is a member, under a number that all of them agreed on.  No lock
+  /// is held but perhaps that of the number's lane.  Errors: no_memory.
+  Result<comm::Communicator*> create_communicator(const comm::Number& number, comm::Sides sides);
+  /// Ends it as soon as nothing is under way on it.  Without any lane's lock held.
   void free_communicator(comm::Communicator& communicator) noexcept;
+  /// Ends those that were freed and on which nothing is under way any more.  Without any lane's lock held.
+  void sweep_communicators() noexcept;
 
   /// Ends the whole job.
   [[noreturn]] void abort(int status, std::string_view text) noexcept;
@@ -101,27 +101,20 @@ class Process final : private p2p::Connector, private am::Observer {
   [[nodiscard]] std::string name_of(const p2p::Channel& channel) const;
   Result<void> fence_while_progressing();
   void flush_buffers() noexcept;
-  void sweep_communicators() noexcept;
-
-  Result<am::Endpoint*> connect(int process) override;
-  void on_peer_failed(int process, const Error& why) noexcept override;
-  void on_peer_failed(am::Endpoint& peer, const Error& why) noexcept override;
 
   static Process* current_;
 
   int thread_level_ = MPI_THREAD_SINGLE;
   std::unique_ptr<runtime::Client> client_;
   am::Config waits_;
-  std::unique_ptr<am::Context> context_;
-  std::unique_ptr<p2p::Engine> engine_;
+  std::unique_ptr<p2p::Lanes> engines_;  // of lanes_
+  std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<p2p::AttachedBuffer> buffer_;
-  std::unique_ptr<coll::Scheduler> scheduler_;
-  std::unique_ptr<rma::Windows> windows_;
   std::unique_ptr<attribute::TypeAttributes> type_attributes_;
   bool reports_leaks_ = false;
-  std::vector<p2p::Peer> peers_;  // by process number; never grows
   comm::IdTable ids_;
   attribute::Keyvals<MPI_Comm> communicator_keys_;
+  attribute::Keyvals<MPI_Win> window_keys_;
   std::unique_ptr<opal::mpool::Pool> memory_;
   std::shared_ptr<const comm::Errhandler> initial_errhandler_;
   std::unique_ptr<opal::allocator::Guarded> guarded_memory_;  // over it, with mpool_guard

@@ -8,7 +8,8 @@ namespace mpi_shim::p2p {
 /// MPI_Buffer_iflush: done when the messages that were in the buffer at the call have left.
 class AttachedBuffer::Flush final : public Request {
  public:
-  Flush(std::uint64_t up_to, std::size_t pending) noexcept : Request(kActions), up_to_(up_to), pending_(pending) {}
+  Flush(std::uint64_t up_to, std::size_t pending) noexcept
+      : Request(kActions, nullptr), up_to_(up_to), pending_(pending) {}
 
   /// True when that was the last one.
   bool left(std::uint64_t number) noexcept { return number <= up_to_ && --pending_ == 0; }
@@ -27,7 +28,7 @@ const Request::Actions AttachedBuffer::Flush::kActions{
 };
 
 bool AttachedBuffer::attach(void* memory, std::uint64_t size) {
-  const am::Lock::Guard guard{engine_.lock()};
+  const am::Lock::Guard guard{lanes_.lock()};
   if (attached_) return false;
   attached_ = true;
   automatic_ = memory == MPI_BUFFER_AUTOMATIC;
@@ -38,7 +39,7 @@ bool AttachedBuffer::attach(void* memory, std::uint64_t size) {
 
 AttachedBuffer::Memory AttachedBuffer::detach() {
   flush();
-  const am::Lock::Guard guard{engine_.lock()};
+  const am::Lock::Guard guard{lanes_.lock()};
   attached_ = false;
   return {base_, size_};
 }
@@ -58,22 +59,25 @@ AttachedBuffer::Piece* AttachedBuffer::reserve(std::uint64_t size) {
   }
 }
 
-int AttachedBuffer::send(Channel& channel, const Buffer& message, int destination, int tag) {
-  const am::Lock::Guard guard{engine_.lock()};
-  if (!attached_) return MPI_ERR_BUFFER;
+int AttachedBuffer::send(Engine& engine, Channel& channel, const Buffer& message, int destination, int tag) {
+  if (!attached()) return MPI_ERR_BUFFER;
   // One that goes out at once is copied by the transport; the standard's promise of room is kept all the same.
-  Piece* piece = reserve(message.bytes());
+  const auto find_room = [&] {
+    const am::Lock::Guard guard{lanes_.lock()};
+    return reserve(message.bytes());
+  };
+  Piece* piece = find_room();
   if (piece == nullptr) {
-    engine_.progress_locked();
-    piece = reserve(message.bytes());
+    lanes_.progress();
+    piece = find_room();
     if (piece == nullptr) return MPI_ERR_BUFFER;
   }
-  std::byte* const memory = automatic_ ? piece->own.get() : base_ + piece->offset;
+  std::byte* const memory = piece->own != nullptr ? piece->own.get() : base_ + piece->offset;
   int error = MPI_SUCCESS;
   if (message.bytes() != 0) error = pack(message, {memory, static_cast<std::size_t>(message.bytes())});
   // Of one that cannot be read the receiver, which may wait for it, hears all the same.
   const Mode mode = error == MPI_SUCCESS ? Mode::standard : Mode::broken;
-  Request& send = engine_.new_send(channel, Buffer::of_bytes(memory, message.bytes()), destination, tag, mode);
+  Request& send = engine.new_send(channel, Buffer::of_bytes(memory, message.bytes()), destination, tag, mode);
   send.set_watcher({[](void* object, Request& done) noexcept {
                       done.put_back();
                       auto& sent = *static_cast<Piece*>(object);
@@ -85,6 +89,7 @@ int AttachedBuffer::send(Channel& channel, const Buffer& message, int destinatio
 }
 
 void AttachedBuffer::left(Piece& piece) noexcept {
+  const am::Lock::Guard guard{lanes_.lock()};
   const std::uint64_t number = piece.number;
   pieces_.erase(std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& other) { return &other == &piece; }));
   std::vector<Flush*> over;
@@ -99,16 +104,17 @@ void AttachedBuffer::left(Piece& piece) noexcept {
 void AttachedBuffer::flush() noexcept {
   std::uint64_t up_to = 0;
   {
-    const am::Lock::Guard guard{engine_.lock()};
+    const am::Lock::Guard guard{lanes_.lock()};
     up_to = sent_;
   }
-  engine_.wait_until([&] {
+  lanes_.wait_until(lanes_.all(), [&] {
+    const am::Lock::Guard guard{lanes_.lock()};
     return std::none_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) { return piece.number <= up_to; });
   });
 }
 
 Result<Request*> AttachedBuffer::start_flush() {
-  const am::Lock::Guard guard{engine_.lock()};
+  const am::Lock::Guard guard{lanes_.lock()};
   OPAL_TRY_ASSIGN(handle::Ref<Flush> flush, handle::create<Flush>(sent_, pieces_.size()));
   Flush& started = *flush.detach();  // the program's; ends with put_back()
   started.start();

@@ -2,21 +2,22 @@
 // mpi_shim/p2p/attached_buffer.hpp — the memory that buffered sends copy their messages into (MPI_Buffer_attach): the
 // program's, used first fit, or as much as it takes (MPI_BUFFER_AUTOMATIC).  A message leaves it when its send is done.
 // Owned by the process or a communicator.  Records of messages are kept outside of the program's memory, so that a
-// message takes no more of it than its packed bytes.  Threads: under the Context's lock, taken here.
+// message takes no more of it than its packed bytes.  Its messages may go on any lane.
+// Threads: under Lanes::lock(), taken here.
 #pragma once
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <vector>
 
-#include "mpi_shim/p2p/engine.hpp"
+#include "mpi_shim/p2p/lanes.hpp"
 #include "mpi_shim/request/request.hpp"
 
 namespace mpi_shim::p2p {
 
 class AttachedBuffer {
  public:
-  explicit AttachedBuffer(Engine& engine) noexcept : engine_(engine) {}
+  explicit AttachedBuffer(Lanes& lanes) noexcept : lanes_(lanes) {}
   AttachedBuffer(const AttachedBuffer&) = delete;
   AttachedBuffer& operator=(const AttachedBuffer&) = delete;
 
@@ -30,8 +31,9 @@ class AttachedBuffer {
   };
   Memory detach();
 
-  /// Copies a message and sends it.  MPI_ERR_BUFFER: no room; pack()'s error: of that one the receiver hears.
-  int send(Channel& channel, const Buffer& message, int destination, int tag);
+  /// Copies a message and sends it by the channel's Engine.  MPI_ERR_BUFFER: no room; pack()'s error: of that one the
+  /// receiver hears.
+  int send(Engine& engine, Channel& channel, const Buffer& message, int destination, int tag);
 
   /// Waits until all messages sent so far have left.
   void flush() noexcept;
@@ -52,7 +54,7 @@ class AttachedBuffer {
   Piece* reserve(std::uint64_t size);
   void left(Piece& piece) noexcept;
 
-  Engine& engine_;
+  Lanes& lanes_;
   bool attached_ = false;
   bool automatic_ = false;
   std::byte* base_ = nullptr;

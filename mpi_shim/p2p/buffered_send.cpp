@@ -6,7 +6,11 @@ namespace mpi_shim::p2p {
 const Request::Actions BufferedSend::kActions{
     [](Request& self) noexcept { static_cast<BufferedSend&>(self).send(); },
     [](Request& self) noexcept {
-      --static_cast<BufferedSend&>(self).channel_.users;
+      auto& send = static_cast<BufferedSend&>(self);
+      {
+        const am::Lock::Guard guard{send.engine()->lock()};
+        --send.channel_.users;
+      }
       self.retire();
     },
     nullptr,
@@ -14,7 +18,7 @@ const Request::Actions BufferedSend::kActions{
 
 void BufferedSend::send() noexcept {
   begin();
-  outcome_.error = (own_.attached() ? own_ : shared_).send(channel_, message_, destination_, tag_);
+  outcome_.error = (own_.attached() ? own_ : shared_).send(*engine(), channel_, message_, destination_, tag_);
   finish();
 }
 

@@ -11,9 +11,9 @@ namespace mpi_shim::p2p {
 class BufferedSend final : public Request {
  public:
   /// Sends through `own` if something is attached there at the start, else through `shared`.
-  BufferedSend(AttachedBuffer& own, AttachedBuffer& shared, Channel& channel, const Buffer& message, int destination,
-               int tag)
-      : Request(kActions),
+  BufferedSend(AttachedBuffer& own, AttachedBuffer& shared, Engine& engine, Channel& channel, const Buffer& message,
+               int destination, int tag)
+      : Request(kActions, &engine),
         own_(own),
         shared_(shared),
         channel_(channel),
@@ -21,6 +21,7 @@ class BufferedSend final : public Request {
         destination_(destination),
         tag_(tag) {
     if (message.has_derived_type()) type_ = message.share_type();
+    const am::Lock::Guard guard{engine.lock()};
     ++channel_.users;
   }
 

@@ -71,8 +71,10 @@ void Engine::close_channel(Channel& channel) noexcept {
 }
 
 int Engine::reach(Peer& peer) noexcept {
+  if (peer.failed) [[unlikely]]
+    return MPI_ERR_PROC_ABORTED;
   if (peer.endpoint != nullptr) [[likely]]
-    return peer.failed ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    return MPI_SUCCESS;
   const auto endpoint = connector_.connect(peer.process);
   if (!endpoint) {
     log::error("mpi", "cannot reach process {}: {}", peer.process, to_string(endpoint.error()));

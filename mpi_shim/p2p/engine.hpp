@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,8 @@
 #include "opal/core/turns.hpp"
 
 namespace mpi_shim::p2p {
+
+class Lanes;
 
 /// Who knows how to reach a process.
 class Connector {
@@ -138,21 +141,27 @@ class Engine {
   /// Takes that back; not from inside resume().
   void stop_waiting_for_transport(Stalled& stalled) noexcept {
     std::erase(stalled_, &stalled);
-    stalling_.store(!stalled_.empty(), std::memory_order_relaxed);
+    update_stalling();
   }
 
   // --- Progress
 
   std::size_t progress() noexcept;
+  /// progress() of a thread that waits by itself: the other lanes have their turn, too.
+  std::size_t look() noexcept { return lanes_ == nullptr ? progress() : look_on_lanes(); }
   /// One round for a program that asks and does not wait, as often as it likes: when nothing has happened, whoever
   /// shares the core may have it, since the program may be asking for what they have yet to do.
   void poll() noexcept;
   /// One round for who holds lock(); see am::Context::progress_locked.
   std::size_t progress_locked() noexcept;
-  /// Progresses until `condition()`, which may read what handlers write; sleeps when there is nothing to do.  `what`
-  /// names what is waited for in reports of deadlocks, if it is no message.
+  /// Progresses until `condition()`, which comes true by this Engine's progress or before wake_sleepers(); sleeps when
+  /// there is nothing to do.  `what` names what is waited for in reports of deadlocks, if it is no message.
   template <class Condition>
   void wait_until(Condition condition, const char* what = nullptr) noexcept {
+    if (lanes_ != nullptr) [[unlikely]] {
+      return wait_on_lanes([](void* object) noexcept -> bool { return !(*static_cast<Condition*>(object))(); },
+                           &condition, what);
+    }
     std::uint64_t wait = 0;
     while (!condition()) {
       if (progress() != 0) continue;
@@ -172,6 +181,18 @@ class Engine {
   void wait(const Request& request, std::size_t awaited = 1) noexcept {
     if (!request.done()) look_for(request, awaited);
   }
+
+  // --- One of several lanes (lanes.hpp)
+
+  /// Its number among the process's Engines.
+  [[nodiscard]] unsigned lane() const noexcept { return lane_; }
+  /// A round for another lane's thread, which holds no lock: nothing happens when somebody else has this one's.
+  std::size_t glance() noexcept;
+  /// Something could not go out, or a loss has to be looked at: progress is to come back soon.
+  [[nodiscard]] bool stalling() const noexcept { return stalling_.load(std::memory_order_relaxed); }
+  /// Another lane has lost the process.  If this one has no way to it by which it would hear itself, what waits for it
+  /// here ends, once what has arrived is handled.  Takes no lock of this lane.
+  void lost_elsewhere(Peer& peer) noexcept;
 
   /// Null: nobody; before there are other threads.
   void set_idle_watch(IdleWatch* watch) noexcept { idle_watch_ = watch; }
@@ -198,6 +219,7 @@ class Engine {
   void peer_failed(Peer& peer, const Error& why) noexcept;
 
  private:
+  friend class Lanes;
   friend class Send;
   friend class Receive;
   friend class Fetch;
@@ -213,6 +235,13 @@ class Engine {
   /// Remembers how large a message to the peer may be sent eagerly.
   void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
   std::size_t resume_stalled() noexcept;
+  void update_stalling() noexcept;
+  /// Peers that other lanes have lost.
+  void take_losses() noexcept;
+  /// After a round in which nothing has happened: see poll().
+  void give_way() noexcept;
+  std::size_t look_on_lanes() noexcept;
+  void wait_on_lanes(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;
   /// Takes over a message that has left its matcher.
   std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
   /// Memory for messages that come early, used again so that they allocate nothing.
@@ -266,8 +295,12 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> early_;  // for channels that are not open yet
   std::vector<std::unique_ptr<Unexpected>> spare_;  // received; at most kMostSpare
   std::vector<Stalled*> stalled_;                   // in the order of posting
-  std::atomic<bool> stalling_{false};               // whether there are any; read without the lock
+  std::atomic<bool> stalling_{false};               // whether there are any, or losses; read without the lock
+  std::mutex losses_mutex_;                         // of lost_, and of stalling_ becoming false
+  std::vector<Peer*> lost_;                         // by other lanes
   std::atomic<std::uint32_t> failures_{0};
+  Lanes* lanes_ = nullptr;  // null: this is the only one
+  unsigned lane_ = 0;
   IdleWatch* idle_watch_ = nullptr;
   std::atomic<std::uint64_t> idle_waits_{0};
   std::uint64_t fetching_ = 0;    // fetches under way

@@ -13,10 +13,11 @@ namespace mpi_shim::p2p {
 class MessageObject final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::message;
-  MessageObject(std::unique_ptr<Unexpected> taken, Channel& from, MPI_Comm comm) noexcept
-      : Object(kKind), message(std::move(taken)), channel(from), comm_handle(comm) {}
+  MessageObject(std::unique_ptr<Unexpected> taken, Engine& of, Channel& from, MPI_Comm comm) noexcept
+      : Object(kKind), message(std::move(taken)), engine(of), channel(from), comm_handle(comm) {}
 
   std::unique_ptr<Unexpected> message;
+  Engine& engine;
   Channel& channel;
   const MPI_Comm comm_handle;
 };

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "mpi_shim/p2p/engine.hpp"
+#include "mpi_shim/p2p/lanes.hpp"
 #include "opal/core/clock.hpp"
 
 namespace mpi_shim::p2p {
@@ -31,6 +31,7 @@ std::size_t Engine::progress() noexcept {
   std::size_t count = context_.progress(kBudget);
   if (!stalling_.load(std::memory_order_relaxed)) [[likely]]
     return count;
+  if (count == 0) take_losses();
   count += resume_stalled();
   for (int look = 0; count == 0 && look < kLooksForRoom; ++look) {
     opal::cpu_relax();
@@ -40,7 +41,8 @@ std::size_t Engine::progress() noexcept {
 }
 
 void Engine::look_for(const Request& request, std::size_t awaited) noexcept {
-  if (am::Endpoint* const from = Receive::sender_of(request)) {
+  am::Endpoint* const from = lanes_ == nullptr ? Receive::sender_of(request) : nullptr;
+  if (from != nullptr) {
     const std::size_t budget = std::min(awaited, kBudgetOfAwaited);
     const int looks = core_is_shared_ ? kLooksAtSharedCore : kLooksAtSender;
     for (int look = 0; look < looks && !stalling_.load(std::memory_order_relaxed); ++look) {
@@ -56,7 +58,13 @@ void Engine::look_for(const Request& request, std::size_t awaited) noexcept {
 }
 
 void Engine::poll() noexcept {
-  if (progress() != 0 || !core_is_shared_) return;
+  if (lanes_ != nullptr) [[unlikely]]
+    return lanes_->poll(Lanes::Set{1} << lane_);
+  if (progress() == 0) give_way();
+}
+
+void Engine::give_way() noexcept {
+  if (!core_is_shared_) return;
   if (turns_.begin(opal::Turns::kCost) != 0) {
     (void)turns_.give();
   } else {
@@ -82,8 +90,47 @@ std::size_t Engine::resume_stalled() noexcept {
   const std::size_t resumed = turn.size() - kept;
   // Those that still do not go stay ahead of those that joined meanwhile.
   stalled_.insert(stalled_.begin(), turn.begin(), turn.begin() + static_cast<std::ptrdiff_t>(kept));
-  stalling_.store(!stalled_.empty(), std::memory_order_relaxed);
+  update_stalling();
   return resumed;
+}
+
+void Engine::update_stalling() noexcept {
+  const std::lock_guard guard{losses_mutex_};
+  stalling_.store(!stalled_.empty() || !lost_.empty(), std::memory_order_relaxed);
+}
+
+std::size_t Engine::glance() noexcept {
+  const am::Lock::TryGuard guard{lock_};
+  if (!guard) return 0;
+  const std::size_t count = context_.progress_locked(kBudget);
+  if (!stalling()) [[likely]]
+    return count;
+  if (count == 0) take_losses();
+  return count + resume_stalled();
+}
+
+void Engine::lost_elsewhere(Peer& peer) noexcept {
+  {
+    const std::lock_guard guard{losses_mutex_};
+    lost_.push_back(&peer);
+    stalling_.store(true, std::memory_order_relaxed);
+  }
+  context_.wake_sleepers();
+}
+
+void Engine::take_losses() noexcept {
+  std::vector<Peer*> lost;
+  {
+    const std::lock_guard guard{losses_mutex_};
+    lost.swap(lost_);
+  }
+  if (lost.empty()) [[likely]]
+    return;
+  const am::Lock::Guard guard{lock_};
+  for (Peer* peer : lost) {
+    if (peer->endpoint == nullptr && !peer->failed)
+      peer_failed(*peer, Error{Errc::peer_gone, 0, "the process is gone"});
+  }
 }
 
 Engine::Waiting Engine::waiting() {

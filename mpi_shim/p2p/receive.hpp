@@ -37,7 +37,7 @@ struct Unexpected final : match::Unexpected {
 
 class Receive final : public Request, private match::PostedRecv {
  public:
-  explicit Receive(Engine& engine) noexcept : Request(kActions), engine_(engine) {}
+  explicit Receive(Engine& engine) noexcept : Request(kActions, &engine), engine_(engine) {}
 
   /// Starts with a message that matching has given out already (MPI_Mrecv).
   void start_matched(std::unique_ptr<Unexpected> message) noexcept;

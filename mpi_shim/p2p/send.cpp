@@ -12,7 +12,7 @@
 namespace mpi_shim::p2p {
 
 Send::Send(Engine& engine) noexcept
-    : Request(kActions),
+    : Request(kActions, &engine),
       Stalled{[](Stalled& self) noexcept { return static_cast<Send&>(self).try_again(); }},
       engine_(engine) {}
 

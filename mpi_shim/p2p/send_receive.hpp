@@ -14,7 +14,7 @@ class SendReceive final : public Request {
  public:
   /// Null parts: to or from MPI_PROC_NULL.  `packed`: bytes that the send reads, kept until it is done.
   SendReceive(Engine& engine, Request* send, Request* receive, std::unique_ptr<std::byte[]> packed) noexcept
-      : Request(kActions), engine_(engine), send_(send), receive_(receive), packed_(std::move(packed)) {}
+      : Request(kActions, &engine), engine_(engine), send_(send), receive_(receive), packed_(std::move(packed)) {}
 
  private:
   static const Actions kActions;

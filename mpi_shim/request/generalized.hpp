@@ -15,7 +15,7 @@ class Generalized final : public Request {
     MPI_Grequest_cancel_function* cancel;
     void* extra_state;
   };
-  explicit Generalized(const Callbacks& callbacks) noexcept : Request(kActions), callbacks_(callbacks) {}
+  explicit Generalized(const Callbacks& callbacks) noexcept : Request(kActions, nullptr), callbacks_(callbacks) {}
 
   /// Null: the request is of another kind.
   static Generalized* from(Request& request) noexcept;

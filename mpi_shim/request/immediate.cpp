@@ -8,7 +8,7 @@ namespace {
 
 class Immediate final : public Request {
  public:
-  explicit Immediate(int source) noexcept : Request(kActions), source_(source) {}
+  explicit Immediate(int source) noexcept : Request(kActions, nullptr), source_(source) {}
 
  private:
   static const Actions kActions;

@@ -2,7 +2,7 @@
 // mpi_shim/request/request.hpp — an operation that was started and will end: what all kinds of requests share.
 // Owned by the pool of its kind; put_back() gives it back.  Life: idle -> active -> done -> idle; a persistent request
 // goes round many times, any other ends with its first done.
-// Threads: under the Context's lock, except done(), which may be read by anyone.
+// Threads: under its Engine's lock, except done(), which may be read by anyone.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,6 +12,10 @@
 #include "mpi_shim/include/mpi.h"
 
 namespace mpi_shim {
+
+namespace p2p {
+class Engine;
+}
 
 /// What an MPI_Status says, in full width.
 struct Outcome {
@@ -53,6 +57,8 @@ class Request : public handle::Object {
       actions_.query(*this);
     return outcome_;
   }
+  /// Whose progress ends it; null: no one Engine's.
+  [[nodiscard]] p2p::Engine* engine() const noexcept { return engine_; }
   /// Whose error handler hears of it.
   [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
   /// Tells the kinds of requests apart.
@@ -92,7 +98,7 @@ class Request : public handle::Object {
   void set_watcher(Watcher watcher) noexcept { watcher_ = watcher; }
 
  protected:
-  explicit Request(const Actions& actions) noexcept : Object(kKind), actions_(actions) {}
+  Request(const Actions& actions, p2p::Engine* engine) noexcept : Object(kKind), actions_(actions), engine_(engine) {}
   ~Request() = default;
 
   /// To be called at each start.
@@ -124,6 +130,7 @@ class Request : public handle::Object {
 
  private:
   const Actions& actions_;
+  p2p::Engine* const engine_;
   std::atomic<bool> done_{false};
   bool active_ = false;
   bool persistent_ = false;

@@ -17,7 +17,17 @@ bool any_done(std::span<const MPI_Request> handles) noexcept {
   return false;
 }
 
-Found find_done(p2p::Engine& engine, std::span<MPI_Request> handles, bool block) noexcept {
+p2p::Lanes::Set lanes_of(const p2p::Lanes& lanes, std::span<const MPI_Request> handles) noexcept {
+  if (lanes.count() == 1) return 1;
+  p2p::Lanes::Set set = 0;
+  for (const MPI_Request handle : handles) {
+    const Request* request = active_request(handle);
+    if (request != nullptr && !request->done()) set |= lanes.of(*request);
+  }
+  return set != 0 ? set : 1;  // nothing to wait for, but a round may be asked for
+}
+
+Found find_done(p2p::Lanes& lanes, std::span<MPI_Request> handles, bool block) noexcept {
   Found found;
   for (bool first_look = true;; first_look = false) {
     found.any_active = false;
@@ -34,9 +44,9 @@ Found find_done(p2p::Engine& engine, std::span<MPI_Request> handles, bool block)
     }
     if (!found.any_active) return found;
     if (block) {
-      engine.wait_until([&] { return any_done(handles); });
+      lanes.wait_until(lanes_of(lanes, handles), [&] { return any_done(handles); });
     } else if (first_look) {
-      engine.poll();
+      lanes.poll(lanes_of(lanes, handles));
     } else {
       return found;
     }

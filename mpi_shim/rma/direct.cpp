@@ -53,7 +53,7 @@ void Window::lock_updates(Control& control) noexcept {
       opal::cpu_relax();
     } else {
       ::sched_yield();
-      if (tries % 64 == 0) engine().progress();  // a holder that copies through the transport may need it
+      if (tries % 64 == 0) engine().look();  // a holder that copies through the transport may need it
     }
   }
 }
@@ -109,7 +109,7 @@ int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer
         if (copy.ok()) break;
       }
       if (post == Post::again) {
-        engine().progress();
+        engine().look();
         continue;
       }
       return copy.error.code == Errc::peer_gone ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;

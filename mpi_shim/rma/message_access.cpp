@@ -12,6 +12,8 @@
 
 namespace mpi_shim::rma {
 
+MessageAccess::MessageAccess(Windows& windows) noexcept : Request(kActions, &windows.engine()), windows_(windows) {}
+
 const Request::Actions MessageAccess::kActions{
     [](Request& self) noexcept { static_cast<MessageAccess&>(self).begin_sending(); },
     [](Request& self) noexcept { static_cast<MessageAccess&>(self).put_away(); },

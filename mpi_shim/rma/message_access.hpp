@@ -23,7 +23,7 @@ class Windows;
 
 class MessageAccess final : public Request {
  public:
-  explicit MessageAccess(Windows& windows) noexcept : Request(kActions), windows_(windows) {}
+  explicit MessageAccess(Windows& windows) noexcept;
 
   /// What happens at the target, whose addresses `there` has; to be followed by from() and into() as needed.
   void prepare(Window& window, Target& target, wire::Action action, op::OpKind op, const p2p::Buffer& there);

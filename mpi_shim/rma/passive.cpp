@@ -17,7 +17,7 @@ void Window::poll_until(Condition condition) noexcept {
   opal::Turns turns;
   bool give = true;
   for (int looks = 0; !condition(); ++looks) {
-    if (engine().progress() != 0 || looks < 20) continue;
+    if (engine().look() != 0 || looks < 20) continue;
     // Its holder may have to run on our core, and may hold it for long.
     if (give && looks < 500) {
       give = turns.give();
@@ -90,7 +90,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
   if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
-  engine().progress();
+  engine().look();
   const int error = drain(target);
   give_lock_back(target);
   --locks_;
@@ -132,13 +132,13 @@ int Window::flush(int rank) {
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
   flushes_.store(flushes, std::memory_order_relaxed);
   if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerRound == 0)
-    engine().progress();
+    engine().look();
   return drain(target);
 }
 
 int Window::flush_all() {
   if (!locks_all_ && locks_ == 0) return MPI_ERR_RMA_SYNC;
-  engine().progress();
+  engine().look();
   return drain_all();
 }
 

@@ -128,7 +128,7 @@ int Window::test(bool& over) {
   int error = MPI_SUCCESS;
   over = all_completed();
   if (!over) {
-    engine().progress();
+    engine().look();
     over = all_completed();
   }
   if (over) {

@@ -7,7 +7,7 @@
 namespace mpi_shim::rma {
 
 Transfer::Transfer(Windows& windows) noexcept
-    : Request(kActions),
+    : Request(kActions, &windows.engine()),
       Stalled{[](Stalled& self) noexcept {
         auto& transfer = static_cast<Transfer&>(self);
         transfer.stalled_ = false;

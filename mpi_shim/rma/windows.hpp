@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/windows.hpp — all windows of this process: finds the one that a peer's message names, knows the accesses
-// under way and the datatypes that peers and this process have described to each other.
-// Owned by the Process.  Threads: under the Context's lock.
+// mpi_shim/rma/windows.hpp — all windows of this process on one lane: finds the one that a peer's message names, knows
+// the accesses under way and the datatypes that peers and this process have described to each other. Owned by its lane.
+// Threads: under the Context's lock.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -34,7 +34,6 @@ class Windows {
   Windows& operator=(const Windows&) = delete;
 
   [[nodiscard]] p2p::Engine& engine() noexcept { return engine_; }
-  [[nodiscard]] attribute::Keyvals<MPI_Win>& keys() noexcept { return keys_; }
 
   [[nodiscard]] const Config& config() const noexcept { return config_; }
 
@@ -95,7 +94,6 @@ class Windows {
   const Config config_;
   const bool may_help_;
   std::unique_ptr<ProgressHelper> helper_;
-  attribute::Keyvals<MPI_Win> keys_;
   std::vector<Window*> windows_;  // by number
   ObjectPool<Transfer, Windows> transfers_;
   ObjectPool<MessageAccess, Windows> message_accesses_;

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two lanes of two ranks in one process: what threads on different lanes share, and how they wait for both.
+#include "mpi_shim/p2p/lanes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <future>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace mpi_shim::p2p {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kTag = 7;
+constexpr auto kForEver = 60s;  // a bound for what must come at once
+
+constexpr unsigned kLanes = 2;
+
+/// One of two ranks.
+class Rank {
+ public:
+  Rank(int number, const am::Config& waits) : lanes(waits, am::ThreadLevel::multiple) {
+    for (unsigned i = 0; i < kLanes; ++i) lane_[i].open(*this, number, i, waits);
+  }
+  ~Rank() {
+    for (Lane& lane : lane_) lane.engine->close_channel(lane.channel);
+  }
+  static void introduce(Rank& a, Rank& b) {
+    for (unsigned i = 0; i < kLanes; ++i) {
+      a.lane_[i].other = b.lane_[i].context.get();
+      b.lane_[i].other = a.lane_[i].context.get();
+    }
+  }
+
+  [[nodiscard]] Engine& engine(unsigned lane) { return *lane_[lane].engine; }
+  [[nodiscard]] Channel& channel(unsigned lane) { return lane_[lane].channel; }
+  [[nodiscard]] Peer& peer(unsigned lane) { return lane_[lane].peers[1 - lane_[lane].channel.rank]; }
+
+  int send(unsigned lane, std::uint64_t word) {
+    return engine(lane).send(channel(lane), Buffer::of_bytes(&word, sizeof word), 1 - channel(lane).rank, kTag,
+                             Mode::standard);
+  }
+  std::uint64_t receive(unsigned lane) {
+    std::uint64_t word = 0;
+    const Outcome outcome =
+        engine(lane).receive(channel(lane), Buffer::of_bytes(&word, sizeof word), MPI_ANY_SOURCE, MPI_ANY_TAG);
+    EXPECT_EQ(outcome.error, MPI_SUCCESS);
+    return word;
+  }
+  Request& start_receiving(unsigned lane, std::uint64_t& word) {
+    Request& request =
+        engine(lane).new_receive(channel(lane), Buffer::of_bytes(&word, sizeof word), 1 - channel(lane).rank, kTag);
+    request.start();
+    return request;
+  }
+  Request& start_sending(unsigned lane, const std::vector<std::byte>& bytes) {
+    Request& request = engine(lane).new_send(channel(lane), Buffer::of_bytes(bytes.data(), bytes.size()),
+                                             1 - channel(lane).rank, kTag, Mode::standard);
+    request.start();
+    return request;
+  }
+
+  Lanes lanes;
+
+ private:
+  struct Lane final : Connector, am::Observer {
+    void open(Rank& rank, int number, unsigned index, const am::Config& waits) {
+      opal::config::Store store;
+      store.set("am_transports", "sm");
+      store.set("am_spin", std::to_string(waits.spin.count()));
+      am::Options options;
+      options.threads = am::ThreadLevel::multiple;
+      options.observer = this;
+      context = std::move(*am::Context::open(store, options));
+      engine = std::move(*Engine::open(*context, *this, Config{}, false));
+      std::iota(pointers.begin(), pointers.end(), peers.data());
+      channel.context = 2 * index;  // of whatever communicator lives there
+      channel.rank = number;
+      channel.peers = pointers;
+      engine->open_channel(channel);
+      rank.lanes.join(*engine);
+    }
+    Result<am::Endpoint*> connect(int /*process*/) override { return context->connect(other->address()); }
+    void on_peer_failed(int /*process*/, const Error& /*why*/) noexcept override {}
+
+    std::unique_ptr<am::Context> context;
+    am::Context* other = nullptr;
+    std::unique_ptr<Engine> engine;
+    std::array<Peer, 2> peers;
+    std::array<Peer*, 2> pointers;
+    Channel channel;
+  };
+  std::array<Lane, kLanes> lane_;
+};
+
+class MpiLanes : public ::testing::Test {
+ protected:
+  void start(am::Config waits = {}) {
+    for (int i = 0; i < 2; ++i) ranks_[static_cast<std::size_t>(i)] = std::make_unique<Rank>(i, waits);
+    Rank::introduce(a(), b());
+  }
+  Rank& a() { return *ranks_[0]; }
+  Rank& b() { return *ranks_[1]; }
+
+ private:
+  std::array<std::unique_ptr<Rank>, 2> ranks_;
+};
+
+/// Everything that threads do on one lane goes on while somebody else has the other lane's locks for ever.
+TEST_F(MpiLanes, ThreadsOnDifferentLanesTakeNoCommonLock) {
+  for (const std::chrono::microseconds spin : {50us, 0us}) {  // the second time every wait sleeps
+    am::Config waits;
+    waits.spin = spin;
+    start(waits);
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      const unsigned taken = 1 - lane;
+      const am::Lock::Guard first{a().engine(taken).lock()};
+      const am::Lock::Guard second{b().engine(taken).lock()};
+      const auto play = [lane](Rank& rank, bool begins) {
+        for (std::uint64_t i = 0; i < 2000; ++i) {
+          if (begins) {
+            EXPECT_EQ(rank.send(lane, i), MPI_SUCCESS);
+          }
+          EXPECT_EQ(rank.receive(lane), i);
+          if (!begins) {
+            EXPECT_EQ(rank.send(lane, i), MPI_SUCCESS);
+          }
+        }
+      };
+      auto begins = std::async(std::launch::async, [&] { play(a(), true); });
+      auto answers = std::async(std::launch::async, [&] { play(b(), false); });
+      ASSERT_EQ(begins.wait_for(kForEver), std::future_status::ready) << "it waits for the other lane's lock";
+      ASSERT_EQ(answers.wait_for(kForEver), std::future_status::ready) << "it waits for the other lane's lock";
+    }
+  }
+}
+
+TEST_F(MpiLanes, OneWaitIsForRequestsOfAllLanes) {
+  for (const std::chrono::microseconds spin : {50us, 0us}) {
+    am::Config waits;
+    waits.spin = spin;
+    start(waits);
+    for (unsigned round = 0; round < 200; ++round) {
+      const unsigned sends = round % kLanes;
+      std::array<std::uint64_t, kLanes> words{};
+      std::array<Request*, kLanes> requests{};
+      for (unsigned lane = 0; lane < kLanes; ++lane) requests[lane] = &a().start_receiving(lane, words[lane]);
+      std::thread sender{[&] { EXPECT_EQ(b().send(sends, round), MPI_SUCCESS); }};
+      a().lanes.wait_until(a().lanes.all(), [&] { return requests[0]->done() || requests[1]->done(); });
+      sender.join();
+      EXPECT_TRUE(requests[sends]->done());
+      EXPECT_EQ(words[sends], round);
+      EXPECT_EQ(b().send(1 - sends, round), MPI_SUCCESS);
+      a().lanes.wait(*requests[1 - sends]);
+      for (Request* request : requests) request->put_back();
+    }
+  }
+}
+
+/// Another thread's progress brings what a sleeper waits for, on a lane that is one of several for it.
+TEST_F(MpiLanes, ASleeperIsWokenByProgressOfAnotherThread) {
+  am::Config waits;
+  waits.spin = 0us;
+  start(waits);
+  std::atomic<bool> over{false};
+  std::thread progresses{[&] {
+    while (!over.load()) {
+      (void)a().engine(1).progress();
+      std::this_thread::yield();
+    }
+  }};
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    std::array<std::uint64_t, kLanes> words{};
+    Request& request = a().start_receiving(1, words[1]);
+    Request& idle = a().start_receiving(0, words[0]);
+    std::thread sender{[&] { EXPECT_EQ(b().send(1, round), MPI_SUCCESS); }};
+    a().lanes.wait_until(a().lanes.all(), [&] { return request.done(); });
+    sender.join();
+    EXPECT_EQ(words[1], round);
+    request.put_back();
+    EXPECT_TRUE(idle.cancel());
+    idle.put_back();
+  }
+  over.store(true);
+  progresses.join();
+}
+
+/// The receiver asks for the data of a large message, which its sender sends while it waits on another lane.
+TEST_F(MpiLanes, AMessageMovesOnALaneWhereNobodyWaits) {
+  for (const std::chrono::microseconds spin : {50us, 0us}) {
+    am::Config waits;
+    waits.spin = spin;
+    start(waits);
+    const std::vector<std::byte> large(4 << 20, std::byte{42});
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      Request& sending = a().start_sending(lane, large);
+      std::thread other{[&] {
+        std::vector<std::byte> in(large.size());
+        const Outcome outcome =
+            b().engine(lane).receive(b().channel(lane), Buffer::of_bytes(in.data(), in.size()), 0, kTag);
+        EXPECT_EQ(outcome.error, MPI_SUCCESS);
+        EXPECT_EQ(in, large);
+        EXPECT_EQ(b().send(1 - lane, 1), MPI_SUCCESS);
+      }};
+      EXPECT_EQ(a().receive(1 - lane), 1U);
+      other.join();
+      a().lanes.wait(sending);
+      sending.put_back();
+    }
+  }
+}
+
+/// A lane that has no way to a process hears of its end from one that has.
+TEST_F(MpiLanes, ALossOnOneLaneEndsWhatWaitsOnAnother) {
+  am::Config waits;
+  waits.spin = 0us;
+  start(waits);
+  EXPECT_EQ(b().send(0, 1), MPI_SUCCESS);
+  EXPECT_EQ(a().receive(0), 1U);
+  std::uint64_t word = 0;
+  Request& receive = a().start_receiving(1, word);
+  auto waiting = std::async(std::launch::async, [&] { a().lanes.wait(receive); });
+  a().engine(0).lost_elsewhere(a().peer(0));  // has a way of its own, by which it would hear
+  a().engine(1).lost_elsewhere(a().peer(1));
+  ASSERT_EQ(waiting.wait_for(kForEver), std::future_status::ready);
+  EXPECT_EQ(receive.outcome().error, MPI_ERR_PROC_ABORTED);
+  receive.put_back();
+  EXPECT_EQ(a().engine(1).failures(), 1U);
+  EXPECT_EQ(a().send(1, 1), MPI_ERR_PROC_ABORTED);
+  EXPECT_EQ(a().engine(0).progress() + a().engine(0).failures(), 0U);
+  EXPECT_EQ(a().send(0, 2), MPI_SUCCESS);
+  EXPECT_EQ(b().receive(0), 2U);
+}
+
+/// What had arrived before the news is received; only then nothing more can come.
+TEST_F(MpiLanes, WhatArrivedBeforeALossIsReceived) {
+  start();
+  EXPECT_EQ(b().send(1, 5), MPI_SUCCESS);
+  a().engine(1).lost_elsewhere(a().peer(1));
+  EXPECT_EQ(a().receive(1), 5U);
+}
+
+}  // namespace
+}  // namespace mpi_shim::p2p
