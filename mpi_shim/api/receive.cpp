@@ -50,8 +50,8 @@ int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datat
 enum class Start { now, later };
 
 /// Starts to receive a plain message; false: nothing has been done.
-bool start_plain(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm handle,
-                 MPI_Request* request) {
+[[gnu::always_inline]] inline bool start_plain(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
+                                               MPI_Comm handle, MPI_Request* request) {
   const PlainMessage plain{buf, count, datatype, source, tag, handle};
   if (!plain || request == nullptr) return false;
   Request& made = plain.engine().new_receive(plain.channel(), plain.buffer(), source, tag);
@@ -63,7 +63,6 @@ bool start_plain(void* buf, MPI_Count count, MPI_Datatype datatype, int source, 
 
 int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
                 MPI_Comm handle, Start start, MPI_Request* request) {
-  if (start == Start::now && start_plain(buf, count, datatype, source, tag, handle, request)) return MPI_SUCCESS;
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
@@ -208,11 +207,13 @@ OPAL_MPI_FUNCTION(int, Recv_c,
 OPAL_MPI_FUNCTION(int, Irecv,
                   (void* buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                    MPI_Request* request)) {
+  if (start_plain(buf, count, datatype, source, tag, comm, request)) return MPI_SUCCESS;
   return new_receive("MPI_Irecv", buf, count, datatype, source, tag, comm, Start::now, request);
 }
 OPAL_MPI_FUNCTION(int, Irecv_c,
                   (void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                    MPI_Request* request)) {
+  if (start_plain(buf, count, datatype, source, tag, comm, request)) return MPI_SUCCESS;
   return new_receive("MPI_Irecv_c", buf, count, datatype, source, tag, comm, Start::now, request);
 }
 OPAL_MPI_FUNCTION(int, Recv_init,

@@ -13,6 +13,7 @@ using mpi_shim::find_done;
 using mpi_shim::Found;
 using mpi_shim::Outcome;
 using mpi_shim::Request;
+using mpi_shim::still_active;
 using mpi_shim::api::Call;
 
 constexpr Outcome kEmpty{};
@@ -53,7 +54,7 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
   bool failed = false;
   MPI_Comm comm = MPI_COMM_NULL;
   for (int i = 0; i < count; ++i) {
-    Request* const request = active_request(requests[i]);
+    Request* const request = still_active(requests[i]);
     if (request == nullptr) {
       store_with_error(kEmpty, entry(statuses, i));
       continue;
@@ -157,7 +158,7 @@ OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI
   check(call, count, array_of_requests);
   if (call.failed()) return call.error();
   for (int i = 0; i < count; ++i) {
-    const Request* const request = active_request(array_of_requests[i]);
+    const Request* const request = still_active(array_of_requests[i]);
     if (request != nullptr && !request->done())
       call.process().lanes().wait(*request, static_cast<std::size_t>(count - i));
   }

@@ -15,9 +15,9 @@ namespace {
 // and of the transports only shared memory announces it, with others whoever sleeps loses a millisecond.
 constexpr int kLooksForRoom = 1000;
 
-// Looks, of less than a hundred nanoseconds: after so many it does not matter any more whether a message is found a
+// Looks, of some two hundred nanoseconds: after so many it does not matter any more whether a message is found a
 // little sooner.
-constexpr int kLooksAtSender = 200;
+constexpr int kLooksAtSender = 100;
 constexpr int kLooksAtSharedCore = 2;  // whoever is to send may be waiting for this core
 
 // Messages of one look.  Whoever takes in many more than it waits for has to keep them as unexpected, each with a copy;

@@ -18,6 +18,15 @@ inline Request* active_request(MPI_Request handle) noexcept {
   return request != nullptr && request->active() ? request : nullptr;
 }
 
+/// As active_request() for a handle that was valid, or null, when this call began; a request that stands in an array
+/// twice may have gone since.
+inline Request* still_active(MPI_Request handle) noexcept {
+  if (handle == MPI_REQUEST_NULL) return nullptr;
+  auto* const request = reinterpret_cast<Request*>(handle);
+  const bool lives = request->magic() == handle::Object::live_magic(Request::kKind);
+  return lives && request->active() ? request : nullptr;
+}
+
 /// The outcome of a request has been handed out.
 inline void let_go(MPI_Request& handle, Request& request) noexcept {
   if (!request.persistent()) handle = MPI_REQUEST_NULL;

@@ -116,8 +116,12 @@ class BasicBoxWriter {
 
   /// Lines whose first word is, or will be, some message's.
   void note_unclean(std::uint32_t first, std::uint32_t count) noexcept {
-    for (std::uint32_t line = first; line != first + count; ++line)
-      unclean_[line / 64] |= std::uint64_t{1} << line % 64;
+    while (count != 0) {
+      const std::uint32_t here = std::min(count, 64 - first % 64);
+      unclean_[first / 64] |= ~std::uint64_t{0} >> (64 - here) << first % 64;
+      first += here;
+      count -= here;
+    }
   }
   /// The next header comes to the offset `at`: the reader must find zero there until then.  That line is free, or holds
   /// the oldest record that the reader has not given back, and such a line is clean.
@@ -188,8 +192,7 @@ class BasicBoxReader {
       : ring_(ring.data()),
         capacity_(static_cast<std::uint32_t>(ring.size())),
         consumed_(released.load(std::memory_order_relaxed)),
-        given_back_(consumed_),
-        start_(consumed_),
+        give_back_at_(consumed_ + step()),
         released_(&released) {}
 
   /// True when look() would find something.  One load of a line that nobody else writes while the ring is idle.
@@ -230,11 +233,15 @@ class BasicBoxReader {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
 
  private:
+  /// Bytes after which lines are given back.
+  [[nodiscard]] std::uint32_t step() const noexcept { return std::min(capacity_ / 4, kGiveBack); }
+
   void consume(std::uint32_t bytes) noexcept {
     headers_[header_count_++] = at_;
     consumed_ += bytes;
-    at_ = (consumed_ - start_) & (capacity_ - 1);
-    if (header_count_ == headers_.size() || consumed_ - given_back_ >= std::min(capacity_ / 4, kGiveBack)) [[unlikely]]
+    at_ = (at_ + bytes) & (capacity_ - 1);
+    // As many headers as there are places for take as many bytes.
+    if (static_cast<std::int32_t>(consumed_ - give_back_at_) >= 0) [[unlikely]]
       give_back();
   }
 
@@ -242,16 +249,15 @@ class BasicBoxReader {
     for (; header_count_ != 0; --header_count_) {
       Memory::word(ring_, headers_[header_count_ - 1]).store(0, std::memory_order_relaxed);
     }
-    given_back_ = consumed_;
+    give_back_at_ = consumed_ + step();
     released_->store(consumed_, std::memory_order_release);
   }
 
   std::byte* ring_ = nullptr;
   std::uint32_t at_ = 0;  // offset of the next record
   std::uint32_t capacity_ = 0;
-  std::uint32_t consumed_ = 0;    // modulo 2^32
-  std::uint32_t given_back_ = 0;  // up to here
-  std::uint32_t start_ = 0;
+  std::uint32_t consumed_ = 0;      // modulo 2^32
+  std::uint32_t give_back_at_ = 0;  // when that comes here
   Counter* released_ = nullptr;
   std::array<std::uint32_t, kGiveBack / kCacheLine> headers_{};  // offsets of records read and not given back yet
   std::uint32_t header_count_ = 0;

@@ -8,8 +8,9 @@
 namespace opal::btl::sm {
 namespace {
 
-// Of a few instructions each, where a message is awaited: together they take about as long as the round that follows.
-constexpr int kLooksAtBox = 32;
+// Of a few instructions each, where a message is awaited: together longer than a short answer takes, so that the round
+// which follows is rarely what it waits for.
+constexpr int kLooksAtBox = 128;
 
 }  // namespace
 
