@@ -117,6 +117,48 @@ TEST(AbiGenerator, CountsWhatIsCompletePartAndMissing) {
   EXPECT_THAT(coverage, HasSubstr("| MPI_Wtime | 2 | not yet |"));
 }
 
+TEST(AbiGenerator, WritesFortranEntriesThatConvertHandlesStringsAndIndices) {
+  const std::string entries = opal::mpi::abi::emit_fortran_entries(parsed(kSmallTable));
+  EXPECT_THAT(entries,
+              HasSubstr("void mpi_send_(void* buf, const MPI_Fint* count, const MPI_Fint* comm, MPI_Fint* ierror) "
+                        "{ *ierror = MPI_Send(choice(buf), *count, handle<MPI_Comm>(*comm)); }"));
+  EXPECT_THAT(entries, HasSubstr("MPI_Waitall(*count, Requests{array_of_requests, *count}, ranges)"));
+  EXPECT_THAT(entries, HasSubstr("double mpi_wtime_() { return MPI_Wtime(); }"));
+  EXPECT_THAT(entries, Not(HasSubstr("pcontrol")));
+  EXPECT_THAT(entries, Not(HasSubstr("file_open")));
+  const std::string others = opal::mpi::abi::emit_fortran_entries(parsed(R"([Others]
+2 int Info_set(MPI_Info info, const char* key, const char* value)
+2 int Waitany(int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)
+2 int Comm_dup(MPI_Comm comm, MPI_Comm* newcomm)
+2 int Comm_free(MPI_Comm* comm)
+)"));
+  EXPECT_THAT(others, HasSubstr("(const MPI_Fint* info, char* key, char* value, MPI_Fint* ierror, "
+                                "std::size_t key_length, std::size_t value_length)"));
+  EXPECT_THAT(others, HasSubstr("StringIn{key, key_length}, StringIn{value, value_length}"));
+  EXPECT_THAT(others, HasSubstr("Requests{array_of_requests, *count}, Index{indx}, statuses(status)"));
+  EXPECT_THAT(others, HasSubstr("MPI_Comm_dup(handle<MPI_Comm>(*comm), Out<MPI_Comm>{newcomm})"));
+  EXPECT_THAT(others, HasSubstr("MPI_Comm_free(InOut<MPI_Comm>{comm})"));
+}
+
+TEST(AbiGenerator, WritesTheConstantsOfMpifFromThoseOfMpi) {
+  std::istringstream header(
+      "#define MPI_COMM_WORLD MPI_ABI_ADDRESS_(MPI_Comm, 0x101)\n"
+      "#define MPI_ANY_SOURCE (-1) /* from anybody */\n"
+      "#define MPI_MAX_INFO_KEY 256\n"
+      "#define MPI_OTHER MPI_COMM_WORLD\n"
+      "#define MPI_IN_PLACE MPI_ABI_ADDRESS_(void*, 1)\n"
+      "#define MPI_T_ERR_MEMORY 1000\n");
+  const std::string constants = opal::mpi::abi::emit_fortran_constants(header);
+  EXPECT_THAT(constants, HasSubstr("      PARAMETER (MPI_COMM_WORLD=257)\n"));
+  EXPECT_THAT(constants, HasSubstr("      PARAMETER (MPI_ANY_SOURCE=-1)\n"));
+  EXPECT_THAT(constants, HasSubstr("      PARAMETER (MPI_MAX_INFO_KEY=255)\n"));  // no terminating zero
+  EXPECT_THAT(constants, HasSubstr("      PARAMETER (MPI_OTHER=257)\n"));
+  EXPECT_THAT(constants, Not(HasSubstr("MPI_IN_PLACE=")));
+  EXPECT_THAT(constants, Not(HasSubstr("MPI_T_")));
+  std::istringstream lines(constants);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 72U) << line;  // fixed form
+}
+
 // ---- the refusal itself ----
 
 struct Raised {

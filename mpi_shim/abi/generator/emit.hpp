@@ -16,6 +16,12 @@ std::string emit_export_map(const Table& table);
 /// A C++ file with an entry point that refuses by name for each function the table does not mark as implemented.
 std::string emit_refusals(const Table& table);
 
+/// A C++ file with the entry points of Fortran programs (mpi_send_) that can be made by rule from the C functions.
+std::string emit_fortran_entries(const Table& table);
+
+/// mpif.h from the text of mpi.h.
+std::string emit_fortran_constants(std::istream& header);
+
 /// docs/mpi-coverage.md.
 std::string emit_coverage(const Table& table);
 
