@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "opal/core/config_store.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/memory/process_maps.hpp"
 
@@ -50,7 +51,9 @@ class AddressSpace : public ::testing::Test {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "needs a build without sanitizer: theirs map by system calls of their own, which nobody can follow";
 #endif
-    if (const Choice& choice = start_monitor({}); choice.monitor == nullptr || choice.monitor->name() != "patcher") {
+    const Config config = *config::Store::from_environment().load(kGroup);
+    if (const Choice& choice = start_monitor(config);
+        choice.monitor == nullptr || choice.monitor->name() != "patcher") {
       GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread: " << choice.reasons;
     }
     grow_stack();

@@ -59,6 +59,12 @@ TEST_F(Monitored, NothingLeavesUnseen) {
   EXPECT_EQ(run("alone", output), 0) << output;
 }
 
+TEST_F(Monitored, NothingLeavesUnseenWhereMemoryIsShareable) {
+  std::string output;
+  EXPECT_EQ(run("alone", output, {{"OPAL_MEMORY_SHAREABLE_FROM", "64K"}}), 0) << output;
+  EXPECT_THAT(output, ::testing::Not(HasSubstr("out of peers' reach")));
+}
+
 TEST_F(Monitored, AnotherLibrarysHooksThatWereThereBeforeGoOnWorking) {
   std::string output;
   EXPECT_EQ(run("hooks-before", output), 0) << output;

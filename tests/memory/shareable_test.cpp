@@ -4,10 +4,13 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <sched.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,6 +22,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -40,6 +44,8 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kFrom = std::size_t{1} << 20;
 constexpr std::size_t kAll = std::size_t{256} << 20;
 constexpr std::size_t kSize = 3 * kFrom + kPage;
+
+const Config kShareable{.shareable_from = {kFrom}, .shareable_size = {kAll}};
 
 Range range_of(const void* at, std::size_t size) {
   const auto begin = reinterpret_cast<std::uintptr_t>(at);
@@ -103,7 +109,7 @@ int in_child(const std::function<int()>& body) {
 class Shareable : public ::testing::Test {
  protected:
   void SetUp() override {
-    start_monitor({.shareable_from = {kFrom}, .shareable_size = {kAll}});
+    start_monitor(kShareable);
     std::byte* const probe = map(kFrom);
     const bool there = shareable(probe, kFrom);
     ::munmap(probe, kFrom);
@@ -581,22 +587,97 @@ TEST_F(Shareable, WithoutDescriptorsMemoryIsMappedAsEver) {
   ::munmap(more, kSize);
 }
 
-TEST_F(Shareable, AProgramThatClosesEveryDescriptorLosesNoMemoryAndNoFileOfItsOwnIsTouched) {
-  EXPECT_EQ(in_child([] { return 0; }), 0);
-  // A child has no such file, so this is tried in a program that starts anew.
-  char self[] = "/proc/self/exe";
-  char filter[] = "--gtest_filter=ClosedDescriptors.*";
-  char disabled[] = "--gtest_also_run_disabled_tests";
-  char* const arguments[] = {self, filter, disabled, nullptr};
+/// Tests of a process that is not a child, and of a refusal that cannot be taken back: each in a program of its own.
+int run_alone(const std::string& test) {
+  std::string self = "/proc/self/exe";
+  std::string filter = "--gtest_filter=" + test;
+  std::string also = "--gtest_also_run_disabled_tests";
+  char* const arguments[] = {self.data(), filter.data(), also.data(), nullptr};
   pid_t child = -1;
-  ASSERT_EQ(::posix_spawn(&child, self, nullptr, nullptr, arguments, environ), 0);
+  EXPECT_EQ(::posix_spawn(&child, self.c_str(), nullptr, nullptr, arguments, environ), 0);
   int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST_F(Shareable, AProgramThatClosesEveryDescriptorLosesNoMemoryAndNoFileOfItsOwnIsTouched) {
+  EXPECT_EQ(run_alone("ClosedDescriptors.*"), 0);
+}
+
+TEST_F(Shareable, WhateverTheSystemRefusesProgramsHavePrivateMemoryAndChildrenHaveTheirCopies) {
+  EXPECT_EQ(run_alone("Refused.DISABLED_MemoryFiles"), 0);
+  EXPECT_EQ(run_alone("Refused.DISABLED_SharedMappings"), 0);
+  EXPECT_EQ(run_alone("Refused.DISABLED_AdviceAboutForks"), 0);
+  EXPECT_EQ(run_alone("Refused.DISABLED_SharedMappingsLater"), 0);
+}
+
+/// From now on `call` is refused with EPERM where the lower half of argument `argument` has one of `bits`.
+void refuse(long call, unsigned argument, unsigned bits) {
+  const auto number = static_cast<unsigned>(call);
+  const auto offset = static_cast<unsigned>(offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t));
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{static_cast<unsigned short>(std::size(code)), code};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+void memory_is_private_and_forked_as_ever() {
+  std::byte* const block = map(kSize);
+  ASSERT_NE(block, nullptr);
+  EXPECT_FALSE(shareable(block, 1));
+  std::memset(block, 1, kSize);
+  EXPECT_EQ(in_child([&] {
+              const bool right = all_are(block, kSize, 1);
+              std::memset(block, 2, kSize);
+              return right ? 0 : 1;
+            }),
+            0);
+  EXPECT_TRUE(all_are(block, kSize, 1));
+  ASSERT_EQ(::munmap(block, kSize), 0);
+}
+
+TEST(Refused, DISABLED_MemoryFiles) {
+  refuse(SYS_memfd_create, 1, ~0U);
+  start_monitor(kShareable);
+  memory_is_private_and_forked_as_ever();
+}
+
+TEST(Refused, DISABLED_SharedMappings) {
+  refuse(SYS_mmap, 3, MAP_SHARED);
+  start_monitor(kShareable);
+  memory_is_private_and_forked_as_ever();
+}
+
+TEST(Refused, DISABLED_AdviceAboutForks) {
+  static_assert(MADV_DONTFORK == 10 && MADV_DOFORK == 11);
+  refuse(SYS_madvise, 2, 8);
+  start_monitor(kShareable);
+  memory_is_private_and_forked_as_ever();
+}
+
+TEST(Refused, DISABLED_SharedMappingsLater) {
+  start_monitor(kShareable);
+  std::byte* const before = map(kSize);
+  ASSERT_TRUE(shareable(before, kSize));
+  std::memset(before, 3, kSize);
+  refuse(SYS_mmap, 3, MAP_SHARED);
+  memory_is_private_and_forked_as_ever();
+  EXPECT_EQ(in_child([&] { return all_are(before, kSize, 3) ? 0 : 1; }), 0);
+  auto* const grown = static_cast<std::byte*>(::mremap(before, kSize, 2 * kSize, MREMAP_MAYMOVE));
+  ASSERT_NE(grown, MAP_FAILED);
+  EXPECT_TRUE(all_are(grown, kSize, 3));
+  EXPECT_TRUE(all_are(grown + kSize, kSize, 0));
 }
 
 TEST(ClosedDescriptors, DISABLED_AreNotUsed) {
-  start_monitor({.shareable_from = {kFrom}, .shareable_size = {kAll}});
+  start_monitor(kShareable);
   std::byte* const block = map(kSize);
   ASSERT_TRUE(shareable(block, kSize));
   std::memset(block, 1, kSize);

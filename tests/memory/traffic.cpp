@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "opal/core/config_store.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/memory/monitor.hpp"
 
@@ -225,7 +226,9 @@ int main(int argc, char** argv) {
   const std::string_view mode = argv[2];
   const std::string_view hooks = mode.substr(0, mode.find('-'));
   if (mode.ends_with("-before")) load_others(hooks, library);
-  const opal::memory::Choice& choice = opal::memory::start_monitor({});
+  const auto config = opal::config::Store::from_environment().load(opal::memory::kGroup);
+  if (!config) fail(to_string(config.error()));
+  const opal::memory::Choice& choice = opal::memory::start_monitor(*config);
   if (choice.monitor == nullptr) fail("no monitor: " + choice.reasons);
   if (mode.ends_with("-after")) load_others(hooks, library);
   if (!opal::memory::add_listener(watch)) fail("add_listener");
