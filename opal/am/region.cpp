@@ -66,20 +66,18 @@ Result<void> Region::State::enter() {
   devices.clear();
   key.clear();
   if (software) append_handle(key, {}, *software);
+  if (address_space) return {};  // a device's own handle would reach what is excluded as well
   // A device that cannot take GPU memory is not asked: its peers use the table's handle, and we move the bytes.
-  const bool on_gpu = !address_space && !gpu::is_host(base);
+  const bool on_gpu = !gpu::is_host(base);
   for (const auto& module : context.transports.modules) {
     const btl::Attributes& attributes = module->attributes();
     if (on_gpu ? !attributes.gpu_memory : !attributes.own_handles) continue;
-    const auto ask = [&] {
-      return address_space ? module->register_address_space(rights) : module->register_memory(base, size, rights);
-    };
+    const auto ask = [&] { return module->register_memory(base, size, rights); };
     Result<MemoryHandle> handle = ask();
     if (!handle && handle.error().code == Errc::limit_reached) {
       context.registrations_of(*module).cache().flush();  // what is idle gives way
       handle = ask();
     }
-    if (!handle && address_space && handle.error().code == Errc::not_supported) continue;  // it takes the software one
     if (!handle) return handle.error();
     devices.push_back({module.get(), *handle});
     append_handle(key, attributes.transport, *handle);

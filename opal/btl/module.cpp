@@ -47,10 +47,6 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   return host_.registrations.add(base, size, rights);
 }
 
-Result<MemoryHandle> Module::register_address_space(Rights /*rights*/) {
-  return Error{Errc::not_supported, 0, "register_address_space: the device has no handle for more than one region"};
-}
-
 Result<void> Module::deregister_memory(const MemoryHandle& handle) { return host_.registrations.remove(handle); }
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept {

@@ -108,10 +108,8 @@ class OPAL_EXPORT Module {
 
   /// Makes [base, +size) addressable by peers.  The default is a slot in the Context's RegistrationTable.
   virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
-  /// A device's own handle for whatever is mapped when it is used: implicit on-demand paging.  The default is
-  /// not_supported: peers then use the software handle of the Context's RegistrationTable, which every transport takes;
+  /// Of the whole address space there is only the RegistrationTable's software handle, which every transport takes;
   /// those with handles of their own by PipelinedTransfers.
-  virtual Result<MemoryHandle> register_address_space(Rights rights);
   /// The handle is stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
   /// The memory of a live handle is being unmapped: peers are refused from now on, by a device from the next progress()
