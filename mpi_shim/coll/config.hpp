@@ -88,7 +88,8 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 0, .max = 1ULL << 40},
      "bytes",
      config::Level::tuner,
-     "As mpi_coll_share_below, of the blocks of an alltoall, of which each is for one rank only."},
+     "As mpi_coll_share_below, of the blocks of an alltoall where ranks share cores: each is for one rank only, and "
+     "pieces are pairs of ranks that wait for each other."},
     {"share_below",
      &Config::share_below,
      {.min = 0, .max = 1ULL << 40},

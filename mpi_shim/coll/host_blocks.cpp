@@ -18,7 +18,7 @@ std::uint64_t among_others(int owner, int rank) { return static_cast<std::uint64
 }  // namespace
 
 bool HostTeam::takes_blocks(std::uint64_t bytes) const noexcept {
-  if (one_host()) return bytes <= longest_;
+  if (one_host()) return bytes <= longest_.message;
   // The same in all processes, whose slots may be of different sizes but not smaller than this.
   return bytes <= config_.share_slot.bytes / hosts_.most;
 }
@@ -259,7 +259,7 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   // A slot holds a rank's blocks for all, later the leader's for all of its host from all others.
   const std::uint64_t most = one_host() ? board_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
   const bool fits = bytes <= most / static_cast<std::uint64_t>(comm_.size());
-  if (!fits && (!one_host() || bytes > std::min(longest_, config_.share_alltoall_below.bytes))) return std::nullopt;
+  if (!fits && (!one_host() || bytes > longest_.alltoall)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
   if (!fits) return alltoall_pieces(out, in, bytes);
   board_.begin(bytes * static_cast<std::uint64_t>(comm_.size() - 1));

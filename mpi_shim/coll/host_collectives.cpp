@@ -32,7 +32,7 @@ HostTeam::Outcome HostTeam::barrier() {
 }
 
 HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
-  if (buffer.bytes() > longest_) return std::nullopt;
+  if (buffer.bytes() > longest_.message) return std::nullopt;
   if (one_host()) return bcast_here(buffer, root);
   const std::vector<int> speakers = heads(root);
   const int roots_host = hosts_.of_rank[static_cast<std::size_t>(root)];
@@ -58,7 +58,7 @@ int HostTeam::bcast_here(const Buffer& buffer, int from) {
 }
 
 bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
-  return in.bytes() <= longest_ && (op.is_commutative() || hosts_.in_order) &&
+  return in.bytes() <= longest_.message && (op.is_commutative() || hosts_.in_order) &&
          (in.bytes() == 0 || (!in.has_derived_type() && in.type().size() == in.type().extent()));
 }
 

@@ -35,7 +35,7 @@ std::vector<int> group_here(Process& process, const comm::Communicator& comm, st
 /// What each rank tells all others.
 struct Introduction {
   std::int64_t leader;
-  std::uint64_t longest;    // message that it wants to share
+  Longest longest;          // what it wants to share
   std::int64_t fences;      // 1: who sleeps may pay for its fences
   HostMemory::Offer offer;  // a leader's
 };
@@ -62,7 +62,7 @@ Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
 
 }  // namespace
 
-HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, std::uint64_t longest)
+HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, Longest longest)
     : process_(process),
       comm_(comm),
       hosts_(std::move(hosts)),
@@ -76,15 +76,17 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   std::vector<int> here = group_here(process, comm, config.share_ranks);
   const bool leads = here.front() == comm.rank();
   // Ranks that share cores lose more by each meeting than by larger pieces.
-  const std::uint64_t pieces = process.waits().ranks_per_core > 1 ? kPiecesOnSharedCores : 1;
+  const bool cores_shared = process.waits().ranks_per_core > 1;
+  const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
   const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
   const std::uint64_t size = HostBoard::bytes_for(static_cast<int>(here.size()), slot);
 
   std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
   Introduction& mine = all[static_cast<std::size_t>(comm.rank())];
   mine.leader = here.front();
-  mine.longest = (opal::gpu::active() ? config.share_gpu_below : config.share_below).bytes;
-  mine.fences = process.waits().ranks_per_core <= 1 && opal::accept_remote_fences() ? 1 : 0;
+  mine.longest.message = (opal::gpu::active() ? config.share_gpu_below : config.share_below).bytes;
+  mine.longest.alltoall = std::min(mine.longest.message, cores_shared ? config.share_alltoall_below.bytes : UINT64_MAX);
+  mine.fences = !cores_shared && opal::accept_remote_fences() ? 1 : 0;
   HostMemory memory;
   if (leads) {
     auto made = HostMemory::create(size);
@@ -118,8 +120,11 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   if (exchange(comm, answers) != MPI_SUCCESS) return nullptr;
   if (std::find(answers.begin(), answers.end(), 0) != answers.end()) return nullptr;
 
-  std::uint64_t longest = mine.longest;
-  for (const Introduction& one : all) longest = std::min(longest, one.longest);
+  Longest longest = mine.longest;
+  for (const Introduction& one : all) {
+    longest.message = std::min(longest.message, one.longest.message);
+    longest.alltoall = std::min(longest.alltoall, one.longest.alltoall);
+  }
   Hosts hosts = hosts_of(std::move(here), all);
   if (hosts.leaders.size() == all.size()) return nullptr;
   const auto own = std::find(hosts.here.begin(), hosts.here.end(), comm.rank()) - hosts.here.begin();
@@ -127,7 +132,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   const bool fences_paid = std::all_of(hosts.here.begin(), hosts.here.end(),
                                        [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
   HostBoard board{std::move(memory), slot,          static_cast<int>(own),
-                  std::move(peers),  comm.engine(), {waits.spin, waits.ranks_per_core > 1, fences_paid}};
+                  std::move(peers),  comm.engine(), {waits.spin, cores_shared, fences_paid}};
   return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(board), longest}};
 }
 

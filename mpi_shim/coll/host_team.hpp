@@ -31,6 +31,12 @@ struct Hosts {
   bool in_order = true;                 ///< each host's ranks follow one another
 };
 
+/// Bytes that go through shared memory, at most.
+struct Longest {
+  std::uint64_t message;
+  std::uint64_t alltoall;  ///< of a block for one rank
+};
+
 class Copies;
 
 class HostTeam {
@@ -67,7 +73,7 @@ class HostTeam {
   }
 
  private:
-  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, std::uint64_t longest);
+  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, Longest longest);
 
   [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }
   [[nodiscard]] bool takes(const Buffer& in, const op::Op& op) const noexcept;
@@ -130,7 +136,7 @@ class HostTeam {
   const Hosts hosts_;
   HostBoard board_;
   const Config config_;
-  const std::uint64_t longest_;    // bytes of a message, in all processes
+  const Longest longest_;          // the same in all processes
   std::vector<std::byte> part_;    // where this rank's part of a reduction is made
   std::vector<std::byte> packed_;  // blocks on their way between hosts
 };

@@ -117,7 +117,7 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
   const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for it
   const auto bit = [](int place) { return std::uint64_t{1} << place; };
   Copies copies{board_};
-  Offer offer{board_, longest_, are.to_one ? 1 : here.size()};
+  Offer offer{board_, longest_.message, are.to_one ? 1 : here.size()};
   struct {
     std::uint64_t out = 0;
     std::uint64_t in = 0;

@@ -32,8 +32,23 @@ static void do_reduce_scatter(int bytes) {
 }
 static void do_alltoall(int bytes) { MPI_Alltoall(out, bytes, MPI_CHAR, in, bytes, MPI_CHAR, MPI_COMM_WORLD); }
 
-static void do_alltoallv(int bytes) {
+static void list_blocks(int bytes) {
   for (int i = 0; i < size; ++i) counts[i] = bytes, places[i] = i * bytes;
+}
+static void do_gatherv(int bytes) {
+  list_blocks(bytes);
+  MPI_Gatherv(out, bytes, MPI_CHAR, in, counts, places, MPI_CHAR, 0, MPI_COMM_WORLD);
+}
+static void do_scatterv(int bytes) {
+  list_blocks(bytes);
+  MPI_Scatterv(out, counts, places, MPI_CHAR, in, bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+}
+static void do_allgatherv(int bytes) {
+  list_blocks(bytes);
+  MPI_Allgatherv(out, bytes, MPI_CHAR, in, counts, places, MPI_CHAR, MPI_COMM_WORLD);
+}
+static void do_alltoallv(int bytes) {
+  list_blocks(bytes);
   MPI_Alltoallv(out, counts, places, MPI_CHAR, in, counts, places, MPI_CHAR, MPI_COMM_WORLD);
 }
 
@@ -51,6 +66,9 @@ static const struct {
                     {"scatter", do_scatter, 4},
                     {"allgather", do_allgather, 4},
                     {"alltoall", do_alltoall, 4},
+                    {"gatherv", do_gatherv, 4},
+                    {"scatterv", do_scatterv, 4},
+                    {"allgatherv", do_allgatherv, 4},
                     {"alltoallv", do_alltoallv, 4}};
 
 static int compare_doubles(const void* a, const void* b) {

@@ -40,7 +40,7 @@ static void first_odd(void* left, void* right, int* length, MPI_Datatype* type) 
   for (int i = 0; i < *length; ++i) b[i] = a[i] % 2 != 0 ? a[i] : b[i];
 }
 static int operand(int of, int index, int round) {
-  return 2 * (of * 1000 + index % 997) + ((of + index + round) % 3 == 0);
+  return 2 * (of * 1000 + index % 997) + ((of + index + round) % 3 != 0); /* two of three neighbours are odd */
 }
 /* Of the ranks below `end`, at least one. */
 static int first_odd_below(int end, int index, int round) {
