@@ -123,26 +123,26 @@ struct Generalized {
   void (*query)(MPI_Aint* extra_state, MPI_Fint* status, MPI_Fint* ierror);
   void (*free)(MPI_Aint* extra_state, MPI_Fint* ierror);
   void (*cancel)(MPI_Aint* extra_state, MPI_Fint* complete, MPI_Fint* ierror);
-  MPI_Aint extra_state;
+  MPI_Aint* extra_state;  // the program's variable, through which its functions may tell it something
 };
 
 int query_request(void* state, MPI_Status* status) {
   auto* request = static_cast<Generalized*>(state);
   MPI_Fint ierror = MPI_SUCCESS;
-  request->query(&request->extra_state, reinterpret_cast<MPI_Fint*>(status), &ierror);
+  request->query(request->extra_state, reinterpret_cast<MPI_Fint*>(status), &ierror);
   return ierror;
 }
 int free_request(void* state) {
   auto* request = static_cast<Generalized*>(state);
   MPI_Fint ierror = MPI_SUCCESS;
-  request->free(&request->extra_state, &ierror);
+  request->free(request->extra_state, &ierror);
   delete request;
   return ierror;
 }
 int cancel_request(void* state, int complete) {
   auto* request = static_cast<Generalized*>(state);
   MPI_Fint ierror = MPI_SUCCESS;
-  request->cancel(&request->extra_state, &complete, &ierror);
+  request->cancel(request->extra_state, &complete, &ierror);
   return ierror;
 }
 
@@ -170,9 +170,9 @@ OPAL_EXPORT void mpi_win_create_errhandler_(OnError* function, MPI_Fint* errhand
 }
 
 OPAL_EXPORT void mpi_grequest_start_(decltype(Generalized::query) query, decltype(Generalized::free) free,
-                                     decltype(Generalized::cancel) cancel, const MPI_Aint* extra_state,
-                                     MPI_Fint* request, MPI_Fint* ierror) {
-  auto* state = new Generalized{query, free, cancel, *extra_state};
+                                     decltype(Generalized::cancel) cancel, MPI_Aint* extra_state, MPI_Fint* request,
+                                     MPI_Fint* ierror) {
+  auto* state = new Generalized{query, free, cancel, extra_state};
   *ierror = MPI_Grequest_start(query_request, free_request, cancel_request, state, Out<MPI_Request>{request});
   if (*ierror != MPI_SUCCESS) delete state;
 }

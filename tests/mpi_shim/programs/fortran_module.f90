@@ -47,6 +47,28 @@ contains
     deletions = deletions + 1
     ierror = MPI_SUCCESS
   end subroutine
+  subroutine query(extra, status, ierror)
+    use mpi
+    integer :: status(MPI_STATUS_SIZE), ierror
+    integer(kind=MPI_ADDRESS_KIND) :: extra
+    status(MPI_TAG) = int(extra)
+    call MPI_Status_set_elements(status, MPI_INTEGER, 6, ierror)
+    call MPI_Status_set_cancelled(status, .false., ierror)
+  end subroutine
+  subroutine release(extra, ierror)
+    use mpi
+    integer :: ierror
+    integer(kind=MPI_ADDRESS_KIND) :: extra
+    extra = extra + 1
+    ierror = MPI_SUCCESS
+  end subroutine
+  subroutine cancel(extra, complete, ierror)
+    use mpi
+    integer :: ierror
+    integer(kind=MPI_ADDRESS_KIND) :: extra
+    logical :: complete
+    ierror = MPI_SUCCESS
+  end subroutine
 end module
 
 program fortran_module
@@ -77,6 +99,7 @@ contains
   subroutine messages
     integer :: right, left, requests(2), statuses(MPI_STATUS_SIZE, 2), status(MPI_STATUS_SIZE)
     integer :: sent(3), got(3), count, index, done, which(2), waited
+    integer(kind=MPI_ADDRESS_KIND), volatile :: state
     logical :: flag
     right = mod(rank + 1, ranks)
     left = mod(rank + ranks - 1, ranks)
@@ -117,6 +140,12 @@ contains
       call MPI_Test(requests(1), flag, MPI_STATUS_IGNORE, ierror)
       waited = waited + 1
     end do
+    state = 30
+    call MPI_Grequest_start(query, release, cancel, state, requests(2), ierror)
+    call MPI_Grequest_complete(requests(2), ierror)
+    call MPI_Wait(requests(2), status, ierror)
+    call MPI_Get_elements(status, MPI_INTEGER, count, ierror)
+    call check(status(MPI_TAG) == 30 .and. count == 6 .and. state == 31, 'generalized request')
     call check(waited > 0 .and. requests(1) == MPI_REQUEST_NULL, 'MPI_Test')
   end subroutine
 
