@@ -32,7 +32,7 @@ inline constexpr config::Var<Config> kVars[] = {
      config::Level::user,
      "Private memory that is mapped in pieces of at least so many bytes, as malloc does with large blocks, can be "
      "mapped "
-     "by local peers, as that of shared pools; a fork copies it. 0: none. Needs the patcher."},
+     "by local peers, as that of shared pools; a fork copies it. 0: none; else at least 64 KiB. Needs the patcher."},
     {"shareable_size",
      &Config::shareable_size,
      {.min = 1_MiB, .max = ByteSize{std::uint64_t{1} << 44}},

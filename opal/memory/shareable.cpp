@@ -20,6 +20,8 @@ namespace {
 
 constinit std::atomic<Arena*> process_arena{nullptr};
 
+constexpr ByteSize kLeast = 64_KiB;  // below, mallocs would be mappings, of a word of the bitmap each
+
 /// Where the system promises memory at mmap(), a page of a file that it then lacks would be a SIGBUS.
 bool memory_is_reserved_strictly() noexcept {
   const Fd file{::open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC)};
@@ -89,6 +91,9 @@ Result<void> enable(const Config& config) noexcept {
   if (active()) return Error{Errc::invalid_argument, 0, "memory_shareable_from: once per process"};
   if (::sysconf(_SC_PAGESIZE) != static_cast<long>(kPage)) {
     return Error{Errc::not_supported, 0, "memory_shareable_from: pages of 4 KiB only"};
+  }
+  if (config.shareable_from < kLeast) {
+    return Error{Errc::invalid_argument, 0, "memory_shareable_from: below 64 KiB", config.shareable_from.bytes};
   }
   if (memory_is_reserved_strictly()) {
     return Error{Errc::not_supported, 0, "memory_shareable_from: vm.overcommit_memory is 2"};

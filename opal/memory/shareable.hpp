@@ -19,8 +19,9 @@
 namespace opal::memory::shareable {
 
 /// From now on mappings of config.shareable_from bytes and more are made shareable.  Once per process, while it has one
-/// thread and after the patcher has started.  Tries a mapping and a fork.  Errors: not_supported (the system reserves
-/// memory strictly; calls or forks go unseen), no_space (addresses), limit_reached, no_memory, os.
+/// thread and after the patcher has started.  Tries a mapping and a fork.  Errors: invalid_argument (less than 64 KiB),
+/// not_supported (the system reserves memory strictly; calls or forks go unseen), no_space (addresses), limit_reached,
+/// no_memory, os.
 OPAL_EXPORT Result<void> enable(const Config& config) noexcept;
 
 /// True when all of `range` can be mapped by peers.  A load where nothing is shareable.

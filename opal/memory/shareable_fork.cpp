@@ -3,6 +3,7 @@
 // would go on sharing them with its parent.  So the thread that forks copies them to private memory first, where lack
 // of memory is still an answer of fork(); the child moves the copies to their places before it does anything else. Done
 // around the system call itself, so whatever handlers of fork() do, on either side, finds memory as it should be.
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -169,7 +170,8 @@ long fork(const SystemCall& call) noexcept {
   const long result = raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
   if (result == 0) {
     copies.put_in_place(arena);
-    arena.close_file();
+    const bool shares_descriptors = call.number == SYS_clone && (a[0] & CLONE_FILES) != 0;
+    if (!shares_descriptors) arena.close_file();
     forget();
   }
   return result;

@@ -332,6 +332,8 @@ TEST_F(Shareable, EveryWayToForkGivesTheChildItsCopyAndThoseThatShareMemoryNeedN
   };
   EXPECT_EQ(child_of(::syscall(SYS_fork)), 0);
   EXPECT_EQ(child_of(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)), 0);
+  EXPECT_EQ(child_of(::syscall(SYS_clone, SIGCHLD | CLONE_FILES, nullptr, nullptr, nullptr, nullptr)), 0);
+  EXPECT_TRUE(access()) << "the descriptor is still there";
 #if __GLIBC_PREREQ(2, 34)
   EXPECT_EQ(child_of(::_Fork()), 0);
 #endif
@@ -606,6 +608,7 @@ TEST_F(Shareable, AProgramThatClosesEveryDescriptorLosesNoMemoryAndNoFileOfItsOw
 
 TEST_F(Shareable, WhateverTheSystemRefusesProgramsHavePrivateMemoryAndChildrenHaveTheirCopies) {
   EXPECT_EQ(run_alone("Refused.DISABLED_MemoryFiles"), 0);
+  EXPECT_EQ(run_alone("Refused.DISABLED_SizesThatWouldMakeEveryMallocAMapping"), 0);
   EXPECT_EQ(run_alone("Refused.DISABLED_SharedMappings"), 0);
   EXPECT_EQ(run_alone("Refused.DISABLED_AdviceAboutForks"), 0);
   EXPECT_EQ(run_alone("Refused.DISABLED_SharedMappingsLater"), 0);
@@ -641,6 +644,11 @@ void memory_is_private_and_forked_as_ever() {
             0);
   EXPECT_TRUE(all_are(block, kSize, 1));
   ASSERT_EQ(::munmap(block, kSize), 0);
+}
+
+TEST(Refused, DISABLED_SizesThatWouldMakeEveryMallocAMapping) {
+  start_monitor({.shareable_from = {4096}, .shareable_size = {kAll}});
+  memory_is_private_and_forked_as_ever();
 }
 
 TEST(Refused, DISABLED_MemoryFiles) {
