@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Broadcasts and reductions to one rank, the collectives in which ranks may run ahead of each other: for every size up
- * to 256 KiB (powers of two, and one element less and more) runs of calls with one root and nothing in between, so that
- * slots run full and whoever is ahead waits to be let on.  Ranks drawn by seed come late, so that others sleep.  A lost
- * wake-up ends it by the launcher's time limit.  Every call's data are checked. */
+ * Broadcasts, reductions to one rank, gatherv and scatterv, in which ranks may run ahead of each other: for every size
+ * up to 256 KiB (powers of two, and one element less and more) runs of calls with one root and nothing in between, so
+ * that slots run full and whoever is ahead waits to be let on.  Ranks drawn by seed come late, so that others sleep.  A
+ * lost wake-up ends it by the launcher's time limit.  Every call's data are checked. */
 #include <time.h>
 
 #include "tests/mpi_shim/programs/check.h"
@@ -35,6 +35,33 @@ static void reduce(int count, int root, int call) {
   for (int i = 0; i < count; ++i) CHECK_EQ(in[i], size * element(i, call, 0) + 101 * (size * (size - 1) / 2));
 }
 
+/* In parts of different sizes, of which each rank knows its own and the root all. */
+enum { kMostRanks = 64 };
+static int lengths[kMostRanks], places[kMostRanks];
+static void cut(int count) {
+  for (int of = 0, end = 0; of < size; ++of) {
+    places[of] = end;
+    lengths[of] = count / size + ((of + count) % 3 == 0 ? count % size : 0);
+    end += lengths[of];
+  }
+}
+static void gather_parts(int count, int root, int call) {
+  cut(count / 2);
+  for (int i = 0; i < lengths[rank]; ++i) out[i] = element(i, call, rank);
+  CHECK(MPI_Gatherv(out, lengths[rank], MPI_INT, in, lengths, places, MPI_INT, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+  for (int of = 0; rank == root && of < size; ++of) {
+    for (int i = 0; i < lengths[of]; ++i) CHECK_EQ(in[places[of] + i], element(i, call, of));
+  }
+}
+static void scatter_parts(int count, int root, int call) {
+  cut(count / 2);
+  for (int of = 0; rank == root && of < size; ++of) {
+    for (int i = 0; i < lengths[of]; ++i) out[places[of] + i] = element(i, call, of);
+  }
+  CHECK(MPI_Scatterv(out, lengths, places, MPI_INT, in, lengths[rank], MPI_INT, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+  for (int i = 0; i < lengths[rank]; ++i) CHECK_EQ(in[i], element(i, call, rank));
+}
+
 static void come_late(void) {
   const int who = draw(2 * size); /* half of the time nobody */
   const int microseconds = 1 + draw(400);
@@ -43,11 +70,15 @@ static void come_late(void) {
 }
 
 static void run(int count, int calls) {
-  const int root = draw(size), what = draw(3);
+  const int root = draw(size), what = draw(5);
   for (int call = 0; call < calls; ++call) {
     if (draw(8) == 0) come_late();
     if (what == 0 || (what == 2 && draw(2) == 0)) {
       broadcast(count, root, call);
+    } else if (what == 3) {
+      gather_parts(count, root, call);
+    } else if (what == 4) {
+      scatter_parts(count, root, call);
     } else {
       reduce(count, root, call);
     }
