@@ -108,8 +108,8 @@ class OPAL_EXPORT Module {
 
   /// Makes [base, +size) addressable by peers.  The default is a slot in the Context's RegistrationTable.
   virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
-  /// Of the whole address space there is only the RegistrationTable's software handle, which every transport takes;
-  /// those with handles of their own by PipelinedTransfers.
+  // Of the whole address space there is only that table's handle, which every transport takes; those with handles of
+  // their own by PipelinedTransfers.
   /// The handle is stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
   /// The memory of a live handle is being unmapped: peers are refused from now on, by a device from the next progress()
