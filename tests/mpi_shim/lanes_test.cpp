@@ -58,13 +58,6 @@ class Rank {
     request.start();
     return request;
   }
-  Request& start_sending(unsigned lane, const std::vector<std::byte>& bytes) {
-    Request& request = engine(lane).new_send(channel(lane), Buffer::of_bytes(bytes.data(), bytes.size()),
-                                             1 - channel(lane).rank, kTag, Mode::standard);
-    request.start();
-    return request;
-  }
-
   Lanes lanes;
 
  private:
@@ -190,7 +183,7 @@ TEST_F(MpiLanes, ASleeperIsWokenByProgressOfAnotherThread) {
   progresses.join();
 }
 
-/// The receiver asks for the data of a large message, which its sender sends while it waits on another lane.
+/// A message that its receiver has to fetch, or to answer, while it waits on another lane.
 TEST_F(MpiLanes, AMessageMovesOnALaneWhereNobodyWaits) {
   for (const std::chrono::microseconds spin : {50us, 0us}) {
     am::Config waits;
@@ -198,19 +191,21 @@ TEST_F(MpiLanes, AMessageMovesOnALaneWhereNobodyWaits) {
     start(waits);
     const std::vector<std::byte> large(4 << 20, std::byte{42});
     for (unsigned lane = 0; lane < kLanes; ++lane) {
-      Request& sending = a().start_sending(lane, large);
-      std::thread other{[&] {
-        std::vector<std::byte> in(large.size());
-        const Outcome outcome =
-            b().engine(lane).receive(b().channel(lane), Buffer::of_bytes(in.data(), in.size()), 0, kTag);
-        EXPECT_EQ(outcome.error, MPI_SUCCESS);
-        EXPECT_EQ(in, large);
+      std::vector<std::byte> in(large.size());
+      Request& receive =
+          a().engine(lane).new_receive(a().channel(lane), Buffer::of_bytes(in.data(), in.size()), 1, kTag);
+      receive.start();
+      auto other = std::async(std::launch::async, [&] {
+        EXPECT_EQ(b().engine(lane).send(b().channel(lane), Buffer::of_bytes(large.data(), large.size()), 0, kTag,
+                                        Mode::synchronous),
+                  MPI_SUCCESS);
         EXPECT_EQ(b().send(1 - lane, 1), MPI_SUCCESS);
-      }};
+      });
       EXPECT_EQ(a().receive(1 - lane), 1U);
-      other.join();
-      a().lanes.wait(sending);
-      sending.put_back();
+      EXPECT_EQ(other.wait_for(kForEver), std::future_status::ready);
+      EXPECT_TRUE(receive.done());
+      EXPECT_EQ(in, large);
+      receive.put_back();
     }
   }
 }
