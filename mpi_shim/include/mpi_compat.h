@@ -99,10 +99,9 @@ static inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint* displacement) {
 }
 
 static inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint* displacement) {
-  MPI_Aint lb = 0;
   MPI_Aint extent = 0;
-  const int result = MPI_Type_get_extent(datatype, &lb, &extent);
-  if (result == MPI_SUCCESS) *displacement = lb + extent;
+  const int result = MPI_Type_get_extent(datatype, displacement, &extent);
+  if (result == MPI_SUCCESS) *displacement += extent;
   return result;
 }
 

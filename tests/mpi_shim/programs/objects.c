@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Info objects, attributes, memory, handles as integers, names, what MPI says about itself. */
+#define OPAL_MPI_COMPAT 1
 #include <string.h>
 
 #include "tests/mpi_shim/programs/check.h"
@@ -301,6 +302,19 @@ static void reduce_local(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* The functions that older programs call are inline over today's, which check the arguments. */
+static void removed_functions(void) {
+  MPI_Datatype type;
+  MPI_Aint upper = -1;
+  MPI_Type_create_resized(MPI_INT, -8, 24, &type);
+  MPI_Type_ub(type, &upper);
+  CHECK_EQ(upper, 16);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  CHECK_EQ(MPI_Type_ub(type, NULL), MPI_ERR_ARG);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+  MPI_Type_free(&type);
+}
+
 int main(int argc, char** argv) {
   int flag = 0, provided = -1;
   MPI_Initialized(&flag);
@@ -324,6 +338,7 @@ int main(int argc, char** argv) {
   keys_of_other_objects();
   reduce_local();
   wrong_arrays();
+  removed_functions();
   MPI_Finalize();
   MPI_Finalized(&flag);
   return flag ? 0 : 1;
