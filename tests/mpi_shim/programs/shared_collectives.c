@@ -30,26 +30,28 @@ static void do_bcast(MPI_Comm comm, int round) {
   for (int i = 0; i < length; ++i) CHECK_EQ(out[i], pattern(i, round));
 }
 
-/* One element per rank and place that makes the order of operands visible: 2x2 matrices over integers mod 2^32 as one
- * user-defined function would need a derived type; a predefined type with an operation that does not commute does: the
- * leftmost operand wins, unless it is even. */
-static void first_odd(void* left, void* right, int* length, MPI_Datatype* type) {
+/* An operation that does not commute and to whose result every operand adds, on ints: maps x -> a x + b modulo a prime,
+ * one after the other. */
+enum { kPrime = 251 };
+static int compose(int left, int right) {
+  const int a = left % kPrime, b = left / kPrime;
+  return a * (right % kPrime) % kPrime + kPrime * ((a * (right / kPrime) + b) % kPrime);
+}
+static void composed(void* left, void* right, int* length, MPI_Datatype* type) {
   (void)type;
-  const int* a = left;
-  int* b = right;
-  for (int i = 0; i < *length; ++i) b[i] = a[i] % 2 != 0 ? a[i] : b[i];
+  for (int i = 0; i < *length; ++i) ((int*)right)[i] = compose(((const int*)left)[i], ((int*)right)[i]);
 }
 static int operand(int of, int index, int round) {
-  return 2 * (of * 1000 + index % 997) + ((of + index + round) % 3 != 0); /* two of three neighbours are odd */
+  return 1 + (of * 7 + index * 3 + round) % (kPrime - 1) + kPrime * ((of * 31 + index * 5 + round * 11) % kPrime);
 }
 /* Of the ranks below `end`, at least one. */
-static int first_odd_below(int end, int index, int round) {
-  for (int of = 0; of < end; ++of) {
-    if (operand(of, index, round) % 2 != 0) return operand(of, index, round);
+static int result_below(int end, int index, int round, int sums) {
+  int result = operand(0, index, round);
+  for (int of = 1; of < end; ++of) {
+    result = sums ? result + operand(of, index, round) : compose(result, operand(of, index, round));
   }
-  return operand(end - 1, index, round);
+  return result;
 }
-static int first_odd_of(int index, int round) { return first_odd_below(size, index, round); }
 
 static void do_reductions(MPI_Comm comm, MPI_Op op, int round) {
   const int count = draw_length(kMost / 4), root = draw(size), everywhere = draw(2), in_place = draw(2), sums = draw(2);
@@ -67,30 +69,28 @@ static void do_reductions(MPI_Comm comm, MPI_Op op, int round) {
     CHECK(MPI_Reduce(from, result, count, MPI_INT, sums ? MPI_SUM : op, root, comm) == MPI_SUCCESS);
   }
   for (int i = 0; gets && i < count; ++i) {
-    int sum = 0;
-    for (int of = 0; of < size; ++of) sum += operand(of, i, round);
-    CHECK_EQ(result[i], sums ? sum : first_odd_of(i, round));
+    CHECK_EQ(result[i], result_below(size, i, round, sums));
   }
 }
 
 static void do_scans(MPI_Comm comm, MPI_Op op, int round) {
-  const int count = draw_length(kMost / 4), exclusive = draw(2), in_place = draw(2);
+  const int count = draw_length(kMost / 4), exclusive = draw(2), in_place = draw(2), sums = draw(2);
   int *mine = (int*)out, *result = (int*)in;
   for (int i = 0; i < count; ++i) mine[i] = operand(rank, i, round), result[i] = in_place ? mine[i] : -1;
   const void* from = in_place ? MPI_IN_PLACE : mine;
-  CHECK((exclusive ? MPI_Exscan : MPI_Scan)(from, result, count, MPI_INT, op, comm) == MPI_SUCCESS);
+  CHECK((exclusive ? MPI_Exscan : MPI_Scan)(from, result, count, MPI_INT, sums ? MPI_SUM : op, comm) == MPI_SUCCESS);
   for (int i = 0; i < count; ++i) {
     if (exclusive && rank == 0) {
       CHECK_EQ(result[i], in_place ? mine[i] : -1);
     } else {
-      CHECK_EQ(result[i], first_odd_below(exclusive ? rank : rank + 1, i, round));
+      CHECK_EQ(result[i], result_below(exclusive ? rank : rank + 1, i, round, sums));
     }
   }
 }
 
 /* Parts of different sizes, some empty. */
 static void do_reduce_scatter(MPI_Comm comm, MPI_Op op, int round) {
-  const int length = draw_length(kMostBlock / 4), even = draw(2), in_place = draw(2);
+  const int length = draw_length(kMostBlock / 4), even = draw(2), in_place = draw(2), sums = draw(2);
   int *lengths = malloc((size_t)size * sizeof *lengths), start = 0, total = 0;
   for (int of = 0; of < size; ++of) {
     lengths[of] = even ? length : (of + round) % 3 == 0 ? 0 : length - length * of / size / 2;
@@ -101,11 +101,11 @@ static void do_reduce_scatter(MPI_Comm comm, MPI_Op op, int round) {
   for (int i = 0; i < total; ++i) mine[i] = operand(rank, i, round), result[i] = in_place ? mine[i] : -1;
   const void* from = in_place ? MPI_IN_PLACE : mine;
   if (even) {
-    CHECK(MPI_Reduce_scatter_block(from, result, length, MPI_INT, op, comm) == MPI_SUCCESS);
+    CHECK(MPI_Reduce_scatter_block(from, result, length, MPI_INT, sums ? MPI_SUM : op, comm) == MPI_SUCCESS);
   } else {
-    CHECK(MPI_Reduce_scatter(from, result, lengths, MPI_INT, op, comm) == MPI_SUCCESS);
+    CHECK(MPI_Reduce_scatter(from, result, lengths, MPI_INT, sums ? MPI_SUM : op, comm) == MPI_SUCCESS);
   }
-  for (int i = 0; i < lengths[rank]; ++i) CHECK_EQ(result[i], first_odd_of(start + i, round));
+  for (int i = 0; i < lengths[rank]; ++i) CHECK_EQ(result[i], result_below(size, start + i, round, sums));
   free(lengths);
 }
 
@@ -306,7 +306,7 @@ int main(int argc, char** argv) {
   out = malloc((size_t)kMost + (size_t)size * kMostBlock + 64);
   in = malloc((size_t)kMost + (size_t)size * kMostBlock + 64);
   MPI_Op op;
-  MPI_Op_create(first_odd, 0, &op);
+  MPI_Op_create(composed, 0, &op);
   MPI_Comm second;
   MPI_Comm_dup(MPI_COMM_WORLD, &second);
   storm(MPI_COMM_WORLD, second, op);
