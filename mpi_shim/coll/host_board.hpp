@@ -4,9 +4,10 @@
 // A rank writes only its own.  Operations are numbered turns, the same everywhere; a cell or slot begins with the turn
 // in which it was filled, in the line where a cell's data begin.  `finished` says up to which turn a rank has read the
 // others'.  Whoever waits looks for a while, then says in its line what it waits for and sleeps as for messages; the
-// one that makes it true wakes it with one. A rank that cannot read what it was to fill its slot with fills it all the
-// same and marks it as spoiled, and so do those that make something of it: everybody whom it reaches knows. Threads:
-// one at a time, as the standard has it for the collectives of a communicator.
+// one that makes it true wakes it with one.
+// A rank that cannot read what it was to fill its slot with fills it all the same and marks it as spoiled, and so do
+// those that make something of it: everybody whom it reaches knows.
+// Threads: one at a time, as the standard has it for the collectives of a communicator.
 #pragma once
 #include <algorithm>
 #include <array>
