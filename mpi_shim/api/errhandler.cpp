@@ -59,7 +59,7 @@ OPAL_MPI_FUNCTION(int, Errhandler_free, (MPI_Errhandler * errhandler)) {
   if (mpi_shim::find_errhandler(*errhandler) == nullptr) {
     return call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
   }
-  if (auto* object = mpi_shim::handle::find<mpi_shim::ErrhandlerObject>(*errhandler)) object->retire();
+  if (auto* object = mpi_shim::handle::find<mpi_shim::ErrhandlerObject>(*errhandler)) free_handle(*object);
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/core/handles.hpp"
 
+#include <mutex>
+
 namespace mpi_shim {
 namespace {
 
 using comm::Errhandler;
 using comm::Group;
+
+std::mutex errhandler_objects;  // guards which object an Errhandler has, and how often it was given out
 
 const std::shared_ptr<const Group>& empty_group() {
   static const auto empty = std::make_shared<const Group>(std::vector<int>{}, MPI_PROC_NULL);
@@ -50,8 +54,23 @@ MPI_Errhandler new_handle(std::shared_ptr<const Errhandler> errhandler) {
     case Errhandler::Kind::comm_function:
     case Errhandler::Kind::win_function: break;
   }
-  auto object = handle::create<ErrhandlerObject>(std::move(errhandler));
-  return object ? handle::to_handle<MPI_Errhandler>(*object->detach()) : MPI_ERRHANDLER_NULL;  // the program's now
+  const std::lock_guard guard{errhandler_objects};
+  if (errhandler->object != nullptr) {
+    ++errhandler->object->uses;
+    return handle::to_handle<MPI_Errhandler>(*errhandler->object);
+  }
+  auto made = handle::create<ErrhandlerObject>(std::move(errhandler));
+  if (!made) return MPI_ERRHANDLER_NULL;
+  ErrhandlerObject& object = *made->detach();  // the program's now
+  object.errhandler->object = &object;
+  return handle::to_handle<MPI_Errhandler>(object);
+}
+
+void free_handle(ErrhandlerObject& object) noexcept {
+  const std::lock_guard guard{errhandler_objects};
+  if (--object.uses != 0) return;
+  object.errhandler->object = nullptr;
+  object.retire();
 }
 
 }  // namespace mpi_shim

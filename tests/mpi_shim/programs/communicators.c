@@ -158,7 +158,15 @@ static void error_handlers(void) {
   MPI_Errhandler made, got;
   MPI_Comm_create_errhandler(handler, &made);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, made);
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got);
+  CHECK(got == made); /* one handler has one handle, which is to be freed as often as it was given out */
+  MPI_Errhandler_free(&got);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, made);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
   MPI_Errhandler_free(&made);
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got);
+  CHECK(got != MPI_ERRHANDLER_NULL);
+  MPI_Errhandler_free(&got);
   MPI_Send(&value, 1, MPI_INT, -9, 0, MPI_COMM_WORLD);
   CHECK_EQ(handler_calls, 1);
   CHECK_EQ(handler_error, MPI_ERR_RANK);
