@@ -2,6 +2,7 @@
 // Passive target synchronisation.  Locks of ranks on this host are words in shared memory; those of other hosts are
 // asked for, and their owner takes the word for the asker.
 #include "mpi_shim/rma/window.hpp"
+#include "opal/core/fence.hpp"
 #include "opal/core/turns.hpp"
 
 namespace mpi_shim::rma {
@@ -126,7 +127,7 @@ int Window::unlock_all() {
 int Window::flush(int rank) {
   if (!passive(rank)) return MPI_ERR_RMA_SYNC;
   Target& target = this->target(rank);
-  std::atomic_thread_fence(std::memory_order_acq_rel);  // loads and stores in mapped memory before those that follow
+  opal::ordering_fence();  // loads and stores in mapped memory before those that follow
   // A program that spins over accesses and flushes still serves its peers; where accesses are done when they return, a
   // round of progress each time would cost more than they do.
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;

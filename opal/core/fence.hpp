@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/fence.hpp — a full fence that every build of ours accepts.  Threads: any.
+// opal/core/fence.hpp — fences that every build of ours accepts: g++ refuses std::atomic_thread_fence under
+// ThreadSanitizer.  Threads: any.
 #pragma once
+#include <atomic>
 
 namespace opal {
 
-/// What std::atomic_thread_fence(seq_cst) is, which g++ refuses under ThreadSanitizer.
+/// std::atomic_thread_fence(seq_cst).
 inline void full_fence() noexcept { __sync_synchronize(); }
+
+/// std::atomic_thread_fence(acq_rel): only a later load may overtake an earlier store.  No instruction on x86.
+inline void ordering_fence() noexcept {
+#if defined(__SANITIZE_THREAD__)
+  full_fence();
+#else
+  std::atomic_thread_fence(std::memory_order_acq_rel);
+#endif
+}
 
 }  // namespace opal
