@@ -85,8 +85,9 @@ void IdAgreement::found() noexcept {
 void IdAgreement::end(int error) noexcept {
   if (error != MPI_SUCCESS && reserved_) give_up(process_, {mine_, 0});
   error_ = error;
-  over_.store(true, std::memory_order_release);
-  if (watcher_.fn != nullptr) watcher_.fn(watcher_.object, *this);
+  const Watcher watcher = watcher_;
+  over_.store(true, std::memory_order_release);  // whoever waits for it, in another thread, may end this object now
+  if (watcher.fn != nullptr) watcher.fn(watcher.object, *this);
 }
 
 /// In turn; the first lane, which has MPI_COMM_WORLD, comes last.

@@ -41,6 +41,7 @@ Windows::~Windows() {
 }
 
 void Windows::want_helper() {
+  const am::Lock::Guard guard{engine_.lock()};  // threads may make windows at the same time
   if (may_help_ && helper_ == nullptr) helper_ = std::make_unique<ProgressHelper>(engine_);
 }
 
