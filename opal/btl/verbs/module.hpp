@@ -159,7 +159,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   bool some_stalled_ = false;
   bool in_progress_ = false;
   bool armed_ = false;
-  std::uint32_t quiet_ = 0;    // rounds in a row without a completion
+  std::uint32_t quiet_ = 0;  // rounds in a row without a completion
+  std::uint32_t busy_rounds_ = 0;
   std::size_t turns_ = 0;      // handlers that this progress() may still run
   std::size_t events_ = 0;     // what happened in this progress()
   std::vector<ibv_wc> early_;  // completions that arm() found

@@ -18,6 +18,8 @@ constexpr int kBatch = 16;
 
 /// Completions cost no system call, events do: they are asked for when completions have stayed out for a while.
 constexpr std::uint32_t kRoundsPerLook = 32;
+/// And while they never stay out: others want to connect meanwhile, or have gone.
+constexpr std::uint32_t kBusyRoundsPerLook = 1024;
 
 }  // namespace
 
@@ -168,7 +170,9 @@ std::size_t Module::progress(std::size_t budget) noexcept {
     memory_.revoke_stale();
   const bool busy = poll_completions();
   quiet_ = busy ? 0 : quiet_ + 1;
-  if (armed_ || quiet_ % kRoundsPerLook == 1 || !leaving_.empty()) collect_events();
+  busy_rounds_ += busy ? 1 : 0;
+  const bool look = busy ? busy_rounds_ % kBusyRoundsPerLook == 0 : quiet_ % kRoundsPerLook == 1;
+  if (armed_ || look || !leaving_.empty()) collect_events();
   if (some_stalled_) {
     some_stalled_ = false;
     for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->resume();
