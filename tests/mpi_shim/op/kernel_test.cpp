@@ -271,9 +271,10 @@ TEST(Kernels, AgreeWithTheScalarReferenceOnEveryCombinationLengthAlignmentAndVec
           const std::vector<std::byte> before = inout;
           kernel(in.data() + skew, inout.data() + skew, static_cast<std::int64_t>(count));
           for (auto wider = Vectors::avx2; wider <= widest_vectors(); wider = next(wider)) {
+            const Kernel wide = find_kernel(kKinds[k], element, wider);
+            if (wide == kernel) continue;
             std::vector<std::byte> other = before;
-            find_kernel(kKinds[k], element, wider)(in.data() + skew, other.data() + skew,
-                                                   static_cast<std::int64_t>(count));
+            wide(in.data() + skew, other.data() + skew, static_cast<std::int64_t>(count));
             ASSERT_EQ(other, inout) << kNames[k] << " of " << info(element).name << ", " << count
                                     << " elements, with vectors " << static_cast<int>(wider);
           }
