@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -319,11 +320,7 @@ TEST_F(SmKnemModules, AProbeThatFailsKeepsItOut) {
 
 TEST(SmKnemDevice, WithoutTheKernelModuleTheReasonNamesTheDevice) {
   if (::access("/dev/knem", F_OK) == 0) GTEST_SKIP() << "the module is loaded here";
-  config::Store store;
-  store.set("btl_sm_single_copy", "knem,cma");
-  test::Side a{"sm", store};
-  test::Side b{"sm", store};
-  const std::string text = a.connect(b)->describe();
+  const std::string text = description_with("knem,cma");
   EXPECT_NE(text.find("no knem: open(/dev/knem): No such file or directory"), std::string::npos) << text;
 }
 

@@ -10,6 +10,7 @@
 #include "opal/btl/sm/module.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/memory/shareable.hpp"
+#include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 
@@ -24,12 +25,6 @@ using test::pump;
 using test::Side;
 
 constexpr std::size_t kSize = std::size_t{2} << 20;
-
-config::Store only_shared() {
-  config::Store store;
-  store.set("btl_sm_single_copy", "shared");
-  return store;
-}
 
 class SmShareable : public ::testing::Test {
  protected:
@@ -65,8 +60,8 @@ class SmShareable : public ::testing::Test {
 };
 
 TEST_F(SmShareable, BlocksThatComeAndGoAreReachedWithoutTheTargetOnceTheFirstWasMapped) {
-  Side a{"sm", only_shared()};
-  Side b{"sm", only_shared()};
+  Side a{"sm", single_copy_by("shared")};
+  Side b{"sm", single_copy_by("shared")};
   btl::Endpoint& route = *a.connect(b);
   ASSERT_NO_FATAL_FAILURE(map_first(a, route, b, block()));
   const auto bytes = pattern(10'000, 1);      // more may wait for the help of the target
@@ -119,7 +114,7 @@ TEST_F(SmShareable, WhatIsNotSharedAnyMoreIsReachedInAnotherWay) {
 
 TEST_F(SmShareable, AForkOfTheOwnerLosesNoPutAndItsChildSeesNoneThatCameLater) {
   Child initiator{[&](Channel& owner) {
-    Side side{"sm", only_shared()};
+    Side side{"sm", single_copy_by("shared")};
     btl::Endpoint* const route = side.connect(owner.receive());
     const MemoryHandle handle = *MemoryHandle::from_bytes(owner.receive());
     std::uint64_t address = 0;
@@ -138,7 +133,7 @@ TEST_F(SmShareable, AForkOfTheOwnerLosesNoPutAndItsChildSeesNoneThatCameLater) {
     owner.send(bytes_of(rounds));
     return Module::pools_mapped(*route) == 1 && owner.expect("end") && owner.expect("bye") ? 0 : 4;
   }};
-  Side side{"sm", only_shared()};
+  Side side{"sm", single_copy_by("shared")};
   const Block memory;
   const MemoryHandle handle = *side.module().register_memory(memory.data(), kSize, Rights::all);
   initiator.channel().send(side.blob());
@@ -147,16 +142,23 @@ TEST_F(SmShareable, AForkOfTheOwnerLosesNoPutAndItsChildSeesNoneThatCameLater) {
   const auto* const count = reinterpret_cast<const std::uint64_t*>(memory.data());
   ASSERT_TRUE(pump([&] { return __atomic_load_n(count, __ATOMIC_RELAXED) > 3; }, side));
   for (int i = 0; i < 10; ++i) {
+    int written_more[2];  // ends when the peer has written again
+    ASSERT_EQ(::pipe(written_more), 0);
+    const Fd end{written_more[0]};
+    Fd begin{written_more[1]};
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
       const std::uint64_t then = *count;
       std::memset(memory.data(), 0xff, kSize / 2);
-      ::usleep(2000);
+      begin.reset();
+      char none = 0;
+      if (::read(end.get(), &none, 1) != 0) ::_exit(2);
       ::_exit(then > 3 && *count == UINT64_MAX ? 0 : 1);
     }
     const std::uint64_t before = __atomic_load_n(count, __ATOMIC_RELAXED);
     ASSERT_TRUE(pump([&] { return __atomic_load_n(count, __ATOMIC_RELAXED) > before + 1; }, side));
+    begin.reset();
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);

@@ -13,6 +13,7 @@
 #include "opal/memory/monitor.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
+#include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 
@@ -27,12 +28,6 @@ using test::pump;
 using test::Side;
 
 constexpr std::size_t kSize = 1'000'000;
-
-config::Store only_shared() {
-  config::Store store;
-  store.set("btl_sm_single_copy", "shared");
-  return store;
-}
 
 std::unique_ptr<mpool::Pool> open_pool() {
   mpool::Config config;
@@ -66,8 +61,8 @@ void map_first(Side& initiator, btl::Endpoint& route, const Exported& memory, st
 }
 
 TEST(SmShared, PutGetAndAtomicsNeedNeitherTheTargetNorTheKernelOnceThePoolIsMapped) {
-  Side a{"sm", only_shared()};
-  Side b{"sm", only_shared()};
+  Side a{"sm", single_copy_by("shared")};
+  Side b{"sm", single_copy_by("shared")};
   btl::Endpoint& route = *a.connect(b);
   EXPECT_FALSE(route.one_sided()) << "private memory is out of reach";
   Exported memory{b, kSize};
@@ -169,8 +164,7 @@ TEST(SmShared, ARandomMixOfOperationsOnMappedAndPrivateMemoryMatchesAModel) {
 }
 
 TEST(SmShared, BothSidesCopyOfOneMappedMemoryIntoTheOtherBringsEveryByte) {
-  config::Store store;
-  store.set("btl_sm_single_copy", "shared");
+  config::Store store = single_copy_by("shared");
   store.set("btl_sm_large_get", "cooperative");
   Side a{"sm", store};
   Side b{"sm", store};
@@ -194,8 +188,8 @@ TEST(SmShared, BothSidesCopyOfOneMappedMemoryIntoTheOtherBringsEveryByte) {
 }
 
 TEST(SmShared, MappingsAreBoundedAndAPoolThatWasGivenUpIsMappedAgain) {
-  Side a{"sm", only_shared()};
-  Side b{"sm", only_shared()};
+  Side a{"sm", single_copy_by("shared")};
+  Side b{"sm", single_copy_by("shared")};
   btl::Endpoint& route = *a.connect(b);
   std::deque<Exported> pools;
   for (std::size_t i = 0; i < SharedRung::kMost + 4; ++i) {
@@ -206,8 +200,8 @@ TEST(SmShared, MappingsAreBoundedAndAPoolThatWasGivenUpIsMappedAgain) {
 }
 
 TEST(SmShared, APoolThatEndsGivesItsMemoryBackAndItsHandlesAreStale) {
-  Side a{"sm", only_shared()};
-  Side b{"sm", only_shared()};
+  Side a{"sm", single_copy_by("shared")};
+  Side b{"sm", single_copy_by("shared")};
   btl::Endpoint& route = *a.connect(b);
   CountedCompletion completion;
   std::vector<std::byte> bytes(100'000);
@@ -227,7 +221,7 @@ TEST(SmShared, APoolThatEndsGivesItsMemoryBackAndItsHandlesAreStale) {
 TEST(SmShared, TheOwnersDeathIsAnErrorAndNoSignal) {
   for (int round = 0; round < 10; ++round) {
     Child owner{[&](Channel& parent) {
-      Side own{"sm", only_shared()};
+      Side own{"sm", single_copy_by("shared")};
       Exported memory{own, kSize};
       parent.send(own.blob());
       parent.send(memory.handle.bytes());
@@ -235,7 +229,7 @@ TEST(SmShared, TheOwnersDeathIsAnErrorAndNoSignal) {
       while (true) own.module().progress(64);
       return 0;
     }};
-    Side side{"sm", only_shared()};
+    Side side{"sm", single_copy_by("shared")};
     btl::Endpoint* route = side.connect(owner.channel().receive());
     const MemoryHandle handle = *MemoryHandle::from_bytes(owner.channel().receive());
     std::uint64_t address = 0;

@@ -12,6 +12,7 @@
 
 #include "opal/btl/sm/xpmem.hpp"
 #include "opal/core/fd.hpp"
+#include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -135,11 +136,7 @@ TEST_F(SmXpmemDevice, TheOwnersDeathIsAnErrorAndNoSignal) {
 }
 
 TEST_F(SmXpmemDevice, EndpointsTakeIt) {
-  config::Store store;
-  store.set("btl_sm_single_copy", "xpmem");
-  test::Side a{"sm", store};
-  test::Side b{"sm", store};
-  const std::string text = a.connect(b)->describe();
+  const std::string text = description_with("xpmem");
   EXPECT_NE(text.find("xpmem: probe copied 4096 bytes"), std::string::npos) << text;
 }
 

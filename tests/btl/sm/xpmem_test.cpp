@@ -16,6 +16,7 @@
 #include "opal/btl/sm/guarded_copy.hpp"
 #include "opal/btl/sm/probe_page.hpp"
 #include "opal/core/mapping.hpp"
+#include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -150,11 +151,7 @@ TEST(SmXpmem, AProbePutsItOnTheLadderAndAFailingAttachTakesItOff) {
 
 TEST(SmXpmem, WithoutTheKernelModuleTheReasonNamesTheDevice) {
   if (::access("/dev/xpmem", F_OK) == 0) GTEST_SKIP() << "the module is loaded here";
-  config::Store store;
-  store.set("btl_sm_single_copy", "xpmem,cma");
-  test::Side a{"sm", store};
-  test::Side b{"sm", store};
-  const std::string text = a.connect(b)->describe();
+  const std::string text = description_with("xpmem,cma");
   EXPECT_NE(text.find("no xpmem: open(/dev/xpmem): No such file or directory"), std::string::npos) << text;
 }
 
