@@ -50,13 +50,13 @@ long make_private(Arena& arena, Range range) noexcept {
     const Range piece{std::max(entry.range.begin, range.begin), std::min(entry.range.end, range.end)};
     if (piece.empty()) continue;
     const long copy = private_copy(arena, piece, piece.size(), entry.protection);
-    if (memory::shareable::failed(copy)) return copy;
+    if (failed(copy)) return copy;
     released(piece);  // what peers map is not what is there any more
     const auto size = static_cast<long>(piece.size());
     const long placed = taking(arena, piece, [&] {
       return raw_syscall(SYS_mremap, copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, static_cast<long>(piece.begin));
     });
-    if (memory::shareable::failed(placed)) {
+    if (failed(placed)) {
       raw_syscall(SYS_munmap, copy, size);
       return -ENOMEM;
     }
