@@ -50,24 +50,30 @@ function(opal_program name)
   target_link_libraries(${name} PRIVATE opal_options)
 endfunction()
 
-# opal_test(NAME SOURCES f... [LIBS lib...] [TIMEOUT s] [LABELS l...]): a GoogleTest binary, one ctest entry.
+# opal_test(NAME SOURCES f... [LIBS lib...] [TIMEOUT s] [LABELS l...] [ENVIRONMENT variable=value...]): a GoogleTest program, one
+# ctest entry for each of its cases, which may take TIMEOUT each.
 # Label multiproc: starts processes that keep two cores busy, with OPAL_RANKS_ENVIRONMENT.  Label timing: measures, and wants the machine alone.
 function(opal_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
+    set(arg_TIMEOUT 120)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE opal_options ${arg_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  set(properties "TIMEOUT ${arg_TIMEOUT}")
   if("multiproc" IN_LIST arg_LABELS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS 2 ENVIRONMENT "${OPAL_RANKS_ENVIRONMENT}")
+    list(PREPEND arg_ENVIRONMENT ${OPAL_RANKS_ENVIRONMENT})
+    string(APPEND properties " PROCESSORS 2")
   endif()
   if("timing" IN_LIST arg_LABELS)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    string(APPEND properties " RUN_SERIAL ON")
   endif()
+  set(cases ${CMAKE_CURRENT_BINARY_DIR}/${name}_cases)
+  file(GENERATE OUTPUT ${cases}.cmake CONTENT "include([[${PROJECT_SOURCE_DIR}/cmake/test_cases.cmake]])
+opal_add_cases(${name} [[$<TARGET_FILE:${name}>]] [[${cases}.txt]] [[${arg_LABELS}]] [[${arg_ENVIRONMENT}]] ${properties})
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${cases}.cmake)
 endfunction()
 
 # opal_fuzzer(NAME SOURCES f... [LIBS lib...]): a libFuzzer target, built with OPAL_BUILD_FUZZERS.
