@@ -11,10 +11,6 @@ pkg_check_modules(LIBEVENT REQUIRED IMPORTED_TARGET libevent)  # the daemon's ev
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)  # proofs of a shared secret
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)          # process management interface (runtime only)
 
-# Headers of the CUDA Driver API; without them GPU memory is left out, and opal-info says so.
-find_path(OPAL_CUDA_INCLUDE_DIR cuda.h HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES include
-          DOC "Folder of cuda.h, empty to leave GPU memory out")
-
 add_library(opal_options INTERFACE)
 target_include_directories(opal_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>)

@@ -19,7 +19,7 @@ class Finder {
  public:
   explicit Finder(Find find) noexcept : find_(find) {}
 
-  /// `since`: the CUDA version that brought the function in the form that cuda.h declares.
+  /// `since`: the CUDA version that brought the function in the form that cuda_api.hpp declares.
   template <class Function>
   void operator()(Function*& function, const char* name, int since) {
     void* found = nullptr;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/gpu/driver.hpp — the functions of the CUDA Driver API that are used here, found in the library that was loaded.
-// The only header that needs CUDA's own; private to opal/gpu and to what is built with CUDA's headers only.
+// Private to opal/gpu.
 // Threads: a constant once loaded.
 #pragma once
-#include <cuda.h>
-
 #include <chrono>
 
 #include "opal/core/result.hpp"
+#include "opal/gpu/cuda_api.hpp"
 
 namespace opal::gpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/load.hpp — loading the driver; with a build without CUDA's headers, the reason why not.  Private to libopal.
+// opal/gpu/load.hpp — loading the driver.  Private to libopal.
 #pragma once
 #include "opal/gpu/gpu.hpp"
 

@@ -13,7 +13,7 @@
 #include "opal/gpu/gpu.hpp"
 #include "opal/gpu/host_pages.hpp"
 
-struct CUctx_st;  // of cuda.h, which users of this header need not have
+struct CUctx_st;  // of cuda_api.hpp, which users of this header do not need
 
 namespace opal::gpu {
 

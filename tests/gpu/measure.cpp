@@ -2,7 +2,7 @@
 // What GPU memory costs here, as a Markdown page on stdout: classifying pointers, opening another process's memory for
 // the first time and again, and how fast such memory is got over smcuda, with IPC and staged, beside a copy within one
 // process.  usage: gpu_measure [--quick]     exit status 77: no usable GPU, and stderr says why
-#include <cuda.h>
+#include "tests/gpu/cuda_test_api.hpp"
 
 #include <algorithm>
 #include <array>

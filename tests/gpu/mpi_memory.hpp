@@ -2,7 +2,7 @@
 // tests/gpu/mpi_memory.hpp — what the MPI programs that test buffers in GPU memory share: numbers on a GPU, a driver
 // that refuses, groups of checks between two ranks.  They run on the double or on a real GPU.
 #pragma once
-#include <cuda.h>
+#include "tests/gpu/cuda_test_api.hpp"
 
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An MPI program whose buffers are GPU memory: messages of every size and mode, derived types, collectives; GPU memory
 // on all ranks, or on every second one only.  Checks its own results; any number of ranks from 2 on.
-#include <cuda.h>
+#include "tests/gpu/cuda_test_api.hpp"
 
 #include <algorithm>
 #include <cstdint>

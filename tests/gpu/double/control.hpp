@@ -3,8 +3,8 @@
 // The double says what it does in README.md.  With the real driver there is nothing to control: control() is null.
 // Threads: everything from any thread.
 #pragma once
-#include <cuda.h>
 #include <dlfcn.h>
+#include "tests/gpu/cuda_test_api.hpp"
 
 #include <cstdint>
 

@@ -51,47 +51,47 @@ std::uintptr_t address_of(const void* pointer) { return reinterpret_cast<std::ui
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size) {
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, to, from, size);
 }
 
-CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t size) {
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t size) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, to, address_of(from), size);
 }
 
-CUresult CUDAAPI cuMemcpyDtoH(void* to, CUdeviceptr from, size_t size) {
+CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t size) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, address_of(to), from, size);
 }
 
-CUresult CUDAAPI cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t size) {
+CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t size) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy(call, to, from, size);
 }
 
-CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, to, from, size, stream);
 }
 
-CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t size, CUstream stream) {
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t size, CUstream stream) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, to, address_of(from), size, stream);
 }
 
-CUresult CUDAAPI cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t size, CUstream stream) {
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t size, CUstream stream) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, address_of(to), from, size, stream);
 }
 
-CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
   const Call call{__func__};
   return call.refused() != CUDA_SUCCESS ? call.refused() : copy_async(call, to, from, size, stream);
 }
 
-CUresult CUDAAPI cuMemsetD8(CUdeviceptr address, unsigned char value, size_t size) {
+CUresult cuMemsetD8(CUdeviceptr address, unsigned char value, size_t size) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

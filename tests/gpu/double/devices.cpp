@@ -25,7 +25,7 @@ Id make_context(Machine& machine, CUdevice ordinal, bool primary) {
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuInit(unsigned int flags) {
+CUresult cuInit(unsigned int flags) {
   const Call call{__func__, false};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -37,21 +37,21 @@ CUresult CUDAAPI cuInit(unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDriverGetVersion(int* version) {
+CUresult cuDriverGetVersion(int* version) {
   const Call call{__func__, false};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   *version = static_cast<int>(call->setting(Setting::api_version));
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetCount(int* count) {
+CUresult cuDeviceGetCount(int* count) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   *count = static_cast<int>(call->devices.size());
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (device_of(call.machine(), ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -59,7 +59,7 @@ CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice device) {
+CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Device* const found = device_of(call.machine(), device);
@@ -68,7 +68,7 @@ CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Device* const found = device_of(call.machine(), device);
@@ -77,7 +77,7 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (device_of(call.machine(), device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -96,7 +96,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, 
   }
 }
 
-CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (device_of(call.machine(), device) == nullptr || device_of(call.machine(), peer) == nullptr) {
@@ -106,7 +106,7 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer)
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   Device* const found = device_of(call.machine(), device);
@@ -117,7 +117,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   Device* const found = device_of(call.machine(), device);
@@ -130,7 +130,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   Device* const found = device_of(call.machine(), device);
@@ -141,7 +141,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Device* const found = device_of(call.machine(), device);
@@ -151,8 +151,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxCreate(CUcontext* context, CUctxCreateParams* /*parameters*/, unsigned int /*flags*/,
-                             CUdevice device) {
+CUresult cuCtxCreate(CUcontext* context, CUctxCreateParams* /*parameters*/, unsigned int /*flags*/, CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (device_of(call.machine(), device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -162,7 +161,7 @@ CUresult CUDAAPI cuCtxCreate(CUcontext* context, CUctxCreateParams* /*parameters
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxDestroy(CUcontext context) {
+CUresult cuCtxDestroy(CUcontext context) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->contexts.find(id_of(context));
@@ -172,7 +171,7 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
+CUresult cuCtxPushCurrent(CUcontext context) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (!call->contexts.contains(id_of(context))) return CUDA_ERROR_INVALID_CONTEXT;
@@ -180,7 +179,7 @@ CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext* context) {
+CUresult cuCtxPopCurrent(CUcontext* context) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
@@ -189,7 +188,7 @@ CUresult CUDAAPI cuCtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
+CUresult cuCtxSetCurrent(CUcontext context) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (context != nullptr && !call->contexts.contains(id_of(context))) return CUDA_ERROR_INVALID_CONTEXT;
@@ -198,14 +197,14 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetCurrent(CUcontext* context) {
+CUresult cuCtxGetCurrent(CUcontext* context) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   *context = handle_of<CUcontext>(call.context_id());
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetDevice(CUdevice* device) {
+CUresult cuCtxGetDevice(CUdevice* device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Context* const context = call.context();
@@ -214,7 +213,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
+CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Id wanted = context == nullptr ? call.context_id() : id_of(context);
@@ -223,7 +222,7 @@ CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSynchronize() {
+CUresult cuCtxSynchronize() {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -231,7 +230,7 @@ CUresult CUDAAPI cuCtxSynchronize() {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   Context* const context = call.context();

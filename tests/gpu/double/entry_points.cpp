@@ -149,20 +149,20 @@ const ErrorText* text_of(CUresult result) {
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuGetErrorName(CUresult error, const char** name) {
+CUresult cuGetErrorName(CUresult error, const char** name) {
   const ErrorText* const found = text_of(error);
   *name = found == nullptr ? nullptr : found->name;
   return found == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGetErrorString(CUresult error, const char** text) {
+CUresult cuGetErrorString(CUresult error, const char** text) {
   const ErrorText* const found = text_of(error);
   *text = found == nullptr ? nullptr : found->text;
   return found == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t /*flags*/,
-                                  CUdriverProcAddressQueryResult* status) {
+CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t /*flags*/,
+                          CUdriverProcAddressQueryResult* status) {
   const Call call{__func__, false};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (version > static_cast<int>(call->setting(Setting::api_version))) return CUDA_ERROR_INVALID_VALUE;

@@ -44,7 +44,7 @@ std::uint64_t opened(const Machine& machine) {
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
+CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Block* const block = call->block_at(address);
@@ -61,7 +61,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle in, unsigned int flags) {
+CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle in, unsigned int flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Context* const context = call.context();
@@ -105,7 +105,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle in, unsigne
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr address) {
+CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->blocks.find(address);

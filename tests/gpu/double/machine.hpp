@@ -3,7 +3,7 @@
 // Handles that the program gets are numbers never given out twice, so that a stale one is seen.
 // Threads: one lock, which a Call holds; everything else here wants it held.
 #pragma once
-#include <cuda.h>
+#include "tests/gpu/cuda_test_api.hpp"
 
 #include <array>
 #include <cstddef>
@@ -21,6 +21,9 @@
 #include "tests/gpu/double/store.hpp"
 
 namespace opal::cuda_double {
+
+/// The handle by which a program names the default stream of the legacy kind.
+inline const CUstream kLegacyStream = reinterpret_cast<CUstream>(1);
 
 using Id = std::uint64_t;
 

@@ -32,7 +32,7 @@ CUresult allocate_on_host(const Call& call, void** out, std::size_t size, Kind k
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuMemAlloc(CUdeviceptr* out, size_t size) {
+CUresult cuMemAlloc(CUdeviceptr* out, size_t size) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Context* const context = call.context();
@@ -53,7 +53,7 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr* out, size_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* out, size_t size, unsigned int /*flags*/) {
+CUresult cuMemAllocManaged(CUdeviceptr* out, size_t size, unsigned int /*flags*/) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   void* address = nullptr;
@@ -62,7 +62,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* out, size_t size, unsigned int /
   return result;
 }
 
-CUresult CUDAAPI cuMemFree(CUdeviceptr address) {
+CUresult cuMemFree(CUdeviceptr address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (address == 0) return CUDA_SUCCESS;
@@ -80,7 +80,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
+CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Block* const block = call->block_at(address);
@@ -90,7 +90,7 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdevicep
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
+CUresult cuMemGetInfo(size_t* free, size_t* total) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Context* const context = call.context();
@@ -101,13 +101,13 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemHostAlloc(void** out, size_t size, unsigned int /*flags*/) {
+CUresult cuMemHostAlloc(void** out, size_t size, unsigned int /*flags*/) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   return allocate_on_host(call, out, size, Kind::host);
 }
 
-CUresult CUDAAPI cuMemFreeHost(void* address) {
+CUresult cuMemFreeHost(void* address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->blocks.find(reinterpret_cast<std::uintptr_t>(address));
@@ -117,7 +117,7 @@ CUresult CUDAAPI cuMemFreeHost(void* address) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemHostRegister(void* address, size_t size, unsigned int /*flags*/) {
+CUresult cuMemHostRegister(void* address, size_t size, unsigned int /*flags*/) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Context* const context = call.context();
@@ -139,7 +139,7 @@ CUresult CUDAAPI cuMemHostRegister(void* address, size_t size, unsigned int /*fl
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemHostUnregister(void* address) {
+CUresult cuMemHostUnregister(void* address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->blocks.find(reinterpret_cast<std::uintptr_t>(address));

@@ -54,7 +54,7 @@ CUresult allocate(const Call& call, CUdeviceptr* out, std::size_t size, Id pool_
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (device < 0 || static_cast<std::size_t>(device) >= call->devices.size()) return CUDA_ERROR_INVALID_DEVICE;
@@ -64,7 +64,7 @@ CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
   return id == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
+CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const int device = props->location.id;
@@ -74,13 +74,13 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props)
   return id == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool) {
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   return call->pools.erase(id_of(pool)) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* out, size_t size, CUstream stream) {
+CUresult cuMemAllocAsync(CUdeviceptr* out, size_t size, CUstream stream) {
   Id pool = 0;
   {
     const Call call{__func__};
@@ -94,13 +94,13 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* out, size_t size, CUstream stream)
   return cuMemAllocFromPoolAsync(out, size, handle_of<CUmemoryPool>(pool), stream);
 }
 
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t size, CUmemoryPool pool, CUstream stream) {
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t size, CUmemoryPool pool, CUstream stream) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   return allocate(call, out, size, id_of(pool), stream);
 }
 
-CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Block* const block = call->block_at(address);
@@ -117,14 +117,14 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* /*map*/, size_t /*count*/) {
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* /*map*/, size_t /*count*/) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   return call->pools.contains(id_of(pool)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, CUmemAllocationHandleType type,
-                                                  unsigned long long flags) {
+CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, CUmemAllocationHandleType type,
+                                          unsigned long long flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->pools.find(id_of(pool));
@@ -137,8 +137,8 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void* out, CUmemoryPool pool, 
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* handle, CUmemAllocationHandleType type,
-                                                    unsigned long long flags) {
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* handle, CUmemAllocationHandleType type,
+                                            unsigned long long flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
@@ -150,7 +150,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool* out, void* han
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Block* const block = call->block_at(address);
@@ -162,7 +162,7 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool pool, CUmemPoolPtrExportData* data) {
+CUresult cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool pool, CUmemPoolPtrExportData* data) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->pools.find(id_of(pool));

@@ -4,7 +4,7 @@
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuStreamCreate(CUstream* out, unsigned int flags) {
+CUresult cuStreamCreate(CUstream* out, unsigned int flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -18,7 +18,7 @@ CUresult CUDAAPI cuStreamCreate(CUstream* out, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
+CUresult cuStreamDestroy(CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->streams.find(id_of(handle));
@@ -28,7 +28,7 @@ CUresult CUDAAPI cuStreamDestroy(CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamQuery(CUstream handle) {
+CUresult cuStreamQuery(CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Stream* const stream = call->stream_of(handle, call.context_id());
@@ -37,7 +37,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) {
   return stream->operations.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
+CUresult cuStreamSynchronize(CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   Stream* const stream = call->stream_of(handle, call.context_id());
@@ -46,7 +46,7 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int /*flags*/) {
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int /*flags*/) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   Stream* const stream = call->stream_of(handle, call.context_id());
@@ -60,7 +60,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int 
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuEventCreate(CUevent* out, unsigned int /*flags*/) {
+CUresult cuEventCreate(CUevent* out, unsigned int /*flags*/) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (call.context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -70,7 +70,7 @@ CUresult CUDAAPI cuEventCreate(CUevent* out, unsigned int /*flags*/) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuEventRecord(CUevent event, CUstream handle) {
+CUresult cuEventRecord(CUevent event, CUstream handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->events.find(id_of(event));
@@ -85,7 +85,7 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuEventQuery(CUevent event) {
+CUresult cuEventQuery(CUevent event) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->events.find(id_of(event));
@@ -94,7 +94,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
   return found->second.done == found->second.recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult CUDAAPI cuEventSynchronize(CUevent event) {
+CUresult cuEventSynchronize(CUevent event) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (!call->events.contains(id_of(event))) return CUDA_ERROR_INVALID_HANDLE;
@@ -102,7 +102,7 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuEventDestroy(CUevent event) {
+CUresult cuEventDestroy(CUevent event) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   return call->events.erase(id_of(event)) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

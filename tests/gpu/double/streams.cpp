@@ -17,7 +17,7 @@ std::uint64_t mixed(std::uint64_t value) noexcept {
 }  // namespace
 
 Stream* Machine::stream_of(CUstream handle, Id context) {
-  const bool is_default = handle == nullptr || handle == CU_STREAM_LEGACY;
+  const bool is_default = handle == nullptr || handle == kLegacyStream;
   if (is_default) {
     Stream& stream = streams[context];
     stream.id = stream.context = context;

@@ -17,16 +17,16 @@ constexpr std::size_t kGranularity = std::size_t{2} << 20;
 
 using namespace opal::cuda_double;
 
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* /*prop*/,
-                                               CUmemAllocationGranularity_flags /*option*/) {
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* /*prop*/,
+                                       CUmemAllocationGranularity_flags /*option*/) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   *granularity = kGranularity;
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment, CUdeviceptr /*wish*/,
-                                     unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment, CUdeviceptr /*wish*/,
+                             unsigned long long flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const bool good = size != 0 && size % kGranularity == 0 && (alignment == 0 || std::has_single_bit(alignment));
@@ -37,7 +37,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t align
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t size) {
+CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto mapped = call->blocks.lower_bound(address);
@@ -46,8 +46,8 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* out, size_t size, const CUmemAllocationProp* prop,
-                             unsigned long long flags) {
+CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t size, const CUmemAllocationProp* prop,
+                     unsigned long long flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const int device = prop->location.id;
@@ -63,7 +63,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* out, size_t size, con
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->physicals.find(handle);
@@ -75,8 +75,8 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                          unsigned long long flags) {
+CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto physical = call->physicals.find(handle);
@@ -96,7 +96,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmem
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t size) {
+CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   call->finish_all();
@@ -112,7 +112,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t count) {
+CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* access, size_t count) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (count == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -125,7 +125,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAcc
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* address) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const Block* const block = call->block_at(reinterpret_cast<std::uintptr_t>(address));
@@ -139,8 +139,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, 
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
-                                                        CUmemGenericAllocationHandle handle) {
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->physicals.find(handle);
@@ -149,8 +148,8 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* pro
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
-                                              CUmemAllocationHandleType type, unsigned long long flags) {
+CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                                      unsigned long long flags) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   const auto found = call->physicals.find(handle);
@@ -164,8 +163,8 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void* out, CUmemGenericAllocationH
 }
 
 /// What the descriptor does not say, the device, is the first one of the importer: enough for one device in a test.
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle,
-                                                CUmemAllocationHandleType type) {
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle,
+                                        CUmemAllocationHandleType type) {
   const Call call{__func__};
   if (call.refused() != CUDA_SUCCESS) return call.refused();
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
