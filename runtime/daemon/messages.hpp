@@ -20,7 +20,7 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 7;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 8;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {
@@ -55,6 +55,8 @@ enum class Kind : std::uint16_t {
   input_taken,
   event,
   ended,
+  inquire,
+  answered,
 };
 
 constexpr oob::Topic topic(Kind kind) noexcept { return static_cast<oob::Topic>(kind); }
@@ -229,8 +231,10 @@ struct Plain {
 };
 using KillAll = Plain<Kind::kill_all>;  ///< launcher to daemon: end every process of the job; answered by Empty
 using Empty = Plain<Kind::empty>;
-using Quit = Plain<Kind::quit>;    ///< launcher to daemon
-using Ready = Plain<Kind::ready>;  ///< daemon to launcher: it has its place
+using Inquire = Plain<Kind::inquire>;    ///< launcher to daemon: tell which ranks have ended or are ending now
+using Answered = Plain<Kind::answered>;  ///< daemon to launcher: that has been told
+using Quit = Plain<Kind::quit>;          ///< launcher to daemon
+using Ready = Plain<Kind::ready>;        ///< daemon to launcher: it has its place
 
 /// A rank asks for the end of the job.
 struct Abort {

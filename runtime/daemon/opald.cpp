@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
@@ -31,6 +32,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestEnd{10'000};  // a process stuck in the kernel ignores SIGKILL
 constexpr std::chrono::milliseconds kLastWords{2'000};
+constexpr std::chrono::milliseconds kDyingRound{5};
+constexpr unsigned kDyingRounds = 1'000;  // a rank that is stuck in its exit keeps nothing back for ever
 constexpr int kCannotServe = 1;
 
 /// Before the launcher can be told.
@@ -85,6 +88,8 @@ class Opald final : private overlay::Client {
   void refuse_all(const std::vector<std::uint32_t>& ranks, int status, const std::string& why);
   void launcher_gone(const std::string& why);
   void stay_alive();
+  void abort(unsigned rank, int status, const std::string& text);
+  void report();
   void end(int status);
 
   const Bootstrap& bootstrap_;
@@ -106,18 +111,22 @@ class Opald final : private overlay::Client {
   bool leaving_ = false;  // it lets us go
   event::Timer place_;    // it must be known by then
   event::Timer alive_;
+  std::set<std::uint32_t> aborted_;  // ranks that have asked for the end of the job
+  std::vector<Abort> aborts_;        // not yet sent, because another rank is dying
+  bool inquired_ = false;            // the launcher waits for the ends of dying ranks
+  unsigned report_rounds_ = 0;
+  event::Timer report_;
   event::Timer end_;
 };
 
 void Opald::run(const opal::Secret& secret) {
-  oob::DaemonHost hooks{.on_abort =
-                            [this](int rank, int status, const std::string& text) {
-                              if (uplink_) uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
-                            },
-                        .say =
-                            [this](const std::string& line) {
-                              if (uplink_) uplink_->send(Say{line});
-                            }};
+  oob::DaemonHost hooks{
+      .on_abort = [this](int rank, int status,
+                         const std::string& text) { abort(static_cast<unsigned>(rank), status, text); },
+      .say =
+          [this](const std::string& line) {
+            if (uplink_) uplink_->send(Say{line});
+          }};
   hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
     on_message(from, topic, content);
   };
@@ -247,6 +256,7 @@ void Opald::handle(Kind kind, ByteSpan content) {
         return;
       }
       return host_->kill_all();
+    case Kind::inquire: inquired_ = true; return report();
     case Kind::death:
       if (const auto message = unpack<Death>(content); message && server_) {
         server_->announce_death(static_cast<int>(message->rank));
@@ -264,6 +274,29 @@ void Opald::handle(Kind kind, ByteSpan content) {
     case Kind::quit: return leave();
     default: return;
   }
+}
+
+/// A rank asked for the end of the job.  It may have done so because another one died, whose end is reported first.
+void Opald::abort(unsigned rank, int status, const std::string& text) {
+  if (!uplink_) return;
+  aborted_.insert(rank);
+  aborts_.push_back({rank, status, text});
+  report();
+}
+
+/// Sends what waits for the ends of ranks that are dying, when they have been reported.
+void Opald::report() {
+  const std::vector<std::uint32_t> dying = host_ ? host_->dying_ranks() : std::vector<std::uint32_t>{};
+  const bool others = !std::all_of(dying.begin(), dying.end(), [this](auto rank) { return aborted_.contains(rank); });
+  if (others && report_rounds_ < kDyingRounds) {
+    ++report_rounds_;
+    report_ = loop_.after(kDyingRound, [this] { report(); });
+    return;
+  }
+  report_ = {};
+  report_rounds_ = 0;
+  for (const Abort& abort : std::exchange(aborts_, {})) uplink_->send(abort);
+  if (std::exchange(inquired_, false)) uplink_->send(Answered{});
 }
 
 void Opald::launch(const Launch& launch) {
@@ -307,23 +340,22 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   unsigned total = 0;
   for (const pmix::HostRanks& host : launch.hosts) total += static_cast<unsigned>(host.ranks.size());
   pmix::forget_outer_launcher();
-  OPAL_TRY_ASSIGN(server_, pmix::Server::start(
-                               loop_,
-                               {.job_id = bootstrap_.job_id,
-                                .hosts = launch.hosts,
-                                .own_host = bootstrap_.host,
-                                .session_directory = session_.directory(),
-                                .working_directory = launch.working_directory,
-                                .ranks = total,
-                                .topology = topology_.native(),
-                                .cpus = cpus},
-                               {.on_abort =
-                                    [this](int rank, int status, const std::string& text) {
-                                      uplink_->send(Abort{static_cast<std::uint32_t>(rank), status, text});
-                                    },
-                                .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); },
-                                .pid = [this](int rank) { return host_->pid(static_cast<unsigned>(rank)); },
-                                .program = launch.arguments[0]}));
+  OPAL_TRY_ASSIGN(
+      server_, pmix::Server::start(
+                   loop_,
+                   {.job_id = bootstrap_.job_id,
+                    .hosts = launch.hosts,
+                    .own_host = bootstrap_.host,
+                    .session_directory = session_.directory(),
+                    .working_directory = launch.working_directory,
+                    .ranks = total,
+                    .topology = topology_.native(),
+                    .cpus = cpus},
+                   {.on_abort = [this](int rank, int status,
+                                       const std::string& text) { abort(static_cast<unsigned>(rank), status, text); },
+                    .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); },
+                    .pid = [this](int rank) { return host_->pid(static_cast<unsigned>(rank)); },
+                    .program = launch.arguments[0]}));
   server_->join(*uplink_);
 
   const launch::InputTarget input{launch::InputTarget::Kind{launch.input}, launch.input_rank};

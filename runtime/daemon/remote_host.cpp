@@ -87,6 +87,13 @@ void RemoteHost::start() { transmit(Kind::launch, std::move(launch_)); }
 
 void RemoteHost::signal(int signo, bool ends_the_job) { send(Signal{signo, static_cast<std::uint8_t>(ends_the_job)}); }
 
+/// A host whose daemon has not come has no ranks either.
+void RemoteHost::inquire() {
+  if (!here_ || lost_) return;
+  asked_ = true;
+  send(Inquire{});
+}
+
 void RemoteHost::kill_all() {
   if (here_) return send(KillAll{});
   // The daemon that it may have started finds that it is not wanted, and ends.
@@ -146,6 +153,10 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
       return true;
     case Kind::input_taken:
       with<InputTaken>(content, [&](const InputTaken& m) { on_input_taken(m.bytes); });
+      return true;
+    case Kind::answered:
+      asked_ = false;
+      observer_.on_answered();
       return true;
     case Kind::empty: observer_.on_empty(); return true;
     default: return false;

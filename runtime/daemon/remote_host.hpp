@@ -93,8 +93,10 @@ class RemoteHost final : public launch::RankHost {
   void signal(int signo, bool ends_the_job) override;
   void kill_all() override;
   void announce_death(unsigned rank) override { send(Death{rank}); }
-  [[nodiscard]] std::size_t starting() const noexcept override { return 0; }  // its daemon knows
-  [[nodiscard]] bool has_dying_rank() const override { return false; }
+  [[nodiscard]] std::size_t starting() const noexcept override { return 0; }            // its daemon knows
+  [[nodiscard]] std::vector<std::uint32_t> dying_ranks() const override { return {}; }  // its daemon knows
+  void inquire() override;
+  [[nodiscard]] bool owes_answer() const override { return asked_ && !lost_; }
 
  private:
   void settle() {
@@ -118,6 +120,7 @@ class RemoteHost final : public launch::RankHost {
   std::vector<std::uint32_t> ranks_;
   bool here_ = false;  // the first message has come along the tree
   bool lost_ = false;
+  bool asked_ = false;  // by inquire(), and has not answered
   bool quitting_ = false;
   bool settling_ = false;  // the daemon has been started and is awaited
   std::uint64_t credit_ = 0;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "runtime/launch/messages.hpp"
 
@@ -17,7 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestEmptying{10'000};  // a process stuck in the kernel ignores SIGKILL
 constexpr std::chrono::milliseconds kReaderPatience{5'000};
-constexpr std::chrono::milliseconds kLongestDecision{1'000};  // waiting for a dying rank to be gone
+// Waiting for a dying rank to be gone, or a host to answer or be lost: longer than it takes to lose one that crashed.
+constexpr std::chrono::milliseconds kLongestDecision{5'000};
 // Others may be about to fail for the same reason, or to end with what they still have to print; and a rank killed on
 // another host may be the cause and not yet reported.
 constexpr std::chrono::milliseconds kOthersEnd{250};
@@ -73,7 +75,8 @@ RankHostObserver Job::observer_of(std::size_t host) {
                 fail(status, why, SIGKILL);
                 empty();
               },
-          .on_empty = [this, host] { host_empty(host); }};
+          .on_empty = [this, host] { host_empty(host); },
+          .on_answered = [this] { decide(); }};
 }
 
 int Job::run() {
@@ -146,28 +149,36 @@ void Job::exited(unsigned rank, int wait_status, bool left_properly) {
   const bool failed = wait_status != 0 || !left_properly;
   if (failed && continues()) announce_death(rank);
   if (failed && continues()) return go_on_without(status_of(end), describe(end));
-  if (failed) failures_.push_back(end);
+  if (failed && !has_aborted(rank)) failures_.push_back(end);
   decide();
   if (ended_ == ranks_.size() || (phase_ != Phase::running && living() == 0)) empty();
 }
 
+/// How likely a failure is the cause of the others.  Nobody is killed because a peer failed before the launcher has
+/// said so: a signal is the likeliest.  Ranks abort the job because a peer has failed more often than the other way
+/// round.
+int Job::Failure::weight() const noexcept {
+  if (abort) return 0;
+  return WIFSIGNALED(wait_status) ? 3 : wait_status != 0 ? 2 : 1;
+}
+
 /// Says which failure ends the job.  A rank that dies often makes others fail at once, whose end may be reported first:
-/// as long as some rank is dying, the cause may still be to come.  Ranks that end by themselves are given time to do so
-/// before they are told to: the grace period after a rank that left the job in order and only then ended with a status
-/// of its own, for nobody needs it any more.
+/// as long as some rank is dying, or another host has not told what it knows, the cause may still be to come.  Ranks
+/// that end by themselves are given time to do so before they are told to: the grace period after a rank that left the
+/// job in order and only then ended with a status of its own, for nobody needs it any more.
 void Job::decide() {
   if (phase_ != Phase::running || failures_.empty()) return;
-  // Nobody is killed because a peer failed before the launcher has said so: a signal is the likeliest cause.
-  const auto weight = [](const Failure& failure) {
-    return WIFSIGNALED(failure.wait_status) ? 2 : failure.wait_status != 0 ? 1 : 0;
-  };
   const Failure cause = *std::max_element(failures_.begin(), failures_.end(),
-                                          [&](const Failure& a, const Failure& b) { return weight(a) < weight(b); });
-  const bool dying =
-      std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.host->has_dying_rank(); });
-  const bool by_itself = weight(cause) < 2 && living() != 0;
+                                          [&](const Failure& a, const Failure& b) { return a.weight() < b.weight(); });
+  const bool killed = WIFSIGNALED(cause.wait_status);
+  if (!killed) inquire();
+  const bool dying = cause_may_come();
+  const bool aborted =
+      std::any_of(failures_.begin(), failures_.end(), [](const Failure& failure) { return failure.abort; });
+  const bool by_itself = !killed && !aborted && living() != 0;
   if (!decision_overdue_ && (dying || by_itself)) {
-    if (!decision_) {
+    if (!decision_ || (dying && !decision_awaits_dying_)) {
+      decision_awaits_dying_ = dying;
       const auto patience = dying ? kLongestDecision : cause.left_properly ? options_.grace : kOthersEnd;
       decision_ = loop_.after(patience, [this] {
         decision_overdue_ = true;
@@ -177,15 +188,54 @@ void Job::decide() {
     return;
   }
   decision_ = {};
-  announce_death(cause.rank);
-  fail(status_of(cause), describe(cause) + what_follows(), SIGTERM);
+  if (!cause.abort) announce_death(cause.rank);
+  fail(status_of(cause), describe(cause) + silent_hosts() + (cause.abort ? "" : what_follows()), SIGTERM);
+}
+
+/// A rank of this host is dying, for another reason than that it has aborted the job, or another host owes an answer.
+bool Job::cause_may_come() const {
+  return std::any_of(hosts_.begin(), hosts_.end(), [this](const Host& host) {
+    if (host.host->owes_answer()) return true;
+    const std::vector<std::uint32_t> dying = host.host->dying_ranks();
+    return !std::all_of(dying.begin(), dying.end(), [this](std::uint32_t rank) { return has_aborted(rank); });
+  });
+}
+
+/// Once: other hosts may know of ends that were the cause of the first failure that is reported here.
+void Job::inquire() {
+  if (std::exchange(inquired_, true)) return;
+  for (const Host& host : hosts_) {
+    if (!host.lost) host.host->inquire();
+  }
+}
+
+/// What may have failed besides, as far as that is known.
+std::string Job::silent_hosts() const {
+  std::string text;
+  for (const Host& host : hosts_) {
+    if (host.host->owes_answer()) text += fmt::format("; host {} does not answer", host.host->name());
+  }
+  return text;
+}
+
+bool Job::has_aborted(unsigned rank) const noexcept {
+  return std::any_of(failures_.begin(), failures_.end(),
+                     [&](const Failure& failure) { return failure.rank == rank && failure.abort; });
 }
 
 int Job::status_of(const Failure& failure) noexcept {
+  if (failure.abort) {
+    const int shown = failure.abort->status & 0xff;
+    return shown == 0 ? kLauncherFailed : shown;
+  }
   return failure.wait_status == 0 ? kLauncherFailed : exit_status_of(failure.wait_status);
 }
 
 std::string Job::describe(const Failure& failure) const {
+  if (const auto& abort = failure.abort) {
+    return fmt::format("{} aborted the job with status {}{}{}", name_of(failure.rank), abort->status,
+                       abort->text.empty() ? "" : ": ", abort->text);
+  }
   return fmt::format("{} {}", name_of(failure.rank),
                      failure.wait_status == 0
                          ? "exited with status 0 without leaving the job (MPI_Finalize or the like)"
@@ -223,15 +273,9 @@ unsigned Job::living() const noexcept {
 }
 
 void Job::on_abort(unsigned rank, int status, const std::string& text) {
-  if (rank >= ranks_.size()) return;
-  if (!failures_.empty()) {  // of which this follows
-    decision_overdue_ = true;
-    return decide();
-  }
-  const int shown = status & 0xff;
-  fail(shown == 0 ? kLauncherFailed : shown,
-       fmt::format("{} aborted the job with status {}{}{}", name_of(rank), status, text.empty() ? "" : ": ", text),
-       SIGTERM);
+  if (rank >= ranks_.size() || has_aborted(rank)) return;
+  failures_.push_back({rank, 0, false, Failure::Abort{status, text}});
+  decide();
 }
 
 void Job::on_signal(int signo) {

@@ -6,6 +6,7 @@
 // failure is reported, and the job runs until the last rank has ended.  Threads: the loop's thread.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,9 +67,15 @@ class Job {
 
   /// A rank whose end is a failure; wait status 0: it did not leave the job properly.
   struct Failure {
+    struct Abort {
+      int status;
+      std::string text;
+    };
     unsigned rank;
     int wait_status;
-    bool left_properly;  // or never joined
+    bool left_properly;               // or never joined
+    std::optional<Abort> abort = {};  // it asked for the end of the job
+    [[nodiscard]] int weight() const noexcept;
   };
 
   void started(unsigned rank, pid_t pid);
@@ -82,6 +89,10 @@ class Job {
   void announce_death(unsigned rank);
   [[nodiscard]] static int status_of(const Failure& failure) noexcept;
   [[nodiscard]] std::string describe(const Failure& failure) const;
+  [[nodiscard]] bool has_aborted(unsigned rank) const noexcept;
+  [[nodiscard]] std::string silent_hosts() const;
+  [[nodiscard]] bool cause_may_come() const;
+  void inquire();
   [[nodiscard]] bool continues() const noexcept;
   void go_on_without(int status, const std::string& what);
   void fail(int status, const std::string& message, int signo);
@@ -107,8 +118,10 @@ class Job {
   Phase phase_ = Phase::running;
   int status_ = 0;
   std::vector<Failure> failures_;  // in the order of their reports; the job ends because of one of them
+  bool inquired_ = false;
   bool decision_overdue_ = false;
-  bool by_hand_ = false;  // ended by a signal or the timeout: nobody may be reading the output any more
+  bool decision_awaits_dying_ = false;  // else: that ranks end by themselves
+  bool by_hand_ = false;                // ended by a signal or the timeout: nobody may be reading the output any more
   event::Timer timeout_;
   event::Timer decision_;
   event::Timer grace_;

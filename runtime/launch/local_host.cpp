@@ -50,9 +50,13 @@ pid_t LocalHost::pid(unsigned rank) const {
   return asked == nullptr ? 0 : asked->pid;
 }
 
-bool LocalHost::has_dying_rank() const {
-  return std::any_of(ranks_.begin(), ranks_.end(),
-                     [](const Rank& rank) { return rank.pid != 0 && !rank.ended && is_exiting(rank.pid); });
+std::vector<std::uint32_t> LocalHost::dying_ranks() const {
+  std::vector<std::uint32_t> dying;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const Rank& rank = ranks_[i];
+    if (rank.pid != 0 && !rank.ended && is_exiting(rank.pid)) dying.push_back(plan_.ranks[i]);
+  }
+  return dying;
 }
 
 void LocalHost::start() { start_more(); }

@@ -48,7 +48,7 @@ class LocalHost final : public RankHost {
   void kill_all() override;
   void announce_death(unsigned rank) override;
   [[nodiscard]] std::size_t starting() const noexcept override { return warden_lost_ ? 0 : asked_ - settled_; }
-  [[nodiscard]] bool has_dying_rank() const override;
+  [[nodiscard]] std::vector<std::uint32_t> dying_ranks() const override;
 
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
   /// 0 until it runs, and of ranks of other hosts.

@@ -23,6 +23,8 @@ struct RankHostObserver {
   std::function<void(int status, const std::string& why)> on_trouble;
   /// No process of the job is left on the host, and all their output is here.
   std::function<void()> on_empty;
+  /// The answer to inquire().
+  std::function<void()> on_answered = [] {};
 };
 
 class RankHost {
@@ -41,8 +43,13 @@ class RankHost {
   virtual void announce_death(unsigned rank) = 0;
   /// Ranks that are being started now: neither reported yet nor held back.
   [[nodiscard]] virtual std::size_t starting() const noexcept = 0;
-  /// True while a rank has begun to exit whose end has not been reported: the cause of other failures may be it.
-  [[nodiscard]] virtual bool has_dying_rank() const = 0;
+  /// Ranks that have begun to exit and whose end has not been reported: the cause of other failures may be among them.
+  [[nodiscard]] virtual std::vector<std::uint32_t> dying_ranks() const = 0;
+  /// Asks the host for all ends of ranks that it knows of; on_answered follows when they have been reported.  Nothing
+  /// happens where dying_ranks() tells them.
+  virtual void inquire() {}
+  /// True between inquire() and on_answered.  A host that is lost owes nothing.
+  [[nodiscard]] virtual bool owes_answer() const { return false; }
 };
 
 }  // namespace runtime::launch

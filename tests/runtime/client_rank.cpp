@@ -357,6 +357,15 @@ int wait_for_ever(Client& client) {
   while (true) (void)client.get((client.rank() + 1) % client.size(), "never", Wait::until_published);
 }
 
+/// Stays in the job until the file is there.
+int until(Client& client, char** arguments) {
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  std::puts("up");
+  std::fflush(stdout);
+  while (::access(arguments[0], F_OK) != 0) std::this_thread::sleep_for(std::chrono::milliseconds{2});
+  return 0;
+}
+
 int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "exchange") return exchange(client, Exchange::lazy);
   if (scenario == "collect") return exchange(client, Exchange::collect);
@@ -371,6 +380,7 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "leave") return leave_without_finalize();
   if (scenario == "fences") return count_fences(client);
   if (scenario == "forever") return wait_for_ever(client);
+  if (scenario == "until") return until(client, arguments);
   if (scenario == "groups") return as_process(client, groups);
   if (scenario == "connect") return as_process(client, connect_ranks);
   if (scenario == "raise") {

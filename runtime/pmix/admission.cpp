@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pmix/admission.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "opal/core/log.hpp"
+
+namespace runtime::pmix {
+namespace {
+
+constexpr int kNoDescriptorsPauseMs = 10;  // until the listener looks again
+constexpr int kTakenAtATime = 64;          // before those that wait are looked at again
+constexpr std::size_t kSizeOffset = 8;     // of the message's size in libpmix's header
+
+/// Both ends of a connection as one of them sees it.
+struct Ends {
+  sockaddr_storage own{};
+  sockaddr_storage other{};
+};
+
+bool ends_of(int fd, Ends& ends) {
+  socklen_t own_size = sizeof ends.own;
+  socklen_t other_size = sizeof ends.other;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&ends.own), &own_size) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&ends.other), &other_size) == 0;
+}
+
+bool is_tcp(const sockaddr_storage& address) { return address.ss_family == AF_INET || address.ss_family == AF_INET6; }
+
+void put(const sockaddr_storage& address, std::uint32_t* ip, std::uint16_t& port) {
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    std::memcpy(ip, &v4.sin_addr, sizeof v4.sin_addr);
+    port = v4.sin_port;
+  } else {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    std::memcpy(ip, &v6.sin6_addr, sizeof v6.sin6_addr);
+    port = v6.sin6_port;
+  }
+}
+
+/// Asks the kernel's socket diagnosis for the socket with that own and other end.
+std::optional<inet_diag_msg> find_socket(const sockaddr_storage& own, const sockaddr_storage& other) {
+  const Fd netlink{::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
+  if (!netlink) return {};
+  struct {
+    nlmsghdr header;
+    inet_diag_req_v2 request;
+  } question{};
+  question.header.nlmsg_len = sizeof question;
+  question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  question.header.nlmsg_flags = NLM_F_REQUEST;
+  question.request.sdiag_family = static_cast<std::uint8_t>(own.ss_family);
+  question.request.sdiag_protocol = IPPROTO_TCP;
+  question.request.idiag_states = ~0U;
+  inet_diag_sockid& id = question.request.id;
+  put(own, id.idiag_src, id.idiag_sport);
+  put(other, id.idiag_dst, id.idiag_dport);
+  id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  if (::send(netlink.get(), &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question)) return {};
+  alignas(nlmsghdr) std::byte answer[4096];
+  const ssize_t size = ::recv(netlink.get(), answer, sizeof answer, 0);
+  nlmsghdr header;
+  inet_diag_msg found;
+  if (size < static_cast<ssize_t>(NLMSG_HDRLEN + sizeof found)) return {};
+  std::memcpy(&header, answer, sizeof header);
+  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
+  std::memcpy(&found, answer + NLMSG_HDRLEN, sizeof found);
+  return found;
+}
+
+/// "0100007F:1F90" in /proc/net/tcp: the address in the host's byte order, 32 bits at a time, and the port.
+std::string proc_name(const sockaddr_storage& address) {
+  std::uint32_t ip[4] = {};
+  std::uint16_t port = 0;
+  put(address, ip, port);
+  std::string text;
+  for (int i = 0; i < (address.ss_family == AF_INET ? 1 : 4); ++i) text += fmt::format("{:08X}", ip[i]);
+  return text + fmt::format(":{:04X}", ntohs(port));
+}
+
+/// The same from /proc/net/tcp, where the kernel has no socket diagnosis: slow with many sockets.
+Ownership ownership_by_proc(const Ends& ends) {
+  std::ifstream file{ends.own.ss_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6"};
+  std::string line;
+  if (!std::getline(file, line)) return Ownership::unknown;
+  const std::string local = proc_name(ends.other);
+  const std::string remote = proc_name(ends.own);
+  while (std::getline(file, line)) {
+    std::istringstream fields{line};
+    std::string skipped;
+    std::string from;
+    std::string to;
+    fields >> skipped >> from >> to;
+    if (from != local || to != remote) continue;
+    for (int i = 0; i < 4; ++i) fields >> skipped;  // state, queues, timer, retransmissions
+    uid_t uid = 0;
+    unsigned long timeout = 0;
+    unsigned long inode = 0;
+    fields >> uid >> timeout >> inode;
+    return fields && inode != 0 && uid == ::geteuid() ? Ownership::ours : Ownership::foreign;
+  }
+  return Ownership::foreign;
+}
+
+}  // namespace
+
+Ownership ownership_of(int fd) {
+  Ends ends;
+  if (!ends_of(fd, ends)) return Ownership::foreign;  // its other end is closed
+  if (!is_tcp(ends.own)) return Ownership::unknown;
+  // A closed socket has no inode, and no user that could be told.
+  if (const auto theirs = find_socket(ends.other, ends.own)) {
+    return theirs->idiag_inode != 0 && theirs->idiag_uid == ::geteuid() ? Ownership::ours : Ownership::foreign;
+  }
+  return find_socket(ends.own, ends.other) ? Ownership::foreign : ownership_by_proc(ends);
+}
+
+Admission::Admission(std::function<Ownership(int fd)> ownership, std::chrono::milliseconds patience)
+    : ownership_(std::move(ownership)), patience_(patience), reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+
+/// Also sets how much must have arrived until poll(2) tells of it: what comes byte by byte wakes nothing.
+Admission::Progress Admission::look_at(int fd) noexcept {
+  std::byte header[kHeader];
+  const ssize_t size = ::recv(fd, header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
+  if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) return Progress::over;
+  std::size_t wanted = kHeader;
+  if (size == static_cast<ssize_t>(kHeader)) {
+    std::uint32_t message = 0;
+    std::memcpy(&message, header + kSizeOffset, sizeof message);
+    if (message > kLongestMessage) return Progress::over;
+    wanted += message;
+  }
+  int arrived = 0;
+  if (::ioctl(fd, FIONREAD, &arrived) != 0) return Progress::over;
+  const bool complete = size == static_cast<ssize_t>(kHeader) && static_cast<std::size_t>(arrived) >= wanted;
+  const int mark = complete ? 1 : static_cast<int>(wanted);
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark);
+  if (complete) return Progress::complete;
+  pollfd closed{fd, POLLRDHUP, 0};
+  return ::poll(&closed, 1, 0) == 0 ? Progress::partial : Progress::over;
+}
+
+std::optional<Fd> Admission::accept_one(int listener) {
+  while (true) {
+    // Without descriptors accept(2) fails so even if nobody wants to connect.
+    pollfd pending{listener, POLLIN, 0};
+    if (::poll(&pending, 1, 0) == 0) {
+      errno = EAGAIN;
+      return {};
+    }
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd >= 0) return Fd{fd};
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno != EMFILE && errno != ENFILE) return {};
+    if (reserve_) {
+      reserve_.reset();
+    } else if (!waiting_.empty()) {
+      waiting_.pop_front();
+    } else {
+      ::poll(nullptr, 0, kNoDescriptorsPauseMs);
+      return {};
+    }
+  }
+}
+
+bool Admission::take(int listener) {
+  std::optional<Fd> fd = accept_one(listener);
+  if (!fd) return false;
+  if (ownership_(fd->get()) == Ownership::foreign) {
+    opal::log::once(opal::log::Level::warn, "pmix stranger", "runtime",
+                    "a process of another user, or one that has ended, connected to the port of the PMIx server; it is "
+                    "refused, and so are others like it");
+    fd.reset();
+  }
+  if (!reserve_) reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!fd) return true;
+  const int on = 1;
+  ::setsockopt(fd->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  waiting_.push_back({std::move(*fd), opal::Deadline::after(patience_)});
+  return true;
+}
+
+std::optional<Fd> Admission::ready_one() {
+  for (auto guest = waiting_.begin(); guest != waiting_.end();) {
+    const Progress progress = look_at(guest->fd.get());
+    if (progress == Progress::partial && !guest->until.expired()) {
+      ++guest;
+      continue;
+    }
+    Fd fd = std::move(guest->fd);
+    guest = waiting_.erase(guest);
+    if (progress == Progress::complete) return fd;
+  }
+  return {};
+}
+
+int Admission::next(int listener) noexcept {
+  while (true) {
+    if (std::optional<Fd> ready = ready_one()) return ready->release();
+    bool more = true;
+    for (int taken = 0; taken < kTakenAtATime && (more = take(listener)); ++taken) {
+      if (waiting_.empty() || look_at(waiting_.back().fd.get()) != Progress::complete) continue;
+      const int fd = waiting_.back().fd.release();
+      waiting_.pop_back();
+      return fd;
+    }
+    const int error = errno;
+    if (more) continue;
+    if (waiting_.empty()) {
+      errno = error == EBADF || error == EINVAL || error == ENOTSOCK ? error : EAGAIN;
+      return -1;
+    }
+    std::vector<pollfd> events{{listener, POLLIN, 0}};
+    for (const Guest& guest : waiting_) events.push_back({guest.fd.get(), POLLIN | POLLRDHUP, 0});
+    ::poll(events.data(), events.size(), waiting_.front().until.poll_timeout_ms());
+  }
+}
+
+}  // namespace runtime::pmix
