@@ -14,6 +14,7 @@
 #include "opal/btl/rdma_operations.hpp"
 #include "opal/btl/rdma_replies.hpp"
 #include "opal/btl/rdma_wire.hpp"
+#include "opal/core/guarded_copy.hpp"
 #include "opal/gpu/copy.hpp"
 
 namespace opal::btl {
@@ -46,6 +47,9 @@ std::size_t write_header(std::byte* to, const T& header, ByteSpan handle) noexce
 }
 
 std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
+
+/// The answer where a live registration's memory cannot be touched: it is unmapped, or protected.
+constexpr auto kNoSuchMemory = static_cast<std::uint64_t>(Errc::invalid_argument);
 
 /// What the handle itself tells the initiator: bounds and rights.  Refusing here keeps a put with an absurd size from
 /// reading far beyond its source before the target's refusal arrives.  The target checks everything again.
@@ -86,6 +90,7 @@ struct RdmaEmulation::State {
   // Target
   void reply(Endpoint& to, const wire::Reply& reply) noexcept;
   bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
+  bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
   GpuTarget& gpu_target();
   /// Whether the range at the target is GPU memory.
   static bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
@@ -108,6 +113,15 @@ struct RdmaEmulation::State {
   std::vector<RdmaOperation*> sending;                      // puts with pieces left to send
   std::unordered_map<Endpoint*, std::deque<Serving>> gets;  // that peers have asked and not been given yet; none empty
   RdmaReplies replies;
+  /// The piece of a get that goes out next.  A transport that reads the program's memory itself would meet a fault in
+  /// the middle of a message.
+  struct Staged {
+    const Endpoint* to = nullptr;
+    std::uint64_t operation = 0;
+    std::uint64_t address = 0;
+    std::vector<std::byte> bytes;
+  };
+  Staged staged;
   std::unique_ptr<GpuTarget> gpu;  // from the first put or get of GPU memory of this process
 };
 
@@ -239,13 +253,27 @@ void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
   if ((gpu != nullptr && gpu->lands(delivery.from, piece.operation)) || (checked && on_gpu(piece.base, piece.total))) {
     return gpu_target().land(delivery.from, piece, *handle, data, checked);
   }
-  const bool last = piece.offset + data.size() == piece.total;
-  if (checked && !data.empty()) std::memcpy(at(piece.base + piece.offset), data.data(), data.size());
-  if (!checked && (last || piece.offset == 0)) {
+  // Each piece that is refused is answered, since later ones may be written again: the first answer counts.
+  if (!checked) {
     reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
-  } else if (last) {
+  } else if (!guarded_copy(at(piece.base + piece.offset), data.data(), data.size())) {
+    reply(delivery.from, {piece.operation, 0, kNoSuchMemory});
+  } else if (piece.offset + data.size() == piece.total) {
     reply(delivery.from, {piece.operation, 0, 0});
   }
+}
+
+/// Copies the next piece of a get to `staged`, once however often it has to be posted.  False: it cannot be read.
+bool RdmaEmulation::State::stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept {
+  const std::uint64_t address = serving.base + serving.sent;
+  if (staged.to == &to && staged.operation == serving.operation && staged.address == address) return true;
+  staged.to = nullptr;
+  if (staged.bytes.size() < size) staged.bytes.resize(size);
+  if (!guarded_copy(staged.bytes.data(), at(address), size)) return false;
+  staged.to = &to;
+  staged.operation = serving.operation;
+  staged.address = address;
+  return true;
 }
 
 bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
@@ -257,10 +285,15 @@ bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexc
       return true;
     }
     const std::uint64_t size = std::min<std::uint64_t>(room, serving.total - serving.sent);
+    if (!stage(to, serving, size)) {
+      reply(to, {serving.operation, 0, kNoSuchMemory});
+      return true;
+    }
     const wire::GetPiece piece{serving.operation, serving.sent};
-    const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {at(serving.base + serving.sent), size});
-    if (post == Post::failed) return true;  // the peer is gone
+    const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {staged.bytes.data(), size});
     if (post == Post::again) return false;
+    staged.to = nullptr;
+    if (post == Post::failed) return true;  // the peer is gone
     serving.sent += size;
     if (serving.sent == serving.total) return true;
   }
@@ -304,8 +337,11 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
     return refuse(checked.error().code);
   }
   if (!gpu::is_host(at(request.address))) return refuse(Errc::not_supported);  // the processor cannot
-  reply(delivery.from,
-        {request.operation, execute_atomic(op, type, at(request.address), request.operand, request.compare), 0});
+  std::uint64_t old = 0;
+  const bool done = guarded_access(at(request.address), size_of(type), [&] {
+    old = execute_atomic(op, type, at(request.address), request.operand, request.compare);
+  });
+  reply(delivery.from, {request.operation, old, done ? 0 : kNoSuchMemory});
 }
 
 // ---- Answers
@@ -410,6 +446,7 @@ bool RdmaEmulation::arm() noexcept {
 
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
   state_->gets.erase(&endpoint);
+  if (state_->staged.to == &endpoint) state_->staged.to = nullptr;
   state_->replies.endpoint_gone(endpoint);
   if (state_->gpu != nullptr) state_->gpu->endpoint_gone(endpoint);
   // By index: a completion may post elsewhere, which may add slots.

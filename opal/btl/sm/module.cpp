@@ -177,7 +177,9 @@ bool Module::has_work() const noexcept {
 
 bool Module::arm() noexcept {
   eventfd_t old_rings = 0;  // for what we look for below, or have seen already
-  (void)::eventfd_read(doorbell_.get(), &old_rings);
+  if (::eventfd_read(doorbell_.get(), &old_rings) != 0 && errno == EBADF) lose_descriptors();
+  // What it cannot send now is among what announce_starved() tells the peers.
+  if (!emulation().arm()) return false;
   if (++sleep_ == 0) sleep_ = 1;
   armed_ = true;
   inbox_.sleeping().store(sleep_, std::memory_order_relaxed);
@@ -186,9 +188,17 @@ bool Module::arm() noexcept {
   // wait for, or has made the room that we look for.
   receiver_fence(local_.fences());
   inbox_.fifo().heal();
-  if (!has_work() && emulation().idle()) return true;
+  if (!has_work()) return true;
   disarm();
   return false;
+}
+
+/// The program has closed descriptors that are not its own: no peer can wake us, nor see that we are there.
+void Module::lose_descriptors() noexcept {
+  const Error why{Errc::os, EBADF, "sm: the program has closed this transport's descriptors"};
+  log::once(log::Level::error, "sm descriptors closed", "btl.sm", "{}; nothing reaches local peers any more",
+            to_string(why));
+  for (const auto& endpoint : endpoints_) fail(*endpoint, why);
 }
 
 void Module::disarm() noexcept {

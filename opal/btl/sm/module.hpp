@@ -151,7 +151,9 @@ class OPAL_EXPORT Module : public btl::Module {
   std::size_t pull_by_ladder(Endpoint& from) noexcept;
   bool end_pull(Endpoint& from) noexcept;
   static void on_pull_request(void* unused, Delivery& delivery) noexcept;
+  static bool feed_in_place(Endpoint& to, std::byte* bytes, const RemoteRange& place) noexcept;
   bool feed(Endpoint& to) noexcept;
+  static void wait_until_quiet(Endpoint& endpoint) noexcept;
   void abandon_pulls(Endpoint& endpoint, const Error& why) noexcept;
   [[nodiscard]] bool pulls_have_work() const noexcept;
 
@@ -197,6 +199,7 @@ class OPAL_EXPORT Module : public btl::Module {
   void fail_with_gate(Endpoint& endpoint, const Error& why) noexcept;
   void cool(std::uint32_t index) noexcept;
   void disarm() noexcept;
+  [[gnu::cold]] void lose_descriptors() noexcept;
   [[nodiscard]] bool has_work() const noexcept;
 
   /// Rounds between two looks at what is rarely needed; a box that has been quiet for as many is idle.

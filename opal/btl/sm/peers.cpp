@@ -232,6 +232,8 @@ std::size_t Module::settle() noexcept {
 }
 
 void Module::disconnect(btl::Endpoint& peer) noexcept {
+  // In a forked child: the transfers, the claim words in shared memory and the completions are its parent's.
+  if (doorman_->inherited()) return;
   auto& endpoint = static_cast<Endpoint&>(peer);
   fail(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   abandon_pulls(endpoint, {Errc::canceled, 0, "sm: disconnected"});

@@ -4,11 +4,15 @@
 #include "opal/btl/sm/pull.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/core/guarded_copy.hpp"
 #include "opal/core/log.hpp"
 #include "opal/mpool/shared_directory.hpp"
 
@@ -22,6 +26,8 @@ constexpr std::uint32_t kLeastShare = 2;
 constexpr std::uint32_t kLeastShareInStream = 8;
 constexpr std::uint32_t kMostShare = 64;
 constexpr std::uint32_t kMostAlone = 256;  // when the peer stays silent
+// A piece takes a peer that runs less than a millisecond.
+constexpr std::chrono::seconds kPatienceAtEnd{10};
 
 std::uint64_t offset_of(std::uint32_t unit) noexcept { return unit * wire::kPullUnit; }
 /// Bytes of a range; the last unit may be a part.
@@ -219,7 +225,8 @@ bool Module::end_pull(Endpoint& from) noexcept {
       .learn(request.there.size, request.way, now_ns() - pulls.began_ns);
   Error error = pulls.error;
   if (error.code == Errc{} && pulls.ring.claims().refused) {
-    error = {Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", request.there.address};
+    error = {Errc::invalid_argument, 0, "memory handle: stale, its registration or its memory is gone",
+             request.there.address};
   }
   pulls.first = (pulls.first + 1) % Pulls::kMost;
   if (--pulls.count != 0) start_next_pull(from);
@@ -276,13 +283,37 @@ bool Module::pulls_have_work() const noexcept {
   return std::any_of(feeding_.begin(), feeding_.end(), [](const Endpoint* to) { return to->feed_->ring.can_go_on(); });
 }
 
+/// The peer writes to the destination of a cooperative get, and reads the source of a put, from the moment it takes a
+/// piece until it publishes it.  The program may use that memory as it likes once its completion has run.
+void Module::wait_until_quiet(Endpoint& endpoint) noexcept {
+  Pulls& pulls = *endpoint.pulls_;
+  if (pulls.running().way != Way::cooperative) return;
+  const Deadline deadline = Deadline::after(kPatienceAtEnd);
+  while (!pulls.ring.is_quiet()) {
+    if (endpoint.link_->gone->load(std::memory_order_acquire))
+      return;  // it left outside of a copy, or its process ended
+    if (deadline.expired()) {
+      log::error("btl.sm",
+                 "peer {} has not finished its part of a transfer within {} s (is it stopped?); it may still copy from "
+                 "or to memory of that transfer",
+                 to_string(endpoint.peer()), kPatienceAtEnd.count());
+      return;
+    }
+    cpu_relax();
+    std::this_thread::yield();
+  }
+}
+
 void Module::abandon_pulls(Endpoint& endpoint, const Error& why) noexcept {
-  if (endpoint.feed_ != nullptr) endpoint.feed_->active = false;
+  if (endpoint.feed_ != nullptr && std::exchange(endpoint.feed_->active, false)) endpoint.feed_->ring.leave();
   std::erase(feeding_, &endpoint);
   std::erase(pulling_, &endpoint);
   if (endpoint.pulls_ == nullptr) return;
   Pulls& pulls = *endpoint.pulls_;
-  if (pulls.count != 0) pulls.ring.close();
+  if (pulls.count != 0) {
+    pulls.ring.close();
+    wait_until_quiet(endpoint);
+  }
   while (pulls.count != 0) {
     Completion& completion = *pulls.running().completion;
     pulls.first = (pulls.first + 1) % Pulls::kMost;
@@ -336,6 +367,16 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   (void)module.feed(to);
 }
 
+/// Copies a piece between our memory, which may be gone, and its place in the peer's.
+bool Module::feed_in_place(Endpoint& to, std::byte* bytes, const RemoteRange& place) noexcept {
+  CopyLadder& ladder = to.link_->copy;
+  const bool put = to.feed_->put;
+  if (std::byte* const there = ladder.map(place)) {
+    return put ? guarded_copy(bytes, there, place.size) : guarded_copy(there, bytes, place.size);
+  }
+  return put ? ladder.read(bytes, place).ok() : ladder.write(place, bytes).ok();
+}
+
 /// Fills chunks as long as there is room; the claim word says when it is over.
 bool Module::feed(Endpoint& to) noexcept {
   Feed& feed = *to.feed_;
@@ -372,20 +413,22 @@ bool Module::feed(Endpoint& to) noexcept {
     const std::uint64_t offset = offset_of(piece.first);
     const std::uint64_t size = bytes_of_units(piece, feed.size);
     auto* bytes = reinterpret_cast<std::byte*>(feed.address) + offset;
-    if (feed.put) {
-      if (!to.link_->copy.read(bytes, {feed.destination + offset, size, {}, feed.pool}).ok()) {
+    if (in_place && !feed_in_place(to, bytes, {feed.destination + offset, size, {}, feed.pool})) {
+      if (feed.put) {
         feed.ring.give_up(piece);
         feed.active = false;
         break;
       }
-    } else if (in_place) {
-      if (!to.link_->copy.write({feed.destination + offset, size, {}, feed.pool}, bytes).ok()) {
-        feed.destination = 0;  // from here on by chunks
-        feed.ring.put_back(piece);
-        continue;
-      }
-    } else {
-      std::memcpy(feed.ring.chunk(), bytes, size);
+      feed.destination = 0;  // from here on by chunks
+      feed.ring.put_back(piece);
+      continue;
+    }
+    if (!in_place && !guarded_copy(feed.ring.chunk(), bytes, size)) {  // the registration lives, its memory does not
+      feed.ring.put_back(piece);
+      feed.ring.refuse();
+      feed.active = false;
+      filled = true;
+      break;
     }
     feed.ring.publish(piece, in_place);
     filled = true;

@@ -10,7 +10,10 @@
 // The claim word {refused:1, generation:15, back:24, front:24} says which units of 4 KiB nobody has taken yet; both
 // sides take theirs by compare-and-swap.  What the feeder has taken it delivers, so a transfer is over when nothing is
 // left to take and all pieces from the front have come.  Piece words carry a sequence number that runs on from transfer
-// to transfer.  Whoever reads what the other can write checks it.  Threads: each side is used by one thread.
+// to transfer.  Each side checks what the other can write.  Threads: each side is used by one thread.
+//
+// An initiator that abandons a transfer sets `refused` and waits until all that the target has taken has come: from
+// then on the target writes nothing to the destination.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -81,7 +84,7 @@ struct Claims {
   std::uint32_t front = 0;  ///< units before it are the feeder's
   std::uint32_t back = 0;   ///< units from it on are the puller's
   std::uint32_t generation = 0;
-  bool refused = false;  ///< the feeder may not touch that memory
+  bool refused = false;  ///< the feeder may not touch that memory, or the puller has abandoned the transfer
 
   static constexpr std::uint32_t kGenerations = 1U << 15;
   [[nodiscard]] static constexpr Claims of(std::uint64_t word) noexcept {
@@ -169,12 +172,16 @@ class BasicFeeder {
     const std::uint32_t behind = filled_ - ring_.drained().load(std::memory_order_acquire);
     if (behind > ring_.chunks()) return Look::garbage;
     if (behind == ring_.chunks()) return Look::full;
+    Claims seen = claims_in(ring_.claim());
     if (rest_.count != 0) {
+      if (seen.refused && seen.generation == generation_) {
+        leave();
+        return Look::over;
+      }
       piece = {rest_.first, std::min(rest_.count, most)};
       rest_ = {rest_.first + piece.count, rest_.count - piece.count};
       return Look::piece;
     }
-    Claims seen = claims_in(ring_.claim());
     for (;;) {
       if (seen.generation != generation_ || seen.refused || seen.left() == 0) return Look::over;
       if (seen.back > total_) return Look::garbage;
@@ -207,9 +214,13 @@ class BasicFeeder {
     ring_.piece(filled_).store(std::bit_cast<std::uint64_t>(word), std::memory_order_release);
     ++filled_;
   }
-  /// The memory may not be touched: the puller is told, and what was put back is not waited for.
-  void refuse() noexcept {
+  /// We copy no more of it: what was put back is not waited for.
+  void leave() noexcept {
     if (rest_.count != 0) give_up(std::exchange(rest_, {}));
+  }
+  /// The memory may not be touched: the puller is told.
+  void refuse() noexcept {
+    leave();
     Claims seen = claims_in(ring_.claim());
     while (seen.generation == generation_ && !seen.refused) {
       Claims wanted = seen;
@@ -312,7 +323,21 @@ class BasicPuller {
     do {
       wanted = seen;
       wanted.back = wanted.front;
+      wanted.refused = true;
     } while (!exchange_claims(ring_.claim(), seen, wanted));
+  }
+  /// After close(): whether the feeder copies nothing any more.  Forgets the pieces that come.  A feeder that writes
+  /// nonsense is not waited for.
+  [[nodiscard]] bool is_quiet() noexcept {
+    UnitRange piece;
+    const std::byte* bytes = nullptr;
+    for (;;) {
+      switch (look(piece, bytes)) {
+        case Look::piece: pop(piece); break;
+        case Look::nothing: return over() || claims().front < arrived_ || claims().front > total_;
+        case Look::garbage: return true;
+      }
+    }
   }
 
   [[nodiscard]] Claims claims() const noexcept { return claims_in(ring_.claim()); }

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "opal/btl/sm/guarded_copy.hpp"
+#include "opal/core/guarded_copy.hpp"
 
 namespace opal::btl::sm {
 namespace {

@@ -11,6 +11,7 @@
 #include "opal/btl/sm/cma.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/sm/probe_page.hpp"
+#include "tests/btl/sm/own_memory.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -126,6 +127,35 @@ TEST(SmLadder, AnErrorOfTheCopyItselfEndsTheTransferAndKeepsTheRung) {
   std::vector<std::byte> target(source.size());
   EXPECT_EQ(ladder.read(target.data(), range_of(source)).error.code, Errc::peer_gone);
   EXPECT_TRUE(ladder.usable());
+}
+
+/// Both work here; the one that stands first copies.
+TEST(SmLadder, XpmemGoesBeforeCmaByDefaultAndAfterItWhereTheListSaysSo) {
+  EXPECT_EQ(names(Config{}.single_copy), (std::vector<std::string_view>{"shared", "xpmem", "cma", "knem"}));
+  for (const char* order : {"", "cma,xpmem"}) {
+    const std::string list = *order != '\0' ? order : Config{}.single_copy;
+    SCOPED_TRACE(list);
+    std::vector<std::byte> region(3 * XpmemRung::kWindow);  // the windows within it serve nothing else
+    region[XpmemRung::kWindow] = std::byte{9};
+    const auto address = reinterpret_cast<std::uint64_t>(region.data());
+    const auto device = std::make_shared<OwnMemory>();
+    Doubled a{device, list, "alone"};
+    Doubled b{std::make_shared<OwnMemory>(), list, "alone"};
+    btl::Endpoint& there = **a.module->connect(b.host.id(), b.module->address());
+    const std::string text = there.describe();
+    if (text.find("cma: probe copied") == std::string::npos) GTEST_SKIP() << "needs CMA: process_vm_readv: " << text;
+    const std::size_t xpmem = text.find("xpmem: probe copied");
+    ASSERT_NE(xpmem, std::string::npos) << text;
+    EXPECT_EQ(xpmem < text.find("cma: probe copied"), *order == '\0') << text;
+    const MemoryHandle handle = *b.module->register_memory(region.data(), region.size(), Rights::all);
+    std::vector<std::byte> copy(region.size());
+    test::CountedCompletion completion;
+    int attached = 0;
+    device->on_attach = [&](std::uint64_t) { ++attached; };
+    ASSERT_EQ(a.module->get(there, copy.data(), nullptr, address, handle, copy.size(), completion), Post::done);
+    EXPECT_EQ(copy, region);
+    EXPECT_EQ(attached != 0, *order == '\0') << "the first of the list copies";
+  }
 }
 
 TEST(SmLadder, AProbeThatFailsOrReadsSomebodyElseKeepsTheRungOut) {

@@ -3,6 +3,7 @@
 // across all paths and sequence wrap-around, what a message and an idle peer cost, and single copy switched off.
 #include "opal/btl/sm/module.hpp"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "tests/conformance/side.hpp"
+#include "tests/harness/in_child.hpp"
 
 namespace {
 thread_local std::size_t allocations = 0;  // by operator new in this thread
@@ -83,6 +85,17 @@ TEST(SmBox, NoMoreAreAcceptedThanAllowedAndARefusedPeerAsksAgain) {
   exchange(*routes[3], *senders[3], receiver, 1100);
   EXPECT_TRUE(Module::has_box_out(*routes[3]));
   EXPECT_EQ(module_of(receiver).boxes_in(), 2U);
+}
+
+TEST(SmBox, ThirtyTwoAreAcceptedByDefault) {
+  EXPECT_EQ(Config{}.fbox_max, 32U);
+  Side receiver{"sm"};
+  std::vector<std::unique_ptr<Side>> senders;
+  for (int i = 0; i < 34; ++i) {
+    senders.push_back(std::make_unique<Side>("sm"));
+    exchange(*senders.back()->connect(receiver), *senders.back(), receiver, 20);
+  }
+  EXPECT_EQ(module_of(receiver).boxes_in(), 32U);
 }
 
 TEST(SmBox, AMaximumOfZeroTurnsBoxesOff) {
@@ -236,6 +249,57 @@ TEST(SmSingleCopy, SwitchedOffPutAndGetGoThroughMessages) {
   ASSERT_EQ(a.module().get(route, back.data(), nullptr, remote, *handle, back.size(), get), Post::queued);
   ASSERT_TRUE(pump([&] { return get.calls == 1; }, a, b));
   EXPECT_EQ(back, bytes);
+}
+
+/// Each side works only when its doorbell rings.
+TEST(SmSleep, BothSidesSleepWhileMessagesOfAPutWaitForRoom) {
+  Side a{"sm", with("btl_sm_single_copy", "none")};
+  Side b{"sm", with("btl_sm_single_copy", "none")};
+  btl::Endpoint& route = *a.connect(b);
+  std::vector<std::byte> region(20'000'000);
+  const auto bytes = pattern(region.size(), 3);
+  const auto handle = b.module().register_memory(region.data(), region.size(), Rights::all);
+  CountedCompletion put;
+  ASSERT_EQ(a.module().put(route, bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                           bytes.size(), put),
+            Post::queued);
+  for (int i = 0; i < 1000; ++i) a.module().progress(64);
+  EXPECT_TRUE(a.module().arm()) << "there is no room, and the peer tells when there is";
+  const auto sleep_or_work = [](Side& side) {
+    if (side.module().arm()) {
+      pollfd fd{side.module().wait_fd(), POLLIN, 0};
+      if (::poll(&fd, 1, 0) == 0) return false;
+    }
+    side.module().progress(64);
+    return true;
+  };
+  bool stuck = false;
+  while (put.calls == 0 && !stuck) {
+    const bool first = sleep_or_work(a);
+    const bool second = sleep_or_work(b);
+    stuck = !first && !second;
+  }
+  ASSERT_FALSE(stuck) << "both sleep and the put is not over";
+  EXPECT_TRUE(put.ok());
+  EXPECT_EQ(region, bytes);
+}
+
+/// As a daemon does that closes whatever it has inherited.
+TEST(SmSleep, AProgramThatClosesAllDescriptorsLosesItsPeersAndDoesNotSpin) {
+  EXPECT_EQ(test::in_child([] {
+              Side own{"sm"};
+              Side other{"sm"};
+              btl::Endpoint& route = *own.connect(other);
+              for (int fd = 3; fd < 1024; ++fd) ::close(fd);
+              for (int i = 0; i < 1000 && own.failures.empty(); ++i) {
+                (void)own.module().arm();
+                own.module().progress(64);
+              }
+              if (own.failures.size() != 1 || !route.dead()) ::_exit(1);
+              ::_exit(own.failures[0].why.os_errno == EBADF ? 0 : 2);
+              return 0;
+            }),
+            0);
 }
 
 TEST(SmConfig, SizesThatDoNotFitTogetherAreRefused) {

@@ -146,6 +146,57 @@ struct PullProgram : Explorer::Program {
   int shares = 0;
 };
 
+/// An initiator that abandons the transfer and uses the destination again once the helper is quiet.
+struct AbandonProgram : Explorer::Program {
+  static constexpr std::uint32_t kUnits = 3;
+
+  explicit AbandonProgram(bool waits) : waits(waits), feeder(ModelRing{shared}), puller(ModelRing{shared}) {
+    feeder.begin(puller.begin(kUnits), kUnits);
+    Explorer::current().add_thread([this] { help(); });
+    Explorer::current().add_thread([this] { abandon(); });
+  }
+  void help() {
+    UnitRange piece;
+    bool put_back = false;
+    for (int pieces = 0; pieces < 3; ++pieces) {
+      if (feeder.take(piece, 1, kChunkUnits) != decltype(feeder)::Look::piece) return;
+      if (pieces == 1 && !std::exchange(put_back, true)) {  // cannot copy it, and has it announced to it again
+        feeder.put_back(piece);
+        continue;
+      }
+      destination[piece.first].set(1);
+      feeder.publish(piece, true);
+    }
+    feeder.leave();
+  }
+  void abandon() {
+    puller.close();
+    for (int looks = 0; looks < 4; ++looks) {
+      if (waits && !puller.is_quiet()) continue;
+      for (Plain& unit : destination) unit.set(2);  // a race with the helper's if it still copies
+      return;
+    }
+  }
+  void finish() override { Explorer::current().check(puller.is_quiet(), "the helper never becomes quiet"); }
+
+  const bool waits;
+  Shared shared;
+  Plain destination[kUnits];
+  BasicFeeder<ModelRing> feeder;
+  BasicPuller<ModelRing> puller;
+};
+
+TEST(ModelOfPulls, AfterATransferIsAbandonedTheHelperTouchesNothingOnceItIsQuiet) {
+  const auto explore = [](bool waits) {
+    return Explorer::explore(
+        [waits]() -> std::unique_ptr<Explorer::Program> { return std::make_unique<AbandonProgram>(waits); });
+  };
+  const auto outcome = explore(true);
+  EXPECT_EQ(outcome.failure, "");
+  EXPECT_TRUE(outcome.exhausted) << outcome.runs << " runs were not enough";
+  EXPECT_NE(explore(false).failure, "") << "without the wait";
+}
+
 std::function<std::unique_ptr<Explorer::Program>()> program(const Plan& plan) {
   return [plan]() -> std::unique_ptr<Explorer::Program> { return std::make_unique<PullProgram>(plan); };
 }

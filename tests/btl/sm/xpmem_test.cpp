@@ -13,7 +13,6 @@
 #include <random>
 
 #include "opal/btl/sm/copy_ladder.hpp"
-#include "opal/btl/sm/guarded_copy.hpp"
 #include "opal/btl/sm/probe_page.hpp"
 #include "opal/core/mapping.hpp"
 #include "tests/btl/sm/single_copy.hpp"
@@ -154,36 +153,6 @@ TEST(SmXpmem, WithoutTheKernelModuleTheReasonNamesTheDevice) {
   const std::string text = description_with("xpmem,cma");
   EXPECT_NE(text.find("no xpmem: open(/dev/xpmem): No such file or directory"), std::string::npos) << text;
 }
-
-TEST(SmGuardedCopy, EveryFaultIsAnErrorAndLeavesTheSignalMaskAsItWas) {
-  void* const gone = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(gone, MAP_FAILED);
-  sigset_t before;
-  ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
-  for (int i = 0; i < 3; ++i) {
-    std::byte byte{};
-    EXPECT_FALSE(guarded_copy(&byte, static_cast<const std::byte*>(gone), 1));
-    sigset_t after;
-    ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
-    for (int signal = 1; signal < NSIG; ++signal) EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal));
-  }
-  ::munmap(gone, 4096);
-}
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST(SmGuardedCopy, AFaultThatIsNotItsOwnStillEndsTheProcess) {
-  EXPECT_EXIT(
-      {
-        std::byte a{};
-        std::byte b{};
-        if (!guarded_copy(&a, &b, 1)) std::_Exit(1);
-        const Fd file{::memfd_create("empty", MFD_CLOEXEC)};
-        const auto* gone = static_cast<volatile char*>(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file.get(), 0));
-        std::_Exit(*gone);
-      },
-      testing::KilledBySignal(SIGBUS), "");
-}
-#endif
 
 }  // namespace
 }  // namespace opal::btl::sm
