@@ -2,7 +2,9 @@
 // What a peer may have written into shared memory: the ring of a fast box, a lane with fragments and an offer, the
 // slots of a FIFO, a hello.  Reading it never leaves the memory, never loops for ever, and never returns what was not
 // checked.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -75,6 +77,33 @@ void read_lane(ByteSpan input) {
   }
 }
 
+/// A lane of any size, with a fragment in its last line.
+void attach_lane(ByteSpan input) {
+  static const PeerId from{1, 2};
+  static const PeerId to{3, 4};
+  static const auto out = *OutLane::create(Config{}, from, to);
+  static const Mapping raw = *mpool::SharedPool::attach(out->fd());
+  std::uint32_t words[2] = {};
+  std::memcpy(words, input.data(), std::min(input.size(), sizeof words));
+  const std::size_t size = words[0] % (16 * 4096);
+  const Fd file{::memfd_create("lane", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0) return;
+  (void)!::pwrite(file.get(), raw.data(), std::min(size, sizeof(wire::LaneHeader)), 0);
+  const wire::FragmentHeader header{words[1], 1, 0, 0, 0};
+  const std::uint32_t line = static_cast<std::uint32_t>(size / kCacheLine) - (size % kCacheLine == 0 ? 1 : 0);
+  if (size > sizeof(wire::LaneHeader)) {
+    const std::size_t room = size - std::size_t{line} * kCacheLine;
+    (void)!::pwrite(file.get(), &header, std::min(room, sizeof header), off_t{line} * off_t{kCacheLine});
+  }
+  (void)::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  const auto lane = InLane::attach(file.get(), from, to);
+  if (!lane) return;
+  const auto fragment = lane->fragment(line);
+  if (!fragment) return;
+  require(fragment->data.size() <= size - std::size_t{line} * kCacheLine);
+  touch(fragment->data);
+}
+
 void read_fifo(ByteSpan input) {
   std::vector<std::atomic<std::uint64_t>> slots(16);
   std::atomic<std::uint64_t> tail{0};
@@ -116,10 +145,11 @@ void read_fifo(ByteSpan input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const ByteSpan input = std::as_bytes(std::span{data, size}).subspan(1);
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0: read_box(input); break;
     case 1: read_lane(input); break;
     case 2: read_fifo(input); break;
+    case 3: attach_lane(input); break;
     default: (void)Address::decode(input); break;
   }
   return 0;

@@ -22,7 +22,8 @@ namespace {
 constexpr std::uint64_t kListenerId = 1;
 constexpr std::uint64_t kStopId = 2;
 constexpr int kMostMessages = 16;         // of one peer at a time
-constexpr std::size_t kMostSilent = 256;  // visitors that connect and say nothing cost a descriptor each
+constexpr std::size_t kMostSilent = 256;  // connections without a hello cost a descriptor each
+constexpr int kPauseMs = 100;             // without accepting, when descriptors have run out
 
 bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
   epoll_event event{};
@@ -90,7 +91,8 @@ Doorman::~Doorman() {
 void Doorman::run() noexcept {
   std::array<epoll_event, 16> events;
   for (;;) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), -1);
+    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), deaf_ ? kPauseMs : -1);
+    if (deaf_) listen_again();
     if (count < 0 && errno != EINTR) {
       log::error("btl.sm", "doorman: epoll_wait failed ({}): no more peers can connect", errno);
       return;
@@ -110,14 +112,35 @@ void Doorman::run() noexcept {
 void Doorman::accept_visitors() noexcept {
   for (;;) {
     Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (!socket) return;  // none left, or the process is out of descriptors: the visitor is told by its timeout
+    if (!socket) {
+      // The process is out of descriptors, or the kernel of memory: those that wait are accepted after a pause.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) stop_listening();
+      return;
+    }
+    // The abstract name is open to every user.
+    if (!PeerProcess::of(socket.get())) continue;
     const std::lock_guard lock{mutex_};
-    if (silent_ >= kMostSilent) continue;
+    if (silent_ >= kMostSilent) drop_oldest_silent_locked();
     const std::uint64_t id = next_id_++;
     if (!add_to(epoll_.get(), socket.get(), id)) continue;
     ++silent_;
     connections_[id].socket = std::move(socket);
   }
+}
+
+/// Else the listener, which stays readable, would keep the thread awake.
+void Doorman::stop_listening() noexcept {
+  deaf_ = ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr) == 0;
+}
+
+void Doorman::listen_again() noexcept { deaf_ = !add_to(epoll_.get(), listener_.get(), kListenerId); }
+
+void Doorman::drop_oldest_silent_locked() noexcept {
+  const auto oldest = std::min_element(connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {
+    return std::pair{a.second.established, a.first} < std::pair{b.second.established, b.first};
+  });
+  connections_.erase(oldest);
+  --silent_;
 }
 
 void Doorman::on_readable(std::uint64_t id) noexcept {

@@ -112,6 +112,9 @@ class OPAL_EXPORT Doorman final : private ForkListener {
 
   void run() noexcept;
   void accept_visitors() noexcept;
+  void stop_listening() noexcept;
+  void listen_again() noexcept;
+  void drop_oldest_silent_locked() noexcept;
   void on_readable(std::uint64_t id) noexcept;
   void greet(std::uint64_t id, int socket) noexcept;
   Result<void> welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing);
@@ -145,6 +148,7 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   bool inherited_ = false;
   std::uint64_t next_id_ = 16;  // below: the doorman's own descriptors
   std::size_t silent_ = 0;      // visitors that have not said hello
+  bool deaf_ = false;           // the listener is not watched for a while; the thread's own
   std::thread thread_;          // last: it uses all of the above
 };
 

@@ -103,6 +103,7 @@ class OPAL_EXPORT KnemRung final : public Rung {
     KnemCookie known;
     bool answered;
     std::uint64_t used;
+    AskAgain again;
   };
   /// The cookie that covers a range; asks for it when it is not known.
   Entry* find(const RemoteRange& range) noexcept;

@@ -43,6 +43,22 @@ struct CopyOutcome {
   [[nodiscard]] bool ok() const noexcept { return error.code == Errc{}; }
 };
 
+/// When to repeat a question to a peer whose answer does not come: question or answer are lost where a socket is full.
+class AskAgain {
+ public:
+  /// Called at each use that would have needed the answer; true at the 64th, then after twice as many each time.
+  bool is_due() noexcept {
+    if (++uses_ != limit_) return false;
+    limit_ = limit_ < UINT32_MAX / 2 ? 2 * limit_ : limit_;
+    uses_ = 0;
+    return true;
+  }
+
+ private:
+  std::uint32_t uses_ = 0;
+  std::uint32_t limit_ = 64;
+};
+
 class Rung {
  public:
   Rung() noexcept = default;

@@ -12,6 +12,11 @@ namespace opal::btl::sm {
 PeerPool PeerPool::attach(const ReceivedHello& answer) noexcept {
   PeerPool pool{answer.hello.pool, answer.hello.pool_base, {}};
   if (!answer.pool) return pool;
+  if (pool.base % 4096 != 0) {  // an aligned atomic of the peer would be a misaligned one here
+    log::once(log::Level::warn, "sm pool misaligned", "btl.sm", "a peer's shared pool does not begin at a page: {:#x}",
+              pool.base);
+    return pool;
+  }
   if (auto map = mpool::SharedPool::attach(answer.pool.get())) {
     pool.map = std::move(*map);
   } else {
@@ -26,7 +31,7 @@ void SharedRung::need(std::uint32_t number) noexcept {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.used < b.used; }));
   }
-  entries_.push_back({{number, 0, {}}, false, ++uses_});
+  entries_.push_back({{number, 0, {}}, false, ++uses_, {}});
   if (ask_) ask_(number);
 }
 
@@ -44,6 +49,7 @@ std::byte* SharedRung::map(const RemoteRange& range) noexcept {
   for (Entry& entry : entries_) {
     if (entry.pool.number != range.pool) continue;
     entry.used = ++uses_;
+    if (!entry.answered && entry.again.is_due() && ask_) ask_(range.pool);
     const MutableBytes bytes = entry.pool.map.bytes();
     const std::uint64_t offset = range.address - entry.pool.base;
     // The peer may have said anything about where its pool begins.

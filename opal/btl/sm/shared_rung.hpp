@@ -2,9 +2,9 @@
 // opal/btl/sm/shared_rung.hpp — single copy where the peer's memory lies in one of its shared pools: we map the pool at
 // the first use, and from then on copies are plain ones, by whoever has time, without the kernel.
 // The descriptor comes over the connection's socket from the peer's doorman, whatever the peer's program is doing;
-// until it is here the other mechanisms serve.  A pool's file cannot shrink, and a mapping keeps its memory, so the
-// owner's death is noticed as ever and is no SIGBUS.  Owns the mappings; at most kMost per peer, the one unused longest
-// goes. Threads: as the module.
+// until it is here the other mechanisms serve, and it is asked for again now and then.  A pool's file cannot shrink,
+// and a mapping keeps its memory, so the owner's death is noticed as ever and is no SIGBUS.  Owns the mappings; at most
+// kMost per peer, the one unused longest goes. Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -51,6 +51,7 @@ class OPAL_EXPORT SharedRung final : public Rung {
     PeerPool pool;
     bool answered = false;
     std::uint64_t used = 0;
+    AskAgain again;
   };
   void need(std::uint32_t number) noexcept;
 

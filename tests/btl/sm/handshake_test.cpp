@@ -4,12 +4,21 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
 
 #include "opal/btl/sm/module.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
+#include "tests/harness/child.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -125,10 +134,78 @@ TEST_F(Handshake, AnotherVersionIsHungUpOnAndSaysSo) {
 TEST_F(Handshake, SilentVisitorsDoNotKeepOthersOut) {
   std::vector<Fd> silent;
   for (int i = 0; i < 300; ++i) silent.push_back(*connect_to(door().door, soon()));
-  silent.resize(100);  // with all of them the door is closed, on purpose
   Side visitor{"sm"};
   ASSERT_TRUE(
       pump([&] { return visitor.module().connect(victim_.id(), victim_.module().address()).has_value(); }, victim_));
+}
+
+/// Calls read() until the thread has given its core away so many times more; false after a while.
+bool has_slept(const Fd& status, int times) {
+  const auto voluntary = [&] {
+    std::array<char, 4096> text{};
+    const ssize_t size = ::pread(status.get(), text.data(), text.size() - 1, 0);
+    const std::string_view all{text.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+    const std::size_t at = all.find("\nvoluntary_ctxt_switches:");
+    return at == std::string_view::npos ? 0L : std::strtol(all.data() + at + 25, nullptr, 10);
+  };
+  const long before = voluntary();
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (voluntary() < before + times) {
+    if (deadline.expired()) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(HandshakeWithoutDescriptors, TheThreadThatAcceptsSleepsAndAcceptsWhenThereAreSomeAgain) {
+  test::Child child{[](test::Channel& parent) {
+    Side own{"sm"};
+    std::string path;
+    for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/task"}) {
+      if (entry.path().filename() != std::to_string(::gettid())) path = entry.path() / "status";
+    }
+    const Fd status{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (!status) return 1;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const rlimit before = limit;
+    {
+      const Fd next{::dup(0)};
+      limit.rlim_cur = static_cast<rlim_t>(next.get());
+    }
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    parent.send(own.blob());
+    if (!parent.expect("at the door")) return 2;
+    if (!has_slept(status, 3)) return 3;
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    parent.send("room");
+    return pump([&] { return own.received.size() == 1; }, own) ? 0 : 4;
+  }};
+  const auto blob = child.channel().receive();
+  PeerId peer;
+  ASSERT_TRUE(read_object(blob, peer));
+  const Address address = *Address::decode(ByteSpan{blob}.subspan(sizeof peer));
+  const Fd stranger = *connect_to(address.door, Deadline::after(std::chrono::seconds{10}));
+  child.channel().send("at the door");
+  ASSERT_TRUE(child.channel().expect("room")) << "the thread does not sleep";
+  Side visitor{"sm"};
+  EXPECT_EQ(test::send(*visitor.connect(blob), pattern(8, 1), {}, visitor), Post::done);
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(Handshake, ALaneThatIsNotOfWholePagesIsRefused) {
+  expect_refused(
+      [&](Hello& hello, auto& fds) {
+        const Mapping whole = *mpool::SharedPool::attach(fds[1]);
+        static Fd odd;
+        odd = memory_file(whole.size() + 8, 0);
+        ASSERT_EQ(::pwrite(odd.get(), whole.data(), 4096, 0), 4096);
+        ASSERT_EQ(::fcntl(odd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+        fds[1] = odd.get();
+        (void)hello;
+      },
+      Errc::protocol);
+  expect_alive();
 }
 
 TEST_F(Handshake, AnAddressOfAnotherWorldIsUnreachableWithTheReason) {

@@ -273,6 +273,32 @@ TEST(SmShared, APeerThatLiesAboutWhereItsPoolBeginsIsNotBelieved) {
   EXPECT_EQ(rung.map({0, UINT64_MAX, {}, 9}), nullptr);
 }
 
+TEST(SmShared, APoolWhoseAnswerWasLostIsAskedForAgainMoreAndMoreRarely) {
+  int asked = 0;
+  SharedRung rung;
+  rung.on_need([&](std::uint32_t) { ++asked; });
+  for (int i = 0; i < 100; ++i) (void)rung.map({0x10000, 10, {}, 9});
+  EXPECT_EQ(asked, 2);
+  for (int i = 0; i < 10'000; ++i) (void)rung.map({0x10000, 10, {}, 9});
+  EXPECT_GE(asked, 4);
+  EXPECT_LE(asked, 16);
+  const int before = asked;
+  rung.take({9, 0, {}});
+  for (int i = 0; i < 100'000; ++i) (void)rung.map({0x10000, 10, {}, 9});
+  EXPECT_EQ(asked, before) << "a refusal is an answer";
+}
+
+TEST(SmShared, APoolThatDoesNotBeginAtAPageIsNotMapped) {
+  const auto pool = open_pool();
+  for (const std::uint64_t base : {0x10000ULL, 0x10004ULL}) {
+    ReceivedHello answer{};
+    answer.hello.pool = 9;
+    answer.hello.pool_base = base;
+    answer.pool = Fd{::dup(pool->fd())};
+    EXPECT_EQ(static_cast<bool>(PeerPool::attach(answer).map), base % 4096 == 0) << base;
+  }
+}
+
 TEST(SmShared, AnAnswerThatNobodyAskedForEndsTheConversationAndAStrangeQuestionIsRefused) {
   Side victim{"sm"};
   {
