@@ -1,16 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// This accept() takes the place of libc's within opalrun and opald (the dynamic linker prefers the executable's
-// symbol); only libpmix's listener thread calls it.  It hands over connections of this user whose first message is
-// there, which libpmix would else wait for in the thread that does all its work.  It also sets TCP_NODELAY, which
-// libpmix does not: events and some answers would wait 40 ms for the client's delayed acknowledgement.
+// This accept() and select() take the place of libc's within opalrun and opald (the dynamic linker prefers the
+// executable's symbols).  libpmix's listener thread waits in select() and then calls accept(), which hands over
+// connections of this user whose first message is there: libpmix would else wait for it in the thread that does all its
+// work.  accept() also sets TCP_NODELAY, which libpmix does not: events and some answers would wait 40 ms for the
+// client's delayed acknowledgement.
+#include <dlfcn.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+
+#include <cerrno>
 
 #include "opal/core/export.hpp"
 #include "runtime/pmix/admission.hpp"
 
+namespace {
+
+thread_local runtime::pmix::Admission* t_admission = nullptr;  // of a thread that has called accept()
+thread_local int t_listener = -1;
+
+}  // namespace
+
 extern "C" OPAL_EXPORT int accept(int listener, sockaddr* address, socklen_t* size) {
-  static auto* const admission = new runtime::pmix::Admission;  // lives as long as libpmix's threads
-  const int fd = admission->next(listener);
+  if (t_admission == nullptr) t_admission = new runtime::pmix::Admission;  // lives as long as libpmix's thread
+  t_listener = listener;
+  const int fd = t_admission->next(listener);
   if (fd >= 0 && address != nullptr && size != nullptr) ::getpeername(fd, address, size);
   return fd;
+}
+
+/// Connections whose first message is awaited are no concern of libpmix's: accept() waits for them, and for new ones.
+extern "C" OPAL_EXPORT int select(int count, fd_set* readable, fd_set* writable, fd_set* exceptional,
+                                  timeval* timeout) {
+  if (t_admission != nullptr && t_admission->waiting() != 0 && readable != nullptr && FD_ISSET(t_listener, readable)) {
+    FD_ZERO(readable);
+    FD_SET(t_listener, readable);
+    return 1;
+  }
+  static const auto libc = reinterpret_cast<decltype(&::select)>(::dlsym(RTLD_NEXT, "select"));
+  if (libc == nullptr) return errno = ENOSYS, -1;
+  return libc(count, readable, writable, exceptional, timeout);
 }

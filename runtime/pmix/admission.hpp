@@ -36,6 +36,7 @@ class Admission {
   /// while there are connections whose message is not; -1 with errno EAGAIN when there are none.  Connections of other
   /// users, those that send nonsense, and those that send nothing for too long are closed.  A lack of descriptors is no
   /// error: the longest silent connection is closed, else the caller is to try again.
+  /// The caller is to call again, without waiting for the listener, as long as waiting() is not 0.
   int next(int listener) noexcept;
 
   /// Connections whose first message is awaited.

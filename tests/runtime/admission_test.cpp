@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,6 +101,26 @@ TEST(Admission, AMessageThatComesInPiecesIsHandedOverWhole) {
   const Fd admitted{admission.next(listener.get())};
   ASSERT_TRUE(admitted);
   EXPECT_EQ(admission.waiting(), 1U) << "the one that has said nothing";
+}
+
+/// By the functions that libpmix calls, which are linked in here.
+TEST(Admission, AConnectionWhoseMessageComesAfterThatOfALaterOneIsNotForgotten) {
+  const Listener listener;
+  const Fd late = listener.connect();
+  const Fd early = listener.connect();
+  send_all(early, message(10));
+  const Fd first{::accept(listener.get(), nullptr, nullptr)};
+  ASSERT_TRUE(first);
+  send_all(late, message(20));
+  fd_set readable;
+  FD_ZERO(&readable);
+  FD_SET(listener.get(), &readable);
+  timeval timeout{10, 0};
+  ASSERT_EQ(::select(listener.get() + 1, &readable, nullptr, nullptr, &timeout), 1) << "nobody connects any more";
+  const Fd second{::accept(listener.get(), nullptr, nullptr)};
+  ASSERT_TRUE(second);
+  std::string got(36, '\0');
+  EXPECT_EQ(::recv(second.get(), got.data(), got.size(), MSG_DONTWAIT), 36);
 }
 
 TEST(Admission, NonsenseAndHalfAMessageThatEndsAreClosed) {
