@@ -48,8 +48,8 @@ OPAL_MPI_FUNCTION(int, Barrier, (MPI_Comm comm)) { return barrier(Form{"MPI_Barr
 OPAL_MPI_FUNCTION(int, Ibarrier, (MPI_Comm comm, MPI_Request* request)) {
   return barrier(Form{"MPI_Ibarrier", Form::Kind::nonblocking, request}, comm);
 }
-OPAL_MPI_FUNCTION(int, Barrier_init, (MPI_Comm comm, MPI_Info /*info*/, MPI_Request* request)) {
-  return barrier(Form{"MPI_Barrier_init", Form::Kind::persistent, request}, comm);
+OPAL_MPI_FUNCTION(int, Barrier_init, (MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
+  return barrier(Form{"MPI_Barrier_init", Form::Kind::persistent, request, info}, comm);
 }
 
 #define OPAL_MPI_BCAST(Count, Displacement) void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm

@@ -6,6 +6,7 @@
 #include "mpi_shim/core/error_class.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/core/user_errors.hpp"
+#include "mpi_shim/info/info.hpp"
 #include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim::api {
@@ -44,6 +45,12 @@ void Call::target(rma::Window* window, int rank) {
        fmt::format("argument target_rank is {}, but the window has the ranks 0 to {}", rank, window->size() - 1));
 }
 
+void Call::info(MPI_Info handle) {
+  if (handle != MPI_INFO_NULL && handle::find<info::Info>(handle) == nullptr) {
+    fail_handle(MPI_ERR_INFO, "info", "info object");
+  }
+}
+
 void Call::root(const comm::Communicator* comm, int rank) {
   if (failed() || (rank >= 0 && rank < comm->remote_size())) return;
   if (comm->is_inter() && (rank == MPI_ROOT || rank == MPI_PROC_NULL)) return;
@@ -78,6 +85,14 @@ void Call::fail_tag(const char* argument, int tag) {
 void Call::fail_null(const char* argument) {
   fail(std::string_view{argument} == "buf" ? MPI_ERR_BUFFER : MPI_ERR_ARG,
        fmt::format("argument {} is a null pointer", argument));
+}
+
+void Call::fail_base(const void* base, const datatype::Datatype& type) {
+  if (base == MPI_IN_PLACE) {
+    fail_in_place();
+  } else if (type.is_predefined()) {  // a derived type may hold addresses, relative to MPI_BOTTOM
+    fail_null("buf");
+  }
 }
 
 std::string Call::name_of(const comm::Communicator& comm) {

@@ -97,9 +97,14 @@ class Call {
       return buffer;
     }
     buffer = {base, static_cast<std::uint64_t>(count), *type};
-    if (base == nullptr && buffer.bytes() != 0 && type->is_predefined()) [[unlikely]]
-      fail_null("buf");
+    if (is_no_memory(base) && buffer.bytes() != 0) [[unlikely]]
+      fail_base(base, *type);
     return buffer;
+  }
+
+  /// MPI_BOTTOM or MPI_IN_PLACE, by one comparison.
+  static bool is_no_memory(const void* base) noexcept {
+    return reinterpret_cast<std::uintptr_t>(base) <= reinterpret_cast<std::uintptr_t>(MPI_IN_PLACE);
   }
 
   /// A datatype, committed or not.
@@ -156,6 +161,8 @@ class Call {
   }
   /// A rank of the communicator; for an intercommunicator of the other side, or MPI_ROOT or MPI_PROC_NULL.
   void root(const comm::Communicator* comm, int rank);
+  /// An info object or MPI_INFO_NULL.
+  void info(MPI_Info handle);
   void pointer(const void* pointer, const char* argument) {
     if (pointer == nullptr) [[unlikely]]
       fail_null(argument);
@@ -168,6 +175,7 @@ class Call {
   [[gnu::cold]] void fail_op(const op::Op& op, const datatype::Datatype& type);
   [[gnu::cold]] void fail_tag(const char* argument, int tag);
   [[gnu::cold]] void fail_null(const char* argument);
+  [[gnu::cold]] void fail_base(const void* base, const datatype::Datatype& type);
 
   [[gnu::cold]] static std::string name_of(const comm::Communicator& comm);
 

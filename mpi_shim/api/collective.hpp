@@ -34,6 +34,7 @@ struct Form {
   const char* function;
   Kind kind = Kind::blocking;
   MPI_Request* request = nullptr;
+  MPI_Info info = MPI_INFO_NULL;  ///< hints of a persistent one, of which none is known
 
   /// As run() below; a blocking one has `share(HostTeam&)` do it in shared memory, where there is a team and it can.
   template <class Share, class Build>
@@ -49,9 +50,10 @@ struct Form {
   /// Has `build(Schedule&)` write down what this process does, and runs it, starts it, or hands it out.
   template <class Build>
   int run(Call& call, comm::Communicator& comm, Build&& build) const {
-    if (kind != Kind::blocking) call.pointer(request, "request");
-    if (call.failed()) return call.error();
     if (kind == Kind::blocking) return call.finish(coll::run(comm, build));
+    call.pointer(request, "request");
+    call.info(info);
+    if (call.failed()) return call.error();
     coll::Schedule& schedule = comm.lane().scheduler().begin(comm);
     build(schedule);
     schedule.keep_types();
@@ -75,17 +77,16 @@ struct Form {
   }                                                                                                         \
   OPAL_MPI_COLLECTIVE_STARTED(Upper, lower, PARAMETERS, __VA_ARGS__)
 
-#define OPAL_MPI_COLLECTIVE_STARTED(Upper, lower, PARAMETERS, ...)                                         \
-  OPAL_MPI_FUNCTION(int, I##lower, (PARAMETERS(int, int), MPI_Request * request)) {                        \
-    return lower(Form{"MPI_I" #lower, Form::Kind::nonblocking, request}, __VA_ARGS__);                     \
-  }                                                                                                        \
-  OPAL_MPI_FUNCTION(int, I##lower##_c, (PARAMETERS(MPI_Count, MPI_Aint), MPI_Request * request)) {         \
-    return lower(Form{"MPI_I" #lower "_c", Form::Kind::nonblocking, request}, __VA_ARGS__);                \
-  }                                                                                                        \
-  OPAL_MPI_FUNCTION(int, Upper##_init, (PARAMETERS(int, int), MPI_Info /*info*/, MPI_Request * request)) { \
-    return lower(Form{"MPI_" #Upper "_init", Form::Kind::persistent, request}, __VA_ARGS__);               \
-  }                                                                                                        \
-  OPAL_MPI_FUNCTION(int, Upper##_init_c,                                                                   \
-                    (PARAMETERS(MPI_Count, MPI_Aint), MPI_Info /*info*/, MPI_Request * request)) {         \
-    return lower(Form{"MPI_" #Upper "_init_c", Form::Kind::persistent, request}, __VA_ARGS__);             \
+#define OPAL_MPI_COLLECTIVE_STARTED(Upper, lower, PARAMETERS, ...)                                                  \
+  OPAL_MPI_FUNCTION(int, I##lower, (PARAMETERS(int, int), MPI_Request * request)) {                                 \
+    return lower(Form{"MPI_I" #lower, Form::Kind::nonblocking, request}, __VA_ARGS__);                              \
+  }                                                                                                                 \
+  OPAL_MPI_FUNCTION(int, I##lower##_c, (PARAMETERS(MPI_Count, MPI_Aint), MPI_Request * request)) {                  \
+    return lower(Form{"MPI_I" #lower "_c", Form::Kind::nonblocking, request}, __VA_ARGS__);                         \
+  }                                                                                                                 \
+  OPAL_MPI_FUNCTION(int, Upper##_init, (PARAMETERS(int, int), MPI_Info info, MPI_Request * request)) {              \
+    return lower(Form{"MPI_" #Upper "_init", Form::Kind::persistent, request, info}, __VA_ARGS__);                  \
+  }                                                                                                                 \
+  OPAL_MPI_FUNCTION(int, Upper##_init_c, (PARAMETERS(MPI_Count, MPI_Aint), MPI_Info info, MPI_Request * request)) { \
+    return lower(Form{"MPI_" #Upper "_init_c", Form::Kind::persistent, request, info}, __VA_ARGS__);                \
   }

@@ -17,17 +17,11 @@ using mpi_shim::api::Call;
 using mpi_shim::api::hand_out;
 using mpi_shim::comm::Communicator;
 
-void check_info(Call& call, MPI_Info info) {
-  if (info != MPI_INFO_NULL && mpi_shim::handle::find<mpi_shim::info::Info>(info) == nullptr) {
-    call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
-  }
-}
-
 int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
-  check_info(call, info);
+  call.info(info);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
   *newcomm = MPI_COMM_NULL;  // what it stays if a copy callback refuses
@@ -40,7 +34,7 @@ int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, 
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
-  check_info(call, info);
+  call.info(info);
   call.pointer(newcomm, "newcomm");
   call.pointer(request, "request");
   if (call.failed()) return call.error();
@@ -129,7 +123,7 @@ OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   Call call{"MPI_Comm_set_info"};
   if (call.failed()) return call.error();
   call.comm(comm);
-  check_info(call, info);
+  call.info(info);
   return call.error();
 }
 
@@ -164,7 +158,7 @@ OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key,
   if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
   call.pointer(newcomm, "newcomm");
-  check_info(call, info);
+  call.info(info);
   int color = MPI_UNDEFINED;
   if (split_type == MPI_COMM_TYPE_SHARED || (!call.failed() && names_shared_memory(split_type, info))) {
     // The ranks of one host: named by the first of them.

@@ -178,12 +178,13 @@ OPAL_MPI_FUNCTION(int, Graph_neighbors, (MPI_Comm comm, int rank, int maxneighbo
 
 OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
                   (MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[], int outdegree,
-                   const int destinations[], const int destweights[], MPI_Info /*info*/, int /*reorder*/,
+                   const int destinations[], const int destweights[], MPI_Info info, int /*reorder*/,
                    MPI_Comm* comm_dist_graph)) {
   Call call{"MPI_Dist_graph_create_adjacent"};
   if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
+  call.info(info);
   if (indegree < 0 || outdegree < 0) call.fail(MPI_ERR_ARG, "argument indegree or outdegree is negative");
   if (call.failed()) return call.error();
   check_ranks(call, *parent, indegree, sources, "sources");
@@ -204,11 +205,12 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
 
 OPAL_MPI_FUNCTION(int, Dist_graph_create,
                   (MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[],
-                   const int weights[], MPI_Info /*info*/, int /*reorder*/, MPI_Comm* comm_dist_graph)) {
+                   const int weights[], MPI_Info info, int /*reorder*/, MPI_Comm* comm_dist_graph)) {
   Call call{"MPI_Dist_graph_create"};
   if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
+  call.info(info);
   if (n < 0) call.fail(MPI_ERR_ARG, "argument n is negative");
   if (call.failed()) return call.error();
   check_ranks(call, *parent, n, sources, "sources");

@@ -35,12 +35,13 @@ OPAL_MPI_FUNCTION(int, Comm_get_parent, (MPI_Comm * parent)) {
 }
 
 OPAL_MPI_FUNCTION(int, Comm_create_from_group,
-                  (MPI_Group group, const char* stringtag, MPI_Info /*info*/, MPI_Errhandler errhandler,
+                  (MPI_Group group, const char* stringtag, MPI_Info info, MPI_Errhandler errhandler,
                    MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_create_from_group"};
   if (call.failed()) return call.error();
   const auto members = call.group(group);
   const auto handler = handler_of(call, errhandler);
+  call.info(info);
   call.pointer(stringtag, "stringtag");
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
@@ -53,12 +54,13 @@ OPAL_MPI_FUNCTION(int, Comm_create_from_group,
 
 OPAL_MPI_FUNCTION(int, Intercomm_create_from_groups,
                   (MPI_Group local_group, int local_leader, MPI_Group remote_group, int remote_leader,
-                   const char* stringtag, MPI_Info /*info*/, MPI_Errhandler errhandler, MPI_Comm* newintercomm)) {
+                   const char* stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm* newintercomm)) {
   Call call{"MPI_Intercomm_create_from_groups"};
   if (call.failed()) return call.error();
   const auto local = call.group(local_group, "local_group");
   const auto remote = call.group(remote_group, "remote_group");
   const auto handler = handler_of(call, errhandler);
+  call.info(info);
   call.pointer(stringtag, "stringtag");
   call.pointer(newintercomm, "newintercomm");
   if (call.failed()) return call.error();

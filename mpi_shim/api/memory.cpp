@@ -12,9 +12,10 @@ constexpr std::size_t kPage = 4096;  // blocks begin on one, red zones before th
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Alloc_mem, (MPI_Aint size, MPI_Info /*info*/, void* baseptr)) {
+OPAL_MPI_FUNCTION(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void* baseptr)) {
   Call call{"MPI_Alloc_mem"};
   call.pointer(baseptr, "baseptr");
+  call.info(info);
   if (size < 0) call.fail(MPI_ERR_ARG, "argument size is negative");
   if (call.failed()) return call.error();
   const auto pool = call.process().memory();

@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 
-#include "mpi_shim/core/process.hpp"
+#include "mpi_shim/api/call.hpp"
 #include "mpi_shim/handle/table.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
 
@@ -14,8 +14,8 @@ namespace mpi_shim::api {
 class PlainMessage {
  public:
   PlainMessage(const void* base, MPI_Count count, MPI_Datatype datatype, int rank, int tag, MPI_Comm comm) noexcept {
-    if (Process::current() == nullptr || base == nullptr || static_cast<std::uint64_t>(count) >= 1U << 31 || tag < 0)
-        [[unlikely]]
+    if (Process::current() == nullptr || Call::is_no_memory(base) || static_cast<std::uint64_t>(count) >= 1U << 31 ||
+        tag < 0) [[unlikely]]
       return;
     const auto* const type = handle::find<datatype::Datatype>(datatype);
     if (type == nullptr || !type->is_predefined() || !type->is_contiguous()) [[unlikely]]
