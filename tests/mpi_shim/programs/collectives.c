@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/mpi_shim/programs/check.h"
+#include "tests/mpi_shim/programs/counts.h"
 
 static int rank, size;
 static MPI_Comm comm;
@@ -34,20 +35,20 @@ static int* empty(int count) {
 enum Form { kBlocking, kNonblocking, kPersistent, kForms };
 
 /* Runs one collective in the form asked for: CALL(name, arguments) with (...) the arguments up to the communicator. */
-#define RUN(form, Upper, lower, ...)                                                  \
-  do {                                                                                \
-    MPI_Request request = MPI_REQUEST_NULL;                                           \
-    if ((form) == kBlocking) {                                                        \
-      CHECK(MPI_##Upper(__VA_ARGS__) == MPI_SUCCESS);                                 \
-    } else if ((form) == kNonblocking) {                                              \
-      CHECK(MPI_I##lower(__VA_ARGS__, &request) == MPI_SUCCESS);                      \
-      CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);                    \
-    } else {                                                                          \
-      CHECK(MPI_##Upper##_init(__VA_ARGS__, MPI_INFO_NULL, &request) == MPI_SUCCESS); \
-      CHECK(MPI_Start(&request) == MPI_SUCCESS);                                      \
-      CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);                    \
-      CHECK(MPI_Request_free(&request) == MPI_SUCCESS);                               \
-    }                                                                                 \
+#define RUN(form, Upper, lower, ...)                                                     \
+  do {                                                                                   \
+    MPI_Request request = MPI_REQUEST_NULL;                                              \
+    if ((form) == kBlocking) {                                                           \
+      CHECK(COUNTED(Upper)(__VA_ARGS__) == MPI_SUCCESS);                                 \
+    } else if ((form) == kNonblocking) {                                                 \
+      CHECK(COUNTED(I##lower)(__VA_ARGS__, &request) == MPI_SUCCESS);                    \
+      CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);                       \
+    } else {                                                                             \
+      CHECK(COUNTED(Upper##_init)(__VA_ARGS__, MPI_INFO_NULL, &request) == MPI_SUCCESS); \
+      CHECK(MPI_Start(&request) == MPI_SUCCESS);                                         \
+      CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);                       \
+      CHECK(MPI_Request_free(&request) == MPI_SUCCESS);                                  \
+    }                                                                                    \
   } while (0)
 
 static void bcast(enum Form form, int count, int root) {
@@ -88,11 +89,11 @@ static void allreduce(enum Form form, int count, int in_place) {
 
 /* 2x2 matrices modulo a prime: associative, and the order of the factors matters. */
 enum { kPrime = 10007 };
-static void multiply(void* left, void* right, int* length, MPI_Datatype* type) {
+static void multiply(void* left, void* right, Count* length, MPI_Datatype* type) {
   (void)type;
   const int* a = left;
   int* b = right;
-  for (int i = 0; i < *length; ++i, a += 4, b += 4) {
+  for (Count i = 0; i < *length; ++i, a += 4, b += 4) {
     const int c[4] = {(a[0] * b[0] + a[1] * b[2]) % kPrime, (a[0] * b[1] + a[1] * b[3]) % kPrime,
                       (a[2] * b[0] + a[3] * b[2]) % kPrime, (a[2] * b[1] + a[3] * b[3]) % kPrime};
     memcpy(b, c, sizeof c);
@@ -104,7 +105,8 @@ static void matrix_of(int of, int index, int* m) {
 static void product_of(int first, int last, int index, int* m) {
   matrix_of(first, index, m);
   for (int r = first + 1; r <= last; ++r) {
-    int next[4], one = 1;
+    int next[4];
+    Count one = 1;
     matrix_of(r, index, next);
     multiply(m, next, &one, NULL);
     memcpy(m, next, sizeof next);
@@ -116,7 +118,7 @@ static void order_of_operands(enum Form form, int count, int root) {
   MPI_Op op;
   MPI_Type_contiguous(4, MPI_INT, &matrix);
   MPI_Type_commit(&matrix);
-  MPI_Op_create(multiply, 0, &op);
+  COUNTED(Op_create)(multiply, 0, &op);
   int* in = malloc(((size_t)count + 1) * 4 * sizeof *in);
   int* out = malloc(((size_t)count * (size_t)size + 1) * 4 * sizeof *out);
   int want[4];
@@ -155,8 +157,30 @@ static void order_of_operands(enum Form form, int count, int root) {
   MPI_Type_free(&matrix);
 }
 
+/* No communication: the first operand is the left one. */
+static void reduce_local(void) {
+  enum { kCount = 5 };
+  MPI_Datatype matrix;
+  MPI_Op op;
+  int left[4 * kCount], right[4 * kCount], want[4];
+  MPI_Type_contiguous(4, MPI_INT, &matrix);
+  MPI_Type_commit(&matrix);
+  COUNTED(Op_create)(multiply, 0, &op);
+  for (int i = 0; i < kCount; ++i) {
+    matrix_of(0, i, left + 4 * i);
+    matrix_of(1, i, right + 4 * i);
+  }
+  CHECK(COUNTED(Reduce_local)(left, right, kCount, matrix, op) == MPI_SUCCESS);
+  for (int i = 0; i < kCount; ++i) {
+    product_of(0, 1, i, want);
+    CHECK(memcmp(right + 4 * i, want, sizeof want) == 0);
+  }
+  MPI_Op_free(&op);
+  MPI_Type_free(&matrix);
+}
+
 static void reduce_scatter(enum Form form, int in_place) {
-  int* counts = malloc((size_t)size * sizeof *counts);
+  Count* counts = malloc((size_t)size * sizeof *counts);
   int total = 0, first = 0;
   for (int r = 0; r < size; ++r) {
     counts[r] = draw(50);
@@ -194,8 +218,8 @@ static void gather_and_scatter(enum Form form, int count, int root, int in_place
 }
 
 static void gatherv_and_scatterv(enum Form form, int root) {
-  int* counts = malloc((size_t)size * sizeof *counts);
-  int* places = malloc((size_t)size * sizeof *places);
+  Count* counts = malloc((size_t)size * sizeof *counts);
+  BlockPlace* places = malloc((size_t)size * sizeof *places);
   int total = 0;
   for (int r = size - 1; r >= 0; --r) { /* blocks in the opposite order, with gaps */
     counts[r] = draw(40);
@@ -257,8 +281,8 @@ static void alltoall(enum Form form, int count, int in_place) {
 static void alltoallv_and_w(enum Form form) {
   int* matrix = malloc((size_t)(size * size) * sizeof *matrix); /* how much from whom to whom */
   for (int i = 0; i < size * size; ++i) matrix[i] = draw(30);
-  int *scounts = malloc((size_t)size * sizeof(int)), *sdispls = malloc((size_t)size * sizeof(int));
-  int *rcounts = malloc((size_t)size * sizeof(int)), *rdispls = malloc((size_t)size * sizeof(int));
+  Count *scounts = malloc((size_t)size * sizeof *scounts), *rcounts = malloc((size_t)size * sizeof *rcounts);
+  BlockPlace *sdispls = malloc((size_t)size * sizeof *sdispls), *rdispls = malloc((size_t)size * sizeof *rdispls);
   MPI_Datatype* types = malloc((size_t)size * sizeof *types);
   int stotal = 0, rtotal = 0;
   for (int r = 0; r < size; ++r) {
@@ -401,6 +425,7 @@ static void everything(void) {
     alltoallv_and_w(form);
     MPI_Barrier(comm);
   }
+  reduce_local();
   many_at_once();
   moves_while_waiting();
   datatypes_in_collectives();
