@@ -7,7 +7,6 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/opal)
 file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 
 # Libraries; libmpi_abi and its headers install themselves (mpi_shim/abi).
-set_target_properties(opal opal_runtime PROPERTIES INSTALL_RPATH "$ORIGIN")
 set_target_properties(opal_runtime PROPERTIES EXPORT_NAME runtime)
 install(TARGETS opal opal_runtime EXPORT opal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -30,6 +29,9 @@ endforeach()
 
 # Programs; opal-info and the compiler wrappers install themselves.
 set_target_properties(opalrun opald opal-perf opal-info PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+if(bin_to_lib STREQUAL "../lib")  # as in the build tree, whose run paths then need no room for another
+  set_target_properties(opalrun opald opal-perf opal-info PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+endif()
 install(TARGETS opalrun opald opal-perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/installed)
 foreach(name mpirun mpiexec)

@@ -14,7 +14,7 @@ pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)          # process managem
 add_library(opal_options INTERFACE)
 target_include_directories(opal_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}>)
-target_compile_options(opal_options INTERFACE -Wall -Wextra -Werror
+target_compile_options(opal_options INTERFACE -Wall -Wextra $<$<BOOL:${OPAL_WERROR}>:-Werror>
                        $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 if(NOT OPAL_SANITIZE)  # a sanitizer's symbols come with the program, not with the library
   target_link_options(opal_options INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:-Wl,--no-undefined>)
@@ -27,11 +27,26 @@ if(OPAL_SANITIZE)
   target_link_options(opal_options INTERFACE -fsanitize=${OPAL_SANITIZE})
 endif()
 
+# For builds from nothing, as CI's: the sources of a batch parse the headers they share once.
+option(OPAL_BATCH_BUILD "Compile sources in batches, tests with precompiled headers: a whole build is quicker, a rebuild slower" OFF)
+if(OPAL_BATCH_BUILD)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 32)
+  # g++ takes every source of a batch for a header.
+  target_compile_options(opal_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
+
+# opal_not_in_a_batch(TARGET SOURCE...): names local to these sources clash with those of another source of the target.
+function(opal_not_in_a_batch target)
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # opal_shared_library(NAME [DIR]): an empty shared library NAME; folders add their files with target_sources.
 function(opal_shared_library name)
   add_library(${name} SHARED)
   target_link_libraries(${name} PRIVATE opal_options)
-  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${OPAL_SOVERSION}
+                                           INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
 # opal_btl_component(NAME SOURCES...): a transport in libopal, known to the registry as opal::btl::NAME::component().
@@ -49,6 +64,7 @@ endfunction()
 # opal_test(NAME SOURCES f... [LIBS lib...] [TIMEOUT s] [LABELS l...] [ENVIRONMENT variable=value...]): a GoogleTest program, one
 # ctest entry for each of its cases, which may take TIMEOUT each.
 # Label multiproc: starts processes that keep two cores busy, with OPAL_RANKS_ENVIRONMENT.  Label timing: measures, and wants the machine alone.
+# Label threads: has several threads, so that CI runs it under ThreadSanitizer; target opal_threads builds these.
 function(opal_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -56,7 +72,22 @@ function(opal_test name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE opal_options ${arg_LIBS} GTest::gmock GTest::gtest_main)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD OFF)
+  if(OPAL_BATCH_BUILD AND NOT name MATCHES "cost|perf|allocation")  # those measure
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
+  if(OPAL_SANITIZE MATCHES "undefined")  # the libraries are what is checked
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
+  endif()
+  if(TARGET opal_test_headers AND NOT arg_SOURCES MATCHES "[.]c(;|$)")
+    target_precompile_headers(${name} REUSE_FROM opal_test_headers)
+  endif()
+  if("threads" IN_LIST arg_LABELS)
+    add_dependencies(opal_threads ${name})
+  endif()
+  if(OPAL_SANITIZE)
+    math(EXPR arg_TIMEOUT "2 * ${arg_TIMEOUT}")
+  endif()
   set(properties "TIMEOUT ${arg_TIMEOUT}")
   if("multiproc" IN_LIST arg_LABELS)
     list(PREPEND arg_ENVIRONMENT ${OPAL_RANKS_ENVIRONMENT})

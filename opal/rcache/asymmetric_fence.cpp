@@ -53,7 +53,7 @@ void start() noexcept {
 
 namespace {
 // While there is one thread only; see core/remote_fence.cpp.
-[[maybe_unused]] const bool started_early = [] {
+[[maybe_unused]] const bool kStartedEarly = [] {
   start();
   return true;
 }();

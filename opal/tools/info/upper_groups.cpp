@@ -14,7 +14,7 @@
 namespace opal::tools::info {
 namespace {
 
-constexpr std::array kLibraries{"libopal_runtime.so.0", "libmpi_abi.so.1"};
+constexpr std::array kLibraries{"libopal_runtime.so." OPAL_SOVERSION, "libmpi_abi.so.1"};
 
 /// Where they lie: beside libopal, in the build tree as after installation.
 std::filesystem::path library_directory() {
