@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "mpi_shim/core/error_class.hpp"
 #include "mpi_shim/core/raise.hpp"
 #include "mpi_shim/core/user_errors.hpp"
@@ -83,8 +87,10 @@ void Call::fail_tag(const char* argument, int tag) {
 }
 
 void Call::fail_null(const char* argument) {
-  fail(std::string_view{argument} == "buf" ? MPI_ERR_BUFFER : MPI_ERR_ARG,
-       fmt::format("argument {} is a null pointer", argument));
+  constexpr std::array<std::string_view, 7> kBuffers = {"buf",         "buffer",       "inbuf",      "outbuf",
+                                                        "origin_addr", "compare_addr", "result_addr"};
+  const bool is_buffer = std::find(kBuffers.begin(), kBuffers.end(), argument) != kBuffers.end();
+  fail(is_buffer ? MPI_ERR_BUFFER : MPI_ERR_ARG, fmt::format("argument {} is a null pointer", argument));
 }
 
 void Call::fail_base(const void* base, const datatype::Datatype& type) {

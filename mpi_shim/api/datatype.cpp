@@ -54,6 +54,7 @@ int pack(const char* function, const void* inbuf, Count incount, MPI_Datatype da
   call.comm(comm);
   const Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
+  if (in.bytes() != 0) call.pointer(outbuf, "outbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || in.bytes() > static_cast<std::uint64_t>(outsize - *position)) {
     return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
@@ -74,6 +75,7 @@ int unpack(const char* function, const void* inbuf, Count insize, Count* positio
   call.comm(comm);
   const Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
+  if (out.bytes() != 0) call.pointer(inbuf, "inbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || out.bytes() > static_cast<std::uint64_t>(insize - *position)) {
     return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");

@@ -43,6 +43,7 @@ int pack(const char* function, const char* datarep, const void* inbuf, Count inc
   const External it{call, datarep, incount, datatype};
   const Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
+  if (it.bytes != 0) call.pointer(outbuf, "outbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > outsize || it.bytes > outsize - *position) {
     return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
@@ -64,6 +65,7 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
   const External it{call, datarep, outcount, datatype};
   const Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
+  if (it.bytes != 0) call.pointer(inbuf, "inbuf");
   if (call.failed()) return call.error();
   if (*position < 0 || *position > insize || it.bytes > insize - *position) {
     return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");

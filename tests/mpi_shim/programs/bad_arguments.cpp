@@ -265,6 +265,11 @@ std::vector<Bad> bad_values(const Function& function, const Parameter& parameter
     const auto found = by_name.find(parameter.name);
     return found != by_name.end() ? found->second : std::vector<Bad>{};
   }
+  static const std::set<std::string> buffers = {"buf",      "buffer",      "sendbuf",     "recvbuf", "inbuf",
+                                                "inoutbuf", "origin_addr", "result_addr", "outbuf",  "compare_addr"};
+  if (ends_with(parameter.type, "void*") && buffers.count(parameter.name) != 0) {
+    return {{word(MPI_BOTTOM), MPI_ERR_BUFFER}};
+  }
   if (ends_with(function.name, "eyval_free") || ends_with(function.name, "_free_keyval")) {
     return {{pointer_to(MPI_KEYVAL_INVALID), MPI_ERR_KEYVAL}};
   }

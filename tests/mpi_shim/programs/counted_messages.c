@@ -179,6 +179,38 @@ static void buffer_of_the_process(void) {
   CHECK_EQ(bytes, (int)sizeof room);
 }
 
+#ifdef LARGE_COUNTS
+/* More elements than an int counts, of no bytes each: no step takes time that grows with their number. */
+static void elements_without_bytes(void) {
+  const MPI_Count many = ((MPI_Count)1 << 33) + 5;
+  MPI_Datatype nothing;
+  MPI_Status status;
+  MPI_Count count = -1;
+  MPI_Win win;
+  int here = 5;
+  CHECK_EQ(MPI_Type_contiguous_c(0, MPI_INT, &nothing), MPI_SUCCESS);
+  CHECK_EQ(MPI_Type_commit(&nothing), MPI_SUCCESS);
+  CHECK_EQ(MPI_Sendrecv_c(&here, many, nothing, next, kTag, in, many, nothing, previous, kTag, MPI_COMM_WORLD, &status),
+           MPI_SUCCESS);
+  CHECK_EQ(MPI_Get_count_c(&status, nothing, &count), MPI_SUCCESS);
+  CHECK_EQ(count, 0);
+  CHECK_EQ(MPI_Get_elements_c(&status, nothing, &count), MPI_SUCCESS);
+  CHECK_EQ(count, 0);
+  CHECK_EQ(MPI_Pack_size_c(many, nothing, MPI_COMM_WORLD, &count), MPI_SUCCESS);
+  CHECK_EQ(count, 0);
+  CHECK_EQ(MPI_Bcast_c(&here, many, nothing, 0, MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Allgather_c(&here, many, nothing, in, many, nothing, MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Alltoall_c(&here, many, nothing, in, many, nothing, MPI_COMM_WORLD), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_create_c(&here, sizeof here, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Put_c(in, many, nothing, next, 0, many, nothing, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_fence(0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Win_free(&win), MPI_SUCCESS);
+  CHECK_EQ(here, 5);
+  CHECK_EQ(MPI_Type_free(&nothing), MPI_SUCCESS);
+}
+#endif
+
 int main(int argc, char** argv) {
   static const int counts[] = {0, 10, kLargest};
   MPI_Init(&argc, &argv);
@@ -194,6 +226,9 @@ int main(int argc, char** argv) {
     matched(counts[i]);
   }
   buffer_of_the_process();
+#ifdef LARGE_COUNTS
+  elements_without_bytes();
+#endif
   MPI_Finalize();
   return 0;
 }
