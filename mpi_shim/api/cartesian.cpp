@@ -113,6 +113,12 @@ OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int pe
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
   if (call.failed()) return call.error();
   const std::size_t count = count_of(*grid, maxdims);
+  if (count != 0) {
+    call.pointer(dims, "dims");
+    call.pointer(periods, "periods");
+    call.pointer(coords, "coords");
+  }
+  if (call.failed()) return call.error();
   for (std::size_t i = 0; i < count; ++i) {
     dims[i] = grid->dims[i];
     periods[i] = grid->periodic[i];
@@ -131,7 +137,10 @@ OPAL_MPI_FUNCTION(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int c
     call.fail(MPI_ERR_RANK, "argument rank is " + std::to_string(rank) + ", which is not in the communicator");
   }
   if (call.failed()) return call.error();
-  grid->coordinates_of(rank, {coords, count_of(*grid, maxdims)});
+  const std::size_t count = count_of(*grid, maxdims);
+  if (count != 0) call.pointer(coords, "coords");
+  if (call.failed()) return call.error();
+  grid->coordinates_of(rank, {coords, count});
   return MPI_SUCCESS;
 }
 
@@ -141,6 +150,7 @@ OPAL_MPI_FUNCTION(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)
   Communicator* communicator = nullptr;
   const Cartesian* const grid = grid_of(call, comm, communicator);
   call.pointer(rank, "rank");
+  if (!call.failed() && !grid->dims.empty()) call.pointer(coords, "coords");
   if (call.failed()) return call.error();
   const int found = grid->rank_of({coords, grid->dims.size()});
   if (found == MPI_PROC_NULL) {

@@ -62,6 +62,7 @@ OPAL_MPI_FUNCTION(int, Finalized, (int* flag)) {
 
 OPAL_MPI_FUNCTION(int, Query_thread, (int* provided)) {
   Call call{"MPI_Query_thread"};
+  call.pointer(provided, "provided");
   if (call.failed()) return call.error();
   *provided = call.process().thread_level();
   return MPI_SUCCESS;
@@ -69,6 +70,7 @@ OPAL_MPI_FUNCTION(int, Query_thread, (int* provided)) {
 
 OPAL_MPI_FUNCTION(int, Is_thread_main, (int* flag)) {
   Call call{"MPI_Is_thread_main"};
+  call.pointer(flag, "flag");
   if (call.failed()) return call.error();
   *flag = call.process().is_main_thread();
   return MPI_SUCCESS;

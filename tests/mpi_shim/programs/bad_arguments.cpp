@@ -283,6 +283,22 @@ std::vector<Bad> bad_values(const Function& function, const Parameter& parameter
   return bad;
 }
 
+/// A pointer to what the function returns, which may not be null.
+bool is_result(const Function& function, const Parameter& parameter) {
+  static const std::set<std::string> exempt = {
+      // Callable at any time, when no error handler may be there to be called.
+      "Abi_get_version", "Error_class", "Error_string", "Finalized", "Get_address", "Get_library_version",
+      "Get_version", "Initialized", "Status_get_error", "Test_cancelled", "Status_get_source", "Status_get_tag",
+      // What comes before is wrong here: no intercommunicator, no room for a value.
+      "Comm_remote_group", "Comm_remote_size", "Intercomm_merge", "Info_get_string",
+      // Insignificant here: the weights of no neighbours; the number of large counts, which the int form has not.
+      "Dist_graph_neighbors", "Type_get_envelope_c"};
+  const std::string& type = parameter.type;
+  return ends_with(type, "*") && !is_array(parameter) && !ends_with(type, "**") && !starts_with(type, "const ") &&
+         type != "void*" && type != "MPI_Status*" && !ends_with(type, "_function*") &&
+         !starts_with(function.name, "Init") && exempt.count(function.name) == 0;
+}
+
 /// Arguments that may be what is wrong elsewhere.
 bool may_be_anything(const Function& function, const Parameter& parameter) {
   static const std::set<std::string> exempt = {
@@ -301,6 +317,12 @@ bool may_be_anything(const Function& function, const Parameter& parameter) {
 int class_for(const Function& function, const Parameter& parameter, int error_class) {
   static const std::set<std::string> plain = {"Alloc_mem.size", "Type_create_darray.rank"};
   return plain.count(without_suffix(function.name) + "." + parameter.name) != 0 ? MPI_ERR_ARG : error_class;
+}
+
+std::vector<Bad> all_bad(const Function& function, const Parameter& parameter) {
+  std::vector<Bad> bad = bad_values(function, parameter);
+  if (is_result(function, parameter)) bad.push_back({0, MPI_ERR_ARG});
+  return bad;
 }
 
 const char* volatile running = "";
@@ -325,7 +347,7 @@ void check(const Function& function, Tally& tally) {
   for (std::size_t p = 0; p < function.parameters.size(); ++p) {
     const Parameter& parameter = function.parameters[p];
     if (may_be_anything(function, parameter)) continue;
-    for (const Bad& bad : bad_values(function, parameter)) {
+    for (const Bad& bad : all_bad(function, parameter)) {
       std::vector<Word> arguments(14, 0);
       for (std::size_t i = 0; i < function.parameters.size(); ++i) {
         arguments[i] = i == p ? bad.value : valid(function, function.parameters[i]);

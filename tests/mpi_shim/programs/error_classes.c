@@ -163,6 +163,10 @@ static void topologies(void) {
   REFUSED(MPI_Cart_shift(comm, 1, 1, &n, &m), MPI_ERR_DIMS);
   REFUSED(MPI_Cart_coords(comm, size, 1, coords), MPI_ERR_RANK);
   REFUSED(MPI_Cart_rank(comm, all, &n), MPI_ERR_ARG);
+  REFUSED(MPI_Cart_rank(comm, NULL, &n), MPI_ERR_ARG);
+  REFUSED(MPI_Cart_coords(comm, 0, 1, NULL), MPI_ERR_ARG);
+  REFUSED(MPI_Cart_get(comm, 1, dims, periods, NULL), MPI_ERR_ARG);
+  CHECK_EQ(MPI_Cart_coords(comm, 0, 0, NULL), MPI_SUCCESS);
   MPI_Comm_free(&comm);
 }
 
