@@ -7,7 +7,7 @@
 
 #include "opal/core/clock.hpp"
 #include "opal/core/prefetch.hpp"
-#include "opal/core/remote_fence.hpp"
+#include "opal/core/asymmetric_fence.hpp"
 
 namespace mpi_shim::coll {
 namespace {

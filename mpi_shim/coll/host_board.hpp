@@ -36,7 +36,7 @@ class HostBoard {
   struct Manner {
     std::chrono::microseconds spin;
     bool core_is_shared;  ///< others that run on this core make it true
-    bool fences_paid;     ///< all accept remote fences (opal/core/remote_fence.hpp), and who sleeps pays
+    bool fences_paid;     ///< all accept remote fences (opal/core/asymmetric_fence.hpp), and who sleeps pays
   };
 
   static std::uint64_t bytes_for(int ranks, std::uint64_t slot_bytes) noexcept;

@@ -9,7 +9,7 @@
 #include "mpi_shim/core/process.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/log.hpp"
-#include "opal/core/remote_fence.hpp"
+#include "opal/core/asymmetric_fence.hpp"
 #include "opal/gpu/gpu.hpp"
 
 namespace mpi_shim::coll {

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "opal/rcache/asymmetric_fence.hpp"
+#include "opal/core/asymmetric_fence.hpp"
 #include "opal/rcache/registration.hpp"
 
 namespace opal::rcache {

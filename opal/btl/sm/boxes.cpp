@@ -5,7 +5,7 @@
 
 #include "opal/btl/sm/box_state.hpp"
 #include "opal/btl/sm/module.hpp"
-#include "opal/core/remote_fence.hpp"
+#include "opal/core/asymmetric_fence.hpp"
 
 namespace opal::btl::sm {
 namespace {

@@ -17,7 +17,7 @@
 #include "opal/btl/sm/link.hpp"
 #include "opal/btl/sm/pull.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/remote_fence.hpp"
+#include "opal/core/asymmetric_fence.hpp"
 
 namespace opal::btl::sm {
 

@@ -67,7 +67,7 @@ struct Hello {
   PeerId to;
   std::uint32_t your_index = 0;     ///< what the receiver writes into the sender's FIFO as its own name
   std::uint32_t max_send = 0;       ///< the sender's largest message
-  std::uint32_t fences = 0;         ///< 1: the sender's stores can be fenced from afar (core/remote_fence.hpp)
+  std::uint32_t fences = 0;         ///< 1: the sender's stores can be fenced from afar (core/asymmetric_fence.hpp)
   std::uint32_t pool = 0;           ///< number of a shared pool (mpool/shared_directory.hpp)
   std::uint64_t probe_address = 0;  ///< of a page of ProbePage::kSize bytes
   std::uint64_t probe_seed = 0;

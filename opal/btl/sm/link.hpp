@@ -71,7 +71,7 @@ class OPAL_EXPORT LocalSide {
 
   [[nodiscard]] const PeerId& self() const noexcept { return self_; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
-  /// This process pays for the fences of those who send to it (core/remote_fence.hpp).
+  /// This process pays for the fences of those who send to it (core/asymmetric_fence.hpp).
   [[nodiscard]] bool fences() const noexcept { return fences_; }
 
   /// What this side can beyond sm; before the first peer hears of it.

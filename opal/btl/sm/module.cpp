@@ -10,7 +10,7 @@
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sm/cma.hpp"
 #include "opal/core/log.hpp"
-#include "opal/core/remote_fence.hpp"
+#include "opal/core/asymmetric_fence.hpp"
 
 namespace opal::btl::sm {
 namespace {
