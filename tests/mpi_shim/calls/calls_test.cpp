@@ -71,8 +71,7 @@ bool is_out_of_reach(int error_class) {
       MPI_ERR_RMA_CONFLICT,
       MPI_ERR_SESSION,
       MPI_ERR_ABI,
-      MPI_ERR_PROC_ABORTED,  // mpi_dead_peer, whose processes end by _exit() and record nothing
-      MPI_ERR_PENDING,       // in a status only, never returned
+      MPI_ERR_PENDING,  // in a status only, never returned
       MPI_ERR_UNSUPPORTED_DATAREP,
       MPI_ERR_VALUE_TOO_LARGE,  // results that do not fit are MPI_UNDEFINED, as the standard says of each
   };
