@@ -19,6 +19,8 @@ namespace opal::memory::shareable {
 namespace {
 
 constinit std::atomic<Arena*> process_arena{nullptr};
+constinit std::atomic<Arena*> refused_arena{
+    nullptr};  // whose trial failed; a call of another thread may still look at it
 
 constexpr ByteSize kLeast = 64_KiB;  // below, mallocs would be mappings, of a word of the bitmap each
 
@@ -104,6 +106,7 @@ Result<void> enable(const Config& config) noexcept {
   if (auto works = try_out(*arena); !works) {
     forget();
     arena->close_file();
+    refused_arena.store(arena, std::memory_order_relaxed);
     return works;
   }
   fix_threshold_of_malloc(config.shareable_from.bytes);
