@@ -23,6 +23,13 @@ struct Guard {
   std::size_t size;
   Guard* outer;
 
+  // Leaves `back` as it is: clearing it would cost more than a small copy.
+  Guard(const void* from_memory, const void* to_memory, std::size_t bytes, Guard* around) noexcept
+      : from(reinterpret_cast<std::uintptr_t>(from_memory)),
+        to(reinterpret_cast<std::uintptr_t>(to_memory)),
+        size(bytes),
+        outer(around) {}
+
   [[nodiscard]] bool covers(std::uintptr_t address) const noexcept {
     return address - from < size || address - to < size;
   }
@@ -76,7 +83,7 @@ bool thread_blocks_faults() noexcept {
 }
 
 // Whether a fault would come to us is asked of the kernel once in so many bytes copied by a thread.
-constexpr std::size_t kBytesBetweenLooks = 256 << 10;
+constexpr std::size_t kBytesBetweenLooks = 4 << 20;
 constexpr std::size_t kBytesPerCopy = 1 << 10;  // that a copy counts for beside its own
 
 /// What this thread knows of it.
@@ -115,17 +122,26 @@ KernelCopy copy_by_kernel(std::byte* to, const std::byte* from, std::size_t size
   return outcome;
 }
 
-void install_once() noexcept {
+std::atomic<bool> installed{false};
+
+[[gnu::noinline, gnu::cold]] void install_now() noexcept {
   static std::once_flag once;
-  std::call_once(once, &install);
+  std::call_once(once, [] {
+    install();
+    installed.store(true, std::memory_order_release);
+  });
+}
+
+void install_once() noexcept {
+  if (!installed.load(std::memory_order_acquire)) [[unlikely]]
+    install_now();
 }
 
 }  // namespace
 
 bool detail::run_guarded(const void* memory, std::size_t size, void (*access)(void*), void* argument) noexcept {
   install_once();
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
-  Guard mine{{}, begin, begin, size, guard};
+  Guard mine{memory, memory, size, guard};
   if (sigsetjmp(mine.back, 0) != 0) return false;
   guard = &mine;
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -144,7 +160,7 @@ bool guarded_copy(std::byte* to, const std::byte* from, std::size_t size) noexce
       return outcome == KernelCopy::done;
     }
   }
-  Guard mine{{}, reinterpret_cast<std::uintptr_t>(from), reinterpret_cast<std::uintptr_t>(to), size, guard};
+  Guard mine{from, to, size, guard};
   if (sigsetjmp(mine.back, 0) != 0) return false;
   guard = &mine;
   std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -54,7 +54,7 @@ void expect_refusals(const HalfGone& memory) {
 
 /// Copies so much that the next copy asks the kernel again whether a fault would be noticed.
 void copy_much() {
-  std::vector<std::byte> from(1 << 20);
+  std::vector<std::byte> from(8 << 20);
   std::vector<std::byte> to(from.size());
   ASSERT_TRUE(guarded_copy(to.data(), from.data(), from.size()));
 }
