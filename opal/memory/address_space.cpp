@@ -83,27 +83,33 @@ void leave(State& state) noexcept { state.gate.fetch_sub(1, std::memory_order_re
 /// The kernel's list into every table; the gate is held alone.
 void read_all(State& state) noexcept {
   change_tables(state, [](MappingTable& table) {
-    table.clear_all();
+    table.begin_replacing();
     ProcessMaps maps;
     for (MapsEntry entry; maps.next(entry);) {
       constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond: [vsyscall], which is no memory
-      if (entry.range.end < kUserEnd) table.append({entry.range, access_of(entry.protection)});
+      if (entry.range.end < kUserEnd) table.replace({entry.range, access_of(entry.protection)});
     }
-    table.publish_all();
+    table.end_replacing();
   });
 }
+
+void enter_alone(State& state) noexcept {
+  std::uint32_t nobody = 0;
+  while (!state.gate.compare_exchange_weak(nobody, kAlone, std::memory_order_acquire)) {
+    pause();
+    nobody = 0;
+  }
+}
+
+void leave_alone(State& state) noexcept { state.gate.store(0, std::memory_order_release); }
 
 void refresh_all(State& state) noexcept {
   do {
     const Inside guard;
-    std::uint32_t nobody = 0;
-    while (!state.gate.compare_exchange_weak(nobody, kAlone, std::memory_order_acquire)) {
-      pause();
-      nobody = 0;
-    }
+    enter_alone(state);
     state.missed.store(false, std::memory_order_relaxed);
     read_all(state);
-    state.gate.store(0, std::memory_order_release);
+    leave_alone(state);
   } while (state.missed.load(std::memory_order_relaxed));
 }
 
@@ -123,7 +129,16 @@ class Following {
   [[nodiscard]] std::uint32_t access_throughout(Range range) const noexcept {
     std::uint32_t access = 0;
     change_tables(state_, [&](const MappingTable& table) { access = table.access_throughout(range); });
-    return (access & kExcluded) != 0 ? 0 : access;
+    return access;
+  }
+  /// True when some table excludes some of `range`.
+  [[nodiscard]] bool exclude_some(Range range) const noexcept {
+    bool some = false;
+    change_tables(state_, [&](const MappingTable& table) { some = some || table.excludes_some(range); });
+    return some;
+  }
+  void carry(Range from, Range to, std::uint32_t access) noexcept {
+    change_tables(state_, [&](MappingTable& table) { table.carry(from, to, access); });
   }
   /// What follows from the call is not to be known here: read the list again afterwards.
   void unclear() noexcept { unclear_ = true; }
@@ -210,6 +225,58 @@ long follow_mremap(const SystemCall& call, Following& tables) noexcept {
   return result;
 }
 
+/// What a call takes away: what it moves, removes or replaces.
+struct Taken {
+  Range range;   // of mremap: what it moves
+  Range target;  // of mremap to a fixed place: what was there
+};
+
+Taken taken_by(const SystemCall& call) noexcept {
+  const auto& a = call.arguments;
+  switch (call.number) {
+    case SYS_munmap: return {range_of(a[0], a[1]), {}};
+    case SYS_mmap: return {(a[3] & MAP_FIXED) != 0 ? range_of(a[0], a[1]) : Range{}, {}};
+    case SYS_mremap:  // with length 0 a shared mapping is mapped once more
+      return {range_of(a[0], a[1] != 0 ? a[1] : a[2]), (a[3] & MREMAP_FIXED) != 0 ? range_of(a[4], a[2]) : Range{}};
+    default: return {};
+  }
+}
+
+/// A call that takes memory away of which some is excluded.  Nobody else changes mappings meanwhile, so the tables can
+/// keep what is excluded until the kernel has answered: it moves with the memory, and stays where the kernel refuses.
+long perform_alone(State& shared, const SystemCall& call, const Taken& taken, bool& again) noexcept {
+  const Inside guard;
+  enter_alone(shared);
+  Following tables{shared};
+  const auto& a = call.arguments;
+  const std::uint32_t access = tables.access_throughout(taken.range);
+  tables.change(taken.range, kMapped | kExcluded, 0);
+  tables.change(taken.target, kMapped | kExcluded, 0);
+  const long result = carry_out(call);
+  if (failed(result)) {
+    tables.unclear();
+  } else if (call.number == SYS_munmap) {
+    tables.assign(taken.range, 0);
+  } else if (call.number == SYS_mmap) {
+    tables.assign(range_of(result, a[1]), access_of(static_cast<int>(a[2])));
+    if ((a[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();
+  } else {
+    const Range now = range_of(result, a[2]);
+    tables.carry(taken.range, now, access != 0 ? access : kMapped);
+    const bool old_stays = a[1] == 0 || (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) != 0;
+    if (result == a[0]) {
+      tables.assign({now.end, taken.range.end}, 0);
+    } else if (!old_stays) {
+      tables.assign(taken.range, 0);
+    }
+    if (access == 0 || old_stays) tables.unclear();
+  }
+  if (tables.is_unclear()) read_all(shared);
+  leave_alone(shared);
+  again = shared.missed.load(std::memory_order_relaxed);
+  return result;
+}
+
 /// `again`: the tables have to be refreshed.
 long perform_within_gate(State& shared, const SystemCall& call, bool& again) noexcept {
   const Inside guard;
@@ -236,6 +303,14 @@ long perform_within_gate(State& shared, const SystemCall& call, bool& again) noe
   return result;
 }
 
+/// Whether some table excludes some of it.
+bool excluded_some(State& shared, const Taken& taken) noexcept {
+  if (taken.range.empty() && taken.target.empty()) return false;
+  const Inside guard;
+  const Following tables{shared};
+  return tables.exclude_some(taken.range) || tables.exclude_some(taken.target);
+}
+
 }  // namespace
 
 bool followed() noexcept {
@@ -251,7 +326,9 @@ long perform_followed(const SystemCall& call) noexcept {
     return result;
   }
   bool again = false;
-  const long result = perform_within_gate(shared, call, again);
+  const Taken taken = taken_by(call);
+  const bool alone = excluded_some(shared, taken);
+  const long result = alone ? perform_alone(shared, call, taken, again) : perform_within_gate(shared, call, again);
   if (again) refresh_all(shared);
   return result;
 }
@@ -336,9 +413,11 @@ bool refresh_after_miss() noexcept {
 void exclude(MappingTable& table, Range range, bool excluded) noexcept {
   if (State* const shared = state(); shared != nullptr) {
     const Inside guard;
+    enter(*shared);
     change_tables(*shared, [&](MappingTable& each) {
       if (&each == &table) each.change(range, excluded ? ~0U : ~kExcluded, excluded ? kExcluded : 0U);
     });
+    leave(*shared);
   }
 }
 

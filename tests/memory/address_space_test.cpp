@@ -79,7 +79,7 @@ class AddressSpace : public ::testing::Test {
     const auto now = table->ranges();
     if (std::equal(wanted.begin(), wanted.end(), now.begin(), now.end())) return ::testing::AssertionSuccess();
     wanted = kernels_list();  // the heap may have grown for the first list itself
-    const std::vector<MappedRange> have{table->ranges().begin(), table->ranges().end()};
+    const std::vector<MappedRange> have = table->ranges();
     std::ostringstream text;
     text << std::hex;
     for (const MappedRange& r : wanted) {
@@ -206,7 +206,6 @@ TEST_F(AddressSpace, EqualsTheKernelsListAfterThreadsMappedAndUnmapped) {
 }
 
 TEST_F(AddressSpace, AForkedChildChangesNothingHere) {
-  const std::vector<MappedRange> before{table->ranges().begin(), table->ranges().end()};
   const pid_t child = ::fork();
   if (child == 0) {
     Traffic traffic{99};
@@ -257,6 +256,71 @@ TEST_F(AddressSpace, WhatIsExcludedIsOutOfReachUntilItIsUnmapped) {
   ASSERT_GT(hidden, 0);
   EXPECT_FALSE(check(reinterpret_cast<void*>(hidden), 1, kReadable));
   ::munmap(reinterpret_cast<void*>(hidden), kPage);
+}
+
+TEST_F(AddressSpace, WhatIsExcludedStaysExcludedWhereMremapMovesIt) {
+  for (const bool grows : {false, true}) {
+    auto* const at =
+        static_cast<std::byte*>(::mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    void* const to = ::mmap(nullptr, 8 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    address_space::exclude(*table, Range::pages(reinterpret_cast<std::uintptr_t>(at + 2 * kPage), 2 * kPage), true);
+    const std::size_t size = (grows ? 6 : 4) * kPage;
+    auto* const now = static_cast<std::byte*>(::mremap(at, 4 * kPage, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+    ASSERT_EQ(now, to);
+    EXPECT_TRUE(check(now, 2 * kPage, kReadable | kWritable)) << "this half was not excluded";
+    EXPECT_FALSE(check(now + 2 * kPage, kPage, kReadable));
+    EXPECT_FALSE(check(now + 3 * kPage, kPage, kReadable));
+    if (grows) {
+      EXPECT_FALSE(check(now + 5 * kPage, kPage, kReadable)) << "what it has grown by";
+    }
+    ::mmap(at, 4 * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    EXPECT_TRUE(check(at, 4 * kPage, kReadable)) << "other memory at the old place";
+    address_space::refresh();
+    EXPECT_FALSE(check(now + 2 * kPage, kPage, kReadable));
+    ::munmap(at, 4 * kPage);
+    ::munmap(to, 8 * kPage);
+  }
+}
+
+TEST_F(AddressSpace, WhatIsExcludedStaysExcludedWhereItGrowsInPlace) {
+  auto* const at =
+      static_cast<std::byte*>(::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ::munmap(at + 2 * kPage, 6 * kPage);
+  address_space::exclude(*table, Range::pages(reinterpret_cast<std::uintptr_t>(at), 2 * kPage), true);
+  ASSERT_EQ(::mremap(at, 2 * kPage, 4 * kPage, 0), at);
+  EXPECT_FALSE(check(at, kPage, kReadable));
+  EXPECT_FALSE(check(at + 3 * kPage, kPage, kReadable));
+  ASSERT_EQ(::mremap(at, 4 * kPage, kPage, 0), at);
+  EXPECT_FALSE(check(at, kPage, kReadable));
+  EXPECT_FALSE(check(at + kPage, kPage, kReadable));
+  ::munmap(at, kPage);
+}
+
+TEST_F(AddressSpace, WhatIsExcludedStaysExcludedWhenTheKernelRefusesToMoveOrUnmapIt) {
+  const long hidden =
+      address_space::map_excluded(*table, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_GT(hidden, 0);
+  auto* const at = reinterpret_cast<std::byte*>(hidden);
+  ASSERT_EQ(::mremap(at, 2 * kPage, std::size_t{1} << 60, MREMAP_MAYMOVE), MAP_FAILED);
+  EXPECT_FALSE(check(at, kPage, kReadable));
+  ASSERT_NE(::munmap(at + 1, kPage), 0);
+  EXPECT_FALSE(check(at, kPage, kReadable));
+  auto* const now = static_cast<std::byte*>(::mremap(at, 2 * kPage, 64 * kPage, MREMAP_MAYMOVE));
+  ASSERT_NE(now, MAP_FAILED);
+  EXPECT_FALSE(check(now, kPage, kReadable));
+  EXPECT_FALSE(check(now + 63 * kPage, kPage, kReadable));
+  ::munmap(now, 64 * kPage);
+}
+
+TEST_F(AddressSpace, ASharedMappingThatIsExcludedStaysSoWhereItIsMappedOnceMore) {
+  void* const at = ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  address_space::exclude(*table, Range::pages(reinterpret_cast<std::uintptr_t>(at), 2 * kPage), true);
+  void* const twin = ::mremap(at, 0, 2 * kPage, MREMAP_MAYMOVE);
+  ASSERT_NE(twin, MAP_FAILED);
+  EXPECT_FALSE(check(twin, kPage, kReadable));
+  EXPECT_FALSE(check(at, kPage, kReadable));
+  ::munmap(at, 2 * kPage);
+  ::munmap(twin, 2 * kPage);
 }
 
 }  // namespace
