@@ -7,6 +7,18 @@
 
 namespace opal::am {
 
+RegistrationCache::RegistrationCache(btl::Module& module, const rcache::Config& config, Handles handles)
+    : module_(module), handles_(handles), cache_(*this, config, granularity(module, handles)) {
+  if (handles == Handles::of_module && module.attributes().own_handles && module.transfers() != nullptr) {
+    in_pieces_ = std::make_unique<RegistrationCache>(module, config, Handles::of_table);
+  }
+}
+
+RegistrationCache* RegistrationCache::in_pieces(const void* base, std::uint64_t size) noexcept {
+  return size > cache_.config().max_chunk.bytes && in_pieces_ != nullptr && gpu::is_host(base) ? in_pieces_.get()
+                                                                                               : nullptr;
+}
+
 rcache::Config RegistrationCache::monitored(rcache::Config config) noexcept {
   const memory::Choice* const choice = memory::chosen_monitor();
   config.leave_pinned = config.leave_pinned && choice != nullptr && choice->monitor != nullptr;
@@ -30,20 +42,31 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
   }
   // Nobody tells when GPU memory is freed, and a handle of it costs next to nothing (gpusm, R17): nothing is kept.
   if (!gpu::is_host(registration.base())) registration.use_once();
-  OPAL_TRY_ASSIGN(const MemoryHandle handle, module_.register_memory(registration.base(), registration.length(),
-                                                                     static_cast<Rights>(registration.access())));
+  const auto rights = static_cast<Rights>(registration.access());
+  OPAL_TRY_ASSIGN(const MemoryHandle handle,
+                  handles_ == Handles::of_table
+                      ? module_.host().registrations.add(registration.base(), registration.length(), rights)
+                      : module_.register_memory(registration.base(), registration.length(), rights));
   registration.cookie().set(handle);
   return {};
 }
 
 void RegistrationCache::deregister_memory(rcache::Registration& registration) noexcept {
-  if (auto gone = module_.deregister_memory(registration.cookie().get<MemoryHandle>()); !gone) {
-    log::error("am", "registration cache: {}", to_string(gone.error()));
-  }
+  const auto handle = registration.cookie().get<MemoryHandle>();
+  const auto gone =
+      handles_ == Handles::of_table ? module_.host().registrations.remove(handle) : module_.deregister_memory(handle);
+  if (!gone) log::error("am", "registration cache: {}", to_string(gone.error()));
 }
 
 void RegistrationCache::invalidated(const rcache::Registration& registration) noexcept {
-  module_.invalidate_memory(registration.cookie().get<MemoryHandle>());
+  const auto handle = registration.cookie().get<MemoryHandle>();
+  handles_ == Handles::of_table ? module_.host().registrations.invalidate(handle) : module_.invalidate_memory(handle);
+}
+
+void RegistrationCache::invalidated_part(const rcache::Registration& registration, memory::Range gone) noexcept {
+  const auto handle = registration.cookie().get<MemoryHandle>();
+  handles_ == Handles::of_table ? module_.host().registrations.invalidate_part(handle, gone)
+                                : module_.invalidate_memory_part(handle, gone);
 }
 
 void RegistrationCache::released(memory::Range range) noexcept {

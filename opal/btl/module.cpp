@@ -53,6 +53,10 @@ void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
   if (!attributes_.own_handles) host_.registrations.invalidate(handle);
 }
 
+void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  if (!attributes_.own_handles) host_.registrations.invalidate_part(handle, gone);
+}
+
 Post Module::put(Endpoint& to, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   return emulation_->put(to, source, remote_address, remote, size, completion);

@@ -115,6 +115,9 @@ class OPAL_EXPORT Module {
   /// The memory of a live handle is being unmapped: peers are refused from now on, by a device from the next progress()
   /// on; deregister_memory() follows.  Inside the event, in any thread, unlocked: no allocation, lock or system call.
   virtual void invalidate_memory(const MemoryHandle& handle) noexcept;
+  /// The same for a part of the handle's memory: peers are refused there, and the rest stays good.  A device that holds
+  /// the old pages until deregister_memory() may go on using them.
+  virtual void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept;
 
   /// The cache that the opener made over register_memory(): cookies are MemoryHandles, access bits are Rights.  A
   /// transport whose device needs local buffers registered borrows from it when `local` is null, so that exposed and

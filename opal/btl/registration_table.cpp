@@ -35,6 +35,14 @@ bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, s
   return address >= base && size <= length && address - base <= length - size;
 }
 
+constexpr std::uint64_t kPage = 4096;
+
+/// RegistrationSlot::hole as addresses; empty when nothing has gone.
+memory::Range hole_of(std::uint64_t hole, std::uint64_t base) noexcept {
+  const std::uint64_t begin = base / kPage * kPage + (hole & UINT32_MAX) * kPage;
+  return {begin, begin + (hole >> 32) * kPage};
+}
+
 /// Room for `slots_size` bytes of slots and the list of mappings.
 Result<Fd> make_memory(std::size_t slots_size) {
   const std::size_t size = slots_size + kMappingsSize;
@@ -71,12 +79,16 @@ Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t a
   const std::uint64_t base = slot.base.load(std::memory_order_acquire);
   const std::uint64_t length = slot.size.load(std::memory_order_acquire);
   const std::uint64_t stored = slot.rights.load(std::memory_order_acquire);
+  const std::uint64_t hole = slot.hole.load(std::memory_order_acquire);
   const auto rights = static_cast<Rights>(static_cast<std::uint32_t>(stored & ~kAddressSpace));
   const bool live =
       generation % 2 == 1 && generation == decoded.generation && slot.generation.load(kRelaxed) == generation;
   if (!live) return Error{Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", decoded.base};
   if (!contains(base, length, address, size)) {
     return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
+  }
+  if (hole != 0 && hole_of(hole, base).overlaps({address, address + size})) [[unlikely]] {
+    return Error{Errc::invalid_argument, 0, "memory handle: stale, this part of its memory was unmapped", address};
   }
   if (!includes(rights, wanted)) {
     return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
@@ -199,9 +211,10 @@ Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
 
 Result<void> RegistrationTable::renew() {
   OPAL_TRY_ASSIGN(Fd memory, make_memory(map_.size() - kMappingsSize));
-  constexpr std::size_t kPage = 4096;
   static constexpr std::array<std::byte, kPage> kZeros{};
-  for (std::size_t at = 0; at < map_.size(); at += kPage) {
+  // Looking at a page of the list of mappings that was never used would allocate it.
+  const std::size_t used = map_.size() - (mappings_ == nullptr ? kMappingsSize : 0);
+  for (std::size_t at = 0; at < used; at += kPage) {
     const std::byte* const page = map_.data() + at;
     if (std::memcmp(page, kZeros.data(), kPage) == 0) continue;  // most of the list of mappings is never used
     if (::pwrite(memory.get(), page, kPage, static_cast<off_t>(at)) != static_cast<ssize_t>(kPage)) {
@@ -248,11 +261,7 @@ Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
   if (mappings_ != nullptr) {
     return Error{Errc::limit_reached, 0, "address-space registration: this Context has one already"};
   }
-  // Reserved only now: few programs need it.
-  const std::size_t offset = map_.size() - kMappingsSize;
-  if (const int rc = ::posix_fallocate(memory_.get(), static_cast<off_t>(offset), kMappingsSize); rc != 0) {
-    return Error{Errc::no_memory, rc, "posix_fallocate(mappings)", kMappingsSize};
-  }
+  // Its memory is reserved as it grows: few programs need it, and most of those little of it.
   OPAL_TRY_ASSIGN(memory::MappingTable table, memory::MappingTable::create(shared_mappings()));
   mappings_.reset(std::make_unique<memory::MappingTable>(std::move(table)).release());
   if (auto followed = memory::address_space::follow(*mappings_); !followed) {
@@ -269,9 +278,12 @@ Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t
   free_.pop_front();
   ++live_;
   RegistrationSlot& slot = slots()[index];
-  slot.base.store(address, kRelaxed);
-  slot.size.store(size, kRelaxed);
-  slot.rights.store(flags | static_cast<std::uint32_t>(rights), kRelaxed);
+  // Each a release: no reader sees one of them beside the slot's former generation, which was set to 0 before.
+  constexpr auto kFieldStore = std::memory_order_release;
+  slot.base.store(address, kFieldStore);
+  slot.size.store(size, kFieldStore);
+  slot.hole.store(0, kFieldStore);
+  slot.rights.store(flags | static_cast<std::uint32_t>(rights), kFieldStore);
   next_generation_ += 2;
   slot.generation.store(next_generation_ + 1, std::memory_order_release);
   const SoftwareHandle handle{next_generation_ + 1, address, size, index, static_cast<std::uint32_t>(rights)};
@@ -292,6 +304,28 @@ void RegistrationTable::invalidate(const MemoryHandle& handle) noexcept {
   if (!decoded || decoded->slot >= count_) return;
   std::uint64_t live = decoded->generation;
   slots()[decoded->slot].generation.compare_exchange_strong(live, live + 1, std::memory_order_release, kRelaxed);
+}
+
+void RegistrationTable::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  const auto decoded = SoftwareHandle::decode(handle);
+  if (!decoded || decoded->slot >= count_) return;
+  RegistrationSlot& slot = slots()[decoded->slot];
+  if (slot.generation.load(std::memory_order_acquire) != decoded->generation) return;
+  const std::uint64_t base = slot.base.load(kRelaxed);
+  const memory::Range all{base, base + slot.size.load(kRelaxed)};
+  if (!gone.overlaps(all)) return;
+  const memory::Range pages = memory::Range::pages(std::max(gone.begin, all.begin), 0);
+  const std::uint64_t first = (pages.begin - base / kPage * kPage) / kPage;
+  const std::uint64_t end = (std::min(gone.end, all.end) - base / kPage * kPage + kPage - 1) / kPage;
+  if (end > UINT32_MAX) return invalidate(handle);  // 16 TiB
+  std::uint64_t before = slot.hole.load(kRelaxed);
+  std::uint64_t now = 0;
+  do {
+    const std::uint64_t low = before == 0 ? first : std::min(first, before & UINT32_MAX);
+    const std::uint64_t high = before == 0 ? end : std::max(end, (before & UINT32_MAX) + (before >> 32));
+    now = ((high - low) << 32) | low;
+  } while (!slot.hole.compare_exchange_weak(before, now, std::memory_order_release, kRelaxed));
+  if (hole_of(now, base).contains(all)) invalidate(handle);
 }
 
 Result<void> RegistrationTable::remove(const MemoryHandle& handle) {

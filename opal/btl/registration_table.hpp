@@ -55,8 +55,9 @@ struct RegistrationSlot {
   std::atomic<std::uint64_t> base;
   std::atomic<std::uint64_t> size;
   std::atomic<std::uint64_t> rights;  ///< and in the upper half the number of the shared pool it lies in, 0, or kOfGpu
+  std::atomic<std::uint64_t> hole;  ///< unmapped pages: index of the first from base's page, and above 32 bits how many
 };
-static_assert(sizeof(RegistrationSlot) == 32, "layout v1: slots are addressed by index");
+static_assert(sizeof(RegistrationSlot) == 40, "layout v2: slots are addressed by index");
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock-based atomic does not work across processes");
 
 /// A read-only view of somebody's table (one's own, or a peer's mapping of it).
@@ -107,7 +108,7 @@ class OPAL_EXPORT RegistrationTable {
     ~Follower() = default;
   };
 
-  /// A table of `slots` entries (32 bytes each).  Errors: no_memory, os.
+  /// A table of `slots` entries (40 bytes each).  Errors: no_memory, os.
   static Result<RegistrationTable> create(std::uint32_t slots);
 
   /// Registers [base, +size) and returns its handle.  size 0 is allowed and permits nothing.
@@ -127,6 +128,9 @@ class OPAL_EXPORT RegistrationTable {
   /// Makes the handle stale from within an event that unmaps its memory: one atomic operation, from any thread.  The
   /// slot stays taken until remove().
   void invalidate(const MemoryHandle& handle) noexcept;
+  /// The same for the part of its memory that lies in `gone`; the rest stays good.  What lies between two parts that
+  /// went one after the other goes too: a slot remembers one range.
+  void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept;
 
   /// The same registrations in a memfd of this process alone: after a restart from an image, where the former one may
   /// be anybody's.  For nobody who has mapped the former.  Errors: no_memory, os.

@@ -19,6 +19,10 @@ class Listener {
   /// void.
   virtual void released(Range range) noexcept = 0;
 
+  /// `range` has just been mapped.  Whatever a listener still knows about it is of memory whose unmapping went unseen
+  /// (by a system call instruction outside libc).
+  virtual void mapped(Range range) noexcept { (void)range; }
+
  protected:
   ~Listener() = default;
 };
@@ -29,8 +33,26 @@ OPAL_EXPORT Result<void> add_listener(Listener& listener) noexcept;
 /// Ends that; no call is under way when this returns.  Not from inside an event.  Unknown listeners are ignored.
 OPAL_EXPORT void remove_listener(Listener& listener) noexcept;
 
-/// Reports to every listener.  An empty range is nobody's business.
+/// Reports to every listener.  An empty range is not reported.
 OPAL_EXPORT void released(Range range) noexcept;
+OPAL_EXPORT void mapped(Range range) noexcept;
+
+/// Exists from before the report of a release until the kernel has acted: whoever registers memory of `range` meanwhile
+/// may get the old pages.  An empty range counts for nothing.
+class OPAL_EXPORT Releasing {
+ public:
+  explicit Releasing(Range range) noexcept;
+  Releasing(const Releasing&) = delete;
+  Releasing& operator=(const Releasing&) = delete;
+  ~Releasing();
+
+ private:
+  int place_;
+};
+
+/// True while a Releasing overlaps `range`.  To be asked under a lock that the listener takes in released(): then each
+/// release is either seen here, or reported after this call.
+[[nodiscard]] OPAL_EXPORT bool being_released(Range range) noexcept;
 
 namespace detail {
 /// Of a monitor that reports after the memory has gone; null: every report is made before.

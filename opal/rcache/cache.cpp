@@ -151,7 +151,7 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
     Registration* weak = nullptr;
     if (Lease hit = hit_locked(request, table, *hold, weak)) return hit;
     ++statistics_.misses;
-    prospect = prospect_locked(request, weak);
+    prospect_locked(request, weak, prospect);
   }
   auto lease = register_new(request, prospect, table, *hold);
   if (!lease) return refuse(lease.error());
@@ -256,32 +256,6 @@ void Cache::give_back_counted(Registration& registration, PageHold* hold) noexce
     }
     release(*gone);
   }
-}
-
-std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept {
-  const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
-  if (length == 0) return 0;
-  const std::uintptr_t end = length > kMax - begin ? kMax : begin + length;
-  std::size_t count = 0;
-  const std::lock_guard lock{mutex_};  // not Lock: this is an event
-  while (Registration* const hit = index_.find_overlapping(begin, end)) {
-    withdraw_locked(*hit);
-    retire_locked(*hit);
-  }
-  for (Registration* r = retired_.front(); r != nullptr; r = RegistrationList::next(*r)) {
-    if (!r->overlaps(begin, end) || !r->valid()) continue;
-    r->invalidate();
-    device_.invalidated(*r);
-    ++count;
-  }
-  for (Registration* r = pending_.front(); r != nullptr; r = RegistrationList::next(*r)) {
-    if (!r->overlaps(begin, end) || !r->valid()) continue;
-    r->invalidate();  // the device does not know it yet: whoever registers it starts again
-    ++count;
-  }
-  statistics_.invalidations += count;
-  return count;
 }
 
 Statistics Cache::statistics() const noexcept {

@@ -19,8 +19,10 @@
 #include "opal/core/export.hpp"
 #include "opal/core/fork_listener.hpp"
 #include "opal/core/result.hpp"
+#include "opal/memory/range.hpp"
 #include "opal/rcache/config.hpp"
 #include "opal/rcache/device.hpp"
+#include "opal/rcache/event_backlog.hpp"
 #include "opal/rcache/hint_table.hpp"
 #include "opal/rcache/interval_index.hpp"
 #include "opal/rcache/lease.hpp"
@@ -59,10 +61,17 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// What get() would find without the device: empty when it would have to register.
   Lease find(const void* address, std::size_t length, Access access) noexcept;
 
-  /// The memory [address, +length) is being unmapped or replaced: every registration that shares a byte with it becomes
-  /// invalid at once.  Safe inside an unmap hook: only links and flags change here, the device is told later by a
-  /// get(), flush() or the end of a lease.  Returns how many became invalid.
+  /// The memory [address, +length) is being unmapped or replaced.  No registration that shares a byte with it serves a
+  /// new request.  One that lies inside it becomes invalid at once; of others the part inside it is refused, and the
+  /// rest stays good for the leases that exist.
+  /// Returns the number of registrations that lost memory for the first time.
+  /// Safe inside an unmap hook and in a signal handler: only links and flags change here, the device is told later by a
+  /// get(), flush() or the end of a lease.  Cost: logarithmic, and for each registration that loses memory.  A handler
+  /// that interrupts a thread inside the cache's lock returns 0; its event is applied when that lock is released.
   std::size_t invalidate(const void* address, std::size_t length) noexcept;
+
+  /// Whether something that serves no more, but is in use, shares a byte with [address, +length).  Linear in those.
+  [[nodiscard]] bool retired_in_use(const void* address, std::size_t length) const noexcept;
 
   /// Undoes what is invalid and not in use; not from within an event.
   void release_invalid() noexcept { release_retired(SIZE_MAX); }
@@ -109,9 +118,18 @@ class OPAL_EXPORT Cache : private ForkListener {
     std::uint64_t device_ns = 0;
     bool timed = false;
   };
+  /// A range wider than its request, chosen under the lock and registered later.  An event in between may hit the part
+  /// that only the wider range has: then the wider range must not be registered any more.
+  struct Widening {
+    Request range{};
+    Request wanted{};
+    bool spoilt = false;
+    Widening* previous = nullptr;
+    Widening* next = nullptr;
+  };
   /// What a miss found out under the lock.
   struct Prospect {
-    std::optional<Request> united;     // a better range than the request's own
+    std::optional<Widening> united;    // a better range than the request's own; in widenings_
     std::optional<Attempt> begun;      // of the request itself, if nothing has to be done before
     Registration* outgoing = nullptr;  // condemned; its end makes room
     std::uint64_t entries_seen = 0;    // in the index, ever
@@ -122,25 +140,37 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// `mutex_` for all but events.  Those come from inside malloc, whose locks fork() takes after the handlers of
   /// fork.cpp: so a fork does not hold `mutex_`, but keeps everybody else out, for the child to find all members whole
   /// that no event changes.
+  /// Each release applies the events that came from signal handlers meanwhile.
   class Lock {
    public:
-    explicit Lock(const Cache& cache) noexcept : cache_(cache), held_(cache.mutex_, std::defer_lock) { lock(); }
+    enum class For : std::uint8_t { use, event };
+    explicit Lock(const Cache& cache, For what = For::use) noexcept
+        : cache_(cache), held_(cache.mutex_, std::defer_lock), what_(what) {
+      lock();
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    ~Lock() {
+      if (held_.owns_lock()) unlock();
+    }
     /// Lets go of the lock until somebody has signalled `released_`, `ready()` is true and no fork is under way.
     template <class Ready>
     void wait(Ready ready) noexcept {
       cache_.released_.wait(held_, [&] { return !cache_.forking_ && ready(); });
     }
-    void unlock() noexcept { held_.unlock(); }
-    void lock() noexcept {
-      held_.lock();
-      if (cache_.forking_) [[unlikely]]
-        wait([] { return true; });
-    }
+    OPAL_EXPORT void unlock() noexcept;
+    OPAL_EXPORT void lock() noexcept;
 
    private:
     const Cache& cache_;
     std::unique_lock<std::mutex> held_;
+    const Cache* outer_ = nullptr;  // whose lock this thread held before: it is in a signal handler
+    const For what_;
   };
+
+  // events.cpp
+  std::size_t invalidate_locked(memory::Range gone) noexcept;
+  void lose_locked(Registration& registration, memory::Range gone, std::size_t& count) noexcept;
 
   // cache.cpp: the paths without a miss
   Error refuse(const Error& error) noexcept;
@@ -166,15 +196,17 @@ class OPAL_EXPORT Cache : private ForkListener {
   void advance_clock_locked() noexcept;
 
   // miss.cpp: new registrations
-  Result<Lease> register_new(const Request& request, const Prospect& prospect, LeaseTable* table,
+  Result<Lease> register_new(const Request& request, Prospect& prospect, LeaseTable* table,
                              std::unique_ptr<PageHold>& hold) noexcept;
-  Prospect prospect_locked(const Request& request, Registration* weak) noexcept;
+  void prospect_locked(const Request& request, Registration* weak, Prospect& prospect) noexcept;
+  void forget_locked(Widening& widening) noexcept;
   Registration* outgoing_locked(const Request& request, bool may_evict) noexcept;
   std::optional<Attempt> begin_after(const Request& request, const Prospect& prospect) noexcept;
   std::optional<Request> united_locked(const Request& request, Registration* weak) noexcept;
   Result<Lease> register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
-                                 LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
-  Result<Attempt> make_pending(const Request& range) noexcept;
+                                 const Widening* widening, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
+  Result<Attempt> make_pending(const Request& range, const Widening* widening) noexcept;
+  [[nodiscard]] bool worthwhile_locked(const Widening& widening) const noexcept;
   [[nodiscard]] std::optional<Attempt> make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept;
   Result<void> register_with_device(Attempt& attempt) noexcept;
   Result<void> grow_pool() noexcept;
@@ -222,10 +254,13 @@ class OPAL_EXPORT Cache : private ForkListener {
   alignas(kCacheLine) mutable std::mutex mutex_;
   mutable std::condition_variable released_;  // signalled after each deregistration, and after a fork
   bool forking_ = false;
-  IntervalIndex index_;       // those that serve
-  UseOrder order_;            // the same ones
-  RegistrationList pending_;  // being registered by some thread right now
-  RegistrationList retired_;  // serve no more, undone outside of an event when nobody uses them
+  IntervalIndex index_;          // those that serve
+  UseOrder order_;               // the same ones
+  RegistrationList pending_;     // being registered by some thread right now
+  RegistrationList retired_;     // serve no more, undone outside of an event when nobody uses them
+  IntervalIndex retired_valid_;  // those of them that an event may still hit
+  Widening* widenings_ = nullptr;
+  mutable EventBacklog backlog_;
   RegistrationPool pool_;
   std::shared_ptr<LeaseTable> tables_;   // of all threads that ever used this cache
   std::atomic<std::uint64_t> clock_{1};  // no LeaseTable's clock was beyond it when it was last advanced

@@ -8,13 +8,13 @@
 namespace opal::rcache {
 
 void Cache::before_fork() noexcept {
-  const std::lock_guard lock{mutex_};
+  const Lock lock{*this, Lock::For::event};
   forking_ = true;
 }
 
 void Cache::after_fork_in_parent() noexcept {
   {
-    const std::lock_guard lock{mutex_};
+    const Lock lock{*this, Lock::For::event};
     forking_ = false;
   }
   released_.notify_all();
@@ -28,6 +28,9 @@ void Cache::after_fork_in_child() noexcept {
   ++epoch_;
   hints_.abandon();
   index_.abandon();
+  retired_valid_.abandon();
+  widenings_ = nullptr;
+  std::construct_at(&backlog_);
   order_.abandon();
   pool_.abandon();
   pending_ = retired_ = {};

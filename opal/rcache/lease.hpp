@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/lease.hpp — a registration borrowed from its cache until the end of a scope.
-// While it exists the registration stays with the device, whatever happens; it may become invalid, though, when its
-// memory is unmapped under it.  Threads: one owner at a time; it may end on another thread than it began.
+// While it exists the registration stays with the device.  It becomes invalid when all memory of the registration is
+// unmapped.  When a part is unmapped, that part is refused and the rest stays good.
+// Threads: one owner at a time; it may end on another thread than it began.
 #pragma once
 #include <utility>
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "opal/core/clock.hpp"
+#include "opal/memory/events.hpp"
 #include "opal/rcache/cache.hpp"
 #include "opal/rcache/page_hold.hpp"
 
@@ -21,9 +22,12 @@ bool lacks_room(const Error& error) noexcept {
 
 }  // namespace
 
-Cache::Prospect Cache::prospect_locked(const Request& request, Registration* weak) noexcept {
-  Prospect prospect;
-  prospect.united = united_locked(request, weak);
+void Cache::prospect_locked(const Request& request, Registration* weak, Prospect& prospect) noexcept {
+  if (const std::optional<Request> united = united_locked(request, weak)) {
+    Widening& widening = prospect.united.emplace(Widening{.range = *united, .wanted = request, .next = widenings_});
+    if (widening.next != nullptr) widening.next->previous = &widening;
+    widenings_ = &widening;
+  }
   prospect.hints_wanted = !counted_under_lock_ && hints_.wanted(index_.size()) != 0;
   prospect.entries_seen = entries_;
   prospect.outgoing = outgoing_locked(request, !prospect.united);
@@ -32,7 +36,11 @@ Cache::Prospect Cache::prospect_locked(const Request& request, Registration* wea
   } else if (!prospect.united) {
     prospect.begun = make_pending_locked(request, prospect.entries_seen);
   }
-  return prospect;
+}
+
+void Cache::forget_locked(Widening& widening) noexcept {
+  (widening.previous != nullptr ? widening.previous->next : widenings_) = widening.next;
+  if (widening.next != nullptr) widening.next->previous = widening.previous;
 }
 
 /// What is undone before the request is registered: something invalid or, where a limit wants it, something idle;
@@ -56,7 +64,7 @@ std::optional<Cache::Attempt> Cache::begin_after(const Request& request, const P
   return make_pending_locked(request, prospect.entries_seen);
 }
 
-Result<Lease> Cache::register_new(const Request& request, const Prospect& prospect, LeaseTable* table,
+Result<Lease> Cache::register_new(const Request& request, Prospect& prospect, LeaseTable* table,
                                   std::unique_ptr<PageHold>& hold) noexcept {
   std::optional<Attempt> begun = prospect.begun;
   if (prospect.outgoing != nullptr) begun = begin_after(request, prospect);
@@ -65,9 +73,15 @@ Result<Lease> Cache::register_new(const Request& request, const Prospect& prospe
   if (prospect.united) {
     // All of the union may not be there or not bear all rights (part of it may be read-only by now, or be gone without
     // a word); what was asked for may.
-    if (auto lease = register_exactly(*prospect.united, request, {}, table, hold)) return lease;
+    Widening& widening = *prospect.united;
+    auto lease = register_exactly(widening.range, request, {}, &widening, table, hold);
+    {
+      const Lock lock{*this};
+      forget_locked(widening);
+    }
+    if (lease) return lease;
   }
-  return register_exactly(request, request, begun, table, hold);
+  return register_exactly(request, request, begun, nullptr, table, hold);
 }
 
 /// Retires those that share memory with [begin, end) and that `chosen(registration)` names.
@@ -114,12 +128,14 @@ std::optional<Cache::Request> Cache::united_locked(const Request& request, Regis
 }
 
 /// Makes a registration of `range`, `begun` or not, and a lease of it for the request `wanted`, which it contains.
+/// Null `widening`: the range is the request's own.
 Result<Lease> Cache::register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
-                                      LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+                                      const Widening* widening, LeaseTable* table,
+                                      std::unique_ptr<PageHold>& hold) noexcept {
   constexpr int kAttempts = 3;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!begun) {
-      OPAL_TRY_ASSIGN(begun, make_pending(range));
+      OPAL_TRY_ASSIGN(begun, make_pending(range, widening));
     }
     Attempt under_way = *std::exchange(begun, std::nullopt);
     if (const auto done = register_with_device(under_way); !done) {
@@ -167,7 +183,8 @@ void Cache::enter_index_locked(Registration& registration) noexcept {
 }
 
 /// A registration that counts as registered and hears of invalidations, but is not known to the device yet.
-Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
+/// A widening that is not worthwhile any more is refused.
+Result<Cache::Attempt> Cache::make_pending(const Request& range, const Widening* widening) noexcept {
   const std::size_t length = range.end - range.begin;
   if (!fits_at_all(length)) {
     return Error{Errc::limit_reached, 0, "rcache get(larger than this cache's size_limit)", length};
@@ -178,6 +195,9 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
     {
       const Lock lock{*this};
       if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
+      if (widening != nullptr && !worthwhile_locked(*widening)) {
+        return Error{Errc::busy, 0, "rcache get(the wider range)", range.begin};  // seen by nobody: see register_new()
+      }
       if (const auto begun = make_pending_locked(range, UINT64_MAX)) return *begun;
       no_object = pool_.empty();
       releases_seen = releases_;
@@ -192,6 +212,12 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   }
 }
 
+/// No event has hit what only the wider range has, and nothing is evicted for it alone.
+bool Cache::worthwhile_locked(const Widening& widening) const noexcept {
+  return !widening.spoilt && (within_limits_locked(widening.range.end - widening.range.begin) ||
+                              !within_limits_locked(widening.wanted.end - widening.wanted.begin));
+}
+
 /// The same if nothing has to be done for it.
 std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept {
   constexpr std::uint64_t kTimedEvery = 8;
@@ -202,7 +228,10 @@ std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, s
   next_generation_ += 2;
   fresh.epoch_ = epoch_;
   fresh.state_ = Registration::State::pending;
-  fresh.once_ = false;
+  // A peer may ask for memory that some thread is unmapping: what is registered between the event and the kernel's act
+  // would have the old pages, and must not serve a later request.
+  fresh.once_ = memory::being_released({range.begin, range.end});
+  fresh.part_gone_ = false;
   fresh.withdrawn_ = 0;
   pending_.push_back(fresh);
   ++statistics_.registered.count;

@@ -140,6 +140,7 @@ class alignas(kCacheLine) Registration {
   alignas(kCacheLine) std::atomic<std::uint64_t> generation_{1};
   State state_ = State::unused;
   bool once_ = false;
+  bool part_gone_ = false;       // some of its memory was unmapped: counted as an invalidation
   std::uint64_t withdrawn_ = 0;  // the number of the last time that it stopped serving
   std::uint32_t epoch_ = 0;      // forks that the process had seen when this was registered
 

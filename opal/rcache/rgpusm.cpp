@@ -66,7 +66,8 @@ Result<RemoteGpuMemory> Rgpusm::open(const gpu::MemoryHandle& handle) noexcept {
   auto lease = cache_.get(key(handle.base), handle.size, kAccess);
   wanted_ = nullptr;
   if (!lease) {
-    // The engine gave up everything idle, one by one, and the driver still says so.
+    // Either it is freed memory that is in use, or the engine gave up everything idle, one by one, and the driver still
+    // says so.
     if (in_the_way_) {
       return Error{Errc::busy, 0, "rgpusm get(already mapped, and what is in the way is in use)", handle.base};
     }
@@ -88,6 +89,8 @@ Result<void> Rgpusm::register_memory(Registration& registration) noexcept {
   in_the_way_ = !opened && opened.error().code == Errc::busy;
   if (in_the_way_) {
     ++already_mapped_;
+    // Freed memory of which a copy is under way: nothing else that is given up would help.
+    if (cache_.retired_in_use(registration.base(), registration.length())) return opened.error();
     return Error{Errc::limit_reached, 0, opened.error().where, opened.error().detail};
   }
   if (!opened) return opened.error();

@@ -50,12 +50,6 @@ class RemoteGpuMemory {
   std::uint64_t size_ = 0;
 };
 
-struct RgpusmStatistics {
-  Statistics cache;
-  std::uint64_t stale = 0;           ///< found by address, but of memory that the peer has freed since
-  std::uint64_t already_mapped = 0;  ///< times that the driver refused because something was in the way
-};
-
 class OPAL_EXPORT Rgpusm final : private Device {
  public:
   /// Maps into `context`, which outlives it or takes the mappings with it.

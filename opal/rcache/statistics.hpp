@@ -40,4 +40,18 @@ struct Statistics {
   }
 };
 
+/// Of caches of remote GPU memory (rgpusm.hpp).
+struct RgpusmStatistics {
+  Statistics cache;
+  std::uint64_t stale = 0;           ///< found by address, but of memory that the peer has freed since
+  std::uint64_t already_mapped = 0;  ///< times that the driver refused because something was in the way
+
+  RgpusmStatistics& operator+=(const RgpusmStatistics& other) noexcept {
+    cache += other.cache;
+    stale += other.stale;
+    already_mapped += other.already_mapped;
+    return *this;
+  }
+};
+
 }  // namespace opal::rcache

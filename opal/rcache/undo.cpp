@@ -105,6 +105,7 @@ void Cache::withdraw_locked(Registration& registration) noexcept {
 void Cache::retire_locked(Registration& registration) noexcept {
   registration.state_ = Registration::State::retired;
   retired_.push_back(registration);
+  if (registration.valid()) retired_valid_.insert(registration);
 }
 
 /// One that serves some of [begin, end) and that nobody uses.
@@ -138,7 +139,10 @@ Registration* Cache::unused_retired_locked(std::size_t most) noexcept {
 
 /// Nothing points to it any more: pass it to release() without the lock.
 void Cache::condemn_locked(Registration& registration) noexcept {
-  if (registration.state_ == Registration::State::retired) retired_.remove(registration);
+  if (registration.state_ == Registration::State::retired) {
+    retired_.remove(registration);
+    if (registration.valid()) retired_valid_.erase(registration);
+  }
   registration.state_ = Registration::State::condemned;
   registration.invalidate();
   ++releasing_;

@@ -86,6 +86,15 @@ bool Cache::pages_held_locked(const Registration& registration) const noexcept {
   return false;
 }
 
+bool Cache::retired_in_use(const void* address, std::size_t length) const noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const Lock lock{*this};
+  for (const Registration* r = retired_.front(); r != nullptr; r = RegistrationList::next(*r)) {
+    if (r->overlaps(begin, begin + length) && use_of_locked(*r).users != 0) return true;
+  }
+  return false;
+}
+
 /// From now on every use is later than all that were noted before.
 void Cache::advance_clock_locked() noexcept {
   std::uint64_t latest = clock_.load(std::memory_order_relaxed);

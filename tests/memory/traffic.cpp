@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "opal/core/config_store.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/memory/monitor.hpp"
+#include "opal/memory/raw_syscall.hpp"
 
 namespace {
 
@@ -43,6 +45,7 @@ class Watch final : public opal::memory::Listener {
       if (range.begin <= page.address && page.address < range.end) page.reported = true;
     }
   }
+  void mapped(Range range) noexcept override { last_mapped = range; }
   /// Marks the page that holds `address` and returns its number.
   std::size_t add(const void* address) {
     const auto page = reinterpret_cast<std::uintptr_t>(address) & ~(kPage - 1);
@@ -52,6 +55,8 @@ class Watch final : public opal::memory::Listener {
   void clear() { next_ = 0, std::memset(pages_, 0, sizeof pages_); }
   [[nodiscard]] bool reported(std::size_t page) const { return pages_[page].reported; }
   [[nodiscard]] std::uintptr_t address(std::size_t page) const { return pages_[page].address; }
+
+  Range last_mapped;
 
  private:
   static constexpr std::size_t kMost = 64;
@@ -85,6 +90,34 @@ void must_report(const char* what, const void* address, Way way) {
   if (!watch.reported(page)) fail(std::string{what} + " went unseen");
 }
 
+/// Where the kernel lets a process advise itself that way (Linux 6.13).
+void process_madvise_of_oneself() {
+  constexpr long kPidfdOpen = 434;
+  constexpr long kProcessMadvise = 440;
+  std::byte* const at = map(8 * kPage);
+  const long self = ::syscall(kPidfdOpen, ::getpid(), 0);
+  const iovec pieces[] = {{at + kPage, kPage}, {at + 4 * kPage, 2 * kPage}};
+  watch.clear();
+  const std::size_t first = watch.add(at + kPage);
+  const std::size_t last = watch.add(at + 5 * kPage);
+  const std::size_t between = watch.add(at + 2 * kPage);
+  const long done = ::syscall(kProcessMadvise, self, pieces, 2L, static_cast<long>(MADV_DONTNEED), 0L);
+  if (done > 0 && !(watch.reported(first) && watch.reported(last))) fail("process_madvise went unseen");
+  if (watch.reported(between)) fail("process_madvise: reported more than it empties");
+  ::close(static_cast<int>(self));
+  ::munmap(at, 8 * kPage);
+}
+
+/// What was unmapped by an instruction that nobody watches is found when something else is mapped there.
+void memory_that_left_unseen() {
+  std::byte* const at = map(4 * kPage);
+  opal::memory::raw_syscall(SYS_munmap, reinterpret_cast<long>(at), static_cast<long>(4 * kPage));
+  void* const again = ::mmap(at, 4 * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const auto place = reinterpret_cast<std::uintptr_t>(again);
+  if (watch.last_mapped != Range{place, place + 4 * kPage}) fail("what mmap() has mapped was not told");
+  ::munmap(again, 4 * kPage);
+}
+
 void every_way(std::string_view mode) {
   std::byte* a = map(16 * kPage);
   must_report("munmap of a part", a + 5 * kPage, [&] { ::munmap(a + 4 * kPage, 4 * kPage); });
@@ -111,6 +144,8 @@ void every_way(std::string_view mode) {
     ::shmctl(segment, IPC_RMID, nullptr);
     must_report("shmdt", s + 3 * kPage, [&] { ::shmdt(s); });
   }
+  process_madvise_of_oneself();
+  memory_that_left_unseen();
   if (mode == "ucm-after") return;  // see main()
   auto* const top = static_cast<std::byte*>(::sbrk(8 * kPage));
   if (top != reinterpret_cast<std::byte*>(-1) && ::sbrk(0) == top + 8 * kPage) {

@@ -179,7 +179,7 @@ TEST_F(CacheTest, InvalidatedIdleMemoryIsNotServedAgainAndIsUndoneAtTheNextRegis
   touch(cache, 0x1000, 0x3000);
   touch(cache, 0x8000);
   EXPECT_EQ(cache.invalidate(at(0x2800), 16), 1u);
-  EXPECT_EQ(device_.refused.size(), 1u) << "the device refuses peers' handles from now on";
+  EXPECT_EQ(device_.refused_parts.size(), 1u) << "the device refuses peers that part from now on";
   EXPECT_TRUE(device_.deregistered.empty()) << "not inside the event";
   EXPECT_EQ(cache.statistics().idle.count, 1u);
 

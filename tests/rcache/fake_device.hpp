@@ -56,6 +56,11 @@ class FakeDevice final : public Device {
     deregistered.push_back(key);
   }
 
+  void invalidated_part(const Registration& registration, memory::Range gone) noexcept override {
+    refused_parts.emplace_back(registration.cookie().get<std::uint64_t>(), gone);
+    EXPECT_TRUE(registration.valid());
+  }
+
   void invalidated(const Registration& registration) noexcept override {
     refused.insert(registration.cookie().get<std::uint64_t>());
     EXPECT_FALSE(registration.valid());
@@ -73,6 +78,7 @@ class FakeDevice final : public Device {
   std::map<std::uint64_t, Entry> table;  ///< live registrations by key
   std::vector<std::uint64_t> deregistered;
   std::set<std::uint64_t> refused;
+  std::vector<std::pair<std::uint64_t, memory::Range>> refused_parts;
   std::uint64_t register_calls = 0;
   std::size_t most = 0;  ///< registrations at a time
 

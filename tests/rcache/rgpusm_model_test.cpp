@@ -65,7 +65,8 @@ class Model {
           std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return overlap(e.handle, wanted); });
       const bool full = entries.size() >= scenario_.room;
       if (!refused && !full) break;
-      if (!evict()) return full ? Errc::limit_reached : Errc::busy;  // the driver looks at its room first
+      if (!full) return Errc::busy;              // what is in the way is in use: giving up others would not help
+      if (!evict()) return Errc::limit_reached;  // the driver looks at its room first
     }
     entries.push_back({wanted, 1});
     return std::nullopt;

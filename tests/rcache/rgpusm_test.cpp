@@ -226,6 +226,16 @@ TEST_P(FreedAndAllocatedAgain, R13WhatIsStaleAndInUseEndsWithItsLease) {
   EXPECT_TRUE(driver_.has(large));
 }
 
+TEST_P(FreedAndAllocatedAgain, R13NothingIdleIsGivenUpForWhatIsStaleAndInUse) {
+  Rgpusm& cache = with({});
+  for (std::uint64_t i = 1; i <= 5; ++i) transfer(cache, allocated_at(kBase + i * 1024 * kKiB, kKiB));
+  const auto in_use = cache.get(allocated_at(kBase, 32 * kKiB));
+  ASSERT_TRUE(in_use);
+  const auto got = cache.get(allocated_at(kBase, 64 * kKiB));
+  EXPECT_EQ(got.has_value(), !GetParam());
+  EXPECT_EQ(driver_.closes, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Drivers, FreedAndAllocatedAgain, testing::Bool(),
                          [](const auto& info) { return info.param ? "ThatRefuse" : "ThatMapAgain"; });
 

@@ -400,6 +400,13 @@ void Module::invalidate_memory(const MemoryHandle& handle) noexcept {
   }
 }
 
+void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  if (const auto software = software_of(handle)) host().registrations.invalidate_part(*software, gone);
+  for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
+    if (const auto part = part_of(handle, i)) below_.modules[i]->invalidate_memory_part(*part, gone);
+  }
+}
+
 Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {

@@ -50,6 +50,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
+  void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
   Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,

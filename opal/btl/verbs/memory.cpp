@@ -93,6 +93,10 @@ void Memory::invalidate(const MemoryHandle& handle) noexcept {
   if ((decoded->flags & wire::kHasKey) != 0) stale_.add(decoded->software.slot);
 }
 
+void Memory::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  if (const auto decoded = decode_handle(handle)) table_.invalidate_part(software_part(*decoded), gone);
+}
+
 void Memory::revoke(std::uint32_t slot) noexcept {
   if (slot >= entries_.size()) return;
   Entry& entry = entries_[slot];

@@ -69,6 +69,8 @@ class Memory {
   Result<void> remove(const MemoryHandle& handle);
   /// Inside an event, from any thread.
   void invalidate(const MemoryHandle& handle) noexcept;
+  /// The same for a part: messages do not reach it any more; the device's key goes on with the old pages.
+  void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept;
   [[nodiscard]] bool some_stale() const noexcept { return stale_.any(); }
   /// Takes from the device what was invalidated: from here on peers are refused.
   void revoke_stale() noexcept;

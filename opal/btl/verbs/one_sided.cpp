@@ -23,6 +23,10 @@ Result<void> Module::deregister_memory(const MemoryHandle& handle) { return memo
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept { memory_.invalidate(handle); }
 
+void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  memory_.invalidate_part(handle, gone);
+}
+
 // ---- Operations -------------------------------------------------------------------------------------------------
 
 Transfer& Module::transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What unmapping does to registrations, and the lock that an event may find held by its own thread.
+#include <limits>
+
+#include "opal/rcache/cache.hpp"
+
+namespace opal::rcache {
+namespace {
+
+/// The cache whose lock this thread holds or waits for: an event of a signal handler then leaves the lock alone.
+// Initial-exec: the first use of a dynamic TLS variable calls malloc.
+[[gnu::tls_model("initial-exec")]] constinit thread_local const Cache* locked_by_this_thread = nullptr;
+
+}  // namespace
+
+void Cache::Lock::lock() noexcept {
+  outer_ = std::exchange(locked_by_this_thread, &cache_);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  held_.lock();
+  if (cache_.forking_ && what_ == For::use) [[unlikely]]
+    wait([] { return true; });
+}
+
+void Cache::Lock::unlock() noexcept {
+  for (;;) {
+    // A cache is never a constant; only some of its locks are taken by functions that change nothing else.
+    auto& cache = const_cast<Cache&>(cache_);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    if (cache.backlog_.any()) [[unlikely]]
+      cache.backlog_.take([&](memory::Range gone) { (void)cache.invalidate_locked(gone); });
+    held_.unlock();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    locked_by_this_thread = outer_;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!cache_.backlog_.any()) [[likely]]
+      return;
+    outer_ = std::exchange(locked_by_this_thread, &cache_);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    held_.lock();
+  }
+}
+
+std::size_t Cache::invalidate(const void* address, std::size_t length) noexcept {
+  if (length == 0) return 0;
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  constexpr auto kMax = std::numeric_limits<std::uintptr_t>::max();
+  const bool wraps = length > kMax - begin || kMax - begin - length < granularity_;
+  const memory::Range gone{begin & ~(granularity_ - 1), wraps ? kMax : align_up(begin + length, granularity_)};
+  if (locked_by_this_thread == this) [[unlikely]] {
+    backlog_.add(gone);
+    return 0;
+  }
+  const Lock lock{*this, Lock::For::event};
+  return invalidate_locked(gone);
+}
+
+std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
+  std::size_t count = 0;
+  const auto whole = [&](const Registration& r) { return gone.contains({r.begin(), r.end()}); };
+  while (Registration* const hit = index_.find_overlapping(gone.begin, gone.end)) {
+    withdraw_locked(*hit);
+    if (whole(*hit)) lose_locked(*hit, gone, count);
+    retire_locked(*hit);
+  }
+  // What is left in part stays in the index of the retired: it is told once, the others are taken out one by one.
+  retired_valid_.any_overlapping(gone.begin, gone.end, [&](Registration& r) {
+    if (!whole(r)) lose_locked(r, gone, count);
+    return false;
+  });
+  for (;;) {
+    Registration* lost = nullptr;
+    retired_valid_.any_overlapping(gone.begin, gone.end, [&](Registration& r) {
+      if (whole(r)) lost = &r;
+      return lost != nullptr;
+    });
+    if (lost == nullptr) break;
+    retired_valid_.erase(*lost);
+    lose_locked(*lost, gone, count);
+  }
+  for (Registration* r = pending_.front(); r != nullptr; r = RegistrationList::next(*r)) {
+    if (!r->overlaps(gone.begin, gone.end) || !r->valid()) continue;
+    r->invalidate();  // the device does not know it yet: whoever registers it starts again
+    ++count;
+  }
+  for (Widening* w = widenings_; w != nullptr; w = w->next) {
+    w->spoilt =
+        w->spoilt || gone.overlaps({w->range.begin, w->wanted.begin}) || gone.overlaps({w->wanted.end, w->range.end});
+  }
+  statistics_.invalidations += count;
+  return count;
+}
+
+/// All or a part of its memory goes.
+void Cache::lose_locked(Registration& registration, memory::Range gone, std::size_t& count) noexcept {
+  const bool first = !std::exchange(registration.part_gone_, true);
+  count += first ? 1 : 0;
+  if (gone.contains({registration.begin(), registration.end()})) {
+    registration.invalidate();
+    device_.invalidated(registration);
+  } else {
+    device_.invalidated_part(registration,
+                             {std::max(gone.begin, registration.begin()), std::min(gone.end, registration.end())});
+  }
+}
+
+}  // namespace opal::rcache
