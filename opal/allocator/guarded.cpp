@@ -32,6 +32,7 @@ Result<std::byte*> Guarded::allocate(std::size_t size, std::size_t alignment) no
   if (!std::has_single_bit(alignment)) {
     return Error{Errc::invalid_argument, 0, "Guarded::allocate(alignment is not a power of two)", alignment};
   }
+  size = std::max<std::size_t>(size, 1);
   const std::size_t front = std::max(kRedZone, alignment);
   if (size > SIZE_MAX - front - kRedZone) return Error{Errc::no_space, 0, "Guarded::allocate(size)", size};
   const std::size_t total = front + size + kRedZone;

@@ -36,6 +36,14 @@ class GuardedBlocks : public ::testing::Test {
   std::unique_ptr<Guarded> guarded = std::make_unique<Guarded>(*parent);
 };
 
+TEST_F(GuardedBlocks, ABlockOfNoBytesCountsAsOneByte) {
+  std::byte* const block = *guarded->allocate(0);
+  *block = std::byte{1};
+  EXPECT_EQ(guarded->usage().used, 1U);
+  ASSERT_TRUE(guarded->deallocate(block));
+  EXPECT_THAT(said, ElementsAre()) << "its one byte may be written";
+}
+
 TEST_F(GuardedBlocks, AByteBehindOrBeforeABlockIsFoundWhenItIsFreed) {
   std::byte* const behind = *guarded->allocate(100);
   std::byte* const before = *guarded->allocate(50, 4096);
