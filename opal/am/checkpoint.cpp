@@ -49,6 +49,12 @@ Result<void> Context::checkpoint() noexcept {
   for (const auto& module : state_->transports.modules) {
     if (auto done = module->checkpoint(); !done) all = done;
   }
+  for (const auto& registrations : state_->registration_caches) {  // a module knows its own one only
+    if (RegistrationCache* const pieces = registrations->in_pieces(); pieces != nullptr) {
+      pieces->cache().quiesce();
+      if (auto done = pieces->cache().checkpoint(); !done) all = done;
+    }
+  }
   state_->quiesce.emptied = static_cast<bool>(all);
   return all;
 }
@@ -58,6 +64,9 @@ void Context::resume() noexcept {
   state_->quiesce = {};
   if (state_->no_transport != nullptr) state_->no_transport->give_up();
   for (const auto& module : state_->transports.modules) module->resume();
+  for (const auto& registrations : state_->registration_caches) {
+    if (RegistrationCache* const pieces = registrations->in_pieces(); pieces != nullptr) pieces->cache().resume();
+  }
   for (Endpoint* endpoint : state_->pending) endpoint->pending_->held = false;
 }
 

@@ -95,6 +95,8 @@ class OPAL_EXPORT Context {
   Result<Region> register_memory(void* base, std::uint64_t size, Rights rights);
   /// What the registration caches of all open transports have counted, and hold now; see Cache::statistics().
   [[nodiscard]] rcache::Statistics registration_statistics() const noexcept;
+  /// The same for memory of peers' GPUs that is mapped here (docs/design/rcache.md, "Remote GPU memory").
+  [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept;
   /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
   Post flush(Completion& completion) noexcept;
 
@@ -108,7 +110,8 @@ class OPAL_EXPORT Context {
   /// Call progress() until this is true, and go on calling it until it was true at every Context: then nothing is under
   /// way between them, every message posted before quiesce() has been handled, puts and atomics are visible.
   [[nodiscard]] bool quiet() noexcept;
-  /// Empties the registration caches, which answer `busy` until resume(): nothing but Regions is registered.
+  /// Empties the registration caches, which answer `busy` until resume(), and unmaps peers' GPU memory: nothing but
+  /// Regions is registered.
   /// Errors: busy (not quiet, or that many cached registrations are in use).
   Result<void> checkpoint() noexcept;
   /// After the process came back from an image: between checkpoint() and resume(); other threads may do what they like.

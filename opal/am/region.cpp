@@ -8,6 +8,7 @@
 
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
+#include "opal/btl/remote_memory.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"
 
@@ -129,7 +130,20 @@ rcache::Statistics Context::registration_statistics() const noexcept {
       registrations = state_->registration_caches[i].get();
     }
     sum += registrations->cache().statistics();  // takes a while, and caches live as long as the Context
+    if (const RegistrationCache* const pieces = registrations->in_pieces(); pieces != nullptr) {
+      sum += pieces->cache().statistics();
+    }
   }
+}
+
+rcache::RgpusmStatistics Context::remote_memory_statistics() const noexcept {
+  const Lock::Guard guard{state_->lock};
+  rcache::RgpusmStatistics sum;
+  for (const auto& module : state_->transports.modules) {
+    const auto* const keeper = dynamic_cast<const btl::KeepsRemoteMemory*>(module.get());
+    if (keeper != nullptr) sum += keeper->remote_memory_statistics();
+  }
+  return sum;
 }
 
 ExposedMemory& ExposedMemory::operator=(ExposedMemory&& other) noexcept {
@@ -157,12 +171,21 @@ Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights ri
   const auto access = static_cast<rcache::Access>(rights);
   if (RegistrationCache* const known = registrations_.load(std::memory_order_acquire); known != nullptr) {
     if (rcache::Lease lease = known->cache().hit(base, size, access)) return ExposedMemory{lock_, std::move(lease)};
+    if (RegistrationCache* const pieces = known->in_pieces(base, size); pieces != nullptr) {
+      if (rcache::Lease lease = pieces->cache().hit(base, size, access)) return ExposedMemory{lock_, std::move(lease)};
+    }
   }
   const Lock::Guard guard{lock_};
   RegistrationCache* const registrations = registrations_.load(std::memory_order_relaxed);
   if (registrations == nullptr)
     return Error{Errc::unreachable, 0, "Endpoint::expose: not connected since the checkpoint"};
-  OPAL_TRY_ASSIGN(rcache::Lease lease, registrations->cache().get(base, size, access));
+  RegistrationCache* const pieces = registrations->in_pieces(base, size);
+  if (pieces != nullptr) {
+    // What is registered as one already, as blocks of a RegisteredPool are, needs no pieces.
+    if (rcache::Lease lease = registrations->cache().find(base, size, access))
+      return ExposedMemory{lock_, std::move(lease)};
+  }
+  OPAL_TRY_ASSIGN(rcache::Lease lease, (pieces != nullptr ? *pieces : *registrations).cache().get(base, size, access));
   return ExposedMemory{lock_, std::move(lease)};
 }
 
