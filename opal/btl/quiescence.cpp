@@ -5,6 +5,7 @@
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/rdma_wire.hpp"
+#include "opal/btl/remote_memory.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/rcache/cache.hpp"
 
@@ -45,6 +46,9 @@ bool Quiescence::reached() noexcept {
 
 Result<void> Quiescence::checkpoint() noexcept {
   if (!reached()) return Error{Errc::busy, 0, "checkpoint: not quiet"};
+  if (auto* const keeper = dynamic_cast<KeepsRemoteMemory*>(&module_); keeper != nullptr) {
+    OPAL_TRY(keeper->release_remote_memory());
+  }
   rcache::Cache* const cache = module_.registrations();
   if (cache == nullptr) return {};
   cache->quiesce();

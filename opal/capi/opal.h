@@ -228,6 +228,47 @@ OPAL_API opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t
  * gpu_use is off.  Known once a context is open.  From any thread. */
 OPAL_API int opal_query_cuda_support(void);
 
+/* ---- Registration caches -------------------------------------------------------------------------------------- */
+
+typedef struct opal_cache_statistics {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t hits;
+  uint64_t misses;        /* a device or the driver had to be asked */
+  uint64_t evictions;     /* given up to make room */
+  uint64_t invalidations; /* their memory went away, all or in part */
+  uint64_t failures;      /* requests that were refused */
+  uint64_t registered;    /* registrations now, in use or not */
+  uint64_t registered_bytes;
+  uint64_t idle; /* of those, kept for later use only */
+  uint64_t idle_bytes;
+} opal_cache_statistics_t;
+/* What the caches of a context have counted: `local` of memory of this process that devices know, `remote` of peers'
+ * GPU memory that is mapped here.  Either may be NULL; set them up with OPAL_INIT.  Errors: invalid_argument. */
+OPAL_API opal_status_t opal_registration_statistics(opal_context_t* context, opal_cache_statistics_t* local,
+                                                    opal_cache_statistics_t* remote);
+
+/* ---- Checkpoints ---------------------------------------------------------------------------------------------- */
+
+/* For a runtime that writes an image of all processes and goes on, or restarts from it.  All contexts that are
+ * connected take part:
+ *   1. opal_context_quiesce with the same `round`, higher than any before: messages posted later wait.  One-sided
+ *      operations are not held: finish them first.
+ *   2. opal_context_progress until opal_context_quiet is 1, and on until it was 1 everywhere.
+ *   3. opal_context_checkpoint: registration caches are empty and refuse, GPU memory of peers is unmapped.  Regions
+ * stay.
+ *   4. The image.  In a process that came back from one, and only there: opal_context_restart, then opal_connect to the
+ *      peers' new addresses.
+ *   5. opal_context_resume; at any point also to give up. */
+OPAL_API opal_status_t opal_context_quiesce(opal_context_t* context, uint64_t round);
+OPAL_API int opal_context_quiet(opal_context_t* context);
+/* Errors: busy (not quiet, or memory that was registered through a cache is in use: try again). */
+OPAL_API opal_status_t opal_context_checkpoint(opal_context_t* context);
+/* Opens the transports anew: opal_context_address, keys and opal_fd change, opal_listen is gone; endpoints, handlers
+ * and what waits stay.  Errors: busy (no opal_context_checkpoint, or inside a callback), those of opal_context_open. */
+OPAL_API opal_status_t opal_context_restart(opal_context_t* context);
+OPAL_API void opal_context_resume(opal_context_t* context);
+
 /* ---- Progress and waiting ------------------------------------------------------------------------------------- */
 
 /* Runs handlers and completions; returns how much happened, 0 = idle. */

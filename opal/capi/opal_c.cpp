@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI: nothing but translation.  Opaque handles are the C++ objects' addresses.
-#include "opal/capi/opal.h"
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -19,6 +17,7 @@
 #include "opal/am/address_space_registration.hpp"
 #include "opal/am/context.hpp"
 #include "opal/am/registered_pool.hpp"
+#include "opal/capi/internal.hpp"
 #include "opal/core/mapping.hpp"
 #include "opal/gpu/gpu.hpp"
 #include "opal/memory/events.hpp"
@@ -39,12 +38,8 @@ static_assert(static_cast<int>(Errc::busy) == -OPAL_ERR_BUSY &&
                   static_cast<int>(Errc::peer_gone) == -OPAL_ERR_PEER_GONE,
               "status numbers are Errc's, negated, and never change");
 
-opal_status_t fail(const Error& error) noexcept {
-  last_error = opal::to_string(error);
-  return to_status(error.code);
-}
-
-opal_status_t misuse(const char* where) noexcept { return fail({Errc::invalid_argument, 0, where}); }
+using opal::capi::fail;
+using opal::capi::misuse;
 
 ByteSpan bytes(const void* data, std::size_t size) noexcept { return {static_cast<const std::byte*>(data), size}; }
 
@@ -201,6 +196,15 @@ opal::Result<const MemoryPool*> pool_for(opal_context& context, std::string_view
 }
 
 }  // namespace
+
+opal::am::Context& opal::capi::context_of(opal_context_t& handle) noexcept { return *handle.context; }
+
+opal_status_t opal::capi::fail(const Error& error) noexcept {
+  last_error = to_string(error);
+  return to_status(error.code);
+}
+
+opal_status_t opal::capi::misuse(const char* where) noexcept { return fail({Errc::invalid_argument, 0, where}); }
 
 extern "C" {
 

@@ -27,6 +27,7 @@ extern "C" {
   X(capi_missing, MissingArgumentsAreRefusedWithAReason)               \
   X(capi_wrong, WrongArgumentsAreRefusedWithAReason)                   \
   X(capi_options, OptionsOfOlderAndNewerProgramsAreRead)               \
+  X(capi_checkpoint, ACheckpointHoldsMessagesAndEmptiesTheCaches)      \
   X(capi_names, EveryStatusHasItsName)
 #define CAPI_DECLARE(function, sentence) const char* function(void);
 CAPI_TESTS(CAPI_DECLARE)

@@ -406,3 +406,41 @@ const char* capi_endings(void) {
   opal_context_close(NULL);
   return NULL;
 }
+
+const char* capi_checkpoint(void) {
+  struct side a, b;
+  int quiet = 0;
+  opal_cache_statistics_t local = OPAL_INIT(opal_cache_statistics_t);
+  opal_cache_statistics_t remote = OPAL_INIT(opal_cache_statistics_t);
+  CHECK(open_pair(&a, &b) == OPAL_OK);
+  CHECK(opal_send_or_queue(a.to_other, TAG, "one", 3, NULL, 0) == OPAL_DONE);
+  CHECK(pump(&a, &b, &b.messages, 1));
+  CHECK(opal_context_checkpoint(a.context) == OPAL_ERR_BUSY);
+  CHECK(opal_context_restart(a.context) == OPAL_ERR_BUSY);
+  CHECK(opal_context_quiesce(a.context, 1) == OPAL_OK);
+  CHECK(opal_context_quiesce(b.context, 1) == OPAL_OK);
+  CHECK(opal_send_or_queue(a.to_other, TAG, "two", 3, NULL, 0) == OPAL_DONE);
+  for (long i = 0; i < 20000000 && !quiet; ++i) {
+    opal_context_progress(a.context);
+    opal_context_progress(b.context);
+    quiet = opal_context_quiet(a.context) && opal_context_quiet(b.context);
+  }
+  CHECK(quiet && b.messages == 1);
+  CHECK(opal_context_checkpoint(a.context) == OPAL_OK);
+  CHECK(opal_context_checkpoint(b.context) == OPAL_OK);
+  CHECK(opal_registration_statistics(a.context, &local, &remote) == OPAL_OK);
+  CHECK(local.registered == 0 && remote.registered == 0 && remote.struct_size == sizeof remote);
+  opal_context_resume(a.context);
+  opal_context_resume(b.context);
+  CHECK(pump(&a, &b, &b.messages, 2));
+  CHECK(opal_registration_statistics(a.context, NULL, NULL) == OPAL_OK);
+  local.struct_size = 2;
+  CHECK(opal_registration_statistics(a.context, &local, NULL) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_registration_statistics(NULL, NULL, NULL) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_context_quiesce(NULL, 1) == OPAL_ERR_INVALID_ARGUMENT && opal_context_quiet(NULL) == 0);
+  CHECK(opal_context_checkpoint(NULL) == OPAL_ERR_INVALID_ARGUMENT);
+  CHECK(opal_context_restart(NULL) == OPAL_ERR_INVALID_ARGUMENT);
+  opal_context_resume(NULL);
+  close_pair(&a, &b);
+  return NULL;
+}

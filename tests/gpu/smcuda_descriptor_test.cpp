@@ -119,6 +119,20 @@ TEST_P(SmcudaDescriptor, VirtualMemoryStaysMappedAndMemoryOfPoolsDoesNot) {
   });
 }
 
+TEST_P(SmcudaDescriptor, ACheckpointUnmapsThePeersMemoryAndItIsMappedAnewAfterwards) {
+  if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
+  with_owner([](SideEnd& here, const MemoryHandle& handle, std::uint64_t address) {
+    const DeviceBuffer to{64};
+    until_direct(here, to.at(), address, handle);
+    EXPECT_EQ(here.module().remote_memory_statistics().cache.registered.count, GetParam() == Kind::mapped ? 1u : 0u);
+    ASSERT_TRUE(here.module().release_remote_memory());
+    EXPECT_EQ(opened(), 0u);
+    EXPECT_EQ(here.module().remote_memory_statistics().cache.registered.count, 0u);
+    until_direct(here, to.at(), address, handle);
+    EXPECT_EQ(here.get(to.at(), address, handle, 64).code, Errc{});
+  });
+}
+
 TEST_P(SmcudaDescriptor, NotPinnedEveryTransferMapsAnew) {
   config::Store store;
   store.set("rcache_rgpusm_leave_pinned", "false");

@@ -67,6 +67,10 @@ void Imports::freed(std::uint64_t base, std::uint64_t size) noexcept {
   std::erase_if(entries_, [&](const Entry& entry) { return overlap(entry.handle, base, size); });
 }
 
+void Imports::release() noexcept {
+  std::erase_if(entries_, [](const Entry& entry) { return entry.memory.has_value(); });
+}
+
 Result<std::uintptr_t> Imports::open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept {
   if (handle.memory_kind() == gpu::MemoryKind::legacy) return gpu::open_memory(handle, context);
   const auto entry =

@@ -32,6 +32,9 @@ class Imports final : public rcache::GpuOpener {
   /// [base, +size) of the peer's memory was freed.
   void freed(std::uint64_t base, std::uint64_t size) noexcept;
 
+  /// Forgets every descriptor that is here; nothing of it may be mapped.
+  void release() noexcept;
+
   Result<std::uintptr_t> open(const gpu::MemoryHandle& handle, gpu::ContextHandle context) noexcept override;
   void close(const gpu::MemoryHandle& handle, std::uintptr_t address, gpu::ContextHandle context) noexcept override;
 

@@ -63,19 +63,39 @@ bool Module::arm() noexcept {
   return sm::Module::arm();
 }
 
-rcache::RgpusmStatistics Module::statistics(const btl::Endpoint& peer) const noexcept {
+rcache::RgpusmStatistics Module::statistics_of(const Peer& peer) noexcept {
   rcache::RgpusmStatistics sum;
-  const auto found = peers_.find(const_cast<btl::Endpoint*>(&peer));  // a key is only compared
-  if (found == peers_.end()) return sum;
-  for (const auto& window : found->second.windows) {
-    for (const rcache::Rgpusm* const cache : {&window->kept, &window->passing}) {
-      const rcache::RgpusmStatistics now = cache->statistics();
-      sum.cache += now.cache;
-      sum.stale += now.stale;
-      sum.already_mapped += now.already_mapped;
-    }
+  for (const auto& window : peer.windows) {
+    sum += window->kept.statistics();
+    sum += window->passing.statistics();
   }
   return sum;
+}
+
+rcache::RgpusmStatistics Module::statistics(const btl::Endpoint& peer) const noexcept {
+  const auto found = peers_.find(const_cast<btl::Endpoint*>(&peer));  // a key is only compared
+  return found == peers_.end() ? rcache::RgpusmStatistics{} : statistics_of(found->second);
+}
+
+rcache::RgpusmStatistics Module::remote_memory_statistics() const noexcept {
+  rcache::RgpusmStatistics sum;
+  for (const auto& [endpoint, peer] : peers_) sum += statistics_of(peer);
+  return sum;
+}
+
+Result<void> Module::release_remote_memory() noexcept {
+  if (const std::size_t active = operations_.active(); active != 0) {
+    return Error{Errc::busy, 0, "smcuda: copies from or to GPU memory of peers are under way", active};
+  }
+  for (auto& [endpoint, peer] : peers_) {
+    if (peer.lost) continue;  // a copy did not end: nothing of this peer may be unmapped
+    for (const auto& window : peer.windows) {
+      window->kept.flush();
+      window->passing.flush();
+    }
+    peer.imports.release();
+  }
+  return {};
 }
 
 }  // namespace opal::btl::smcuda

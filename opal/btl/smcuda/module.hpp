@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/remote_memory.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/smcuda/config.hpp"
 #include "opal/btl/smcuda/exports.hpp"
@@ -29,7 +30,7 @@ struct Settings {
   rcache::RgpusmConfig cache;
 };
 
-class OPAL_EXPORT Module final : public sm::Module {
+class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
  public:
   /// Errors: those of sm::Module::open().
   static Result<std::unique_ptr<Module>> open(const Host& host, const Settings& settings);
@@ -54,6 +55,8 @@ class OPAL_EXPORT Module final : public sm::Module {
   [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
   /// What the caches of one peer's memory have counted, over all contexts.
   [[nodiscard]] rcache::RgpusmStatistics statistics(const btl::Endpoint& peer) const noexcept;
+  Result<void> release_remote_memory() noexcept override;
+  [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept override;
   /// Copies under way.
   [[nodiscard]] std::size_t copying() const noexcept { return operations_.active(); }
 
@@ -70,6 +73,7 @@ class OPAL_EXPORT Module final : public sm::Module {
 
   Module(const Host& host, const Settings& settings, Parts parts);
   Peer& peer_of(btl::Endpoint& endpoint);
+  static rcache::RgpusmStatistics statistics_of(const Peer& peer) noexcept;
 
   // ipc.cpp
   Result<void> take_tags();
