@@ -72,7 +72,7 @@ function(opal_test name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE opal_options ${arg_LIBS} GTest::gmock GTest::gtest_main)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD OFF)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(OPAL_BATCH_BUILD AND NOT name MATCHES "cost|perf|allocation")  # those measure
     target_link_libraries(${name} PRIVATE opal_test_options)
     if(NOT arg_SOURCES MATCHES "[.]c(;|$)")

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/bytes.hpp — spans of bytes, sizes with a unit, and the few helpers that turn structs into bytes.
 #pragma once
+#if __cplusplus < 202002L  // every header that programs include begins here
+#error "OPAL needs C++20: compile with -std=c++20"
+#include <OPAL needs C++20>  // no such file: the compiler stops instead of naming every consequence
+#endif
 #include <compare>
 #include <cstddef>
 #include <cstdint>

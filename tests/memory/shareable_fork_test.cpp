@@ -204,7 +204,9 @@ TEST_F(Shareable, ThreadsThatAllocateWhileOthersForkGoOnAndChildrenFindWhatWasTh
       while (!stop.load(std::memory_order_relaxed)) {
         const std::size_t size = kFrom + random() % kFrom;
         auto* memory = static_cast<std::byte*>(std::malloc(size));
+#if !defined(__SANITIZE_ADDRESS__)  // which fills what malloc() gives
         if (memory[0] != std::byte{0} || memory[size - 1] != std::byte{0}) ++wrong;
+#endif
         std::memset(memory, t + 10, size);
         auto* const larger = static_cast<std::byte*>(std::realloc(memory, 2 * size));
         if (!all_are(larger, size, t + 10)) ++wrong;
