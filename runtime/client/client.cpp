@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <condition_variable>
 #include <cstdio>
@@ -291,6 +292,27 @@ Result<void> Client::fence(Exchange exchange) {
   if (exchange == Exchange::collect) infos.add(PMIX_COLLECT_DATA, true);
   const pmix_status_t status = PMIx_Fence(&everybody, 1, infos.data(), infos.size());
   if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Fence");
+  return {};
+}
+
+Result<void> Client::fence_while(const std::function<void()>& work) {
+  if (state_->singleton) return {};
+  struct Answer {
+    std::atomic<bool> came{false};
+    pmix_status_t status = PMIX_SUCCESS;  // written before `came`
+  } answer;
+  const auto on_answer = [](pmix_status_t status, void* cookie) {
+    auto* const to = static_cast<Answer*>(cookie);
+    to->status = status;
+    to->came.store(true, std::memory_order_release);
+  };
+  const pmix_proc_t everybody = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
+  pmix_status_t status = PMIx_Fence_nb(&everybody, 1, nullptr, 0, on_answer, &answer);
+  if (status == PMIX_SUCCESS) {
+    while (!answer.came.load(std::memory_order_acquire)) work();
+    status = answer.status;
+  }
+  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) return to_error(status, "PMIx_Fence");
   return {};
 }
 

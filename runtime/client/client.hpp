@@ -7,6 +7,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -65,6 +66,9 @@ class OPAL_EXPORT Client {
 
   /// Returns when every rank of the job has called it.  Errors: peer_gone (a rank died), unreachable.
   opal::Result<void> fence(Exchange exchange = Exchange::lazy);
+
+  /// The same, and calls `work` in this thread again and again until then.
+  opal::Result<void> fence_while(const std::function<void()>& work);
 
   /// The value that `rank` put.  Errors: timed_out, invalid_argument (no such key or rank), unreachable.
   opal::Result<Bytes> get(unsigned rank, std::string_view key, Wait wait = Wait::until_published,

@@ -68,12 +68,7 @@ Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector
   if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of a launch agent)"};
   const Fd reader{ends[0]};
   Fd writer{ends[1]};
-  // So large that the line fits whole: nobody need wait for the agent to read.
-  (void)::fcntl(writer.get(), F_SETPIPE_SZ, 1 << 20);
   ::fcntl(writer.get(), F_SETFL, O_NONBLOCK);
-  if (::write(writer.get(), input.data(), input.size()) != static_cast<ssize_t>(input.size())) {
-    return Error{Errc::os, errno, "write(stdin of a launch agent)", input.size()};
-  }
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -89,8 +84,24 @@ Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector
   std::unique_ptr<Agent> agent{new Agent{pid, std::move(writer), std::move(pid_fd)}};
   if (!agent->pid_fd_) return Error{Errc::os, error, "pidfd_open(launch agent)"};
   agent->on_exit_ = std::move(on_exit);
+  agent->text_ = input;
+  agent->writable_ = loop.on_writable(agent->input_.get(), [self = agent.get()] { self->write_some(); });
   agent->watch_ = loop.on_readable(agent->pid_fd_.get(), [self = agent.get()] { self->ended(); });
   return agent;
+}
+
+/// From the loop, as the agent reads; its stdin ends with the text: a pipe takes of what the user may have of them.
+void Agent::write_some() {
+  while (!text_.empty()) {
+    const ssize_t written = ::write(input_.get(), text_.data(), text_.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) return;
+    if (written < 0) break;  // it reads no more: its end is told, or the daemon that does not come
+    text_.erase(0, static_cast<std::size_t>(written));
+  }
+  text_.clear();
+  writable_ = {};
+  input_.reset();
 }
 
 void Agent::ended() {
@@ -99,6 +110,7 @@ void Agent::ended() {
   // Somebody who reaps all children may have been faster; that it ended is known all the same.
   if (::waitpid(pid_, &status, WNOHANG) == 0) return;
   pid_ = 0;
+  writable_ = {};
   input_.reset();
   on_exit_(status);
 }
@@ -106,6 +118,7 @@ void Agent::ended() {
 void Agent::kill() noexcept {
   if (pid_ == 0) return;
   watch_ = {};
+  writable_ = {};
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = 0;

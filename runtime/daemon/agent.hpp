@@ -15,8 +15,8 @@ namespace runtime::daemon {
 
 class Agent {
  public:
-  /// Starts `command` and writes `input` to its stdin, which stays open.  `on_exit` gets its wait status, once, and not
-  /// from inside of start().  Its stderr is ours.  Errors: os.
+  /// Starts `command`; its stdin is `input`, which the loop writes as it is read.  `on_exit` gets its wait status,
+  /// once, and not from inside of start().  Its stderr is ours.  Errors: os.
   static Result<std::unique_ptr<Agent>> start(event::Loop& loop, const std::vector<std::string>& command,
                                               const std::string& input, std::function<void(int wait_status)> on_exit);
   ~Agent();
@@ -29,11 +29,14 @@ class Agent {
  private:
   Agent(pid_t pid, Fd input, Fd pid_fd) noexcept;
   void ended();
+  void write_some();
   pid_t pid_;
   Fd input_;
   Fd pid_fd_;
   std::function<void(int)> on_exit_;
+  std::string text_;  // not yet written
   event::Watch watch_;
+  event::Watch writable_;
 };
 
 /// "ssh -x h1 opald", for messages.

@@ -35,6 +35,7 @@ constexpr std::chrono::milliseconds kLastWords{2'000};
 constexpr std::chrono::milliseconds kDyingRound{5};
 constexpr unsigned kDyingRounds = 1'000;  // a rank that is stuck in its exit keeps nothing back for ever
 constexpr int kCannotServe = 1;
+constexpr std::size_t kDescriptorsOfARank = 4;  // input, both outputs, libpmix's connection
 
 /// Before the launcher can be told.
 [[noreturn]] void give_up(const std::string& why) {
@@ -365,13 +366,18 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
     input_.emplace(loop_, static_cast<std::size_t>(readers),
                    [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); });
   }
+  const std::uint64_t open_files = launch::raise_open_files();
+  if (const std::string problem = launch::check_open_files(ranks.size(), kDescriptorsOfARank); !problem.empty()) {
+    refuse_all(ranks, kCannotServe, problem);
+    return {};
+  }
   launch::LocalPlan plan{.host = launch.hosts[bootstrap_.host].name,
                          .ranks = ranks,
                          .path = program.path,
                          .arguments = launch.arguments,
                          .working_directory = launch.working_directory,
                          .cpus = cpus,
-                         .open_files = launch::raise_open_files()};
+                         .open_files = open_files};
   launch::LocalResources resources{
       .environment = [this, shared, ranks, total](unsigned rank) -> Result<std::vector<std::string>> {
         launch::Variables variables = shared;

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch/hosts.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
-#include <fstream>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
 #include "opal/core/environment.hpp"
+#include "opal/core/fd.hpp"
+#include "opal/core/text.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -23,6 +29,37 @@ struct Host {
 };
 
 constexpr unsigned kMostHosts = 1U << 20;
+constexpr std::size_t kLongestName = 255;        // as in the DNS
+constexpr std::size_t kLargestFile = 16U << 20;  // bytes of a host file
+constexpr std::size_t kShownName = 64;           // bytes of a wrong name in a message
+constexpr std::string_view kInNames = ".-_:@%";  // besides letters and digits
+
+/// As much of a name as a message may show: it comes from outside.
+std::string shown(std::string_view name) {
+  std::string text{name.substr(0, kShownName)};
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return name.size() > kShownName ? text + "..." : text;
+}
+
+/// Empty, or what is wrong with a host's name: it becomes an argument of the launch agent and of libpmix.
+std::string check_name(std::string_view name) {
+  if (name.empty()) return "an empty host name in the list of hosts";
+  if (name.size() > kLongestName) {
+    return fmt::format("host {}: the name has {} characters; at most {} are allowed", shown(name), name.size(),
+                       kLongestName);
+  }
+  if (name.front() == '-') return fmt::format("host {}: a host's name does not begin with \"-\"", shown(name));
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           kInNames.find(c) != std::string_view::npos;
+  };
+  if (!std::all_of(name.begin(), name.end(), allowed)) {
+    return fmt::format("host {}: a host's name has letters, digits and \"{}\" only", shown(name), kInNames);
+  }
+  return {};
+}
 
 /// A number from 0 on.
 std::optional<unsigned> count(std::string_view text) {
@@ -40,14 +77,13 @@ std::optional<unsigned> number(std::string_view text) {
 /// "name" or "name:slots"; the message when it is neither.
 std::string parse_host(const std::string& text, Host& host) {
   const std::size_t colon = text.find(':');
-  host.name = text.substr(0, colon);
-  if (host.name.empty()) return "an empty host name in the list of hosts";
-  if (colon == std::string::npos || text.find(':', colon + 1) != std::string::npos) {
-    host.name = text;  // no slots, or an IPv6 address
-    return {};
-  }
+  const bool has_slots = colon != std::string::npos && text.find(':', colon + 1) == std::string::npos;
+  host.name = has_slots ? text.substr(0, colon) : text;  // several colons: an IPv6 address
+  if (std::string problem = check_name(host.name); !problem.empty() || !has_slots) return problem;
   host.slots = number(text.substr(colon + 1));
-  if (!host.slots) return fmt::format("host {}: \"{}\" is not a number of slots", host.name, text.substr(colon + 1));
+  if (!host.slots) {
+    return fmt::format("host {}: \"{}\" is not a number of slots", host.name, shown(text.substr(colon + 1)));
+  }
   return {};
 }
 
@@ -78,9 +114,35 @@ std::string parse_word(const std::string& word, Host& host) {
   return fmt::format("\"{}\" is not understood; a line is \"NAME slots=N\" or \"NAME:N\"", word);
 }
 
+/// The file's text, or why it cannot be had.  A pipe is a file, too; what never ends is not.
+std::string read_whole(const std::string& path, std::istringstream& text) {
+  const opal::Fd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  struct stat about {};
+  if (!file || ::fstat(file.get(), &about) != 0) {
+    return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
+  }
+  if (!S_ISREG(about.st_mode) && !S_ISFIFO(about.st_mode)) {
+    return fmt::format("cannot read the host file {}: neither a regular file nor a pipe", path);
+  }
+  std::string all;
+  while (true) {
+    std::array<char, 65536> part;
+    const ssize_t size = ::read(file.get(), part.data(), part.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
+    if (size == 0) break;
+    all.append(part.data(), static_cast<std::size_t>(size));
+    if (all.size() > kLargestFile) {
+      return fmt::format("cannot read the host file {}: larger than {} MiB", path, kLargestFile >> 20);
+    }
+  }
+  text.str(std::move(all));
+  return {};
+}
+
 std::string read_host_file(const std::string& path, std::vector<Host>& hosts) {
-  std::ifstream file{path};
-  if (!file) return fmt::format("cannot read the host file {}: {}", path, std::strerror(errno));
+  std::istringstream file;
+  if (std::string problem = read_whole(path, file); !problem.empty()) return problem;
   int line_number = 0;
   for (std::string line; std::getline(file, line);) {
     ++line_number;
@@ -104,32 +166,70 @@ bool is_this_host(const std::string& name) {
          name == ours.substr(0, ours.find('.'));
 }
 
+namespace {
+
+/// A number as Slurm writes it: of any size that 64 bits hold.
+std::optional<std::uint64_t> long_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
+  return value;
+}
+
+/// "08-10,12" -> 08 09 10 12; nothing when it is no such list.
+std::vector<std::string> expand_ranges(std::string_view text) {
+  std::vector<std::string> numbers;
+  for (const std::string_view range : opal::split(text, ',')) {
+    const std::size_t dash = range.find('-');
+    const std::string_view first = range.substr(0, dash);
+    const auto from = long_number(first);
+    const auto to = dash == std::string_view::npos ? from : long_number(range.substr(dash + 1));
+    if (!from || !to || *to < *from || *to - *from >= kMostHosts - numbers.size()) return {};
+    for (std::uint64_t i = *from;; ++i) {
+      numbers.push_back(fmt::format("{:0{}}", i, first.size()));
+      if (i == *to) break;
+    }
+  }
+  return numbers;
+}
+
+/// "rack[1-2]n[1-2]" -> rack1n1 rack1n2 rack2n1 rack2n2; nothing when it is no such name.
+std::vector<std::string> expand_name(std::string_view text) {
+  std::vector<std::string> names{""};
+  while (!text.empty()) {
+    const std::size_t bracket = std::min(text.find('['), text.size());
+    for (std::string& name : names) name += text.substr(0, bracket);
+    if (bracket == text.size()) break;
+    const std::size_t end = text.find(']', bracket);
+    if (end == std::string_view::npos) return {};
+    const std::vector<std::string> numbers = expand_ranges(text.substr(bracket + 1, end - bracket - 1));
+    if (numbers.empty() || names.size() > kMostHosts / numbers.size()) return {};
+    std::vector<std::string> longer;
+    for (const std::string& name : names) {
+      for (const std::string& number : numbers) longer.push_back(name + number);
+    }
+    names = std::move(longer);
+    text.remove_prefix(end + 1);
+  }
+  return names;
+}
+
+}  // namespace
+
 std::vector<std::string> expand_host_list(const std::string& text) {
   std::vector<std::string> names;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t bracket = text.find('[', begin);
-    const std::size_t comma = text.find(',', begin);
-    if (bracket == std::string::npos || comma < bracket) {
-      names.push_back(text.substr(begin, comma - begin));
-      if (names.back().empty()) return {};
-      begin = comma == std::string::npos ? text.size() : comma + 1;
-      continue;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::size_t end = 0;  // of the name: the next comma outside of brackets
+    for (bool inside = false; end < rest.size() && (inside || rest[end] != ','); ++end) {
+      if (rest[end] == '[' || rest[end] == ']') inside = rest[end] == '[';
     }
-    const std::string prefix = text.substr(begin, bracket - begin);
-    const std::size_t end = text.find(']', bracket);
-    if (end == std::string::npos) return {};
-    std::istringstream ranges{text.substr(bracket + 1, end - bracket - 1)};
-    for (std::string range; std::getline(ranges, range, ',');) {
-      const std::size_t dash = range.find('-');
-      const std::string first = range.substr(0, dash);
-      const std::string last = dash == std::string::npos ? first : range.substr(dash + 1);
-      const auto from = count(first);
-      const auto to = count(last);
-      if (!from || !to || *to < *from || *to - *from > kMostHosts) return {};
-      for (unsigned i = *from; i <= *to; ++i) names.push_back(fmt::format("{}{:0{}}", prefix, i, first.size()));
-    }
-    if (end + 1 < text.size() && text[end + 1] != ',') return {};
-    begin = end + 2;
+    std::vector<std::string> more = expand_name(rest.substr(0, end));
+    if (end == 0 || end + 1 == rest.size() || more.empty() || more.size() > kMostHosts - names.size()) return {};
+    std::move(more.begin(), more.end(), std::back_inserter(names));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (!std::all_of(names.begin(), names.end(), [](const std::string& name) { return check_name(name).empty(); })) {
+    return {};
   }
   return names;
 }
@@ -145,7 +245,7 @@ std::vector<unsigned> expand_counts(const std::string& text) {
       if (part.back() != ')') return {};
       repeat = count(part.substr(times + 2, part.size() - times - 3));
     }
-    if (!value || !repeat || *repeat > kMostHosts) return {};
+    if (!value || !repeat || *repeat > kMostHosts - counts.size()) return {};
     counts.insert(counts.end(), *repeat, *value);
   }
   return counts;
@@ -153,20 +253,26 @@ std::vector<unsigned> expand_counts(const std::string& text) {
 
 namespace {
 
-/// The hosts of the Slurm allocation this process is in; none when it is in none.
-std::vector<Host> slurm_hosts() {
+/// The hosts of the Slurm allocation this process is in; none when it is in none.  What is wrong with them, or empty.
+std::string slurm_hosts(std::vector<Host>& hosts) {
   const auto list = opal::environment("SLURM_JOB_NODELIST");
   if (!list || !opal::environment("SLURM_JOB_ID")) return {};
   std::vector<unsigned> slots;
   for (const char* const name : {"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}) {
-    if (slots.empty()) slots = expand_counts(opal::environment(name).value_or(""));
+    const std::string counts = opal::environment(name).value_or("");
+    if (!slots.empty() || counts.empty()) continue;
+    slots = expand_counts(counts);
+    if (slots.empty()) return fmt::format("{}={} is not understood; name the hosts with --host", name, shown(counts));
   }
-  std::vector<Host> hosts;
   for (const std::string& name : expand_host_list(*list)) {
     const std::size_t index = hosts.size();
     hosts.push_back({name, index < slots.size() ? slots[index] : 1});
   }
-  return hosts;
+  if (!hosts.empty()) return {};
+  return fmt::format(
+      "the list of the allocation's hosts, SLURM_JOB_NODELIST={}, is not understood; name them with "
+      "--host $(scontrol show hostnames | paste -sd,)",
+      shown(*list));
 }
 
 }  // namespace
@@ -183,7 +289,8 @@ Allocation find_hosts(const Options& options, unsigned cores) {
     if (!result.problem.empty()) return result;
   }
   if (hosts.empty()) {
-    hosts = slurm_hosts();
+    result.problem = slurm_hosts(hosts);
+    if (!result.problem.empty()) return result;
     result.slurm = !hosts.empty();
   }
   if (hosts.empty()) {

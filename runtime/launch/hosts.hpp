@@ -24,7 +24,8 @@ Allocation find_hosts(const Options& options, unsigned cores);
 /// True when `name` means the host this process runs on.
 bool is_this_host(const std::string& name);
 
-/// "n[1-3,7],x" -> n1 n2 n3 n7 x, with the widths of numbers kept; empty when it is not such a list.
+/// "n[1-3,7],x" -> n1 n2 n3 n7 x, with the widths of numbers kept; several brackets in a name count the last one
+/// fastest. Empty when it is not such a list.
 std::vector<std::string> expand_host_list(const std::string& text);
 
 /// "2(x3),1" -> 2 2 2 1, as Slurm counts tasks or processors per node; empty when it is not such a list.

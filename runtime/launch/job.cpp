@@ -91,6 +91,12 @@ int Job::run() {
   loop_.run();
   const std::chrono::milliseconds patience = by_hand_ ? kReaderPatience : std::chrono::milliseconds{0};
   output_.finish(patience);
+  // What was written last; the writers have ended.
+  if (const std::string lost = output_.problem(); !lost.empty() && status_ == 0) {
+    status_ = kLauncherFailed;
+    const std::string line = fmt::format("{}: {}\n", name_, lost);
+    (void)!::write(own_stderr_.get(), line.data(), line.size());
+  }
   return status_;
 }
 

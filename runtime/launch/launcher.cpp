@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <system_error>
 
 #include "opal/am/config.hpp"
 #include "opal/core/environment.hpp"
@@ -87,7 +88,7 @@ std::vector<pmix::HostRanks> hosts_of_job(const Allocation& allocation, const Op
 std::vector<std::string> agent_command(const Options& options, bool slurm, const std::string& host) {
   std::vector<std::string> command = options.launch_agent;
   if (command.empty() && slurm) command = {"srun", "--mpi=none", "--overlap", "-N1", "-n1", "-w"};
-  if (command.empty()) command = {"ssh", "-x", "-o", "BatchMode=yes"};
+  if (command.empty()) command = {"ssh", "-x", "-o", "BatchMode=yes", "--"};
   command.push_back(host);
   std::error_code ignored;
   command.push_back(std::filesystem::read_symlink("/proc/self/exe", ignored).replace_filename("opald").string());
@@ -348,6 +349,12 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
     options.warnings.push_back(
         fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(oob.error())));
   }
+  // Both outputs and libpmix's connection; the input with --stdin all; files.
+  const std::size_t each =
+      3U + (options_.input.kind == InputTarget::Kind::all ? 1 : 0) + (options_.output_directory.empty() ? 0 : 2);
+  if (std::string problem = check_open_files(hosts_[0].ranks.size(), each); !problem.empty()) {
+    return {0, std::move(problem)};
+  }
   job_.emplace(loop_, name_, allocation.ranks, std::move(options), [this] {
     if (oob_) oob_->catch_up();
   });
@@ -393,6 +400,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   if (!signals) return refuse_now(opal::to_string(signals.error()));
   const std::uint64_t open_files = raise_open_files();
 
+  if (std::string problem = check_surroundings(); !problem.empty()) return refuse_now(problem);
   const auto topology = discover_host();
   if (!topology) return refuse_now(opal::to_string(topology.error()));
   const Domains domains = usable_domains(*topology);
@@ -411,7 +419,15 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   auto loop = event::Loop::create();
   if (!loop) return refuse_now(opal::to_string(loop.error()));
   Launch launch{name, options, **loop, *warden, session, *signals, *topology};
-  const Launch::Ended ended = launch.run(allocation, program, domains, open_files);
+  Launch::Ended ended;
+  try {
+    ended = launch.run(allocation, program, domains, open_files);
+  } catch (const std::system_error& error) {  // before the first rank: those that write the outputs
+    ended.problem = fmt::format(
+        "cannot make a thread: {}; raise the limits of processes (ulimit -u, pids of the cgroup) "
+        "and memory",
+        error.what());
+  }
   if (!ended.problem.empty()) return refuse_now(ended.problem);
   session.remove();
   warden->quit();

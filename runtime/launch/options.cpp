@@ -74,6 +74,18 @@ std::optional<Level> parse_level(const std::string& word) {
   return static_cast<Level>(place - kLevelNames.begin());
 }
 
+/// As CLI::Range, which takes "nan" for a number within every range.
+CLI::Validator seconds(double least, double most) {
+  return CLI::Validator{
+      [least, most](std::string& text) {
+        double value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool valid = error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most;
+        return valid ? std::string{} : fmt::format("Value {} not in range {:g} to {:g}", text, least, most);
+      },
+      fmt::format("FLOAT in [{:g} - {:g}]", least, most)};
+}
+
 void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("-n,-c,--np", raw.ranks, "Number of ranks (default: one per core, or per slot of --host)")
       ->option_text("N")
@@ -110,11 +122,11 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
       ->check(CLI::Range(1U, 1U << 20));
   app.add_option("--daemon-timeout", raw.daemon_timeout, "A host that is silent for so long is lost (default: 30)")
       ->option_text("SECONDS")
-      ->check(CLI::Range(0.1, 86400.0));
+      ->check(seconds(0.1, 86400.0));
   app.add_option("--start-timeout", raw.start_timeout,
                  "A host whose daemon has not come after so long is lost (default: 60)")
       ->option_text("SECONDS")
-      ->check(CLI::Range(0.1, 86400.0));
+      ->check(seconds(0.1, 86400.0));
   app.add_option("--radix", options.radix, "Children of each daemon in the tree that connects them (default: 16)")
       ->option_text("N")
       ->check(CLI::Range(1U, 4096U));
@@ -133,10 +145,10 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--wdir,--wd", options.working_directory, "Directory to start the program in")->option_text("DIR");
   app.add_option("--timeout", raw.timeout, "End the job after this time, with status 124")
       ->option_text("SECONDS")
-      ->check(CLI::Range(0.001, kLongestSeconds));
+      ->check(seconds(0.001, kLongestSeconds));
   app.add_option("--grace", raw.grace, "Time between SIGTERM and SIGKILL when a job is ended (default: 2)")
       ->option_text("SECONDS")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(seconds(0.0, 3600.0));
   app.add_flag("--allow-run-as-root", raw.as_root, "Accepted for existing scripts; root may always run jobs");
   app.add_option("--mca", raw.foreign, "Accepted for existing scripts and ignored with a warning")
       ->option_text("NAME VALUE")
@@ -274,6 +286,7 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
 
   std::vector<std::string> ours = arguments;
   const std::size_t program = find_program(app, ours);
+  const bool after_two_dashes = ours.size() < arguments.size();
   if (program < ours.size()) {
     options.program = ours[program];
     options.arguments.assign(ours.begin() + static_cast<std::ptrdiff_t>(program) + 1, ours.end());
@@ -293,6 +306,13 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
   }
   if (const std::string wrong = convert(raw, app, options); !wrong.empty()) return usage_error(name, wrong);
   if (options.program.empty()) return usage_error(name, "no program to run");
+  const auto colon = std::find(options.arguments.begin(), options.arguments.end(), ":");
+  if (options.arguments.end() - colon > 1 && !after_two_dashes) {  // the last argument separates nothing
+    return usage_error(
+        name,
+        "several programs in one job (\"PROGRAM : -n N OTHER\") are not supported; an argument \":\" of the "
+        "program's own needs \"--\" before the program");
+  }
   return {std::move(options), {}, 0};
 }
 

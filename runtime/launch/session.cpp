@@ -57,14 +57,6 @@ void kill_members(const std::string& session) {
   }
 }
 
-/// The launcher's pid out of a directory's name; 0 when there is none.
-pid_t owner_of(const std::string& name) {
-  pid_t pid = 0;
-  const std::size_t start = name_prefix().size();
-  std::from_chars(name.data() + start, name.data() + name.size(), pid);
-  return pid;
-}
-
 }  // namespace
 
 Session Session::plan() {
@@ -119,9 +111,8 @@ void sweep_stale_sessions() {
   for (const fs::directory_entry& entry : fs::directory_iterator{base_directory(), error}) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(prefix)) continue;
-    // A living owner may be between mkdir and flock; the lock alone protects owners that another pid namespace hides.
-    const pid_t owner = owner_of(name);
-    if (owner <= 0 || ::kill(owner, 0) == 0 || errno != ESRCH) continue;
+    // The lock alone tells: another process may have the owner's pid by now, and another namespace may hide the owner.
+    // An owner between mkdir and flock makes its directory again.
     if (const Fd lock = open_and_lock(entry.path()); lock) {
       kill_members(name);
       fs::remove_all(entry.path(), error);

@@ -33,6 +33,13 @@ std::string check_settings(const Options& options) {
     if (!text.empty()) text += '\n';
     text += problem.text;
   }
+  // What would end every rank is said once, here.
+  for (const opal::config::Problem& problem :
+       opal::config::Store::from_environment().problems(groups, kForeignPrefixes)) {
+    if (problem.severity != opal::config::Problem::Severity::error) continue;
+    if (!text.empty()) text += '\n';
+    text += problem.text;
+  }
   return text;
 }
 

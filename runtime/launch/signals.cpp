@@ -20,6 +20,7 @@ Result<Signals> Signals::block() {
   }
   sigset_t blocked = handled;
   sigaddset(&blocked, SIGPIPE);  // a closed output is an error of write(2)
+  sigaddset(&blocked, SIGXFSZ);  // the same of a file that ulimit -f keeps small
   sigaddset(&blocked, SIGTTOU);  // messages of a job in the background may be shown
   if (::sigprocmask(SIG_BLOCK, &blocked, nullptr) != 0) return Error{Errc::os, errno, "sigprocmask"};
   Fd fd{::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK)};

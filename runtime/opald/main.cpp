@@ -29,16 +29,18 @@ std::string read_line() {
 int main(int argc, char** argv) {
   const std::span<char* const> command_line{argv, static_cast<std::size_t>(argc)};
   if (argc > 1 || ::isatty(0) == 1) {
-    const bool version = argc == 2 && std::string_view{argv[1]} == "--version";
-    std::fputs(version
-                   ? "opald (OPAL) 0.1.0\n"
-                   : "opald is the daemon of a job on one of its hosts; opalrun starts it.\nUsage: opald --version\n",
-               version ? stdout : stderr);
-    return version ? 0 : 2;
+    const std::string_view option = argc == 2 ? argv[1] : "";
+    const bool version = option == "--version" || option == "-V";
+    const bool asked = version || option == "--help" || option == "-h";
+    std::fputs(version ? "opald (OPAL) 0.1.0\n"
+                       : "opald is the daemon of a job on one of its hosts; opalrun starts it.\n"
+                         "Usage: opald --version | --help\n",
+               asked ? stdout : stderr);
+    return asked ? 0 : 2;
   }
   const auto bootstrap = runtime::daemon::from_line(read_line());
   if (!bootstrap) {
-    std::fprintf(stderr, "opald: %s\n", opal::to_string(bootstrap.error()).c_str());
+    std::fprintf(stderr, "%s\n", opal::to_string(bootstrap.error()).c_str());
     return 1;
   }
   runtime::daemon::serve(*bootstrap, command_line);

@@ -7,6 +7,8 @@
 #include <pmix_server.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 
@@ -37,6 +39,22 @@ std::string locality_of(const std::vector<std::uint32_t>& cpus) {
   return Text{raw}.get();
 }
 
+/// libpmix 4.2.2 keeps the letters that a name begins with in 50 bytes without looking, and numbers in 32 bits.
+bool is_safe_in_regex(const std::string& name) {
+  constexpr std::ptrdiff_t kMostLetters = 49;
+  constexpr std::ptrdiff_t kMostDigits = 9;
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  const auto letters = std::find_if_not(name.begin(), name.end(), is_letter);
+  if (letters - name.begin() > kMostLetters) return false;
+  for (auto place = letters; place != name.end();) {
+    const auto digits = std::find_if_not(place, name.end(), is_digit);
+    if (digits - place > kMostDigits) return false;
+    place = std::find_if(digits, name.end(), is_digit);
+  }
+  return true;
+}
+
 void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
   std::string names;
   std::string ranks;
@@ -45,7 +63,10 @@ void add_maps(InfoList& infos, const std::vector<const HostRanks*>& hosts) {
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ";", list_of(host->ranks));
   }
   char* raw = nullptr;
-  if (PMIx_generate_regex(names.c_str(), &raw) == PMIX_SUCCESS) infos.add_regex(PMIX_NODE_MAP, Text{raw}.get());
+  if (!std::all_of(hosts.begin(), hosts.end(), [](const HostRanks* host) { return is_safe_in_regex(host->name); })) {
+    infos.add_regex(PMIX_NODE_MAP, fmt::format("pmix[{}]", names).c_str());  // the same language, without ranges
+  } else if (PMIx_generate_regex(names.c_str(), &raw) == PMIX_SUCCESS)
+    infos.add_regex(PMIX_NODE_MAP, Text{raw}.get());
   raw = nullptr;
   if (PMIx_generate_ppn(ranks.c_str(), &raw) == PMIX_SUCCESS) infos.add_regex(PMIX_PROC_MAP, Text{raw}.get());
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pmix/server.hpp"
 
+#include <ifaddrs.h>
 #include <pmix_server.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -34,6 +36,18 @@ pmix_status_t wait_for(Call call) {
 Result<void> check(pmix_status_t status, const char* where) {
   if (status != PMIX_SUCCESS) return to_error(status, where);
   return {};
+}
+
+/// libpmix connects by IPv4 only, and takes the loopback interface where there is one.
+bool has_ipv4() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return true;
+  bool found = false;
+  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+    found = found || (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET);
+  }
+  ::freeifaddrs(all);
+  return found;
 }
 
 void set_default(const char* name, const char* value) { ::setenv(name, value, 0); }
@@ -78,7 +92,12 @@ Result<void> Server::State::start() {
   char source[] = "hwloc";
   const pmix_topology_t shared{source, job.topology};
   if (job.topology != nullptr) settings.load(PMIX_TOPOLOGY2, &shared, PMIX_TOPO);
-  OPAL_TRY(check(PMIx_server_init(upcalls(core), settings.data(), settings.size()), "PMIx_server_init"));
+  const pmix_status_t begun = PMIx_server_init(upcalls(core), settings.data(), settings.size());
+  if (begun != PMIX_SUCCESS && !has_ipv4()) {
+    return Error{Errc::unreachable, 0,
+                 "PMIx_server_init: no IPv4 address on the loopback interface (ip link set lo up)"};
+  }
+  OPAL_TRY(check(begun, "PMIx_server_init"));
   return register_ranks();
 }
 

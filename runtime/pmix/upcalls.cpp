@@ -296,18 +296,22 @@ std::string pack_value(const pmix_value_t& value) {
 
 /// The other way; null when it is garbled.
 std::shared_ptr<OwnedValue> unpack_value(const std::string& packed) {
+  if (packed.empty()) return nullptr;
   Buffer buffer;
   pmix_byte_object_t bytes;
   bytes.size = packed.size();
   bytes.bytes = static_cast<char*>(std::malloc(bytes.size));
-  if (bytes.bytes == nullptr || bytes.size == 0) return nullptr;
+  if (bytes.bytes == nullptr) return nullptr;
   std::memcpy(bytes.bytes, packed.data(), bytes.size);
-  if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) return nullptr;  // owns the bytes otherwise
+  if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) {  // owns the bytes otherwise
+    std::free(bytes.bytes);
+    return nullptr;
+  }
   pmix_value_t value;
   PMIX_VALUE_CONSTRUCT(&value);
   std::int32_t count = 1;
-  if (PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE) != PMIX_SUCCESS) return nullptr;
-  auto owned = std::make_shared<OwnedValue>(value);
+  const pmix_status_t unpacked = PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE);
+  auto owned = unpacked == PMIX_SUCCESS ? std::make_shared<OwnedValue>(value) : nullptr;
   PMIX_VALUE_DESTRUCT(&value);
   return owned;
 }

@@ -188,6 +188,7 @@ void Output::feed_end(int rank, Channel channel) {
 bool Output::full() const { return out_->full() || (err_ && err_->full()); }
 
 void Output::drained(Sink& sink) {
+  if (const std::string lost = problem(); !lost.empty()) on_trouble_(lost);
   set_reading(sink, true);
   on_drained();
 }
@@ -217,6 +218,7 @@ bool Output::read_some(Stream& stream) {
   } while (size < 0 && errno == EINTR);
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
   if (size <= 0 || stream.sink.broken()) {
+    if (const std::string lost = problem(); !lost.empty()) on_trouble_(lost);
     // With nobody to read it, closing the pipe gives the rank what a shell's pipe would: SIGPIPE.
     end_of(stream);
     return false;
@@ -272,6 +274,16 @@ void Output::drain() {
     while (stream.fd && read_some(stream)) continue;
   }
   for (Stream& stream : streams_) emit(stream, stream.line.take());
+}
+
+std::string Output::problem() const {
+  const auto describe = [](const Sink* sink, const char* name) {
+    const int error = sink == nullptr ? 0 : sink->writer->error();
+    return error == 0 || error == EPIPE ? std::string{}
+                                        : fmt::format("cannot write to {}: {}", name, std::strerror(error));
+  };
+  const std::string out = describe(out_.get(), "stdout");
+  return out.empty() ? describe(err_.get(), "stderr") : out;
 }
 
 bool Output::finish(std::chrono::milliseconds patience) {

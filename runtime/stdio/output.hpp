@@ -66,6 +66,9 @@ class Output {
   /// False when something was left behind; the process must then end with _exit.
   bool finish(std::chrono::milliseconds patience);
 
+  /// Empty, or why output was lost: stdout or stderr could not be written.  A reader that has gone is no reason.
+  [[nodiscard]] std::string problem() const;
+
  private:
   struct Sink;
   struct Stream;

@@ -19,7 +19,7 @@ struct Writer::Shared {
   std::string queue;        // not yet taken by the thread
   std::size_t pending = 0;  // bytes of queue plus what the thread still has
   bool was_full = false;
-  bool broken = false;
+  int error = 0;  // of the write that failed
   bool closing = false;
 };
 
@@ -32,7 +32,7 @@ Writer::~Writer() {
 
 void Writer::write(std::string_view text) {
   const std::lock_guard guard{shared_->mutex};
-  if (shared_->broken || text.empty()) return;
+  if (shared_->error != 0 || text.empty()) return;
   shared_->queue += text;
   shared_->pending += text.size();
   if (shared_->pending >= kHighWater) shared_->was_full = true;
@@ -44,9 +44,9 @@ bool Writer::full() const {
   return shared_->was_full;
 }
 
-bool Writer::broken() const {
+int Writer::error() const {
   const std::lock_guard guard{shared_->mutex};
-  return shared_->broken;
+  return shared_->error;
 }
 
 void Writer::run(const std::shared_ptr<Shared>& shared) {
@@ -57,7 +57,7 @@ void Writer::run(const std::shared_ptr<Shared>& shared) {
     if (shared->queue.empty()) return;
     batch.clear();
     batch.swap(shared->queue);
-    for (std::size_t done = 0; done < batch.size() && !shared->broken;) {
+    for (std::size_t done = 0; done < batch.size() && shared->error == 0;) {
       lock.unlock();
       const ssize_t written = ::write(shared->fd, batch.data() + done, batch.size() - done);
       const int error = errno;
@@ -70,9 +70,10 @@ void Writer::run(const std::shared_ptr<Shared>& shared) {
         done += static_cast<std::size_t>(written);
         shared->pending -= static_cast<std::size_t>(written);
       } else if (written < 0 && error != EINTR && error != EAGAIN && error != EWOULDBLOCK) {
-        shared->broken = true;
+        shared->error = error;
         shared->queue.clear();
         shared->pending = 0;
+        shared->was_full = true;
       }
       if (shared->was_full && shared->pending <= kLowWater) {
         shared->was_full = false;

@@ -20,7 +20,7 @@ class Writer {
   static constexpr std::size_t kHighWater = 1U << 20;  ///< bytes queued from which on full() says so
   static constexpr std::size_t kLowWater = 1U << 18;   ///< bytes queued at which on_drained is called after that
 
-  /// Writes to `fd`, which it does not own.
+  /// Writes to `fd`, which it does not own.  Throws std::system_error where no thread can be made.
   Writer(event::Loop& loop, int fd, std::function<void()> on_drained);
   /// Writes everything that is queued first.
   ~Writer();
@@ -31,8 +31,10 @@ class Writer {
   /// The queue is long: stop producing until on_drained.
   [[nodiscard]] bool full() const;
 
-  /// Nobody reads the output any more (EPIPE), or it failed; what is written is dropped.
-  [[nodiscard]] bool broken() const;
+  /// 0, or the errno of the write(2) that failed: EPIPE where the reader has gone.  What is written after it is
+  /// dropped, and on_drained is called.
+  [[nodiscard]] int error() const;
+  [[nodiscard]] bool broken() const { return error() != 0; }
 
   /// Waits until everything is written, or for as long as `patience` without any progress (zero: for ever).
   /// False when something was left; the thread is then abandoned, and the process must end with _exit.

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -70,6 +71,10 @@ TEST(Admission, ASilentConnectionDoesNotHoldUpTheOthers) {
   const Fd admitted{admission.next(listener.get())};
   ASSERT_TRUE(admitted);
   EXPECT_EQ(admission.waiting(), 20U);
+  int on = 0;
+  socklen_t size = sizeof on;
+  ASSERT_EQ(::getsockopt(admitted.get(), IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
+  EXPECT_NE(on, 0) << "an event would wait 40 ms for the acknowledgement of the one before";
   std::string got(text.size(), '\0');
   ASSERT_EQ(::recv(admitted.get(), got.data(), got.size(), MSG_DONTWAIT), static_cast<ssize_t>(got.size()))
       << "the whole message is there";

@@ -8,8 +8,6 @@
 
 #include <array>
 #include <fstream>
-#include <random>
-#include <thread>
 
 #include "tests/runtime/launched_job.hpp"
 
@@ -57,13 +55,14 @@ TEST(Cleanup, KilledWardenEndsTheJobWithAMessageAndLeavesNothing) {
 
 enum class Victim { launcher, warden, rank };
 
-class CleanupAtAnyMoment : public ::testing::TestWithParam<Victim> {};
+class CleanupAtAnyStep : public ::testing::TestWithParam<Victim> {};
 
-TEST_P(CleanupAtAnyMoment, NothingIsLeft) {
-  std::mt19937 random{static_cast<unsigned>(GetParam()) + 1};
-  for (int round = 0; round < 12; ++round) {
-    LaunchedJob job{{"-n", "4", "--grace", "0.1", "sh", "-c", "sleep 300 & sleep 300"}};
-    std::this_thread::sleep_for(std::chrono::microseconds{random() % 60'000});
+/// At each step of the start: when so many processes of the job run.
+TEST_P(CleanupAtAnyStep, NothingIsLeft) {
+  constexpr int kProcesses = 14;  // launcher, warden, four ranks of three processes
+  for (int round = 1; round <= kProcesses; ++round) {
+    LaunchedJob job{{"-n", "4", "--grace", "0.1", "sh", "-c", "sleep 300 & sleep 300; true"}};
+    ASSERT_TRUE(job.wait_for_processes(round)) << "round " << round;
     if (GetParam() == Victim::launcher) {
       ::kill(job.pid(), SIGKILL);
     } else if (GetParam() == Victim::warden) {
@@ -79,7 +78,7 @@ TEST_P(CleanupAtAnyMoment, NothingIsLeft) {
         }
         return !ranks.empty();
       }));
-      ::kill(ranks[random() % ranks.size()], SIGKILL);
+      ::kill(ranks[static_cast<std::size_t>(round) % ranks.size()], SIGKILL);
     }
     const Outcome outcome = job.wait();
     EXPECT_NE(outcome.status, 0) << "round " << round;
@@ -92,7 +91,7 @@ std::string name_of_victim(const ::testing::TestParamInfo<Victim>& info) {
   return kNames[static_cast<std::size_t>(info.param)];
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryVictim, CleanupAtAnyMoment,
+INSTANTIATE_TEST_SUITE_P(EveryVictim, CleanupAtAnyStep,
                          ::testing::Values(Victim::launcher, Victim::warden, Victim::rank), name_of_victim);
 
 TEST(Cleanup, DirectoryOfADeadLauncherIsSweptByTheNextOne) {
@@ -100,11 +99,15 @@ TEST(Cleanup, DirectoryOfADeadLauncherIsSweptByTheNextOne) {
   const auto stale = first.directory() / fmt::format("opal-job-{}-{}-0badcafe", ::geteuid(), 32767999);
   std::filesystem::create_directories(stale / "deep");
   std::ofstream{stale / "deep" / "file"} << "left over";
+  // Another process has the pid of the dead launcher.
+  const auto reused = first.directory() / fmt::format("opal-job-{}-{}-0badcafe", ::geteuid(), ::getpid());
+  std::filesystem::create_directories(reused);
   const auto foreign = first.directory() / "opal-job-without-owner";
   std::filesystem::create_directories(foreign);
   const std::string command = fmt::format("TMPDIR={} {} -n 1 true", first.directory().string(), OPALRUN_PATH);
   EXPECT_EQ(std::system(command.c_str()), 0);
   EXPECT_FALSE(std::filesystem::exists(stale));
+  EXPECT_FALSE(std::filesystem::exists(reused));
   EXPECT_TRUE(std::filesystem::exists(foreign));
   std::filesystem::remove_all(foreign);
   ::kill(first.pid(), SIGTERM);

@@ -85,6 +85,48 @@ TEST(Launch, TimeoutEndsTheJobWithStatus124AndSaysSo) {
   EXPECT_THAT(job.err, HasSubstr("did not end within --timeout 0.3 s; ending 2 ranks"));
 }
 
+/// More ranks than descriptors: libpmix would wait for ever for those that cannot connect.
+TEST(Launch, TooFewDescriptorsForTheRanksAreSaidAtTheStart) {
+  LaunchedJob job{{"-n", "16", "sleep", "300"}, {}, {"prlimit", "--nofile=64:64"}};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the limit (ulimit -n) is 64"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Launch, AMistakeInTheEnvironmentIsSaidOnceBeforeAnythingStarts) {
+  ::setenv("OPAL_BTL_SM_FBOX_SIZE", "much", 1);
+  const Outcome job = run_job({"-n", "2", "echo", "started"});
+  ::unsetenv("OPAL_BTL_SM_FBOX_SIZE");
+  EXPECT_EQ(job.status, 2);
+  EXPECT_EQ(job.out, "");
+  EXPECT_THAT(lines_of(job.err), ElementsAre(HasSubstr("much")));
+}
+
+/// A job in namespaces of its own; skipped where they cannot be made.
+std::string error_within(const std::vector<std::string>& prefix) {
+  LaunchedJob job{{"-n", "2", "true"}, {}, prefix};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(job.leftovers(), "");
+  return outcome.err;
+}
+
+TEST(Launch, SurroundingsInWhichItCannotWorkAreSaid) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: to make namespaces";
+  EXPECT_THAT(error_within({"unshare", "-p", "--fork"}), HasSubstr("/proc is not that of this pid namespace"));
+  EXPECT_THAT(error_within({"unshare", "-n"}), HasSubstr("loopback"));
+}
+
+/// libpmix has 50 bytes for the letters of a name.
+TEST(Launch, AHostNameOf64LettersIsNoMatter) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: to make namespaces";
+  const std::string name_first = fmt::format("hostname {} && exec \"$@\"", std::string(64, 'a'));
+  LaunchedJob job{{"-n", "2", "true"}, {}, {"unshare", "-u", "sh", "-c", name_first, "sh"}};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
 TEST(Launch, UnknownProgramIsStatus127AndADirectoryIs126) {
   const Outcome unknown = run_job({"-n", "2", "no-such-program-anywhere"});
   EXPECT_EQ(unknown.status, 127);

@@ -170,6 +170,10 @@ std::vector<pid_t> LaunchedJob::processes() const {
   return found;
 }
 
+bool LaunchedJob::wait_for_processes(int count) const {
+  return eventually([&] { return processes().size() >= static_cast<std::size_t>(count); });
+}
+
 pid_t LaunchedJob::warden() const {
   pid_t found = 0;
   eventually([&] {

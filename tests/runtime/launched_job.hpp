@@ -49,6 +49,9 @@ class LaunchedJob {
   /// Living processes (zombies are not counted) that were started for this job, opalrun and its warden included.
   [[nodiscard]] std::vector<pid_t> processes() const;
 
+  /// Waits until at least so many processes of the job run; false after a deadline.
+  [[nodiscard]] bool wait_for_processes(int count) const;
+
   /// The warden; waits for it.  0 after a deadline.
   [[nodiscard]] pid_t warden() const;
 

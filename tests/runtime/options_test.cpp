@@ -84,10 +84,20 @@ TEST(Options, MistakesAreNamed) {
   EXPECT_THAT(refused({"-n", "0", "prog"}), HasSubstr("--np"));
   EXPECT_THAT(refused({"--bind", "board", "prog"}), HasSubstr("--bind"));
   EXPECT_THAT(refused({"--timeout", "-3", "prog"}), HasSubstr("--timeout"));
+  for (const char* const time : {"--timeout", "--grace", "--daemon-timeout", "--start-timeout"}) {
+    EXPECT_THAT(refused({time, "nan", "prog"}), HasSubstr(time));
+    EXPECT_THAT(refused({time, "inf", "prog"}), HasSubstr(time));
+  }
   EXPECT_THAT(refused({"--set", "novalue", "prog"}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(refused({"--set", "Not A Name=1", "prog"}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(refused({"--reprot-bindings", "prog"}), HasSubstr("did you mean --report-bindings?"));
   EXPECT_THAT(refused({}), HasSubstr("no program to run"));
+}
+
+TEST(Options, ASecondProgramIsRefusedAndNotTakenForArguments) {
+  EXPECT_THAT(refused({"-n", "1", "a", ":", "-n", "1", "b"}), HasSubstr("several programs"));
+  EXPECT_THAT(parsed({"--", "a", ":", "b"}).arguments, ElementsAre(":", "b"));
+  EXPECT_THAT(parsed({"sh", "-c", ":"}).arguments, ElementsAre("-c", ":")) << "it separates nothing";
 }
 
 TEST(Options, HelpAndVersionAreNotErrors) {
@@ -126,6 +136,67 @@ TEST(Hosts, ListsAndFilesGiveTheSlots) {
   std::remove(path.c_str());
   from_file.host_file = "/no/such/file";
   EXPECT_THAT(find_hosts(from_file, 1).problem, HasSubstr("No such file"));
+}
+
+std::string problem_of_host(const std::string& name) {
+  Options options;
+  options.hosts = {name};
+  return find_hosts(options, 1).problem;
+}
+
+TEST(Hosts, NamesThatAreNoHostNamesAreRefused) {
+  for (const char* const name : {"h1", "n-1.example.org", "fe80::1%eth0", "user@h1", "h_1:3"}) {
+    EXPECT_EQ(problem_of_host(name), "") << name;
+  }
+  EXPECT_THAT(problem_of_host("-oProxyCommand=x"), HasSubstr("does not begin with \"-\""));
+  for (const char* const name : {"a b", "a;b", "$(x)", "a\nb", "a/b", "a`b`", "a[1]"}) {
+    EXPECT_THAT(problem_of_host(name), HasSubstr("letters, digits and")) << name;
+  }
+  EXPECT_EQ(problem_of_host(std::string(255, 'h')), "");
+  const std::string wrong = problem_of_host(std::string(10'000'000, 'h'));
+  EXPECT_THAT(wrong, HasSubstr("the name has 10000000 characters"));
+  EXPECT_LT(wrong.size(), 300U) << "a message is for people";
+}
+
+TEST(Hosts, AFileThatNeverEndsOrIsNoFileIsRefused) {
+  Options options;
+  for (const char* const path : {"/dev/zero", "/tmp"}) {
+    options.host_file = path;
+    EXPECT_THAT(find_hosts(options, 1).problem, HasSubstr("neither a regular file nor a pipe")) << path;
+  }
+  options.host_file = ::testing::TempDir() + "/opal-many-hosts." + std::to_string(::getpid());
+  std::ofstream{options.host_file}.close();
+  ASSERT_EQ(::truncate(options.host_file.c_str(), 1 << 30), 0);
+  EXPECT_THAT(find_hosts(options, 1).problem, HasSubstr("larger than 16 MiB"));
+  std::remove(options.host_file.c_str());
+}
+
+/// The variables of a Slurm allocation, as long as this object lives.
+class Allocated {
+ public:
+  Allocated(const char* list, const char* tasks) {
+    ::setenv("SLURM_JOB_ID", "7", 1);
+    ::setenv("SLURM_JOB_NODELIST", list, 1);
+    ::setenv("SLURM_TASKS_PER_NODE", tasks, 1);
+  }
+  ~Allocated() {
+    for (const char* const name : {"SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE"}) ::unsetenv(name);
+  }
+  Allocated(const Allocated&) = delete;
+  Allocated& operator=(const Allocated&) = delete;
+};
+
+TEST(Hosts, AnAllocationWhoseListIsNotUnderstoodIsAnErrorThatNamesIt) {
+  {
+    const Allocated allocated{"n[1-2]", "3(x2)"};
+    EXPECT_EQ(find_hosts({}, 1).ranks, 6U);
+  }
+  for (const char* const list : {"n[1-2", "n[x]", "-oProxyCommand=x", "n[1-99999999999]"}) {
+    const Allocated allocated{list, "2"};
+    EXPECT_THAT(find_hosts({}, 1).problem, HasSubstr(list));
+  }
+  const Allocated allocated{"n[1-2]", "two"};
+  EXPECT_THAT(find_hosts({}, 1).problem, HasSubstr("SLURM_TASKS_PER_NODE=two"));
 }
 
 /// Packages of cores of hardware threads; NUMA nodes are packages, caches are not told.

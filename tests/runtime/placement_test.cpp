@@ -59,7 +59,15 @@ TEST(Placement, GivesEveryRankToOneHostAndNoHostTooMuch) {
 TEST(HostLists, OfSlurmAreExpanded) {
   EXPECT_THAT(expand_host_list("n[08-10,12],x,y[1]"), ElementsAre("n08", "n09", "n10", "n12", "x", "y1"));
   EXPECT_THAT(expand_host_list("single"), ElementsAre("single"));
-  for (const char* bad : {"", "n[1", "n[2-1]", "n[a]", "a,,b", "n[1]x"}) EXPECT_THAT(expand_host_list(bad), IsEmpty());
+  EXPECT_THAT(expand_host_list("nid[1048577-1048578]"), ElementsAre("nid1048577", "nid1048578"));
+  EXPECT_THAT(expand_host_list("c[10010101-10010102]s"), ElementsAre("c10010101s", "c10010102s"));
+  EXPECT_THAT(expand_host_list("r[1-2]n[08-09],x"), ElementsAre("r1n08", "r1n09", "r2n08", "r2n09", "x"));
+  EXPECT_THAT(expand_host_list("n[1]x"), ElementsAre("n1x"));
+  EXPECT_THAT(expand_host_list("n[18446744073709551615]"), ElementsAre("n18446744073709551615"));
+  for (const char* bad : {"", "n[1", "n[2-1]", "n[a]", "a,,b", "a,", ",a", "n[]", "n[1,]", "n1]", "n[[1]]",
+                          "n[1-2000000]", "n[1-2000]m[1-2000]", "n[18446744073709551616]", "-n[1-2]"}) {
+    EXPECT_THAT(expand_host_list(bad), IsEmpty()) << bad;
+  }
   EXPECT_THAT(expand_counts("2(x3),1"), ElementsAre(2, 2, 2, 1));
   for (const char* bad : {"", "x", "2(x", "2(x)"}) EXPECT_THAT(expand_counts(bad), IsEmpty());
 }

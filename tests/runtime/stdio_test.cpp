@@ -217,6 +217,26 @@ TEST(Stdio, OutputOfOneRankPassesThroughAsItIs) {
   EXPECT_EQ(job.out, "no newline \001\377");
 }
 
+/// A job whose stdout is a full device.
+Outcome into_full_device(const std::string& program) {
+  Outcome outcome;
+  const std::string errors = fmt::format("{}/opal-full.{}", ::testing::TempDir(), ::getpid());
+  const int status = std::system(fmt::format("{} -n 2 {} > /dev/full 2> {}", OPALRUN_PATH, program, errors).c_str());
+  outcome.status = WEXITSTATUS(status);
+  std::ifstream file{errors};
+  outcome.err.assign(std::istreambuf_iterator<char>{file}, {});
+  std::filesystem::remove(errors);
+  return outcome;
+}
+
+TEST(Stdio, OutputThatCannotBeWrittenIsAFailureThatIsSaid) {
+  for (const std::string& program : {std::string{"sh -c 'echo late'"}, helper("noisy_rank") + " 100000 1024"}) {
+    const Outcome job = into_full_device(program);
+    EXPECT_EQ(job.status, 1) << program;
+    EXPECT_THAT(job.err, HasSubstr("cannot write to stdout: No space left on device")) << program;
+  }
+}
+
 TEST(Stdio, ReaderThatGoesAwayEndsTheJobAsInAPipeline) {
   // The shell's own pipeline, with opalrun in front of a reader that leaves at once.
   const std::string command =
