@@ -13,7 +13,7 @@ install(TARGETS opal opal_runtime EXPORT opal LIBRARY DESTINATION ${CMAKE_INSTAL
 
 # Public headers: those directly in a framework's folder, but for the framework's own insides.
 set(private_headers
-    am/address am/bootstrap am/bootstrap_wire am/groups am/key am/no_transport am/registration_cache am/staged_transfers am/state am/transports am/waiter
+    am/address am/bootstrap am/bootstrap_wire am/groups am/key am/no_transport am/registration_cache am/secret_choice am/staged_transfers am/state am/transports am/waiter
     btl/builtin_components btl/endpoint_book btl/flush_both btl/gpu_target btl/lent_registrations btl/pipelined_transfers btl/rdma_operations btl/rdma_replies btl/rdma_wire
     core/build_info core/core_config core/environment core/log core/nearest_name core/text
     gpu/driver gpu/load mpool/aligned_mapping rcache/page_hold topology/topology)

@@ -40,7 +40,10 @@ struct Ring {
 
 opal::Result<int> run() {
   OPAL_TRY_ASSIGN(const auto client, runtime::Client::open());
-  OPAL_TRY_ASSIGN(const auto context, opal::am::Context::open(opal::config::Store::from_environment()));
+  const opal::config::Store store = opal::config::Store::from_environment();
+  opal::am::Options options;
+  OPAL_TRY_ASSIGN(options.secret, client->secret(store));  // only ranks of this job can connect
+  OPAL_TRY_ASSIGN(const auto context, opal::am::Context::open(store, options));
   const unsigned rank = client->rank();
   const unsigned size = client->size();
 

@@ -15,6 +15,7 @@ Result<void> Lane::open(All& all, p2p::Lanes& lanes, runtime::Client& client, co
   am::Options options;
   options.threads = settings.threads ? am::ThreadLevel::multiple : am::ThreadLevel::single;
   options.observer = lane.get();
+  options.secret = settings.secret;
   OPAL_TRY_ASSIGN(lane->context_, am::Context::open(store, options));
   OPAL_TRY_ASSIGN(lane->engine_,
                   p2p::Engine::open(*lane->context_, *lane, settings.messages, settings.waits.ranks_per_core > 1));

@@ -33,6 +33,7 @@ class Lane final : private p2p::Connector, private am::Observer {
     coll::Config collectives;
     rma::Config windows;
     am::Config waits;
+    opal::Secret secret;   ///< of the job
     bool threads = false;  ///< several may be about
     bool helper = false;   ///< one of them a helper of one-sided accesses
   };

@@ -96,6 +96,7 @@ Result<void> Process::join(int thread_level) {
   OPAL_TRY(count_ranks_per_core(store, client_->local_size()));
   OPAL_TRY_ASSIGN(waits_, store.load(am::kGroup));
   settings.waits = waits_;
+  OPAL_TRY_ASSIGN(settings.secret, client_->secret(store));
   // A helper of one-sided accesses is a second thread: where it may come, the lock has to be there from the start.
   const bool hosts = client_->local_size() < client_->size();
   settings.helper = settings.windows.helper == "on" || (settings.windows.helper == "auto" && hosts);

@@ -77,7 +77,7 @@ bool Context::State::lost(const Endpoint& endpoint) const noexcept {
 std::unique_ptr<NoTransport> Context::State::make_no_transport() {
   std::size_t max_send = SIZE_MAX;
   for (const auto& module : transports.modules) max_send = std::min(max_send, module->attributes().max_send);
-  return std::make_unique<NoTransport>(btl::Host{id, handlers, registrations, *this, secret}, max_send);
+  return std::make_unique<NoTransport>(btl::Host{id, handlers, registrations, *this, secret.secret}, max_send);
 }
 
 /// Its peer has gone, perhaps only to restart: what waits stays until we know.

@@ -15,7 +15,7 @@ struct Config {
   std::chrono::microseconds spin = std::chrono::microseconds{50};
   std::uint32_t ranks_per_core = 0;
   std::uint32_t registrations = 65536;
-  std::string secret_file;  ///< empty: none
+  std::string secret_file;  ///< empty: the user's; "none": no proofs
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -56,8 +56,9 @@ inline constexpr config::Var<Config> kVars[] = {
      "",
      config::Level::user,
      "File of 16 to 4096 bytes that only its owner may read (chmod 600): processes accept connections only from those "
-     "that have the same. Within a job the launcher sees to it; empty means that knowing a process's address is "
-     "enough."},
+     "that have the same. Empty: the job's own under a launcher, else ~/.config/opal/secret, which the first process "
+     "of "
+     "the user makes. none: without a launcher any process that knows an address may connect."},
 };
 inline constexpr config::Group<Config> kGroup{"am", "Active messages", kVars};
 

@@ -19,10 +19,9 @@
 namespace opal::am {
 namespace {
 
-Result<Secret> secret_of(const Config& config) {
-  if (config.secret_file.empty()) return Secret{};
-  OPAL_TRY_ASSIGN(const std::string text, Secret::read_file(config.secret_file));
-  return Secret::from_text(text);
+Result<SecretChoice> secret_of(const Config& config, const Options& options) {
+  if (options.secret) return SecretChoice{*options.secret, "given by the program", {}};
+  return choose_secret(config.secret_file);
 }
 
 }  // namespace
@@ -37,12 +36,12 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   OPAL_TRY_ASSIGN(const gpu::Config gpu_config, store.load(gpu::kGroup));
   OPAL_TRY_ASSIGN(btl::RegistrationTable table, btl::RegistrationTable::create(config.registrations));
 
-  OPAL_TRY_ASSIGN(const Secret secret, options.secret ? Result<Secret>{*options.secret} : secret_of(config));
+  OPAL_TRY_ASSIGN(SecretChoice secret, secret_of(config, options));
 
   memory::start_monitor(memory_config);  // before transports start threads
   gpu::start(gpu_config);
   auto state = std::make_unique<State>(config, options, std::move(table));
-  state->secret = secret;
+  state->secret = std::move(secret);
   if (gpu::active()) state->staged = std::make_unique<StagedTransfers>(gpu_config);
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
   OPAL_TRY(btl::RdmaEmulation::install(state->handlers));
@@ -55,7 +54,7 @@ Result<void> Context::State::open_transports(const config::Store& store) {
   const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
-  const btl::Host host{id, handlers, registrations, *this, secret};
+  const btl::Host host{id, handlers, registrations, *this, secret.secret};
   transports = Transports::open(host, store, registry, filter);
   if (transports.modules.empty()) {
     for (const Refused& refused : transports.refused) {
@@ -214,12 +213,22 @@ void Context::disconnect(Endpoint& endpoint) noexcept {
 Result<std::string> Context::listen(std::string_view host_port) {
   const Lock::Guard guard{state_->lock};
   if (state_->bootstrap != nullptr) return Error{Errc::invalid_argument, 0, "Context::listen: listening already"};
-  OPAL_TRY_ASSIGN(state_->bootstrap, Bootstrap::listen(host_port, state_->secret, *state_->waiter));
+  OPAL_TRY(state_->require_shared_secret());
+  OPAL_TRY_ASSIGN(state_->bootstrap, Bootstrap::listen(host_port, state_->secret.secret, *state_->waiter));
+  log::info("am", "listening at {}; the secret to prove: {}", state_->bootstrap->where(), state_->secret.source);
   return state_->bootstrap->where();
 }
 
+Result<void> Context::State::require_shared_secret() const {
+  if (!secret.unshared) return {};
+  log::error("am", "the secret that other processes need: {}", secret.source);
+  return *secret.unshared;
+}
+
 Result<Endpoint*> Context::connect_to(std::string_view host_port, std::chrono::milliseconds timeout) {
-  OPAL_TRY_ASSIGN(const std::vector<std::byte> blob, exchange_addresses(host_port, state_->secret, address(), timeout));
+  OPAL_TRY(state_->require_shared_secret());
+  OPAL_TRY_ASSIGN(const std::vector<std::byte> blob,
+                  exchange_addresses(host_port, state_->secret.secret, address(), timeout));
   return connect(blob);
 }
 

@@ -38,7 +38,7 @@ struct Options {
   ThreadLevel threads = ThreadLevel::single;
   Observer* observer = nullptr;             ///< must outlive the Context
   const btl::Registry* registry = nullptr;  ///< null: the built-in transports
-  std::optional<Secret> secret = {};        ///< null: that of am_secret_file
+  std::optional<Secret> secret = {};        ///< null: that of am_secret_file, by default this user's
 };
 
 /// A transport as this Context sees it, for opal-info and explain().
@@ -73,12 +73,14 @@ class OPAL_EXPORT Context {
   /// Ends an endpoint; see btl::Module::disconnect.  Not from inside a handler or completion.
   void disconnect(Endpoint& endpoint) noexcept;
 
-  /// Bootstrap without a launcher: accepts connections that prove to know the secret (am_secret_file) and then
-  /// exchange address blobs, nothing else.  "host:port", port 0 picks one. Returns the actual "host:port".  Each peer
-  /// that arrives is reported through Observer::on_peer_connected.
+  /// Bootstrap without a launcher: accepts connections that prove to know the secret and then exchange address blobs,
+  /// nothing else.  The secret: Options::secret, else the file am_secret_file, else ~/.config/opal/secret, which is
+  /// made at first use; "am_secret_file=none" asks for no proof.  "host:port", port 0 picks one.
+  /// Returns the actual "host:port".  Each peer that arrives is reported through Observer::on_peer_connected.
+  /// Errors: invalid_argument (not "host:port"; no HOME to hold the secret), unreachable, permission, os.
   Result<std::string> listen(std::string_view host_port);
-  /// Blocks until the exchange with a listen()ing Context is done.  Errors: unreachable, timed_out, permission
-  /// (another secret), version_mismatch, protocol, os.
+  /// Blocks until the exchange with a listen()ing Context that has the same secret is done.  Errors: unreachable,
+  /// timed_out, permission (another secret), version_mismatch, protocol, os.
   Result<Endpoint*> connect_to(std::string_view host_port, std::chrono::milliseconds timeout);
 
   // --- Messages

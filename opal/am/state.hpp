@@ -14,6 +14,7 @@
 #include "opal/am/context.hpp"
 #include "opal/am/no_transport.hpp"
 #include "opal/am/registration_cache.hpp"
+#include "opal/am/secret_choice.hpp"
 #include "opal/am/staged_transfers.hpp"
 #include "opal/am/transports.hpp"
 #include "opal/am/waiter.hpp"
@@ -56,6 +57,8 @@ struct Context::State final : btl::Observer {
   std::size_t send_pending() noexcept;
   /// The same for one endpoint, adding to `sent`; false when the transport is busy before the end.
   static bool send_pending(Endpoint& endpoint, std::size_t& sent) noexcept;
+  /// Errors: that of the choice when no other process can have the secret.
+  [[nodiscard]] Result<void> require_shared_secret() const;
   std::size_t welcome_visitors() noexcept;  // of the bootstrap
   /// One round of everything that makes progress; under the lock.
   std::size_t advance(std::size_t budget) noexcept;
@@ -85,7 +88,7 @@ struct Context::State final : btl::Observer {
   Lock lock;
   std::atomic<bool> progressing{false};  // at level `multiple`: a thread is in progress()
   PeerId id = PeerId::random();
-  Secret secret;
+  SecretChoice secret;
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations;
   std::unique_ptr<Waiter> waiter;

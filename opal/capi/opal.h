@@ -103,7 +103,9 @@ OPAL_API void opal_context_address(const opal_context_t* context, const void** a
 OPAL_API opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer);
 /* Ends an endpoint; the pointer is dangling afterwards.  Not from a callback. */
 OPAL_API void opal_disconnect(opal_endpoint_t* peer);
-/* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated. */
+/* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated.
+   A peer must prove that it knows the secret of the file that the variable am_secret_file names; by default that of
+   ~/.config/opal/secret, which is made at first use.  OPAL_AM_SECRET_FILE=none asks for no proof. */
 OPAL_API opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where, size_t where_size);
 /* Finds a listening context, waiting for it to start if need be.  Errors: unreachable, timed_out, protocol. */
 OPAL_API opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms,

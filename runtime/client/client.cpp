@@ -15,6 +15,8 @@
 #include <optional>
 #include <thread>
 
+#include "opal/am/config.hpp"
+#include "opal/am/secret_choice.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/config_store.hpp"
 #include "opal/core/environment.hpp"
@@ -342,6 +344,21 @@ Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, Wait wait
     if (wait == Wait::no || !is_missing(answer)) return answer;
     if (deadline.expired()) return Error{Errc::timed_out, 0, "PMIx_Get: the rank has not published the key", rank};
   }
+}
+
+Result<opal::Secret> Client::secret(const opal::config::Store& store) {
+  constexpr std::string_view kKey = "opal.secret";
+  OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
+  OPAL_TRY_ASSIGN(const std::optional<std::string> named, opal::am::named_secret_text(config.secret_file));
+  if (named) return opal::Secret::from_text(*named);
+  if (state_->singleton) return opal::Secret::from_text(opal::Secret::random_text());
+  if (state_->rank == 0) {
+    const std::string fresh = opal::Secret::random_text();
+    OPAL_TRY(put(kKey, std::as_bytes(std::span{fresh})));
+    OPAL_TRY(commit());
+  }
+  OPAL_TRY_ASSIGN(const Bytes text, get(0, kKey));  // waits for rank 0
+  return opal::Secret::from_text({reinterpret_cast<const char*>(text.data()), text.size()});
 }
 
 Result<void> Client::publish(std::string_view name, ByteSpan value) {

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "opal/core/bytes.hpp"
+#include "opal/core/config_store.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/secret.hpp"
 
 namespace runtime {
 
@@ -73,6 +75,12 @@ class OPAL_EXPORT Client {
   /// The value that `rank` put.  Errors: timed_out, invalid_argument (no such key or rank), unreachable.
   opal::Result<Bytes> get(unsigned rank, std::string_view key, Wait wait = Wait::until_published,
                           std::chrono::seconds timeout = kDefaultTimeout);
+
+  /// What the ranks of this job prove to each other; for am::Options::secret of every Context that is opened later.
+  /// The file that am_secret_file names, which opalrun does; else random: a singleton's own, or under another launcher
+  /// made by rank 0 and read by all from the job's PMIx namespace.  Once per rank; waits for rank 0's call.
+  /// Errors: those of Secret::read_file, put(), commit() and get().
+  opal::Result<opal::Secret> secret(const opal::config::Store& store);
 
   /// A name that any process under this launcher can look up, such as an MPI port.  Errors: invalid_argument (taken;
   /// Open MPI's mpirun replaces the value instead), not_supported (this launcher has no names, as Slurm).

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "opal/am/config.hpp"
+#include "opal/am/secret_choice.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/secret.hpp"
 #include "opal/core/text.hpp"
@@ -59,8 +60,8 @@ std::string explain_not_found(const Program& program, const Options& options) {
 /// The text of the job's secret: what the user has put into a file, so that other jobs may have it too, or a fresh one.
 Result<std::string> secret_text(const opal::config::Store& store) {
   OPAL_TRY_ASSIGN(const opal::am::Config config, store.load(opal::am::kGroup));
-  if (config.secret_file.empty()) return opal::Secret::random_text();
-  return opal::Secret::read_file(config.secret_file);
+  OPAL_TRY_ASSIGN(std::optional<std::string> named, opal::am::named_secret_text(config.secret_file));
+  return named ? *std::move(named) : opal::Secret::random_text();
 }
 
 /// The directory that ranks start in, also on other hosts.

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "opal/am/bootstrap_wire.hpp"
+#include "opal/am/secret_choice.hpp"
 #include "opal/core/fd.hpp"
 #include "tests/am/pair.hpp"
 
@@ -114,6 +115,7 @@ TEST_F(Bootstrap, GarbageIsHungUpOnAndOthersAreServed) {
 
 TEST_F(Bootstrap, AProofWithAWrongAddressBehindIsHungUpOn) {
   namespace wire = am::bootstrap_wire;
+  const Secret ours = am::choose_secret("")->secret;
   for (const std::uint64_t size : {0ULL, 1ULL, 100ULL, 64ULL * 1024, 64ULL * 1024 + 1, ~0ULL}) {
     for (const bool right_blob : {false, true}) {
       const Fd visitor = visit(where);
@@ -125,10 +127,10 @@ TEST_F(Bootstrap, AProofWithAWrongAddressBehindIsHungUpOn) {
           },
           *server.context));
       const std::vector<std::byte> blob(std::min<std::size_t>(size, 64 * 1024), std::byte{'x'});
-      wire::Head head = wire::make_head({}, wire::kVisitor, challenge, fresh_nonce(), blob);
+      wire::Head head = wire::make_head(ours, wire::kVisitor, challenge, fresh_nonce(), blob);
       if (!right_blob) head.blob[0] ^= std::byte{1};
       head.size = size;
-      head.proof = wire::proof_of({}, wire::kVisitor, challenge, head);
+      head.proof = wire::proof_of(ours, wire::kVisitor, challenge, head);
       ASSERT_GT(::send(visitor.get(), &head, sizeof head, MSG_NOSIGNAL), 0);
       (void)::send(visitor.get(), blob.data(), blob.size(), MSG_NOSIGNAL);
       EXPECT_TRUE(pump([&] { return hung_up(visitor); }, *server.context)) << size;

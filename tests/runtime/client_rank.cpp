@@ -10,10 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "opal/am/context.hpp"
 #include "runtime/client/client.hpp"
 
 namespace {
@@ -88,6 +90,72 @@ int one_key_after_another(Client& client) {
   if (auto done = client.fence(); !done) return fail("fence", done.error());
   std::puts("same");
   return 0;
+}
+
+/// How far a Context with this secret gets with rank 0's address, over tcp: whether its message is answered.
+bool is_answered(const std::optional<opal::Secret>& secret, const Client::Bytes& address) {
+  opal::config::Store store = opal::config::Store::from_environment();
+  store.set("am_transports", "tcp");
+  opal::am::Options options;
+  options.secret = secret;
+  auto context = opal::am::Context::open(store, options);
+  if (!context) return fail("open", context.error()) == 0;
+  struct Answer {
+    bool came = false;
+    void on_message(opal::btl::Delivery& /*message*/) noexcept { came = true; }
+  } answer;
+  if (!(*context)->set_handler(opal::kUserTags.first, opal::btl::bind<&Answer::on_message>(answer, "answer")))
+    return false;
+  const auto peer = (*context)->connect(address);
+  if (!peer) return false;
+  (void)(*peer)->send_or_queue(opal::kUserTags.first, text_bytes("hello"), {});
+  (*context)->wait_until([&] { return answer.came || (*peer)->dead(); }, std::chrono::seconds{20});
+  return answer.came;
+}
+
+/// Rank 0 answers messages; the last rank, with its address, gets an answer with the job's secret and with no other.
+int secret(Client& client) {
+  const opal::config::Store store = opal::config::Store::from_environment();
+  opal::am::Options options;
+  const auto own = client.secret(store);
+  if (!own) return fail("secret", own.error());
+  options.secret = *own;
+  auto context = opal::am::Context::open(store, options);
+  if (!context) return fail("open", context.error());
+  struct Echo {
+    int count = 0;
+    void on_message(opal::btl::Delivery& message) noexcept {
+      ++count;
+      (void)opal::am::sender(message).send_or_queue(message.tag, message.data, {});
+    }
+  } echo;
+  if (!(*context)->set_handler(opal::kUserTags.first, opal::btl::bind<&Echo::on_message>(echo, "echo"))) return 1;
+  if (!client.put(runtime::kAddressKey, (*context)->address()) || !client.commit()) return 1;
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  std::atomic<bool> over{false};
+  int status = 0;
+  std::thread meeting{[&] {
+    if (client.rank() == client.size() - 1) {
+      const auto address = client.get(0, runtime::kAddressKey);
+      const bool ours = address && is_answered(*own, *address);
+      const bool none = address && is_answered(opal::Secret{}, *address);
+      const bool another = address && is_answered(*opal::Secret::from_text("0123456789abcdef"), *address);
+      std::printf("ours %d, none %d, another %d\n", ours, none, another);
+      if (!ours || none || another) status = 1;
+    }
+    // Not a fence: Slurm's may return before the ranks of another host have come to it.
+    if (client.rank() == client.size() - 1) {
+      if (!client.put("through", text_bytes("yes")) || !client.commit()) status = 1;
+    } else if (const auto through = client.get(client.size() - 1, "through"); !through) {
+      status = fail("through", through.error());
+    }
+    over = true;
+  }};
+  while (!over) (*context)->wait(std::chrono::milliseconds{10});
+  meeting.join();
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  if (client.rank() == 0 && echo.count != 1) return std::printf("%d messages handled\n", echo.count), 1;
+  return status;
 }
 
 int names(Client& client) {
@@ -372,6 +440,7 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "without_fence") return without_fence(client);
   if (scenario == "keys") return one_key_after_another(client);
   if (scenario == "names") return names(client);
+  if (scenario == "secret") return secret(client);
   if (scenario == "name_twice") return name_twice(client);
   if (scenario == "large_values") return large_values(client);
   if (scenario == "abort") return abort_job(client);

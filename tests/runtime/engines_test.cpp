@@ -58,7 +58,7 @@ void expect_programs_work(Run run, unsigned ranks) {
     EXPECT_THAT(lines_of(ended.output), SizeIs(ranks)) << ended.output;
     EXPECT_THAT(lines_of(ended.output), Each(HasSubstr(fmt::format("of {},", ranks)))) << ended.output;
   }
-  for (const char* const scenario : {"without_fence", "keys"}) {
+  for (const char* const scenario : {"without_fence", "keys", "secret"}) {
     const Ended ended = run(client(scenario));
     EXPECT_EQ(ended.status, 0) << scenario << ": " << ended.output;
   }

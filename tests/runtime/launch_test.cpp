@@ -218,6 +218,11 @@ TEST(Launch, ASecretOfTheUsersIsTakenWhenNobodyElseMayReadIt) {
   EXPECT_THAT(open.err, HasSubstr("chmod 600"));
 }
 
+TEST(Launch, AJobHasASecretAlsoWhereTheUserWantsNone) {
+  const Outcome job = run_job({"-n", "1", "--set", "am_secret_file=none", "sh", "-c", kShowSecret});
+  EXPECT_THAT(lines_of(job.out), ElementsAre("600", "700", SizeIs(64))) << job.err;
+}
+
 TEST(Launch, UnknownVariablesAndBadValuesAreRefusedBeforeAnythingStarts) {
   const Outcome typo = run_job({"--set", "am_spinn=3", "echo", "started"});
   EXPECT_EQ(typo.status, 2);

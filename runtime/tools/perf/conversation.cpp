@@ -18,7 +18,7 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
   config::Store store = config::Store::from_environment();
   for (const auto& [name, value] : options.settings) store.set(name, value);
   if (!transport.empty()) store.set("am_transports", transport);
-  OPAL_TRY_ASSIGN(self->context_, am::Context::open(store));
+  OPAL_TRY_ASSIGN(self->context_, am::Context::open(store, {.secret = pairing.secret()}));
   am::Context& context = *self->context_;
   OPAL_TRY(context.set_handler(kEcho, btl::bind<&Conversation::on_echo>(*self, "echo")));
   OPAL_TRY(context.set_handler(kStream, btl::bind<&Conversation::on_stream>(*self, "stream")));

@@ -45,8 +45,8 @@ void pin(const cpu_set_t& allowed, int core) {
 /// Two processes that one command line started: a parent, which measures, and its child.
 class Forked final : public Pairing {
  public:
-  Forked(int rank, Fd socket, Mapping page, pid_t child, const cpu_set_t& cores) noexcept
-      : rank_(rank), socket_(std::move(socket)), page_(std::move(page)), child_(child), cores_(cores) {
+  Forked(const Secret& secret, int rank, Fd socket, Mapping page, pid_t child, const cpu_set_t& cores) noexcept
+      : Pairing(secret), rank_(rank), socket_(std::move(socket)), page_(std::move(page)), child_(child), cores_(cores) {
     pin(cores_, rank_);
   }
   ~Forked() override {
@@ -94,19 +94,21 @@ Result<std::unique_ptr<Pairing>> fork_pair() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   (void)::sched_getaffinity(0, sizeof cores, &cores);
+  OPAL_TRY_ASSIGN(const Secret secret, Secret::from_text(Secret::random_text()));
   const pid_t child = ::fork();
   if (child < 0) return Error{Errc::os, errno, "fork"};
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return std::unique_ptr<Pairing>{std::make_unique<Forked>(1, std::move(theirs), std::move(page), -1, cores)};
+    return std::unique_ptr<Pairing>{std::make_unique<Forked>(secret, 1, std::move(theirs), std::move(page), -1, cores)};
   }
-  return std::unique_ptr<Pairing>{std::make_unique<Forked>(0, std::move(mine), std::move(page), child, cores)};
+  return std::unique_ptr<Pairing>{std::make_unique<Forked>(secret, 0, std::move(mine), std::move(page), child, cores)};
 }
 
 /// Ranks 0 and 1 of a job; the launcher binds them.
 class Launched final : public Pairing {
  public:
-  explicit Launched(std::unique_ptr<::runtime::Client> client) noexcept : client_(std::move(client)) {}
+  Launched(const Secret& secret, std::unique_ptr<::runtime::Client> client) noexcept
+      : Pairing(secret), client_(std::move(client)) {}
   [[nodiscard]] int rank() const noexcept override { return static_cast<int>(client_->rank()); }
   [[nodiscard]] MutableBytes shared_page() noexcept override { return page_.bytes(); }
 
@@ -165,7 +167,8 @@ Result<std::unique_ptr<Pairing>> Pairing::create() {
     return Error{Errc::invalid_argument, 0, "opal-perf measures between two processes: opalrun -n 2 opal-perf ...",
                  client->size()};
   }
-  auto pair = std::make_unique<Launched>(std::move(client));
+  OPAL_TRY_ASSIGN(const Secret secret, client->secret(config::Store::from_environment()));
+  auto pair = std::make_unique<Launched>(secret, std::move(client));
   OPAL_TRY(pair->share_page());
   return std::unique_ptr<Pairing>{std::move(pair)};
 }

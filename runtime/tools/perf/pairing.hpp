@@ -7,6 +7,7 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/secret.hpp"
 
 namespace opal::perf {
 
@@ -19,12 +20,20 @@ class Pairing {
   /// Bytes of memory that both processes map, zeroed, at least a page; for the floor.  Empty under a launcher that
   /// placed the ranks on different hosts.
   [[nodiscard]] virtual MutableBytes shared_page() noexcept = 0;
+  /// What both processes know and prove to each other.
+  [[nodiscard]] const Secret& secret() const noexcept { return secret_; }
   /// Puts the calling process on the n-th of the cores that the pair may use; false where a launcher has placed it.
   virtual bool place(int /*core*/) noexcept { return false; }
 
   /// Under a launcher: its two ranks.  Alone: forks the second process now, so call it before anything has threads.
   /// Errors: invalid_argument (another number of ranks than two), os.
   static Result<std::unique_ptr<Pairing>> create();
+
+ protected:
+  explicit Pairing(const Secret& secret) noexcept : secret_(secret) {}
+
+ private:
+  Secret secret_;
 };
 
 }  // namespace opal::perf
