@@ -14,17 +14,12 @@
 #include "opal/core/machine.hpp"
 #include "opal/core/text.hpp"
 
-#ifndef OPAL_SYSCONFDIR
-#define OPAL_SYSCONFDIR "/etc"
-#endif
-
 namespace opal::config {
 namespace {
 
 constexpr std::string_view kPrefix = "OPAL_";
 constexpr std::string_view kInternalPrefix = "OPAL_INTERNAL_";
 constexpr std::string_view kLauncherName = "OPAL_SET";
-constexpr const char* kUserFileName = "OPAL_CONFIG_FILE";
 constexpr std::uintmax_t kLargestFile = 1U << 20;  // a configuration of this size is some other file
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -81,13 +76,14 @@ void add_machine_file(Store& store, Source source, const std::string& folder) {
 
 Store Store::from_environment() {
   Store store;
-  add_machine_file(store, Source::system_file, OPAL_SYSCONFDIR "/opal/tuned");
-  store.add_file(Source::system_file, OPAL_SYSCONFDIR "/opal/opal.conf", false);
+  for (const std::string& folder : system_config_folders()) {
+    add_machine_file(store, Source::system_file, folder + "/tuned");
+    store.add_file(Source::system_file, folder + "/opal.conf", false);
+  }
   add_machine_file(store, Source::user_file, user_tuning_folder());
-  const std::optional<std::string> named = environment(kUserFileName);
-  const std::string folder = user_config_folder();
-  const std::string path = named ? *named : folder.empty() ? folder : folder + "/opal.conf";
-  if (!path.empty()) store.add_file(Source::user_file, path, named.has_value());
+  if (const std::string path = user_config_file(); !path.empty()) {
+    store.add_file(Source::user_file, path, environment(kUserConfigFileName).has_value());
+  }
   store.add_environment(environment_with_prefix(kPrefix));
   return store;
 }

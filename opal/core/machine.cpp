@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/core/machine.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
 
 #include "opal/core/environment.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/text.hpp"
+
+#ifndef OPAL_LIB_TO_SYSCONF
+#define OPAL_LIB_TO_SYSCONF "../etc"
+#endif
 
 namespace opal {
 namespace {
@@ -62,10 +68,40 @@ std::string machine_kind() {
                       ::sysconf(_SC_NPROCESSORS_CONF));
 }
 
+std::vector<std::string> system_config_folders() {
+  std::vector<std::string> folders{"/etc/opal"};
+  Dl_info libopal;
+  if (::dladdr(reinterpret_cast<const void*>(&system_config_folders), &libopal) == 0) return folders;
+  std::error_code failed;
+  const std::filesystem::path library = std::filesystem::canonical(libopal.dli_fname, failed);
+  if (failed) return folders;
+  std::string own = (library.parent_path() / OPAL_LIB_TO_SYSCONF / "opal").lexically_normal();
+  if (own != folders.front()) folders.push_back(std::move(own));
+  return folders;
+}
+
 std::string user_config_folder() {
   if (const auto base = environment("XDG_CONFIG_HOME"); base && !base->empty()) return *base + "/opal";
   if (const auto home = environment("HOME"); home && !home->empty()) return *home + "/.config/opal";
   return {};
+}
+
+std::string user_config_file() {
+  if (const auto named = environment(kUserConfigFileName)) return *named;
+  const std::string folder = user_config_folder();
+  return folder.empty() ? folder : folder + "/opal.conf";
+}
+
+std::vector<std::string> config_files() {
+  const std::string measured = machine_kind() + ".conf";
+  std::vector<std::string> files;
+  for (const std::string& folder : system_config_folders()) {
+    files.push_back(folder + "/tuned/" + measured);
+    files.push_back(folder + "/opal.conf");
+  }
+  if (const std::string folder = user_tuning_folder(); !folder.empty()) files.push_back(folder + '/' + measured);
+  if (std::string file = user_config_file(); !file.empty()) files.push_back(std::move(file));
+  return files;
 }
 
 std::string user_tuning_folder() {

@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "opal/core/export.hpp"
 
@@ -17,8 +18,21 @@ OPAL_EXPORT std::string machine_kind(std::string_view cpuinfo, long processors);
 /// The same of this machine.
 OPAL_EXPORT std::string machine_kind();
 
+/// The folders of the system's configuration files, the weaker one first: /etc/opal, and etc/opal of the tree in which
+/// libopal lies, so that a tree that was installed elsewhere, or moved, takes its own along.
+OPAL_EXPORT std::vector<std::string> system_config_folders();
+
 /// The folder of this user's configuration files; empty without a home directory.
-std::string user_config_folder();
+OPAL_EXPORT std::string user_config_folder();
+
+/// Names another file than the user's opal.conf.
+inline constexpr const char* kUserConfigFileName = "OPAL_CONFIG_FILE";
+
+/// The user's file of settings; empty without a home directory.
+OPAL_EXPORT std::string user_config_file();
+
+/// All files of settings that a process reads, the weakest first, whether they are there or not.
+OPAL_EXPORT std::vector<std::string> config_files();
 
 /// The folder of this user in which files of measured settings lie; empty without a home directory.
 OPAL_EXPORT std::string user_tuning_folder();
