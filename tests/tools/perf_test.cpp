@@ -12,7 +12,10 @@
 #include <sstream>
 
 #include "opal/btl/registry.hpp"
+#include "opal/core/build_info.hpp"
+#include "opal/core/environment.hpp"
 #include "runtime/tools/perf/report.hpp"
+#include "runtime/tools/perf/sampling.hpp"
 
 namespace opal::perf {
 namespace {
@@ -26,7 +29,7 @@ struct Ran {
 
 Ran run(const std::string& arguments) {
   Ran ran{-1, {}};
-  FILE* pipe = ::popen(("timeout 60 " OPAL_PERF_PROGRAM " " + arguments + " 2>&1").c_str(), "r");
+  FILE* pipe = ::popen(("timeout 180 " OPAL_PERF_PROGRAM " " + arguments + " 2>&1").c_str(), "r");
   std::array<char, 4096> buffer{};
   while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe))
     ran.output.append(buffer.data(), got);
@@ -82,8 +85,10 @@ TEST(PerfPlot, DrawsALinePerTestAndTransportAndRefusesNothing) {
   std::ifstream file{path};
   std::stringstream svg;
   svg << file.rdbuf();
-  EXPECT_THAT(svg.str(), HasSubstr("sm am_lat"));
-  EXPECT_THAT(svg.str(), HasSubstr("tcp am_lat"));
+  EXPECT_THAT(svg.str(), HasSubstr("sm: message, one way"));
+  EXPECT_THAT(svg.str(), HasSubstr("tcp: message, one way"));
+  EXPECT_THAT(svg.str(), HasSubstr("OPAL " + std::string{build_info().version})) << "where and when";
+  EXPECT_THAT(svg.str(), HasSubstr(host_name()));
   EXPECT_THAT(svg.str(), HasSubstr("4 KiB"));
   std::filesystem::remove(path);
   EXPECT_EQ(plot({}, path).error().code, Errc::invalid_argument);
@@ -123,10 +128,76 @@ TEST(PerfProgram, MeasuresTheFloorTheCacheTheAllocatorsAndTheMemory) {
 
 TEST(PerfProgram, SaysWhatIsWrongWithItsArguments) {
   EXPECT_THAT(run("am_lat --size banana").output, HasSubstr("--size"));
-  EXPECT_NE(run("am_lat --size 0").status, 0);
   EXPECT_THAT(run("no_such_test").output, HasSubstr("TEST"));
   EXPECT_THAT(run("am_lat --btl pigeon --iters 1").output, HasSubstr("pigeon"));
-  EXPECT_NE(run("am_lat --btl pigeon --iters 1").status, 0);
+  for (const char* wrong :
+       {"", "no_such_test", "am_lat --size banana", "am_lat --size 0", "am_lat --size 8 --frobnicate",
+        "am_lat --btl pigeon", "floor --plot x.svg", "am_lat --size 8 --plot x.svg"}) {
+    EXPECT_EQ(run(wrong).status, 2) << wrong;
+  }
+  EXPECT_EQ(run("--help").status, 0);
+  EXPECT_THAT(run("--version").output, HasSubstr(build_info().version));
+}
+
+TEST(PerfProgram, FindsOutThatThePictureCannotBeWrittenBeforeItMeasures) {
+  const Ran ran = run("am_lat --btl sm --plot /nonexistent/x.svg");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.output, HasSubstr("/nonexistent/x.svg: No such file or directory"));
+  EXPECT_THAT(ran.output, ::testing::Not(HasSubstr("p50")));
+}
+
+TEST(PerfProgram, NamesSizesThatATransportCannotSend) {
+  const Ran none = run("am_bw --btl sm --size 1M");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.output, HasSubstr("am_bw over sm: 1 sizes left out: a message takes 8 B to 32 KiB"));
+  const Ran some = run("am_bw --btl sm --size 32K:64K --iters 40");
+  EXPECT_EQ(some.status, 0);
+  EXPECT_THAT(some.output, HasSubstr("1 sizes left out"));
+}
+
+/// Each operation of the second kind takes a thousand times as long as those by which the number is estimated.
+TEST(PerfSampling, IsBoundedByTimeWhenOperationsBecomeSlow) {
+  std::uint64_t calls = 0;
+  std::uint64_t slow = 0;
+  const auto operation = [&](std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t length = ++calls <= 10'000 ? 1'000 : 1'000'000;
+      if (length != 1'000) ++slow;
+      const std::uint64_t end = now_ns() + length;
+      while (now_ns() < end) {
+      }
+    }
+    return true;
+  };
+  const Samples samples = sample(0, operation);
+  EXPECT_FALSE(samples.ns.empty());
+  // 200,000 of them were planned; 400 ms have room for 400, and the last stretch of about 20 may overrun.
+  EXPECT_LE(slow, 450U);
+}
+
+TEST(PerfTable, FitsEightyColumnsAndEndsWithoutBlanks) {
+  testing::internal::CaptureStdout();
+  TablePrinter table;
+  Row row{.test = "am_bw", .btl = "smcuda", .size = 65536, .iterations = 1};
+  row.bandwidth_Bps = 123456789012.0;
+  row.messages_per_s = 1234567890.0;
+  row.memcpy_Bps = 123456789012.0;
+  row.floor_ns = 70;
+  table.print(row);
+  row.test = "am_lat";
+  row.latency = Latency{1e9, 2e9, 3e9, 2e9};
+  row.bandwidth_Bps.reset();
+  row.messages_per_s.reset();
+  row.memcpy_Bps.reset();
+  table.print(row);
+  std::istringstream lines{testing::internal::GetCapturedStdout()};
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_LE(line.size(), 80U) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+    EXPECT_EQ(line.find(" -"), std::string::npos) << line;
+  }
+  EXPECT_EQ(count, 8);
 }
 
 }  // namespace

@@ -13,16 +13,17 @@ namespace opal::perf {
 /// Bounces one cache line between the two processes of a pair.
 class CacheLineFloor {
  public:
-  /// `page` is mapped by both, zeroed before the first measurement; may be empty.
+  /// `page` is mapped by both, and zeroed; may be empty.
   CacheLineFloor(int rank, MutableBytes page) noexcept : rank_(rank), page_(page) {}
 
-  /// Both processes call it.  Rank 0 gets the one-way times, rank 1 and a pair without a page nothing.
+  /// Both processes call it, once, and are through in a few seconds at most.  Rank 0 gets the one-way times, rank 1 and
+  /// a pair without a page nothing.
   std::optional<Latency> measure();
 
  private:
   int rank_;
   MutableBytes page_;
-  std::uint64_t turn_ = 0;  // the same in both processes between two measurements
+  std::uint64_t turn_ = 0;
 };
 
 /// Bytes per second of memcpy of `size` bytes between two private buffers that were just used (warm).

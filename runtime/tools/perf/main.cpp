@@ -5,8 +5,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
+#include "opal/core/build_info.hpp"
 #include "runtime/tools/perf/floor.hpp"
 #include "runtime/tools/perf/report.hpp"
 #include "runtime/tools/perf/tests.hpp"
@@ -46,7 +51,11 @@ const std::map<std::string, TestInfo> kPairTests{
     {"atomic_lat", {atomic_lat, 8, 8, "time of one fetching 64-bit atomic"}},
 };
 
+/// Tests without a line over sizes to draw.
+constexpr std::string_view kNoLine[] = {"floor", "atomic_lat", "mem", "reg", "threads"};
+
 constexpr std::uint64_t kRegionSize = 64ULL << 20;
+constexpr int kUsageError = 2;
 
 /// "8:1M" into 8, 16, 32 ... 1 MiB; "64" into 64; empty into the test's own range.
 Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uint64_t first, std::uint64_t last) {
@@ -78,7 +87,7 @@ Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uin
     }
   }
   if (first == 0 || last < first || last > kRegionSize) {
-    return Error{Errc::invalid_argument, 0, "--size: sizes go from 1 byte to 64 MiB, smaller first", last};
+    return Error{Errc::invalid_argument, 0, "--size: sizes go from 1 byte to 64 MiB, the smaller one first"};
   }
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t size = first; size <= last; size *= 2) sizes.push_back(size);
@@ -88,7 +97,8 @@ Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uin
 /// The transports to measure: the one asked for, or every usable one that joins processes.
 Result<std::vector<std::string>> transports(const Options& options, bool with_self) {
   if (!options.transport.empty()) return std::vector<std::string>{options.transport};
-  OPAL_TRY_ASSIGN(const auto context, am::Context::open(config::Store::from_environment()));
+  OPAL_TRY_ASSIGN(const Secret own, Secret::from_text(Secret::random_text()));  // nobody is to connect
+  OPAL_TRY_ASSIGN(const auto context, am::Context::open(config::Store::from_environment(), {.secret = own}));
   std::vector<std::string> names;
   for (const am::TransportState& state : context->transports()) {
     if (state.usable && (with_self || state.name != "self")) names.emplace_back(state.name);
@@ -100,8 +110,42 @@ class Program {
  public:
   explicit Program(Options options) : options_(std::move(options)) {}
 
+  /// What is wrong with the command line, before anything is measured; empty if nothing is.
+  [[nodiscard]] std::string problem() const {
+    const auto sizes = parse_sizes(options_.sizes, 1, 2);
+    if (!sizes) return fmt::format("{}, not {}", sizes.error().where, options_.sizes);
+    const btl::Registry registry = btl::Registry::with_builtins();
+    if (!options_.transport.empty() && registry.find(options_.transport) == nullptr) {
+      std::string names;
+      for (const btl::Component* component : registry.components()) names += fmt::format(" {}", component->name);
+      return fmt::format("--btl: no transport is called {}; there are:{}", options_.transport, names);
+    }
+    if (options_.plot_file.empty()) return {};
+    if (sizes->size() < 2 || std::find(std::begin(kNoLine), std::end(kNoLine), options_.test) != std::end(kNoLine)) {
+      return "--plot draws lines over message size: it needs a test with sizes, and more than one size";
+    }
+    if (!std::ofstream{options_.plot_file, std::ios::app}) {
+      return fmt::format("--plot {}: {}", options_.plot_file, std::strerror(errno));
+    }
+    return {};
+  }
+
   Result<void> run() {
-    OPAL_TRY(parse_sizes(options_.sizes, 1, 1));  // a typing mistake is told before anything starts
+    const Result<void> measured = measure();
+    if (!options_.plot_file.empty() && (pairing_ == nullptr || pairing_->rank() == 0)) {
+      const Result<void> drawn = plot(rows_, options_.plot_file);
+      std::error_code ignored;
+      if (!drawn && std::filesystem::is_empty(options_.plot_file, ignored)) {
+        std::filesystem::remove(options_.plot_file, ignored);
+      }
+      if (!drawn && measured) return drawn;
+      if (drawn && !options_.json) fmt::print("\nplot: {}\n", options_.plot_file);
+    }
+    return measured;
+  }
+
+ private:
+  Result<void> measure() {
     const Report report = [this](const Row& row) {
       rows_.push_back(row);
       if (options_.json)
@@ -118,14 +162,9 @@ class Program {
     } else {
       OPAL_TRY(paired(report));
     }
-    if (!options_.plot_file.empty() && (pairing_ == nullptr || pairing_->rank() == 0)) {
-      OPAL_TRY(plot(rows_, options_.plot_file));
-      if (!options_.json) fmt::print("\nplot: {}\n", options_.plot_file);
-    }
     return {};
   }
 
- private:
   Result<void> local(const Report& report) {
     Plan plan;
     plan.iterations = options_.iterations;
@@ -187,12 +226,21 @@ class Program {
           const TestInfo& info = kPairTests.at(test);
           OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, info.first_size, info.last_size));
           if (overview) thin_out(plan.sizes);
+          const std::size_t before = rows_.size();
           OPAL_TRY(info.run(*conversation, plan, report));
+          const std::size_t measured = rows_.size() - before;
+          if (measured == 0 || (!options_.sizes.empty() && measured < plan.sizes.size() && test != "atomic_lat")) {
+            fmt::print(stderr, "opal-perf: {} over {}: {} sizes left out: a message takes 8 B to {}\n", test, name,
+                       plan.sizes.size() - measured, size_text(conversation->max_send()));
+          }
+          // A run that is ended early leaves what it has.
+          if (!options_.plot_file.empty()) (void)plot(rows_, options_.plot_file);
         }
         conversation->stop();
       }
       OPAL_TRY(pairing_->exchange(bytes_of(kRegionSize)));  // both are through before either closes
     }
+    if (pairing_->rank() == 0 && rows_.empty()) return Error{Errc::invalid_argument, 0, "nothing could be measured"};
     return {};
   }
 
@@ -243,19 +291,32 @@ int main_program(int argc, char** argv) {
   app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
   app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");
   app.add_option("--size", options.sizes, "N or N:M: bytes, in powers of two from N to M; K, M, G are powers of 1024");
-  app.add_option("--iters", options.iterations, "Operations per point; the default takes about a fifth of a second");
+  app.add_option("--iters", options.iterations,
+                 "Operations per point; the default takes a fifth of a second, at most twice that");
   app.add_flag("--json", options.json, "One JSON object per line instead of a table");
-  app.add_option("--plot", options.plot_file, "Draws latency and bandwidth over size into this SVG file");
+  app.add_option("--plot", options.plot_file,
+                 "Draws latency and bandwidth over size into this SVG file, also when a part fails");
   auto* const store = app.add_option("--store", options.store_file,
                                      "Of tune: write the switch points to this file, or, without a name, to the one "
                                      "that every later process on machines of this kind reads");
   store->expected(0, 1);
   app.footer(
       "Started alone, opal-perf runs its second process itself, one on each of two cores.\n"
-      "Under a launcher it measures between ranks 0 and 1: opalrun -n 2 opal-perf am_lat --btl sm");
-  CLI11_PARSE(app, argc, argv);
+      "Under a launcher it measures between ranks 0 and 1: opalrun -n 2 opal-perf am_lat --btl sm\n"
+      "Exit status: 0; 1 when a measurement failed; 2 for a wrong command line.");
+  app.set_version_flag("--version", std::string{"opal-perf "} + build_info().version);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
   options.store = store->count() != 0;
-  if (auto done = Program{std::move(options)}.run(); !done) {
+  Program program{std::move(options)};
+  if (const std::string problem = program.problem(); !problem.empty()) {
+    fmt::print(stderr, "opal-perf: {}\n", problem);
+    return kUsageError;
+  }
+  if (auto done = program.run(); !done) {
     fmt::print(stderr, "opal-perf: {}\n", to_string(done.error()));
     return 1;
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Active messages: latency by ping-pong, rate and bandwidth by streams with a bounded number of messages in flight.
+#include <limits>
+
 #include "runtime/tools/perf/floor.hpp"
 #include "runtime/tools/perf/sampling.hpp"
 #include "runtime/tools/perf/tests.hpp"
@@ -15,33 +17,41 @@ ByteSpan payload_of(Conversation& with, std::uint64_t size) {
   return {with.local(), size > sizeof(Header) ? size - sizeof(Header) : 0};
 }
 
-bool stream(Conversation& with, ByteSpan payload, std::uint64_t count) {
+/// Sends until `most` messages are out or, seldom looked at, the time `end_ns` has come; returns how many, 0 when the
+/// peer is gone.
+std::uint64_t stream(Conversation& with, ByteSpan payload, std::uint64_t most, std::uint64_t end_ns) {
   const std::uint64_t base = with.answers();
   std::uint64_t wanted = 0;
-  for (std::uint64_t i = 1; i <= count; ++i) {
-    const bool ask = i % kAnswerEvery == 0 || i == count;
-    if (!with.send(kStream, ask, payload)) return false;
+  std::uint64_t sent = 0;
+  for (bool last = false; !last;) {
+    ++sent;
+    const bool ask = sent % kAnswerEvery == 0 || sent == most;
+    last = sent == most || (ask && now_ns() >= end_ns);
+    if (!with.send(kStream, ask, payload)) return 0;
     if (ask) ++wanted;
     if (ask && wanted > kWindow / kAnswerEvery) with.await_answers(base + wanted - kWindow / kAnswerEvery);
   }
   with.await_answers(base + wanted);
-  return !with.peer().dead();
+  return with.peer().dead() ? 0 : sent;
 }
 
 Result<void> streams(Conversation& with, const Plan& plan, const Report& report, const char* test, bool as_rate) {
+  constexpr std::uint64_t kBatches = 20;
+  constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t size : plan.sizes) {
     if (size < sizeof(Header) || size > with.max_send()) continue;
     const ByteSpan payload = payload_of(with, size);
-    const std::uint64_t iterations =
-        plan.iterations != 0 ? plan.iterations : std::max<std::uint64_t>(2000, (256ULL << 20) / (size + 256));
-    constexpr std::uint64_t kBatches = 20;
+    const bool timed = plan.iterations == 0;
+    const std::uint64_t most = timed ? kForEver : std::max<std::uint64_t>(1, plan.iterations / kBatches);
+    const auto batch = [&] { return stream(with, payload, most, timed ? now_ns() + kBudgetNs / kBatches : kForEver); };
+    if (batch() == 0) return with.peer().error();  // warm-up
     std::vector<double> rates;
     std::uint64_t operations = 0;
-    for (std::uint64_t batch = 0; batch <= kBatches; ++batch) {
-      const std::uint64_t count = std::max<std::uint64_t>(1, iterations / kBatches);
+    const std::uint64_t begin = now_ns();
+    while (rates.size() < kBatches && (!timed || rates.empty() || now_ns() - begin < 2 * kBudgetNs)) {
       const std::uint64_t start = now_ns();
-      if (!stream(with, payload, count)) return with.peer().error();
-      if (batch == 0) continue;  // warm-up
+      const std::uint64_t count = batch();
+      if (count == 0) return with.peer().error();
       rates.push_back(static_cast<double>(now_ns() - start) / static_cast<double>(count));
       operations += count;
     }

@@ -78,8 +78,9 @@ Result<void> bandwidth(Conversation& with, const Plan& plan, const Report& repor
                        Direction direction) {
   for (const std::uint64_t size : plan.sizes) {
     Window window;
-    const Samples samples =
-        sample(plan.iterations, [&](std::uint64_t count) { return run(with, direction, size, count, window); });
+    constexpr std::uint64_t kStretchNs = 2'000'000;  // at its end the window runs empty
+    const Samples samples = sample(
+        plan.iterations, [&](std::uint64_t count) { return run(with, direction, size, count, window); }, kStretchNs);
     if (window.error().code != Errc{}) return window.error();
     Row row = row_for(test, with, size, samples.operations, plan);
     row.bandwidth_Bps = static_cast<double>(size) * static_cast<double>(samples.operations) * 1e9 / samples.total_ns;

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two log-log charts in one SVG file: latency over size on top, bandwidth over size below.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
+#include <ctime>
 #include <fstream>
 #include <map>
 
+#include "opal/core/build_info.hpp"
+#include "opal/core/environment.hpp"
 #include "runtime/tools/perf/report.hpp"
 
 namespace opal::perf {
@@ -15,8 +21,9 @@ namespace {
 constexpr double kWidth = 900;
 constexpr double kPanelHeight = 380;
 constexpr double kLeft = 80;
-constexpr double kRight = 220;  // room for the legend
+constexpr double kRight = 250;  // room for the legend
 constexpr double kTop = 50;
+constexpr double kCaption = 30;  // above the panels
 constexpr double kBottom = 50;
 constexpr const char* kColours[] = {"#1b6ca8", "#c0392b", "#27864a", "#8e44ad", "#b9770e", "#148f8f",
                                     "#5d6d7e", "#d35489", "#7a8b1f", "#4b3f9e", "#e07b39", "#2f4f4f"};
@@ -77,12 +84,51 @@ std::string panel(const Lines& lines, double top, const char* title, const char*
     svg += fmt::format("<polyline points='{}' fill='none' stroke='{}' stroke-width='2'{}/>\n", points, colour,
                        line.dashed ? " stroke-dasharray='6 4'" : "");
     const double at = top + kTop + 10 + 18.0 * static_cast<double>(index);
-    svg += fmt::format("<line x1='{}' x2='{}' y1='{}' y2='{}' stroke='{}' stroke-width='3'/>\n", kWidth - kRight + 15,
-                       kWidth - kRight + 40, at, at, colour);
+    svg += fmt::format("<line x1='{}' x2='{}' y1='{}' y2='{}' stroke='{}' stroke-width='3'{}/>\n", kWidth - kRight + 15,
+                       kWidth - kRight + 40, at, at, colour, line.dashed ? " stroke-dasharray='6 4'" : "");
     svg += fmt::format("<text x='{}' y='{}'>{}</text>\n", kWidth - kRight + 46, at + 4, name);
     ++index;
   }
   return svg;
+}
+
+/// What a test measures, in the legend's few words.
+std::string words(const std::string& test) {
+  static const std::map<std::string, const char*> kWords{
+      {"am_lat", "message, one way"},
+      {"am_bw", "messages, streamed"},
+      {"am_rate", "messages, streamed"},
+      {"put_lat", "put, until visible"},
+      {"get_lat", "get"},
+      {"put_bw", "puts, 16 in flight"},
+      {"get_bw", "gets, 16 in flight"},
+      {"oob_lat", "message to the launcher"},
+  };
+  const auto found = kWords.find(test);
+  return found != kWords.end() ? found->second : test;
+}
+
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char c : text) safe += c == '<' || c == '>' || c == '&' ? ' ' : c;
+  return safe;
+}
+
+/// Where and when: a picture is looked at far from its machine.
+std::string caption() {
+  std::string cpu = "unknown CPU";
+  std::ifstream info{"/proc/cpuinfo"};
+  for (std::string line; std::getline(info, line);) {
+    if (!line.starts_with("model name")) continue;
+    cpu = line.substr(std::min(line.size(), line.find(':') + 2));
+    break;
+  }
+  std::array<char, 32> date{};
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  (void)std::strftime(date.data(), date.size(), "%Y-%m-%d %H:%M", ::localtime_r(&now, &parts));
+  return escaped(fmt::format("OPAL {}, 2 processes, {}: {}, {} processors, {}", build_info().version, host_name(), cpu,
+                             ::sysconf(_SC_NPROCESSORS_ONLN), date.data()));
 }
 
 }  // namespace
@@ -90,19 +136,22 @@ std::string panel(const Lines& lines, double top, const char* title, const char*
 Result<void> plot(std::span<const Row> rows, const std::string& path) {
   Lines latency;
   Lines bandwidth;
+  // am_rate streams as am_bw does, at fewer sizes: it is drawn only alone.
+  const bool streams = std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.test == "am_bw"; });
   for (const Row& row : rows) {
     if (row.size == 0 || row.test == "floor") continue;  // the floor is drawn from what it says beside the others
     const auto size = static_cast<double>(row.size);
-    const std::string name = row.btl.empty() ? row.test : fmt::format("{} {}", row.btl, row.test);
+    const std::string name = row.btl.empty() ? words(row.test) : fmt::format("{}: {}", row.btl, words(row.test));
     if (row.latency && row.latency->p50 > 0) latency[name].points.emplace_back(size, row.latency->p50 * 1e-9);
-    if (row.bandwidth_Bps && *row.bandwidth_Bps > 0) bandwidth[name].points.emplace_back(size, *row.bandwidth_Bps);
+    if (row.bandwidth_Bps && *row.bandwidth_Bps > 0 && !(streams && row.test == "am_rate"))
+      bandwidth[name].points.emplace_back(size, *row.bandwidth_Bps);
     if (row.memcpy_Bps && row.bandwidth_Bps) {
-      Line& copy = bandwidth["memcpy, one core"];
+      Line& copy = bandwidth["memcpy on one core"];
       copy.dashed = true;
       if (copy.points.empty() || copy.points.back().first < size) copy.points.emplace_back(size, *row.memcpy_Bps);
     }
     if (row.floor_ns && row.latency) {
-      Line& floor = latency["cache line, one way"];
+      Line& floor = latency["cache line between two cores"];
       floor.dashed = true;
       if (floor.points.empty() || floor.points.back().first < size)
         floor.points.emplace_back(size, *row.floor_ns * 1e-9);
@@ -121,13 +170,14 @@ Result<void> plot(std::span<const Row> rows, const std::string& path) {
       "<style>text{{font:12px sans-serif;fill:#222}} .title{{font-size:15px;font-weight:bold}} "
       ".right{{text-anchor:end}} "
       ".middle{{text-anchor:middle}} .grid{{stroke:#ddd}}</style>\n<rect width='100%' height='100%' fill='white'/>\n",
-      kWidth, kPanelHeight * panels);
-  double top = 0;
+      kWidth, kPanelHeight * panels + kCaption);
+  svg += fmt::format("<text x='{}' y='{}'>{}</text>\n", 20, 24, caption());
+  double top = kCaption;
   if (!latency.empty()) {
-    svg += panel(latency, top, "Latency over message size (median)", "s");
+    svg += panel(latency, top, "Time over size (median)", "s");
     top += kPanelHeight;
   }
-  if (!bandwidth.empty()) svg += panel(bandwidth, top, "Bandwidth over message size", "B/s");
+  if (!bandwidth.empty()) svg += panel(bandwidth, top, "Bandwidth over size", "B/s");
   svg += "</svg>\n";
   std::ofstream file{path};
   file << svg;

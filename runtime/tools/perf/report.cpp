@@ -39,26 +39,32 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 void TablePrinter::print(const Row& row) {
-  const std::string heading = row.btl.empty() ? row.test : fmt::format("{} over {}", row.test, row.btl);
-  if (heading != heading_) {
-    heading_ = heading;
-    fmt::print("\n{}\n{:>10} {:>12} {:>12} {:>12} {:>12} {:>14} {:>10} {:>10}  {}\n", heading, "size", "min us",
-               "p50 us", "p99 us", "GB/s", "messages/s", "floor us", "copy GB/s", "");
+  const auto number = [](double value, int digits) { return fmt::format("{:.{}f}", value, digits); };
+  // Only columns that this kind of row fills: everything fits 80 columns.
+  std::string titles = fmt::format("{:>10}", "size");
+  std::string line = fmt::format("{:>10}", size_text(row.size));
+  const auto column = [&](const char* title, int width, const std::string& value) {
+    titles += fmt::format(" {:>{}}", title, width);
+    line += fmt::format(" {:>{}}", value, width);
+  };
+  if (row.latency) {
+    column("min us", 10, number(row.latency->min / 1e3, 3));
+    column("p50 us", 10, number(row.latency->p50 / 1e3, 3));
+    column("p99 us", 10, number(row.latency->p99 / 1e3, 3));
   }
-  const auto microseconds = [](const std::optional<double>& ns) { return ns ? fmt::format("{:.3f}", *ns / 1e3) : "-"; };
-  const auto gigabytes = [](const std::optional<double>& rate) {
-    return rate ? fmt::format("{:.3f}", *rate / 1e9) : "-";
-  };
-  const auto latency = [&](double Latency::*field) {
-    return row.latency ? fmt::format("{:.3f}", *row.latency.*field / 1e3) : "-";
-  };
-  std::string note = row.op;
-  if (row.threads) note += fmt::format("{}{} threads", note.empty() ? "" : ", ", *row.threads);
-  if (row.regions) note += fmt::format("{}{} regions", note.empty() ? "" : ", ", *row.regions);
-  fmt::print("{:>10} {:>12} {:>12} {:>12} {:>12} {:>14} {:>10} {:>10}  {}\n", size_text(row.size),
-             latency(&Latency::min), latency(&Latency::p50), latency(&Latency::p99), gigabytes(row.bandwidth_Bps),
-             row.messages_per_s ? fmt::format("{:.0f}", *row.messages_per_s) : "-", microseconds(row.floor_ns),
-             gigabytes(row.memcpy_Bps), note);
+  if (row.bandwidth_Bps) column("MB/s", 10, number(*row.bandwidth_Bps / 1e6, 1));
+  if (row.messages_per_s) column("messages/s", 12, number(*row.messages_per_s, 0));
+  if (row.memcpy_Bps && row.op != "memcpy") column("memcpy MB/s", 12, number(*row.memcpy_Bps / 1e6, 1));
+  std::string heading = row.btl.empty() ? row.test : fmt::format("{} over {}", row.test, row.btl);
+  if (row.floor_ns && row.latency) {
+    heading += fmt::format(" (a cache line between the two cores, one way: {} us)", number(*row.floor_ns / 1e3, 3));
+  }
+  heading += '\n' + titles;
+  if (heading != heading_) fmt::print("\n{}\n", heading_ = heading);
+  if (!row.op.empty()) line += "  " + row.op;
+  if (row.threads) line += fmt::format("{}{} threads", row.op.empty() ? "  " : ", ", *row.threads);
+  if (row.regions) line += fmt::format("{}{} regions", row.op.empty() ? "  " : ", ", *row.regions);
+  fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
