@@ -21,7 +21,7 @@ thread_local int t_listener = -1;
 }  // namespace
 
 extern "C" OPAL_EXPORT int accept(int listener, sockaddr* address, socklen_t* size) {
-  if (t_admission == nullptr) t_admission = new runtime::pmix::Admission;  // lives as long as libpmix's thread
+  if (t_admission == nullptr) t_admission = new runtime::pmix::Admission;  // NOLINT: lives as long as libpmix's thread
   t_listener = listener;
   const int fd = t_admission->next(listener);
   if (fd >= 0 && address != nullptr && size != nullptr) ::getpeername(fd, address, size);
