@@ -19,6 +19,9 @@ std::string emit_refusals(const Table& table);
 /// A C++ file with the entry points of Fortran programs (mpi_send_) that can be made by rule from the C functions.
 std::string emit_fortran_entries(const Table& table);
 
+/// The interfaces of the procedures in Fortran's module mpi.
+std::string emit_fortran_interfaces(const Table& table);
+
 /// mpif.h from the text of mpi.h.
 std::string emit_fortran_constants(std::istream& header);
 

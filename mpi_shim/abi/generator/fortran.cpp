@@ -140,7 +140,91 @@ std::string entry_of(const Function& function) {
   return "OPAL_EXPORT " + function.result + ' ' + name + '(' + declared + ") { return " + call + " }\n";
 }
 
+/// Those that are written by hand (fortran/special.cpp, callbacks.cpp) and take what the C functions take.
+constexpr std::array<std::string_view, 19> kByHandAsInC = {"Info_get",
+                                                           "Info_get_string",
+                                                           "Type_get_contents",
+                                                           "Op_create",
+                                                           "Comm_create_errhandler",
+                                                           "Grequest_start",
+                                                           "Win_create_errhandler",
+                                                           "Comm_create_keyval",
+                                                           "Type_create_keyval",
+                                                           "Win_create_keyval",
+                                                           "Keyval_create",
+                                                           "Comm_get_attr",
+                                                           "Comm_set_attr",
+                                                           "Type_get_attr",
+                                                           "Type_set_attr",
+                                                           "Win_get_attr",
+                                                           "Win_set_attr",
+                                                           "Attr_get",
+                                                           "Attr_put"};
+
+/// Those that take something else, and what MPI has removed.
+constexpr std::string_view kOtherInterfaces[][2] = {
+    {"Init", "ierror"},
+    {"Init_thread", "required, provided, ierror"},
+    {"Pcontrol", "level"},
+    {"Info_create_env", "info, ierror"},
+    {"Errhandler_set", "comm, errhandler, ierror"},
+    {"Errhandler_get", "comm, errhandler, ierror"},
+    {"Type_extent", "datatype, extent, ierror"},
+    {"Type_lb", "datatype, lb, ierror"},
+    {"Type_ub", "datatype, ub, ierror"},
+    {"Type_hindexed", "count, lengths, displacements, oldtype, newtype, ierror"},
+    {"Type_hvector", "count, length, stride, oldtype, newtype, ierror"},
+    {"Type_struct", "count, lengths, displacements, types, newtype, ierror"},
+};
+
+/// Any argument of any rank is taken, as without an interface: MPI's buffers are of any type.
+std::string unchecked(const std::string& name) {
+  return "      !GCC$ ATTRIBUTES NO_ARG_CHECK :: " + name + "\n      type(*), dimension(*) :: " + name + '\n';
+}
+
+std::string interface_of(std::string_view name, const std::string& arguments, const std::string& declarations) {
+  return "    subroutine MPI_" + std::string(name) + "( &\n        " + arguments + ")\n" + declarations +
+         "    end subroutine\n";
+}
+
+std::string interface_of(const Function& function) {
+  std::string arguments;
+  std::string declarations;
+  for (const Parameter& parameter : function.parameters) {
+    arguments += parameter.name + ", &\n        ";
+    const std::string_view type = parameter.type;
+    const bool is_string = ends_with(type, "char*") || (ends_with(type, "char") && !parameter.array.empty());
+    if (is_string) {
+      declarations += "      character(len=*) :: " + parameter.name + '\n';
+    } else if (type.find("_function*") != std::string_view::npos) {
+      declarations += "      external :: " + parameter.name + '\n';
+    } else {
+      declarations += unchecked(parameter.name);
+    }
+  }
+  return interface_of(function.name, arguments + "ierror", declarations + unchecked("ierror"));
+}
+
 }  // namespace
+
+std::string emit_fortran_interfaces(const Table& table) {
+  std::ostringstream out;
+  out << "! Generated from functions.def; do not edit.\n  interface\n";
+  for (const Group& group : table) {
+    for (const Function& function : group.functions) {
+      const bool by_rule = is_by_rule(function) && !entry_of(function).empty();
+      if (function.result == "int" && (by_rule || among(kByHandAsInC, function.name))) out << interface_of(function);
+    }
+  }
+  for (const auto& [name, arguments] : kOtherInterfaces) {
+    std::string declarations;
+    std::istringstream names{std::string(arguments)};
+    for (std::string argument; std::getline(names >> std::ws, argument, ',');) declarations += unchecked(argument);
+    out << interface_of(name, std::string(arguments), declarations);
+  }
+  out << "  end interface\n";
+  return out.str();
+}
 
 std::string emit_fortran_entries(const Table& table) {
   std::ostringstream out;
