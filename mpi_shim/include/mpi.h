@@ -546,7 +546,7 @@ typedef void MPI_T_event_dropped_cb_function(MPI_Count count, MPI_T_event_regist
 }
 #endif
 
-#ifdef OPAL_MPI_COMPAT
+#if !defined(OPAL_MPI_NO_COMPAT) && (defined(__cplusplus) || __STDC_VERSION__ + 0 >= 199901L)
 #include "mpi_compat.h"
 #endif
 

@@ -6,8 +6,8 @@
  *     INTEGER is the Fortran compiler's affair; here it is a C int);
  *   - the names that MPI 3.0 removed and old programs still call.
  *
- * mpi.h includes this file when OPAL_MPI_COMPAT is defined, as our mpicc and mpicxx do; a program that brings its own
- * versions compiles with -UOPAL_MPI_COMPAT.  MPI_UB and MPI_LB cannot be offered: no predefined handle stands for them.
+ * mpi.h includes this file, except under a C standard before C99.  A program that brings its own versions compiles with
+ * -DOPAL_MPI_NO_COMPAT.  MPI_UB and MPI_LB cannot be offered: no predefined handle stands for them.
  */
 #ifndef OPAL_MPI_COMPAT_H
 #define OPAL_MPI_COMPAT_H

@@ -4,6 +4,12 @@
 
 int abi_header_as_c(int* argc, char*** argv);
 
+/* Partitioned operations have one form, whose count is large. */
+typedef int partitioned_send(const void*, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request*);
+typedef int partitioned_receive(void*, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request*);
+partitioned_send MPI_Psend_init;
+partitioned_receive MPI_Precv_init;
+
 int abi_header_as_c(int* argc, char*** argv) {
   int provided = MPI_THREAD_SINGLE;
   int result = MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
@@ -16,7 +22,7 @@ int abi_header_as_c(int* argc, char*** argv) {
   result = MPI_Bcast(&value, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   if (result == MPI_SUCCESS)
     result = MPI_Recv(&value, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
-#ifdef OPAL_MPI_COMPAT
+#ifndef OPAL_MPI_NO_COMPAT
   MPI_Aint address;
   if (result == MPI_SUCCESS) result = MPI_Address(&value, &address);
   if (MPI_Comm_f2c(MPI_Comm_c2f(MPI_COMM_WORLD)) != MPI_COMM_WORLD) result = MPI_ERR_COMM;

@@ -16,7 +16,7 @@ int abi_header_as_cxx(MPI_Comm comm) {
   int keyval = MPI_KEYVAL_INVALID;
   if (result == MPI_SUCCESS)
     result = MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &keyval, nullptr);
-#ifdef OPAL_MPI_COMPAT
+#ifndef OPAL_MPI_NO_COMPAT
   if (MPI_Type_f2c(MPI_Type_c2f(kType)) != kType) result = MPI_ERR_TYPE;
 #endif
   return result + out.index;

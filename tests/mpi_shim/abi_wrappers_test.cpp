@@ -14,6 +14,7 @@
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -102,7 +103,7 @@ TEST_F(AbiWrappers, ShowPrintsACommandThatAShellRuns) {
 
 TEST_F(AbiWrappers, AnswersTheQuestionsOfBuildSystems) {
   const std::string tree = fs::canonical(fs::path(OPAL_TEST_BIN) / "..").string();
-  EXPECT_THAT(run("mpicc -showme:compile").output, StartsWith("-I" + tree + "/include"));
+  EXPECT_THAT(run("mpicc -showme:compile").output, AllOf(StartsWith("-I" + tree + "/include"), Not(HasSubstr("-D"))));
   EXPECT_THAT(run("mpicxx -showme:link").output, StartsWith("-L" + tree + "/lib -Wl,-rpath," + tree + "/lib"));
   EXPECT_EQ(run("mpicc -showme:incdirs").output, tree + "/include");
   EXPECT_EQ(run("mpicc -showme:libdirs").output, tree + "/lib");
@@ -154,6 +155,39 @@ TEST_F(AbiWrappers, AProgramBuiltForAnotherStandardLibraryRunsOnOursByLibraryPat
           "./program");
   ASSERT_EQ(built.output, "MPI 9.9 none");
   EXPECT_EQ(run("LD_LIBRARY_PATH=$(mpicc -showme:libdirs) ./program").output, "MPI 5.0 none");
+}
+
+TEST_F(AbiWrappers, CMakeFindsTheLibraryAndItsDefinitionsCanBeHandedOn) {
+  const fs::path project = dir_ / "project";
+  fs::create_directories(project);
+  std::ofstream(project / "CMakeLists.txt") << R"(
+cmake_minimum_required(VERSION 3.18)
+project(found C CXX)
+find_package(MPI REQUIRED COMPONENTS C CXX)
+include(CheckCSourceCompiles)
+set(CMAKE_REQUIRED_INCLUDES ${MPI_C_INCLUDE_DIRS})
+set(CMAKE_REQUIRED_DEFINITIONS ${MPI_C_COMPILE_DEFINITIONS})
+set(CMAKE_REQUIRED_FLAGS ${MPI_C_COMPILE_OPTIONS})
+set(CMAKE_REQUIRED_LIBRARIES ${MPI_C_LIBRARIES})
+check_c_source_compiles("#include <mpi.h>
+int main(void) { MPI_Fint world = MPI_Comm_c2f(MPI_COMM_WORLD); return MPI_Comm_f2c(world) != MPI_COMM_WORLD; }"
+  has_conversions)
+if(NOT has_conversions)
+  message(FATAL_ERROR "MPI_Comm_c2f is missing")
+endif()
+add_executable(program ../program.c)
+target_link_libraries(program MPI::MPI_C)
+)";
+  const Ran built =
+      run("cmake -S project -B project/build -DMPI_C_COMPILER=mpicc -DMPI_CXX_COMPILER=mpicxx && "
+          "cmake --build project/build");
+  ASSERT_EQ(built.status, 0) << built.output;
+  EXPECT_EQ(run("project/build/program").output, "MPI 5.0 none");
+}
+
+TEST_F(AbiWrappers, AdditionsToTheStandardCanBeSwitchedOff) {
+  EXPECT_NE(run("mpicc -DOPAL_MPI_NO_COMPAT -Werror=implicit-function-declaration -c program.c").status, 0);
+  EXPECT_EQ(run("printf '#include <mpi.h>\\nint version = MPI_VERSION;\\n' > old.c && mpicc -ansi -c old.c").status, 0);
 }
 
 }  // namespace
