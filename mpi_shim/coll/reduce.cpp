@@ -10,6 +10,10 @@
 namespace mpi_shim::coll {
 namespace {
 
+/// From this size on a process takes its subtrees' results one after the other, and has room for one: of all of them at
+/// once it would need a multiple of what the program has.
+constexpr std::uint64_t kOneByOneFrom = 256 << 10;
+
 void copy_unless_same(Schedule& schedule, const Buffer& from, const Buffer& to) {
   if (from.base() != to.base()) schedule.copy(from, to);
 }
@@ -28,22 +32,31 @@ void build_reduce(Schedule& schedule, const Buffer& in, const Buffer& out, const
   } else {
     // The nearest subtree's result comes first, so that the order of ranks is that of the reductions.
     const auto& children = tree.children();
-    std::vector<Buffer> arrived;
-    for (auto child = children.rbegin(); child != children.rend(); ++child) {
-      arrived.push_back(schedule.scratch_like(in));
-      schedule.receive(arrived.back(), child->rank);
-    }
+    const bool one_by_one = in.bytes() >= kOneByOneFrom;
     if (commutes) {
       partial = is_root ? out : schedule.scratch_like(in);
       copy_unless_same(schedule, in, partial);
-      for (const Buffer& theirs : arrived) schedule.reduce(theirs.base(), partial, op);
-    } else {
-      for (const Buffer& theirs : arrived) {
-        schedule.reduce(partial.base(), theirs, op);  // theirs = partial op theirs
-        partial = theirs;
-      }
-      if (is_root && top == root) schedule.copy(partial, out);
     }
+    std::vector<Buffer> arrived;
+    const auto combine = [&](const Buffer& theirs) {
+      if (commutes) return schedule.reduce(theirs.base(), partial, op);
+      schedule.reduce(partial.base(), theirs, op);  // theirs = partial op theirs
+      partial = theirs;
+    };
+    for (auto child = children.rbegin(); child != children.rend(); ++child) {
+      // A result of an operation that does not commute stands where it arrived, and the next one arrives elsewhere.
+      const std::size_t rooms = !one_by_one ? children.size() : commutes ? 1 : 2;
+      const std::size_t room = static_cast<std::size_t>(child - children.rbegin()) % rooms;
+      if (room == arrived.size()) arrived.push_back(schedule.scratch_like(in));
+      schedule.receive(arrived[room], child->rank);
+      if (!one_by_one) continue;
+      combine(arrived[room]);
+      schedule.end_round();
+    }
+    if (!one_by_one) {
+      for (const Buffer& theirs : arrived) combine(theirs);
+    }
+    if (!commutes && is_root && top == root) schedule.copy(partial, out);
   }
   schedule.end_round();
   if (tree.parent() >= 0) schedule.send(partial, tree.parent());
