@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of communicators and their keys, under their present and their old names.
+#include <atomic>
 #include <climits>
 
 #include "mpi_shim/abi/function.hpp"
@@ -9,7 +10,6 @@
 namespace {
 
 using mpi_shim::api::Call;
-using mpi_shim::attribute::Keyvals;
 using mpi_shim::comm::Communicator;
 
 int create(const char* function, MPI_Comm_copy_attr_function* copy, MPI_Comm_delete_attr_function* destroy, int* keyval,
@@ -58,8 +58,13 @@ const void* predefined(Call& call, int keyval) {
     case MPI_HOST: return &no_host;
     case MPI_WTIME_IS_GLOBAL:
     case MPI_APPNUM: return &no;
-    case MPI_LASTUSEDCODE: last_code = mpi_shim::UserErrors::of_process().last_used(); return &last_code;
-    case MPI_UNIVERSE_SIZE: universe = call.process().size(); return &universe;
+    // Several threads may ask at once.
+    case MPI_LASTUSEDCODE:
+      std::atomic_ref{last_code}.store(mpi_shim::UserErrors::of_process().last_used(), std::memory_order_relaxed);
+      return &last_code;
+    case MPI_UNIVERSE_SIZE:
+      std::atomic_ref{universe}.store(call.process().size(), std::memory_order_relaxed);
+      return &universe;
     default: return nullptr;
   }
 }
@@ -76,7 +81,9 @@ int get(const char* function, MPI_Comm comm, int keyval, void* result, int* flag
     *flag = 1;
     return MPI_SUCCESS;
   }
-  if (keyval == MPI_KEYVAL_INVALID) return call.fail(MPI_ERR_KEYVAL, "argument comm_keyval is MPI_KEYVAL_INVALID");
+  if (!call.process().communicator_keys().was_created(keyval)) {
+    return call.fail(MPI_ERR_KEYVAL, "argument comm_keyval is not a key");
+  }
   void* value = nullptr;
   *flag = communicator->attributes.get(keyval, value);
   if (*flag != 0) *static_cast<void**>(result) = value;
@@ -87,7 +94,9 @@ int remove(const char* function, MPI_Comm comm, int keyval) {
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
-  if (keyval < Keyvals<MPI_Comm>::kFirst) call.fail(MPI_ERR_KEYVAL, "argument comm_keyval cannot be deleted");
+  if (!call.failed() && !call.process().communicator_keys().was_created(keyval)) {
+    call.fail(MPI_ERR_KEYVAL, "argument comm_keyval is not a key that can be deleted");
+  }
   if (call.failed()) return call.error();
   return call.finish(communicator->attributes.remove(comm, keyval));
 }

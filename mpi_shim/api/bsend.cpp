@@ -21,7 +21,7 @@ int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype d
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype);
+  const Buffer buffer = call.buffer(buf, count, datatype, dest);
   call.destination(comm, dest);
   call.send_tag(tag);
   if (call.failed()) return call.error();
@@ -53,7 +53,7 @@ int bsend_init(const char* function, const void* buf, MPI_Count count, MPI_Datat
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype);
+  const Buffer buffer = call.buffer(buf, count, datatype, dest);
   call.destination(comm, dest);
   call.send_tag(tag);
   call.pointer(request, "request");

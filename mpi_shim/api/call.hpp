@@ -24,8 +24,13 @@ namespace mpi_shim::api {
 
 class Call {
  public:
-  explicit Call(const char* function) noexcept : function_(function), process_(Process::current()) {
-    if (process_ == nullptr) [[unlikely]]
+  enum class When {
+    running,
+    any_time,  ///< also before MPI_Init and after MPI_Finalize: process() cannot be used
+  };
+  explicit Call(const char* function, When when = When::running) noexcept
+      : function_(function), process_(Process::current()) {
+    if (process_ == nullptr && when == When::running) [[unlikely]]
       fail(MPI_ERR_OTHER, "MPI is not running");
   }
 
@@ -105,6 +110,11 @@ class Call {
   /// MPI_BOTTOM or MPI_IN_PLACE, by one comparison.
   static bool is_no_memory(const void* base) noexcept {
     return reinterpret_cast<std::uintptr_t>(base) <= reinterpret_cast<std::uintptr_t>(MPI_IN_PLACE);
+  }
+
+  /// Of a message to or from `rank`: MPI_PROC_NULL makes what is said of it insignificant.
+  p2p::Buffer buffer(const void* base, MPI_Count count, MPI_Datatype handle, int rank) {
+    return rank == MPI_PROC_NULL ? p2p::Buffer{} : buffer(base, count, handle);
   }
 
   /// A datatype, committed or not.

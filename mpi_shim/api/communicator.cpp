@@ -73,6 +73,8 @@ int release(const char* function, MPI_Comm* comm, bool wait) {
   if (call.failed()) return call.error();
   if (communicator->is_predefined()) return call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
   if (wait) {
+    communicator->engine().wait_until([&] { return !communicator->has_pending(); },
+                                      "in MPI_Comm_disconnect for pending communication");
     if (const int error = mpi_shim::coll::run(*communicator, [&](auto& schedule) { build_barrier(schedule); });
         error != MPI_SUCCESS)
       return call.finish(error);

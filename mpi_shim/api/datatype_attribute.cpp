@@ -13,7 +13,7 @@ OPAL_MPI_FUNCTION(int, Type_create_keyval,
   if (call.failed()) return call.error();
   call.pointer(type_keyval, "type_keyval");
   if (call.failed()) return call.error();
-  *type_keyval = call.process().type_attributes().create_key(type_copy_attr_fn, type_delete_attr_fn, extra_state);
+  *type_keyval = call.process().type_attributes().keys().create(type_copy_attr_fn, type_delete_attr_fn, extra_state);
   return MPI_SUCCESS;
 }
 
@@ -22,7 +22,7 @@ OPAL_MPI_FUNCTION(int, Type_free_keyval, (int* type_keyval)) {
   if (call.failed()) return call.error();
   call.pointer(type_keyval, "type_keyval");
   if (call.failed()) return call.error();
-  if (!call.process().type_attributes().free_key(*type_keyval)) {
+  if (!call.process().type_attributes().keys().free(*type_keyval)) {
     return call.fail(MPI_ERR_KEYVAL, "argument type_keyval is not a key of the program's own");
   }
   *type_keyval = MPI_KEYVAL_INVALID;
@@ -33,7 +33,7 @@ OPAL_MPI_FUNCTION(int, Type_set_attr, (MPI_Datatype datatype, int type_keyval, v
   Call call{"MPI_Type_set_attr"};
   if (call.failed()) return call.error();
   call.any_type(datatype);
-  const auto key = call.process().type_attributes().find_key(type_keyval);
+  const auto key = call.process().type_attributes().keys().find(type_keyval);
   if (key == nullptr) call.fail(MPI_ERR_KEYVAL, "argument type_keyval is not a key that can be set");
   if (call.failed()) return call.error();
   return call.finish(call.process().type_attributes().of(datatype).set(datatype, key, attribute_val));
@@ -45,7 +45,9 @@ OPAL_MPI_FUNCTION(int, Type_get_attr, (MPI_Datatype datatype, int type_keyval, v
   call.any_type(datatype);
   call.pointer(attribute_val, "attribute_val");
   call.pointer(flag, "flag");
-  if (type_keyval == MPI_KEYVAL_INVALID) call.fail(MPI_ERR_KEYVAL, "argument type_keyval is MPI_KEYVAL_INVALID");
+  if (!call.failed() && !call.process().type_attributes().keys().was_created(type_keyval)) {
+    call.fail(MPI_ERR_KEYVAL, "argument type_keyval is not a key");
+  }
   if (call.failed()) return call.error();
   const auto* const attributes = call.process().type_attributes().find(datatype);
   void* value = nullptr;
@@ -58,6 +60,9 @@ OPAL_MPI_FUNCTION(int, Type_delete_attr, (MPI_Datatype datatype, int type_keyval
   Call call{"MPI_Type_delete_attr"};
   if (call.failed()) return call.error();
   call.any_type(datatype);
+  if (!call.failed() && !call.process().type_attributes().keys().was_created(type_keyval)) {
+    call.fail(MPI_ERR_KEYVAL, "argument type_keyval is not a key");
+  }
   if (call.failed()) return call.error();
   auto* const attributes = call.process().type_attributes().find(datatype);
   return attributes == nullptr ? MPI_SUCCESS : call.finish(attributes->remove(datatype, type_keyval));

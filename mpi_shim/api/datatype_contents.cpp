@@ -59,11 +59,15 @@ int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count
   const Datatype* const type = call.any_type(datatype);
   call.pointer(integers, "num_integers");
   call.pointer(addresses, "num_addresses");
+  if constexpr (sizeof(Count) > sizeof(int)) call.pointer(large_counts, "num_large_counts");
   call.pointer(types, "num_datatypes");
   call.pointer(combiner, "combiner");
   if (call.failed()) return call.error();
   const Recipe& recipe = recipe_of(*type);
   const Contents contents{recipe};
+  if (large_counts == nullptr && !contents.large_counts.empty()) {
+    return call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_envelope_c tells");
+  }
   *integers = static_cast<Count>(contents.integers.size());
   *addresses = static_cast<Count>(contents.addresses.size());
   if (large_counts != nullptr) *large_counts = static_cast<Count>(contents.large_counts.size());
@@ -172,9 +176,9 @@ OPAL_MPI_FUNCTION(int, Type_match_size, (int typeclass, int size, MPI_Datatype* 
     return call.fail(MPI_ERR_ARG, "no type of the class has argument size");
   };
   switch (typeclass) {
-    case MPI_TYPECLASS_REAL: return match({MPI_REAL4, MPI_REAL8, MPI_REAL16});
+    case MPI_TYPECLASS_REAL: return match({MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16});
     case MPI_TYPECLASS_INTEGER: return match({MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16});
-    case MPI_TYPECLASS_COMPLEX: return match({MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32});
+    case MPI_TYPECLASS_COMPLEX: return match({MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32});
     default: return call.fail(MPI_ERR_ARG, "argument typeclass is none of MPI_TYPECLASS_*");
   }
 }

@@ -293,6 +293,10 @@ OPAL_MPI_FUNCTION(int, Type_dup, (MPI_Datatype oldtype, MPI_Datatype* newtype)) 
   const auto* const attributes = all.find(oldtype);
   if (attributes == nullptr) return MPI_SUCCESS;
   const int refused = attributes->copy_to(oldtype, all.of(*newtype));
-  if (refused != MPI_SUCCESS) PMPI_Type_free(newtype);  // which leaves MPI_DATATYPE_NULL, as the standard asks
+  if (refused == MPI_SUCCESS) return MPI_SUCCESS;
+  all.of(*newtype).clear_all(*newtype);
+  all.forget(*newtype);
+  mpi_shim::handle::find<Datatype>(*newtype)->retire();
+  *newtype = MPI_DATATYPE_NULL;  // as the standard asks
   return call.finish(refused);
 }

@@ -14,6 +14,7 @@
 namespace {
 
 using mpi_shim::Process;
+using mpi_shim::Result;
 using mpi_shim::api::Call;
 
 /// Errors of starting and ending have no communicator whose handler could be asked: they end the process.
@@ -46,8 +47,13 @@ OPAL_MPI_FUNCTION(int, Init_thread, (int* /*argc*/, char*** /*argv*/, int requir
 OPAL_MPI_FUNCTION(int, Finalize, (void)) {
   Call call{"MPI_Finalize"};
   if (call.failed()) return call.error();
-  if (const auto stopped = Process::stop(); !stopped) return refuse("MPI_Finalize", to_string(stopped.error()));
-  return MPI_SUCCESS;
+  int error = MPI_SUCCESS;
+  const auto check = [&](const Result<void>& result) {
+    if (!result && error == MPI_SUCCESS) error = refuse("MPI_Finalize", to_string(result.error()));
+  };
+  check(call.process().leave());  // the handler of its error is the process's, which ends after that
+  check(Process::stop());
+  return error;
 }
 
 OPAL_MPI_FUNCTION(int, Initialized, (int* flag)) {
@@ -80,7 +86,7 @@ OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
   Process* const process = Process::current();
   if (process == nullptr) {
     std::fprintf(stderr, "MPI_Abort(%d) before MPI_Init or after MPI_Finalize\n", errorcode);
-    ::_exit(errorcode);
+    ::_exit((errorcode & 0xff) != 0 ? errorcode : 1);  // never as if all went well
   }
   std::fflush(nullptr);
   process->abort(errorcode, fmt::format("rank {} called MPI_Abort with error code {}", process->rank(), errorcode));

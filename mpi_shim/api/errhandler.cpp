@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error handlers of communicators.
+// Error handlers of communicators.  They are made and freed also before MPI_Init and after MPI_Finalize.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 
@@ -13,7 +13,7 @@ using mpi_shim::comm::Errhandler;
 
 OPAL_MPI_FUNCTION(int, Comm_create_errhandler,
                   (MPI_Comm_errhandler_function * comm_errhandler_fn, MPI_Errhandler* errhandler)) {
-  Call call{"MPI_Comm_create_errhandler"};
+  Call call{"MPI_Comm_create_errhandler", Call::When::any_time};
   call.pointer(errhandler, "errhandler");
   if (comm_errhandler_fn == nullptr) call.fail(MPI_ERR_ARG, "argument comm_errhandler_fn is a null pointer");
   if (call.failed()) return call.error();
@@ -27,9 +27,11 @@ OPAL_MPI_FUNCTION(int, Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errha
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   auto handler = mpi_shim::find_errhandler(errhandler);
-  if (handler == nullptr) call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
+  if (handler == nullptr || handler->kind == Errhandler::Kind::win_function) {
+    call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler for communicators");
+  }
   if (call.failed()) return call.error();
-  communicator->errhandler = std::move(handler);
+  communicator->errhandler.set(std::move(handler));
   return MPI_SUCCESS;
 }
 
@@ -39,7 +41,7 @@ OPAL_MPI_FUNCTION(int, Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errh
   const Communicator* const communicator = call.comm(comm);
   call.pointer(errhandler, "errhandler");
   if (call.failed()) return call.error();
-  *errhandler = mpi_shim::new_handle(communicator->errhandler);
+  *errhandler = mpi_shim::new_handle(communicator->errhandler.get());
   return MPI_SUCCESS;
 }
 
@@ -53,7 +55,7 @@ OPAL_MPI_FUNCTION(int, Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {
 }
 
 OPAL_MPI_FUNCTION(int, Errhandler_free, (MPI_Errhandler * errhandler)) {
-  Call call{"MPI_Errhandler_free"};
+  Call call{"MPI_Errhandler_free", Call::When::any_time};
   call.pointer(errhandler, "errhandler");
   if (call.failed()) return call.error();
   if (mpi_shim::find_errhandler(*errhandler) == nullptr) {

@@ -13,13 +13,15 @@ using mpi_shim::comm::Communicator;
 /// The handler of a communicator that has no parent to take it from.
 std::shared_ptr<const mpi_shim::comm::Errhandler> handler_of(Call& call, MPI_Errhandler handle) {
   auto handler = mpi_shim::find_errhandler(handle);
-  if (handler == nullptr) call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
+  if (handler == nullptr || handler->kind == mpi_shim::comm::Errhandler::Kind::win_function) {
+    call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler for communicators");
+  }
   return handler;
 }
 
 int hand_out_with(Call& call, int error, Communicator* made,
                   const std::shared_ptr<const mpi_shim::comm::Errhandler>& handler, MPI_Comm* newcomm) {
-  if (made != nullptr) made->errhandler = handler;
+  if (made != nullptr) made->errhandler.set(handler);
   return hand_out(call, error, made, newcomm);
 }
 

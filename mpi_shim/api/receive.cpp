@@ -33,7 +33,7 @@ int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datat
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = source == MPI_PROC_NULL ? Buffer{} : call.buffer(buf, count, datatype);
+  const Buffer buffer = call.buffer(buf, count, datatype, source);
   call.source(comm, source);
   call.receive_tag(tag);
   if (call.failed()) [[unlikely]]
@@ -66,7 +66,7 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = source == MPI_PROC_NULL ? Buffer{} : call.buffer(buf, count, datatype);
+  const Buffer buffer = call.buffer(buf, count, datatype, source);
   call.source(comm, source);
   call.receive_tag(tag);
   call.pointer(request, "request");
@@ -123,8 +123,8 @@ int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer out = call.buffer(sendbuf, sendcount, sendtype);
-  const Buffer in = call.buffer(recvbuf, recvcount, recvtype);
+  const Buffer out = call.buffer(sendbuf, sendcount, sendtype, dest);
+  const Buffer in = call.buffer(recvbuf, recvcount, recvtype, source);
   check_partners(call, comm, dest, sendtag, source, recvtag);
   if (call.failed()) [[unlikely]]
     return call.error();
@@ -136,7 +136,8 @@ int sendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datat
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer in = call.buffer(buf, count, datatype);
+  // It counts for both directions: MPI_PROC_NULL on one side leaves it to the other.
+  const Buffer in = call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source);
   check_partners(call, comm, dest, sendtag, source, recvtag);
   if (call.failed()) [[unlikely]]
     return call.error();
@@ -168,8 +169,8 @@ int isendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MP
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer out = call.buffer(sendbuf, sendcount, sendtype);
-  const Buffer in = call.buffer(recvbuf, recvcount, recvtype);
+  const Buffer out = call.buffer(sendbuf, sendcount, sendtype, dest);
+  const Buffer in = call.buffer(recvbuf, recvcount, recvtype, source);
   check_partners(call, comm, dest, sendtag, source, recvtag);
   call.pointer(request, "request");
   if (call.failed()) return call.error();
@@ -181,7 +182,8 @@ int isendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Data
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer in = call.buffer(buf, count, datatype);
+  // It counts for both directions: MPI_PROC_NULL on one side leaves it to the other.
+  const Buffer in = call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source);
   check_partners(call, comm, dest, sendtag, source, recvtag);
   call.pointer(request, "request");
   if (call.failed()) return call.error();

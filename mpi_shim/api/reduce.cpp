@@ -31,10 +31,11 @@ int reduce(const Form& form, const void* sendbuf, void* recvbuf, Count count, MP
   if (in_place && !part.is_root) return call.fail_in_place();
   const Buffer in = sends ? call.buffer(in_place ? recvbuf : sendbuf, count, datatype) : Buffer{};
   const Buffer out = part.is_root ? call.buffer(recvbuf, count, datatype) : Buffer{};
-  const auto* op = call.op(handle, datatype);
+  const auto* op = part.takes_part ? call.op(handle, datatype) : nullptr;
   if (call.failed()) return call.error();
   const auto share = [&](HostTeam& team) { return team.reduce(in, out, *op, root); };
   return form.run(call, *communicator, share, [&](Schedule& schedule) {
+    if (op == nullptr) return;
     schedule.keep_op(*op);
     if (communicator->is_inter()) {
       build_inter_reduce(schedule, sides_of(*communicator), in, out, *op, root);

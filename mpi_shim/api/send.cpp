@@ -27,7 +27,7 @@ int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype da
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = dest == MPI_PROC_NULL ? Buffer{} : call.buffer(buf, count, datatype);
+  const Buffer buffer = call.buffer(buf, count, datatype, dest);
   call.destination(comm, dest);
   call.send_tag(tag);
   if (call.failed()) [[unlikely]]
@@ -53,7 +53,7 @@ int new_send(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const comm = call.comm(handle);
-  const Buffer buffer = dest == MPI_PROC_NULL ? Buffer{} : call.buffer(buf, count, datatype);
+  const Buffer buffer = call.buffer(buf, count, datatype, dest);
   call.destination(comm, dest);
   call.send_tag(tag);
   call.pointer(request, "request");

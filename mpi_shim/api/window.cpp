@@ -73,7 +73,7 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
                      "each other's /proc/PID/fd");
   }
   if (error != MPI_SUCCESS) return call.finish(error);
-  made->errhandler = mpi_shim::find_errhandler(MPI_ERRORS_ARE_FATAL);
+  made->errhandler.set(mpi_shim::find_errhandler(MPI_ERRORS_ARE_FATAL));
   if (baseptr != nullptr) *static_cast<void**>(baseptr) = reinterpret_cast<void*>(made->own().base);
   *win = made->mpi_handle();
   return MPI_SUCCESS;
@@ -237,7 +237,7 @@ OPAL_MPI_FUNCTION(int, Win_get_name, (MPI_Win win, char* win_name, int* resultle
 
 OPAL_MPI_FUNCTION(int, Win_create_errhandler,
                   (MPI_Win_errhandler_function * win_errhandler_fn, MPI_Errhandler* errhandler)) {
-  Call call{"MPI_Win_create_errhandler"};
+  Call call{"MPI_Win_create_errhandler", Call::When::any_time};
   call.pointer(errhandler, "errhandler");
   if (win_errhandler_fn == nullptr) call.fail(MPI_ERR_ARG, "argument win_errhandler_fn is a null pointer");
   if (call.failed()) return call.error();
@@ -255,7 +255,7 @@ OPAL_MPI_FUNCTION(int, Win_set_errhandler, (MPI_Win win, MPI_Errhandler errhandl
     call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler for windows");
   }
   if (call.failed()) return call.error();
-  window->errhandler = std::move(handler);
+  window->errhandler.set(std::move(handler));
   return MPI_SUCCESS;
 }
 
@@ -265,7 +265,7 @@ OPAL_MPI_FUNCTION(int, Win_get_errhandler, (MPI_Win win, MPI_Errhandler* errhand
   const Window* const window = call.window(win);
   call.pointer(errhandler, "errhandler");
   if (call.failed()) return call.error();
-  *errhandler = mpi_shim::new_handle(window->errhandler);
+  *errhandler = mpi_shim::new_handle(window->errhandler.get());
   return MPI_SUCCESS;
 }
 

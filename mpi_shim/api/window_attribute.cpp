@@ -62,7 +62,6 @@ OPAL_MPI_FUNCTION(int, Win_get_attr, (MPI_Win win, int win_keyval, void* attribu
   Window* const window = call.window(win);
   call.pointer(attribute_val, "attribute_val");
   call.pointer(flag, "flag");
-  if (win_keyval == MPI_KEYVAL_INVALID) call.fail(MPI_ERR_KEYVAL, "argument win_keyval is MPI_KEYVAL_INVALID");
   if (call.failed()) return call.error();
   *flag = 1;
   if (win_keyval == MPI_WIN_BASE) {
@@ -70,6 +69,9 @@ OPAL_MPI_FUNCTION(int, Win_get_attr, (MPI_Win win, int win_keyval, void* attribu
   } else if (const void* value = predefined(*window, win_keyval)) {
     *static_cast<const void**>(attribute_val) = value;
   } else {
+    if (!call.process().window_keys().was_created(win_keyval)) {
+      return call.fail(MPI_ERR_KEYVAL, "argument win_keyval is not a key");
+    }
     void* own = nullptr;
     *flag = window->attributes.get(win_keyval, own) ? 1 : 0;
     if (*flag != 0) *static_cast<void**>(attribute_val) = own;
@@ -81,6 +83,9 @@ OPAL_MPI_FUNCTION(int, Win_delete_attr, (MPI_Win win, int win_keyval)) {
   Call call{"MPI_Win_delete_attr"};
   if (call.failed()) return call.error();
   Window* const window = call.window(win);
+  if (!call.failed() && !call.process().window_keys().was_created(win_keyval)) {
+    call.fail(MPI_ERR_KEYVAL, "argument win_keyval is not a key that can be deleted");
+  }
   if (call.failed()) return call.error();
   return call.finish(window->attributes.remove(win, win_keyval));
 }

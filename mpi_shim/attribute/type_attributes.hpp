@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/attribute/type_attributes.hpp — the attributes of datatypes: beside the types, which know nothing of MPI,
-// and only for those that have some.  Owned by the Process. Threads: safe from any thread, but for one datatype, which
-// is one thread's at a time; callbacks run without a lock.
+// and only for those that have some.  Owned by the Process.  Threads: safe from any thread; callbacks run without a
+// lock.
 #pragma once
 #include <mutex>
 #include <unordered_map>
@@ -12,18 +12,7 @@ namespace mpi_shim::attribute {
 
 class TypeAttributes {
  public:
-  int create_key(Keyval<MPI_Datatype>::Copy copy, Keyval<MPI_Datatype>::Delete destroy, void* extra_state) {
-    const std::lock_guard guard{mutex_};
-    return keys_.create(copy, destroy, extra_state);
-  }
-  std::shared_ptr<const Keyval<MPI_Datatype>> find_key(int number) {
-    const std::lock_guard guard{mutex_};
-    return keys_.find(number);
-  }
-  bool free_key(int number) {
-    const std::lock_guard guard{mutex_};
-    return keys_.free(number);
-  }
+  [[nodiscard]] Keyvals<MPI_Datatype>& keys() noexcept { return keys_; }
 
   /// Those of a type, none yet if it had none; valid until forget().
   Attributes<MPI_Datatype>& of(MPI_Datatype type) {

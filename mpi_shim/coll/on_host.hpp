@@ -21,7 +21,7 @@ class OnHost {
   OnHost(const p2p::Buffer& buffer, Use use) : original_(buffer), here_(buffer), use_(use) {
     if (!buffer.on_gpu()) [[likely]]
       return;
-    const p2p::Buffer::Span span = buffer.span();
+    const p2p::Buffer::Span span = buffer.padded_span();
     copy_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(span.size));
     here_ = buffer.at(copy_.get() - span.offset);
     if (use != Use::write) error_ = p2p::copy(original_, here_);

@@ -20,6 +20,13 @@ class Scheduler {
   /// in, or what sends more than one schedule's messages under one tag.  Tags that begin() never gives are negative.
   Schedule& begin(comm::Communicator& comm, const Team& team, int tag);
 
+  /// Whether a collective that was started on `comm` is not done.
+  [[nodiscard]] bool has_pending(const comm::Communicator& comm) const noexcept {
+    const am::Lock::Guard guard{engine_.lock()};
+    return pool_.any(
+        [&](const Schedule& schedule) { return schedule.comm_ == &comm && schedule.active() && !schedule.done(); });
+  }
+
  private:
   friend class Schedule;
   p2p::Engine& engine_;

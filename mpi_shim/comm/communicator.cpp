@@ -2,6 +2,7 @@
 #include "mpi_shim/comm/communicator.hpp"
 
 #include "mpi_shim/coll/host_team.hpp"
+#include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/core/lane.hpp"
 
 namespace mpi_shim::comm {
@@ -62,6 +63,10 @@ Communicator::~Communicator() {
 bool Communicator::busy() const noexcept {
   const am::Lock::Guard guard{engine_.lock()};
   return user_.users + collective_.users != 0;
+}
+
+bool Communicator::has_pending() const noexcept {
+  return engine_.has_pending(user_) || lane_.scheduler().has_pending(*this);
 }
 
 }  // namespace mpi_shim::comm

@@ -79,8 +79,10 @@ class Communicator final : public handle::Object {
 
   /// Something started on it is not released yet.
   [[nodiscard]] bool busy() const noexcept;
+  /// Something started on it is not done yet; looks at every request of its lane.
+  [[nodiscard]] bool has_pending() const noexcept;
 
-  std::shared_ptr<const Errhandler> errhandler;
+  ErrhandlerSlot errhandler;
   std::string name;
   attribute::Attributes<MPI_Comm> attributes;
   p2p::AttachedBuffer buffer;                ///< for buffered sends, before the process's

@@ -21,24 +21,19 @@ int make(Process& process, const Communicator& parent, const Number& number, Sid
   const auto created = process.create_communicator(number, std::move(sides));
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
-  made->errhandler = parent.errhandler;
+  made->errhandler.set(parent.errhandler.get());
   return MPI_SUCCESS;
 }
 
-int make_duplicate(Process& process, const Communicator& parent, const Number& number, Communicator*& made) {
-  if (const int error = make(process, parent, number, parent.sides(), made); error != MPI_SUCCESS) return error;
-  made->topology = parent.topology;
-  return MPI_SUCCESS;
-}
-
-/// MPI_Comm_idup: agrees while others progress, then makes the communicator.
+/// MPI_Comm_idup: agrees while others progress, then makes the communicator.  Its handle is told at the call: a
+/// variable that is written later would have to outlive it, which Fortran's conversion of handles does not.
 class Duplication final : public Request {
  public:
-  Duplication(Process& process, Communicator& parent, MPI_Comm* newcomm)
+  Duplication(Process& process, Communicator& parent, handle::Slot<Communicator> slot)
       : Request(kActions, &parent.engine()),
         process_(process),
         parent_(parent),
-        newcomm_(newcomm),
+        slot_(std::move(slot)),
         agreement_(process, Meeting::of_all(parent)) {
     const am::Lock::Guard guard{parent_.engine().lock()};
     ++parent_.collective().users;
@@ -55,19 +50,20 @@ class Duplication final : public Request {
   }
 
   void agreed() noexcept {
-    Communicator* made = nullptr;
     outcome_.error = agreement_.error();
-    // We are inside of the parent's lane, and must not ask for another one's lock.
-    const Number number{agreement_.number().id, parent_.engine().lane()};
-    if (outcome_.error == MPI_SUCCESS) outcome_.error = make_duplicate(process_, parent_, number, made);
-    if (made != nullptr) {
-      made->attributes = std::move(attributes_);
-      *newcomm_ = made->mpi_handle();
+    if (outcome_.error == MPI_SUCCESS) {
+      // We are inside of the parent's lane, and must not ask for another one's lock.
+      const Number number{agreement_.number().id, parent_.engine().lane()};
+      Communicator& made = process_.create_communicator(std::move(slot_), number, parent_.sides());
+      made.errhandler.set(parent_.errhandler.get());
+      made.topology = parent_.topology;
+      made.attributes.take(attributes_);
     }
     finish();
   }
 
   void put_away() noexcept {
+    attributes_.clear_all(MPI_COMM_NULL);  // after a failure: of a communicator that there never was
     {
       const am::Lock::Guard guard{parent_.engine().lock()};
       --parent_.collective().users;
@@ -77,7 +73,7 @@ class Duplication final : public Request {
 
   Process& process_;
   Communicator& parent_;
-  MPI_Comm* newcomm_;
+  handle::Slot<Communicator> slot_;
   attribute::Attributes<MPI_Comm> attributes_;  // as they were at the call
   IdAgreement agreement_;
 };
@@ -128,8 +124,10 @@ int duplicate(Process& process, Communicator& parent, Communicator*& made) {
   Number number;
   if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
   Communicator* copy = nullptr;
-  if (const int error = make_duplicate(process, parent, number, copy); error != MPI_SUCCESS) return error;
+  if (const int error = make(process, parent, number, parent.sides(), copy); error != MPI_SUCCESS) return error;
+  copy->topology = parent.topology;
   if (const int error = parent.attributes.copy_to(parent.mpi_handle(), copy->attributes); error != MPI_SUCCESS) {
+    copy->attributes.clear_all(copy->mpi_handle());
     process.free_communicator(*copy);
     return error;
   }
@@ -139,10 +137,17 @@ int duplicate(Process& process, Communicator& parent, Communicator*& made) {
 
 int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm, Request*& request) {
   attribute::Attributes<MPI_Comm> attributes;
-  if (const int error = parent.attributes.copy_to(parent.mpi_handle(), attributes); error != MPI_SUCCESS) return error;
-  auto duplication = handle::create<Duplication>(process, parent, newcomm);
+  if (const int error = parent.attributes.copy_to(parent.mpi_handle(), attributes); error != MPI_SUCCESS) {
+    attributes.clear_all(MPI_COMM_NULL);
+    return error;
+  }
+  auto slot = handle::Slot<Communicator>::reserve();
+  if (!slot) return MPI_ERR_NO_MEM;
+  const auto handle = reinterpret_cast<MPI_Comm>(slot->handle());
+  auto duplication = handle::create<Duplication>(process, parent, std::move(*slot));
   if (!duplication) return MPI_ERR_NO_MEM;
-  (*duplication)->attributes() = std::move(attributes);
+  (*duplication)->attributes().take(attributes);
+  *newcomm = handle;
   request = duplication->detach();  // the program's; ends with put_away()
   request->set_comm(parent.mpi_handle());
   request->start();

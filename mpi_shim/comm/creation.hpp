@@ -19,7 +19,8 @@ namespace mpi_shim::comm {
 /// The same processes; attributes by their copy callbacks, error handler and topology as they are.
 int duplicate(Process& process, Communicator& parent, Communicator*& made);
 
-/// The same without waiting: `newcomm` is written before the request is done.  An error class, with `request` unset.
+/// The same without waiting: the handle in `newcomm` names the communicator once the request is done.  An error class,
+/// with `request` unset.
 int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm, Request*& request);
 
 /// Those with the same colour, ordered by key, then by rank in `parent`.  MPI_UNDEFINED: in none.

@@ -128,7 +128,7 @@ int connect_sides(Process& process, Communicator& local, int local_leader, Commu
   const Meeting own = Meeting::of_all(local);
   error = make_connected(process, {own.comm, own.team, own.tag}, local.group(), local_leader, error, std::move(members),
                          number, made);
-  if (error == MPI_SUCCESS) made->errhandler = local.errhandler;
+  if (error == MPI_SUCCESS) made->errhandler.set(local.errhandler.get());
   return error;
 }
 
@@ -150,7 +150,7 @@ int merge_sides(Process& process, Communicator& parent, bool high, Communicator*
   const auto created = process.create_communicator(number, {group, nullptr});
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
-  made->errhandler = parent.errhandler;
+  made->errhandler.set(parent.errhandler.get());
   return MPI_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 // resets it. T is an object behind a handle (handle/object.hpp) and is not findable while nobody uses it. Owns every
 // object it ever made, also those in use.  Threads: externally synchronised.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <vector>
@@ -27,6 +28,12 @@ class ObjectPool {
   void give_back(T& object) noexcept {
     object.set_findable(false, T::kKind);
     free_[free_count_++] = &object;
+  }
+
+  /// Whether `is(const T&)` holds for some object, used or not.
+  template <class Is>
+  [[nodiscard]] bool any(Is&& is) const {
+    return std::any_of(all_.begin(), all_.end(), [&](const handle::Ref<T>& object) { return is(*object); });
   }
 
  private:

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <sstream>
 #include <string>
-#include <thread>
+#include <utility>
 
 #include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/coll/barrier.hpp"
@@ -75,11 +75,9 @@ Result<void> Process::start(int thread_level) {
 }
 
 Result<void> Process::stop() {
-  const std::unique_ptr<Process> process{current_};
-  OPAL_TRY(process->leave());
-  current_ = nullptr;
+  const std::unique_ptr<Process> process{std::exchange(current_, nullptr)};
   life_now.store(Life::finished, std::memory_order_release);
-  return {};
+  return process->client_->finalize();
 }
 
 Result<void> Process::join(int thread_level) {
@@ -123,7 +121,7 @@ Result<void> Process::join(int thread_level) {
     auto made = std::make_unique<comm::Communicator>(
         handle, id, comm::Sides{std::make_shared<const comm::Group>(std::move(members), rank()), nullptr},
         first_lane());
-    made->errhandler = initial_errhandler_;
+    made->errhandler.set(initial_errhandler_);
     made->name = name;
     return made;
   };
@@ -156,15 +154,14 @@ Process::~Process() {
 
 Result<void> Process::leave() {
   for (const auto& lane : lanes_) lane->windows().end_helper();
-  report_leaks();
-  self_->attributes.clear(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
-  world_->attributes.clear(MPI_COMM_WORLD);
+  self_->attributes.clear_all(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
+  world_->attributes.clear_all(MPI_COMM_WORLD);
+  report_leaks();  // after that: libraries free their objects there
   flush_buffers();
   // Every message that anybody sends is received before its sender gets out of this barrier...
   (void)coll::run(*world_, [](coll::Schedule& barrier) { coll::build_barrier(barrier); });
   // ... and the barrier's own messages before anybody gets out of the fence.
-  OPAL_TRY(fence_while_progressing());
-  return client_->finalize();
+  return fence_while_progressing();
 }
 
 void Process::flush_buffers() noexcept {
@@ -221,14 +218,20 @@ Result<void> Process::fence_while_progressing() {
   return result;
 }
 
-bool Process::is_main_thread() const noexcept { return ::getpid() == ::gettid(); }
+bool Process::is_main_thread() const noexcept { return std::this_thread::get_id() == main_thread_; }
 
 Result<comm::Communicator*> Process::create_communicator(const comm::Number& number, comm::Sides sides) {
-  OPAL_TRY_ASSIGN(handle::Ref<comm::Communicator> made,
-                  handle::create<comm::Communicator>(MPI_COMM_NULL, number.id, std::move(sides), *lanes_[number.lane]));
+  OPAL_TRY_ASSIGN(handle::Slot<comm::Communicator> slot, handle::Slot<comm::Communicator>::reserve());
+  return &create_communicator(std::move(slot), number, std::move(sides));
+}
+
+comm::Communicator& Process::create_communicator(handle::Slot<comm::Communicator> slot, const comm::Number& number,
+                                                 comm::Sides sides) {
+  handle::Ref<comm::Communicator> made =
+      create_in(std::move(slot), MPI_COMM_NULL, number.id, std::move(sides), *lanes_[number.lane]);
   const am::Lock::Guard guard{lock()};
   others_.push_back(made);
-  return made.detach();  // the program's reference
+  return *made.detach();  // the program's reference
 }
 
 void Process::free_communicator(comm::Communicator& communicator) noexcept {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "mpi_shim/comm/communicator.hpp"
@@ -35,7 +36,9 @@ class Process final {
 
   /// MPI_Init_thread.  `thread_level` is one of MPI_THREAD_*.
   static Result<void> start(int thread_level);
-  /// MPI_Finalize: returns when every process of the job has come here.
+  /// The first part of MPI_Finalize: returns when every process of the job has come here.
+  Result<void> leave();
+  /// The second part, also after a leave() that failed: ends current().
   static Result<void> stop();
 
   static Life life() noexcept;
@@ -69,7 +72,7 @@ class Process final {
   /// Whose error handler hears of errors that belong to no object: MPI_COMM_SELF's.  Until MPI 3.1 it was
   /// MPI_COMM_WORLD's, and programs of that time set no other: so that one stands in until MPI_COMM_SELF has its own.
   [[nodiscard]] comm::Communicator& blamed_by_default() noexcept {
-    return self_->errhandler == initial_errhandler_ ? *world_ : *self_;
+    return self_->errhandler.get() == initial_errhandler_ ? *world_ : *self_;
   }
   [[nodiscard]] comm::IdTable& communicator_ids() noexcept { return ids_; }
   [[nodiscard]] attribute::Keyvals<MPI_Comm>& communicator_keys() noexcept { return communicator_keys_; }
@@ -84,6 +87,8 @@ class Process final {
   /// A communicator of `sides`, of which this process is a member, under a number that all of them agreed on.  No lock
   /// is held but perhaps that of the number's lane.  Errors: no_memory.
   Result<comm::Communicator*> create_communicator(const comm::Number& number, comm::Sides sides);
+  comm::Communicator& create_communicator(handle::Slot<comm::Communicator> slot, const comm::Number& number,
+                                          comm::Sides sides);
   /// Ends it as soon as nothing is under way on it.  Without any lane's lock held.
   void free_communicator(comm::Communicator& communicator) noexcept;
   /// Ends those that were freed and on which nothing is under way any more.  Without any lane's lock held.
@@ -95,7 +100,6 @@ class Process final {
  private:
   Process() = default;
   Result<void> join(int thread_level);
-  Result<void> leave();
   void report_leaks() const;
   /// Whose channel it is, for a report.
   [[nodiscard]] std::string name_of(const p2p::Channel& channel) const;
@@ -105,6 +109,7 @@ class Process final {
   static Process* current_;
 
   int thread_level_ = MPI_THREAD_SINGLE;
+  const std::thread::id main_thread_ = std::this_thread::get_id();  // the one that starts MPI
   std::unique_ptr<runtime::Client> client_;
   am::Config waits_;
   std::unique_ptr<p2p::Lanes> engines_;  // of lanes_

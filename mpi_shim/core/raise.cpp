@@ -40,7 +40,7 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
   }
   if (scope.kind == ErrorScope::Kind::file) return error_class;  // the standard's default for files
   if (rma::Window* window = scope.kind == ErrorScope::Kind::win ? find_window(scope) : nullptr) {
-    const std::shared_ptr<const comm::Errhandler> handler = window->errhandler;
+    const std::shared_ptr<const comm::Errhandler> handler = window->errhandler.get();
     if (handler->kind == comm::Errhandler::Kind::win_function) {
       MPI_Win win = window->mpi_handle();
       handler->win_function(&win, &error_class, function);
@@ -55,7 +55,7 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
   }
   if (communicator == nullptr) communicator = &process->blamed_by_default();
   MPI_Comm handle = communicator->mpi_handle();
-  const std::shared_ptr<const comm::Errhandler> handler = communicator->errhandler;
+  const std::shared_ptr<const comm::Errhandler> handler = communicator->errhandler.get();
   switch (handler->kind) {
     case comm::Errhandler::Kind::returning: return error_class;
     case comm::Errhandler::Kind::comm_function: handler->function(&handle, &error_class, function); return error_class;

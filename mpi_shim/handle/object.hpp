@@ -35,8 +35,10 @@ inline constexpr std::uintptr_t kBuiltinEnd = 0x400;
 class Object;
 template <class T>
 class Ref;
+template <class T>
+class Slot;
 template <class T, class... Args>
-opal::Result<Ref<T>> create(Args&&... args);
+Ref<T> create_in(Slot<T> slot, Args&&... args);
 
 class Object {
  public:
@@ -84,7 +86,7 @@ class Object {
 
  private:
   template <class T, class... Args>
-  friend opal::Result<Ref<T>> create(Args&&... args);
+  friend Ref<T> create_in(Slot<T> slot, Args&&... args);
 
   static constexpr std::uint64_t kRetired = 0x72657469'72656400U;
 
@@ -133,13 +135,37 @@ class Ref {
   T* object_ = nullptr;
 };
 
-/// Makes a T in the arena.  Errors: no_memory.
+/// Memory in the arena for a T that is made later, whose handle can be told before.  Given back unless it is used.
+template <class T>
+class Slot {
+ public:
+  /// Errors: no_memory.
+  static opal::Result<Slot> reserve() {
+    static_assert(sizeof(T) <= Arena::kMaxSlot && alignof(T) <= Arena::kSlotUnit);
+    void* const memory = Arena::process().allocate(sizeof(T));
+    if (memory == nullptr) return opal::Error{opal::Errc::no_memory, 0, "handle::create", sizeof(T)};
+    return Slot{memory};
+  }
+  Slot(Slot&& other) noexcept : memory_(other.release()) {}
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  ~Slot() {
+    if (memory_ != nullptr) Arena::process().release(memory_, sizeof(T));
+  }
+
+  /// The handle of the object to come; it names nothing before.
+  [[nodiscard]] std::uintptr_t handle() const noexcept { return reinterpret_cast<std::uintptr_t>(memory_); }
+  [[nodiscard]] void* release() noexcept { return std::exchange(memory_, nullptr); }
+
+ private:
+  explicit Slot(void* memory) noexcept : memory_(memory) {}
+  void* memory_;
+};
+
+/// Makes a T where memory was reserved for it.
 template <class T, class... Args>
-opal::Result<Ref<T>> create(Args&&... args) {
-  static_assert(sizeof(T) <= Arena::kMaxSlot && alignof(T) <= Arena::kSlotUnit);
-  void* slot = Arena::process().allocate(sizeof(T));
-  if (slot == nullptr) return opal::Error{opal::Errc::no_memory, 0, "handle::create", sizeof(T)};
-  T* object = std::construct_at(static_cast<T*>(slot), std::forward<Args>(args)...);
+Ref<T> create_in(Slot<T> slot, Args&&... args) {
+  T* object = std::construct_at(static_cast<T*>(slot.release()), std::forward<Args>(args)...);
   Object* base = object;
   base->destroy_ = [](Object* dying) noexcept {
     auto* whole = static_cast<T*>(dying);
@@ -147,6 +173,13 @@ opal::Result<Ref<T>> create(Args&&... args) {
     Arena::process().release(whole, sizeof(T));
   };
   return Ref<T>::adopt(object);
+}
+
+/// Makes a T in the arena.  Errors: no_memory.
+template <class T, class... Args>
+opal::Result<Ref<T>> create(Args&&... args) {
+  OPAL_TRY_ASSIGN(Slot<T> slot, Slot<T>::reserve());
+  return create_in(std::move(slot), std::forward<Args>(args)...);
 }
 
 }  // namespace mpi_shim::handle

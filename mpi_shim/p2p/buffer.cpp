@@ -23,6 +23,15 @@ Buffer::Span Buffer::span() const noexcept {
           static_cast<std::uint64_t>(type_->true_extent() + (reach < 0 ? -reach : reach))};
 }
 
+Buffer::Span Buffer::padded_span() const noexcept {
+  if (count_ == 0 || type_ == nullptr) return {0, 0};
+  const std::int64_t reach = static_cast<std::int64_t>(count_ - 1) * type_->extent();
+  const auto [first, last] = std::minmax(
+      {type_->lb(), type_->lb() + type_->extent(), type_->true_lb(), type_->true_lb() + type_->true_extent()});
+  const std::int64_t offset = first + std::min<std::int64_t>(reach, 0);
+  return {offset, static_cast<std::uint64_t>(last + std::max<std::int64_t>(reach, 0) - offset)};
+}
+
 void Buffer::start(datatype::Cursor& cursor) const noexcept {
   if (type_ == nullptr) return;
   // The sizes were checked when the arguments were (fits()).

@@ -63,6 +63,8 @@ class Buffer {
     std::uint64_t size;
   };
   [[nodiscard]] Span span() const noexcept;
+  /// The same with the padding around each element, which an operation of the program may write as well.
+  [[nodiscard]] Span padded_span() const noexcept;
 
   /// Its memory is a GPU's: of the first byte, which tells for all.
   [[nodiscard]] bool on_gpu() const noexcept { return bytes_ != 0 && !opal::gpu::is_host(base_ + span().offset); }

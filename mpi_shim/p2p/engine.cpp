@@ -164,6 +164,14 @@ std::unique_ptr<Unexpected> Engine::take(Channel& channel, int source, int tag, 
   return message;
 }
 
+bool Engine::has_pending(const Channel& channel) const noexcept {
+  const am::Lock::Guard guard{lock_};
+  const auto pending = [&](const auto& request) {
+    return request.channel_ == &channel && request.active() && !request.done();
+  };
+  return sends_.any(pending) || receives_.any(pending);
+}
+
 Unexpected& Engine::new_unexpected(const Incoming& message) {
   if (spare_.empty()) return *std::make_unique<Unexpected>(message).release();
   Unexpected& again = *spare_.back().release();

@@ -110,6 +110,9 @@ class Engine {
   /// As probe(), but takes the message out of matching; give it to receive_matched().
   std::unique_ptr<Unexpected> take(Channel& channel, int source, int tag, Outcome& outcome) noexcept;
 
+  /// Whether an operation that was started on the channel is not done.
+  [[nodiscard]] bool has_pending(const Channel& channel) const noexcept;
+
   /// Whether everybody that a message from `source` could come from is gone, so that none will; under lock().
   [[nodiscard]] bool nobody_left(const Channel& channel, int source) const noexcept {
     return failures() != 0 && all_failed(channel, source);

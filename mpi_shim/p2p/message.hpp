@@ -6,7 +6,7 @@
 
 #include "mpi_shim/handle/object.hpp"
 #include "mpi_shim/include/mpi.h"
-#include "mpi_shim/p2p/receive.hpp"
+#include "mpi_shim/p2p/engine.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -14,7 +14,14 @@ class MessageObject final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::message;
   MessageObject(std::unique_ptr<Unexpected> taken, Engine& of, Channel& from, MPI_Comm comm) noexcept
-      : Object(kKind), message(std::move(taken)), engine(of), channel(from), comm_handle(comm) {}
+      : Object(kKind), message(std::move(taken)), engine(of), channel(from), comm_handle(comm) {
+    const am::Lock::Guard guard{engine.lock()};
+    ++channel.users;  // the program may free the communicator before it receives
+  }
+  ~MessageObject() {
+    const am::Lock::Guard guard{engine.lock()};
+    --channel.users;
+  }
 
   std::unique_ptr<Unexpected> message;
   Engine& engine;

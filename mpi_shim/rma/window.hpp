@@ -120,7 +120,7 @@ class Window final : public handle::Object {
   /// Collective: waits until nobody accesses the window any more.
   int close();
 
-  std::shared_ptr<const comm::Errhandler> errhandler;
+  comm::ErrhandlerSlot errhandler;
   std::string name;
   attribute::Attributes<MPI_Win> attributes;
   info::Info::Entries hints;

@@ -114,6 +114,7 @@ void at_the_end(int rank) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view{argv[1]} == "early") MPI_Abort(MPI_COMM_WORLD, std::atoi(argv[2]));
   int provided = -1;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   const int rank = my_rank();

@@ -93,6 +93,14 @@ static void groups(void) {
     CHECK_EQ(sum, n * (n - 1));
     MPI_Comm_free(&comm);
   }
+  /* More ranks than there are: the array is not read. */
+  const int no_ranks[1] = {0};
+  MPI_Group too_many;
+  int class = -1;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Error_class(MPI_Group_incl(world, 100000000, no_ranks, &too_many), &class);
+  CHECK_EQ(class, MPI_ERR_ARG);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   MPI_Group_free(&world);
   MPI_Group_free(&evens);
   MPI_Group_free(&odds);

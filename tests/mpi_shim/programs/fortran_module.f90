@@ -242,6 +242,7 @@ contains
     call check(errors_seen == 1, 'own error handler')
     call MPI_Errhandler_free(handler, ierror)
     call MPI_Comm_free(twin, ierror)
+    call duplicated_later(half, size)
     dims = 0
     call MPI_Dims_create(ranks, 1, dims, ierror)
     call MPI_Cart_create(MPI_COMM_WORLD, 1, dims, [.true.], .false., grid, ierror)
@@ -254,6 +255,24 @@ contains
     call check(size == 1 .and. .not. flag, 'graph without weights')
     call MPI_Comm_free(graph, ierror)
     call MPI_Comm_free(half, ierror)
+  end subroutine
+
+  ! Other calls use the stack between the start and the end of a duplication.
+  subroutine duplicated_later(comm, size)
+    integer :: comm, size, twins(2), requests(2), length, i, sum
+    character(len=MPI_MAX_ERROR_STRING) :: text
+    twins = -1
+    call MPI_Comm_idup(comm, twins(1), requests(1), ierror)
+    call MPI_Comm_idup_with_info(comm, MPI_INFO_NULL, twins(2), requests(2), ierror)
+    call MPI_Error_string(MPI_ERR_RANK, text, length, ierror)
+    call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, ierror)
+    call check(text(1:4) == 'MPI_', 'the stack of other calls')
+    do i = 1, 2
+      sum = 0
+      call MPI_Allreduce(1, sum, 1, MPI_INTEGER, MPI_SUM, twins(i), ierror)
+      call check(sum == size, 'a communicator duplicated later')
+      call MPI_Comm_free(twins(i), ierror)
+    end do
   end subroutine
 
   subroutine strings

@@ -205,6 +205,40 @@ static void merges(void) {
   MPI_Comm_free(&merged);
 }
 
+/* Of a rank that passes MPI_PROC_NULL no other argument counts. */
+static void insignificant_arguments(void) {
+  const int root_side = 1; /* the odd ranks; the first of them is the root */
+  for (int form = 0; form < 3; ++form) {
+    int sum = -1, expected = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    const void* in = &rank;
+    void* out = NULL;
+    int count = 1, root = 0;
+    MPI_Datatype type = MPI_INT;
+    MPI_Op op = MPI_SUM;
+    if (rank % 2 == root_side) {
+      in = NULL;
+      root = own_rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
+      out = own_rank == 0 ? &sum : NULL;
+      if (root == MPI_PROC_NULL) {
+        count = own_rank % 2 == 0 ? -1 : 0;
+        type = own_rank % 2 == 0 ? MPI_DATATYPE_NULL : MPI_BYTE;
+        op = own_rank % 2 == 0 ? MPI_OP_NULL : MPI_SUM;
+      }
+    }
+    if (form == 0) CHECK(MPI_Reduce(in, out, count, type, op, root, inter) == MPI_SUCCESS);
+    if (form == 1) CHECK(MPI_Ireduce(in, out, count, type, op, root, inter, &request) == MPI_SUCCESS);
+    if (form == 2) {
+      CHECK(MPI_Reduce_init(in, out, count, type, op, root, inter, MPI_INFO_NULL, &request) == MPI_SUCCESS);
+      CHECK(MPI_Start(&request) == MPI_SUCCESS);
+    }
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    if (form == 2) MPI_Request_free(&request);
+    for (int other_rank = 0; other_rank < size; other_rank += 2) expected += other_rank;
+    if (root == MPI_ROOT) CHECK_EQ(sum, expected);
+  }
+}
+
 static void wrong_arguments(void) {
   int error_class, n;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -233,6 +267,7 @@ int main(int argc, char** argv) {
   symmetric(inter);
   duplicates_and_parts();
   merges();
+  insignificant_arguments();
   wrong_arguments();
   MPI_Comm_free(&inter);
   MPI_Comm_free(&side);

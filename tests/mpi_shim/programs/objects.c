@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Info objects, attributes, memory, handles as integers, names, what MPI says about itself. */
-#define OPAL_MPI_COMPAT 1
 #include <string.h>
 
 #include "tests/mpi_shim/programs/check.h"
@@ -154,6 +153,11 @@ static void datatype_contents(void) {
   MPI_Count n[4] = {-1, -1, -1, -1};
   CHECK_EQ(MPI_Type_contiguous_c((MPI_Count)1 << 40, MPI_BYTE, &huge), MPI_SUCCESS);
   CHECK_EQ(MPI_Type_get_envelope_c(huge, &n[0], &n[1], &n[2], &n[3], &combiner), MPI_SUCCESS);
+  int error_class = -1; /* the other form cannot tell it */
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Error_class(MPI_Type_get_envelope(huge, &integers, &addresses, &types, &combiner), &error_class);
+  CHECK_EQ(error_class, MPI_ERR_TYPE);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
   CHECK(n[0] == 0 && n[1] == 0 && n[2] == 1 && n[3] == 1 && combiner == MPI_COMBINER_CONTIGUOUS);
   MPI_Count count = 0;
   CHECK_EQ(MPI_Type_get_contents_c(huge, 0, 0, 1, 1, i, a, &count, &inner), MPI_SUCCESS);
@@ -167,6 +171,8 @@ static void datatype_contents(void) {
   CHECK(found == MPI_DATATYPE_NULL);
   CHECK_EQ(MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &found), MPI_SUCCESS);
   CHECK(found == MPI_REAL8);
+  CHECK(MPI_Type_match_size(MPI_TYPECLASS_REAL, 2, &found) == MPI_SUCCESS && found == MPI_REAL2);
+  CHECK(MPI_Type_match_size(MPI_TYPECLASS_COMPLEX, 4, &found) == MPI_SUCCESS && found == MPI_COMPLEX4);
 }
 
 static int type_values_deleted = 0;
