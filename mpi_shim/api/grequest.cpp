@@ -30,10 +30,11 @@ OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   if (generalized == nullptr || generalized->done()) {
     return call.fail(MPI_ERR_REQUEST, "argument request is not a generalized request that is under way");
   }
+  bool abandoned = false;
   {
     const opal::am::Lock::Guard guard{call.process().lock()};  // the program may let go of it at the same time
-    generalized->complete();
+    abandoned = generalized->complete();
   }
   call.process().lanes().wake_sleepers();
-  return MPI_SUCCESS;
+  return abandoned ? call.finish(generalized->dismiss()) : MPI_SUCCESS;
 }

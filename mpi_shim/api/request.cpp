@@ -4,6 +4,7 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/request/generalized.hpp"
 #include "mpi_shim/request/status.hpp"
 #include "mpi_shim/request/waiting.hpp"
 
@@ -63,6 +64,12 @@ mpi_shim::Outcome outcome_of(MPI_Request handle) {
   return active != nullptr ? active->query() : mpi_shim::Outcome{};
 }
 
+/// As of a request that is null or inactive.
+void store_empty(MPI_Status* status) {
+  store(mpi_shim::Outcome{}, status);
+  if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;
+}
+
 void store_with_error(MPI_Request handle, MPI_Status* statuses, int index) {
   if (statuses == MPI_STATUSES_IGNORE) return;
   const mpi_shim::Outcome outcome = outcome_of(handle);
@@ -90,10 +97,12 @@ OPAL_MPI_FUNCTION(int, Request_free, (MPI_Request * request)) {
   if (call.failed()) return call.error();
   Request* object = find(call, request);
   if (call.failed()) return call.error();
-  const opal::am::Lock::Guard guard{object->engine() != nullptr ? object->engine()->lock() : call.process().lock()};
-  object->abandon();
   *request = MPI_REQUEST_NULL;
-  return MPI_SUCCESS;
+  {
+    const opal::am::Lock::Guard guard{object->engine() != nullptr ? object->engine()->lock() : call.process().lock()};
+    if (object->abandon()) return MPI_SUCCESS;
+  }
+  return call.finish(object->dismiss());
 }
 
 OPAL_MPI_FUNCTION(int, Cancel, (MPI_Request * request)) {
@@ -101,7 +110,11 @@ OPAL_MPI_FUNCTION(int, Cancel, (MPI_Request * request)) {
   if (call.failed()) return call.error();
   Request* object = find(call, request);
   if (call.failed()) return call.error();
-  if (object->active()) object->cancel();  // too late is not an error: the operation then completes as usual
+  if (!object->active()) return MPI_SUCCESS;
+  if (auto* const generalized = mpi_shim::Generalized::from(*object)) {
+    return call.finish(generalized->cancel_by_callback());
+  }
+  object->cancel();  // too late is not an error: the operation then completes as usual
   return MPI_SUCCESS;
 }
 
@@ -123,7 +136,11 @@ OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_
   if (call.failed()) return call.error();
   look_for_any(call, 1, &request);
   *flag = is_done_or_inactive(request);
-  if (*flag != 0) store(outcome_of(request), status);
+  if (mpi_shim::active_request(request) == nullptr) {
+    store_empty(status);
+  } else if (*flag != 0) {
+    store(outcome_of(request), status);
+  }
   return MPI_SUCCESS;
 }
 
@@ -160,7 +177,7 @@ OPAL_MPI_FUNCTION(int, Request_get_status_any,
   if (*indx != MPI_UNDEFINED) {
     store(outcome_of(array_of_requests[*indx]), status);
   } else if (*flag != 0) {
-    store(mpi_shim::Outcome{}, status);
+    store_empty(status);
   }
   return MPI_SUCCESS;
 }

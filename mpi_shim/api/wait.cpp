@@ -60,12 +60,17 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
       continue;
     }
     const Outcome& outcome = request->query();
-    if (outcome.error != MPI_SUCCESS && !failed) [[unlikely]] {
-      failed = true;
-      comm = request->comm();
-    }
+    const MPI_Comm of_request = request->comm();
+    int error = outcome.error;
     store_with_error(outcome, entry(statuses, i));
-    mpi_shim::let_go(requests[i], *request);
+    if (const int refused = mpi_shim::let_go(requests[i], *request); refused != MPI_SUCCESS) [[unlikely]] {
+      error = refused;
+      if (statuses != MPI_STATUSES_IGNORE) statuses[i].MPI_ERROR = refused;
+    }
+    if (error != MPI_SUCCESS && !failed) [[unlikely]] {
+      failed = true;
+      comm = of_request;
+    }
   }
   return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
 }
@@ -80,6 +85,7 @@ bool all_done(int count, MPI_Request* requests) {
 
 int report(Call& call, const Found& found, MPI_Status* status) {
   store(found.outcome, status);
+  if (!found.any_done && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;  // as of every empty status
   return found.outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_on(found.comm, found.outcome.error);
 }
 

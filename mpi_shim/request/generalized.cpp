@@ -7,17 +7,17 @@ namespace mpi_shim {
 
 const Request::Actions Generalized::kActions{
     [](Request& self) noexcept { static_cast<Generalized&>(self).begin(); },
-    [](Request& self) noexcept {
-      const Callbacks& callbacks = static_cast<Generalized&>(self).callbacks_;
-      if (callbacks.free != nullptr) callbacks.free(callbacks.extra_state);
-      self.retire();
-    },
-    [](Request& self) noexcept {
-      const Callbacks& callbacks = static_cast<Generalized&>(self).callbacks_;
-      return callbacks.cancel != nullptr && callbacks.cancel(callbacks.extra_state, self.done()) == MPI_SUCCESS;
-    },
+    [](Request& self) noexcept { static_cast<Generalized&>(self).end(); },
+    [](Request& self) noexcept { return static_cast<Generalized&>(self).cancel_by_callback() == MPI_SUCCESS; },
     [](Request& self) noexcept { static_cast<Generalized&>(self).ask(); },
+    [](Request& self) noexcept { return static_cast<Generalized&>(self).end(); },
 };
+
+int Generalized::end() noexcept {
+  const int error = callbacks_.free != nullptr ? callbacks_.free(callbacks_.extra_state) : MPI_SUCCESS;
+  retire();
+  return error;
+}
 
 Generalized* Generalized::from(Request& request) noexcept {
   return request.has_actions(kActions) ? static_cast<Generalized*>(&request) : nullptr;

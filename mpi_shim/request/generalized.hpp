@@ -20,12 +20,17 @@ class Generalized final : public Request {
   /// Null: the request is of another kind.
   static Generalized* from(Request& request) noexcept;
 
-  /// MPI_Grequest_complete; once, while active.
-  void complete() noexcept { finish(); }
+  /// MPI_Grequest_complete; once, while active.  True: the program has let it go, the caller has to dismiss() it.
+  [[nodiscard]] bool complete() noexcept { return finish_and_keep(); }
+  /// What the cancel callback returns.
+  int cancel_by_callback() noexcept {
+    return callbacks_.cancel != nullptr ? callbacks_.cancel(callbacks_.extra_state, done()) : MPI_SUCCESS;
+  }
 
  private:
   static const Actions kActions;
   void ask() noexcept;
+  int end() noexcept;
 
   const Callbacks callbacks_;
 };

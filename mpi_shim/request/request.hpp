@@ -33,8 +33,9 @@ class Request : public handle::Object {
   struct Actions {
     void (*start)(Request& self) noexcept;
     void (*put_back)(Request& self) noexcept;
-    bool (*cancel)(Request& self) noexcept;           ///< null: never possible
-    void (*query)(Request& self) noexcept = nullptr;  ///< null: the outcome stands when the request is done
+    bool (*cancel)(Request& self) noexcept;            ///< null: never possible
+    void (*query)(Request& self) noexcept = nullptr;   ///< null: the outcome stands when the request is done
+    int (*dismiss)(Request& self) noexcept = nullptr;  ///< put_back() that calls the program, which may fail
   };
 
  public:
@@ -72,22 +73,28 @@ class Request : public handle::Object {
   /// Gives the object back to its pool; it must not be active, or be done.
   void put_back() noexcept { actions_.put_back(*this); }
 
-  /// The outcome has been handed to the program: a persistent request is idle again, any other goes back.
-  void consume() noexcept {
-    if (persistent_) {
-      active_ = false;
-    } else {
-      put_back();
-    }
+  /// put_back() when the program hears of it.  An error code of its own callback.  Without any lock held.
+  int dismiss() noexcept {
+    if (actions_.dismiss != nullptr) [[unlikely]]
+      return actions_.dismiss(*this);
+    put_back();
+    return MPI_SUCCESS;
   }
 
-  /// The program is not interested any more: put back now, or as soon as the operation is done.
-  void abandon() noexcept {
-    if (active_ && !done()) {
-      abandoned_ = true;
-    } else {
-      put_back();
-    }
+  /// The outcome has been handed to the program: a persistent request is idle again, any other goes back.  An error
+  /// code of the program's own callback.  Without any lock held.
+  int consume() noexcept {
+    if (!persistent_) return dismiss();
+    active_ = false;
+    return MPI_SUCCESS;
+  }
+
+  /// The program is not interested any more: finish() will put it back.  False: nothing is under way, the caller has to
+  /// dismiss() it.
+  bool abandon() noexcept {
+    if (!active_ || done()) return false;
+    abandoned_ = true;
+    return true;
   }
 
   void set_persistent(MPI_Comm comm) noexcept {
@@ -110,12 +117,19 @@ class Request : public handle::Object {
 
   /// To be called exactly once for each begin(); *this may be gone afterwards.
   void finish() noexcept {
-    done_.store(true, std::memory_order_release);
-    if (watcher_.fn != nullptr) {
-      watcher_.fn(watcher_.object, *this);
-    } else if (abandoned_) [[unlikely]] {
+    if (finish_and_keep()) [[unlikely]]
       put_back();
+  }
+  /// As finish(), but leaves it to the caller to put back a request that was abandoned: true.
+  bool finish_and_keep() noexcept {
+    const Watcher watcher = watcher_;  // first: who waits for it may put it back as soon as it is done
+    const bool abandoned = abandoned_;
+    done_.store(true, std::memory_order_release);
+    if (watcher.fn != nullptr) {
+      watcher.fn(watcher.object, *this);
+      return false;
     }
+    return abandoned;
   }
 
   /// For the put_back action: everything as constructed.

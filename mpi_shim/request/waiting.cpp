@@ -4,8 +4,9 @@
 namespace mpi_shim {
 
 Outcome hand_out(MPI_Request& handle, Request& request) noexcept {
-  const Outcome outcome = request.query();
-  let_go(handle, request);
+  Outcome outcome = request.query();
+  if (const int error = let_go(handle, request); error != MPI_SUCCESS) [[unlikely]]
+    outcome.error = error;
   return outcome;
 }
 

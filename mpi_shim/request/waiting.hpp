@@ -27,10 +27,10 @@ inline Request* still_active(MPI_Request handle) noexcept {
   return lives && request->active() ? request : nullptr;
 }
 
-/// The outcome of a request has been handed out.
-inline void let_go(MPI_Request& handle, Request& request) noexcept {
+/// The outcome of a request has been handed out.  An error code of the program's own callback.
+inline int let_go(MPI_Request& handle, Request& request) noexcept {
   if (!request.persistent()) handle = MPI_REQUEST_NULL;
-  request.consume();
+  return request.consume();
 }
 
 /// Hands out the outcome of a request that is done.

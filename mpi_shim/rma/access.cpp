@@ -31,7 +31,8 @@ int begin(Access& access, MPI_Request* request) {
   if (request != nullptr) {
     *request = access.mpi_handle();
   } else {
-    access.abandon();
+    const am::Lock::Guard guard{access.engine()->lock()};  // a helper's thread may end it
+    if (!access.abandon()) access.put_back();
   }
   return MPI_SUCCESS;
 }

@@ -121,6 +121,140 @@ static void generalized(void) {
   CHECK_EQ(freed, 3);
 }
 
+static int fail(void* state) {
+  (void)state;
+  return MPI_ERR_BUFFER;
+}
+static int fail_to_cancel(void* state, int complete) {
+  (void)complete;
+  return fail(state);
+}
+static int free_by_messages(void* state) {
+  int in = -1, out = *(int*)state;
+  return MPI_Sendrecv(&out, 1, MPI_INT, rank, 11, &in, 1, MPI_INT, rank, 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+static int class_of(int code) {
+  int error_class = -1;
+  MPI_Error_class(code, &error_class);
+  return error_class;
+}
+
+/* What free and cancel callbacks return, the functions that call them return. */
+static void failing_callbacks(void) {
+  int amount = 1, flag = -1, which = -1;
+  MPI_Request request;
+  MPI_Status status;
+  cancelled = 0; /* errors of these requests are MPI_COMM_SELF's, which returns them */
+  for (int form = 0; form < 6; ++form) {
+    MPI_Grequest_start(query, fail, cancel, &amount, &request);
+    if (form != 5) MPI_Grequest_complete(request);
+    if (form == 0) CHECK_EQ(class_of(MPI_Wait(&request, &status)), MPI_ERR_BUFFER);
+    if (form == 1) CHECK_EQ(class_of(MPI_Test(&request, &flag, &status)), MPI_ERR_BUFFER);
+    if (form == 2) CHECK_EQ(class_of(MPI_Waitany(1, &request, &which, &status)), MPI_ERR_BUFFER);
+    if (form == 3) {
+      CHECK_EQ(class_of(MPI_Waitall(1, &request, &status)), MPI_ERR_IN_STATUS);
+      CHECK_EQ(class_of(status.MPI_ERROR), MPI_ERR_BUFFER);
+    }
+    if (form == 4) CHECK_EQ(class_of(MPI_Request_free(&request)), MPI_ERR_BUFFER);
+    if (form == 5) { /* let go of first */
+      MPI_Request same = request;
+      CHECK(MPI_Request_free(&request) == MPI_SUCCESS);
+      CHECK_EQ(class_of(MPI_Grequest_complete(same)), MPI_ERR_BUFFER);
+    }
+    CHECK(request == MPI_REQUEST_NULL);
+  }
+  MPI_Grequest_start(query, release, fail_to_cancel, &amount, &request);
+  CHECK_EQ(class_of(MPI_Cancel(&request)), MPI_ERR_BUFFER);
+  MPI_Grequest_complete(request);
+  CHECK(MPI_Wait(&request, &status) == MPI_SUCCESS);
+  /* A free callback may itself use MPI. */
+  MPI_Grequest_start(query, free_by_messages, cancel, &amount, &request);
+  MPI_Grequest_complete(request);
+  CHECK(MPI_Request_free(&request) == MPI_SUCCESS);
+  MPI_Grequest_start(query, free_by_messages, cancel, &amount, &request);
+  MPI_Request same = request;
+  MPI_Request_free(&request);
+  CHECK(MPI_Grequest_complete(same) == MPI_SUCCESS);
+}
+
+/* Statuses of null requests say MPI_SUCCESS. */
+static void empty_statuses(void) {
+  MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  for (int form = 0; form < 7; ++form) {
+    MPI_Status status;
+    int flag = -1, which = -1;
+    status.MPI_ERROR = 77;
+    if (form == 0) MPI_Wait(none, &status);
+    if (form == 1) MPI_Test(none, &flag, &status);
+    if (form == 2) MPI_Waitany(2, none, &which, &status);
+    if (form == 3) MPI_Testany(2, none, &which, &flag, &status);
+    if (form == 4) MPI_Request_get_status(none[0], &flag, &status);
+    if (form == 5) MPI_Request_get_status_any(2, none, &which, &flag, &status);
+    if (form == 6) MPI_Waitall(1, none, &status);
+    CHECK_EQ(status.MPI_ERROR, MPI_SUCCESS);
+    CHECK(status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG);
+  }
+}
+
+/* Of a message to or from MPI_PROC_NULL nothing counts but the rank. */
+static void messages_to_nobody(void) {
+  int in = -1, packed = 0;
+  MPI_Request requests[2];
+  char memory[64 + MPI_BSEND_OVERHEAD];
+  void* back;
+  CHECK(MPI_Sendrecv(NULL, -1, MPI_DATATYPE_NULL, MPI_PROC_NULL, 1, NULL, -1, MPI_DATATYPE_NULL, MPI_PROC_NULL, 1,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  CHECK(MPI_Sendrecv(&rank, 1, MPI_INT, next, 12, NULL, -1, MPI_DATATYPE_NULL, MPI_PROC_NULL, 12, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  CHECK(MPI_Sendrecv(NULL, -1, MPI_DATATYPE_NULL, MPI_PROC_NULL, 12, &in, 1, MPI_INT, previous, 12, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  CHECK_EQ(in, previous);
+  CHECK(MPI_Sendrecv_replace(NULL, 3, MPI_INT, MPI_PROC_NULL, 1, MPI_PROC_NULL, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE) ==
+        MPI_SUCCESS);
+  MPI_Isendrecv(NULL, 1, MPI_INT, MPI_PROC_NULL, 1, NULL, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[0]);
+  MPI_Isendrecv_replace(NULL, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[1]);
+  CHECK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+  MPI_Buffer_attach(memory, sizeof memory);
+  CHECK(MPI_Bsend(NULL, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD) == MPI_SUCCESS);
+  MPI_Bsend_init(NULL, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[0]);
+  MPI_Request_free(&requests[0]);
+  MPI_Buffer_detach(&back, &packed);
+}
+
+/* A message that was matched survives its communicator. */
+static void matched_before_the_end(void) {
+  MPI_Comm comm;
+  MPI_Message message;
+  MPI_Request request;
+  int in = -1;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Isend(&rank, 1, MPI_INT, next, 13, comm, &request);
+  MPI_Mprobe(previous, 13, comm, &message, MPI_STATUS_IGNORE);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Comm_free(&comm);
+  MPI_Comm others[8]; /* which could take its place */
+  for (int i = 0; i < 8; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &others[i]);
+  CHECK(MPI_Mrecv(&in, 1, MPI_INT, &message, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  CHECK_EQ(in, previous);
+  for (int i = 0; i < 8; ++i) MPI_Comm_free(&others[i]);
+}
+
+/* MPI_Comm_disconnect waits for what was started before. */
+static void disconnecting(void) {
+  MPI_Comm comm;
+  MPI_Request requests[2];
+  int in = -1, flag = 0;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Irecv(&in, 1, MPI_INT, previous, 14, comm, &requests[0]);
+  MPI_Barrier(comm);
+  MPI_Issend(&rank, 1, MPI_INT, next, 14, comm, &requests[1]);
+  CHECK(MPI_Comm_disconnect(&comm) == MPI_SUCCESS && comm == MPI_COMM_NULL);
+  CHECK_EQ(in, previous);
+  MPI_Request_get_status_all(2, requests, &flag, MPI_STATUSES_IGNORE);
+  CHECK(flag);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
 static void both_ways_at_once(void) {
   enum { elements = 30000 };
   static int out[elements], in[elements];
@@ -205,6 +339,11 @@ int main(int argc, char** argv) {
   previous = (rank + size - 1) % size;
   buffered();
   generalized();
+  failing_callbacks();
+  empty_statuses();
+  messages_to_nobody();
+  matched_before_the_end();
+  disconnecting();
   both_ways_at_once();
   looking_takes_nothing();
   errors_of_the_program();
