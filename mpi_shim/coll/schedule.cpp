@@ -55,7 +55,7 @@ std::byte* Schedule::scratch(std::size_t bytes) {
 }
 
 Buffer Schedule::scratch_like(const Buffer& like) {
-  const Buffer::Span span = like.span();
+  const Buffer::Span span = like.padded_span();
   return like.at(scratch(span.size) - span.offset);
 }
 
@@ -90,7 +90,7 @@ void Schedule::run() noexcept {
       return;  // one_done() goes on
     }
     finish_round();
-    if (ends_) break;
+    if (ends_) leave_rounds();
   }
   running_ = false;
   finish();
@@ -154,8 +154,22 @@ void Schedule::one_done(Request& request) noexcept {
   request.put_back();
   if (--pending_ != 0 || running_) return;
   finish_round();
-  if (ends_) return finish();
+  if (ends_) leave_rounds();
   run();
+}
+
+void Schedule::leave_rounds() noexcept {
+  p2p::Engine& engine = scheduler_.engine_;
+  const p2p::Mode mode = outcome_.error == MPI_ERR_PROC_ABORTED ? p2p::Mode::orphaned : p2p::Mode::broken;
+  const auto start = [](Request& request) {
+    request.set_watcher({[](void* /*object*/, Request& done) noexcept { done.put_back(); }, nullptr});
+    request.start();
+  };
+  for (; position_ < steps_.size(); ++position_) {
+    const Step& step = steps_[position_];
+    if (step.kind == Step::Kind::receive) start(engine.new_receive(comm_->collective(), {}, step.rank, message_tag_));
+    if (step.kind == Step::Kind::send) start(engine.new_send(comm_->collective(), {}, step.rank, message_tag_, mode));
+  }
 }
 
 void Schedule::put_away() noexcept {

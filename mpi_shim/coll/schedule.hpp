@@ -53,7 +53,7 @@ class Schedule final : public Request {
 
   /// Memory that lives as long as the schedule.
   std::byte* scratch(std::size_t bytes);
-  /// Room for what `like` has, in memory of the schedule.
+  /// Room for what `like` has, padding included, in memory of the schedule.
   Buffer scratch_like(const Buffer& like);
 
   /// For a schedule that outlives the call: the program may free its datatypes and its operation.
@@ -79,6 +79,9 @@ class Schedule final : public Request {
   void start_round() noexcept;
   void finish_round() noexcept;
   void note(int error_class) noexcept;
+  /// What this process would have sent and received in the rounds that are left goes on without it: live peers get
+  /// messages without bytes, and end as well.
+  void leave_rounds() noexcept;
   /// Something went wrong with a copy, here or with somebody before: rounds go on, since others wait for their
   /// messages, but in place of each stands that there is none (p2p::Mode::broken), and nothing is calculated any more.
   [[nodiscard]] bool spoiled() const noexcept { return outcome_.error != MPI_SUCCESS; }
@@ -98,7 +101,7 @@ class Schedule final : public Request {
   std::size_t position_ = 0;  // first step of the round that runs
   std::uint32_t pending_ = 0;
   bool spoiled_ = false;  // from the start
-  bool ends_ = false;     // a message did not come, or did not fit: nothing sensible comes after it
+  bool ends_ = false;     // a message did not come, or did not fit: its error is the result
   bool running_ = false;  // in run(): a message that is done at once must not start it again
 };
 

@@ -34,7 +34,11 @@ bool Incoming::parse(const btl::Delivery& delivery) noexcept {
       if (payload.size() > MemoryHandle::kMaxSize) return false;
       return true;
     }
-    case wire::kBroken: return read_object(data, match);
+    case wire::kBroken: {
+      if (!read_object(data, match)) return false;
+      payload = data.subspan(sizeof match);
+      return payload.size() == sizeof(wire::Broken);
+    }
     default: return false;
   }
 }

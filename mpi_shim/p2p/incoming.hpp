@@ -16,7 +16,7 @@ struct Incoming {
   std::uint64_t send_id = 0;  ///< not for kEager and kBroken
   std::uint64_t size = 0;     ///< bytes of the whole message
   std::uint64_t address = 0;  ///< kRendezvous with a memory handle: where the sender has it
-  ByteSpan payload;           ///< the data; kRendezvous: the memory handle, or nothing
+  ByteSpan payload;           ///< the data; kRendezvous: the memory handle, or nothing; kBroken: Broken
 
   /// Fills a fresh one; false when the bytes are no such message.
   [[nodiscard]] bool parse(const btl::Delivery& delivery) noexcept;

@@ -76,7 +76,9 @@ void Receive::accept(const Incoming& message) noexcept {
   from_ = message.from;
   accept_size(message.match.source, message.match.tag, message.size);
   if (message.kind == wire::kBroken) {
-    outcome_.error = MPI_ERR_OTHER;
+    wire::Broken why{};
+    const bool orphaned = read_object(message.payload, why) && why.error == MPI_ERR_PROC_ABORTED;
+    outcome_.error = orphaned ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;
     return finish();
   }
   if (message.kind == wire::kRendezvous) return begin_rendezvous(message);

@@ -28,7 +28,9 @@ void Send::begin_sending() noexcept {
   outcome_.bytes = buffer_.bytes();
   step_ = Step::first_message;
   cancelling_ = false;
-  unreadable_ = mode_ == Mode::broken ? MPI_ERR_OTHER : MPI_SUCCESS;
+  unreadable_ = MPI_SUCCESS;
+  if (mode_ == Mode::broken) unreadable_ = MPI_ERR_OTHER;
+  if (mode_ == Mode::orphaned) unreadable_ = MPI_ERR_PROC_ABORTED;
   if (const int error = engine_.reach(*peer_); error != MPI_SUCCESS) return end(error);
   // Earlier messages to this peer wait for the transport: this one must not overtake them.
   if (peer_->waiting == 0) {
@@ -90,7 +92,8 @@ Post Send::post_first_message() noexcept {
   }
   // The receiver, which may wait for it, hears of it in its place.
   const wire::MatchHeader header = match_header();
-  return endpoint.send_inline(wire::kBroken, bytes_of(header), {});
+  const wire::Broken why{static_cast<std::uint32_t>(unreadable_)};
+  return endpoint.send_inline(wire::kBroken, bytes_of(header), bytes_of(why));
 }
 
 Post Send::post_message(am::Endpoint& endpoint) noexcept {

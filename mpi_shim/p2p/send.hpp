@@ -21,7 +21,8 @@ class Engine;
 enum class Mode : std::uint8_t {
   standard,
   synchronous,
-  broken,  ///< in place of a message whose bytes there are not: the receive that it matches ends with MPI_ERR_OTHER
+  broken,    ///< in place of a message whose bytes there are not: the receive that it matches ends with MPI_ERR_OTHER
+  orphaned,  ///< the same because a process died on which the bytes depend: with MPI_ERR_PROC_ABORTED
 };
 
 class Send final : public Request, private Stalled {

@@ -29,7 +29,7 @@ inline constexpr Tag kCancelled = kMatched + 5;     ///< Cancelled: it is forgot
 
 inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (core/deadlock.cpp)
 
-inline constexpr Tag kBroken = kMpiTags.first + 6;  ///< MatchHeader: the sender cannot read what it was to send
+inline constexpr Tag kBroken = kMpiTags.first + 6;  ///< MatchHeader, Broken: the sender has not what it was to send
 
 inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
 
@@ -38,6 +38,10 @@ struct MatchHeader {
   std::uint32_t context;  ///< which communicator, and which traffic of it
   std::int32_t source;    ///< sender's rank there
   std::int32_t tag;
+};
+/// Why a message has no bytes.
+struct Broken {
+  std::uint32_t error;  ///< MPI_ERR_PROC_ABORTED; anything else counts as MPI_ERR_OTHER
 };
 static_assert(sizeof(MatchHeader) == 12, "an 8-byte MPI_Send is 20 bytes on the wire");
 
