@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/control.hpp — what guards one rank's window memory: the passive-target lock, and the lock under which
 // elements are updated.  Lies in memory that all ranks of the owner's host share, so that they take both with CPU
-// atomics and without the owner; ranks of other hosts ask the owner, who takes them on their behalf.
+// atomics and without the owner; ranks of other hosts ask the owner, which takes them on their behalf.
+// A process that dies keeps what it holds.  Both locks tell by whom they are held, so that those that wait can end with
+// an error: what the lock guards may be half written.
 // Threads and processes: everything from anywhere.
 #pragma once
 #include <atomic>
@@ -28,24 +30,36 @@ class AccessLock {
   std::atomic<std::uint32_t> writers_waiting_{0};
 };
 
-/// Held for the update of some elements and never while waiting for a message: whoever holds it lets go soon.
+/// What one process has to do with one rank's AccessLock: bits that it sets before it tries and clears after it has
+/// given the lock back.  A claim of a dead process is a lock that may never be given back.
+using Claim = std::atomic<std::uint8_t>;
+inline constexpr std::uint8_t kClaimsForItself = 1;
+inline constexpr std::uint8_t kClaimsForOthers = 2;  ///< the owner, for ranks of other hosts
+inline constexpr std::uint8_t kClaimIsLost = 4;      ///< the owner: one of these died with the lock
+
+/// Held for the update of some elements and never while waiting for a message: its holder releases it soon.
 class UpdateLock {
  public:
-  [[nodiscard]] bool try_lock() noexcept {
-    return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+  [[nodiscard]] bool try_lock(int rank) noexcept {
+    std::uint32_t free = 0;
+    return holder_.load(std::memory_order_relaxed) == 0 &&
+           holder_.compare_exchange_strong(free, static_cast<std::uint32_t>(rank) + 1, std::memory_order_acquire,
+                                           std::memory_order_relaxed);
   }
-  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+  void unlock() noexcept { holder_.store(0, std::memory_order_release); }
+  /// The rank of the process that holds it; -1: none.
+  [[nodiscard]] int holder() const noexcept { return static_cast<int>(holder_.load(std::memory_order_relaxed)) - 1; }
 
  private:
-  std::atomic<bool> taken_{false};
+  std::atomic<std::uint32_t> holder_{0};
 };
 
 struct alignas(64) Control {
   AccessLock access;
   alignas(64) UpdateLock update;
 };
-static_assert(sizeof(Control) == 128, "layout v1: an array of them lies in shared memory");
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+static_assert(sizeof(Control) == 128, "layout v2: an array of them lies in shared memory");
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && Claim::is_always_lock_free && sizeof(Claim) == 1,
               "a lock-based atomic does not work across processes");
 
 }  // namespace mpi_shim::rma

@@ -60,6 +60,7 @@ class Creation {
   std::vector<Size> sizes_;
   std::vector<std::size_t> here_;       // ranks of this host
   std::vector<std::uint64_t> offsets_;  // of their memory in what the host shares
+  std::uint64_t claims_offset_ = 0;     // of what each of them claims of each one's lock
   int error_ = MPI_SUCCESS;             // this process's own
 };
 
@@ -94,6 +95,8 @@ int Creation::share_host_memory() {
   if (wish_.flavor == Flavor::shared && here_.size() != ranks_) return MPI_ERR_RMA_SHARED;
   std::uint64_t end = here_.size() * sizeof(Control);
   if (wish_.flavor == Flavor::dynamic) end += here_.size() * sizeof(AttachedTable);
+  claims_offset_ = end;
+  end += here_.size() * here_.size() * sizeof(Claim);
   for (const std::size_t rank : here_) {
     const bool packed = wish_.flavor == Flavor::shared && wish_.contiguous && rank != here_.front();
     if (!packed) end = align_up(end, kLine);
@@ -137,9 +140,13 @@ void Creation::place_own_memory() {
   Target& own = window_->own();
   if (shared) {
     auto* controls = reinterpret_cast<Control*>(shared.bytes().data());
+    auto* claims = reinterpret_cast<Claim*>(shared.bytes().data() + claims_offset_);
     for (std::size_t i = 0; i < here_.size(); ++i) {
       Target& target = window_->target(static_cast<int>(here_[i]));
-      target.control = controls + i;  // zeroes are locks that nobody holds
+      window_->here_.push_back(static_cast<int>(here_[i]));
+      if (&target == &own) window_->place_ = i;
+      target.control = controls + i;  // zeroes are locks that no process holds or claims
+      target.claims = claims + i * here_.size();
       if (has_memory_here()) target.mapped = shared.bytes().data() + offsets_[i];
     }
     if (wish_.flavor == Flavor::dynamic) {  // zeroes are tables without entries
@@ -152,6 +159,8 @@ void Creation::place_own_memory() {
   } else {
     window_->private_control_ = std::make_unique<Control>();
     own.control = window_->private_control_.get();
+    own.claims = &window_->private_claim_;
+    window_->here_ = {comm_.rank()};
   }
   std::byte* base = static_cast<std::byte*>(wish_.base);
   if (has_memory_here() && shared) {

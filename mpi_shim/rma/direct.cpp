@@ -46,16 +46,19 @@ bool is_pair(datatype::Element element) noexcept {
 
 }  // namespace
 
-/// Its holder never waits for us, so this is short; but it may have to run on our core first.
-void Window::lock_updates(Control& control) noexcept {
-  for (int tries = 0; !control.update.try_lock(); ++tries) {
+/// A short critical section; its holder may have to run on our core first.  MPI_ERR_PROC_ABORTED: it died inside.
+int Window::lock_updates(Control& control) noexcept {
+  for (int tries = 0; !control.update.try_lock(comm_.rank()); ++tries) {
     if (tries < 100) {
       opal::cpu_relax();
-    } else {
-      ::sched_yield();
-      if (tries % 64 == 0) engine().look();  // a holder that copies through the transport may need it
+      continue;
     }
+    ::sched_yield();
+    if (tries % 64 != 0) continue;
+    engine().look();  // a holder that copies through the transport may need it
+    if (is_update_lock_lost(control)) return MPI_ERR_PROC_ABORTED;
   }
+  return MPI_SUCCESS;
 }
 
 int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result,
@@ -68,7 +71,7 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
     if (const int error = find_dense(origin, room, source); error != MPI_SUCCESS) return error;
   }
   const std::uint64_t bytes = there.bytes();
-  lock_updates(*target.control);
+  if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const Held held{target.control->update};
   if (result != nullptr) {
     if (const int error = p2p::copy(there, *result); error != MPI_SUCCESS) return error;
@@ -138,7 +141,7 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
     const std::uint64_t bytes = std::min(chunk, there.bytes() - first);
     if (bytes > few.size()) many.resize(bytes);
     const MutableBytes values = bytes > few.size() ? MutableBytes{many} : MutableBytes{few}.first(bytes);
-    lock_updates(*target.control);
+    if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
     const Held held{target.control->update};
     if (kind != op::OpKind::replace || result != nullptr) {
       if (const int error = copy_pieces(target, handle, there, first, values, false); error != MPI_SUCCESS)
@@ -162,7 +165,7 @@ int Window::swap_mapped(Target& target, const SwapValues& values, void* result, 
   std::byte* const memory = there.contiguous();
   std::array<std::byte, 64> room;
   const MutableBytes found = MutableBytes{room}.first(there.bytes());
-  lock_updates(*target.control);
+  if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const Held held{target.control->update};
   if (const int error = copy_bytes(found.data(), memory, found.size()); error != MPI_SUCCESS) return error;
   if (const int error = copy_bytes(result, found.data(), found.size()); error != MPI_SUCCESS) return error;
@@ -174,7 +177,7 @@ int Window::swap_by_copy(Target& target, const MemoryHandle& handle, const SwapV
                          const Buffer& there) {
   std::array<std::byte, 64> room;
   const MutableBytes found = MutableBytes{room}.first(there.bytes());
-  lock_updates(*target.control);
+  if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const Held held{target.control->update};
   if (const int error = copy_pieces(target, handle, there, 0, found, false); error != MPI_SUCCESS) return error;
   if (const int error = copy_bytes(result, found.data(), found.size()); error != MPI_SUCCESS) return error;

@@ -10,11 +10,33 @@ namespace {
 
 constexpr std::uint32_t kFlushesPerRound = 16;  // of flushes that have nothing to wait for
 
+void drop_claim(Claim& claim) noexcept {
+  claim.fetch_and(static_cast<std::uint8_t>(~kClaimsForItself), std::memory_order_release);
+}
+
 }  // namespace
 
-/// Waits for something in shared memory, whose change wakes nobody.
+/// Whether the rank's process has died; connects to it if need be, since only then its death is noticed.
+bool Window::is_gone(int rank) noexcept {
+  if (rank < 0 || rank == comm_.rank() || rank >= size()) return false;
+  const am::Lock::Guard guard{engine().lock()};
+  return engine().reach(*target(rank).peer) != MPI_SUCCESS;
+}
+
+/// Whether a process died that had, or was about to take, the passive-target lock.
+bool Window::is_access_lock_lost(const Target& target) noexcept {
+  for (std::size_t place = 0; place < here_.size(); ++place) {
+    const std::uint8_t claim = target.claims[place].load(std::memory_order_relaxed);
+    if ((claim & kClaimIsLost) != 0 || (claim != 0 && is_gone(here_[place]))) return true;
+  }
+  return false;
+}
+
+bool Window::is_update_lock_lost(const Control& control) noexcept { return is_gone(control.update.holder()); }
+
+/// Waits for a lock in shared memory, whose change wakes no thread.  MPI_ERR_PROC_ABORTED: its holder is gone.
 template <class Condition>
-void Window::poll_until(Condition condition) noexcept {
+int Window::poll_until(Target& target, Condition condition) noexcept {
   opal::Turns turns;
   bool give = true;
   for (int looks = 0; !condition(); ++looks) {
@@ -24,26 +46,32 @@ void Window::poll_until(Condition condition) noexcept {
       give = turns.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
+      if (is_access_lock_lost(target)) return condition() ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
     }
   }
+  return MPI_SUCCESS;
 }
 
 int Window::take_lock(Target& target, bool exclusive) {
   if (target.control != nullptr) {
     AccessLock& lock = target.control->access;
+    own_claim(target).fetch_or(kClaimsForItself, std::memory_order_relaxed);
+    int error = MPI_SUCCESS;
     if (!exclusive) {
-      poll_until([&] { return lock.try_shared(); });
+      error = poll_until(target, [&] { return lock.try_shared(); });
     } else if (!lock.try_exclusive()) {
       lock.begin_waiting();
-      poll_until([&] { return lock.try_exclusive(); });
+      error = poll_until(target, [&] { return lock.try_exclusive(); });
       lock.end_waiting();
     }
-    return MPI_SUCCESS;
+    if (error != MPI_SUCCESS) drop_claim(own_claim(target));
+    return error;
   }
   {
     const am::Lock::Guard guard{engine().lock()};
     if (const int error = engine().reach(*target.peer); error != MPI_SUCCESS) return error;
     target.granted.store(false, std::memory_order_relaxed);
+    target.refused.store(false, std::memory_order_relaxed);
     engine().answer(*target.peer->endpoint, wire::kLock,
                     wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
   }
@@ -54,7 +82,10 @@ int Window::take_lock(Target& target, bool exclusive) {
 int Window::await_lock(Target& target) noexcept {
   if (target.control != nullptr) return MPI_SUCCESS;
   engine().wait_until(
-      [&] { return target.granted.load(std::memory_order_acquire) || target.failed.load(std::memory_order_acquire); },
+      [&] {
+        return target.granted.load(std::memory_order_acquire) || target.refused.load(std::memory_order_acquire) ||
+               target.failed.load(std::memory_order_acquire);
+      },
       "for the lock of a window");
   return target.granted.load(std::memory_order_acquire) ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }
@@ -64,7 +95,12 @@ void Window::give_lock_back(Target& target) noexcept {
   if (held == Target::Held::nothing || held == Target::Held::unchecked) return;
   const bool exclusive = held == Target::Held::exclusive;
   if (target.control != nullptr) {
-    return exclusive ? target.control->access.release_exclusive() : target.control->access.release_shared();
+    if (exclusive) {
+      target.control->access.release_exclusive();
+    } else {
+      target.control->access.release_shared();
+    }
+    return drop_claim(own_claim(target));
   }
   const am::Lock::Guard guard{engine().lock()};
   target.unlocking.fetch_add(1, std::memory_order_relaxed);
@@ -101,15 +137,23 @@ int Window::unlock(int rank) {
 int Window::lock_all(int assertion) {
   if (locks_all_ || access_open_ || locks_ != 0 || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
   const bool check = (assertion & MPI_MODE_NOCHECK) == 0;
-  for (int rank = 0; rank < size() && check; ++rank) {
-    if (const int error = take_lock(target(rank), false); error != MPI_SUCCESS) return error;
+  int error = MPI_SUCCESS;
+  int asked = 0;
+  for (; asked < size() && check; ++asked) {
+    if ((error = take_lock(target(asked), false)) != MPI_SUCCESS) break;
   }
-  for (int rank = 0; rank < size(); ++rank) {
+  for (int rank = 0; rank < (check ? asked : size()); ++rank) {
     Target& target = this->target(rank);
-    if (check) {
-      if (const int error = await_lock(target); error != MPI_SUCCESS) return error;
+    const int refused = check ? await_lock(target) : MPI_SUCCESS;
+    if (refused == MPI_SUCCESS) {
+      target.held = check ? Target::Held::shared : Target::Held::unchecked;
+    } else if (error == MPI_SUCCESS) {
+      error = refused;
     }
-    target.held = check ? Target::Held::shared : Target::Held::unchecked;
+  }
+  if (error != MPI_SUCCESS) {
+    for (int rank = 0; rank < size(); ++rank) give_lock_back(target(rank));
+    return error;
   }
   fence_open_ = false;
   locks_all_ = true;

@@ -11,37 +11,82 @@
 
 namespace mpi_shim::rma {
 
-void Window::on_lock(int rank, bool exclusive) noexcept {
+/// False: the rank has asked already.
+bool Window::on_lock(int rank, bool exclusive) noexcept {
+  Target& asker = target(rank);
+  if (asker.asks || asker.granted_to != Target::Held::nothing) return false;
+  asker.asks = true;
   waiting_.push_back({rank, exclusive});
-  if (waiting_.size() == 1 && !grant_waiting()) engine().wait_for_transport(grant_again_);
+  update_claim_for_others();
+  if (!grant_again_.stalled && !grant_waiting()) {
+    grant_again_.stalled = true;
+    engine().wait_for_transport(grant_again_);
+  }
+  return true;
 }
 
-/// Grants in the order of asking; false: somebody still waits.
+/// Grants in the order of asking; false: a rank still waits.
 bool Window::grant_waiting() noexcept {
   AccessLock& lock = own().control->access;
   while (!waiting_.empty()) {
     Waiting& next = waiting_.front();
-    if (next.exclusive ? !lock.try_exclusive() : !lock.try_shared()) {
+    const bool taken = next.exclusive ? lock.try_exclusive() : lock.try_shared();
+    if (!taken && !is_access_lock_lost(own())) {
       // Only the first of the queue may keep readers out: one of them could be before a writer behind it.
       if (next.exclusive && !std::exchange(next.announced, true)) lock.begin_waiting();
       return false;
     }
     if (next.announced) lock.end_waiting();
-    const int rank = next.rank;
+    const Waiting answered = next;
     waiting_.pop_front();
-    send_signal(target(rank), wire::kGranted);
+    Target& asker = target(answered.rank);
+    asker.asks = false;
+    if (taken) {
+      asker.granted_to = answered.exclusive ? Target::Held::exclusive : Target::Held::shared;
+      ++granted_;
+    }
+    update_claim_for_others();
+    send_signal(asker, taken ? wire::kGranted : wire::kRefused);
   }
   return true;
 }
 
-void Window::on_unlock(int rank, bool exclusive) noexcept {
+/// False: the rank does not hold it.
+bool Window::on_unlock(int rank, bool exclusive) noexcept {
+  Target& holder = target(rank);
+  if (holder.granted_to != (exclusive ? Target::Held::exclusive : Target::Held::shared)) return false;
+  holder.granted_to = Target::Held::nothing;
   AccessLock& lock = own().control->access;
   if (exclusive) {
     lock.release_exclusive();
   } else {
     lock.release_shared();
   }
-  send_signal(target(rank), wire::kUnlocked);
+  --granted_;
+  update_claim_for_others();
+  send_signal(holder, wire::kUnlocked);
+  return true;
+}
+
+void Window::update_claim_for_others() noexcept {
+  if (granted_ != 0 || !waiting_.empty()) {
+    own_claim(own()).fetch_or(kClaimsForOthers, std::memory_order_relaxed);
+  } else {
+    own_claim(own()).fetch_and(static_cast<std::uint8_t>(~kClaimsForOthers), std::memory_order_release);
+  }
+}
+
+void Window::on_rank_failed(int rank) noexcept {
+  Target& gone = target(rank);
+  gone.failed.store(true, std::memory_order_release);
+  if (gone.granted_to != Target::Held::nothing) own_claim(own()).fetch_or(kClaimIsLost, std::memory_order_relaxed);
+  if (!gone.asks) return;
+  gone.asks = false;
+  const auto asked =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return one.rank == rank; });
+  if (asked->announced) own().control->access.end_waiting();
+  waiting_.erase(asked);
+  update_claim_for_others();
 }
 
 /// Whether the window has all of this memory here.
@@ -66,7 +111,7 @@ void Window::on_access(am::Endpoint& from, const wire::AccessHeader& header, dat
   UpdateLock& lock = own().control->update;
   // Transfers need no lock, but must not overtake the updates before them.
   const bool take = header.action != wire::Action::transfer;
-  if (!deferred_.empty() || (take && !lock.try_lock())) {
+  if (!deferred_.empty() || (take && !lock.try_lock(comm_.rank()))) {
     deferred_.push_back({&from, header, std::move(type), {data.begin(), data.end()}});
     if (deferred_.size() == 1) engine().wait_for_transport(serve_again_);
     return;
@@ -81,9 +126,15 @@ bool Window::serve_deferred() noexcept {
   while (!deferred_.empty()) {
     const Deferred& next = deferred_.front();
     const bool take = next.header.action != wire::Action::transfer;
-    if (take && !lock.try_lock()) return false;
-    serve(*next.from, next.header, *next.type, next.data);
-    if (take) lock.unlock();
+    const bool taken = take && lock.try_lock(comm_.rank());
+    if (take && !taken && !is_update_lock_lost(*own().control)) return false;
+    if (taken || !take) {
+      serve(*next.from, next.header, *next.type, next.data);
+    } else {
+      fetched_.clear();
+      answer(*next.from, next.header, MPI_ERR_PROC_ABORTED);
+    }
+    if (taken) lock.unlock();
     deferred_.pop_front();
   }
   return true;
@@ -92,10 +143,15 @@ bool Window::serve_deferred() noexcept {
 /// Carries out one piece and answers.
 void Window::serve(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
                    ByteSpan data) noexcept {
-  wire::AccessReply reply{header.id, header.offset, header.bytes, MPI_SUCCESS, 0};
   fetched_.clear();
-  reply.error = static_cast<std::uint32_t>(carry_out(header, type, data, from.attributes().max_send - sizeof reply));
-  if (reply.error != MPI_SUCCESS) fetched_.clear();
+  const int error = carry_out(header, type, data, from.attributes().max_send - sizeof(wire::AccessReply));
+  if (error != MPI_SUCCESS) fetched_.clear();
+  answer(from, header, error);
+}
+
+/// Sends the reply, with what was fetched.
+void Window::answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept {
+  const wire::AccessReply reply{header.id, header.offset, header.bytes, static_cast<std::uint32_t>(error), 0};
   if (from.send_or_queue(wire::kAccessReply, bytes_of(reply), fetched_) == Post::failed && !from.dead()) {
     log::error("mpi", "the answer to an access of peer {} is lost: {}", to_string(from.peer()),
                to_string(from.error()));

@@ -35,6 +35,7 @@ struct Target {
   std::int64_t disp_unit = 1;
   std::byte* mapped = nullptr;              ///< where its memory is here; null when it is not
   Control* control = nullptr;               ///< null for another host's: the owner is asked
+  Claim* claims = nullptr;                  ///< to control->access, by place among the ranks of this host
   std::vector<std::byte> key;               ///< of the owner's registration; empty when nobody needs one
   MemoryHandle handle;                      ///< out of the key, from the first access on
   const AttachedTable* attached = nullptr;  ///< dynamic windows, on this host: what its owner has attached
@@ -47,8 +48,11 @@ struct Target {
   std::atomic<std::uint32_t> pending{0};    ///< accesses that are not complete
   std::atomic<std::uint32_t> posts{0};      ///< exposures to us that MPI_Win_start has not taken yet
   std::atomic<bool> granted{false};         ///< the answer to our LockRequest
+  std::atomic<bool> refused{false};         ///< the other answer
   std::atomic<std::uint32_t> unlocking{0};  ///< unlocks that are not answered yet
   std::atomic<bool> failed{false};          ///< its process is gone
+  bool asks = false;                        ///< waits for our own lock
+  Held granted_to = Held::nothing;          ///< of our own lock, on its behalf
   int error = 0;                            ///< the first error class of an access since the last synchronisation
 
   /// Access messages: in the order of the calls; the first access has pieces left to send.

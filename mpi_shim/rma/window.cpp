@@ -30,7 +30,11 @@ Window::Window(Windows& windows, comm::Communicator& comm, Flavor flavor)
     };
   }
   grant_again_.window = serve_again_.window = this;
-  grant_again_.resume = [](p2p::Stalled& self) noexcept { return static_cast<Retry&>(self).window->grant_waiting(); };
+  grant_again_.resume = [](p2p::Stalled& self) noexcept {
+    auto& retry = static_cast<Retry&>(self);
+    retry.stalled = !retry.window->grant_waiting();
+    return !retry.stalled;
+  };
   serve_again_.resume = [](p2p::Stalled& self) noexcept { return static_cast<Retry&>(self).window->serve_deferred(); };
 }
 

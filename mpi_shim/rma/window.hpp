@@ -176,7 +176,7 @@ class Window final : public handle::Object {
   int swap_mapped(Target& target, const SwapValues& values, void* result, const Buffer& there);
   int swap_by_copy(Target& target, const MemoryHandle& handle, const SwapValues& values, void* result,
                    const Buffer& there);
-  void lock_updates(Control& control) noexcept;
+  int lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
                   MutableBytes dense, bool store);
 
@@ -193,17 +193,25 @@ class Window final : public handle::Object {
   int await_lock(Target& target) noexcept;
   void give_lock_back(Target& target) noexcept;
   template <class Condition>
-  void poll_until(Condition condition) noexcept;
+  int poll_until(Target& target, Condition condition) noexcept;
   bool grant_waiting() noexcept;
+  [[nodiscard]] bool is_gone(int rank) noexcept;
+  [[nodiscard]] bool is_access_lock_lost(const Target& target) noexcept;
+  [[nodiscard]] bool is_update_lock_lost(const Control& control) noexcept;
+  /// What this process itself claims of the target's lock.
+  [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[place_]; }
 
   // service.cpp: what peers ask of this process
   [[nodiscard]] bool owns(std::uint64_t address, std::uint64_t size) const noexcept;
-  void on_lock(int rank, bool exclusive) noexcept;
-  void on_unlock(int rank, bool exclusive) noexcept;
+  bool on_lock(int rank, bool exclusive) noexcept;
+  bool on_unlock(int rank, bool exclusive) noexcept;
+  void on_rank_failed(int rank) noexcept;
+  void update_claim_for_others() noexcept;
   void on_access(am::Endpoint& from, const wire::AccessHeader& header, datatype::DatatypeRef type,
                  ByteSpan data) noexcept;
   void serve(am::Endpoint& from, const wire::AccessHeader& header, const datatype::Datatype& type,
              ByteSpan data) noexcept;
+  void answer(am::Endpoint& from, const wire::AccessHeader& header, int error) noexcept;
   int carry_out(const wire::AccessHeader& header, const datatype::Datatype& type, ByteSpan data,
                 std::uint64_t reply_room);
   bool serve_deferred() noexcept;
@@ -219,6 +227,9 @@ class Window final : public handle::Object {
   // Our own memory and what guards it
   HostMemory host_memory_;
   std::unique_ptr<Control> private_control_;  // when no memory is shared
+  Claim private_claim_{0};                    // to it
+  std::vector<int> here_;                     // ranks that share our Control; all of this host, or this process
+  std::size_t place_ = 0;                     // of this process among them
   std::byte* allocated_ = nullptr;            // from the process's pool
   std::optional<am::Region> registration_;
   std::vector<Attached> attached_;           // dynamic windows
@@ -239,9 +250,11 @@ class Window final : public handle::Object {
   // Service
   struct Retry : p2p::Stalled {
     Window* window = nullptr;
+    bool stalled = false;  // progress tries again
   };
   Retry grant_again_;
   std::deque<Waiting> waiting_;
+  int granted_ = 0;  // locks of our memory that ranks of other hosts hold
   Retry serve_again_;
   std::deque<Deferred> deferred_;
   std::vector<std::byte> fetched_;  // by serve(); keeps its capacity

@@ -25,7 +25,7 @@ Result<std::unique_ptr<Windows>> Windows::open(p2p::Engine& engine, const Config
 
 Result<void> Windows::install() {
   am::Context& context = engine_.context();
-  for (const Tag tag : {wire::kPost, wire::kComplete, wire::kGranted, wire::kUnlocked}) {
+  for (const Tag tag : {wire::kPost, wire::kComplete, wire::kGranted, wire::kUnlocked, wire::kRefused}) {
     OPAL_TRY(context.set_handler(tag, btl::bind<&Windows::on_signal>(*this, "mpi window signal")));
   }
   for (const Tag tag : {wire::kLock, wire::kUnlock}) {
@@ -77,6 +77,7 @@ void Windows::on_signal(btl::Delivery& delivery) noexcept {
   switch (delivery.tag) {
     case wire::kPost: target.posts.fetch_add(1, std::memory_order_release); break;
     case wire::kComplete: window->completions_.fetch_add(1, std::memory_order_release); break;
+    case wire::kRefused: target.refused.store(true, std::memory_order_release); break;
     case wire::kGranted: target.granted.store(true, std::memory_order_release); break;
     default: target.unlocking.fetch_sub(1, std::memory_order_release); break;
   }
@@ -87,10 +88,11 @@ void Windows::on_lock(btl::Delivery& delivery) noexcept {
   if (!read_object(delivery.data, request)) return refuse(delivery, "it is too short");
   Window* const window = find(delivery, request.window, request.rank);
   if (window == nullptr) return refuse(delivery, "no such window with the sender in it");
+  const bool exclusive = request.exclusive != 0;
   if (delivery.tag == wire::kLock) {
-    window->on_lock(request.rank, request.exclusive != 0);
-  } else {
-    window->on_unlock(request.rank, request.exclusive != 0);
+    if (!window->on_lock(request.rank, exclusive)) refuse(delivery, "the sender has or awaits the lock already");
+  } else if (!window->on_unlock(request.rank, exclusive)) {
+    refuse(delivery, "the sender does not hold the lock");
   }
 }
 
@@ -178,7 +180,7 @@ void Windows::peer_failed(p2p::Peer& peer) noexcept {
   for (Window* window : windows_) {
     if (window == nullptr) continue;
     for (int rank = 0; rank < window->size(); ++rank) {
-      if (window->target(rank).peer == &peer) window->target(rank).failed.store(true, std::memory_order_release);
+      if (window->target(rank).peer == &peer) window->on_rank_failed(rank);
     }
   }
 }

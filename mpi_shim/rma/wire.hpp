@@ -13,14 +13,15 @@ namespace mpi_shim::rma::wire {
 inline constexpr Tag kFirst = kMpiTags.first + 0x20;
 inline constexpr Tag kPost = kFirst;             ///< Signal: the sender has exposed its memory to the receiver
 inline constexpr Tag kComplete = kFirst + 1;     ///< Signal: the sender's accesses to the receiver are over
-inline constexpr Tag kLock = kFirst + 2;         ///< LockRequest: answered by Granted, some time
+inline constexpr Tag kLock = kFirst + 2;         ///< LockRequest: answered by Granted or Refused, some time
 inline constexpr Tag kGranted = kFirst + 3;      ///< Signal
 inline constexpr Tag kUnlock = kFirst + 4;       ///< LockRequest: gives back what was granted; answered by Unlocked
 inline constexpr Tag kUnlocked = kFirst + 5;     ///< Signal
 inline constexpr Tag kType = kFirst + 6;         ///< TypeHeader, part of a description
 inline constexpr Tag kAccess = kFirst + 7;       ///< AccessHeader, data; answered by AccessReply
 inline constexpr Tag kAccessReply = kFirst + 8;  ///< AccessReply, data
-inline constexpr Tag kLast = kAccessReply;
+inline constexpr Tag kRefused = kFirst + 9;      ///< Signal: a process died with the lock
+inline constexpr Tag kLast = kRefused;
 
 struct Signal {
   std::uint32_t window;

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rank 1 dies at the worst moment, and the launcher lets the others go on: each of their calls ends, those that depend
+ * on the dead rank with an error.  The argument says where it dies. */
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/mpi_shim/programs/check.h"
+
+enum { dying = 1 };
+static int rank, size;
+
+static int class_of(int code) {
+  int error_class = -1;
+  MPI_Error_class(code, &error_class);
+  return error_class;
+}
+
+static void die(int signal_number) {
+  (void)signal_number;
+  raise(SIGKILL);
+}
+
+/* The dying rank says that it is where it should be.  All are connected to it then: only such notice its death. */
+static void tell_the_others(void) {
+  for (int other = 0; other < size; ++other) {
+    if (other != rank) MPI_Ssend(&rank, 1, MPI_INT, other, 9, MPI_COMM_WORLD);
+  }
+}
+static void hear(void) {
+  int from = -1;
+  CHECK(MPI_Recv(&from, 1, MPI_INT, dying, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+}
+
+/* Only rank 0 speaks, once all survivors have come here. */
+static void end(const char* what) {
+  int word = 0;
+  if (rank != 0) MPI_Send(&word, 1, MPI_INT, 0, 10, MPI_COMM_WORLD);
+  for (int other = 2; rank == 0 && other < size; ++other) {
+    CHECK(MPI_Recv(&word, 1, MPI_INT, other, 10, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+  }
+  if (rank == 0) printf("all survivors have ended: %s\n", what);
+  fflush(stdout);
+}
+
+static MPI_Win window_of(MPI_Aint bytes) {
+  void* memory;
+  MPI_Win window;
+  MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+  return window;
+}
+
+static void with_a_lock(int type, int target) {
+  const MPI_Win window = window_of(64);
+  if (rank == dying) {
+    CHECK(MPI_Win_lock(type, target, 0, window) == MPI_SUCCESS);
+    tell_the_others();
+    raise(SIGKILL);
+  }
+  hear();
+  CHECK_EQ(class_of(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window)), MPI_ERR_PROC_ABORTED);
+  if (type == MPI_LOCK_EXCLUSIVE && target != dying) {
+    CHECK_EQ(class_of(MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window)), MPI_ERR_PROC_ABORTED);
+    CHECK_EQ(class_of(MPI_Win_lock_all(0, window)), MPI_ERR_PROC_ABORTED);
+  }
+  /* Nothing is left locked of what that lock_all had before it failed. */
+  if (rank == 0 && target == 2) {
+    CHECK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window) == MPI_SUCCESS);
+    CHECK(MPI_Win_unlock(0, window) == MPI_SUCCESS);
+  }
+}
+
+/* The origin's memory ends inside of the accumulate, which holds the lock of the target's elements then. */
+static void in_an_accumulate(void) {
+  enum { page = 4096 };
+  const MPI_Win window = window_of(64 * page);
+  CHECK(MPI_Win_lock_all(0, window) == MPI_SUCCESS);
+  if (rank == dying) {
+    int* origin = mmap(NULL, 64 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    tell_the_others();
+    signal(SIGSEGV, die);
+    signal(SIGBUS, die);
+    mprotect((char*)origin + 32 * page, 32 * page, PROT_NONE);
+    MPI_Accumulate(origin, 64 * page / (int)sizeof(int), MPI_INT, 0, 0, 64 * page / (int)sizeof(int), MPI_INT, MPI_SUM,
+                   window);
+    MPI_Win_flush(0, window);
+    MPI_Abort(MPI_COMM_WORLD, 1); /* it was to die before */
+  }
+  hear();
+  const int one = 1;
+  int before = -1, error = MPI_SUCCESS;
+  /* It may not have come so far yet. */
+  while (error == MPI_SUCCESS) {
+    error = MPI_Fetch_and_op(&one, &before, MPI_INT, 0, 0, MPI_SUM, window);
+    if (error == MPI_SUCCESS) error = MPI_Win_flush(0, window);
+  }
+  CHECK_EQ(class_of(error), MPI_ERR_PROC_ABORTED);
+}
+
+/* Whatever a collective says to a rank, it ends in all of them. */
+static void before_collectives(void) {
+  enum { elements = 20000 };
+  static double in[elements * 8], out[elements * 8];
+  if (rank == dying) {
+    tell_the_others();
+    raise(SIGKILL);
+  }
+  hear();
+  int failed = 0;
+  for (int count = 1; count <= elements; count += elements - 1) {
+    failed += MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS;
+    for (int root = 0; root < size; ++root) {
+      failed += MPI_Bcast(in, count, MPI_DOUBLE, root, MPI_COMM_WORLD) != MPI_SUCCESS;
+      failed += MPI_Reduce(in, out, count, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD) != MPI_SUCCESS;
+      failed += MPI_Gather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, root, MPI_COMM_WORLD) != MPI_SUCCESS;
+      failed += MPI_Scatter(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, root, MPI_COMM_WORLD) != MPI_SUCCESS;
+    }
+    failed += MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS;
+    failed += MPI_Allgather(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, MPI_COMM_WORLD) != MPI_SUCCESS;
+    failed += MPI_Alltoall(in, count, MPI_DOUBLE, out, count, MPI_DOUBLE, MPI_COMM_WORLD) != MPI_SUCCESS;
+    failed += MPI_Scan(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS;
+    failed += MPI_Reduce_scatter_block(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS;
+  }
+  CHECK(failed > 0);
+}
+
+static void before_finalize(void) {
+  if (rank == dying) {
+    tell_the_others();
+    raise(SIGKILL);
+  }
+  hear();
+  int word;
+  CHECK_EQ(class_of(MPI_Recv(&word, 1, MPI_INT, dying, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE)), MPI_ERR_PROC_ABORTED);
+  end("before MPI_Finalize"); /* whose fence fails: the error is returned, or the job ends */
+  MPI_Finalize();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (rank == 0) printf("MPI_Finalize has returned: %d\n", finalized);
+  fflush(stdout);
+  _exit(0);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  rank = my_rank();
+  size = world_size();
+  CHECK(size >= 3 && argc > 1);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  const char* const where = argv[1];
+  if (strcmp(where, "exclusive") == 0) with_a_lock(MPI_LOCK_EXCLUSIVE, 2);
+  if (strcmp(where, "shared") == 0) with_a_lock(MPI_LOCK_SHARED, 2);
+  if (strcmp(where, "own") == 0) with_a_lock(MPI_LOCK_EXCLUSIVE, dying);
+  if (strcmp(where, "accumulate") == 0) in_an_accumulate();
+  if (strcmp(where, "collectives") == 0) before_collectives();
+  if (strcmp(where, "finalize") == 0) before_finalize();
+  end(where);
+  _exit(0); /* MPI_Finalize would say that a rank is gone */
+}
