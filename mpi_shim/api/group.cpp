@@ -77,8 +77,8 @@ int choose_list(const char* function, MPI_Group handle, int n, const int ranks[]
   if (n < 0) call.fail_count(n);
   if (n > 0) call.pointer(ranks, "ranks");
   if (!call.failed() && n > group->size()) {  // then one is named twice, and the array may well be shorter
-    call.fail(MPI_ERR_ARG, "argument n is " + std::to_string(n) + ", but the group has only " +
-                               std::to_string(group->size()) + " processes");
+    call.fail(MPI_ERR_RANK, "argument n is " + std::to_string(n) + ", but the group has only " +
+                                std::to_string(group->size()) + " processes");
   }
   if (call.failed()) return call.error();
   return choose(call, *group, std::vector<int>(ranks, ranks + n), choice, newgroup);

@@ -99,7 +99,7 @@ static void groups(void) {
   int class = -1;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Error_class(MPI_Group_incl(world, 100000000, no_ranks, &too_many), &class);
-  CHECK_EQ(class, MPI_ERR_ARG);
+  CHECK_EQ(class, MPI_ERR_RANK);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   MPI_Group_free(&world);
   MPI_Group_free(&evens);
