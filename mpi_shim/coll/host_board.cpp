@@ -5,9 +5,9 @@
 #include <bit>
 #include <utility>
 
+#include "opal/core/asymmetric_fence.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/prefetch.hpp"
-#include "opal/core/asymmetric_fence.hpp"
 
 namespace mpi_shim::coll {
 namespace {

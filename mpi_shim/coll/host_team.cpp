@@ -8,8 +8,8 @@
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/core/process.hpp"
 #include "opal/am/config.hpp"
-#include "opal/core/log.hpp"
 #include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/log.hpp"
 #include "opal/gpu/gpu.hpp"
 
 namespace mpi_shim::coll {

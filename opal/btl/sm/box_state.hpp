@@ -6,12 +6,12 @@
 //       +----unpark---- rung <--notify--+                    by the sender, after it has published a record
 //
 // The receiver parks a box that has been idle, so that it costs nothing, and may take back a parked one.  It says
-// `parked`, passes everybody's fence (core/asymmetric_fence.hpp), and looks once more; a sender publishes and then looks at
-// the state.  So either the receiver has seen the record, or the sender sees that nobody looks.  It then rings, or
-// finds the box taken back.  Then the ring's counter, final by now, tells whether the record had been read before the
-// parking; if not, it never will be, and the message takes the other way, with the same sequence number. In steady
-// state a sender pays for this with one load of a line that nobody writes. Threads: one sender, one receiver.  `Word`
-// is std::atomic<std::uint32_t>, or a model's.
+// `parked`, passes everybody's fence (core/asymmetric_fence.hpp), and looks once more; a sender publishes and then
+// looks at the state.  So either the receiver has seen the record, or the sender sees that nobody looks.  It then
+// rings, or finds the box taken back.  Then the ring's counter, final by now, tells whether the record had been read
+// before the parking; if not, it never will be, and the message takes the other way, with the same sequence number. In
+// steady state a sender pays for this with one load of a line that nobody writes. Threads: one sender, one receiver.
+// `Word` is std::atomic<std::uint32_t>, or a model's.
 #pragma once
 #include <atomic>
 #include <cstdint>

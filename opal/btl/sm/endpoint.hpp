@@ -16,8 +16,8 @@
 #include "opal/btl/sm/fast_box.hpp"
 #include "opal/btl/sm/link.hpp"
 #include "opal/btl/sm/pull.hpp"
-#include "opal/core/clock.hpp"
 #include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/clock.hpp"
 
 namespace opal::btl::sm {
 

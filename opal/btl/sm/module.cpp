@@ -9,8 +9,8 @@
 
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/sm/cma.hpp"
-#include "opal/core/log.hpp"
 #include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/log.hpp"
 
 namespace opal::btl::sm {
 namespace {
