@@ -79,7 +79,7 @@ static int talk(struct conversation* self) {
 
   while (self->remote == NULL) opal_wait(self->context, 100);
   opal_endpoint_explain(self->remote, why, sizeof why);
-  printf("connected:\n%s", why);
+  printf("connected by %.*s\n", (int)strcspn(why, "\n"), why); /* the transport that was taken comes first */
 
   const uint64_t middle = self->remote_address + MIDDLE * word;
   for (int i = 0; i < PART; ++i) mine[i] = 0xabcdef;

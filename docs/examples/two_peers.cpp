@@ -50,7 +50,9 @@ class Peer {
   bool talk(Endpoint* peer) {
     if (peer != nullptr) greet(*peer);
     wait_for([&] { return remote_ != nullptr; });
-    std::printf("connected:\n%s", remote_->explain().c_str());
+    const std::string why =
+        remote_->explain();  // the transport that was taken comes first, then the others and why not
+    std::printf("connected by %s\n", why.substr(0, why.find('\n')).c_str());
 
     // Put 1000 words into the middle of the peer's megabyte: any part of what it registered may be addressed.
     std::vector<std::uint64_t> mine(kPart, 0xabcdef);

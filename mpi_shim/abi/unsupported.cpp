@@ -28,6 +28,11 @@ void set_raise_hook(RaiseHook hook) noexcept {
 }
 
 int unsupported(const char* function, ErrorScope scope) {
+  // Errors of files return by default, and few programs look at them.
+  static std::atomic_flag said = ATOMIC_FLAG_INIT;
+  if (scope.kind == ErrorScope::Kind::file && !said.test_and_set()) {
+    std::fprintf(stderr, "%s %s; nor is any other function of files\n", function, kMessage);
+  }
   return raise_hook.load(std::memory_order_acquire)(scope, MPI_ERR_UNSUPPORTED_OPERATION, function, kMessage);
 }
 

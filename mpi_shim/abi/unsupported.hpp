@@ -30,6 +30,7 @@ using RaiseHook = int (*)(ErrorScope scope, int error_class, const char* functio
 void set_raise_hook(RaiseHook hook) noexcept;
 
 /// Refuses `function` ("MPI_Xyz"): MPI_ERR_UNSUPPORTED_OPERATION on the handler of `scope`.  Returns the error code.
+/// Of a file: says so once on stderr, too, since errors of files return by default.
 int unsupported(const char* function, ErrorScope scope = {});
 
 /// Refuses an MPI_T function: these never call an error handler.  Says so once on stderr, returns

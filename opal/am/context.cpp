@@ -169,7 +169,7 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
     }
     if (auto route = module->connect(peer.id, theirs->address)) {
       taken = *route;
-      explanation += fmt::format("{}: taken: {}\n", name, taken->describe());
+      explanation.insert(0, fmt::format("{}: taken: {}\n", name, taken->describe()));  // what a reader looks for first
     } else {
       explanation += fmt::format("{}: refused: {}\n", name, to_string(route.error()));
     }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,8 +18,9 @@
 
 namespace opal::test {
 
-/// Runs `script` in new namespaces until it has written a line, after which it must stay.
-FakeHosts::Namespace FakeHosts::start(const std::vector<std::string>& unshare, const std::string& script) {
+/// Runs `script` in new namespaces until it has written "ready", after which it must stay; `said`: what else it wrote.
+FakeHosts::Namespace FakeHosts::start(const std::vector<std::string>& unshare, const std::string& script,
+                                      std::string& said) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {};
   const Fd reader{ends[0]};
@@ -33,16 +35,23 @@ FakeHosts::Namespace FakeHosts::start(const std::vector<std::string>& unshare, c
   made.outer = ::fork();
   if (made.outer == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int null = ::open("/dev/null", O_RDWR);
+    const int null = ::open("/dev/null", O_RDONLY);
     ::dup2(null, 0);
-    ::dup2(null, 2);
+    ::dup2(writer.get(), 2);
     ::dup2(writer.get(), 1);
     ::execvp(argv[0], argv.data());
     ::_exit(126);
   }
   writer.reset();
-  char word[16] = {};
-  if (::read(reader.get(), word, sizeof word) <= 0) {
+  said.clear();
+  char bytes[256];
+  ssize_t size = 0;
+  while (!said.ends_with("ready\n") && (size = ::read(reader.get(), bytes, sizeof bytes)) > 0) {
+    said.append(bytes, static_cast<std::size_t>(size));
+  }
+  if (size <= 0) {
+    while (said.ends_with('\n')) said.pop_back();
+    std::replace(said.begin(), said.end(), '\n', ';');
     ::kill(made.outer, SIGKILL);
     ::waitpid(made.outer, nullptr, 0);
     return {};
@@ -60,17 +69,19 @@ std::unique_ptr<FakeHosts> FakeHosts::make(unsigned count, const std::string& di
     why = "needs netns: the programs unshare, nsenter and ip (packages util-linux, iproute2)";
     return nullptr;
   }
+  std::string said;
   std::unique_ptr<FakeHosts> made{new FakeHosts};
-  made->bridge_ = start({"-n"}, "ip link set lo up && ip link add br0 type bridge && ip link set br0 up || exit 1");
+  made->bridge_ =
+      start({"-n"}, "ip link set lo up && ip link add br0 type bridge && ip link set br0 up || exit 1", said);
   if (made->bridge_.init == 0) {
-    why = "needs netns: permission to make network namespaces and bridges (root)";
+    why = "needs netns: permission to make network namespaces and bridges (root): " + said;
     return nullptr;
   }
   const pid_t bridge = made->bridge_.init;
   for (unsigned number = 1; number <= count; ++number) {
-    const Namespace host =
-        start({"-n", "-m", "-u", "-i", "-p", "--fork", "--kill-child", "--mount-proc"},
-              fmt::format("hostname h{} && mount -t tmpfs tmpfs /dev/shm && ip link set lo up || exit 1", number));
+    const Namespace host = start(
+        {"-n", "-m", "-u", "-i", "-p", "--fork", "--kill-child", "--mount-proc"},
+        fmt::format("hostname h{} && mount -t tmpfs tmpfs /dev/shm && ip link set lo up || exit 1", number), said);
     made->hosts_.push_back(host);
     const bool wired =
         host.init != 0 &&
@@ -80,7 +91,7 @@ std::unique_ptr<FakeHosts> FakeHosts::make(unsigned count, const std::string& di
             "nsenter -t {0} -n ip addr add 10.77.0.{2}/24 dev eth0 && nsenter -t {0} -n ip link set eth0 up",
             host.init, bridge, number));
     if (!wired) {
-      why = "needs netns: permission to make hosts of namespaces (root, and veth in the kernel)";
+      why = "needs netns: permission to make hosts of namespaces (root, and veth in the kernel): " + said;
       return nullptr;
     }
   }

@@ -41,7 +41,7 @@ class FakeHosts {
     pid_t init = 0;   // the process whose namespaces they are
   };
   FakeHosts() = default;
-  static Namespace start(const std::vector<std::string>& unshare, const std::string& script);
+  static Namespace start(const std::vector<std::string>& unshare, const std::string& script, std::string& said);
   static bool run(const std::string& script);
   Namespace bridge_;
   std::vector<Namespace> hosts_;

@@ -193,7 +193,12 @@ TEST(AbiRefusalDeathTest, EndsTheProcessWithTheNameUnlessAHandlerIsSet) {
 }
 
 TEST(AbiRefusal, ReturnsTheErrorForFilesAndForTools) {
+  testing::internal::CaptureStderr();
   EXPECT_EQ(opal::mpi::unsupported("MPI_File_open", MPI_FILE_NULL), MPI_ERR_UNSUPPORTED_OPERATION);
+  EXPECT_EQ(opal::mpi::unsupported("MPI_File_sync", MPI_FILE_NULL), MPI_ERR_UNSUPPORTED_OPERATION);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("MPI_File_open is not supported yet"));
+  EXPECT_THAT(said, ::testing::Not(HasSubstr("MPI_File_sync"))) << "once";
   EXPECT_EQ(opal::mpi::unsupported_tool("MPI_T_init_thread"), MPI_T_ERR_NOT_SUPPORTED);
 }
 

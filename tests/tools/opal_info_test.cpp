@@ -97,6 +97,21 @@ TEST(OpalInfo, ShowsEveryVariableWhenAskedForAll) {
   EXPECT_THAT(opal_info("--level tuner").output, HasSubstr("am_pending_limit"));
 }
 
+TEST(OpalInfo, AnswersForOneVariable) {
+  const Outcome one = opal_info("am_pending_limit");
+  EXPECT_EQ(one.status, 0);
+  EXPECT_THAT(one.output,
+              AllOf(HasSubstr("am_pending_limit"), Not(HasSubstr("am_spin")), Not(HasSubstr("Transports,"))));
+  EXPECT_EQ(opal_info("am_pending_limitt 2>/dev/null").status, 2);
+}
+
+TEST(OpalInfo, ShowsTheFilesThatItReads) {
+  EXPECT_THAT(opal_info("").output, AllOf(HasSubstr("\n  /etc/opal/opal.conf"),
+                                          HasSubstr("\n  /nonexistent/.config/opal/opal.conf (not there)"),
+                                          HasSubstr("\n  /nonexistent/.config/opal/secret (not there)")));
+  EXPECT_THAT(opal_info("", "OPAL_CONFIG_FILE=/dev/null").output, HasSubstr("\n  /dev/null\n"));
+}
+
 TEST(OpalInfo, ShowsOneGroupWholeUnlessALevelIsGiven) {
   const Outcome whole = opal_info("--group am");
   EXPECT_THAT(whole.output,

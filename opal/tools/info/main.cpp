@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal-info: what this installation is, which transports it can use here, and every variable with its value and source.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
 #include "opal/am/groups.hpp"
+#include "opal/am/secret_choice.hpp"
+#include "opal/core/machine.hpp"
 #include "opal/tools/info/report.hpp"
 #include "opal/tools/info/upper_groups.hpp"
 
@@ -19,6 +22,7 @@ constexpr const char* kExamples = R"(
 Examples:
   opal-info                               the transports, and the variables everybody may want to set
   opal-info --group btl_sm --level tuner  what can be tuned in the shared-memory transport
+  opal-info btl_sm_fbox_size              one variable
   opal-info --set btl_sm_fbox_size=5000   whether a setting is good, without running anything
   opal-info --all --json                  everything, for a program
 
@@ -28,6 +32,7 @@ struct Options {
   bool all = false;
   bool json = false;
   bool markdown = false;
+  std::vector<std::string> names;
   std::vector<std::string> groups;
   std::vector<std::string> settings;
   std::string level;  ///< empty: what suits the rest of the command line
@@ -43,6 +48,20 @@ config::Level shown_level(const Options& options) {
 }
 
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+/// Where settings are read from, and the secret that processes without a launcher prove to each other.
+std::string files_text() {
+  std::string text = "Files of settings, the weaker one first\n";
+  const auto line = [&](const std::string& path) {
+    text += fmt::format("  {}{}\n", path, ::access(path.c_str(), F_OK) == 0 ? "" : " (not there)");
+  };
+  for (const std::string& path : config_files()) line(path);
+  text += "\nSecret of this user's processes (am_secret_file)\n";
+  const std::string secret = am::user_secret_file();
+  if (secret.empty()) return text + "  none: neither HOME nor XDG_CONFIG_HOME is set\n";
+  line(secret);
+  return text;
+}
 
 /// Says what is wrong with the settings; true when one of them is an error.
 bool print_problems(const std::vector<config::Problem>& problems) {
@@ -79,15 +98,25 @@ int run(const Options& options) {
   }
 
   const Report report = collect(registry, groups, store);
-  const Filter filter{options.groups, shown_level(options)};
+  for (const std::string& wanted : options.names) {
+    const auto has = [&](const Group& group) {
+      return std::any_of(group.variables.begin(), group.variables.end(),
+                         [&](const config::Listing& variable) { return variable.name == wanted; });
+    };
+    if (std::any_of(report.groups.begin(), report.groups.end(), has)) continue;
+    std::fprintf(stderr, "opal-info: no variable is called %s; opal-info --all shows them\n", wanted.c_str());
+    return 2;
+  }
+  const Filter filter{options.groups, shown_level(options), options.names};
   if (options.markdown) {
     print(to_markdown(report));
   } else if (options.json) {
     print(to_json(report, filter));
   } else {
-    if (options.groups.empty()) print(overview_text(report) + '\n');
+    const bool all = options.groups.empty() && options.names.empty();
+    if (all) print(overview_text(report) + '\n' + files_text() + '\n');
     print(variables_text(report, filter));
-    if (options.groups.empty() && shown_level(options) == config::Level::user)
+    if (all && shown_level(options) == config::Level::user)
       print("\nMore variables: opal-info --all, or --level tuner\n");
   }
   return print_problems(report.problems) ? 1 : 0;
@@ -99,6 +128,7 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app{"Shows the version and build of OPAL, the transports usable here, and every configuration variable."};
   app.footer(kExamples);
+  app.add_option("VARIABLE", options.names, "only these variables, of whatever level");
   app.add_flag("--all,-a", options.all, "variables of every level");
   app.add_option("--group,-g", options.groups, "only the variables of this group (may be repeated)")
       ->type_name("GROUP");

@@ -14,7 +14,8 @@ constexpr std::string_view kIntroduction = R"(# Configuration variables
 Every variable can be set in six places; a later one in this list wins:
 
 1. the default below,
-2. the system file `/etc/opal/opal.conf` (below the installation's sysconfdir), lines `btl_sm_fbox_size = 8K`, `#` for comments,
+2. the system files `/etc/opal/opal.conf` and `PREFIX/etc/opal/opal.conf` of the tree that libopal lies in, also when it was moved; lines
+   `btl_sm_fbox_size = 8K`, `#` for comments,
 3. the user file `~/.config/opal/opal.conf` (`$XDG_CONFIG_HOME`; `OPAL_CONFIG_FILE` names another one),
 4. the environment: `OPAL_BTL_SM_FBOX_SIZE=8K`,
 5. the launcher: `opalrun --set btl_sm_fbox_size=8K`,
@@ -26,9 +27,9 @@ allowed is an error that names the variable, the value, who set it and what is a
 a warning with the nearest known name, or an error when `strict` is true.
 
 Levels: *user* for everybody, *tuner* for performance work, *developer* for work on OPAL itself.
-Beside each of the two files may lie `tuned/MACHINE.conf`, which `opal-perf tune --store` writes: what was measured on machines
+Beside each of these files may lie `tuned/MACHINE.conf`, which `opal-perf tune --store` writes: what was measured on machines
 of this kind (CPU model and number of processors). It is read just before that file, so the file wins.
-`opal-info --all` shows the values in force and where they come from.
+`opal-info` shows the paths of these files, `opal-info --all` the values in force and where they come from.
 )";
 
 /// Text in a cell of a table: a bar would end the cell.

@@ -25,6 +25,11 @@ Report collect(const btl::Registry& registry, std::span<const config::GroupInfo*
   return report;
 }
 
+bool Filter::shows(const config::Listing& variable) const {
+  if (names.empty()) return variable.var.level <= level;
+  return std::find(names.begin(), names.end(), variable.name) != names.end();
+}
+
 bool Filter::shows(const Group& group) const {
   return groups.empty() || std::find(groups.begin(), groups.end(), group.name) != groups.end();
 }

@@ -43,8 +43,9 @@ Report collect(const btl::Registry& registry, std::span<const config::GroupInfo*
 struct Filter {
   std::vector<std::string> groups;            ///< names; none means all
   config::Level level = config::Level::user;  ///< the most specialised variables shown
+  std::vector<std::string> names = {};        ///< variables; none means all of these levels
   [[nodiscard]] bool shows(const Group& group) const;
-  [[nodiscard]] bool shows(const config::Listing& variable) const { return variable.var.level <= level; }
+  [[nodiscard]] bool shows(const config::Listing& variable) const;
 };
 
 /// Version, build, transports and GPU memory as lines for people.

@@ -144,7 +144,7 @@ Outcome talk_to_inhabitant(int flags, unsigned user) {
 
 TEST(SmNamespaces, APeerInAnotherPidNamespaceIsReachedAndCmaIsRefusedWithTheReasonWhereItIsNotVisible) {
   const Outcome outcome = talk_to_inhabitant(CLONE_NEWUSER | CLONE_NEWPID, ::geteuid());
-  if (!outcome.skipped.empty()) GTEST_SKIP() << outcome.skipped;
+  if (!outcome.skipped.empty()) GTEST_SKIP() << "needs namespaces: " << outcome.skipped;
   EXPECT_NE(outcome.inside.find("no cma: the peer's process is not visible in this PID namespace"), std::string::npos)
       << outcome.inside;
   // We see its PID, as the kernel translates it for us; whether we may read it is the kernel's decision.
@@ -154,7 +154,7 @@ TEST(SmNamespaces, APeerInAnotherPidNamespaceIsReachedAndCmaIsRefusedWithTheReas
 
 TEST(SmNamespaces, APeerWhoseUserHasAnotherNumberInItsNamespaceIsTheSameUser) {
   const Outcome outcome = talk_to_inhabitant(CLONE_NEWUSER, ::geteuid() + 4711);
-  if (!outcome.skipped.empty()) GTEST_SKIP() << outcome.skipped;
+  if (!outcome.skipped.empty()) GTEST_SKIP() << "needs namespaces: " << outcome.skipped;
   EXPECT_NE(outcome.inside.find("cma"), std::string::npos) << outcome.inside;
   EXPECT_NE(outcome.outside.find("cma"), std::string::npos) << outcome.outside;
 }
@@ -180,7 +180,7 @@ TEST(SmNamespaces, APeerInAnotherNetworkNamespaceIsUnreachableWithTheReason) {
   const auto bytes = child.channel().receive();
   const std::string_view reason{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   EXPECT_EQ(child.wait(), 0);
-  if (reason.starts_with("unshare") || reason.starts_with("/proc")) GTEST_SKIP() << reason;
+  if (reason.starts_with("unshare") || reason.starts_with("/proc")) GTEST_SKIP() << "needs namespaces: " << reason;
   EXPECT_EQ(reason, "sm: the peer is in another network namespace");
 }
 
@@ -218,7 +218,7 @@ TEST(SmNamespaces, ADevShmOfOneMebibyteThatIsFullDoesNotMatter) {
   const auto bytes = child.channel().receive();
   const std::string_view reason{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   EXPECT_EQ(child.wait(), 0);
-  if (reason != "entered") GTEST_SKIP() << reason;
+  if (reason != "entered") GTEST_SKIP() << "needs namespaces: " << reason;
 }
 
 }  // namespace
