@@ -159,9 +159,13 @@ Result<void> Process::leave() {
   report_leaks();  // after that: libraries free their objects there
   flush_buffers();
   // Every message that anybody sends is received before its sender gets out of this barrier...
-  (void)coll::run(*world_, [](coll::Schedule& barrier) { coll::build_barrier(barrier); });
+  const int barrier = coll::run(*world_, [](coll::Schedule& schedule) { coll::build_barrier(schedule); });
   // ... and the barrier's own messages before anybody gets out of the fence.
-  return fence_while_progressing();
+  OPAL_TRY(client_->fence_while([this] {
+    if (engines_->progress() == 0) std::this_thread::yield();
+  }));
+  if (barrier != MPI_SUCCESS) return Error{Errc::unreachable, 0, "MPI_Finalize: not every process could be reached"};
+  return {};
 }
 
 void Process::flush_buffers() noexcept {
@@ -201,21 +205,6 @@ std::string Process::name_of(const p2p::Channel& channel) const {
     }
   }
   return "a communicator";
-}
-
-Result<void> Process::fence_while_progressing() {
-  if (client_->singleton()) return {};
-  Result<void> result;
-  std::atomic<bool> over{false};
-  std::thread waiting{[&] {
-    result = client_->fence();
-    over.store(true, std::memory_order_release);
-  }};
-  while (!over.load(std::memory_order_acquire)) {
-    if (engines_->progress() == 0) std::this_thread::yield();
-  }
-  waiting.join();
-  return result;
 }
 
 bool Process::is_main_thread() const noexcept { return std::this_thread::get_id() == main_thread_; }

@@ -103,7 +103,6 @@ class Process final {
   void report_leaks() const;
   /// Whose channel it is, for a report.
   [[nodiscard]] std::string name_of(const p2p::Channel& channel) const;
-  Result<void> fence_while_progressing();
   void flush_buffers() noexcept;
 
   static Process* current_;

@@ -78,6 +78,7 @@ int Engine::reach(Peer& peer) noexcept {
   const auto endpoint = connector_.connect(peer.process);
   if (!endpoint) {
     log::error("mpi", "cannot reach process {}: {}", peer.process, to_string(endpoint.error()));
+    peer_failed(peer, endpoint.error());  // what is received from it would never come
     return endpoint.error().code == Errc::peer_gone ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;
   }
   set_endpoint(peer, **endpoint);

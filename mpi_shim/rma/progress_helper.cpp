@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <system_error>
 
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/core/log.hpp"
 
 namespace mpi_shim::rma {
 namespace {
@@ -23,7 +25,12 @@ ProgressHelper::ProgressHelper(p2p::Engine& engine) : engine_(engine) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread{[this] { run(); }};
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (const std::system_error& error) {
+    opal::log::warn("mpi", "no thread for accesses to windows ({}): they wait until this process is in an MPI call",
+                    error.what());
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -33,7 +40,7 @@ ProgressHelper::~ProgressHelper() {
     ending_ = true;
   }
   end_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void ProgressHelper::run() noexcept {

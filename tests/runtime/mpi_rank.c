@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank of an MPI job: mpi_rank leave | segv | abort | exit.  In the last three rank 1 ends like that between two
+// barriers of all ranks.
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "leave";
+  int rank = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int round = 0; strcmp(what, "leave") != 0; ++round) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank != 1 || round < 10) continue;
+    if (strcmp(what, "segv") == 0) raise(SIGSEGV);
+    if (strcmp(what, "abort") == 0) abort();
+    if (strcmp(what, "exit") == 0) exit(3);
+  }
+  MPI_Finalize();
+  return 0;
+}
