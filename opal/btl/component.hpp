@@ -32,6 +32,12 @@ Result<Modules> open_one(const Host& host, const config::Store& store) {
   return modules;
 }
 
+/// The defaults of a Component's functions.
+inline Result<void> always_usable(const config::Store& /*store*/) noexcept { return {}; }
+inline Result<Modules> open_nothing(const Host& /*host*/, const config::Store& /*store*/) {
+  return Error{Errc::not_supported, 0, "the component has no open function"};
+}
+
 struct Component {
   std::string_view name;          ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}
   std::string_view summary;       ///< one line for people
@@ -40,8 +46,8 @@ struct Component {
   Reach reach = Reach::others;
   bool on_request = false;  ///< opened only where am_transports names it: not for production
   /// Whether this process can use it here; the error says why not ("no /dev/infiniband").  Opens nothing.
-  Result<void> (*usable)(const config::Store& store) noexcept = nullptr;
-  Result<Modules> (*open)(const Host& host, const config::Store& store) = nullptr;
+  Result<void> (*usable)(const config::Store& store) noexcept = &always_usable;
+  Result<Modules> (*open)(const Host& host, const config::Store& store) = &open_nothing;
 };
 
 }  // namespace opal::btl

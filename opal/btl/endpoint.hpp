@@ -66,6 +66,9 @@ class OPAL_EXPORT Endpoint {
   /// A pointer for the layer above; the transport never looks at it.
   void* upper = nullptr;
 
+  /// Fragments of this endpoint that have neither been sent nor given back.
+  [[nodiscard]] std::uint32_t fragments() const noexcept { return fragments_; }
+
  protected:
   Endpoint(Module& module, const PeerId& peer) noexcept;
   void mark_dead(const Error& why) noexcept {
@@ -77,9 +80,11 @@ class OPAL_EXPORT Endpoint {
   Module& module_;
   PeerId peer_;
   bool dead_ = false;
+  std::uint32_t fragments_ = 0;
   Error error_{};
 
   // Of checkpoints: all endpoints of the module in a row, and the latest round whose marker went out and came in.
+  friend class Fragment;
   friend class Module;
   friend class Quiescence;
   Endpoint* next_ = nullptr;

@@ -2,23 +2,26 @@
 // opal/btl/fragment.hpp — a buffer being sent: room inside the transport that the caller fills in place, or, from
 // prepare_src(), a header there plus a reference to the caller's memory.
 // Move-only; gives itself back when it is destroyed unsent.  Threads: as its module.
+// Lifetime: it ends before its endpoint is disconnected.  It may outlive the peer: a dead endpoint stays until then.
 #pragma once
 #include <utility>
 
+#include "opal/btl/endpoint.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::btl {
 
-class Endpoint;
 class Module;
 
 class Fragment {
  public:
   Fragment() noexcept = default;
   /// For transports.  `slot` is their own name of the buffer.
-  Fragment(Endpoint& to, MutableBytes data, void* slot) noexcept : to_(&to), data_(data), slot_(slot) {}
+  Fragment(Endpoint& to, MutableBytes data, void* slot) noexcept : to_(&to), data_(data), slot_(slot) {
+    ++to.fragments_;
+  }
   Fragment(Fragment&& other) noexcept { *this = std::move(other); }
   Fragment& operator=(Fragment&& other) noexcept {
     if (this != &other) {
@@ -47,6 +50,7 @@ class Fragment {
 
   /// For transports: the buffer is now theirs (sent or returned); the fragment is empty.
   void disown() noexcept {
+    --to_->fragments_;
     to_ = nullptr;
     data_ = {};
     slot_ = nullptr;

@@ -9,7 +9,7 @@
 namespace opal::btl {
 
 Result<void> HandlerTable::set(Tag tag, const Handler& handler) {
-  if (tag == 0 || tag == 0xffff || handler.fn == nullptr) {
+  if (!is_tag(tag) || handler.fn == nullptr) {
     return Error{Errc::invalid_argument, 0, "register handler: tag 0 and 0xffff are reserved, a function is needed",
                  tag};
   }

@@ -68,12 +68,24 @@ class OPAL_EXPORT Module {
   /// Errors: unreachable (with the reason), protocol, version_mismatch, permission, peer_gone, os.
   virtual Result<Endpoint*> connect(const PeerId& peer, ByteSpan address) = 0;
 
-  /// Ends the endpoint: what was sent before is still delivered where the peer lives; pending operations complete with
-  /// `canceled`; the reference is dangling afterwards.  The same peer may be connected again.  Not from inside a
-  /// handler or completion.
+  /// Ends the endpoint: what was sent before is still delivered where the peer lives; what has arrived and was not
+  /// handled is dropped; pending operations complete with `canceled`; the reference is dangling afterwards.  The same
+  /// peer may be connected again.  Requires: no fragment of it is left.  Not from inside a handler or completion.
   virtual void disconnect(Endpoint& endpoint) noexcept = 0;
 
+  // --- Forks --------------------------------------------------------------------------------------------------------
+
+  /// For the opener, in the fork handler of a child: the module is the parent's.  Closes the descriptors whose last
+  /// close the peers notice, tells nobody, changes nothing that the parent sees.  Afterwards only the destructor is
+  /// called, and it does no more either: no goodbye, no completion.  The memory may be in the middle of a change by
+  /// another thread of the parent.
+  void leave_to_parent() noexcept {
+    inherited_ = true;
+    close_in_child();
+  }
+
   // --- Active messages ----------------------------------------------------------------------------------------------
+  // A tag is never 0 or 0xffff (is_tag()): am::Endpoint refuses those, modules need not.
 
   /// Sends header and payload as one message; copies both, so never `queued`.  Longer than max_send: `failed`.
   virtual Post send_inline(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept = 0;
@@ -135,6 +147,7 @@ class OPAL_EXPORT Module {
   virtual Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
 
   /// Completes when every put and atomic posted before on `to` (all endpoints if null) is visible at its target.
+  /// Never `again`.
   virtual Post flush(Endpoint* to, Completion& completion) noexcept;
 
   // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
@@ -168,7 +181,8 @@ class OPAL_EXPORT Module {
   /// A descriptor that becomes readable when progress() has something to do after arm() said true.  Owned by the
   /// module.
   [[nodiscard]] virtual int wait_fd() const noexcept = 0;
-  /// Prepares for sleep on wait_fd().  False: there is work already, do not sleep.  progress() disarms.
+  /// Prepares for sleep on wait_fd().  False: there is work already, do not sleep.  It lasts until a progress() that
+  /// returns more than 0: one thread may sleep while another polls in vain.
   virtual bool arm() noexcept = 0;
 
  protected:
@@ -176,8 +190,12 @@ class OPAL_EXPORT Module {
   /// The put/get/atomics over active messages that the defaults use; pump it from progress(), tell it of dead
   /// endpoints.
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+  /// leave_to_parent() was called.
+  [[nodiscard]] bool inherited() const noexcept { return inherited_; }
 
  private:
+  virtual void close_in_child() noexcept {}
+
   friend class Endpoint;
   friend class Quiescence;
   friend class RdmaEmulation;
@@ -187,6 +205,7 @@ class OPAL_EXPORT Module {
   std::unique_ptr<Quiescence> quiescence_;
   Endpoint* endpoints_ = nullptr;  // all there are, dead ones too
   rcache::Cache* registrations_ = nullptr;
+  bool inherited_ = false;
 };
 
 }  // namespace opal::btl

@@ -20,5 +20,6 @@ inline constexpr TagRange kRuntimeTags{0x1000, 0x1fff};  ///< the runtime's out-
 inline constexpr TagRange kMpiTags{0x2000, 0x2fff};      ///< the MPI shim
 inline constexpr TagRange kUserTags{0x8000, 0xfffe};     ///< programs and external libraries
 // 0x0000 and 0xffff are never tags: transports use them as "nothing here" and "skip".
+constexpr bool is_tag(Tag tag) noexcept { return static_cast<Tag>(tag - 1) < 0xfffe; }
 
 }  // namespace opal

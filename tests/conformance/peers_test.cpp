@@ -147,6 +147,23 @@ TEST_P(Peers, AnArmedDescriptorBecomesReadableWhenAMessageComes) {
   }
 }
 
+TEST_P(Peers, ProgressThatFindsNothingLeavesTheDescriptorArmed) {
+  ASSERT_EQ(send_to_b({}, pattern(8, 1)), Post::done);  // connects
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+  for (std::uint32_t round = 2; round < 50; ++round) {
+    std::size_t found = 1;
+    while (found != 0) {
+      ASSERT_TRUE(pump_both([&] { return b().module().arm(); }));
+      found = 0;
+      for (int i = 0; i < 100; ++i) found += b().module().progress(64);
+    }
+    pollfd fd{b().module().wait_fd(), POLLIN, 0};
+    ASSERT_EQ(send(to_b(), bytes_of(round), {}, a()), Post::done);
+    ASSERT_EQ(::poll(&fd, 1, 20'000), 1) << "nobody woke the sleeper in round " << round;
+    ASSERT_TRUE(pump([&] { return b().received.size() == round; }, b()));
+  }
+}
+
 TEST_P(Peers, ArmRefusesWhenThereIsWorkAlready) {
   ASSERT_EQ(send_to_b({}, pattern(8, 1)), Post::done);
   ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));

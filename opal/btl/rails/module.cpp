@@ -120,7 +120,13 @@ Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<B
   below_.rails = this;
 }
 
+void Module::close_in_child() noexcept {
+  for (const auto& module : below_.modules) module->leave_to_parent();
+  epoll_.reset();
+}
+
 Module::~Module() {
+  if (inherited()) return;
   closing_ = true;
   while (Endpoint* const endpoint = endpoints_.any()) disconnect(*endpoint);
   while (!leaving_.empty()) (void)progress(1);
@@ -490,7 +496,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (in_progress_) return 0;
   in_progress_ = true;
   events_ = 0;
-  for (const auto& module : below_.modules) (void)module->progress(budget);
+  for (const auto& module : below_.modules) events_ += module->progress(budget);
   events_ += settle();
   events_ += emulation().progress() + pipelined_.progress();
   in_progress_ = false;

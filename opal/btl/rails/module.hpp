@@ -77,6 +77,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   void happened() noexcept { ++events_; }
 
  private:
+  void close_in_child() noexcept override;
   /// What the rails are given as their host.
   struct Below final : Observer {
     void on_accepted(btl::Endpoint& route) noexcept override { rails->on_accepted(route); }

@@ -51,7 +51,10 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan /*address*/)
   return endpoint_.get();
 }
 
-void Module::disconnect(btl::Endpoint& endpoint) noexcept { endpoint.upper = nullptr; }
+void Module::disconnect(btl::Endpoint& endpoint) noexcept {
+  head_ = tail_;  // the receiver has gone, too
+  endpoint.upper = nullptr;
+}
 
 std::byte* Module::reserve(std::size_t size) noexcept {
   const std::size_t need = sizeof(Record) + align_up(size, 8);
@@ -60,7 +63,7 @@ std::byte* Module::reserve(std::size_t size) noexcept {
   const std::size_t skipped = need > to_end ? to_end : 0;
   if (tail_ + skipped + need - head_ > ring_.size()) return nullptr;
   if (skipped != 0) {
-    const Record skip{0, kSkip, 0};
+    const Record skip{0, 0, kSkip};
     std::memcpy(ring_.data() + place, &skip, sizeof skip);
     tail_ += skipped;
   }
@@ -68,7 +71,7 @@ std::byte* Module::reserve(std::size_t size) noexcept {
 }
 
 void Module::commit(std::byte* place, std::size_t size, Tag tag) noexcept {
-  const Record record{static_cast<std::uint32_t>(size), tag, 0};
+  const Record record{static_cast<std::uint32_t>(size), tag, kMessage};
   std::memcpy(place - sizeof record, &record, sizeof record);
   tail_ += sizeof record + align_up(size, 8);
   if (armed_) [[unlikely]] {
@@ -164,14 +167,12 @@ Post Module::flush(btl::Endpoint* /*to*/, Completion& completion) noexcept {
 std::size_t Module::progress(std::size_t budget) noexcept {
   if (progressing_) return 0;
   progressing_ = true;
-  if (armed_) [[unlikely]]
-    armed_ = false;
   std::size_t count = 0;
   while (count < budget && head_ != tail_) {
     const std::size_t place = head_ % ring_.size();
     Record record{};
     std::memcpy(&record, ring_.data() + place, sizeof record);
-    if (record.tag == kSkip) {
+    if (record.kind == kSkip) {
       head_ += ring_.size() - place;
       continue;
     }
@@ -180,6 +181,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
     head_ += sizeof record + align_up(record.size, 8);  // after the handler: its bytes must stay until then
     ++count;
   }
+  if (count != 0) armed_ = false;
   progressing_ = false;
   return count;
 }

@@ -48,10 +48,11 @@ class Module final : public btl::Module {
   /// Before each message in the ring; messages are padded to 8 bytes.
   struct Record {
     std::uint32_t size;
-    Tag tag;  // kSkip: nothing more up to the end of the ring
-    std::uint16_t unused;
+    Tag tag;
+    std::uint16_t kind;
   };
-  static constexpr Tag kSkip = 0xffff;
+  static constexpr std::uint16_t kMessage = 0;
+  static constexpr std::uint16_t kSkip = 1;  // nothing more up to the end of the ring
 
   Module(const Host& host, const Config& config, Fd doorbell);
   /// Room for a record of `size` bytes in one piece, or null; commit() makes it a message.

@@ -264,11 +264,12 @@ void Fabric::reset(const Packet& packet) noexcept {
 
 Packet* Fabric::receive(Node& node, std::size_t& budget) noexcept {
   const auto lock = guard();
-  node.armed = false;
   while (node.inbox == nullptr) {
     if (driven_ || budget == 0 || !step_locked()) return nullptr;
+    node.armed = false;
     --budget;
   }
+  node.armed = false;
   Packet* packet = node.inbox;
   node.inbox = packet->next;
   return packet;

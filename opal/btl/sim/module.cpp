@@ -40,6 +40,7 @@ Module::Module(const Host& host, const Config& config, std::shared_ptr<Fabric> f
       address_{kMagic, fabric_->id(), node_.id} {}
 
 Module::~Module() {
+  if (inherited()) return;  // the fabric is a copy, but for the descriptors that wake the parent's modules
   while (!endpoints_.empty()) disconnect(*endpoints_.begin()->second);
   while (!replaced_.empty()) disconnect(*replaced_.back());
   fabric_->unplug(node_);

@@ -139,8 +139,6 @@ Module::~Module() {
 std::size_t Module::progress(std::size_t budget) noexcept {
   if (in_progress_) return 0;
   in_progress_ = true;
-  if (armed_) [[unlikely]]
-    disarm();
   std::size_t count = 0;
   if (doorman_->has_news()) [[unlikely]]
     count += hear_news();
@@ -164,6 +162,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
     inbox_.fifo().heal();
     park_some();
   }
+  if (armed_ && count != 0) [[unlikely]]
+    disarm();
   in_progress_ = false;
   return count;
 }

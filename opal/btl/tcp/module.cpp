@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/tcp/handshake.hpp"
@@ -74,6 +75,7 @@ Module::Module(const Host& host, const Config& config, Reactor reactor, Fragment
       acceptor_(reactor_, config_, host.id, connection_key(host.secret, token), std::move(allowed), *this) {}
 
 Module::~Module() {
+  if (inherited()) return;
   acceptor_.stop();
   while (Endpoint* endpoint = endpoints_.any()) disconnect(*endpoint);
   linger();
@@ -124,6 +126,24 @@ void Module::disconnect(btl::Endpoint& endpoint) noexcept {
   emulation().endpoint_gone(endpoint, why);
   if (!own.left()) leaving_.push_back(std::move(taken));
   unpark(own.peer());  // the peer wanted a new connection already
+}
+
+Result<void> Module::listen_only_at(const sockaddr& address) {
+  OPAL_TRY_ASSIGN(SocketAddress only, SocketAddress::from(address));
+  only.port = {};
+  const std::span host_part{only.ip.data() + 12, 4};
+  const bool every =
+      only.ip == SocketAddress{}.ip ||
+      (only.is_v4() && std::all_of(host_part.begin(), host_part.end(), [](auto byte) { return byte == 0; }));
+  if (every || !config_.if_include.empty() || !config_.if_exclude.empty()) return {};
+  OPAL_TRY_ASSIGN(Address own, decode(address_));
+  OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config_, &only));
+  acceptor_.close();
+  OPAL_TRY(acceptor_.watch(std::move(listening.fd)));
+  only.set_port(listening.port);
+  own.sockets = {only};
+  address_ = encode(own);
+  return {};
 }
 
 void Module::ended(Endpoint& endpoint) noexcept {
@@ -262,7 +282,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (!leaving_.empty()) [[unlikely]]
     std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
   in_progress_ = false;
-  return events_ + sent;
+  // What is left to do is more than idle: it makes no descriptor readable.
+  return events_ + sent + (reactor_.has_work() ? 1 : 0);
 }
 
 bool Module::poll_hot() noexcept {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "opal/btl/endpoint_book.hpp"
+#include "opal/btl/listening.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/btl/tcp/acceptor.hpp"
 #include "opal/btl/tcp/config.hpp"
@@ -21,7 +22,7 @@
 
 namespace opal::btl::tcp {
 
-class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
+class OPAL_EXPORT Module final : public btl::Module, public Listening, private Acceptor::Owner {
  public:
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
@@ -32,6 +33,7 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
   void disconnect(btl::Endpoint& endpoint) noexcept override;
+  Result<void> listen_only_at(const sockaddr& address) override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
   Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
@@ -45,6 +47,7 @@ class OPAL_EXPORT Module final : public btl::Module, private Acceptor::Owner {
 
  private:
   friend class Endpoint;
+  void close_in_child() noexcept override { reactor_.close_in_child(); }
   Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
          std::vector<Interface> allowed);
 

@@ -20,6 +20,7 @@ Result<void> Source::watch(Fd fd) {
   if (::epoll_ctl(reactor_.epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) {
     return Error{Errc::os, errno, "epoll_ctl(tcp)"};
   }
+  if (!fd_) enlist();
   fd_ = std::move(fd);
   readable = writable = ended = false;
   return {};
@@ -27,6 +28,7 @@ Result<void> Source::watch(Fd fd) {
 
 Fd Source::release() noexcept {
   ::epoll_ctl(reactor_.epoll_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+  if (fd_) withdraw();
   Fd fd = std::move(fd_);
   close();
   return fd;
@@ -34,7 +36,10 @@ Fd Source::release() noexcept {
 
 void Source::close() noexcept {
   // The kernel forgets a closed descriptor by itself only while nobody (a forked child) shares it.
-  if (fd_) ::epoll_ctl(reactor_.epoll_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+  if (fd_) {
+    ::epoll_ctl(reactor_.epoll_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+    withdraw();
+  }
   fd_.reset();
   readable = writable = ended = false;
   clear_deadline();
@@ -42,6 +47,24 @@ void Source::close() noexcept {
   scheduled_ = false;
   std::erase(reactor_.ready_, this);
   std::replace(reactor_.running_.begin(), reactor_.running_.end(), this, static_cast<Source*>(nullptr));
+}
+
+void Source::enlist() noexcept {
+  previous_ = nullptr;
+  next_ = std::exchange(reactor_.first_, this);
+  if (next_ != nullptr) next_->previous_ = this;
+}
+
+void Source::withdraw() noexcept {
+  (previous_ != nullptr ? previous_->next_ : reactor_.first_) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+}
+
+void Reactor::close_in_child() noexcept {
+  for (Source* source = first_; source != nullptr; source = source->next_) source->fd_.reset();
+  first_ = nullptr;
+  epoll_.reset();
+  timer_.reset();
 }
 
 void Source::schedule() noexcept {

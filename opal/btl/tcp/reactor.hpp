@@ -53,8 +53,12 @@ class Source {
 
  private:
   friend class Reactor;
+  void enlist() noexcept;
+  void withdraw() noexcept;
   Reactor& reactor_;
   Fd fd_;
+  Source* next_ = nullptr;  // of all that have a descriptor
+  Source* previous_ = nullptr;
   bool scheduled_ = false;
   std::uint64_t deadline_ns_ = 0;  // 0: none
 };
@@ -70,6 +74,10 @@ class Reactor {
   /// True when run() has something to do.
   [[nodiscard]] bool has_work() const noexcept { return timer_rang_ || !ready_.empty(); }
 
+  /// In a forked child: closes every descriptor, which the parent goes on with, and asks nothing of the kernel that
+  /// would change the parent's epoll instance.  Afterwards sources are only destroyed.
+  void close_in_child() noexcept;
+
   /// Readable when collect() has something to bring.
   [[nodiscard]] int wait_fd() const noexcept { return epoll_.get(); }
 
@@ -81,6 +89,7 @@ class Reactor {
 
   Fd epoll_;
   Fd timer_;
+  Source* first_ = nullptr;
   std::vector<Source*> ready_;
   std::vector<Source*> running_;
   std::vector<Source*> waiting_;   // sources with a deadline

@@ -35,6 +35,9 @@ class Device {
   /// This process is a forked child of the one that opened it: whatever it posted would be its parent's.
   [[nodiscard]] bool inherited() const noexcept { return context_.get_deleter().owner != ::getpid(); }
 
+  /// In a forked child: of the device nothing is used any more; objects made of it are the parent's.
+  void close_in_child() noexcept { context_.reset(); }
+
   /// A reliable connection's queue pair in its first state, with room for its completions.  `shape.inlined` may come
   /// back smaller.
   Result<QueuePair> make_queue_pair(QueueShape& shape);

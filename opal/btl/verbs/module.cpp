@@ -86,7 +86,15 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       memory_(device_, std::move(on_demand), host.registrations, pin_limit(device_, config), device_atomics_),
       pipelined_(*this, emulation(), operations_) {}
 
+/// While a descriptor of the device is open anywhere, the kernel keeps the queue pairs, and peers do not notice an end.
+void Module::close_in_child() noexcept {
+  listener_.channel.reset();
+  device_.close_in_child();
+  waiting_.close_in_child();
+}
+
 Module::~Module() {
+  if (inherited()) return;
   listener_.id.reset();
   while (Endpoint* endpoint = endpoints_.any()) disconnect(*endpoint);
   const Deadline deadline = Deadline::after(config_.close_timeout);

@@ -91,6 +91,8 @@ class OPAL_EXPORT Module final : public btl::Module {
   void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
 
  private:
+  void close_in_child() noexcept override;
+  void drain_completion_events() noexcept;
   Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand, Waiting waiting,
          const wire::Address& address);
 

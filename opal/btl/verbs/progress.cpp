@@ -127,13 +127,19 @@ void Module::collect_device_events() noexcept {
   }
 }
 
-void Module::collect_events() noexcept {
-  if (armed_) {
+/// An event that has come ends what arm() asked for: then progress() has to return more than 0.
+void Module::drain_completion_events() noexcept {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(device_.channel(), &queue, &context) == 0) {
+    ibv_ack_cq_events(queue, 1);
     armed_ = false;
-    ibv_cq* queue = nullptr;
-    void* context = nullptr;
-    while (ibv_get_cq_event(device_.channel(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+    ++events_;
   }
+}
+
+void Module::collect_events() noexcept {
+  if (armed_) drain_completion_events();
   collect_manager_events();
   collect_device_events();
   run_timers();
@@ -172,7 +178,12 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   quiet_ = busy ? 0 : quiet_ + 1;
   busy_rounds_ += busy ? 1 : 0;
   const bool look = busy ? busy_rounds_ % kBusyRoundsPerLook == 0 : quiet_ % kRoundsPerLook == 1;
-  if (armed_ || look || !leaving_.empty()) collect_events();
+  if (look || !leaving_.empty()) collect_events();
+  if (armed_ && busy) {
+    drain_completion_events();
+    armed_ = false;
+    ++events_;
+  }
   if (some_stalled_) {
     some_stalled_ = false;
     for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->resume();
@@ -197,7 +208,10 @@ bool Module::arm() noexcept {
   if (!early_.empty()) return false;
   epoll_event event{};
   waiting_.set_clock(next_time());
-  if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) return false;
+  if (::epoll_wait(waiting_.fd(), &event, 1, 0) != 0) {
+    quiet_ = 0;  // the next progress() looks at once
+    return false;
+  }
   if (!emulation().arm()) return false;
   if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
   return true;

@@ -17,6 +17,10 @@ class Waiting {
   /// Rings at `at_ns` of now_ns(); 0: never.
   void set_clock(std::uint64_t at_ns) noexcept;
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
+  void close_in_child() noexcept {
+    epoll_.reset();
+    clock_.reset();
+  }
 
  private:
   Waiting(Fd epoll, Fd clock) noexcept : epoll_(std::move(epoll)), clock_(std::move(clock)) {}

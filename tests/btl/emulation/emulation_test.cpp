@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opal/btl/rdma_wire.hpp"
 #include "tests/btl/emulation/fake_transport.hpp"
 
 namespace opal::test {
@@ -59,6 +60,22 @@ TEST_F(Emulation, APutCompletesOnlyWhenTheTargetHasAnswered) {
   pair.settle();
   EXPECT_EQ(completion.calls, 1);
   EXPECT_TRUE(completion.ok());
+}
+
+TEST_F(Emulation, APutOfWhichAPieceInTheMiddleWasDroppedFails) {
+  std::vector<std::byte> region(5000);
+  const MemoryHandle handle = expose(pair.b, region);
+  const auto bytes = pattern(5000, 1);
+  Counted completion;
+  ASSERT_EQ(put(bytes, region, handle, completion), Post::queued);
+  while (a.progress(64) != 0) {
+  }
+  ASSERT_GT(a.outgoing.size(), 3U);
+  FakeMessage& middle = a.outgoing[1];
+  middle.bytes[sizeof(btl::wire::PutPiece)] ^= std::byte{1};  // the range was gone for a moment
+  pair.settle();
+  EXPECT_EQ(completion.calls, 1);
+  EXPECT_FALSE(completion.ok()) << "not all of it was written";
 }
 
 TEST_F(Emulation, PiecesGoOutAsTheTransportAllows) {

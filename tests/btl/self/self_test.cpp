@@ -47,6 +47,20 @@ struct Self : ::testing::Test, btl::Observer {
   bool answer = false;
 };
 
+TEST_F(Self, MessagesThatWaitWhenTheEndpointIsDisconnectedAreDropped) {
+  open("4096");
+  std::uint32_t number = 1;
+  for (; number <= 20; ++number) ASSERT_EQ(module->send_inline(*endpoint, kTag, bytes_of(number), {}), Post::done);
+  module->disconnect(*endpoint);
+  EXPECT_EQ(module->progress(64), 0U);
+  ASSERT_EQ(*module->connect(id, module->address()), endpoint);
+  for (; number <= 400; ++number) {
+    ASSERT_EQ(module->send_inline(*endpoint, kTag, bytes_of(number), {}), Post::done);
+    ASSERT_EQ(module->progress(64), 1U);
+    ASSERT_EQ(numbers.back(), number);
+  }
+}
+
 TEST_F(Self, AMessageSentByAHandlerIsDeliveredAfterItReturned) {
   open("64K");
   const std::uint32_t first = 1;
