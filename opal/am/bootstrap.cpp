@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+// The listening side of the bootstrap.
 #include "opal/am/bootstrap.hpp"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <poll.h>
-#include <sys/socket.h>
+#include <netinet/in.h>
+#include <sys/timerfd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "opal/am/address.hpp"
 #include "opal/am/waiter.hpp"
-#include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::am {
@@ -20,142 +21,153 @@ namespace wire = bootstrap_wire;
 
 namespace {
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+constexpr int kAcceptsPerRound = 64;
 
-/// "host:port" or "[v6]:port" resolved.
-Result<AddressList> resolve(std::string_view host_port, bool to_listen) {
-  const std::size_t colon = host_port.rfind(':');
-  if (colon == std::string_view::npos) {
-    return Error{Errc::invalid_argument, 0, "bootstrap address: expected \"host:port\""};
-  }
-  std::string host{host_port.substr(0, colon)};
-  const std::string port{host_port.substr(colon + 1)};
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = to_listen ? AI_PASSIVE : 0;
-  addrinfo* list = nullptr;
-  if (::getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &list) != 0) {
-    return Error{Errc::unreachable, 0, "bootstrap address: host or port unknown"};
-  }
-  return AddressList{list, &::freeaddrinfo};
-}
-
-std::string name_of(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
+std::string name_of(const sockaddr_storage& address) {
   char host[NI_MAXHOST];
   char port[NI_MAXSERV];
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (::getsockname(socket, generic, &size) != 0 ||
-      ::getnameinfo(generic, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), sizeof address, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
     return {};
   }
   return address.ss_family == AF_INET6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
-/// Waits for `events`; timed_out at the deadline.
-Result<void> wait_for(int socket, short events, const Deadline& deadline) {
-  pollfd fd{socket, events, 0};
-  for (;;) {
-    const int ready = ::poll(&fd, 1, deadline.poll_timeout_ms());
-    if (ready > 0) return {};
-    if (ready == 0) return Error{Errc::timed_out, 0, "bootstrap: no answer in time"};
-    if (errno != EINTR) return Error{Errc::os, errno, "poll(bootstrap)"};
-  }
+sockaddr_storage address_of(const Fd& socket) noexcept {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  (void)::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return address;
 }
 
-/// A refusal looks the same as a crash: who does not know the secret is told nothing.
-Error hung_up() {
-  return {Errc::protocol, 0, "bootstrap: the listener hung up: another secret, or it cannot reach our address"};
+/// The place of the port is the same in both families.
+std::uint16_t& port_of(sockaddr_storage& address) noexcept {
+  return reinterpret_cast<sockaddr_in*>(&address)->sin_port;
 }
+static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
 
-Result<void> send_all(int socket, ByteSpan bytes, const Deadline& deadline) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN) {
-      OPAL_TRY(wait_for(socket, POLLOUT, deadline));
-    } else if (errno == EPIPE || errno == ECONNRESET) {
-      return hung_up();
-    } else if (errno != EINTR) {
-      return Error{Errc::unreachable, errno, "send(bootstrap)"};
-    }
+/// Listens at `entry`, at `port` (network byte order) if it is not 0.
+Result<Fd> listen_at(const addrinfo& entry, std::uint16_t port) {
+  Fd socket{::socket(entry.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!socket) return Error{Errc::os, errno, "socket(bootstrap)"};
+  const int yes = 1;
+  (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  // Else the socket of every IPv6 address would take the IPv4 ones as well.
+  if (entry.ai_family == AF_INET6) (void)::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+  sockaddr_storage address{};
+  std::memcpy(&address, entry.ai_addr, entry.ai_addrlen);
+  if (port != 0) port_of(address) = port;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), entry.ai_addrlen) != 0) {
+    return Error{Errc::os, errno, "bind(bootstrap)", ntohs(port_of(address))};
   }
-  return {};
-}
-
-Result<void> receive_all(int socket, MutableBytes bytes, const Deadline& deadline) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), 0);
-    if (got > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
-    } else if (got == 0 || errno == ECONNRESET) {
-      return hung_up();
-    } else if (errno == EAGAIN) {
-      OPAL_TRY(wait_for(socket, POLLIN, deadline));
-    } else if (errno != EINTR) {
-      return Error{Errc::unreachable, errno, "recv(bootstrap)"};
-    }
-  }
-  return {};
-}
-
-/// One attempt over all addresses of the host.
-Result<Fd> connect_once(const addrinfo* list, const Deadline& deadline) {
-  Error last{Errc::unreachable, 0, "bootstrap: no address to try"};
-  for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
-    Fd socket{::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    if (!socket) return Error{Errc::os, errno, "socket(bootstrap)"};
-    if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return socket;
-    if (errno != EINPROGRESS) {
-      last = {Errc::unreachable, errno, "connect(bootstrap)"};
-      continue;
-    }
-    OPAL_TRY(wait_for(socket.get(), POLLOUT, deadline));
-    int failure = 0;
-    socklen_t size = sizeof failure;
-    (void)::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
-    if (failure == 0) return socket;
-    last = {Errc::unreachable, failure, "connect(bootstrap)"};
-  }
-  return last;
+  if (::listen(socket.get(), SOMAXCONN) != 0) return Error{Errc::os, errno, "listen(bootstrap)"};
+  return socket;
 }
 
 }  // namespace
 
-Bootstrap::Bootstrap(Fd socket, std::string where, const Secret& secret, Waiter& waiter) noexcept
-    : socket_(std::move(socket)), where_(std::move(where)), secret_(secret), waiter_(waiter) {}
+Bootstrap::Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Waiter& waiter) noexcept
+    : sockets_(std::move(sockets)),
+      clock_(std::move(clock)),
+      where_(name_of(address_of(sockets_.front()))),
+      address_(address_of(sockets_.front())),
+      secret_(secret),
+      waiter_(waiter) {}
 
 Bootstrap::~Bootstrap() {
   while (!visitors_.empty()) drop(visitors_.begin());
-  waiter_.remove(socket_.get());
+  for (const Fd& socket : sockets_) waiter_.remove(socket.get());
+  waiter_.remove(clock_.get());
+}
+
+void Bootstrap::close_in_child() noexcept {
+  for (Fd& socket : sockets_) socket.reset();
+  for (Visitor& visitor : visitors_) visitor.socket.reset();
+  clock_.reset();
 }
 
 Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port, const Secret& secret, Waiter& waiter) {
   OPAL_TRY_ASSIGN(const AddressList list, resolve(host_port, true));
-  Fd socket{::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!socket) return Error{Errc::os, errno, "socket(bootstrap)"};
-  const int yes = 1;
-  (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0) return Error{Errc::os, errno, "bind(bootstrap)"};
-  if (::listen(socket.get(), SOMAXCONN) != 0) return Error{Errc::os, errno, "listen(bootstrap)"};
-  OPAL_TRY(waiter.add(socket.get()));
-  std::string where = name_of(socket.get());
-  return std::unique_ptr<Bootstrap>{new Bootstrap{std::move(socket), std::move(where), secret, waiter}};
+  std::vector<Fd> sockets;
+  std::uint16_t port = 0;
+  Error last{Errc::unreachable, 0, "bootstrap: no address to listen at"};
+  for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+    auto socket = listen_at(*entry, port);
+    if (socket) {
+      sockaddr_storage address = address_of(*socket);
+      port = port_of(address);
+      sockets.push_back(std::move(*socket));
+      continue;
+    }
+    last = socket.error();
+    // A name may have addresses that this host does not; but a port that is taken at one of them is another program's.
+    if (last.os_errno == EADDRINUSE) return last;
+    log::debug("am", "listen {}: {}", host_port, to_string(last));
+  }
+  if (sockets.empty()) return last;
+  Fd clock{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+  if (!clock) return Error{Errc::os, errno, "timerfd_create(bootstrap)"};
+  for (const Fd& socket : sockets) OPAL_TRY(waiter.add(socket.get()));
+  OPAL_TRY(waiter.add(clock.get()));
+  return std::unique_ptr<Bootstrap>{new Bootstrap{std::move(sockets), std::move(clock), secret, waiter}};
 }
 
 void Bootstrap::accept_new() {
-  while (visitors_.size() < kMaxVisitors) {
-    Fd socket{::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (!socket) return;
+  if (!pause_.is_never()) {
+    if (!pause_.expired()) return;
+    pause_ = Deadline::never();
+    for (const Fd& socket : sockets_) (void)waiter_.add(socket.get());
+  }
+  for (const Fd& socket : sockets_) accept_at(socket);
+}
+
+void Bootstrap::accept_at(const Fd& listening) {
+  for (int i = 0; i < kAcceptsPerRound && pause_.is_never(); ++i) {
+    Fd socket{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!socket) {
+      if (errno == EAGAIN) return;
+      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) continue;  // of that one alone
+      log::once(log::Level::warn, "am.bootstrap.accept", "am", "bootstrap: cannot accept connections now: {}",
+                std::strerror(errno));
+      // They wait in the kernel's queue; a socket that stays readable would keep everybody awake.
+      for (const Fd& watched : sockets_) waiter_.remove(watched.get());
+      pause_ = Deadline::after(kPause);
+      set_clock(pause_);
+      return;
+    }
     const wire::Challenge challenge{wire::kMagic, wire::kVersion, 0, fresh_nonce()};
     // A fresh connection takes so little whole.
     if (::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) continue;
-    if (!waiter_.add(socket.get())) return;
+    if (visitors_.size() == kMaxVisitors) make_room();
+    if (!waiter_.add(socket.get())) continue;
     visitors_.push_back({std::move(socket), challenge});
   }
+}
+
+/// Those that have not proved to know the secret give way first.
+void Bootstrap::make_room() {
+  const auto stranger =
+      std::find_if(visitors_.begin(), visitors_.end(), [](const Visitor& visitor) { return !visitor.head_is_genuine; });
+  drop(stranger != visitors_.end() ? stranger : visitors_.begin());
+}
+
+void Bootstrap::look_at_clock() noexcept {
+  if (clock_at_.is_never()) {
+    if (!visitors_.empty()) set_clock(visitors_.front().patience);
+    return;
+  }
+  if (!clock_at_.expired()) return;
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t got = ::read(clock_.get(), &rings, sizeof rings);
+  clock_at_ = Deadline::never();
+}
+
+void Bootstrap::set_clock(const Deadline& at) noexcept {
+  clock_at_ = at;
+  const std::int64_t left = std::max<std::int64_t>(at.remaining().count(), 1);  // 0 would stop it
+  itimerspec when{};
+  when.it_value = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+  (void)::timerfd_settime(clock_.get(), 0, &when, nullptr);
 }
 
 Bootstrap::Reading Bootstrap::read(Visitor& visitor) {
@@ -197,41 +209,6 @@ void Bootstrap::answer(Visitor& visitor, ByteSpan own) {
 std::list<Bootstrap::Visitor>::iterator Bootstrap::drop(std::list<Visitor>::iterator visitor) {
   waiter_.remove(visitor->socket.get());
   return visitors_.erase(visitor);
-}
-
-Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, const Secret& secret, ByteSpan own,
-                                                  std::chrono::milliseconds timeout) {
-  const Deadline deadline = Deadline::after(timeout);
-  OPAL_TRY_ASSIGN(const AddressList list, resolve(host_port, false));
-  auto socket = connect_once(list.get(), deadline);
-  while (!socket && socket.error().os_errno == ECONNREFUSED && !deadline.expired()) {
-    (void)::poll(nullptr, 0, 10);  // nobody listens yet: look again soon
-    socket = connect_once(list.get(), deadline);
-  }
-  if (!socket) return socket.error();
-
-  wire::Challenge challenge{};
-  OPAL_TRY(receive_all(socket->get(), std::as_writable_bytes(std::span{&challenge, 1}), deadline));
-  if (challenge.magic != wire::kMagic) return Error{Errc::protocol, 0, "bootstrap: the other side is not OPAL"};
-  if (challenge.version != wire::kVersion) {
-    return Error{Errc::version_mismatch, 0, "bootstrap: the listener has another version of OPAL", challenge.version};
-  }
-  const wire::Head head = wire::make_head(secret, wire::kVisitor, challenge, fresh_nonce(), own);
-  OPAL_TRY(send_all(socket->get(), bytes_of(head), deadline));
-  OPAL_TRY(send_all(socket->get(), own, deadline));
-  wire::Head theirs{};
-  OPAL_TRY(receive_all(socket->get(), std::as_writable_bytes(std::span{&theirs, 1}), deadline));
-  const bool genuine = same(theirs.proof, wire::proof_of(secret, wire::kListener, challenge, theirs));
-  if (!genuine || theirs.nonce != head.nonce) {
-    return Error{Errc::permission, 0, "bootstrap: the listener does not know our secret"};
-  }
-  if (theirs.size > kMaxAddressSize) return Error{Errc::protocol, 0, "bootstrap: address too long", theirs.size};
-  std::vector<std::byte> blob(theirs.size);
-  OPAL_TRY(receive_all(socket->get(), blob, deadline));
-  if (!same(theirs.blob, wire::proof_of_blob(secret, blob))) {
-    return Error{Errc::protocol, 0, "bootstrap: the listener's address was changed on its way"};
-  }
-  return blob;
 }
 
 }  // namespace opal::am

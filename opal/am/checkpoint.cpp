@@ -17,6 +17,7 @@ void Context::State::hold(Endpoint& endpoint) {
 
 void Context::quiesce(std::uint64_t round) {
   const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return;
   state_->quiesce = {.active = true, .round = round};
   for (const auto& [peer, endpoint] : state_->endpoints) {
     if (!endpoint->route_->dead()) state_->hold(*endpoint);
@@ -27,7 +28,7 @@ bool Context::quiet() noexcept {
   const Lock::Guard guard{state_->lock};
   Quiesce& quiesce = state_->quiesce;
   quiesce.quiet = false;
-  if (!quiesce.active) return false;
+  if (!quiesce.active || state_->inherited) return false;
   for (const auto& [peer, endpoint] : state_->endpoints) {
     if (endpoint->route_->dead()) continue;
     state_->hold(*endpoint);  // it may have come, or come back, since
@@ -110,18 +111,20 @@ void Context::State::retire_registration_caches() {
 }
 
 Result<void> Context::restart(const config::Store& store) {
+  if (state_->inherited && state_->quiesce.emptied) state_->take_over();
   const Lock::Guard guard{state_->lock};
   State& state = *state_;
   if (state.advancing) return Error{Errc::busy, 0, "Context::restart: not from inside a handler or completion"};
   if (!state.quiesce.emptied) return Error{Errc::busy, 0, "Context::restart: only between checkpoint() and resume()"};
   // What an image does not hold is made anew, what depends on it first: descriptors, transports, their peers.
   auto no_transport = state.make_no_transport();
-  for (const auto& [peer, endpoint] : state.endpoints) {
-    btl::Endpoint& nowhere = no_transport->add(*endpoint->route_);
-    endpoint->routes_.clear();
-    endpoint->add_route(nowhere, true);
-    endpoint->registrations_ = nullptr;
-  }
+  state.for_each_endpoint([&](Endpoint& endpoint) {
+    btl::Endpoint& nowhere = no_transport->add(*endpoint.route_);
+    endpoint.routes_.clear();
+    endpoint.add_route(nowhere, true);
+    endpoint.registrations_ = nullptr;
+  });
+  state.dead_routes.clear();
   state.leave_regions();
   state.bootstrap.reset();
   state.retire_registration_caches();

@@ -10,6 +10,7 @@
 #include "opal/am/groups.hpp"
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
+#include "opal/btl/listening.hpp"
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/core/core_config.hpp"
 #include "opal/core/log.hpp"
@@ -74,10 +75,22 @@ Result<void> Context::State::open_transports(const config::Store& store) {
 
 Context::Context(std::unique_ptr<State> state) noexcept
     : looks_(state->config.ranks_per_core > 1 ? 4 : 200), state_(std::move(state)) {
-  state_->context = this;
+  State& own = *state_;
+  own.context = this;
+  // Made here: a child may find the heap in the middle of a change.
+  own.parents_transport =
+      std::make_unique<NoTransport>(btl::Host{own.id, own.handlers, own.registrations, own, own.secret.secret}, 0);
+  own.nowhere = &own.parents_transport->add_dead(kInherited);
+  own.follow_forks();
 }
 
 Context::~Context() {
+  state_->unfollow_forks();
+  if (state_->inherited) {
+    state_.release()->keep();
+    return;
+  }
+  while (!state_->former.empty()) disconnect(*state_->former.begin()->second);
   while (!state_->endpoints.empty()) disconnect(*state_->endpoints.begin()->second);
   state_->bootstrap.reset();
   state_->registration_caches.clear();
@@ -86,9 +99,14 @@ Context::~Context() {
 
 const PeerId& Context::id() const noexcept { return state_->id; }
 
+bool Context::inherited() const noexcept { return state_->inherited; }
+
 Lock& Context::lock() noexcept { return state_->lock; }
 
-ByteSpan Context::address() const noexcept { return state_->address; }
+ByteSpan Context::address() const noexcept {
+  state_->address_given = true;
+  return state_->address;
+}
 
 std::vector<TransportState> Context::transports() const {
   const Lock::Guard guard{state_->lock};
@@ -122,11 +140,12 @@ RegistrationCache& Context::State::registrations_of(const btl::Module& module) n
 }
 
 void Context::State::on_accepted(btl::Endpoint& route) noexcept {
+  set_apart_if_dead(route.peer());
   if (const auto known = endpoints.find(route.peer()); known != endpoints.end()) {
     Endpoint& endpoint = *known->second;
     endpoint.add_route(route, false);
-    if (!endpoint.route_->dead() && !lost(endpoint)) return;
-    reroute(endpoint, route);  // the peer came back
+    if (!lost(endpoint)) return;
+    reroute(endpoint, route);  // the peer restarted
     if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
     return;
   }
@@ -136,16 +155,45 @@ void Context::State::on_accepted(btl::Endpoint& route) noexcept {
   if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
 }
 
+void Context::State::set_apart_if_dead(const PeerId& peer) {
+  const auto known = endpoints.find(peer);
+  if (known == endpoints.end() || !known->second->route_->dead()) return;
+  const Endpoint* const key = known->second.get();
+  former.emplace(key, std::move(known->second));
+  endpoints.erase(known);
+}
+
 void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept {
   auto* endpoint = static_cast<Endpoint*>(route.upper);
+  if (endpoint == nullptr) return;
+  if (&route.module() != no_transport.get()) dead_routes.push_back(&route);
   // A second way to the same peer is not what the layer above uses.
-  if (endpoint == nullptr || endpoint->route_ != &route) return;
+  if (endpoint->route_ != &route) return;
   if (staged != nullptr) staged->abandon(route, why);
   if (quiesce.emptied) return set_aside(*endpoint, why);
   endpoint->drop_pending();
   std::erase(pending, endpoint);
   log::debug("am", "peer {} failed: {}", to_string(endpoint->peer()), to_string(why));
   if (options.observer != nullptr) options.observer->on_peer_failed(*endpoint, why);
+}
+
+void Context::State::release_dead_routes() noexcept {
+  for (std::size_t i = 0; i < dead_routes.size();) {
+    btl::Endpoint& route = *dead_routes[i];
+    if (route.fragments() != 0) {  // they lie in its memory
+      ++i;
+      continue;
+    }
+    dead_routes.erase(dead_routes.begin() + static_cast<std::ptrdiff_t>(i));
+    Endpoint& endpoint = *static_cast<Endpoint*>(route.upper);
+    if (endpoint.route_ == &route) {
+      if (no_transport == nullptr) no_transport = make_no_transport();
+      endpoint.add_route(no_transport->add(route), true);
+      endpoint.registrations_ = nullptr;
+    }
+    std::erase(endpoint.routes_, &route);
+    route.module().disconnect(route);
+  }
 }
 
 btl::Endpoint* Context::State::find_route(const Address& peer, std::string& explanation) {
@@ -179,6 +227,7 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
 
 Result<Endpoint*> Context::connect(ByteSpan address) {
   const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return kInherited;
   OPAL_TRY_ASSIGN(const Address peer, decode(address));
   const auto found = state_->endpoints.find(peer.id);
   Endpoint* const known = found != state_->endpoints.end() ? found->second.get() : nullptr;
@@ -201,20 +250,26 @@ Result<Endpoint*> Context::connect(ByteSpan address) {
 
 void Context::disconnect(Endpoint& endpoint) noexcept {
   const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return;
   std::erase(state_->pending, &endpoint);
   if (state_->staged != nullptr) {
     state_->staged->disconnecting(*endpoint.route_, {Errc::canceled, 0, "am: disconnected"});
   }
-  for (btl::Endpoint* route : endpoint.routes_) route->module().disconnect(*route);
+  for (btl::Endpoint* route : endpoint.routes_) {
+    std::erase(state_->dead_routes, route);
+    route->module().disconnect(*route);
+  }
   if (state_->staged != nullptr) state_->staged->disconnected();
-  state_->endpoints.erase(endpoint.peer());
+  if (state_->former.erase(&endpoint) == 0) state_->endpoints.erase(endpoint.peer());
 }
 
 Result<std::string> Context::listen(std::string_view host_port) {
   const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return kInherited;
   if (state_->bootstrap != nullptr) return Error{Errc::invalid_argument, 0, "Context::listen: listening already"};
   OPAL_TRY(state_->require_shared_secret());
   OPAL_TRY_ASSIGN(state_->bootstrap, Bootstrap::listen(host_port, state_->secret.secret, *state_->waiter));
+  if (!state_->address_given) state_->listen_only_at(state_->bootstrap->address());
   log::info("am", "listening at {}; the secret to prove: {}", state_->bootstrap->where(), state_->secret.source);
   return state_->bootstrap->where();
 }
@@ -225,11 +280,28 @@ Result<void> Context::State::require_shared_secret() const {
   return *secret.unshared;
 }
 
+/// A program that listens at one address of the host wants none of its sockets to be found at another.
+void Context::State::listen_only_at(const sockaddr_storage& where) {
+  for (const auto& module : transports.modules) {
+    auto* const listening = dynamic_cast<btl::Listening*>(module.get());
+    if (listening == nullptr) continue;
+    if (const auto done = listening->listen_only_at(reinterpret_cast<const sockaddr&>(where)); !done) {
+      log::warn("am", "{} goes on to listen at every address: {}", module->attributes().transport,
+                to_string(done.error()));
+    }
+  }
+  address = encode_address();
+}
+
 Result<Endpoint*> Context::connect_to(std::string_view host_port, std::chrono::milliseconds timeout) {
+  if (inherited()) return kInherited;
   OPAL_TRY(state_->require_shared_secret());
-  OPAL_TRY_ASSIGN(const std::vector<std::byte> blob,
-                  exchange_addresses(host_port, state_->secret.secret, address(), timeout));
-  return connect(blob);
+  const auto blob = exchange_addresses(host_port, state_->secret.secret, address(), timeout);
+  if (!blob) {
+    log::warn("am", "connect_to {}: {}", host_port, to_string(blob.error()));
+    return blob.error();
+  }
+  return connect(*blob);
 }
 
 Result<void> Context::set_handler(Tag tag, const btl::Handler& handler) {

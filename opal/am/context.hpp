@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/context.hpp — active messages and one-sided access for everybody: opens the transports, finds the best one to
 // each peer, runs the handlers, waits.
-// Owns its modules and endpoints.  Handlers run inside progress()/wait(), one at a time; they may post, must not block,
-// call progress() or disconnect.
-// Threads: Options::threads.  One lock guards progress: for threads that are not to wait for each other open a Context
-// per thread; they share nothing that sending or receiving writes (docs/design/lanes.md).
+// Owns its modules and endpoints.  Peers: whoever connects gets an Endpoint, and one that comes back another; of a dead
+// one nothing but the object stays until disconnect().  Handlers run inside progress()/wait(), one at a time; they may
+// post, must not block, call progress() or disconnect. Threads: Options::threads.  One lock guards progress: for
+// threads that are not to wait for each other open a Context per thread; they share nothing that sending or receiving
+// writes (docs/design/lanes.md).
 #pragma once
 #include <chrono>
 #include <memory>
@@ -29,8 +30,10 @@ namespace opal::am {
 class Observer {
  public:
   virtual ~Observer() = default;
-  virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}  ///< a peer that we did not connect() to
-  /// Everything pending on the endpoint has completed with an error.
+  /// A peer that we did not connect() to; one that comes back has a new Endpoint.
+  virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}
+  /// Everything pending on the endpoint has completed with an error.  It stays dead, and valid until disconnect(),
+  /// which is called later: not from here.
   virtual void on_peer_failed(Endpoint& /*peer*/, const Error& /*why*/) noexcept {}
 };
 
@@ -58,6 +61,9 @@ class OPAL_EXPORT Context {
   Context& operator=(const Context&) = delete;
 
   [[nodiscard]] const PeerId& id() const noexcept;
+  /// This process is a forked child of the one that opened the Context.  Then it does nothing: posts and connect() fail
+  /// with not_supported, progress() and wait() return 0, the destructor ends nothing.  Only restart() takes it over.
+  [[nodiscard]] bool inherited() const noexcept;
   /// The lock under which handlers run: a layer above that guards its own state with it needs no second one.
   [[nodiscard]] Lock& lock() noexcept;
   [[nodiscard]] std::vector<TransportState> transports() const;
@@ -75,12 +81,15 @@ class OPAL_EXPORT Context {
 
   /// Bootstrap without a launcher: accepts connections that prove to know the secret and then exchange address blobs,
   /// nothing else.  The secret: Options::secret, else the file am_secret_file, else ~/.config/opal/secret, which is
-  /// made at first use; "am_secret_file=none" asks for no proof.  "host:port", port 0 picks one.
-  /// Returns the actual "host:port".  Each peer that arrives is reported through Observer::on_peer_connected.
+  /// made at first use; "am_secret_file=none" asks for no proof.  "host:port", port 0 picks one; all addresses of the
+  /// host's name.  Returns the actual "host:port" of the first.  Each peer that arrives is reported through
+  /// Observer::on_peer_connected.  Called before address(), it has tcp listen at that address of this host alone, too,
+  /// unless btl_tcp_if_include or btl_tcp_if_exclude say where.
   /// Errors: invalid_argument (not "host:port"; no HOME to hold the secret), unreachable, permission, os.
   Result<std::string> listen(std::string_view host_port);
-  /// Blocks until the exchange with a listen()ing Context that has the same secret is done.  Errors: unreachable,
-  /// timed_out, permission (another secret), version_mismatch, protocol, os.
+  /// Blocks until the exchange with a listen()ing Context that has the same secret is done, at most for `timeout`
+  /// (negative: for ever).  A failure is logged with the address.  Errors: invalid_argument, unreachable, timed_out,
+  /// permission (another secret), version_mismatch, protocol, os.
   Result<Endpoint*> connect_to(std::string_view host_port, std::chrono::milliseconds timeout);
 
   // --- Messages
@@ -155,7 +164,7 @@ class OPAL_EXPORT Context {
     }
     const Deadline deadline = Deadline::after(timeout);
     while (holds(missing, &condition)) {
-      if (deadline.expired()) return false;
+      if (deadline.expired() || inherited()) return false;
       wait_while(missing, &condition, std::chrono::milliseconds{deadline.poll_timeout_ms()});
     }
     return true;

@@ -3,7 +3,9 @@
 #include "opal/am/endpoint.hpp"
 
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "opal/am/key.hpp"
 #include "opal/am/state.hpp"
@@ -30,6 +32,22 @@ void Endpoint::take_route(btl::Endpoint& route) noexcept {
   route_ = &route;
 }
 
+void Endpoint::leave_to_parent(btl::Endpoint& nowhere) noexcept {
+  parents_route_ = std::exchange(route_, &nowhere);
+  registrations_ = nullptr;
+}
+
+void Endpoint::take_over() noexcept {
+  std::construct_at(&send_gate_);
+  if (parents_route_ != nullptr) route_ = std::exchange(parents_route_, nullptr);
+}
+
+Post Endpoint::refuse_tag(Tag tag) noexcept {
+  const Lock::Guard guard{lock_};
+  route_->set_error({Errc::invalid_argument, 0, "send: 0 and 0xffff are not tags", tag});
+  return Post::failed;
+}
+
 /// Under the gate alone, if nothing stands in the way and the transport can do that; else under the Context's lock.
 Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   {
@@ -43,6 +61,7 @@ Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 }
 
 Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (!is_tag(tag)) return refuse_tag(tag);
   const Lock::Guard guard{lock_};
   const std::size_t size = header.size() + payload.size();
   if (!has_pending()) {
@@ -98,8 +117,14 @@ btl::Fragment Endpoint::prepare_src(ByteSpan header, ByteSpan payload, Completio
 
 Post Endpoint::send(btl::Fragment& fragment, Tag tag) noexcept {
   const Lock::Guard guard{lock_};
+  btl::Module& module = fragment.to().module();
+  if (!is_tag(tag) || &fragment.to() != route_) {
+    if (!is_tag(tag)) (void)refuse_tag(tag);
+    module.free(fragment);
+    return Post::failed;
+  }
   if (has_pending()) return Post::again;
-  return route_->module().send(fragment, tag);
+  return module.send(fragment, tag);
 }
 
 Result<MemoryHandle> Endpoint::unpack_key(ByteSpan key) const { return find_handle(key, attributes().transport); }

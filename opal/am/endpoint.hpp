@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/endpoint.hpp — one peer process, through the best transport that reaches it.
-// Owned by its Context; valid until Context::disconnect() or the Context's end, also after the peer died.
-// Threads: as the Context's thread level says.  Data path: one branch for the lock, then the transport's own call.
+// Owned by its Context; valid until Context::disconnect() or the Context's end, also after the peer died.  It never
+// comes to life again: a peer that comes back has another Endpoint.  A dead one holds no descriptor and no memory of
+// the transport after the next progress(); disconnect() frees the rest, some 600 bytes. Threads: as the Context's
+// thread level says.  Data path: one branch for the lock, then the transport's own call.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -65,7 +67,10 @@ class OPAL_EXPORT Endpoint {
   /// Sends header and payload (together at most attributes().max_send bytes) as one message.  Both are copied.
   /// At level `multiple` two threads that send do not wait for each other, nor for progress, where the transport can do
   /// that: shared memory does for short messages, and to one peer one thread at a time.
+  /// Tags are 1 to 0xfffe; another is `failed` with invalid_argument, and so in the functions below.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+    if (!is_tag(tag)) [[unlikely]]
+      return refuse_tag(tag);
     if (lock_.real()) [[unlikely]]
       return send_beside(tag, header, payload);
     if (special_) [[unlikely]]
@@ -78,10 +83,11 @@ class OPAL_EXPORT Endpoint {
   /// bounded by am_pending_limit bytes per endpoint, beyond which the answer is `failed` with limit_reached.
   Post send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
 
-  /// A buffer in the transport to fill in place; empty when there is none now.
+  /// A buffer in the transport to fill in place; empty when there is none now.  Fragments end before disconnect().
   btl::Fragment alloc(std::size_t size) noexcept;
   /// A fragment that refers to the caller's payload; see btl::Module::prepare_src.
   btl::Fragment prepare_src(ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
+  /// `failed`, with the fragment given back, also when the transport that it belongs to is not in use any more.
   Post send(btl::Fragment& fragment, Tag tag) noexcept;
 
   // --- One-sided
@@ -120,8 +126,8 @@ class OPAL_EXPORT Endpoint {
     return route_->module().flush(route_, completion);
   }
 
-  /// Makes memory readable/writable for this peer through the registration cache: cheap when it was exposed before.
-  /// then without the Context's lock.  For transfers in a protocol, whose buffers come again; for long-lived windows
+  /// Makes memory readable/writable for this peer through the registration cache.  A cache hit does not take the
+  /// Context's lock.  For transfers in a protocol, whose buffers come again; for long-lived windows
   /// use Context::register_memory.
   Result<ExposedMemory> expose(void* base, std::uint64_t size, Rights rights) noexcept;
 
@@ -136,6 +142,10 @@ class OPAL_EXPORT Endpoint {
   void add_route(btl::Endpoint& route, bool taken);
   /// From here on messages go by `route`, none any more by the one before.
   void take_route(btl::Endpoint& route) noexcept;
+  /// In a forked child: `nowhere` instead of the parent's route; and back.
+  void leave_to_parent(btl::Endpoint& nowhere) noexcept;
+  void take_over() noexcept;
+  Post refuse_tag(Tag tag) noexcept;
   Post send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
   Pending& make_pending();
@@ -157,13 +167,14 @@ class OPAL_EXPORT Endpoint {
   bool special_;                    // gpus_, or something waits: one branch for both
   Context& context_;
   PeerId peer_;
+  btl::Endpoint* parents_route_ = nullptr;                  // in a forked child
   std::vector<btl::Endpoint*> routes_;                      // every way to the peer, route_ among them
   std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; a hit reads it without the lock
   std::unique_ptr<Pending> pending_;                        // null while nothing waits
   std::string explanation_;
 };
 
-/// The endpoint a message came from; valid for every Delivery that a handler of a Context is given.
+/// The endpoint that a message came from; valid for every Delivery that a handler of a Context is given.
 inline Endpoint& sender(const btl::Delivery& delivery) noexcept { return *static_cast<Endpoint*>(delivery.from.upper); }
 
 }  // namespace opal::am

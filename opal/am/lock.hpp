@@ -3,6 +3,7 @@
 // Recursive, since handlers run under it and post.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 namespace opal::am {
@@ -18,6 +19,14 @@ class Lock {
 
   /// Whether several threads may be about.
   [[nodiscard]] bool real() const noexcept { return real_; }
+
+  /// In a forked child: the thread that held it may not be here, so it locks nothing any more.
+  void leave_to_parent() noexcept { real_ = false; }
+  /// Locks again, from the one thread that is here.
+  void take_over(ThreadLevel level) noexcept {
+    std::construct_at(&mutex_);
+    real_ = level == ThreadLevel::multiple;
+  }
 
   class Guard {
    public:
@@ -53,7 +62,7 @@ class Lock {
   };
 
  private:
-  const bool real_;
+  bool real_;  // changes in a forked child only
   std::recursive_mutex mutex_;
 };
 

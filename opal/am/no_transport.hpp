@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/no_transport.hpp — where endpoints lead between Context::restart() and the next connect(), and those whose
-// peer goes away in the middle of a checkpoint: nothing goes out, nothing is lost, every post answers `again`.
+// opal/am/no_transport.hpp — where endpoints lead that have no transport.
+// Between Context::restart() and the next connect(), and when the peer goes away in the middle of a checkpoint: nothing
+// goes out, nothing is lost, every post answers `again`.  After the peer's death: every post answers `failed`, and the
+// transport has its descriptors and memory back.
 // Owned by the Context.  Threads: as btl::Module.
 #pragma once
-#include <list>
+#include <memory>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,17 +22,23 @@ class NoTransport final : public btl::Module {
       : btl::Module(host, {.transport = "none", .max_send = max_send}) {}
 
   /// An endpoint to the peer of `route`, dead if that one is.
-  btl::Endpoint& add(const btl::Endpoint& route) { return endpoints_.emplace_back(*this, route); }
+  btl::Endpoint& add(const btl::Endpoint& route) { return keep(std::make_unique<Endpoint>(*this, route)); }
   /// An endpoint to the peer of `route`, which has gone because of `why` and may come back until give_up().
   btl::Endpoint& add_gone(const btl::Endpoint& route, const Error& why) {
-    return endpoints_.emplace_back(*this, route.peer(), why);
+    return keep(std::make_unique<Endpoint>(*this, route.peer(), why));
+  }
+  /// A dead endpoint to nobody in particular.
+  btl::Endpoint& add_dead(const Error& why) {
+    auto endpoint = std::make_unique<Endpoint>(*this, PeerId{}, why);
+    (void)endpoint->give_up();
+    return keep(std::move(endpoint));
   }
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
   Result<btl::Endpoint*> connect(const PeerId& /*peer*/, ByteSpan /*address*/) override { return kNone; }
   void disconnect(btl::Endpoint& endpoint) noexcept override {
     std::erase(failed_, &endpoint);
-    endpoints_.remove_if([&](const Endpoint& each) { return &each == &endpoint; });
+    endpoints_.erase(&endpoint);
   }
   Post send_inline(btl::Endpoint& to, Tag /*tag*/, ByteSpan /*header*/, ByteSpan /*payload*/) noexcept override {
     return answer(to);
@@ -61,8 +70,8 @@ class NoTransport final : public btl::Module {
   }
   /// Whose peer has gone is dead from now on.
   void give_up() noexcept {
-    for (Endpoint& endpoint : endpoints_) {
-      if (endpoint.give_up()) failed_.push_back(&endpoint);
+    for (const auto& [key, endpoint] : endpoints_) {
+      if (endpoint->give_up()) failed_.push_back(endpoint.get());
     }
   }
   [[nodiscard]] int wait_fd() const noexcept override { return -1; }
@@ -75,7 +84,9 @@ class NoTransport final : public btl::Module {
     }
     Endpoint(btl::Module& module, const PeerId& peer, const Error& why) noexcept
         : btl::Endpoint(module, peer), gone_(why) {}
-    [[nodiscard]] std::string describe() const override { return "not connected since the checkpoint"; }
+    [[nodiscard]] std::string describe() const override {
+      return dead() ? "the peer has gone" : "not connected since the checkpoint";
+    }
     /// Dead from now on, if the peer has gone.
     [[nodiscard]] bool give_up() noexcept {
       if (gone_) mark_dead(*gone_);
@@ -85,6 +96,11 @@ class NoTransport final : public btl::Module {
    private:
     std::optional<Error> gone_{};  // why
   };
+  btl::Endpoint& keep(std::unique_ptr<Endpoint> endpoint) {
+    btl::Endpoint& kept = *endpoint;
+    endpoints_.emplace(&kept, std::move(endpoint));
+    return kept;
+  }
   static Post answer(const btl::Endpoint& to) noexcept { return to.dead() ? Post::failed : Post::again; }
   static Post answer(const btl::Endpoint& to, Completion& completion) noexcept {
     if (to.dead()) completion.error = to.error();
@@ -92,7 +108,7 @@ class NoTransport final : public btl::Module {
   }
   static constexpr Error kNone{Errc::unreachable, 0, "no transport since the checkpoint"};
 
-  std::list<Endpoint> endpoints_;
+  std::unordered_map<const btl::Endpoint*, std::unique_ptr<Endpoint>> endpoints_;
   std::vector<btl::Endpoint*> failed_;  // dead, the Context does not know yet
 };
 

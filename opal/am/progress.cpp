@@ -46,6 +46,7 @@ std::size_t Context::State::send_pending() noexcept {
 
 std::size_t Context::State::welcome_visitors() noexcept {
   return bootstrap->progress(address, [this](ByteSpan blob) {
+    if (const auto visitor = decode(blob)) set_apart_if_dead(visitor->id);
     const std::size_t known = endpoints.size();
     auto peer = context->connect(blob);
     if (!peer) {
@@ -120,6 +121,8 @@ constexpr std::uint32_t kBusyRoundsForAll = 8;
 }
 
 std::size_t Context::State::advance(std::size_t budget) noexcept {
+  if (inherited) [[unlikely]]
+    return 0;
   const bool outer = std::exchange(advancing, true);
   std::size_t count = 0;
   bool all = false;
@@ -139,10 +142,17 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   if (staged != nullptr) [[unlikely]]
     count += staged->progress();
   advancing = outer;
+  if (!dead_routes.empty() && !outer) [[unlikely]]
+    release_dead_routes();
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
-    // Another thread may sleep for exactly what was just received.  If there was nothing, we have still disarmed what
-    // it sleeps on, and may not come back ourselves: arm again.
-    if (count != 0 || !context->arm()) waiter->wake_others();
+    // Another thread may sleep for exactly what was just received, by which modules are disarmed.  What it sleeps on
+    // stays armed while nothing comes, whatever we poll.
+    if (count != 0) {
+      armed = false;
+      waiter->wake_others();
+    } else if (!armed && !context->arm()) {
+      waiter->wake_others();
+    }
   }
   return count;
 }
@@ -175,6 +185,7 @@ struct FlushAll {
 
 Post Context::flush(Completion& completion) noexcept {
   const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return completion.error = kInherited, Post::failed;
   if (state_->staged == nullptr) [[likely]]
     return state_->flush_modules(completion);
   // What is staged becomes puts of the modules only by and by.
@@ -195,8 +206,7 @@ Post Context::State::flush_modules(Completion& completion) noexcept {
       queued = true;
       continue;
     }
-    if (post != Post::done)
-      all->error = part.ok() ? Error{Errc::busy, 0, "Context::flush: a transport is full"} : part.error;
+    if (post != Post::done) all->error = part.error;
     --all->left;
   }
   if (queued) {
@@ -206,7 +216,7 @@ Post Context::State::flush_modules(Completion& completion) noexcept {
   const std::unique_ptr<FlushAll> end{all};
   if (end->error.code == Errc{}) return Post::done;
   completion.error = end->error;
-  return end->error.code == Errc::busy ? Post::again : Post::failed;
+  return Post::failed;
 }
 
 int Context::fd() const noexcept { return state_->waiter->fd(); }
@@ -214,9 +224,10 @@ int Context::fd() const noexcept { return state_->waiter->fd(); }
 bool Context::arm() noexcept {
   const Lock::Guard guard{state_->lock};
   bool idle = true;
+  if (state_->inherited) return true;
   for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
   if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // a GPU's events wake nobody
-  return idle;
+  return state_->armed = idle;
 }
 
 bool Context::holds(Predicate predicate, void* object) noexcept {
@@ -226,6 +237,7 @@ bool Context::holds(Predicate predicate, void* object) noexcept {
 
 std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::milliseconds timeout) noexcept {
   if (const std::size_t count = progress()) return count;
+  if (inherited()) return 0;
   const Deadline deadline = Deadline::after(timeout);
   if (const std::size_t count = spin(state_->config, state_->turns, deadline, [&] { return progress(); })) return count;
   // Announced first, looked after: whatever another thread's progress brings from here on wakes us.

@@ -24,6 +24,7 @@ struct Region::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
+    if (context.inherited) return;  // the parent's
     const Lock::Guard guard{context.lock};
     std::erase(context.regions, this);
     leave();
@@ -88,6 +89,7 @@ Result<void> Region::State::enter() {
 
 Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights rights) {
   const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return kInherited;
   auto region = std::make_unique<Region::State>(*state_);
   region->base = base;
   region->size = size;
@@ -103,6 +105,7 @@ Result<Region> Context::register_memory(void* base, std::uint64_t size, Rights r
 
 Result<Region> Context::register_address_space(Rights rights) {
   const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return kInherited;
   auto region = std::make_unique<Region::State>(*state_);
   region->rights = rights;
   region->address_space = true;
@@ -178,7 +181,8 @@ Result<ExposedMemory> Endpoint::expose(void* base, std::uint64_t size, Rights ri
   const Lock::Guard guard{lock_};
   RegistrationCache* const registrations = registrations_.load(std::memory_order_relaxed);
   if (registrations == nullptr)
-    return Error{Errc::unreachable, 0, "Endpoint::expose: not connected since the checkpoint"};
+    return route_->dead() ? route_->error()
+                          : Error{Errc::unreachable, 0, "Endpoint::expose: not connected since the checkpoint"};
   RegistrationCache* const pieces = registrations->in_pieces(base, size);
   if (pieces != nullptr) {
     // What is registered as one already, as blocks of a RegisteredPool are, needs no pieces.

@@ -12,6 +12,7 @@ namespace opal::am {
 
 Result<std::vector<rcache::Lease>> RegisteredPool::Slabs::register_with_devices(std::byte* slab,
                                                                                 std::size_t size) noexcept try {
+  if (context_.state_->inherited) return kInherited;
   std::vector<rcache::Lease> leases;
   for (const auto& registrations : context_.state_->registration_caches) {
     if (!registrations->module().attributes().own_handles) continue;

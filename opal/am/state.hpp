@@ -18,6 +18,7 @@
 #include "opal/am/staged_transfers.hpp"
 #include "opal/am/transports.hpp"
 #include "opal/am/waiter.hpp"
+#include "opal/core/fork_listener.hpp"
 #include "opal/core/turns.hpp"
 
 namespace opal::am {
@@ -43,15 +44,36 @@ struct Quiesce {
   bool emptied = false;  // checkpoint() went well
 };
 
-struct Context::State final : btl::Observer {
+/// What a forked child is told.
+inline constexpr Error kInherited{Errc::not_supported, 0,
+                                  "this Context is of the process that forked: a child opens one of its own"};
+
+/// Forks (docs/design/forks.md): the child's copy of a Context is its parent's.  It ends nothing, and does nothing but
+/// refuse, unless it restart()s.
+struct Context::State final : btl::Observer, ForkListener {
   State(const Config& config, const Options& options, btl::RegistrationTable table)
       : config(config), options(options), lock(options.threads), registrations(std::move(table)) {}
 
+  using ForkListener::follow_forks;
+  using ForkListener::unfollow_forks;
   void on_accepted(btl::Endpoint& route) noexcept override;
   void on_failed(btl::Endpoint& route, const Error& why) noexcept override;
 
   /// Adds an endpoint whose route is known.
   Endpoint& add(const PeerId& peer, btl::Endpoint& route, std::string explanation);
+  /// The endpoint of a peer whose life is over is not the peer's any more, if it comes back.
+  void set_apart_if_dead(const PeerId& peer);
+  /// Gives transports back what dead peers still cost; not from inside a handler, completion or observer.
+  void release_dead_routes() noexcept;
+  template <class Function>
+  void for_each_endpoint(Function function) {
+    for (const auto& [peer, endpoint] : endpoints) {
+      if (endpoint != nullptr) function(*endpoint);
+    }
+    for (const auto& [key, endpoint] : former) {
+      if (endpoint != nullptr) function(*endpoint);
+    }
+  }
   [[nodiscard]] RegistrationCache& registrations_of(const btl::Module& module) noexcept;
   /// Sends what waits; returns how many messages went out.
   std::size_t send_pending() noexcept;
@@ -66,10 +88,18 @@ struct Context::State final : btl::Observer {
   Post flush_modules(Completion& completion) noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
+  void listen_only_at(const sockaddr_storage& where);
   /// Opens what is configured, with caches; fills `address`.
   Result<void> open_transports(const config::Store& store);
   /// The best transport to a peer of that address; each candidate goes into `explanation`.  Null: none reaches it.
   btl::Endpoint* find_route(const Address& peer, std::string& explanation);
+
+  // fork.cpp
+  void before_fork() noexcept override {}
+  void after_fork_in_parent() noexcept override {}
+  void after_fork_in_child() noexcept override;
+  void take_over() noexcept;  // in a child: it is to restart
+  void keep() noexcept;       // in a child: *this stays until the process ends
 
   // checkpoint.cpp
   void hold(Endpoint& endpoint);
@@ -83,6 +113,11 @@ struct Context::State final : btl::Observer {
   void leave_regions() noexcept;
 
   Context* context = nullptr;
+  bool inherited = false;                              // this process is a forked child of the one that opened it
+  static inline constinit State* last_kept = nullptr;  // found from here, so they are no leaks
+  State* next_kept = nullptr;
+  btl::Endpoint* nowhere = nullptr;  // for a forked child; of parents_transport
+  std::unique_ptr<NoTransport> parents_transport;
   const Config config;
   const Options options;
   Lock lock;
@@ -99,14 +134,18 @@ struct Context::State final : btl::Observer {
   std::vector<std::unique_ptr<RegistrationCache>> registration_caches;          // one per module
   std::vector<std::unique_ptr<RegistrationCache>> retired_registration_caches;  // of modules before restart()
   std::vector<std::byte> address;
-  std::unique_ptr<NoTransport> no_transport;  // null until somebody is lost
-  std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;
-  std::vector<Region::State*> regions;  // all that live
-  std::vector<Endpoint*> pending;       // endpoints that have a Pending
+  std::atomic<bool> address_given{false};                                 // then it stays
+  std::unique_ptr<NoTransport> no_transport;                              // null until somebody is lost
+  std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;        // the latest of each peer
+  std::unordered_map<const Endpoint*, std::unique_ptr<Endpoint>> former;  // dead ones of peers that came back
+  std::vector<btl::Endpoint*> dead_routes;                                // not released yet
+  std::vector<Region::State*> regions;                                    // all that live
+  std::vector<Endpoint*> pending;                                         // endpoints that have a Pending
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
   std::uint32_t busy_rounds = 0;    // in which something came
   std::uint32_t rounds_at_one = 0;  // of progress_from()
+  bool armed = false;               // since then nothing has come
   bool advancing = false;           // some handlers or completions are running, under the lock
 };
 

@@ -10,14 +10,37 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
+
+#include "opal/core/fork_listener.hpp"
 
 namespace opal::am {
 namespace {
 
+/// Counts the forks that lie between the first process and this one.
+class Forks final : private ForkListener {
+ public:
+  Forks() noexcept { follow_forks(); }
+  [[nodiscard]] unsigned count() const noexcept { return count_; }
+
+ private:
+  void before_fork() noexcept override {}
+  void after_fork_in_parent() noexcept override {}
+  void after_fork_in_child() noexcept override { ++count_; }
+  unsigned count_ = 0;
+};
+
 /// The calling thread's eventfd.  -1 (no descriptors left) only means that others cannot wake us early.
+/// A forked child makes its own: it would take the wake-ups of the thread that forked.
 int thread_event() noexcept {
-  thread_local const Fd event{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  return event.get();
+  static const Forks& forks = *new Forks;  // used by threads that outlive static objects
+  struct Event {
+    Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    unsigned forks;
+  };
+  thread_local Event event{.forks = forks.count()};
+  if (event.forks != forks.count()) event = {.forks = forks.count()};
+  return event.fd.get();
 }
 
 }  // namespace
@@ -55,8 +78,16 @@ Waiter::Sleeper::Sleeper(Waiter& waiter) noexcept : waiter_(waiter), event_(thre
 
 Waiter::Sleeper::~Sleeper() {
   const std::lock_guard guard{waiter_.mutex_};
-  waiter_.sleepers_.erase(std::find(waiter_.sleepers_.begin(), waiter_.sleepers_.end(), event_));
+  const auto own = std::find(waiter_.sleepers_.begin(), waiter_.sleepers_.end(), event_);
+  if (own == waiter_.sleepers_.end()) return;  // take_over() since
+  waiter_.sleepers_.erase(own);
   waiter_.sleepers_count_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Waiter::take_over() noexcept {
+  std::construct_at(&mutex_);
+  sleepers_.clear();
+  sleepers_count_ = 0;
 }
 
 void Waiter::Sleeper::sleep(const Deadline& deadline) noexcept {

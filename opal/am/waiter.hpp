@@ -29,6 +29,9 @@ class Waiter {
   /// process that an image was made of.  Who sleeps wakes up.
   Result<void> renew() noexcept;
 
+  /// In a forked child that goes on with it: the sleepers are the parent's.
+  void take_over() noexcept;
+
   /// A thread that is about to sleep: announced by its construction, so that wake_others() after it is not lost.
   class Sleeper {
    public:

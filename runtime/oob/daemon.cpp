@@ -86,6 +86,7 @@ void Daemon::disconnect(opal::am::Endpoint& endpoint) {
     entry->second->connection.end();
     peers_.erase(entry);
   }
+  std::erase(superseded_, &endpoint);
   base_.context->disconnect(endpoint);
 }
 
@@ -136,6 +137,7 @@ void Daemon::look_after(Peer& peer) {
 void Daemon::step() {
   if (!std::exchange(step_, false)) return;
   for (opal::am::Endpoint* stranger : std::exchange(strangers_, {})) better_.context->disconnect(*stranger);
+  for (opal::am::Endpoint* endpoint : std::exchange(superseded_, {})) base_.context->disconnect(*endpoint);
   std::vector<opal::am::Endpoint*> lost;
   for (const auto& [endpoint, peer] : peers_) {
     peer->connection.step();
@@ -209,12 +211,26 @@ void Daemon::expel(opal::am::Endpoint& stranger) {
 
 void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
   opal::am::Endpoint& from = opal::am::sender(delivery);
+  if (!peers_.contains(&from)) supersede(from);
   Peer* peer = &peer_of(from);
   if (peer->connection.stream().is_from_another_life(delivery.data)) {
     renew(from);
     peer = &peer_of(from);
   }
   receive(*peer, from, delivery.data);
+}
+
+/// A process that has come back has another endpoint; what it had on the one before is over, which is told before the
+/// first message of the new one.
+void Daemon::supersede(const opal::am::Endpoint& fresh) {
+  const auto former =
+      std::find_if(peers_.begin(), peers_.end(), [&](const auto& each) { return each.first->peer() == fresh.peer(); });
+  if (former == peers_.end()) return;
+  opal::am::Endpoint& endpoint = *former->first;
+  renew(endpoint);
+  superseded_.push_back(&endpoint);
+  step_ = true;
+  kick();
 }
 
 /// The same process has a new connection in place of the old one, by the same endpoint: nothing of the old one goes on,

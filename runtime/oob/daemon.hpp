@@ -82,6 +82,7 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   void on_piece(opal::btl::Delivery& delivery) noexcept;
   void on_better_piece(opal::btl::Delivery& delivery) noexcept;
   void renew(opal::am::Endpoint& endpoint);
+  void supersede(const opal::am::Endpoint& fresh);
   void receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece);
   void handle(Peer& peer, Topic topic, ByteSpan content);
   void greet(Peer& peer, ByteSpan content);
@@ -108,7 +109,8 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   Side better_;
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
   std::map<opal::am::Endpoint*, Peer*> by_better_;
-  std::vector<opal::am::Endpoint*> strangers_;  // of better_: no peer's, to be disconnected
+  std::vector<opal::am::Endpoint*> superseded_;  // of base_: dead, their peers have come back; to be disconnected
+  std::vector<opal::am::Endpoint*> strangers_;   // of better_: no peer's, to be disconnected
   event::Timer retry_;
   bool kicked_ = false;
   bool step_ = false;  // some peer or stranger waits for step()

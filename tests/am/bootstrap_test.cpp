@@ -3,21 +3,29 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <random>
+#include <set>
+#include <sstream>
 #include <thread>
 
+#include "opal/am/bootstrap.hpp"
 #include "opal/am/bootstrap_wire.hpp"
 #include "opal/am/secret_choice.hpp"
 #include "opal/core/fd.hpp"
 #include "tests/am/pair.hpp"
+#include "tests/harness/in_child.hpp"
 
 namespace opal::test {
 namespace {
@@ -225,6 +233,135 @@ TEST_F(Bootstrap, VisitorsThatSayNothingLoseTheirPlace) {
   expect_service();
 }
 
+/// Nothing keeps the server awake.
+bool may_sleep(am::Context& context) {
+  pollfd fd{context.fd(), POLLIN, 0};
+  return context.arm() && ::poll(&fd, 1, 0) == 0;
+}
+
+TEST_F(Bootstrap, VisitorsThatSayNothingGiveWayToLaterOnesAndKeepNobodyAwake) {
+  std::vector<Fd> silent;
+  for (int i = 0; i < 70; ++i) silent.push_back(visit(where));  // more than there are places
+  EXPECT_TRUE(pump([&] { return may_sleep(*server.context); }, *server.context));
+  expect_service();
+  // Not because their time was over: then all had lost their places.
+  EXPECT_LE(std::count_if(silent.begin(), silent.end(), hung_up), 20);
+  EXPECT_FALSE(hung_up(silent.back()));
+}
+
+TEST_F(Bootstrap, WithoutDescriptorsToAcceptWithTheServerSleepsAndGoesOnLater) {
+  const Fd visitor = visit(where);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto first_free = static_cast<rlim_t>(Fd{::dup(visitor.get())}.get());
+  const rlimit none{first_free, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  server.context->progress();
+  const bool sleeps = may_sleep(*server.context);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(sleeps);
+  // The pause ends by itself: something wakes a sleeper.
+  am::bootstrap_wire::Challenge challenge{};
+  const auto greeted = [&] {
+    return ::recv(visitor.get(), &challenge, sizeof challenge, MSG_DONTWAIT) == sizeof challenge;
+  };
+  EXPECT_TRUE(server.context->wait_until(greeted, std::chrono::seconds{20}));
+}
+
+TEST_F(Bootstrap, AForkedChildThatEndsItsCopyLeavesTheListenerAlone) {
+  const Fd visitor = visit(where);
+  server.context->progress();
+  EXPECT_EQ(in_child([&] {
+              server.context.reset();
+              return 0;
+            }),
+            0);
+  EXPECT_FALSE(hung_up(visitor));
+  EXPECT_TRUE(pump([&] { return may_sleep(*server.context); }, *server.context));
+  const Fd late = visit(where);
+  pollfd fd{server.context->fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 20'000), 1) << "the parent's epoll instance has forgotten the listener";
+  expect_service();
+}
+
+/// The addresses of this process's listening sockets, as the kernel lists them.
+std::vector<std::string> listening_addresses() {
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+    std::error_code ignored;
+    own.insert(std::filesystem::read_symlink(entry.path(), ignored).string());
+  }
+  std::vector<std::string> found;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream lines{table};
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      std::istringstream words{line};
+      std::array<std::string, 10> word;  // number, local, remote, state, ..., inode
+      for (std::string& each : word) words >> each;
+      if (word[3] == "0A" && own.contains("socket:[" + word[9] + "]")) found.push_back(word[1]);
+    }
+  }
+  return found;
+}
+
+TEST(Listening, AtLoopbackNoSocketOfTheContextListensElsewhere) {
+  for (const char* place : {"127.0.0.1:0", "localhost:0"}) {
+    Side server{"tcp"};
+    ASSERT_FALSE(listening_addresses().empty());
+    const auto where = server.context->listen(place);
+    ASSERT_TRUE(where);
+    for (const std::string& address : listening_addresses()) {
+      const bool loopback = address.starts_with("0100007F:") ||
+                            address.starts_with("00000000000000000000000001000000:") ||
+                            address.starts_with("0000000000000000FFFF00000100007F:");
+      EXPECT_TRUE(loopback) << address;
+    }
+    Side client{"tcp"};
+    auto found =
+        std::async(std::launch::async, [&] { return client.context->connect_to(*where, std::chrono::seconds{20}); });
+    EXPECT_TRUE(
+        pump([&] { return found.wait_for(std::chrono::seconds{0}) == std::future_status::ready; }, *server.context));
+    const auto peer = found.get();
+    ASSERT_TRUE(peer);
+    ASSERT_EQ((*peer)->send_or_queue(kTag, {}, {}), Post::done);
+    EXPECT_TRUE(pump([&] { return server.messages == 1; }, *server.context, *client.context));
+  }
+}
+
+TEST(Listening, AnAddressThatWasGivenAwayStaysGood) {
+  Side server{"tcp"};
+  const std::vector<std::byte> address{server.context->address().begin(), server.context->address().end()};
+  ASSERT_TRUE(server.context->listen("127.0.0.1:0"));
+  EXPECT_TRUE(std::equal(address.begin(), address.end(), server.context->address().begin()));
+  Side client{"tcp"};
+  am::Endpoint& peer = **client.context->connect(address);
+  ASSERT_EQ(peer.send_or_queue(kTag, {}, {}), Post::done);
+  EXPECT_TRUE(pump([&] { return server.messages == 1; }, *server.context, *client.context));
+}
+
+TEST(Listening, IsAtEveryAddressOfTheName) {
+  Side server{"self"};
+  const auto where = server.context->listen("localhost:0");
+  ASSERT_TRUE(where);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  ASSERT_EQ(::getaddrinfo("localhost", where->substr(where->rfind(':') + 1).c_str(), &hints, &list), 0);
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    const Fd socket{::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    sockaddr_storage any{};  // an address that this host lacks cannot be listened at
+    std::memcpy(&any, entry->ai_addr, entry->ai_addrlen);
+    (entry->ai_family == AF_INET ? reinterpret_cast<sockaddr_in&>(any).sin_port
+                                 : reinterpret_cast<sockaddr_in6&>(any).sin6_port) = 0;
+    const Fd probe{::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    if (::bind(probe.get(), reinterpret_cast<const sockaddr*>(&any), entry->ai_addrlen) != 0) continue;
+    EXPECT_EQ(::connect(socket.get(), entry->ai_addr, entry->ai_addrlen), 0) << entry->ai_family;
+  }
+  ::freeaddrinfo(list);
+}
+
 TEST_F(Bootstrap, AnAddressThatNoTransportReachesIsNotAnswered) {
   Side stranger{"self"};
   const auto peer = find_server(stranger);
@@ -245,6 +382,59 @@ TEST(ConnectTo, BadPlacesAreErrors) {
     EXPECT_FALSE(side.context->connect_to(place, std::chrono::milliseconds{100})) << place;
     EXPECT_FALSE(side.context->listen(place)) << place;
   }
+}
+
+TEST(ConnectTo, APortThatDoesNotExistIsNotTakenModulo65536) {
+  Side side{"self"};
+  for (const char* place : {"127.0.0.1:65536", "127.0.0.1:70000", "127.0.0.1:99999", "127.0.0.1:4294967296",
+                            "127.0.0.1:99999999999999999999", "127.0.0.1:"}) {
+    const auto peer = side.context->connect_to(place, std::chrono::milliseconds{100});
+    ASSERT_FALSE(peer) << place;
+    EXPECT_EQ(peer.error().code, Errc::invalid_argument) << place;
+    const auto listening = side.context->listen(place);
+    ASSERT_FALSE(listening) << place;
+    EXPECT_EQ(listening.error().code, Errc::invalid_argument) << place;
+  }
+}
+
+TEST(ConnectTo, AnAddressThatStaysSilentDoesNotUseUpTheTimeOfTheNext) {
+  const auto listening = [](int backlog, sockaddr_in& address) {
+    Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    EXPECT_EQ(::listen(socket.get(), backlog), 0);
+    return socket;
+  };
+  std::array<sockaddr_in, 2> addresses;
+  const Fd silent = listening(0, addresses[0]);
+  const Fd answering = listening(10, addresses[1]);
+  std::vector<Fd> crowd;  // the kernel drops what comes when the queue is full
+  for (bool full = false; !full && crowd.size() < 100;) {
+    crowd.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(crowd.back().get(), reinterpret_cast<sockaddr*>(&addresses[0]), sizeof(sockaddr_in));
+    pollfd fd{crowd.back().get(), POLLOUT, 0};
+    full = ::poll(&fd, 1, 100) == 0;
+  }
+  std::array<addrinfo, 2> list{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    list[i].ai_family = AF_INET;
+    list[i].ai_addr = reinterpret_cast<sockaddr*>(&addresses[i]);
+    list[i].ai_addrlen = sizeof(sockaddr_in);
+  }
+  list[0].ai_next = &list[1];
+  const auto connected = am::connect_to_any(list.data(), Deadline::after(std::chrono::seconds{20}));
+  ASSERT_TRUE(connected) << to_string(connected.error());
+  sockaddr_in peer{};
+  socklen_t size = sizeof peer;
+  ASSERT_EQ(::getpeername(connected->get(), reinterpret_cast<sockaddr*>(&peer), &size), 0);
+  EXPECT_EQ(peer.sin_port, addresses[1].sin_port);
+  list[0].ai_next = nullptr;
+  EXPECT_EQ(am::connect_to_any(list.data(), Deadline::after(std::chrono::milliseconds{50})).error().code,
+            Errc::timed_out);
 }
 
 TEST(ConnectTo, NobodyThereIsUnreachableWhenTheTimeIsOver) {

@@ -53,6 +53,23 @@ TEST(TransportFilter, UnknownNamesAreErrors) {
   }
 }
 
+constinit const btl::Component kBare{.name = "bare", .summary = "", .open = &open_scripted<kBare>};
+constinit const btl::Component kEmpty{.name = "empty", .summary = ""};
+
+TEST(Choice, AComponentMaySetNothingButItsNameAndOpen) {
+  btl::Registry registry;
+  registry.add(kBare);
+  registry.add(kEmpty);
+  const auto context = am::Context::open({}, {.registry = &registry});
+  ASSERT_TRUE(context);
+  const auto transports = (*context)->transports();
+  ASSERT_EQ(transports.size(), 2u);
+  EXPECT_EQ(transports[0].name, "bare");
+  EXPECT_TRUE(transports[0].usable);
+  EXPECT_FALSE(transports[1].usable);
+  EXPECT_THAT(transports[1].reason, HasSubstr("no open function"));
+}
+
 TEST(Choice, HighestExclusivityThatReachesThePeerIsTaken) {
   ScriptedContext context;
   EXPECT_EQ(context.connect({"fast", "slow"}).attributes().transport, "fast");

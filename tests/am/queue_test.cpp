@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/am/scripted_transport.hpp"
 
 namespace opal::test {
@@ -182,20 +185,117 @@ TEST(Peers, ADeadOneMustBeDisconnectedBeforeItIsConnectedAgain) {
   EXPECT_TRUE(context.context->connect(address));
 }
 
-TEST(Peers, ADeadOneThatComesBackIsAnnouncedAndUsableAgain) {
+TEST(Peers, ADeadOneThatComesBackHasANewEndpointAndTheFormerStaysDead) {
   Recorder recorder;
   ScriptedContext context{{}, &recorder};
   ScriptedModule& module = context.module(0);
   const PeerId id = PeerId::random();
   module.accept(id);
-  am::Endpoint& peer = *recorder.connected.at(0);
+  am::Endpoint& former = *recorder.connected.at(0);
   module.kill(module.endpoints.back());
-  EXPECT_EQ(queue(peer, "lost"), Post::failed);
+  EXPECT_EQ(queue(former, "lost"), Post::failed);
   module.accept(id);
-  EXPECT_EQ(recorder.connected.size(), 2u);
-  EXPECT_FALSE(peer.dead());
-  EXPECT_EQ(queue(peer, "back"), Post::done);
+  ASSERT_EQ(recorder.connected.size(), 2u);
+  am::Endpoint& latter = *recorder.connected[1];
+  ASSERT_NE(&latter, &former);
+  EXPECT_TRUE(former.dead());
+  context.context->disconnect(former);  // noted in on_peer_failed, say, and done only now
+  EXPECT_EQ(module.endpoints.size(), 1u) << "the new connection is not touched";
+  EXPECT_EQ(queue(latter, "back"), Post::done);
   EXPECT_THAT(module.sent, ElementsAre("back"));
+  EXPECT_EQ(*context.context->connect(am::encode({id, {{"fast", {}}}})), &latter);
+  context.context->disconnect(latter);
+  EXPECT_TRUE(module.endpoints.empty());
+}
+
+TEST(Peers, OfADeadOneTheTransportHasNothingLeftAfterTheNextProgress) {
+  Recorder recorder;
+  ScriptedContext context{{}, &recorder};
+  ScriptedModule& module = context.module(0);
+  for (int life = 0; life < 3; ++life) {
+    module.accept(PeerId{1, 1});
+    module.kill(module.endpoints.back());
+  }
+  EXPECT_EQ(module.endpoints.size(), 3u) << "not from inside the callback";
+  context.context->progress();
+  EXPECT_TRUE(module.endpoints.empty());
+  for (am::Endpoint* former : recorder.connected) {
+    EXPECT_TRUE(former->dead());
+    EXPECT_EQ(former->error().code, Errc::peer_gone);
+    EXPECT_EQ(former->send_inline(kTag, {}, {}), Post::failed);
+    EXPECT_FALSE(former->alloc(8));
+    EXPECT_FALSE(former->expose(nullptr, 0, Rights::all));
+    context.context->disconnect(*former);
+  }
+}
+
+TEST(Peers, AFragmentOutlivesItsPeerAndIsGivenBackToItsTransport) {
+  ScriptedContext context;
+  am::Endpoint& peer = context.connect();
+  ScriptedModule& module = context.module(0);
+  btl::Fragment fragment = peer.alloc(4);
+  ASSERT_TRUE(fragment);
+  module.kill(module.endpoints.back());
+  context.context->progress();
+  EXPECT_EQ(module.endpoints.size(), 1u) << "the fragment lies in its memory";
+  fragment.data()[3] = std::byte{1};
+  EXPECT_EQ(peer.send(fragment, kTag), Post::failed);
+  EXPECT_FALSE(fragment) << "given back";
+  context.context->progress();
+  EXPECT_TRUE(module.endpoints.empty());
+}
+
+TEST(Tags, ZeroAndTheLastAreRefusedByEveryFunctionThatSends) {
+  ScriptedContext context;
+  am::Endpoint& peer = context.connect();
+  ScriptedModule& module = context.module(0);
+  const auto refused = [&](Post post) {
+    const Errc why = peer.error().code;
+    return post == Post::failed && why == Errc::invalid_argument;
+  };
+  for (const Tag tag : {Tag{0}, Tag{0xffff}}) {
+    EXPECT_TRUE(refused(peer.send_inline(tag, {}, {})));
+    EXPECT_TRUE(refused(peer.send_or_queue(tag, {}, {})));
+    btl::Fragment fragment = peer.alloc(4);
+    EXPECT_TRUE(refused(peer.send(fragment, tag)));
+    EXPECT_FALSE(fragment) << "given back";
+  }
+  EXPECT_THAT(module.sent, IsEmpty());
+  EXPECT_EQ(peer.send_inline(0xfffe, {}, {}), Post::done);
+  EXPECT_EQ(peer.send_inline(1, {}, {}), Post::done);
+}
+
+TEST(Sleepers, AThreadThatPollsInVainArmsNothingForOneThatSleeps) {
+  ScriptedContext context{{}, nullptr, am::ThreadLevel::multiple};
+  ScriptedModule& module = context.module(0);
+  std::atomic<int> looks{0};
+  std::atomic<bool> over{false};
+  std::jthread sleeper{[&] {
+    EXPECT_TRUE(context.context->wait_until(
+        [&] {
+          ++looks;
+          return over.load();
+        },
+        std::chrono::seconds{20}));
+  }};
+  const auto arms = [&] {
+    const am::Lock::Guard guard{context.context->lock()};
+    return module.arms;
+  };
+  const Deadline deadline = Deadline::after(std::chrono::seconds{20});
+  while (arms() == 0 && !deadline.expired()) std::this_thread::yield();  // about to sleep
+  const std::size_t before = arms();
+  for (int i = 0; i < 1000; ++i) context.context->progress();
+  EXPECT_LE(arms(), before + 1);
+
+  const int seen = looks;
+  over = true;
+  {
+    const am::Lock::Guard guard{context.context->lock()};
+    module.happened = 1;  // which disarms, and may be what the sleeper waits for
+  }
+  while (looks == seen && !deadline.expired()) context.context->progress();
+  EXPECT_GT(looks, seen) << "woken by what another thread found";
 }
 
 }  // namespace

@@ -26,11 +26,11 @@ constinit const btl::Component kAbsent{.name = "absent",
                                        },
                                        .open = &open_scripted<kAbsent>};
 
-ScriptedContext::ScriptedContext(const config::Store& store, am::Observer* observer) {
+ScriptedContext::ScriptedContext(const config::Store& store, am::Observer* observer, am::ThreadLevel threads) {
   registry.add(kFast);
   registry.add(kSlow);
   registry.add(kAbsent);
-  auto opened = am::Context::open(store, {.observer = observer, .registry = &registry});
+  auto opened = am::Context::open(store, {.threads = threads, .observer = observer, .registry = &registry});
   if (!opened) std::abort();
   context = std::move(*opened);
 }

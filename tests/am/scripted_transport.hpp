@@ -38,6 +38,8 @@ class ScriptedModule final : public btl::Module {
   bool refuses = false;                        ///< connect() fails
   std::function<void(Endpoint&)> before_send;  ///< runs first in send_inline
   std::vector<std::string> sent;
+  std::size_t arms = 0;      ///< calls of arm()
+  std::size_t happened = 0;  ///< what the next progress() returns
   std::list<Endpoint> endpoints;
 
   void kill(Endpoint& endpoint) {
@@ -79,13 +81,16 @@ class ScriptedModule final : public btl::Module {
   }
   Post send(btl::Fragment& fragment, Tag tag) noexcept override {
     const Post post = send_inline(fragment.to(), tag, fragment.data(), {});
-    if (post == Post::done) fragment.disown();
+    if (post != Post::again) fragment.disown();
     return post;
   }
   void free(btl::Fragment& fragment) noexcept override { fragment.disown(); }
-  std::size_t progress(std::size_t) noexcept override { return 0; }
+  std::size_t progress(std::size_t) noexcept override { return std::exchange(happened, 0); }
   [[nodiscard]] int wait_fd() const noexcept override { return event_.get(); }
-  bool arm() noexcept override { return true; }
+  bool arm() noexcept override {
+    ++arms;
+    return true;
+  }
 
  private:
   Fd event_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -107,7 +112,8 @@ extern const btl::Component kAbsent;
 
 /// A Context over the scripted transports fast (exclusivity 20), slow (10) and absent (not usable).
 struct ScriptedContext {
-  explicit ScriptedContext(const config::Store& store = {}, am::Observer* observer = nullptr);
+  explicit ScriptedContext(const config::Store& store = {}, am::Observer* observer = nullptr,
+                           am::ThreadLevel threads = am::ThreadLevel::single);
   /// Connects to an imaginary peer that has these transports.
   am::Endpoint& connect(const std::vector<std::string>& transports = {"fast", "slow"});
   [[nodiscard]] ScriptedModule& module(std::size_t index) const { return *ScriptedModule::opened.at(index); }
