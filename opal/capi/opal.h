@@ -16,6 +16,9 @@
  *  8. A missing (NULL) argument, a tag, right or operation that does not exist: OPAL_ERR_INVALID_ARGUMENT and nothing
  *     happened.  Dangling pointers and endpoints of another context cannot be told from good ones.
  *  9. Configuration variables come from files and OPAL_* environment variables (opal-info lists them).
+ * 10. fork(): the child's copy of a context is the parent's.  In the child opal_context_close ends nothing of the
+ *     parent's, every other call fails with OPAL_ERR_NOT_SUPPORTED or does nothing.  A child opens its own context.
+ * 11. Out of memory ends the process (std::terminate), but where OPAL_ERR_NO_MEMORY is named.
  */
 #ifndef OPAL_H
 #define OPAL_H
@@ -26,6 +29,11 @@
 #define OPAL_VERSION_MAJOR 0
 #define OPAL_VERSION_MINOR 1
 #define OPAL_API __attribute__((visibility("default")))
+#ifdef __cplusplus
+#define OPAL_NOEXCEPT noexcept /* no exception crosses a C frame */
+#else
+#define OPAL_NOEXCEPT
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,11 +63,11 @@ enum {
 };
 
 /* "peer_gone" for OPAL_ERR_PEER_GONE and so on; never NULL, static. */
-OPAL_API const char* opal_status_name(opal_status_t status);
+OPAL_API const char* opal_status_name(opal_status_t status) OPAL_NOEXCEPT;
 /* One line about the calling thread's last failed call: what, where, errno.  Valid until its next failure. */
-OPAL_API const char* opal_last_error(void);
+OPAL_API const char* opal_last_error(void) OPAL_NOEXCEPT;
 /* "0.1.0" */
-OPAL_API const char* opal_version(void);
+OPAL_API const char* opal_version(void) OPAL_NOEXCEPT;
 
 typedef struct opal_context opal_context_t;
 typedef struct opal_endpoint opal_endpoint_t;
@@ -74,9 +82,12 @@ typedef void (*opal_peer_fn)(void* user, opal_endpoint_t* peer, opal_status_t wh
 typedef struct opal_context_options {
   uint32_t struct_size;
   uint32_t thread_level;
-  opal_peer_fn on_peer_connected; /* a peer came that we did not connect to; why is OPAL_OK; may be NULL */
-  opal_peer_fn on_peer_failed;    /* after everything pending on it was completed with an error; may be NULL */
-  void* user;                     /* for both */
+  /* A peer came that we did not connect to, always with a new endpoint; why is OPAL_OK; may be NULL. */
+  opal_peer_fn on_peer_connected;
+  /* After everything pending on it was completed with an error.  The endpoint stays dead, and valid until
+   * opal_disconnect; may be NULL. */
+  opal_peer_fn on_peer_failed;
+  void* user; /* for both */
 } opal_context_options_t;
 #ifdef __cplusplus
 #define OPAL_INIT(type)                                             \
@@ -91,32 +102,37 @@ typedef struct opal_context_options {
 #endif
 
 /* Opens every usable transport.  options may be NULL.  Errors: unreachable, invalid_argument (a variable). */
-OPAL_API opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context);
+OPAL_API opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context) OPAL_NOEXCEPT;
 /* NULL is allowed.  Pending completions are called with OPAL_ERR_CANCELED; regions still alive are deregistered. */
-OPAL_API void opal_context_close(opal_context_t* context);
+OPAL_API void opal_context_close(opal_context_t* context) OPAL_NOEXCEPT;
 
 /* ---- Peers ---------------------------------------------------------------------------------------------------- */
 
 /* The bytes with which any process can opal_connect to this context.  Valid as long as the context. */
-OPAL_API void opal_context_address(const opal_context_t* context, const void** address, size_t* size);
+OPAL_API void opal_context_address(const opal_context_t* context, const void** address, size_t* size) OPAL_NOEXCEPT;
 /* Errors: protocol, version_mismatch, unreachable. */
-OPAL_API opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer);
-/* Ends an endpoint; the pointer is dangling afterwards.  Not from a callback. */
-OPAL_API void opal_disconnect(opal_endpoint_t* peer);
-/* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated.
-   A peer must prove that it knows the secret of the file that the variable am_secret_file names; by default that of
-   ~/.config/opal/secret, which is made at first use.  OPAL_AM_SECRET_FILE=none asks for no proof. */
-OPAL_API opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where, size_t where_size);
-/* Finds a listening context, waiting for it to start if need be.  Errors: unreachable, timed_out, protocol. */
+OPAL_API opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size,
+                                    opal_endpoint_t** peer) OPAL_NOEXCEPT;
+/* Ends an endpoint; the pointer is dangling afterwards.  Not from a callback: note the endpoint in on_peer_failed, and
+ * disconnect it after opal_wait or opal_context_progress.  A peer that comes back has another endpoint.  One that is
+ * dead and not disconnected costs no descriptor, but some 600 bytes. */
+OPAL_API void opal_disconnect(opal_endpoint_t* peer) OPAL_NOEXCEPT;
+/* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated.  Called
+ * before opal_context_address, it has the tcp transport listen at that address of this host alone, too.
+ * Errors: invalid_argument, unreachable, os. */
+OPAL_API opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where,
+                                   size_t where_size) OPAL_NOEXCEPT;
+/* Finds a listening context, waiting for it to start if need be, at most for `timeout_ms` (negative: for ever).
+ * Errors: invalid_argument, unreachable, timed_out, permission, version_mismatch, protocol. */
 OPAL_API opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms,
-                                       opal_endpoint_t** peer);
+                                       opal_endpoint_t** peer) OPAL_NOEXCEPT;
 /* Writes which transport was taken and why the others were not; returns the length it needs without the zero. */
-OPAL_API size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size);
+OPAL_API size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size) OPAL_NOEXCEPT;
 /* Largest header + payload of one message to this peer, bytes. */
-OPAL_API size_t opal_endpoint_max_send(const opal_endpoint_t* peer);
+OPAL_API size_t opal_endpoint_max_send(const opal_endpoint_t* peer) OPAL_NOEXCEPT;
 /* A pointer of yours per endpoint. */
-OPAL_API void opal_endpoint_set_user(opal_endpoint_t* peer, void* user);
-OPAL_API void* opal_endpoint_user(const opal_endpoint_t* peer);
+OPAL_API void opal_endpoint_set_user(opal_endpoint_t* peer, void* user) OPAL_NOEXCEPT;
+OPAL_API void* opal_endpoint_user(const opal_endpoint_t* peer) OPAL_NOEXCEPT;
 
 /* ---- Active messages ------------------------------------------------------------------------------------------ */
 
@@ -127,16 +143,17 @@ enum { OPAL_TAG_USER_FIRST = 0x8000, OPAL_TAG_USER_LAST = 0xfffe };
 typedef void (*opal_handler_fn)(void* user, opal_endpoint_t* from, const void* data, size_t size);
 
 /* Errors: invalid_argument (not a user tag, no function), limit_reached (the tag has a handler). */
-OPAL_API opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler, void* user);
+OPAL_API opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler,
+                                        void* user) OPAL_NOEXCEPT;
 /* Not from inside that handler. */
-OPAL_API void opal_clear_handler(opal_context_t* context, uint16_t tag);
+OPAL_API void opal_clear_handler(opal_context_t* context, uint16_t tag) OPAL_NOEXCEPT;
 
 /* Both parts are copied; together at most opal_endpoint_max_send bytes.  Returns OPAL_DONE, OPAL_AGAIN or an error. */
 OPAL_API opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
-                                 const void* payload, size_t payload_size);
+                                 const void* payload, size_t payload_size) OPAL_NOEXCEPT;
 /* As opal_send, but keeps a copy instead of saying OPAL_AGAIN, up to am_pending_limit bytes per peer. */
 OPAL_API opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
-                                          const void* payload, size_t payload_size);
+                                          const void* payload, size_t payload_size) OPAL_NOEXCEPT;
 
 /* ---- Memory and one-sided access ------------------------------------------------------------------------------ */
 
@@ -144,25 +161,27 @@ enum { OPAL_REMOTE_READ = 1, OPAL_REMOTE_WRITE = 2, OPAL_REMOTE_ATOMIC = 4, OPAL
 
 /* Errors: invalid_argument (the range wraps, unknown rights), limit_reached. */
 OPAL_API opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, uint32_t rights,
-                                     opal_region_t** region);
+                                     opal_region_t** region) OPAL_NOEXCEPT;
 /* From here on every use of the region's key by a peer is refused.  NULL is allowed. */
-OPAL_API void opal_deregister(opal_region_t* region);
+OPAL_API void opal_deregister(opal_region_t* region) OPAL_NOEXCEPT;
 /* The bytes that a peer needs; valid as long as the region. */
-OPAL_API void opal_region_key(const opal_region_t* region, const void** key, size_t* size);
+OPAL_API void opal_region_key(const opal_region_t* region, const void** key, size_t* size) OPAL_NOEXCEPT;
 
 /* One region for whatever this process has mapped, now and later: a peer that has its key puts and gets at any valid
  * address.  mmap, brk, mremap, munmap and mprotect are followed before they return; what a mapping forbids is refused.
  * One per context.  opal_region_key and opal_deregister work as with any region.  Errors: not_supported (no patcher in
  * this process: the context was opened after threads were started, or not on x86-64), limit_reached, no_memory. */
-OPAL_API opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights, opal_region_t** region);
+OPAL_API opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights,
+                                                   opal_region_t** region) OPAL_NOEXCEPT;
 /* Keeps the pages of [address, +size) that are mapped now out of peers' reach until they are unmapped (excluded != 0),
  * or lets peers reach them again (0).  Errors: invalid_argument (a region of another kind). */
-OPAL_API opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size, int excluded);
+OPAL_API opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size,
+                                    int excluded) OPAL_NOEXCEPT;
 /* Private memory in whole pages that no peer can reach at any time; until opal_unmap_unregistered, at the latest
  * opal_deregister.  Errors: invalid_argument, no_memory. */
-OPAL_API opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory);
+OPAL_API opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory) OPAL_NOEXCEPT;
 /* Errors: invalid_argument (not such memory: nothing happened). */
-OPAL_API opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory);
+OPAL_API opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory) OPAL_NOEXCEPT;
 
 /* Memory in whole pages, at a multiple of `alignment` (a power of two; 0: any page), contents unspecified.  `hint` says
  * of which kind: words out of "heap", "hugepage" (falls back to smaller pages), "shared" (local peers can map it),
@@ -171,14 +190,14 @@ OPAL_API opal_status_t opal_unmap_unregistered(opal_region_t* address_space, voi
  * from any thread at any thread level.  It lives until opal_mem_free, at the latest opal_context_close.
  * Errors: invalid_argument (hint, alignment, size 0), no_memory, no_space, limit_reached. */
 OPAL_API opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint,
-                                      void** memory);
+                                      void** memory) OPAL_NOEXCEPT;
 /* NULL is allowed.  Regions of the memory are to be deregistered before.  Errors: invalid_argument (not such memory, or
  * freed already: nothing happened). */
-OPAL_API opal_status_t opal_mem_free(opal_context_t* context, void* memory);
+OPAL_API opal_status_t opal_mem_free(opal_context_t* context, void* memory) OPAL_NOEXCEPT;
 /* Tells that [address, +size) was or is about to be unmapped, replaced or emptied, so that nothing about it is kept in
  * registration caches.  For programs that set memory_monitor to explicit, and for memory that goes in ways no monitor
  * sees.  Any thread; does not allocate or lock. */
-OPAL_API void opal_memory_released(const void* address, size_t size);
+OPAL_API void opal_memory_released(const void* address, size_t size) OPAL_NOEXCEPT;
 
 /* A peer's key made ready for an endpoint.  A value. */
 typedef struct opal_remote_key {
@@ -186,7 +205,7 @@ typedef struct opal_remote_key {
 } opal_remote_key_t;
 /* Errors: protocol (garbled), unreachable (no handle for the transport in use). */
 OPAL_API opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size,
-                                       opal_remote_key_t* unpacked);
+                                       opal_remote_key_t* unpacked) OPAL_NOEXCEPT;
 
 /* How a queued operation ends.  Owned by the caller; must live until it was called. */
 typedef struct opal_completion opal_completion_t;
@@ -201,9 +220,11 @@ struct opal_completion {
 /* [remote_address, +size) may be any part of what the key registered; outside, that operation fails and nothing is
  * written.  A completed put is visible at the target. */
 OPAL_API opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address,
-                                const opal_remote_key_t* key, uint64_t size, opal_completion_t* completion);
+                                const opal_remote_key_t* key, uint64_t size,
+                                opal_completion_t* completion) OPAL_NOEXCEPT;
 OPAL_API opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_address,
-                                const opal_remote_key_t* key, uint64_t size, opal_completion_t* completion);
+                                const opal_remote_key_t* key, uint64_t size,
+                                opal_completion_t* completion) OPAL_NOEXCEPT;
 
 enum {
   OPAL_ADD = 0,
@@ -220,15 +241,15 @@ enum { OPAL_I32 = 0, OPAL_U32 = 1, OPAL_I64 = 2, OPAL_U64 = 3, OPAL_F32 = 4, OPA
 /* Values as 64-bit patterns (32-bit types in the low half).  `result` receives the old value; NULL if not wanted. */
 OPAL_API opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address,
                                    const opal_remote_key_t* key, uint64_t operand, uint64_t compare, uint64_t* result,
-                                   opal_completion_t* completion);
+                                   opal_completion_t* completion) OPAL_NOEXCEPT;
 /* Completes when every put and atomic posted before on `to` is visible there. */
-OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion);
+OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) OPAL_NOEXCEPT;
 /* The same for every endpoint of the context. */
-OPAL_API opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion);
+OPAL_API opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) OPAL_NOEXCEPT;
 
 /* 1: buffers of messages, put and get, and what is registered, may be GPU memory; 0: there is no CUDA driver here, or
  * gpu_use is off.  Known once a context is open.  From any thread. */
-OPAL_API int opal_query_cuda_support(void);
+OPAL_API int opal_query_cuda_support(void) OPAL_NOEXCEPT;
 
 /* ---- Registration caches -------------------------------------------------------------------------------------- */
 
@@ -274,17 +295,18 @@ OPAL_API void opal_context_resume(opal_context_t* context);
 /* ---- Progress and waiting ------------------------------------------------------------------------------------- */
 
 /* Runs handlers and completions; returns how much happened, 0 = idle. */
-OPAL_API size_t opal_context_progress(opal_context_t* context);
+OPAL_API size_t opal_context_progress(opal_context_t* context) OPAL_NOEXCEPT;
 /* Progresses, then sleeps until something happens or the time is over (negative: for ever); returns what
  * opal_context_progress does.  With OPAL_THREAD_MULTIPLE another thread's progress may bring what you wait for: use
  * opal_wait_until there. */
-OPAL_API size_t opal_wait(opal_context_t* context, int timeout_ms);
+OPAL_API size_t opal_wait(opal_context_t* context, int timeout_ms) OPAL_NOEXCEPT;
 /* Waits until condition(user) is not 0 or the time is over; returns 1 if it held, 0 if not.  The condition is looked at
  * while no handler runs, so it may read what handlers write, and is never missed. */
-OPAL_API int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user, int timeout_ms);
+OPAL_API int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user,
+                             int timeout_ms) OPAL_NOEXCEPT;
 /* For an event loop of your own: when opal_arm says 1, poll opal_fd for reading; on 0 there is work. */
-OPAL_API int opal_fd(const opal_context_t* context);
-OPAL_API int opal_arm(opal_context_t* context);
+OPAL_API int opal_fd(const opal_context_t* context) OPAL_NOEXCEPT;
+OPAL_API int opal_arm(opal_context_t* context) OPAL_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -102,7 +102,7 @@ template <auto Send>
 opal_status_t send_with(opal_endpoint_t* to, std::uint16_t tag, const void* header, std::size_t header_size,
                         const void* payload, std::size_t payload_size) noexcept {
   if (to == nullptr || !opal::kUserTags.contains(tag) || is_missing(header, header_size) ||
-      is_missing(payload, payload_size)) [[unlikely]] {
+      is_missing(payload, payload_size) || ((header_size | payload_size) >> 62) != 0) [[unlikely]] {
     return misuse(
         "opal_send: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and the bytes are needed");
   }
@@ -208,18 +208,18 @@ opal_status_t opal::capi::misuse(const char* where) noexcept { return fail({Errc
 
 extern "C" {
 
-const char* opal_status_name(opal_status_t status) {
+const char* opal_status_name(opal_status_t status) noexcept {
   if (status == OPAL_OK) return "ok";
   if (status == OPAL_QUEUED) return "queued";
   if (status == OPAL_AGAIN) return "again";
   return status < 0 && status >= OPAL_ERR_INTERNAL ? opal::name(static_cast<Errc>(-status)) : "unknown";
 }
 
-const char* opal_last_error(void) { return last_error.c_str(); }
+const char* opal_last_error(void) noexcept { return last_error.c_str(); }
 
-const char* opal_version(void) { return OPAL_VERSION_STRING; }
+const char* opal_version(void) noexcept { return OPAL_VERSION_STRING; }
 
-opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context) {
+opal_status_t opal_context_open(const opal_context_options_t* options, opal_context_t** context) noexcept {
   if (context == nullptr) return misuse("opal_context_open: nowhere to put the context");
   auto opened = std::make_unique<opal_context>();
   if (options != nullptr) {
@@ -242,15 +242,15 @@ opal_status_t opal_context_open(const opal_context_options_t* options, opal_cont
   return OPAL_OK;
 }
 
-void opal_context_close(opal_context_t* context) { const std::unique_ptr<opal_context> end{context}; }
+void opal_context_close(opal_context_t* context) noexcept { const std::unique_ptr<opal_context> end{context}; }
 
-void opal_context_address(const opal_context_t* context, const void** address, size_t* size) {
+void opal_context_address(const opal_context_t* context, const void** address, size_t* size) noexcept {
   if (context == nullptr || address == nullptr || size == nullptr) return;
   *address = context->context->address().data();
   *size = context->context->address().size();
 }
 
-opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer) {
+opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size, opal_endpoint_t** peer) noexcept {
   if (context == nullptr || address == nullptr || peer == nullptr) {
     return misuse("opal_connect: a context, an address, and somewhere to put the endpoint are needed");
   }
@@ -260,11 +260,11 @@ opal_status_t opal_connect(opal_context_t* context, const void* address, size_t 
   return OPAL_OK;
 }
 
-void opal_disconnect(opal_endpoint_t* peer) {
+void opal_disconnect(opal_endpoint_t* peer) noexcept {
   if (peer != nullptr) endpoint(peer).context().disconnect(endpoint(peer));
 }
 
-opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where, size_t where_size) {
+opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where, size_t where_size) noexcept {
   if (context == nullptr || host_port == nullptr) {
     return misuse("opal_listen: a context and \"host:port\" are needed");
   }
@@ -278,17 +278,22 @@ opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* 
   return OPAL_OK;
 }
 
-opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms, opal_endpoint_t** peer) {
+opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, int timeout_ms,
+                              opal_endpoint_t** peer) noexcept {
   if (context == nullptr || host_port == nullptr || peer == nullptr) {
     return misuse("opal_connect_to: a context, \"host:port\", and somewhere to put the endpoint are needed");
   }
   auto result = context->context->connect_to(host_port, std::chrono::milliseconds{timeout_ms});
-  if (!result) return fail(result.error());
+  if (!result) {
+    const opal_status_t status = fail(result.error());
+    last_error = std::string{"connect_to "} + host_port + ": " + last_error;
+    return status;
+  }
   *peer = handle_of(**result);
   return OPAL_OK;
 }
 
-size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size) {
+size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size) noexcept {
   if (peer == nullptr) return 0;
   const std::string explanation = endpoint(peer).explain();
   if (text != nullptr && size != 0) {
@@ -299,16 +304,18 @@ size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t siz
   return explanation.size();
 }
 
-size_t opal_endpoint_max_send(const opal_endpoint_t* peer) {
+size_t opal_endpoint_max_send(const opal_endpoint_t* peer) noexcept {
   return peer != nullptr ? endpoint(peer).attributes().max_send : 0;
 }
 
-void opal_endpoint_set_user(opal_endpoint_t* peer, void* user) {
+void opal_endpoint_set_user(opal_endpoint_t* peer, void* user) noexcept {
   if (peer != nullptr) endpoint(peer).upper = user;
 }
-void* opal_endpoint_user(const opal_endpoint_t* peer) { return peer != nullptr ? endpoint(peer).upper : nullptr; }
+void* opal_endpoint_user(const opal_endpoint_t* peer) noexcept {
+  return peer != nullptr ? endpoint(peer).upper : nullptr;
+}
 
-opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler, void* user) {
+opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler, void* user) noexcept {
   if (context == nullptr || handler == nullptr || !opal::kUserTags.contains(tag)) {
     return misuse(
         "opal_set_handler: a context, a function and a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST are needed");
@@ -321,7 +328,7 @@ opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handl
   return OPAL_OK;
 }
 
-void opal_clear_handler(opal_context_t* context, uint16_t tag) {
+void opal_clear_handler(opal_context_t* context, uint16_t tag) noexcept {
   if (context == nullptr || !opal::kUserTags.contains(tag)) return;
   context->context->clear_handler(tag);  // from here on no other thread is inside it
   const std::lock_guard guard{context->mutex};
@@ -329,17 +336,17 @@ void opal_clear_handler(opal_context_t* context, uint16_t tag) {
 }
 
 opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size, const void* payload,
-                        size_t payload_size) {
+                        size_t payload_size) noexcept {
   return send_with<&opal::am::Endpoint::send_inline>(to, tag, header, header_size, payload, payload_size);
 }
 
 opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
-                                 const void* payload, size_t payload_size) {
+                                 const void* payload, size_t payload_size) noexcept {
   return send_with<&opal::am::Endpoint::send_or_queue>(to, tag, header, header_size, payload, payload_size);
 }
 
 opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, uint32_t rights,
-                            opal_region_t** region) {
+                            opal_region_t** region) noexcept {
   if (context == nullptr || region == nullptr || is_missing(base, size) ||
       (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
     return misuse("opal_register: a context, memory, OPAL_REMOTE_* rights, and somewhere to put the region are needed");
@@ -351,7 +358,7 @@ opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, 
   return OPAL_OK;
 }
 
-void opal_deregister(opal_region_t* region) {
+void opal_deregister(opal_region_t* region) noexcept {
   if (region == nullptr) return;
   std::list<opal_region> removed;  // ends, and deregisters, without the mutex
   const std::lock_guard guard{region->context->mutex};
@@ -360,19 +367,19 @@ void opal_deregister(opal_region_t* region) {
   if (place != regions.end()) removed.splice(removed.end(), regions, place);
 }
 
-int opal_query_cuda_support(void) { return opal::gpu::active() ? 1 : 0; }
+int opal_query_cuda_support(void) noexcept { return opal::gpu::active() ? 1 : 0; }
 
-void opal_memory_released(const void* address, size_t size) {
+void opal_memory_released(const void* address, size_t size) noexcept {
   opal::memory::released(opal::memory::Range::pages(reinterpret_cast<std::uintptr_t>(address), size));
 }
 
-void opal_region_key(const opal_region_t* region, const void** key, size_t* size) {
+void opal_region_key(const opal_region_t* region, const void** key, size_t* size) noexcept {
   if (region == nullptr || key == nullptr || size == nullptr) return;
   *key = region->key().data();
   *size = region->key().size();
 }
 
-opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights, opal_region_t** region) {
+opal_status_t opal_register_address_space(opal_context_t* context, uint32_t rights, opal_region_t** region) noexcept {
   if (context == nullptr || region == nullptr || (rights & ~static_cast<std::uint32_t>(OPAL_REMOTE_ALL)) != 0) {
     return misuse("opal_register_address_space: a context, OPAL_REMOTE_* rights, and somewhere to put the region");
   }
@@ -385,7 +392,7 @@ opal_status_t opal_register_address_space(opal_context_t* context, uint32_t righ
   return OPAL_OK;
 }
 
-opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size, int excluded) {
+opal_status_t opal_exclude(opal_region_t* address_space, const void* address, size_t size, int excluded) noexcept {
   if (address_space == nullptr || !address_space->everything || is_missing(address, size)) {
     return misuse("opal_exclude: a region of opal_register_address_space and memory are needed");
   }
@@ -397,7 +404,7 @@ opal_status_t opal_exclude(opal_region_t* address_space, const void* address, si
   return OPAL_OK;
 }
 
-opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory) {
+opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, void** memory) noexcept {
   if (address_space == nullptr || !address_space->everything || size == 0 || memory == nullptr) {
     return misuse("opal_map_unregistered: a region of opal_register_address_space, a size, and somewhere to put it");
   }
@@ -409,7 +416,7 @@ opal_status_t opal_map_unregistered(opal_region_t* address_space, size_t size, v
   return OPAL_OK;
 }
 
-opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory) {
+opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory) noexcept {
   if (address_space == nullptr) return misuse("opal_unmap_unregistered: a region is needed");
   decltype(address_space->unregistered)::node_type ended;  // unmapped without the mutex
   const std::lock_guard guard{address_space->context->mutex};
@@ -418,7 +425,8 @@ opal_status_t opal_unmap_unregistered(opal_region_t* address_space, void* memory
   return OPAL_OK;
 }
 
-opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint, void** memory) {
+opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignment, const char* hint,
+                             void** memory) noexcept {
   if (context == nullptr || memory == nullptr || size == 0) {
     return misuse("opal_mem_alloc: a context, a size, and somewhere to put the address are needed");
   }
@@ -432,7 +440,7 @@ opal_status_t opal_mem_alloc(opal_context_t* context, size_t size, size_t alignm
   return OPAL_OK;
 }
 
-opal_status_t opal_mem_free(opal_context_t* context, void* memory) {
+opal_status_t opal_mem_free(opal_context_t* context, void* memory) noexcept {
   if (context == nullptr) return misuse("opal_mem_free: a context is needed");
   if (memory == nullptr) return OPAL_OK;
   std::vector<const MemoryPool*> pools;
@@ -446,7 +454,8 @@ opal_status_t opal_mem_free(opal_context_t* context, void* memory) {
   return misuse("opal_mem_free: not memory of this context's opal_mem_alloc, or freed already");
 }
 
-opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size, opal_remote_key_t* unpacked) {
+opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size,
+                              opal_remote_key_t* unpacked) noexcept {
   if (peer == nullptr || is_missing(key, size) || unpacked == nullptr) {
     return misuse("opal_unpack_key: an endpoint, a key, and somewhere to put the unpacked one are needed");
   }
@@ -457,7 +466,7 @@ opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size
 }
 
 opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
-                       uint64_t size, opal_completion_t* completion) {
+                       uint64_t size, opal_completion_t* completion) noexcept {
   if (to == nullptr || key == nullptr || is_missing(source, size)) {
     return misuse("opal_put: an endpoint, a source and an unpacked key are needed");
   }
@@ -467,7 +476,7 @@ opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_
 }
 
 opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_address, const opal_remote_key_t* key,
-                       uint64_t size, opal_completion_t* completion) {
+                       uint64_t size, opal_completion_t* completion) noexcept {
   if (to == nullptr || key == nullptr || is_missing(destination, size)) {
     return misuse("opal_get: an endpoint, a destination and an unpacked key are needed");
   }
@@ -477,7 +486,8 @@ opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_a
 }
 
 opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address, const opal_remote_key_t* key,
-                          uint64_t operand, uint64_t compare, uint64_t* result, opal_completion_t* completion) {
+                          uint64_t operand, uint64_t compare, uint64_t* result,
+                          opal_completion_t* completion) noexcept {
   if (to == nullptr || key == nullptr || op < OPAL_ADD || op > OPAL_COMPARE_SWAP || type < OPAL_I32 ||
       type > OPAL_F64) {
     return misuse(
@@ -490,30 +500,32 @@ opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote
   });
 }
 
-opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) {
+opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) noexcept {
   if (to == nullptr) return misuse("opal_flush: an endpoint is needed");
   return post(completion, [&](opal::Completion& end) { return endpoint(to).flush(end); });
 }
 
-opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) {
+opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) noexcept {
   if (context == nullptr) return misuse("opal_flush_all: a context is needed");
   return post(completion, [&](opal::Completion& end) { return context->context->flush(end); });
 }
 
-size_t opal_context_progress(opal_context_t* context) { return context != nullptr ? context->context->progress() : 0; }
+size_t opal_context_progress(opal_context_t* context) noexcept {
+  return context != nullptr ? context->context->progress() : 0;
+}
 
-size_t opal_wait(opal_context_t* context, int timeout_ms) {
+size_t opal_wait(opal_context_t* context, int timeout_ms) noexcept {
   return context != nullptr ? context->context->wait(std::chrono::milliseconds{timeout_ms}) : 0;
 }
 
-int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user, int timeout_ms) {
+int opal_wait_until(opal_context_t* context, int (*condition)(void* user), void* user, int timeout_ms) noexcept {
   if (context == nullptr || condition == nullptr) return 0;
   const auto holds = [=]() noexcept { return condition(user) != 0; };
   return context->context->wait_until(holds, std::chrono::milliseconds{timeout_ms}) ? 1 : 0;
 }
 
-int opal_fd(const opal_context_t* context) { return context != nullptr ? context->context->fd() : -1; }
+int opal_fd(const opal_context_t* context) noexcept { return context != nullptr ? context->context->fd() : -1; }
 
-int opal_arm(opal_context_t* context) { return context != nullptr && context->context->arm() ? 1 : 0; }
+int opal_arm(opal_context_t* context) noexcept { return context != nullptr && context->context->arm() ? 1 : 0; }
 
 }  // extern "C"

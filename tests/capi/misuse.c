@@ -121,7 +121,13 @@ const char* capi_wrong(void) {
   REFUSED(opal_set_handler(self.context, 1, ignore_message, NULL), "tag");
   REFUSED(opal_set_handler(self.context, 0xffff, ignore_message, NULL), "tag");
   REFUSED(opal_send(self.peer, 1, NULL, 0, NULL, 0), "tag");
+  REFUSED(opal_send(self.peer, 0, NULL, 0, NULL, 0), "tag");
+  REFUSED(opal_send(self.peer, 0xffff, NULL, 0, NULL, 0), "tag");
   REFUSED(opal_send_or_queue(self.peer, 0x7fff, NULL, 0, NULL, 0), "tag");
+  REFUSED(opal_send(self.peer, OPAL_TAG_USER_FIRST, large, SIZE_MAX, large, 10), "bytes");
+  REFUSED(opal_send_or_queue(self.peer, OPAL_TAG_USER_FIRST, large, 10, large, SIZE_MAX), "bytes");
+  REFUSED(opal_listen(self.context, "127.0.0.1:99999", NULL, 0), "port");
+  REFUSED(opal_connect_to(self.context, "127.0.0.1:70000", 0, &peer), "127.0.0.1:70000");
   CHECK(opal_send(self.peer, OPAL_TAG_USER_FIRST, NULL, 0, large, sizeof large) < 0); /* more than max_send */
   CHECK(strlen(opal_last_error()) != 0);
   REFUSED(opal_register(self.context, memory, 8, 8, &region), "rights");
