@@ -103,7 +103,6 @@ Result<Fd> connect_to_any(const addrinfo* list, const Deadline& deadline) {
   std::vector<pollfd> polled;  // the same
   Deadline next_at = Deadline::never();
   while (list != nullptr || !sockets.empty()) {
-    if (deadline.expired()) return Error{Errc::timed_out, 0, "bootstrap: no answer in time"};
     if (list != nullptr && (sockets.empty() || next_at.expired())) {
       const addrinfo& address = *std::exchange(list, list->ai_next);
       Fd socket{::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
@@ -135,6 +134,8 @@ Result<Fd> connect_to_any(const addrinfo* list, const Deadline& deadline) {
       polled.erase(polled.begin() + static_cast<std::ptrdiff_t>(i));
       next_at = Deadline::after(std::chrono::nanoseconds{0});
     }
+    if (!deadline.expired()) continue;
+    return last.os_errno == ECONNREFUSED ? last : Error{Errc::timed_out, 0, "bootstrap: no answer in time"};
   }
   return last;
 }

@@ -263,7 +263,7 @@ TEST_F(Bootstrap, WithoutDescriptorsToAcceptWithTheServerSleepsAndGoesOnLater) {
   // The pause ends by itself: something wakes a sleeper.
   am::bootstrap_wire::Challenge challenge{};
   const auto greeted = [&] {
-    return ::recv(visitor.get(), &challenge, sizeof challenge, MSG_DONTWAIT) == sizeof challenge;
+    return ::recv(visitor.get(), &challenge, sizeof challenge, MSG_DONTWAIT | MSG_PEEK) == sizeof challenge;
   };
   EXPECT_TRUE(server.context->wait_until(greeted, std::chrono::seconds{20}));
 }
