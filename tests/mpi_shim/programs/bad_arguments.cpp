@@ -305,8 +305,6 @@ bool may_be_anything(const Function& function, const Parameter& parameter) {
       "Abort.comm",  // it ends the job whatever it is
       "Status_set_source.source",
       "Status_set_tag.tag",  // any integer
-      "Type_delete_attr.type_keyval",
-      "Win_delete_attr.win_keyval",
   };
   const std::string& name = function.name;
   if (ends_with(name, "_toint") || ends_with(name, "_fromint")) return true;
