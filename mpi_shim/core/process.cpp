@@ -136,12 +136,18 @@ Result<void> Process::join(int thread_level) {
                                          [this](const p2p::Channel& channel) { return name_of(channel); }));
   }
 
+  // A transport reports the death of a peer to which it has a connection; the launcher reports the other ones.
+  client_->on_death([this](unsigned rank) {
+    for (const auto& lane : lanes_) lane->engine().lost_elsewhere(lane->peer(static_cast<int>(rank)));
+  });
+
   for (const auto& lane : lanes_) OPAL_TRY(lane->publish());
   OPAL_TRY(client_->commit());
   return client_->fence();  // nobody asks for an address that is not there yet
 }
 
 Process::~Process() {
+  if (client_ != nullptr) client_->on_death({});
   deadlock_watch_.reset();
   freed_.clear();
   others_.clear();

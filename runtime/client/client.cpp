@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "opal/am/config.hpp"
 #include "opal/am/secret_choice.hpp"
@@ -174,11 +175,33 @@ bool is_missing(const Result<Client::Bytes>& answer) {
   return !answer && answer.error().detail == static_cast<std::uint64_t>(-PMIX_ERR_NOT_FOUND);
 }
 
+/// The handler of Client::on_death.  Not a member: libpmix may deliver an event after the Client is gone.
+struct Deaths {
+  std::mutex mutex;
+  std::function<void(unsigned)> handler;  // guarded by mutex
+  std::string job_id;                     // guarded by mutex
+};
+Deaths& deaths() {
+  static Deaths* const only = new Deaths;  // libpmix's threads outlive static destructors
+  return *only;
+}
+
+void on_death_event(std::size_t /*id*/, pmix_status_t /*status*/, const pmix_proc_t* source, pmix_info_t* /*info*/,
+                    std::size_t /*count*/, pmix_info_t* /*results*/, std::size_t /*result_count*/,
+                    pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+  {
+    const std::lock_guard guard{deaths().mutex};
+    if (deaths().handler && source != nullptr && deaths().job_id == source->nspace) deaths().handler(source->rank);
+  }
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
+}
+
 }  // namespace
 
 struct Client::State {
   bool singleton = false;
   bool finalized = false;
+  bool hears_of_deaths = false;
   std::string job_id;
   unsigned rank = 0;
   unsigned size = 1;
@@ -404,6 +427,21 @@ Result<void> Client::unpublish(std::string_view name) {
   const pmix_status_t status = PMIx_Unpublish(keys, nullptr, 0);
   if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Unpublish");
   return {};
+}
+
+void Client::on_death(std::function<void(unsigned)> handler) {
+  if (state_->singleton) return;
+  const bool wanted = static_cast<bool>(handler);
+  {
+    const std::lock_guard guard{deaths().mutex};
+    deaths().handler = std::move(handler);
+    deaths().job_id = state_->job_id;
+  }
+  if (!wanted || std::exchange(state_->hears_of_deaths, true)) return;
+  static pmix_status_t codes[] = {PMIX_ERR_PROC_TERM_WO_SYNC};
+  // The result is not needed: a launcher without such events sends none.  With a callback the call does not wait.
+  PMIx_Register_event_handler(
+      codes, 1, nullptr, 0, on_death_event, [](pmix_status_t, std::size_t, void*) {}, nullptr);
 }
 
 void Client::abort(int status, std::string_view text) noexcept {

@@ -90,6 +90,11 @@ class OPAL_EXPORT Client {
                              std::chrono::seconds timeout = kDefaultTimeout);
   opal::Result<void> unpublish(std::string_view name);
 
+  /// Calls `handler` with each rank of the job that the launcher reports as dead while the job goes on, also with those
+  /// that it reported before.  An empty one ends that, and returns after the last call.  Called by a thread of libpmix:
+  /// it must neither block nor call this Client.  A singleton has no peers.
+  void on_death(std::function<void(unsigned rank)> handler);
+
   /// Ends the whole job: the launcher reports `text` once and exits with `status`.  Does not return.
   [[noreturn]] void abort(int status, std::string_view text) noexcept;
 

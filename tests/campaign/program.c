@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The job of the fault campaign: three ranks, one kind of traffic, data checked on arrival.
+ * usage: campaign_program messages|large|windows|locks|collectives|communicators
+ * A rank that learns of a failure checks that the surviving ranks still exchange messages, says "rank N survived" and
+ * ends without MPI_Finalize.  A rank that meets no failure says "rank N complete" after MPI_Finalize. */
+#include <unistd.h>
+
+#include "tests/mpi_shim/programs/check.h"
+
+enum { kRounds = 60, kSmall = 64, kLarge = 300000, kEnd = 99 };
+
+static int rank, size;
+
+/* Every word tells sender, round and place, so that a lost, repeated or foreign message is seen. */
+static long word(int from, int round, int i) { return ((long)from << 40) + ((long)round << 24) + i; }
+
+static void wrong(const char* what, int round) {
+  printf("WRONG DATA: rank %d, round %d: %s\n", rank, round, what);
+  fflush(stdout);
+  _exit(77);
+}
+
+/* Survivors of one failure: each pair of ranks that still reaches the other exchanges a last message. */
+static void survive(void) {
+  long mine = word(rank, kEnd, 0), theirs = 0;
+  int partners = 0;
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) continue;
+    MPI_Request receive;
+    if (MPI_Irecv(&theirs, 1, MPI_LONG, other, kEnd, MPI_COMM_WORLD, &receive) != MPI_SUCCESS) continue;
+    if (MPI_Send(&mine, 1, MPI_LONG, other, kEnd, MPI_COMM_WORLD) != MPI_SUCCESS) {
+      MPI_Wait(&receive, MPI_STATUS_IGNORE); /* ends: the peer is dead */
+      continue;
+    }
+    if (MPI_Wait(&receive, MPI_STATUS_IGNORE) != MPI_SUCCESS) continue;
+    if (theirs != word(other, kEnd, 0)) wrong("the last message", kEnd);
+    ++partners;
+  }
+  printf("rank %d survived with %d partners\n", rank, partners);
+  fflush(stdout);
+  _exit(0);
+}
+
+static void check(int code) {
+  if (code != MPI_SUCCESS) survive();
+}
+
+static void messages(int round, int count) {
+  static long out[kLarge], in[kLarge];
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  for (int i = 0; i < count; ++i) out[i] = word(rank, round, i);
+  MPI_Request request;
+  check(MPI_Irecv(in, count, MPI_LONG, before, round, MPI_COMM_WORLD, &request));
+  check(round % 2 == 0 ? MPI_Send(out, count, MPI_LONG, next, round, MPI_COMM_WORLD)
+                       : MPI_Ssend(out, count, MPI_LONG, next, round, MPI_COMM_WORLD));
+  check(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  for (int i = 0; i < count; ++i) {
+    if (in[i] != word(before, round, i)) wrong("a message", round);
+  }
+}
+
+static void windows(MPI_Win window, long* memory, int round) {
+  static long out[kLarge / 4], in[kLarge / 4];
+  const int count = round % 4 == 0 ? kLarge / 4 : 16, next = (rank + 1) % size, before = (rank + size - 1) % size;
+  for (int i = 0; i < count; ++i) out[i] = word(rank, round, i);
+  check(MPI_Win_fence(0, window));
+  check(MPI_Put(out, count, MPI_LONG, next, 0, count, MPI_LONG, window));
+  check(MPI_Win_fence(0, window));
+  for (int i = 0; i < count; ++i) {
+    if (memory[i] != word(before, round, i)) wrong("a put", round);
+  }
+  check(MPI_Win_fence(0, window));
+  check(MPI_Get(in, count, MPI_LONG, next, 0, count, MPI_LONG, window));
+  check(MPI_Win_fence(0, window));
+  for (int i = 0; i < count; ++i) {
+    if (in[i] != word(rank, round, i)) wrong("a get", round);
+  }
+}
+
+static void locks(MPI_Win window, int round) {
+  const long one = 1;
+  long before = -1;
+  check(MPI_Win_lock(round % 2 == 0 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, 0, 0, window));
+  check(MPI_Fetch_and_op(&one, &before, MPI_LONG, 0, 0, MPI_SUM, window));
+  check(MPI_Accumulate(&one, 1, MPI_LONG, 0, 1, 1, MPI_LONG, MPI_SUM, window));
+  check(MPI_Win_unlock(0, window));
+  if (before < round || before > (long)size * kRounds) wrong("a counter", round);
+}
+
+static void collectives(int round) {
+  long mine = rank + round, sum = 0, all[64] = {0};
+  static long block[20000];
+  check(MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD));
+  if (sum != (long)size * round + size * (size - 1) / 2) wrong("an allreduce", round);
+  for (int i = 0; i < 20000; ++i) block[i] = rank == round % size ? word(rank, round, i) : -1;
+  check(MPI_Bcast(block, round % 3 == 0 ? 20000 : 8, MPI_LONG, round % size, MPI_COMM_WORLD));
+  if (block[7] != word(round % size, round, 7)) wrong("a broadcast", round);
+  check(MPI_Allgather(&mine, 1, MPI_LONG, all, 1, MPI_LONG, MPI_COMM_WORLD));
+  for (int i = 0; i < size; ++i) {
+    if (all[i] != i + round) wrong("an allgather", round);
+  }
+  check(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+static void communicators(int round) {
+  MPI_Comm half, copy;
+  int sum = 0, one = 1, members;
+  check(MPI_Comm_split(MPI_COMM_WORLD, (rank + round) % 2, rank, &half));
+  check(MPI_Comm_dup(half, &copy));
+  check(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, copy));
+  MPI_Comm_size(copy, &members);
+  if (sum != members) wrong("a sum over a half", round);
+  check(MPI_Comm_free(&copy));
+  check(MPI_Comm_free(&half));
+}
+
+int main(int argc, char** argv) {
+  const char* const kind = argc > 1 ? argv[1] : "messages";
+  const int rounds = argc > 2 ? atoi(argv[2]) : kRounds;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Win window = MPI_WIN_NULL;
+  static long memory[kLarge / 4];
+  if (kind[0] == 'w' || (kind[0] == 'l' && kind[1] == 'o')) {
+    check(MPI_Win_create(memory, sizeof memory, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &window));
+    check(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
+    check(MPI_Barrier(MPI_COMM_WORLD));
+  }
+  for (int round = 0; round < rounds; ++round) {
+    if (kind[0] == 'm') {
+      messages(round, kSmall);
+    } else if (kind[0] == 'w') {
+      windows(window, memory, round);
+    } else if (kind[0] == 'l') {
+      if (kind[1] == 'o') locks(window, round);
+      if (kind[1] == 'a') messages(round, kLarge);
+    } else if (kind[3] == 'l') {
+      collectives(round);
+    } else {
+      communicators(round);
+    }
+  }
+  if (window != MPI_WIN_NULL) check(MPI_Win_free(&window));
+  check(MPI_Finalize());
+  printf("rank %d complete\n", rank);
+  return 0;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/campaign/steps.hpp — the protocol steps at which the fault campaign acts.
+// A step is a function of the product that runs when the protocol takes that step.
+#pragma once
+#include <array>
+#include <string_view>
+
+namespace opal::campaign {
+
+inline constexpr const char* kOpal = "libopal.so.0";
+inline constexpr const char* kMpi = "libmpi_abi.so.1";
+inline constexpr const char* kRuntime = "libopal_runtime.so.0";
+inline constexpr const char* kLauncher = "opalrun";
+inline constexpr const char* kSm = "self,sm";
+inline constexpr const char* kTcp = "self,tcp";
+inline constexpr const char* kBoth = "self,sm,tcp";
+
+inline constexpr const char* kPipelined = "btl_sm_large_get=pipelined";
+
+struct Step {
+  const char* object = kOpal;        ///< file name of the library or program that holds the function
+  const char* function;              ///< its qualified name, without parameters
+  const char* program = "messages";  ///< kind of traffic: argument of campaign_program
+  const char* transports = kSm;      ///< am_transports
+  unsigned visit = 1;                ///< which visit counts
+  const char* set = "";              ///< one more variable, NAME=VALUE
+  int ranks = 3;
+  bool connected = true;  ///< every rank has met every other one by then
+};
+
+inline constexpr std::array kSteps{
+    // Shared memory: connect.
+    Step{.function = "opal::btl::sm::Doorman::attempt", .connected = false},
+    Step{.function = "opal::btl::sm::Doorman::establish_locked", .connected = false},
+    Step{.function = "opal::btl::sm::Doorman::greet", .connected = false},
+    Step{.function = "opal::btl::sm::Doorman::welcome", .connected = false},
+    Step{.function = "opal::btl::sm::PeerInbox::attach", .connected = false},
+    Step{.function = "opal::btl::sm::Module::hear_news", .connected = false},
+    // Shared memory: messages and back-pressure.
+    Step{.function = "opal::btl::sm::Module::progress", .visit = 40},
+    Step{.function = "opal::btl::sm::Module::post_fragment", .visit = 20},
+    Step{.function = "opal::btl::sm::FragmentPool::grow", .program = "large"},
+    Step{.function = "opal::btl::sm::Module::receive_fragment", .visit = 3},
+    Step{.function = "opal::btl::sm::Module::look_at_offer"},
+    Step{.function = "opal::btl::sm::Module::receive_from_box", .visit = 5},
+    Step{.function = "opal::btl::sm::Module::arm", .visit = 2},
+    // Shared memory: transfers that both sides copy.  Ranks that share a core do not use them, so two ranks.
+    Step{.function = "opal::btl::sm::Module::begin_pull", .program = "large", .set = kPipelined, .ranks = 2},
+    Step{.function = "opal::btl::sm::Module::announce_pull", .program = "large", .set = kPipelined, .ranks = 2},
+    Step{.function = "opal::btl::sm::Module::on_pull_request", .program = "large", .set = kPipelined, .ranks = 2},
+    Step{.function = "opal::btl::sm::Module::feed", .program = "large", .visit = 3, .set = kPipelined, .ranks = 2},
+    Step{.function = "opal::btl::sm::Module::take_pieces", .program = "large", .set = kPipelined, .ranks = 2},
+    Step{.function = "opal::btl::sm::Module::take_pieces", .program = "windows", .set = "mpi_rma_share=no", .ranks = 2},
+    Step{.function = "opal::btl::sm::Module::end_pull", .program = "windows", .set = "mpi_rma_share=no", .ranks = 2},
+    // Shared memory: leave.
+    Step{.function = "opal::btl::sm::Module::disconnect"},
+    // TCP: connect.
+    Step{.function = "opal::btl::tcp::Dialer::start", .transports = kTcp, .connected = false},
+    Step{.function = "opal::btl::tcp::Attempt::on_ready", .transports = kTcp, .connected = false},
+    Step{.function = "opal::btl::tcp::Acceptor::on_ready", .transports = kTcp, .connected = false},
+    Step{.function = "opal::btl::tcp::Incoming::on_ready", .transports = kTcp, .connected = false},
+    Step{.function = "opal::btl::tcp::Acceptor::greeted", .transports = kTcp, .connected = false},
+    Step{.function = "opal::btl::tcp::Endpoint::adopt", .transports = kTcp, .connected = false},
+    // TCP: messages.
+    Step{.function = "opal::btl::tcp::Endpoint::poll", .transports = kTcp, .visit = 30},
+    Step{.function = "opal::btl::tcp::Endpoint::send_inline", .transports = kTcp, .visit = 20},
+    Step{.function = "opal::btl::tcp::Endpoint::send_fragment", .program = "large", .transports = kTcp, .visit = 9},
+    Step{.function = "opal::btl::tcp::OutputQueue::gather", .program = "large", .transports = kTcp, .visit = 2},
+    Step{.function = "opal::btl::tcp::Endpoint::flush", .program = "large", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Endpoint::deliver", .program = "large", .transports = kTcp, .visit = 50},
+    Step{.function = "opal::btl::tcp::FrameReader::room", .program = "large", .transports = kTcp, .visit = 9},
+    // TCP: leave.
+    Step{.function = "opal::btl::tcp::Endpoint::leave", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Module::linger", .transports = kTcp},
+    // Put and get by messages.
+    Step{.function = "opal::btl::RdmaEmulation::put", .program = "windows", .transports = kTcp, .visit = 3},
+    Step{.function = "opal::btl::RdmaEmulation::get", .program = "windows", .transports = kTcp, .visit = 3},
+    Step{.function = "opal::btl::RdmaEmulation::State::on_put_piece",
+         .program = "windows",
+         .transports = kTcp,
+         .visit = 5},
+    Step{.function = "opal::btl::RdmaEmulation::State::on_get_request",
+         .program = "windows",
+         .transports = kTcp,
+         .visit = 3},
+    Step{.function = "opal::btl::RdmaEmulation::State::send_put_pieces", .program = "windows", .transports = kTcp},
+    Step{.function = "opal::btl::RdmaEmulation::State::send_get_pieces", .program = "windows", .transports = kTcp},
+    // Contexts.
+    Step{.function = "opal::am::Context::connect", .transports = kBoth, .connected = false},
+    Step{.function = "opal::am::Context::State::on_accepted", .transports = kBoth, .connected = false},
+    // Messages of MPI: eager, synchronous, rendezvous.
+    Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_eager", .visit = 3},
+    Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_matched", .visit = 3},
+    Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_first_message", .program = "large", .visit = 2},
+    Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_finished", .program = "large", .visit = 2},
+    Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_clear_to_send", .program = "large", .transports = kTcp},
+    Step{.object = kMpi,
+         .function = "mpi_shim::p2p::Engine::on_data",
+         .program = "large",
+         .transports = kTcp,
+         .visit = 9},
+    // Collectives in shared memory and by messages.
+    Step{.object = kMpi, .function = "mpi_shim::coll::HostTeam::allreduce", .program = "collectives", .visit = 5},
+    Step{.object = kMpi, .function = "mpi_shim::coll::HostTeam::bcast", .program = "collectives", .visit = 5},
+    Step{.object = kMpi, .function = "mpi_shim::coll::HostTeam::barrier", .program = "collectives", .visit = 5},
+    Step{.object = kMpi,
+         .function = "mpi_shim::coll::Schedule::start_round",
+         .program = "collectives",
+         .transports = kTcp,
+         .visit = 9,
+         .set = "mpi_coll_share=no"},
+    Step{.object = kMpi,
+         .function = "mpi_shim::coll::Schedule::finish_round",
+         .program = "collectives",
+         .transports = kTcp,
+         .visit = 9,
+         .set = "mpi_coll_share=no"},
+    // Windows: locks in shared memory and by messages.
+    Step{.object = kMpi, .function = "mpi_shim::rma::Window::take_lock", .program = "locks", .visit = 7},
+    Step{.object = kMpi, .function = "mpi_shim::rma::Window::lock_updates", .program = "locks", .visit = 7},
+    Step{.object = kMpi, .function = "mpi_shim::rma::Window::give_lock_back", .program = "locks", .visit = 7},
+    Step{.object = kMpi,
+         .function = "mpi_shim::rma::Window::on_lock",
+         .program = "locks",
+         .transports = kTcp,
+         .visit = 3,
+         .set = "mpi_rma_share=no"},
+    Step{.object = kMpi,
+         .function = "mpi_shim::rma::Window::grant_waiting",
+         .program = "locks",
+         .transports = kTcp,
+         .set = "mpi_rma_share=no"},
+    Step{.object = kMpi,
+         .function = "mpi_shim::rma::Window::on_unlock",
+         .program = "locks",
+         .transports = kTcp,
+         .visit = 3,
+         .set = "mpi_rma_share=no"},
+    Step{.object = kMpi, .function = "mpi_shim::rma::Windows::add", .program = "windows"},
+    Step{.object = kMpi, .function = "mpi_shim::rma::Windows::remove", .program = "windows"},
+    // Communicators.
+    Step{.object = kMpi, .function = "mpi_shim::comm::split", .program = "communicators", .visit = 5},
+    Step{.object = kMpi, .function = "mpi_shim::Process::free_communicator", .program = "communicators", .visit = 5},
+    // Start and end of a rank.
+    Step{.object = kRuntime, .function = "runtime::Client::State::join", .transports = kBoth, .connected = false},
+    Step{.object = kRuntime, .function = "runtime::Client::commit", .transports = kBoth, .connected = false},
+    Step{.object = kRuntime, .function = "runtime::Client::fence", .transports = kBoth, .connected = false},
+    Step{.object = kMpi, .function = "mpi_shim::Process::leave", .transports = kBoth},
+    Step{.object = kMpi, .function = "mpi_shim::Process::fence_while_progressing", .transports = kBoth},
+    Step{.object = kRuntime, .function = "runtime::Client::finalize", .transports = kBoth},
+};
+
+/// Steps of the launcher itself.
+inline constexpr std::array kLauncherSteps{
+    Step{.object = kLauncher, .function = "runtime::launch::Session::create"},
+    Step{.object = kLauncher, .function = "runtime::launch::LocalHost::start"},
+    Step{.object = kLauncher, .function = "runtime::launch::LocalHost::start_more"},
+    Step{.object = kLauncher, .function = "runtime::launch::LocalHost::read_reports"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::started"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::exited"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::host_empty"},
+    Step{.object = kLauncher, .function = "runtime::launch::Session::remove"},
+};
+
+}  // namespace opal::campaign
