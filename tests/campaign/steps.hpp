@@ -7,9 +7,9 @@
 
 namespace opal::campaign {
 
-inline constexpr const char* kOpal = "libopal.so.0";
-inline constexpr const char* kMpi = "libmpi_abi.so.1";
-inline constexpr const char* kRuntime = "libopal_runtime.so.0";
+inline constexpr const char* kOpal = OPAL_FILE;
+inline constexpr const char* kMpi = MPI_FILE;
+inline constexpr const char* kRuntime = RUNTIME_FILE;
 inline constexpr const char* kLauncher = "opalrun";
 inline constexpr const char* kSm = "self,sm";
 inline constexpr const char* kTcp = "self,tcp";
