@@ -31,14 +31,12 @@ need_packages() {
 
 build_dir() { if [ "$1" = release ]; then echo build; else echo "build-$1"; fi; }
 
-# configure PRESET [cmake option...].  A build tree that came from another place is made anew.  A new tree is compiled in
-# batches, which is quicker from nothing; one that a developer made stays as it is.
+# configure PRESET [cmake option...].  A build tree that came from another place is made anew.
 configure() {
   local preset=$1 fresh=() cache
   shift
   cache=$(build_dir "$preset")/CMakeCache.txt
   if [ -f "$cache" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$cache"; then fresh=(--fresh); fi
-  if [ ! -f "$cache" ] || ((${#fresh[@]})); then fresh+=(-DOPAL_BATCH_BUILD=ON); fi
   if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
   cmake --log-level=WARNING "${fresh[@]}" --preset "$preset" "$@"
 }
