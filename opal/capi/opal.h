@@ -119,6 +119,8 @@ OPAL_API opal_status_t opal_connect(opal_context_t* context, const void* address
 OPAL_API void opal_disconnect(opal_endpoint_t* peer) OPAL_NOEXCEPT;
 /* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated.  Called
  * before opal_context_address, it has the tcp transport listen at that address of this host alone, too.
+ * A peer must prove that it knows the secret of the file that the variable am_secret_file names; by default that of
+ * ~/.config/opal/secret, which is made at first use.  OPAL_AM_SECRET_FILE=none asks for no proof.
  * Errors: invalid_argument, unreachable, os. */
 OPAL_API opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* where,
                                    size_t where_size) OPAL_NOEXCEPT;
