@@ -150,23 +150,6 @@ TEST_P(AtEveryStep, ADeathEndsTheJobWithTheRankNamedAndNothingLeft) {
   EXPECT_GT(visited, 0) << "no rank reached the step";
 }
 
-TEST_P(AtEveryStep, WhereTheJobGoesOnTheOtherRanksSurviveADeath) {
-  if (!GetParam().connected) GTEST_SKIP() << "needs connections: before them a survivor does not learn of a death";
-  int visited = 0;
-  for (const int rank : {0, 1}) {
-    const Result result = run(GetParam(), "kill", fmt::format("FAIL_RANK={}", rank), "--continuous");
-    SCOPED_TRACE(fmt::format("rank {}, out:\n{}\nerr:\n{}", rank, result.outcome.out, result.outcome.err));
-    EXPECT_EQ(result.leftovers, "");
-    EXPECT_THAT(result.outcome.out, Not(HasSubstr("WRONG DATA")));
-    if (result.visited == 0) continue;
-    ++visited;
-    add_row(GetParam(), "kill, continuous", std::to_string(rank), result);
-    EXPECT_EQ(result.outcome.status, 128 + SIGKILL);
-    EXPECT_EQ(count(result.outcome.out, "survived") + count(result.outcome.out, "complete"), GetParam().ranks - 1);
-  }
-  EXPECT_GT(visited, 0) << "no rank reached the step";
-}
-
 TEST_P(AtEveryStep, ARankThatIsStoppedForAWhileDelaysTheJobAndNoMore) {
   for (const int rank : {0, 1}) {
     const Result result = run(GetParam(), "stop", fmt::format("FAIL_RANK={}", rank));
@@ -220,6 +203,20 @@ std::vector<Step> steps_over_tcp() {
   return steps;
 }
 INSTANTIATE_TEST_SUITE_P(Steps, AtEveryStepOverTcp, ::testing::ValuesIn(steps_over_tcp()), name_of_case);
+
+// A transport reports the death of a peer to which it is connected.  Of the other ones the launcher tells.
+TEST(WhereAJobGoesOn, ARankThatDiesBeforeItIsConnectedEndsEveryWaitForIt) {
+  for (const char* transports : {kSm, kTcp}) {
+    const Step step{.function = "opal::am::Context::connect", .transports = transports};
+    const Result result = run(step, "kill", "FAIL_RANK=1", "--continuous");
+    SCOPED_TRACE(fmt::format("out:\n{}\nerr:\n{}", result.outcome.out, result.outcome.err));
+    EXPECT_NE(result.visited, 0);
+    EXPECT_EQ(result.leftovers, "");
+    EXPECT_EQ(result.outcome.status, 128 + SIGKILL);
+    EXPECT_EQ(count(result.outcome.out, "survived"), step.ranks - 1);
+    add_row(step, "kill, continuous", "1", result);
+  }
+}
 
 class AtEveryStepOfTheLauncher : public ::testing::TestWithParam<Step> {};
 

@@ -25,17 +25,16 @@ struct Step {
   unsigned visit = 1;                ///< which visit counts
   const char* set = "";              ///< one more variable, NAME=VALUE
   int ranks = 3;
-  bool connected = true;  ///< every rank has met every other one by then
 };
 
 inline constexpr std::array kSteps{
     // Shared memory: connect.
-    Step{.function = "opal::btl::sm::Doorman::attempt", .connected = false},
-    Step{.function = "opal::btl::sm::Doorman::establish_locked", .connected = false},
-    Step{.function = "opal::btl::sm::Doorman::greet", .connected = false},
-    Step{.function = "opal::btl::sm::Doorman::welcome", .connected = false},
-    Step{.function = "opal::btl::sm::PeerInbox::attach", .connected = false},
-    Step{.function = "opal::btl::sm::Module::hear_news", .connected = false},
+    Step{.function = "opal::btl::sm::Doorman::attempt"},
+    Step{.function = "opal::btl::sm::Doorman::establish_locked"},
+    Step{.function = "opal::btl::sm::Doorman::greet"},
+    Step{.function = "opal::btl::sm::Doorman::welcome"},
+    Step{.function = "opal::btl::sm::PeerInbox::attach"},
+    Step{.function = "opal::btl::sm::Module::hear_news"},
     // Shared memory: messages and back-pressure.
     Step{.function = "opal::btl::sm::Module::progress", .visit = 40},
     Step{.function = "opal::btl::sm::Module::post_fragment", .visit = 20},
@@ -55,12 +54,12 @@ inline constexpr std::array kSteps{
     // Shared memory: leave.
     Step{.function = "opal::btl::sm::Module::disconnect"},
     // TCP: connect.
-    Step{.function = "opal::btl::tcp::Dialer::start", .transports = kTcp, .connected = false},
-    Step{.function = "opal::btl::tcp::Attempt::on_ready", .transports = kTcp, .connected = false},
-    Step{.function = "opal::btl::tcp::Acceptor::on_ready", .transports = kTcp, .connected = false},
-    Step{.function = "opal::btl::tcp::Incoming::on_ready", .transports = kTcp, .connected = false},
-    Step{.function = "opal::btl::tcp::Acceptor::greeted", .transports = kTcp, .connected = false},
-    Step{.function = "opal::btl::tcp::Endpoint::adopt", .transports = kTcp, .connected = false},
+    Step{.function = "opal::btl::tcp::Dialer::start", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Attempt::on_ready", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Acceptor::on_ready", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Incoming::on_ready", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Acceptor::greeted", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Endpoint::adopt", .transports = kTcp},
     // TCP: messages.
     Step{.function = "opal::btl::tcp::Endpoint::poll", .transports = kTcp, .visit = 30},
     Step{.function = "opal::btl::tcp::Endpoint::send_inline", .transports = kTcp, .visit = 20},
@@ -86,8 +85,8 @@ inline constexpr std::array kSteps{
     Step{.function = "opal::btl::RdmaEmulation::State::send_put_pieces", .program = "windows", .transports = kTcp},
     Step{.function = "opal::btl::RdmaEmulation::State::send_get_pieces", .program = "windows", .transports = kTcp},
     // Contexts.
-    Step{.function = "opal::am::Context::connect", .transports = kBoth, .connected = false},
-    Step{.function = "opal::am::Context::State::on_accepted", .transports = kBoth, .connected = false},
+    Step{.function = "opal::am::Context::connect", .transports = kBoth},
+    Step{.function = "opal::am::Context::State::on_accepted", .transports = kBoth},
     // Messages of MPI: eager, synchronous, rendezvous.
     Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_eager", .visit = 3},
     Step{.object = kMpi, .function = "mpi_shim::p2p::Engine::on_matched", .visit = 3},
@@ -142,21 +141,20 @@ inline constexpr std::array kSteps{
     Step{.object = kMpi, .function = "mpi_shim::comm::split", .program = "communicators", .visit = 5},
     Step{.object = kMpi, .function = "mpi_shim::Process::free_communicator", .program = "communicators", .visit = 5},
     // Start and end of a rank.
-    Step{.object = kRuntime, .function = "runtime::Client::State::join", .transports = kBoth, .connected = false},
-    Step{.object = kRuntime, .function = "runtime::Client::commit", .transports = kBoth, .connected = false},
-    Step{.object = kRuntime, .function = "runtime::Client::fence", .transports = kBoth, .connected = false},
+    Step{.object = kRuntime, .function = "runtime::Client::State::join", .transports = kBoth},
+    Step{.object = kRuntime, .function = "runtime::Client::commit", .transports = kBoth},
+    Step{.object = kRuntime, .function = "runtime::Client::fence", .transports = kBoth},
     Step{.object = kMpi, .function = "mpi_shim::Process::leave", .transports = kBoth},
-    Step{.object = kMpi, .function = "mpi_shim::Process::fence_while_progressing", .transports = kBoth},
+    Step{.object = kMpi, .function = "mpi_shim::Process::stop", .transports = kBoth},
     Step{.object = kRuntime, .function = "runtime::Client::finalize", .transports = kBoth},
 };
 
 /// Steps of the launcher itself.
 inline constexpr std::array kLauncherSteps{
     Step{.object = kLauncher, .function = "runtime::launch::Session::create"},
-    Step{.object = kLauncher, .function = "runtime::launch::LocalHost::start"},
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::start_more"},
-    Step{.object = kLauncher, .function = "runtime::launch::LocalHost::read_reports"},
-    Step{.object = kLauncher, .function = "runtime::launch::Job::started"},
+    Step{.object = kLauncher, .function = "runtime::launch::LocalHost::handle"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::settle_start"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::exited"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::host_empty"},
     Step{.object = kLauncher, .function = "runtime::launch::Session::remove"},

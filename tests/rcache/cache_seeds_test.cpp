@@ -161,7 +161,11 @@ TEST_F(PartialOverlap, MergedRegistrationsInUseAreInvalidatedWithTheirMemory) {
   const Lease low = *cache.get(at(0x1000), kLength, kRead);
   const Lease both = *cache.get(at(0x3000), kLength, kRead);
   EXPECT_EQ(cache.invalidate(at(0x1000), 1), 2u);
-  EXPECT_FALSE(low->valid() || both->valid());
+  const auto calls = device_.register_calls;
+  const Lease again = *cache.get(at(0x1000), kLength, kRead);
+  EXPECT_EQ(device_.register_calls, calls + 1) << "neither serves a new request";
+  cache.invalidate(at(0x1000), 0x2000 + kLength);
+  EXPECT_FALSE(low->valid() || both->valid() || again->valid());
 }
 
 }  // namespace

@@ -242,6 +242,10 @@ void Module::handle(Packet& packet) noexcept {
 
 void Module::on_connect(Packet& packet) noexcept {
   Link& incoming = *packet.link;
+  // Links are numbered in the order in which they are opened: an older one belongs to a connection that the peer left.
+  std::uint64_t& newest = newest_[incoming.from];
+  if (incoming.id < newest) return fabric_->reset(packet);
+  newest = incoming.id;
   Endpoint* known = find(incoming.from);
   if (known != nullptr && !known->dead()) {
     if (known->in_ == nullptr) return pair(*known, incoming);          // both connected

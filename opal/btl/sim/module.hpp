@@ -83,6 +83,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   const Address address_;
   std::unordered_map<NodeId, std::unique_ptr<Endpoint>> endpoints_;  // the latest to each node
   std::vector<std::unique_ptr<Endpoint>> replaced_;                  // dead, superseded, and not disconnected yet
+  std::unordered_map<NodeId, std::uint64_t> newest_;                 // of the links by which each node has connected
   std::unique_ptr<OneSided> one_sided_;
   bool progressing_ = false;
 };
