@@ -154,7 +154,7 @@ inline constexpr std::array kLauncherSteps{
     Step{.object = kLauncher, .function = "runtime::launch::Session::create"},
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::start_more"},
     Step{.object = kLauncher, .function = "runtime::launch::LocalHost::handle"},
-    Step{.object = kLauncher, .function = "runtime::launch::Job::settle_start"},
+    Step{.object = kLauncher, .function = "runtime::launch::Job::run"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::exited"},
     Step{.object = kLauncher, .function = "runtime::launch::Job::host_empty"},
     Step{.object = kLauncher, .function = "runtime::launch::Session::remove"},
