@@ -89,6 +89,7 @@ Result run(const Step& step, const std::string& action, const std::string& only,
   if (*step.set != '\0') arguments.insert(arguments.end(), {"--set", step.set});
   if (!mode.empty()) arguments.push_back(mode);
   arguments.insert(arguments.end(), {CAMPAIGN_PROGRAM, step.program});
+  if (action == "cut") arguments.emplace_back("abort");
   const auto begin = std::chrono::steady_clock::now();
   {
     LaunchedJob job{arguments, {}, prefix};

@@ -93,7 +93,10 @@ void act() noexcept {
 void on_trap(int /*signal*/, siginfo_t* /*info*/, void* context) {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const int saved = errno;
-  if (registers[REG_RIP] == static_cast<greg_t>(reinterpret_cast<std::uintptr_t>(step) + 1)) {
+  if ((registers[REG_EFL] & kTrapFlag) != 0) {  // first: a step of one byte ends where a breakpoint would, too
+    registers[REG_EFL] &= ~kTrapFlag;
+    if (!done) put(kBreakpoint);
+  } else if (registers[REG_RIP] == static_cast<greg_t>(reinterpret_cast<std::uintptr_t>(step) + 1)) {
     registers[REG_RIP] -= 1;
     bool due = false;
     while (visiting.test_and_set(std::memory_order_acquire)) continue;
@@ -102,9 +105,6 @@ void on_trap(int /*signal*/, siginfo_t* /*info*/, void* context) {
     if (!done) registers[REG_EFL] |= kTrapFlag;
     visiting.clear(std::memory_order_release);
     if (due) act();
-  } else if ((registers[REG_EFL] & kTrapFlag) != 0) {
-    registers[REG_EFL] &= ~kTrapFlag;
-    if (!done) put(kBreakpoint);
   }
   errno = saved;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The job of the fault campaign: three ranks, one kind of traffic, data checked on arrival.
- * usage: campaign_program messages|large|windows|locks|collectives|communicators
+ * usage: campaign_program messages|large|windows|locks|collectives|communicators [abort]
  * A rank that learns of a failure checks that the surviving ranks still exchange messages, says "rank N survived" and
- * ends without MPI_Finalize.  A rank that meets no failure says "rank N complete" after MPI_Finalize. */
+ * ends without MPI_Finalize; with "abort", where every process lives and only a connection is lost, it aborts the job.
+ * A rank that meets no failure says "rank N complete" after MPI_Finalize. */
 #include <unistd.h>
 
 #include "tests/mpi_shim/programs/check.h"
 
 enum { kRounds = 60, kSmall = 64, kLarge = 300000, kEnd = 99 };
 
-static int rank, size;
+static int rank, size, aborts;
 
 /* Every word tells sender, round and place, so that a lost, repeated or foreign message is seen. */
 static long word(int from, int round, int i) { return ((long)from << 40) + ((long)round << 24) + i; }
@@ -42,7 +43,9 @@ static void survive(void) {
 }
 
 static void check(int code) {
-  if (code != MPI_SUCCESS) survive();
+  if (code == MPI_SUCCESS) return;
+  if (aborts) MPI_Abort(MPI_COMM_WORLD, 3);
+  survive();
 }
 
 static void messages(int round, int count) {
@@ -116,7 +119,7 @@ static void communicators(int round) {
 
 int main(int argc, char** argv) {
   const char* const kind = argc > 1 ? argv[1] : "messages";
-  const int rounds = argc > 2 ? atoi(argv[2]) : kRounds;
+  aborts = argc > 2;
   MPI_Init(&argc, &argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -128,7 +131,7 @@ int main(int argc, char** argv) {
     check(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
     check(MPI_Barrier(MPI_COMM_WORLD));
   }
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     if (kind[0] == 'm') {
       messages(round, kSmall);
     } else if (kind[0] == 'w') {
