@@ -42,7 +42,6 @@ inline constexpr std::array kSteps{
     Step{.function = "opal::btl::sm::Module::receive_fragment", .visit = 3},
     Step{.function = "opal::btl::sm::Module::look_at_offer"},
     Step{.function = "opal::btl::sm::Module::receive_from_box", .visit = 5},
-    Step{.function = "opal::btl::sm::Module::arm", .visit = 2},
     // Shared memory: transfers that both sides copy.  Ranks that share a core do not use them, so two ranks.
     Step{.function = "opal::btl::sm::Module::begin_pull", .program = "large", .set = kPipelined, .ranks = 2},
     Step{.function = "opal::btl::sm::Module::announce_pull", .program = "large", .set = kPipelined, .ranks = 2},
