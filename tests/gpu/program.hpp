@@ -2,8 +2,8 @@
 // tests/gpu/program.hpp — what a program that uses GPUs does, for tests: the Driver API directly, on the double or on a
 // real GPU.  A process that initialised the driver must not fork, so tests of several processes leave that to children.
 #pragma once
-#include "tests/gpu/cuda_test_api.hpp"
 #include <gtest/gtest.h>
+#include "tests/gpu/cuda_test_api.hpp"
 
 #include <cstddef>
 #include <cstdint>
