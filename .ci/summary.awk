@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reads a LastTest.log of ctest.  Prints the tests that were skipped, grouped by reason, then each that failed; writes
-# "passed failed skipped" to the file `counts`.  A GoogleTest case counts as one test, any other ctest entry as one.
+# Reads a LastTest.log of ctest, which is to be given twice.  Prints the tests that were skipped, grouped by reason, then
+# each that failed; writes "passed failed skipped" to the file `counts`.  A GoogleTest case counts as one test, any other ctest entry as one.
 # `require`: comma separated words; a skip whose reason says "needs WORD" for one of them is a failure; "all" means any.
 
 function is_required(reason,    i) {
@@ -25,6 +25,12 @@ function skip(name, reason) {
 }
 
 BEGIN { words = split(require, word, ",") }
+
+# The log is read twice: of an entry that ran several times, the last time counts.
+/^[0-9]+\/[0-9]+ Testing: / && NR == FNR { last_at[$3] = FNR; ++attempts[$3] }
+NR == FNR { next }
+/^[0-9]+\/[0-9]+ Testing: / { earlier = FNR != last_at[$3]; next }
+earlier { next }
 
 /^[0-9]+\/[0-9]+ Test: / { entry = $3; cases = failures = absent = ended = 0; running = last = took = ""; next }
 /^Command: ""$/ && !ended { absent = 1 }
@@ -55,6 +61,7 @@ END {
     if (times[reason] == 1) printf "skipped  %s: %s\n", first[reason], reason
     else printf "skipped  %d x %s (first: %s)\n", times[reason], reason, first[reason]
   }
+  for (entry in attempts) if (attempts[entry] > 1) printf "repeated %s\n", entry
   for (i = 1; i <= failed; ++i) printf "failed   %s\n", failed_text[i]
   printf "%d %d %d\n", passed, failed, skipped > counts
 }

@@ -19,19 +19,19 @@ target_compile_options(opal_options INTERFACE -Wall -Wextra $<$<BOOL:${OPAL_WERR
 if(NOT OPAL_SANITIZE)  # a sanitizer's symbols come with the program, not with the library
   target_link_options(opal_options INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:-Wl,--no-undefined>)
 endif()
-if(OPAL_BUILD_FUZZERS)  # libraries tell the fuzzer which branches an input took
-  target_compile_options(opal_options INTERFACE -fsanitize=fuzzer-no-link)
-endif()
 if(OPAL_SANITIZE)
   target_compile_options(opal_options INTERFACE -fsanitize=${OPAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(opal_options INTERFACE -fsanitize=${OPAL_SANITIZE})
+  # Of clang's checks, these need a runtime that programs in C do not carry, and types that all libraries see.
+  target_compile_options(opal_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=vptr$<COMMA>function>)
+endif()
+if(OPAL_BUILD_FUZZERS)  # libraries tell the fuzzer which branches an input took
+  target_compile_options(opal_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # For builds from nothing, as CI's: the sources of a batch parse the headers they share once.
-option(OPAL_BATCH_BUILD "Compile sources in batches, tests with precompiled headers: a whole build is quicker, a rebuild slower" OFF)
+option(OPAL_BATCH_BUILD "Compile the libraries' sources in batches: a whole build is quicker, a rebuild slower" OFF)
 if(OPAL_BATCH_BUILD)
-  set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 32)
   # g++ takes every source of a batch for a header; and what it suspects of data flow depends on what it inlines.
   target_compile_options(opal_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage
                          -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=array-bounds>)
@@ -39,7 +39,42 @@ endif()
 
 # opal_not_in_a_batch(TARGET SOURCE...): names local to these sources clash with those of another source of the target.
 function(opal_not_in_a_batch target)
-  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES OPAL_NOT_IN_A_BATCH ON)
+endfunction()
+
+# opal_make_batches(TARGET...): replaces C++ sources by files that include 32 of them each.  CMake's own unity builds name
+# the sources by absolute paths, so that a compiler cache compiles them anew in every clone; these do not.
+function(opal_make_batches)
+  foreach(target IN LISTS ARGN)
+    get_target_property(sources ${target} SOURCES)
+    get_target_property(folder ${target} SOURCE_DIR)
+    set(kept "")
+    set(size 0)
+    foreach(source IN LISTS sources)
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE OUTPUT_VARIABLE path)
+      get_source_file_property(alone ${path} TARGET_DIRECTORY ${target} OPAL_NOT_IN_A_BATCH)
+      get_source_file_property(options ${path} TARGET_DIRECTORY ${target} COMPILE_OPTIONS)
+      get_source_file_property(definitions ${path} TARGET_DIRECTORY ${target} COMPILE_DEFINITIONS)
+      cmake_path(IS_PREFIX PROJECT_BINARY_DIR ${path} generated)
+      if(alone OR options OR definitions OR generated OR NOT path MATCHES "[.]cpp$")
+        list(APPEND kept ${path})
+        continue()
+      endif()
+      cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+      math(EXPR number "${size} / 32")
+      string(APPEND batch_${number} "#include \"${path}\"\n")
+      math(EXPR size "${size} + 1")
+    endforeach()
+    if(size GREATER 0)
+      foreach(number RANGE ${number})
+        set(file ${PROJECT_BINARY_DIR}/batches/${target}_${number}.cpp)
+        file(CONFIGURE OUTPUT ${file} CONTENT "${batch_${number}}" @ONLY)
+        unset(batch_${number})
+        list(APPEND kept ${file})
+      endforeach()
+    endif()
+    set_target_properties(${target} PROPERTIES SOURCES "${kept}")
+  endforeach()
 endfunction()
 
 # opal_shared_library(NAME [DIR]): an empty shared library NAME; folders add their files with target_sources.
@@ -74,18 +109,16 @@ function(opal_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE opal_options ${arg_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(OPAL_BATCH_BUILD AND NOT name MATCHES "cost|perf|allocation")  # those measure
+  if(NOT name MATCHES "cost|perf|allocation")  # those measure
     target_link_libraries(${name} PRIVATE opal_test_options)
-    if(NOT arg_SOURCES MATCHES "[.]c(;|$)")
+    if(TARGET opal_test_headers AND NOT arg_SOURCES MATCHES "[.]c(;|$)")
       target_precompile_headers(${name} REUSE_FROM opal_test_headers)
     endif()
   endif()
   if("threads" IN_LIST arg_LABELS)
     add_dependencies(opal_threads ${name})
   endif()
-  if(OPAL_SANITIZE)
-    math(EXPR arg_TIMEOUT "2 * ${arg_TIMEOUT}")
-  endif()
+  math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${OPAL_SLOWER}")
   set(properties "TIMEOUT ${arg_TIMEOUT}")
   if("multiproc" IN_LIST arg_LABELS)
     list(PREPEND arg_ENVIRONMENT ${OPAL_RANKS_ENVIRONMENT})

@@ -81,6 +81,12 @@ class Unpacker {
     text.assign(reinterpret_cast<const char*>(bytes_.data()), size);
     bytes_ = bytes_.subspan(size);
   }
+  /// Not copied: lasts as long as the bytes that are unpacked.
+  void take(ByteSpan& text) {
+    const std::size_t size = length();
+    text = bytes_.first(size);
+    bytes_ = bytes_.subspan(size);
+  }
   template <class T>
   void take(std::vector<T>& list) {
     const std::size_t count = length();  // each item takes at least a byte

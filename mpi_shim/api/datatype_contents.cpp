@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a datatype was made: MPI_Type_get_envelope and MPI_Type_get_contents; the types that are found by what they are.
 #include <algorithm>
-#include <climits>
 #include <vector>
 
 #include "mpi_shim/abi/function.hpp"
@@ -22,12 +21,9 @@ struct Contents {
   std::vector<std::int64_t> addresses;
   std::vector<std::int64_t> large_counts;
 
-  /// As for the constructors with int counts, unless a value does not fit one.
   explicit Contents(const Recipe& recipe) : integers(recipe.integers), addresses(recipe.addresses) {
-    const bool fits = std::all_of(integers.begin(), integers.end(),
-                                  [](std::int64_t value) { return value >= INT_MIN && value <= INT_MAX; });
-    if (fits) return;
-    // With large counts: every count, length and displacement is one; what never is large stays an integer.
+    if (!recipe.large_counts) return;
+    // Every count, length and displacement is one; what never is large stays an integer.
     std::vector<std::int64_t> all = std::move(integers);
     integers.clear();
     switch (recipe.combiner) {

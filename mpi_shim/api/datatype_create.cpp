@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that make datatypes out of others.
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "mpi_shim/abi/function.hpp"
@@ -29,7 +30,10 @@ List list(Call& call, MPI_Count count, const Integer* values, const char* argume
   return call.failed() ? List{} : List(values, values + count);
 }
 
-int hand_out(Call& call, Result<DatatypeRef> made, MPI_Datatype* newtype) {
+/// Functions with large counts are called MPI_..._c.
+bool has_large_counts(std::string_view function) { return function.ends_with("_c"); }
+
+int hand_out(Call& call, const char* function, Result<DatatypeRef> made, MPI_Datatype* newtype) {
   if (!made) {
     switch (made.error().code) {
       case Errc::no_memory: return call.fail(MPI_ERR_NO_MEM, "no memory for the datatype");
@@ -37,6 +41,7 @@ int hand_out(Call& call, Result<DatatypeRef> made, MPI_Datatype* newtype) {
       default: return call.fail(MPI_ERR_ARG, std::string{"the arguments describe no datatype: "} + made.error().where);
     }
   }
+  if (has_large_counts(function)) (*made)->set_made_with_large_counts();
   *newtype = mpi_shim::handle::to_handle<MPI_Datatype>(**made);
   (void)made->detach();  // the program's reference
   return MPI_SUCCESS;
@@ -52,7 +57,7 @@ int construct(const char* function, MPI_Count count, MPI_Datatype oldtype, MPI_D
   call.pointer(newtype, "newtype");
   if (call.failed()) return call.error();
   Result<DatatypeRef> made = make(call, *part);
-  return call.failed() ? call.error() : hand_out(call, std::move(made), newtype);
+  return call.failed() ? call.error() : hand_out(call, function, std::move(made), newtype);
 }
 
 template <class Count>
@@ -109,7 +114,7 @@ int structure(const char* function, MPI_Count count, const Count* lengths, const
   std::vector<Datatype*> parts;
   for (MPI_Count i = 0; i < count && !call.failed(); ++i) parts.push_back(call.any_type(types[i], "array_of_types"));
   if (call.failed()) return call.error();
-  return hand_out(call, mpi_shim::datatype::structure(blocks, places, parts), newtype);
+  return hand_out(call, function, mpi_shim::datatype::structure(blocks, places, parts), newtype);
 }
 
 int resized(const char* function, MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype* newtype) {

@@ -137,8 +137,12 @@ void Schedule::start_receive(const Step& step) noexcept {
 void Schedule::start_send(const Step& step) noexcept {
   p2p::Engine& engine = scheduler_.engine_;
   if (!spoiled() && engine.send_at_once(comm_->collective(), step.buffer, step.rank, message_tag_)) return;
-  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_,
-                        spoiled() ? p2p::Mode::broken : p2p::Mode::standard));
+  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_, mode()));
+}
+
+p2p::Mode Schedule::mode() const noexcept {
+  if (!spoiled()) return p2p::Mode::standard;
+  return outcome_.error == MPI_ERR_PROC_ABORTED ? p2p::Mode::orphaned : p2p::Mode::broken;
 }
 
 void Schedule::watch(Request& request) noexcept {
@@ -160,7 +164,6 @@ void Schedule::one_done(Request& request) noexcept {
 
 void Schedule::leave_rounds() noexcept {
   p2p::Engine& engine = scheduler_.engine_;
-  const p2p::Mode mode = outcome_.error == MPI_ERR_PROC_ABORTED ? p2p::Mode::orphaned : p2p::Mode::broken;
   const auto start = [](Request& request) {
     request.set_watcher({[](void* /*object*/, Request& done) noexcept { done.put_back(); }, nullptr});
     request.start();
@@ -168,7 +171,7 @@ void Schedule::leave_rounds() noexcept {
   for (; position_ < steps_.size(); ++position_) {
     const Step& step = steps_[position_];
     if (step.kind == Step::Kind::receive) start(engine.new_receive(comm_->collective(), {}, step.rank, message_tag_));
-    if (step.kind == Step::Kind::send) start(engine.new_send(comm_->collective(), {}, step.rank, message_tag_, mode));
+    if (step.kind == Step::Kind::send) start(engine.new_send(comm_->collective(), {}, step.rank, message_tag_, mode()));
   }
 }
 

@@ -85,6 +85,8 @@ class Schedule final : public Request {
   /// Something went wrong with a copy, here or with somebody before: rounds go on, since others wait for their
   /// messages, but in place of each stands that there is none (p2p::Mode::broken), and nothing is calculated any more.
   [[nodiscard]] bool spoiled() const noexcept { return outcome_.error != MPI_SUCCESS; }
+  /// Of the messages that it sends now.
+  [[nodiscard]] p2p::Mode mode() const noexcept;
   void start_receive(const Step& step) noexcept;
   void start_send(const Step& step) noexcept;
   void watch(Request& request) noexcept;

@@ -38,6 +38,7 @@ Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, L
   user_.context = 2 * id;
   collective_.context = 2 * id + 1;
   user_.rank = sides_.own->rank();
+  collective_.collective = true;
   collective_.peers = peers_;
   if (is_inter()) {
     const auto own_size = static_cast<std::size_t>(sides_.own->size());

@@ -30,6 +30,7 @@ int gather_edges(Communicator& comm, std::span<const Edge> edges, bool weighted,
     if (edge.destination != edge.source) out[static_cast<std::size_t>(edge.destination)].push_back(edge);
   }
   std::vector<std::uint64_t> out_counts;
+  out_counts.reserve(size);
   for (const std::vector<Edge>& list : out) out_counts.push_back(list.size());
   std::vector<std::uint64_t> in_counts(size);
   coll::Blocks out_numbers;

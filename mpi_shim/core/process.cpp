@@ -18,6 +18,7 @@
 #include "mpi_shim/coll/barrier.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/core/checkpoint.hpp"
 #include "mpi_shim/core/config.hpp"
 #include "mpi_shim/core/deadlock.hpp"
 #include "mpi_shim/core/leaks.hpp"
@@ -77,6 +78,7 @@ Result<void> Process::start(int thread_level) {
 Result<void> Process::stop() {
   const std::unique_ptr<Process> process{std::exchange(current_, nullptr)};
   life_now.store(Life::finished, std::memory_order_release);
+  process->checkpoint_.reset();  // while the launcher still hears it
   return process->client_->finalize();
 }
 
@@ -130,6 +132,7 @@ Result<void> Process::join(int thread_level) {
 
   if (config.deadlock_report.count() != 0) {
     std::vector<p2p::Peer*> everybody;
+    everybody.reserve(static_cast<std::size_t>(size()));
     for (int i = 0; i < size(); ++i) everybody.push_back(&first_lane().peer(i));
     OPAL_TRY_ASSIGN(deadlock_watch_,
                     DeadlockWatch::start(*engines_, std::move(everybody), rank(), config.deadlock_report,
@@ -141,12 +144,15 @@ Result<void> Process::join(int thread_level) {
     for (const auto& lane : lanes_) lane->engine().lost_elsewhere(lane->peer(static_cast<int>(rank)));
   });
 
+  checkpoint_ = std::make_unique<Checkpoint>(*client_, lanes_);
+
   for (const auto& lane : lanes_) OPAL_TRY(lane->publish());
   OPAL_TRY(client_->commit());
   return client_->fence();  // nobody asks for an address that is not there yet
 }
 
 Process::~Process() {
+  checkpoint_.reset();
   if (client_ != nullptr) client_->on_death({});
   deadlock_watch_.reset();
   freed_.clear();

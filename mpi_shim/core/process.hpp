@@ -28,6 +28,7 @@ class TypeAttributes;
 }
 
 namespace mpi_shim {
+class Checkpoint;
 class DeadlockWatch;
 
 class Process final {
@@ -125,6 +126,7 @@ class Process final {
   std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<comm::Communicator> self_;
   std::unique_ptr<DeadlockWatch> deadlock_watch_;
+  std::unique_ptr<Checkpoint> checkpoint_;
   std::vector<handle::Ref<comm::Communicator>> others_;
   std::vector<handle::Ref<comm::Communicator>> freed_;  // with messages still under way
 };

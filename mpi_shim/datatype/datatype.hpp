@@ -49,6 +49,7 @@ class Datatype final : public handle::Object {
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
   [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
   [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
+  void set_made_with_large_counts() noexcept { recipe_.large_counts = true; }
 
   /// The element of a predefined type; none for a derived one (see signature().uniform()).
   [[nodiscard]] std::optional<Element> element() const noexcept { return element_; }

@@ -39,6 +39,7 @@ struct Recipe {
   std::vector<std::int64_t> integers;
   std::vector<std::int64_t> addresses;
   std::vector<handle::Ref<Datatype>> types;
+  bool large_counts = false;  ///< the arguments were those of the constructor with MPI_Count
 };
 
 }  // namespace mpi_shim::datatype

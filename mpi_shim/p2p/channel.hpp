@@ -19,6 +19,11 @@ struct Channel {
   bool has_self = true;          ///< whether this process is one of them; not with an intercommunicator's user channel
   match::Matcher matcher;
   std::uint32_t users = 0;  ///< requests that still refer to it
+  bool collective = false;  ///< tags that are not negative are of what all its processes do together
+  bool broken = false;      ///< of collectives: one of its processes is gone
+
+  /// What all processes do together ends without one of them everywhere: a living one, too, may have given it up.
+  [[nodiscard]] bool gives_up(int tag) const noexcept { return broken && tag >= 0; }
 };
 
 }  // namespace mpi_shim::p2p

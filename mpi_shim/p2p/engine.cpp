@@ -50,6 +50,8 @@ void Engine::open_channel(Channel& channel) {
   const am::Lock::Guard guard{lock_};
   if (channels_.size() <= channel.context) channels_.resize(channel.context + std::size_t{1});
   channels_[channel.context] = &channel;
+  channel.broken = channel.collective && std::any_of(channel.peers.begin(), channel.peers.end(),
+                                                     [](const Peer* peer) { return peer->failed; });
   std::vector<std::unique_ptr<Unexpected>> others;
   for (std::unique_ptr<Unexpected>& message : early_) {
     if (message->message.match.context != channel.context) {
@@ -187,10 +189,7 @@ void Engine::keep(std::unique_ptr<Unexpected> received) noexcept {
 
 std::unique_ptr<Unexpected> Engine::adopt(match::Unexpected* message) noexcept {
   std::unique_ptr<Unexpected> owned{static_cast<Unexpected*>(message)};
-  if (owned != nullptr) {
-    unexpected_bytes_ -= owned->message.payload.size();
-    note_received(*static_cast<Peer*>(owned->message.from->upper), owned->message);
-  }
+  if (owned != nullptr) note_received(*static_cast<Peer*>(owned->message.from->upper), owned->message);
   return owned;
 }
 

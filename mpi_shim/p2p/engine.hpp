@@ -55,6 +55,16 @@ class IdleWatch {
   ~IdleWatch() = default;
 };
 
+/// Holds threads up that make progress, as a checkpoint does.
+class Halt {
+ public:
+  /// Called between two rounds of progress, without any lock held; returns when the thread may go on.
+  virtual void wait() noexcept = 0;
+
+ protected:
+  ~Halt() = default;
+};
+
 class Engine {
  public:
   /// Takes the tags of wire.hpp.  `core_is_shared`: other ranks run on this core.
@@ -185,6 +195,25 @@ class Engine {
     if (!request.done()) look_for(request, awaited);
   }
 
+  // --- Checkpoints (core/checkpoint.hpp)
+
+  /// Threads that come to their next round of progress() call by->wait() there; null: no more.  From any thread.
+  void halt(Halt* by) noexcept;
+  [[nodiscard]] bool is_halted() const noexcept { return halt_.load(std::memory_order_acquire) != nullptr; }
+  /// Whether a get that was posted here is under way; under lock().
+  [[nodiscard]] bool is_fetching() const noexcept { return fetching_ != 0; }
+  /// A get of another protocol, for as long as this lives.
+  class Fetching {
+   public:
+    explicit Fetching(Engine& engine) noexcept : engine_(engine) { engine_.count_fetches(1); }
+    ~Fetching() { engine_.count_fetches(-1); }
+    Fetching(const Fetching&) = delete;
+    Fetching& operator=(const Fetching&) = delete;
+
+   private:
+    Engine& engine_;
+  };
+
   // --- One of several lanes (lanes.hpp)
 
   /// Its number among the process's Engines.
@@ -215,9 +244,6 @@ class Engine {
   };
   [[nodiscard]] Waiting waiting();
 
-  /// Bytes of messages held for receives that are not posted yet.
-  [[nodiscard]] std::uint64_t unexpected_bytes() const noexcept { return unexpected_bytes_; }
-
   /// Ends everything under way with a process that is gone.
   void peer_failed(Peer& peer, const Error& why) noexcept;
 
@@ -239,6 +265,10 @@ class Engine {
   void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
   std::size_t resume_stalled() noexcept;
   void update_stalling() noexcept;
+  void count_fetches(int change) noexcept {
+    const am::Lock::Guard guard{lock_};
+    fetching_ += static_cast<std::uint64_t>(change);
+  }
   /// Peers that other lanes have lost.
   void take_losses() noexcept;
   /// After a round in which nothing has happened: see poll().
@@ -298,7 +328,7 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> early_;  // for channels that are not open yet
   std::vector<std::unique_ptr<Unexpected>> spare_;  // received; at most kMostSpare
   std::vector<Stalled*> stalled_;                   // in the order of posting
-  std::atomic<bool> stalling_{false};               // whether there are any, or losses; read without the lock
+  std::atomic<bool> stalling_{false};               // whether there are any, losses or a halt; read without the lock
   std::mutex losses_mutex_;                         // of lost_, and of stalling_ becoming false
   std::vector<Peer*> lost_;                         // by other lanes
   std::atomic<std::uint32_t> failures_{0};
@@ -309,7 +339,7 @@ class Engine {
   std::uint64_t fetching_ = 0;    // fetches under way
   std::uint64_t rendezvous_ = 0;  // received ever
   std::uint64_t pass_ = 0;
-  std::uint64_t unexpected_bytes_ = 0;
+  std::atomic<Halt*> halt_{nullptr};
 };
 
 }  // namespace mpi_shim::p2p

@@ -42,7 +42,6 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
   Channel* channel = open_channel_of(header.context);
   if (channel == nullptr) [[unlikely]] {
     // The sender has finished creating a communicator that we are still creating.
-    unexpected_bytes_ += message.payload.size();
     early_.push_back(std::make_unique<Unexpected>(message));
     return;
   }
@@ -52,7 +51,6 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
     note_received(*static_cast<Peer*>(message.from->upper), message);
     return static_cast<Receive*>(posted)->accept(message);
   }
-  unexpected_bytes_ += message.payload.size();
   channel->matcher.add(new_unexpected(message));  // the matcher's until adopt()
 }
 
@@ -83,7 +81,6 @@ void Engine::on_cancel(btl::Delivery& delivery) noexcept {
                  std::find_if(early_.begin(), early_.end(), [&](const auto& queued) { return is_it(queued->message); });
              early != early_.end()) {
     found = true;
-    unexpected_bytes_ -= (*early)->message.payload.size();
     if (from.upper != nullptr) note_received(*static_cast<Peer*>(from.upper), (*early)->message);
     early_.erase(early);
   }

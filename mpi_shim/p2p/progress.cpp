@@ -31,6 +31,7 @@ std::size_t Engine::progress() noexcept {
   std::size_t count = context_.progress(kBudget);
   if (!stalling_.load(std::memory_order_relaxed)) [[likely]]
     return count;
+  if (Halt* const halt = halt_.load(std::memory_order_acquire)) halt->wait();
   if (count == 0) take_losses();
   count += resume_stalled();
   for (int look = 0; count == 0 && look < kLooksForRoom; ++look) {
@@ -96,7 +97,7 @@ std::size_t Engine::resume_stalled() noexcept {
 
 void Engine::update_stalling() noexcept {
   const std::lock_guard guard{losses_mutex_};
-  stalling_.store(!stalled_.empty() || !lost_.empty(), std::memory_order_relaxed);
+  stalling_.store(!stalled_.empty() || !lost_.empty() || is_halted(), std::memory_order_relaxed);
 }
 
 std::size_t Engine::glance() noexcept {
@@ -113,6 +114,16 @@ void Engine::lost_elsewhere(Peer& peer) noexcept {
   {
     const std::lock_guard guard{losses_mutex_};
     lost_.push_back(&peer);
+    stalling_.store(true, std::memory_order_relaxed);
+  }
+  context_.wake_sleepers();
+}
+
+/// The flag stays until a thread with the lock finds that nothing stalls.
+void Engine::halt(Halt* by) noexcept {
+  {
+    const std::lock_guard guard{losses_mutex_};
+    halt_.store(by, std::memory_order_release);
     stalling_.store(true, std::memory_order_relaxed);
   }
   context_.wake_sleepers();
@@ -154,10 +165,11 @@ void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
   const auto found = std::find(channel.peers.begin(), channel.peers.end(), &peer);
   if (found == channel.peers.end()) return;
   const int rank = static_cast<int>(found - channel.peers.begin());
+  channel.broken = channel.collective;
   std::vector<Receive*> lost;
   channel.matcher.for_each_posted([&](match::PostedRecv& posted) {
     // A receive from any source may be one for the peer's message: nobody can know, so its owner decides.
-    if (posted.wanted.source == rank || posted.wanted.source == MPI_ANY_SOURCE)
+    if (posted.wanted.source == rank || posted.wanted.source == MPI_ANY_SOURCE || channel.gives_up(posted.wanted.tag))
       lost.push_back(static_cast<Receive*>(&posted));
   });
   for (Receive* receive : lost) {
@@ -189,6 +201,11 @@ void Engine::peer_failed(Peer& peer, const Error& why) noexcept {
   for (Channel* channel : channels_) {
     if (channel != nullptr) fail_receives(*channel, peer);
   }
+  std::vector<Send*> given_up;
+  sending_.for_each([&](Send& send) {
+    if (send.step_ == Send::Step::answer && send.channel_->gives_up(send.tag_)) given_up.push_back(&send);
+  });
+  for (Send* send : given_up) (void)send->withdraw();
   connector_.on_peer_failed(peer.process, why);
   context_.wake_sleepers();
 }

@@ -36,7 +36,7 @@ void Receive::begin_receiving() noexcept {
     accept(message->message);
     return engine_.keep(std::move(message));
   }
-  if (engine_.nobody_left(*channel_, wanted.source)) [[unlikely]] {
+  if (channel_->gives_up(wanted.tag) || engine_.nobody_left(*channel_, wanted.source)) [[unlikely]] {
     channel_->matcher.cancel(*this);
     end(MPI_ERR_PROC_ABORTED);  // what it had sent has been received; nothing more will come
   }
@@ -105,6 +105,9 @@ void Receive::begin_rendezvous(const Incoming& message) noexcept {
 }
 
 void Receive::ask_for_data(std::uint64_t send_id) noexcept {
+  // Of an offer that came before its sender died: nothing tells of that death again.
+  if (wanted_ != 0 && from_->dead()) [[unlikely]]
+    return end(MPI_ERR_PROC_ABORTED);
   received_ = 0;
   ++engine_.rendezvous_;
   if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);

@@ -31,6 +31,8 @@ void Send::begin_sending() noexcept {
   unreadable_ = MPI_SUCCESS;
   if (mode_ == Mode::broken) unreadable_ = MPI_ERR_OTHER;
   if (mode_ == Mode::orphaned) unreadable_ = MPI_ERR_PROC_ABORTED;
+  if (given_up()) [[unlikely]]
+    return end(MPI_ERR_PROC_ABORTED);
   if (const int error = engine_.reach(*peer_); error != MPI_SUCCESS) return end(error);
   // Earlier messages to this peer wait for the transport: this one must not overtake them.
   if (peer_->waiting == 0) {
@@ -61,7 +63,11 @@ bool Send::withdraw() noexcept {
   return true;
 }
 
+/// A message that says that there is none (Mode::broken, Mode::orphaned) is sent all the same.
+bool Send::given_up() const noexcept { return mode_ == Mode::standard && channel_->gives_up(tag_); }
+
 void Send::on_cancelled() noexcept {
+  if (given_up()) return end(MPI_ERR_PROC_ABORTED);
   outcome_.cancelled = true;
   end(MPI_SUCCESS);
 }
@@ -69,7 +75,7 @@ void Send::on_cancelled() noexcept {
 bool Send::try_again() noexcept {
   if (step_ == Step::push) return push();
   if (peer_->full_in_pass == engine_.pass_) return false;  // an earlier one did not go either
-  const Post post = post_first_message();
+  const Post post = given_up() ? Post::failed : post_first_message();
   if (post == Post::again) {
     peer_->full_in_pass = engine_.pass_;
     return false;
@@ -235,7 +241,7 @@ bool Send::stop_pushing() noexcept {
 /// The class for a post that has failed: the peer's death, or GPU memory that could not be copied into the message.
 int Send::why_failed() noexcept {
   const am::Endpoint& endpoint = *peer_->endpoint;
-  if (endpoint.dead()) return MPI_ERR_PROC_ABORTED;
+  if (endpoint.dead() || given_up()) return MPI_ERR_PROC_ABORTED;
   if (const int error = std::exchange(copy_error_, MPI_SUCCESS); error != MPI_SUCCESS) return error;
   const int error = copy_error(endpoint.error());
   return error == MPI_SUCCESS ? MPI_ERR_OTHER : error;

@@ -50,6 +50,7 @@ class Send final : public Request, private Stalled {
   /// Sends as much of the data as the transport takes; false: there is more.
   bool push() noexcept;
   void on_clear_to_send(const wire::ClearToSend& message) noexcept;
+  [[nodiscard]] bool given_up() const noexcept;
   void on_cancelled() noexcept;
   void end(int error_class) noexcept;
   /// Whether the receiver may answer now, to an offer or to a synchronous message: what a peer names is only its word.

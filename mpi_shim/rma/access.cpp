@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an MPI call to the way that an access takes.
+#include <new>
+
 #include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/rma/message_access.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 
@@ -44,8 +47,9 @@ int Window::launch(Transfer& transfer, MPI_Request* request) { return begin(tran
 
 /// Whether an epoch is open in which `rank` may be accessed.
 int Window::enter(int rank, bool passive_only) {
-  const Target& target = this->target(rank);
-  if (target.held != Target::Held::nothing) return MPI_SUCCESS;
+  Target& target = this->target(rank);
+  if (target.held.load(std::memory_order_relaxed) != Target::Held::nothing) return MPI_SUCCESS;
+  if (locks_all_) return lock_at_first_access(target);
   if (passive_only) return MPI_ERR_RMA_SYNC;
   if (target.started) return MPI_SUCCESS;
   if (!fence_open_ || access_open_ || locks_ != 0) return MPI_ERR_RMA_SYNC;
@@ -70,14 +74,30 @@ int Window::locate(const Place& place, Buffer& there) noexcept {
   return from <= target.size && span.size <= target.size - from ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
 }
 
-/// The same memory at the addresses that it has in this process.
+/// The same memory at the addresses that it has in this process.  Numbers, not pointers: a dynamic window has no base.
 Buffer Window::here(const Target& target, const Buffer& there) noexcept {
-  return there.at(target.mapped + (reinterpret_cast<std::uint64_t>(there.base()) - target.base));
+  const std::uint64_t offset = reinterpret_cast<std::uint64_t>(there.base()) - target.base;
+  const std::uint64_t address = reinterpret_cast<std::uint64_t>(target.mapped) + offset;
+  return there.at(reinterpret_cast<const void*>(address));
 }
 
 /// Finds out, once, how the target can be reached.
 int Window::reach(Target& target) {
   const am::Lock::Guard guard{engine().lock()};
+  if (target.path.load(std::memory_order_relaxed) != Target::Path::unknown) return MPI_SUCCESS;
+  if (target.accessed == nullptr) {
+    target.accessed.reset(new (std::nothrow) Target::Accessed);
+    if (target.accessed == nullptr) return MPI_ERR_NO_MEM;
+    Target::Queue& queue = target.accessed->queue;
+    queue.window = this;
+    queue.target = &target;
+    queue.resume = [](p2p::Stalled& self) noexcept {
+      auto& stalled = static_cast<Target::Queue&>(self);
+      stalled.stalled = false;
+      MessageAccess::pump(*stalled.window, *stalled.target);
+      return true;  // it has put itself at the end again if need be
+    };
+  }
   Target::Path path = Target::Path::mapped;
   if (target.mapped == nullptr && &target != &own()) {
     if (const int error = engine().reach(*target.peer); error != MPI_SUCCESS) return error;
@@ -85,7 +105,7 @@ int Window::reach(Target& target) {
     const bool direct = target.control != nullptr && target.peer->endpoint->one_sided();
     const auto handle = target.peer->endpoint->unpack_key(target.key);
     if (handle) {
-      target.handle = *handle;
+      target.accessed->handle = *handle;
       if (direct) path = Target::Path::one_sided;
     } else {
       target.key.clear();  // a dynamic window's, or none for this transport
@@ -104,7 +124,7 @@ int Window::find_way(Target& target, const Buffer& there, Way& way) {
     return MPI_ERR_PROC_ABORTED;
   way.path = target.path.load(std::memory_order_relaxed);
   if (flavor_ == Flavor::dynamic) return find_attached(target, there, way);
-  if (!target.key.empty()) way.handle = &target.handle;
+  if (!target.key.empty()) way.handle = &target.accessed->handle;
   return MPI_SUCCESS;
 }
 
@@ -120,11 +140,12 @@ int Window::find_attached(Target& target, const Buffer& there, Way& way) {
   const am::Lock::Guard guard{engine().lock()};
   if (way.path == Target::Path::mapped) return owns(first, span.size) ? MPI_SUCCESS : MPI_ERR_RMA_RANGE;
   if (way.path != Target::Path::one_sided) return MPI_SUCCESS;
-  if (target.attached->version() != target.regions_version) {
-    target.regions_version = target.attached->read(target.regions);
+  Target::Accessed& accessed = *target.accessed;
+  if (target.attached->version() != accessed.regions_version) {
+    accessed.regions_version = target.attached->read(accessed.regions);
   }
   way.path = Target::Path::messages;
-  for (const AttachedRegion& region : target.regions) {
+  for (const AttachedRegion& region : accessed.regions) {
     if (!region.contains(first, span.size)) continue;
     const auto handle = target.peer->endpoint->unpack_key(ByteSpan{region.key}.first(region.key_size));
     if (!handle) continue;

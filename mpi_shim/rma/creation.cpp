@@ -39,7 +39,6 @@ class Creation {
     std::uint64_t base;
     std::int32_t error;
     std::uint32_t key_size;
-    std::byte key[kMostKey];
   };
 
   [[nodiscard]] bool is_here(std::size_t rank) const {
@@ -188,27 +187,31 @@ void Creation::place_own_memory() {
   }
 }
 
-/// Everybody hears where everybody's memory is, and whether somebody failed.
+/// Each process learns where the memory of all is, and whether one of them failed.
 int Creation::meet() {
   std::vector<Published> published(ranks_);
-  Published& mine = published[static_cast<std::size_t>(comm_.rank())];
-  mine.base = window_->own().base;
-  mine.error = error_;
-  if (window_->registration_) {
-    const ByteSpan key = window_->registration_->key();
-    mine.key_size = static_cast<std::uint32_t>(key.size());
-    std::memcpy(mine.key, key.data(), key.size());
-  }
+  const ByteSpan own_key = window_->registration_ ? window_->registration_->key() : ByteSpan{};
+  published[static_cast<std::size_t>(comm_.rank())] = {window_->own().base, error_,
+                                                       static_cast<std::uint32_t>(own_key.size())};
   if (const int error = coll::exchange(comm_, published); error != MPI_SUCCESS) return error;
   int worst = MPI_SUCCESS;
+  coll::Blocks keys;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     const Published& theirs = published[rank];
     Target& target = window_->target(static_cast<int>(rank));
     target.base = theirs.base;
     target.size = sizes_[rank].size;
     target.disp_unit = sizes_[rank].disp_unit;
-    if (theirs.key_size <= kMostKey) target.key.assign(theirs.key, theirs.key + theirs.key_size);
+    target.key.resize(std::min<std::size_t>(theirs.key_size, kMostKey));
+    keys.push_back(p2p::Buffer::of_bytes(target.key.data(), target.key.size()));
     worst = std::max(worst, theirs.error);
+  }
+  std::ranges::copy(own_key, window_->own().key.begin());
+  const auto has_key = [](const Published& each) { return each.key_size != 0; };
+  if (std::any_of(published.begin(), published.end(), has_key)) {
+    const int error =
+        coll::run(comm_, [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, keys); });
+    if (error != MPI_SUCCESS) return error;
   }
   return worst;
 }

@@ -108,6 +108,7 @@ int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer
                               : endpoint.get(dense.data(), address, handle, piece.bytes, copy);
       if (post == Post::done) break;
       if (post == Post::queued) {
+        const p2p::Engine::Fetching under_way{engine()};
         engine().wait_until([&] { return copy.over.load(std::memory_order_acquire); });
         if (copy.ok()) break;
       }

@@ -78,12 +78,12 @@ void MessageAccess::begin_sending() noexcept {
     outcome_.error = unreadable_;
     return end();
   }
-  target_->queue.accesses.push_back(this);
+  target_->accessed->queue.accesses.push_back(this);
   pump(*window_, *target_);
 }
 
 void MessageAccess::pump(Window& window, Target& target) noexcept {
-  Target::Queue& queue = target.queue;
+  Target::Queue& queue = target.accessed->queue;
   while (!queue.accesses.empty() && queue.in_flight < kMostInFlight) {
     MessageAccess& access = *queue.accesses.front();
     switch (access.send_piece()) {
@@ -143,14 +143,14 @@ MessageAccess::Sent MessageAccess::send_piece() noexcept {
   if (post == Post::again) return Sent::later;
   if (post == Post::failed) return Sent::failed;
   sent_ += piece;
-  ++target_->queue.in_flight;
-  if (sent_ == bytes_) target_->queue.accesses.pop_front();
+  ++target_->accessed->queue.in_flight;
+  if (sent_ == bytes_) target_->accessed->queue.accesses.pop_front();
   return Sent::piece;
 }
 
 void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noexcept {
   Target& target = *target_;
-  --target.queue.in_flight;
+  --target.accessed->queue.in_flight;
   // The target answers for the bytes of each piece in the order in which they were sent.
   const std::uint64_t bytes = std::min(reply.bytes, sent_ - answered_);
   if (reply.error != MPI_SUCCESS) {
@@ -173,7 +173,7 @@ void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noex
 }
 
 void MessageAccess::fail(int error_class) noexcept {
-  std::erase(target_->queue.accesses, this);
+  std::erase(target_->accessed->queue.accesses, this);
   outcome_.error = error_class;
   end();
 }

@@ -51,7 +51,6 @@ class MessageAccess final : public Request {
   void put_away() noexcept;
   enum class Sent : std::uint8_t { piece, later, failed };
   Sent send_piece() noexcept;
-  int name_type() noexcept;
   void end() noexcept;
 
   Windows& windows_;

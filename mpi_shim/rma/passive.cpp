@@ -32,9 +32,16 @@ bool Window::is_access_lock_lost(const Target& target) noexcept {
   return false;
 }
 
+bool Window::is_target_gone(const Target& target) noexcept {
+  if (&target == &own()) return false;
+  const am::Lock::Guard guard{engine().lock()};
+  return engine().reach(*target.peer) != MPI_SUCCESS;
+}
+
 bool Window::is_update_lock_lost(const Control& control) noexcept { return is_gone(control.update.holder()); }
 
-/// Waits for a lock in shared memory, whose change wakes no thread.  MPI_ERR_PROC_ABORTED: its holder is gone.
+/// Waits for a lock in shared memory, whose change wakes no thread.  MPI_ERR_PROC_ABORTED: its holder is gone, or the
+/// target: a holder that lives may then have given up, and keep it.
 template <class Condition>
 int Window::poll_until(Target& target, Condition condition) noexcept {
   opal::Turns turns;
@@ -46,7 +53,9 @@ int Window::poll_until(Target& target, Condition condition) noexcept {
       give = turns.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
-      if (is_access_lock_lost(target)) return condition() ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
+      if (is_access_lock_lost(target) || is_target_gone(target)) {
+        return condition() ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
+      }
     }
   }
   return MPI_SUCCESS;
@@ -75,12 +84,6 @@ int Window::take_lock(Target& target, bool exclusive) {
     engine().answer(*target.peer->endpoint, wire::kLock,
                     wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
   }
-  return MPI_SUCCESS;
-}
-
-/// The second half of take_lock(): locks of several targets are asked for together.
-int Window::await_lock(Target& target) noexcept {
-  if (target.control != nullptr) return MPI_SUCCESS;
   engine().wait_until(
       [&] {
         return target.granted.load(std::memory_order_acquire) || target.refused.load(std::memory_order_acquire) ||
@@ -90,8 +93,14 @@ int Window::await_lock(Target& target) noexcept {
   return target.granted.load(std::memory_order_acquire) ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }
 
+int Window::hold_lock(Target& target, bool exclusive) {
+  const int error = take_lock(target, exclusive);
+  if (error == MPI_SUCCESS) target.held = exclusive ? Target::Held::exclusive : Target::Held::shared;
+  return error;
+}
+
 void Window::give_lock_back(Target& target) noexcept {
-  const Target::Held held = std::exchange(target.held, Target::Held::nothing);
+  const Target::Held held = target.held.exchange(Target::Held::nothing, std::memory_order_relaxed);
   if (held == Target::Held::nothing || held == Target::Held::unchecked) return;
   const bool exclusive = held == Target::Held::exclusive;
   if (target.control != nullptr) {
@@ -115,9 +124,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
   if ((assertion & MPI_MODE_NOCHECK) != 0) {
     target.held = Target::Held::unchecked;
   } else {
-    if (const int error = take_lock(target, exclusive); error != MPI_SUCCESS) return error;
-    if (const int error = await_lock(target); error != MPI_SUCCESS) return error;
-    target.held = exclusive ? Target::Held::exclusive : Target::Held::shared;
+    if (const int error = hold_lock(target, exclusive); error != MPI_SUCCESS) return error;
   }
   fence_open_ = false;
   ++locks_;
@@ -134,21 +141,17 @@ int Window::unlock(int rank) {
   return error;
 }
 
+/// Ranks of other hosts are locked at the first access to each: a program seldom accesses them all.
 int Window::lock_all(int assertion) {
   if (locks_all_ || access_open_ || locks_ != 0 || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
   const bool check = (assertion & MPI_MODE_NOCHECK) == 0;
   int error = MPI_SUCCESS;
-  int asked = 0;
-  for (; asked < size() && check; ++asked) {
-    if ((error = take_lock(target(asked), false)) != MPI_SUCCESS) break;
-  }
-  for (int rank = 0; rank < (check ? asked : size()); ++rank) {
+  for (int rank = 0; rank < size() && error == MPI_SUCCESS; ++rank) {
     Target& target = this->target(rank);
-    const int refused = check ? await_lock(target) : MPI_SUCCESS;
-    if (refused == MPI_SUCCESS) {
-      target.held = check ? Target::Held::shared : Target::Held::unchecked;
-    } else if (error == MPI_SUCCESS) {
-      error = refused;
+    if (!check) {
+      target.held = Target::Held::unchecked;
+    } else if (target.control != nullptr) {  // memory that loads and stores may reach
+      error = hold_lock(target, false);
     }
   }
   if (error != MPI_SUCCESS) {
@@ -158,6 +161,11 @@ int Window::lock_all(int assertion) {
   fence_open_ = false;
   locks_all_ = true;
   return MPI_SUCCESS;
+}
+
+int Window::lock_at_first_access(Target& target) {
+  const std::lock_guard guard{first_access_};
+  return target.held != Target::Held::nothing ? MPI_SUCCESS : hold_lock(target, false);
 }
 
 int Window::unlock_all() {

@@ -49,7 +49,8 @@ void ProgressHelper::run() noexcept {
   while (!ending_) {
     lock.unlock();
     bool served = false;
-    while (engine_.progress() != 0) served = true;
+    // Whether the rank takes part in a checkpoint is for the threads of the program to say.
+    while ((engine_.is_halted() ? engine_.glance() : engine_.progress()) != 0) served = true;
     lock.lock();
     nap = served ? kShortest : std::min(2 * nap, kLongest);
     end_.wait_for(lock, nap, [&] { return ending_; });

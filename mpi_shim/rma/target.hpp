@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "mpi_shim/core/names.hpp"
@@ -37,13 +38,10 @@ struct Target {
   Control* control = nullptr;               ///< null for another host's: the owner is asked
   Claim* claims = nullptr;                  ///< to control->access, by place among the ranks of this host
   std::vector<std::byte> key;               ///< of the owner's registration; empty when nobody needs one
-  MemoryHandle handle;                      ///< out of the key, from the first access on
   const AttachedTable* attached = nullptr;  ///< dynamic windows, on this host: what its owner has attached
-  std::vector<AttachedRegion> regions;      ///< of the table when it had `regions_version`
-  std::uint32_t regions_version = ~0U;
   std::atomic<Path> path{Path::unknown};
-  Held held = Held::nothing;  ///< by MPI_Win_lock or MPI_Win_lock_all
-  bool started = false;       ///< in the group of MPI_Win_start
+  std::atomic<Held> held{Held::nothing};  ///< by MPI_Win_lock, or within MPI_Win_lock_all
+  bool started = false;                   ///< in the group of MPI_Win_start
 
   std::atomic<std::uint32_t> pending{0};    ///< accesses that are not complete
   std::atomic<std::uint32_t> posts{0};      ///< exposures to us that MPI_Win_start has not taken yet
@@ -63,7 +61,14 @@ struct Target {
     std::uint32_t in_flight = 0;  ///< pieces not answered yet
     std::deque<MessageAccess*> accesses;
   };
-  Queue queue;
+  /// What an access needs.  Of a large window a process accesses few targets, so it is made at the first access.
+  struct Accessed {
+    MemoryHandle handle;                  ///< out of the key
+    std::vector<AttachedRegion> regions;  ///< of the table when it had `regions_version`
+    std::uint32_t regions_version = ~0U;
+    Queue queue;
+  };
+  std::unique_ptr<Accessed> accessed;  ///< null while `path` is unknown
 
   void note(int error_class) noexcept {
     if (error == 0) error = error_class;

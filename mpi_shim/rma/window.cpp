@@ -17,18 +17,7 @@ Window::Window(Windows& windows, comm::Communicator& comm, Flavor flavor)
       comm_(comm),
       flavor_(flavor),
       targets_(std::make_unique<Target[]>(static_cast<std::size_t>(comm.size()))) {
-  for (int rank = 0; rank < size(); ++rank) {
-    Target& target = this->target(rank);
-    target.peer = &comm.peer(rank);
-    target.queue.window = this;
-    target.queue.target = &target;
-    target.queue.resume = [](p2p::Stalled& self) noexcept {
-      auto& queue = static_cast<Target::Queue&>(self);
-      queue.stalled = false;
-      MessageAccess::pump(*queue.window, *queue.target);
-      return true;  // it has put itself at the end again if need be
-    };
-  }
+  for (int rank = 0; rank < size(); ++rank) target(rank).peer = &comm.peer(rank);
   grant_again_.window = serve_again_.window = this;
   grant_again_.resume = [](p2p::Stalled& self) noexcept {
     auto& retry = static_cast<Retry&>(self);

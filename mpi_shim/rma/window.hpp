@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -105,8 +106,7 @@ class Window final : public handle::Object {
   int flush(int rank);
   int flush_all();
   /// Whether `rank` may be flushed: a passive epoch is open towards it.
-  [[nodiscard]] bool passive(int rank) noexcept { return target(rank).held != Target::Held::nothing; }
-  [[nodiscard]] bool locks_all() const noexcept { return locks_all_; }
+  [[nodiscard]] bool passive(int rank) noexcept { return locks_all_ || target(rank).held != Target::Held::nothing; }
 
   // --- Dynamic windows
 
@@ -190,13 +190,15 @@ class Window final : public handle::Object {
 
   // passive.cpp
   int take_lock(Target& target, bool exclusive);
-  int await_lock(Target& target) noexcept;
+  int hold_lock(Target& target, bool exclusive);
+  int lock_at_first_access(Target& target);
   void give_lock_back(Target& target) noexcept;
   template <class Condition>
   int poll_until(Target& target, Condition condition) noexcept;
   bool grant_waiting() noexcept;
   [[nodiscard]] bool is_gone(int rank) noexcept;
   [[nodiscard]] bool is_access_lock_lost(const Target& target) noexcept;
+  [[nodiscard]] bool is_target_gone(const Target& target) noexcept;
   [[nodiscard]] bool is_update_lock_lost(const Control& control) noexcept;
   /// What this process itself claims of the target's lock.
   [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[place_]; }
@@ -243,6 +245,7 @@ class Window final : public handle::Object {
   std::atomic<std::uint32_t> flushes_{0};  // one lost between two threads does no harm
   bool exposure_open_ = false;
   bool locks_all_ = false;
+  std::mutex first_access_;  // by several threads, to a target that MPI_Win_lock_all has not locked yet
   std::vector<int> start_group_;
   std::vector<int> exposed_to_;                // ranks
   std::atomic<std::uint32_t> completions_{0};  // of those the window is exposed to

@@ -57,11 +57,6 @@ void Windows::remove(Window& window) noexcept {
   windows_[window.comm().id()] = nullptr;
 }
 
-std::size_t Windows::open_windows() const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(windows_.begin(), windows_.end(), [](const Window* window) { return window != nullptr; }));
-}
-
 Window* Windows::find(const btl::Delivery& delivery, std::uint32_t id, std::int32_t rank) noexcept {
   Window* const window = id < windows_.size() ? windows_[id] : nullptr;
   if (window == nullptr || rank < 0 || rank >= window->size()) return nullptr;

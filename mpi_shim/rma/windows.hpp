@@ -45,10 +45,14 @@ class Windows {
   /// From here on, peers' messages for the window are served.
   void add(Window& window);
   void remove(Window& window) noexcept;
-  [[nodiscard]] std::size_t open_windows() const noexcept;
 
   Transfer& new_transfer() { return transfers_.take(*this); }
   MessageAccess& new_message_access() { return message_accesses_.take(*this); }
+
+  /// Whether a put or get that this process has started is under way; under the Context's lock.
+  [[nodiscard]] bool is_transferring() const {
+    return transfers_.any([](const Transfer& transfer) { return transfer.active() && !transfer.done(); });
+  }
 
   /// Ends everything under way with a process that is gone.
   void peer_failed(p2p::Peer& peer) noexcept;

@@ -23,7 +23,7 @@ Result<AddressSpaceRegistration> AddressSpaceRegistration::enable(Context& conte
 
 void AddressSpaceRegistration::exclude(const void* address, std::size_t size) noexcept {
   memory::address_space::exclude(*table_, pages(address, size), true);
-  memory::released(pages(address, size));  // what devices have registered there serves nobody any more
+  memory::released(pages(address, size));  // device registrations of this range end
 }
 
 void AddressSpaceRegistration::include(const void* address, std::size_t size) noexcept {

@@ -129,7 +129,7 @@ void Bootstrap::accept_at(const Fd& listening) {
       if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) continue;  // of that one alone
       log::once(log::Level::warn, "am.bootstrap.accept", "am", "bootstrap: cannot accept connections now: {}",
                 std::strerror(errno));
-      // They wait in the kernel's queue; a socket that stays readable would keep everybody awake.
+      // They wait in the kernel's queue; a socket that stays readable would keep every wait() from sleeping.
       for (const Fd& watched : sockets_) waiter_.remove(watched.get());
       pause_ = Deadline::after(kPause);
       set_clock(pause_);

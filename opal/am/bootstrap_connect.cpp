@@ -29,7 +29,7 @@ Result<void> wait_for(int socket, short events, const Deadline& deadline) {
   }
 }
 
-/// A refusal looks the same as a crash: who does not know the secret is told nothing.
+/// A refusal looks the same as a crash: a peer without the secret learns nothing.
 Error hung_up() {
   return {Errc::protocol, 0, "bootstrap: the listener hung up: another secret, or it cannot reach our address"};
 }
@@ -146,7 +146,7 @@ Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, co
   OPAL_TRY_ASSIGN(const AddressList list, resolve(host_port, false));
   auto socket = connect_to_any(list.get(), deadline);
   while (!socket && socket.error().os_errno == ECONNREFUSED && !deadline.expired()) {
-    (void)::poll(nullptr, 0, 10);  // nobody listens yet: look again soon
+    (void)::poll(nullptr, 0, 10);  // no listener yet: try again soon
     socket = connect_to_any(list.get(), deadline);
   }
   if (!socket) return socket.error();

@@ -84,11 +84,25 @@ Context::Context(std::unique_ptr<State> state) noexcept
   own.follow_forks();
 }
 
+namespace {
+/// What a cache did for the program, in a line for those that set OPAL_LOG=info.
+void log_cache(const char* what, const rcache::Statistics& cache) {
+  if (cache.hits + cache.misses + cache.failures == 0) return;
+  log::info("am", "{}: {} hits, {} misses, {} evictions, {} invalidations, {} failures; {} with {} bytes at the end",
+            what, cache.hits, cache.misses, cache.evictions, cache.invalidations, cache.failures,
+            cache.registered.count, cache.registered.bytes);
+}
+}  // namespace
+
 Context::~Context() {
   state_->unfollow_forks();
   if (state_->inherited) {
     state_.release()->keep();
     return;
+  }
+  if (log::enabled(log::Level::info)) {
+    log_cache("registrations of memory", registration_statistics());
+    log_cache("mappings of peers' GPU memory", remote_memory_statistics().cache);
   }
   while (!state_->former.empty()) disconnect(*state_->former.begin()->second);
   while (!state_->endpoints.empty()) disconnect(*state_->endpoints.begin()->second);

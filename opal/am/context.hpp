@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/context.hpp — active messages and one-sided access for everybody: opens the transports, finds the best one to
-// each peer, runs the handlers, waits.
-// Owns its modules and endpoints.  Peers: whoever connects gets an Endpoint, and one that comes back another; of a dead
-// one nothing but the object stays until disconnect().  Handlers run inside progress()/wait(), one at a time; they may
-// post, must not block, call progress() or disconnect. Threads: Options::threads.  One lock guards progress: for
-// threads that are not to wait for each other open a Context per thread; they share nothing that sending or receiving
-// writes (docs/design/lanes.md).
+// opal/am/context.hpp — active messages and one-sided access: opens the transports, chooses the best one to each peer,
+// runs handlers, waits.
+// Ownership: a Context owns its modules and endpoints.  Each connection of a peer has a new Endpoint.  After a peer's
+// death only the Endpoint object remains, until disconnect().
+// Handlers run inside progress() and wait(), one at a time.  They may post; they must not block, call progress() or
+// disconnect().
+// Threads: Options::threads.  One lock guards progress.  Threads that must not wait for each other open a Context each:
+// Contexts share nothing that sending or receiving writes (docs/design/lanes.md).
 #pragma once
 #include <chrono>
 #include <memory>
@@ -26,14 +27,14 @@
 
 namespace opal::am {
 
-/// Told about peers; from inside progress().  Defaults do nothing.
+/// Receives connection events, from inside progress().  Defaults do nothing.
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A peer that we did not connect() to; one that comes back has a new Endpoint.
+  /// A peer connected to this Context.  A peer that connects again has a new Endpoint.
   virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}
-  /// Everything pending on the endpoint has completed with an error.  It stays dead, and valid until disconnect(),
-  /// which is called later: not from here.
+  /// The peer failed; every operation pending on the endpoint has completed with an error.  The endpoint stays dead,
+  /// and valid until disconnect(), which must not be called from here.
   virtual void on_peer_failed(Endpoint& /*peer*/, const Error& /*why*/) noexcept {}
 };
 
@@ -41,7 +42,7 @@ struct Options {
   ThreadLevel threads = ThreadLevel::single;
   Observer* observer = nullptr;             ///< must outlive the Context
   const btl::Registry* registry = nullptr;  ///< null: the built-in transports
-  std::optional<Secret> secret = {};        ///< null: that of am_secret_file, by default this user's
+  std::optional<Secret> secret = {};        ///< none: that of am_secret_file, by default this user's
 };
 
 /// A transport as this Context sees it, for opal-info and explain().
@@ -61,103 +62,102 @@ class OPAL_EXPORT Context {
   Context& operator=(const Context&) = delete;
 
   [[nodiscard]] const PeerId& id() const noexcept;
-  /// This process is a forked child of the one that opened the Context.  Then it does nothing: posts and connect() fail
-  /// with not_supported, progress() and wait() return 0, the destructor ends nothing.  Only restart() takes it over.
+  /// True in a forked child of the process that opened the Context.  The Context then does nothing: posts and connect()
+  /// fail with not_supported, progress() and wait() return 0, the destructor ends no connection.  Only restart() makes
+  /// it usable.
   [[nodiscard]] bool inherited() const noexcept;
-  /// The lock under which handlers run: a layer above that guards its own state with it needs no second one.
+  /// The lock that is held while handlers run.  A layer above may guard its own state with it and needs no second lock.
   [[nodiscard]] Lock& lock() noexcept;
   [[nodiscard]] std::vector<TransportState> transports() const;
 
-  // --- Peers
-  // ----------------------------------------------------------------------------------------------------------
+  // --- Peers --------------------------------------------------------------------------------------------------------
 
-  /// The address blob with which any process can connect() to this Context; a few hundred bytes.
+  /// The bytes that connect() of any process needs; a few hundred.
   [[nodiscard]] ByteSpan address() const noexcept;
-  /// The endpoint to the Context that published `address`; the existing one if there is one.  Errors: protocol
-  /// (garbled), version_mismatch, unreachable (text in Endpoint::explain form is logged).
+  /// Returns the endpoint to the Context that published `address`; an existing one if there is one.
+  /// Errors: protocol (garbled), version_mismatch, unreachable (the log has the text of Endpoint::explain()).
   Result<Endpoint*> connect(ByteSpan address);
-  /// Ends an endpoint; see btl::Module::disconnect.  Not from inside a handler or completion.
+  /// Ends an endpoint; see btl::Module::disconnect().  Not from inside a handler or completion.
   void disconnect(Endpoint& endpoint) noexcept;
 
-  /// Bootstrap without a launcher: accepts connections that prove to know the secret and then exchange address blobs,
-  /// nothing else.  The secret: Options::secret, else the file am_secret_file, else ~/.config/opal/secret, which is
-  /// made at first use; "am_secret_file=none" asks for no proof.  "host:port", port 0 picks one; all addresses of the
-  /// host's name.  Returns the actual "host:port" of the first.  Each peer that arrives is reported through
-  /// Observer::on_peer_connected.  Called before address(), it has tcp listen at that address of this host alone, too,
-  /// unless btl_tcp_if_include or btl_tcp_if_exclude say where.
+  /// Bootstrap without a launcher: accepts connections whose peers prove that they know the secret, and exchanges
+  /// addresses with them.  The secret is Options::secret, else the file am_secret_file, else ~/.config/opal/secret,
+  /// which is made at first use; "am_secret_file=none" asks for no proof.
+  /// `host_port` is "host:port"; port 0 lets the system choose; all addresses of the host's name are used.  Returns the
+  /// actual "host:port" of the first.  Observer::on_peer_connected() reports each peer.  If called before address(),
+  /// the tcp transport listens at that address of this host alone, too, unless btl_tcp_if_include or
+  /// btl_tcp_if_exclude are set.
   /// Errors: invalid_argument (not "host:port"; no HOME to hold the secret), unreachable, permission, os.
   Result<std::string> listen(std::string_view host_port);
-  /// Blocks until the exchange with a listen()ing Context that has the same secret is done, at most for `timeout`
-  /// (negative: for ever).  A failure is logged with the address.  Errors: invalid_argument, unreachable, timed_out,
-  /// permission (another secret), version_mismatch, protocol, os.
+  /// Connects to a Context that called listen() with the same secret.  Blocks at most for `timeout` (negative: for
+  /// ever).  The log has the address of a failure.
+  /// Errors: invalid_argument, unreachable, timed_out, permission (another secret), version_mismatch, protocol, os.
   Result<Endpoint*> connect_to(std::string_view host_port, std::chrono::milliseconds timeout);
 
-  // --- Messages
-  // -------------------------------------------------------------------------------------------------------
+  // --- Messages -----------------------------------------------------------------------------------------------------
 
   /// Errors: invalid_argument, limit_reached (the tag has a handler).
   Result<void> set_handler(Tag tag, const btl::Handler& handler);
   void clear_handler(Tag tag) noexcept;
 
-  // --- Memory
-  // ---------------------------------------------------------------------------------------------------------
+  // --- Memory -------------------------------------------------------------------------------------------------------
 
-  /// Makes [base, +size) reachable for whoever gets the Region's key, as long as the Region lives.
+  /// Makes [base, +size) accessible to every peer that has the Region's key, as long as the Region exists.
   Result<Region> register_memory(void* base, std::uint64_t size, Rights rights);
-  /// What the registration caches of all open transports have counted, and hold now; see Cache::statistics().
+  /// The counts of the registration caches of all open transports; see Cache::statistics().
   [[nodiscard]] rcache::Statistics registration_statistics() const noexcept;
-  /// The same for memory of peers' GPUs that is mapped here (docs/design/rcache.md, "Remote GPU memory").
+  /// The same for GPU memory of peers that is mapped here (docs/design/rcache.md, "Remote GPU memory").
   [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept;
   /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
   Post flush(Completion& completion) noexcept;
 
-  // --- Checkpoints (docs/design/checkpoint.md)
-  // ----------------------------------------------------------------------------------------
+  // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
 
-  /// Messages posted from now on wait until resume(): send_or_queue keeps them, everything else answers `again`.  What
-  /// was posted before still goes out.  All Contexts that are connected take part, with the same `round`, higher than
-  /// any before.  One-sided operations are not held: whoever posts them waits for their ends first.
+  /// Begins a checkpoint.  Messages posted from now on wait until resume(): send_or_queue() keeps them, every other
+  /// post answers `again`.  Messages posted before are still sent.  All connected Contexts take part, with the same
+  /// `round`, which is higher than any before.  One-sided operations are not held: the caller waits for their
+  /// completions first.
   void quiesce(std::uint64_t round);
-  /// Call progress() until this is true, and go on calling it until it was true at every Context: then nothing is under
-  /// way between them, every message posted before quiesce() has been handled, puts and atomics are visible.
+  /// True when this Context's share is drained.  The caller calls progress() and quiet() until it was true at every
+  /// Context.  Then nothing is in flight, every message posted before quiesce() was handled, puts and atomics are
+  /// visible.
   [[nodiscard]] bool quiet() noexcept;
-  /// Empties the registration caches, which answer `busy` until resume(), and unmaps peers' GPU memory: nothing but
-  /// Regions is registered.
-  /// Errors: busy (not quiet, or that many cached registrations are in use).
+  /// Empties the registration caches, which answer `busy` until resume(), and unmaps GPU memory of peers.  Only Regions
+  /// stay registered.  Errors: busy (not quiet, or the number of cached registrations in use).
   Result<void> checkpoint() noexcept;
-  /// After the process came back from an image: between checkpoint() and resume(); other threads may do what they like.
-  /// Transports are opened anew: address() and keys change, fd() has to be watched anew, fragments and listen() are
-  /// gone; handlers, endpoints and what waits on them stay.  Peers connect by new addresses; until then posts answer
-  /// `again`.  Errors: busy (no checkpoint(), or inside a handler), those of open(): nothing is reachable then.
+  /// Opens the transports anew after the process was restored from an image.  Called between checkpoint() and resume();
+  /// other threads may use the Context meanwhile.  address() and keys change; fd() must be watched anew; fragments and
+  /// listen() end; handlers, endpoints and queued messages stay.  Peers connect by the new addresses; until then posts
+  /// answer `again`.
+  /// Errors: busy (no checkpoint(), or inside a handler); those of open(), after which no peer is reachable.
   Result<void> restart(const config::Store& store);
-  /// Goes on, also when the checkpoint was given up: what waited goes out from progress(), in order.
+  /// Ends the checkpoint, complete or not.  progress() sends the queued messages, in order.
   void resume() noexcept;
 
-  // --- Progress and waiting
-  // -------------------------------------------------------------------------------------------
+  // --- Progress and waiting -----------------------------------------------------------------------------------------
 
-  /// Runs at most about `budget` handlers; returns how much happened, 0 = idle.
-  /// At level `multiple` it leaves the work to another thread that is at it, and returns 0.
+  /// Runs at most about `budget` handlers.  Returns the number of events; 0: idle.
+  /// At level `multiple` it returns 0 at once while another thread is in progress().
   std::size_t progress(std::size_t budget = 64) noexcept;
-  /// The same for somebody who waits for a message of `from`, which it finds sooner: looks there a moment, then, if
-  /// nothing has come, and now and then otherwise, everywhere.
+  /// Polls `from` first, so that a message of it is seen sooner.  Falls back to progress() if nothing arrived, and
+  /// every eighth call.
   std::size_t progress_from(Endpoint& from, std::size_t budget) noexcept;
-  /// As progress() for who holds lock(), not from inside a handler or completion: never left to another thread, which
-  /// could not begin before the lock is free.
+  /// progress() for a caller that holds lock().  Not from inside a handler or completion.  Never left to another
+  /// thread, since that one cannot begin before the lock is free.
   std::size_t progress_locked(std::size_t budget = 64) noexcept;
-  /// Progresses; when idle spins briefly, then sleeps until something happens or `timeout` passed (negative: for ever).
-  /// Returns how much happened, 0 = timed out or woken by another thread.  At level `multiple` another thread's
-  /// progress may bring what you wait for between your look and the sleep: use wait_until there.
+  /// Calls progress(); when idle spins briefly, then sleeps until an event or `timeout` (negative: for ever).
+  /// Returns the number of events; 0: timed out, or another thread woke this one.  At level `multiple` another thread's
+  /// progress may receive the awaited message between the caller's test and the sleep: use wait_until() there.
   std::size_t wait(std::chrono::milliseconds timeout) noexcept { return wait_while(nullptr, nullptr, timeout); }
 
-  /// Waits, as wait() does, until `condition()` holds or the time is over; returns whether it holds.  The condition is
-  /// looked at under the Context's lock, so it may read what handlers write, and is never missed.
+  /// Waits as wait() does until `condition()` is true or the time is over.  Returns the condition.  It is evaluated
+  /// under the Context's lock, so it may read what handlers write, and a change is never missed.
   template <class Condition>
   bool wait_until(Condition condition, std::chrono::milliseconds timeout) noexcept {
     const auto missing = [](void* object) noexcept { return !(*static_cast<Condition*>(object))(); };
-    // Most answers come within microseconds: look for them without asking a clock.
+    // Most answers come within microseconds: poll for them before reading a clock.
     if (!holds(missing, &condition)) return true;
-    const bool alone = !lock().real();  // then nothing changes but by progress()
+    const bool alone = !lock().real();  // then only progress() changes the condition
     for (int look = 0; look < looks_; ++look) {
       if (progress() == 0 && alone) continue;
       if (!holds(missing, &condition)) return true;
@@ -170,10 +170,10 @@ class OPAL_EXPORT Context {
     return true;
   }
 
-  /// For a condition that changes without any progress: threads that sleep in wait_until() look at theirs again.
+  /// For conditions that change without progress(): threads in wait_until() evaluate theirs again.
   void wake_sleepers() noexcept;
 
-  /// One descriptor for all transports, for an event loop of one's own: arm(), and if it says true, poll for reading.
+  /// One descriptor for all transports, for the caller's event loop: call arm(); if it returns true, poll for reading.
   [[nodiscard]] int fd() const noexcept;
   bool arm() noexcept;
 
@@ -191,7 +191,7 @@ class OPAL_EXPORT Context {
   bool waits_for_room() noexcept;
   Result<Region> register_address_space(Rights rights);
   explicit Context(std::unique_ptr<State> state) noexcept;
-  /// Looks of wait_until() before it asks a clock, or gives away a core that others want: each takes some 30 ns.
+  /// Polls of wait_until() before it reads a clock or yields a core that others want; about 30 ns each.
   const int looks_;
   std::unique_ptr<State> state_;
 };

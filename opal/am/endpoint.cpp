@@ -70,7 +70,7 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
     if (post != Post::again) return post;
   }
   Context::State& state = *context_.state_;
-  if (size > route_->module().attributes().max_send) {  // else it would fail where nobody is told
+  if (size > route_->module().attributes().max_send) {  // else it would fail later, without a report
     route_->set_error({Errc::invalid_argument, 0, "send_or_queue: longer than max_send", size});
     return Post::failed;
   }

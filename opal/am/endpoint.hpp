@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/endpoint.hpp — one peer process, through the best transport that reaches it.
-// Owned by its Context; valid until Context::disconnect() or the Context's end, also after the peer died.  It never
-// comes to life again: a peer that comes back has another Endpoint.  A dead one holds no descriptor and no memory of
-// the transport after the next progress(); disconnect() frees the rest, some 600 bytes. Threads: as the Context's
-// thread level says.  Data path: one branch for the lock, then the transport's own call.
+// Owned by its Context.  Valid until Context::disconnect() or the Context's end, also after the peer died.  A dead
+// endpoint stays dead: a peer that connects again has another Endpoint.  After the next progress() a dead endpoint
+// holds no descriptor and no memory of the transport; disconnect() frees the rest, about 600 bytes.
+// Threads: by the Context's thread level.  Cost of the data path: one branch for the lock, then the transport's call.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -50,24 +50,22 @@ class OPAL_EXPORT Endpoint {
     const Lock::Guard guard{lock_};
     return route_->one_sided();
   }
-  /// True once GPU memory goes to and from this peer without passing the host: large transfers of it are then cheapest
-  /// as a get.  Found out at the first GPU buffer.
+  /// True once GPU memory moves to and from this peer without host memory: large transfers of it are then cheapest as a
+  /// get.  Known after the first GPU buffer.
   [[nodiscard]] bool gpu_direct() const noexcept {
     const Lock::Guard guard{lock_};
     return route_->gpu_direct;
   }
-  /// Every candidate transport, taken or refused, and why; several lines.  Allocates.
+  /// Every candidate transport, taken or refused, with the reason; several lines.  Allocates.
   [[nodiscard]] std::string explain() const;
 
-  // --- Active messages
-  // ------------------------------------------------------------------------------------------------
-
+  // --- Active messages ----------------------------------------------------------------------------------------------
   // The payload may be GPU memory, which is copied to the host; handlers find it in host memory.
 
   /// Sends header and payload (together at most attributes().max_send bytes) as one message.  Both are copied.
-  /// At level `multiple` two threads that send do not wait for each other, nor for progress, where the transport can do
-  /// that: shared memory does for short messages, and to one peer one thread at a time.
-  /// Tags are 1 to 0xfffe; another is `failed` with invalid_argument, and so in the functions below.
+  /// At level `multiple` threads that send to different peers wait neither for each other nor for progress(), if the
+  /// transport supports it: shared memory does for short messages.
+  /// Tags are 1 to 0xfffe.  Another tag is `failed` with invalid_argument, also in the functions below.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     if (!is_tag(tag)) [[unlikely]]
       return refuse_tag(tag);
@@ -78,28 +76,27 @@ class OPAL_EXPORT Endpoint {
     return route_->module().send_inline(*route_, tag, header, payload);
   }
 
-  /// As send_inline, but never `again`: what the transport cannot take now is copied to the heap and sent from
-  /// progress(), in order with everything else on this endpoint.  For handlers and rare control messages; the queue is
-  /// bounded by am_pending_limit bytes per endpoint, beyond which the answer is `failed` with limit_reached.
+  /// As send_inline(), but never `again`: a message that the transport cannot take now is copied to the heap, and
+  /// progress() sends it in order with all others on this endpoint.  For handlers and rare control messages.
+  /// `failed` with limit_reached: the queue holds am_pending_limit bytes.
   Post send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
 
-  /// A buffer in the transport to fill in place; empty when there is none now.  Fragments end before disconnect().
+  /// A buffer in the transport, filled in place; empty if none is free.  Fragments end before disconnect().
   btl::Fragment alloc(std::size_t size) noexcept;
   /// A fragment that refers to the caller's payload; see btl::Module::prepare_src.
   btl::Fragment prepare_src(ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
-  /// `failed`, with the fragment given back, also when the transport that it belongs to is not in use any more.
+  /// Sends a fragment.  `failed`: the fragment is returned; also if its transport is not in use any more.
   Post send(btl::Fragment& fragment, Tag tag) noexcept;
 
-  // --- One-sided
-  // ------------------------------------------------------------------------------------------------------
+  // --- One-sided ----------------------------------------------------------------------------------------------------
 
-  /// The handle for this endpoint's transport out of a key that the peer made (Region::key()).
+  /// Extracts the handle for this endpoint's transport from a key that the peer made (Region::key()).
   /// Errors: protocol (garbled), unreachable (the key has no handle for this transport).
   [[nodiscard]] Result<MemoryHandle> unpack_key(ByteSpan key) const;
 
-  // Memory on either side may be a GPU's: it goes the way the transport has for it, or through pinned host memory.
+  // Memory on either side may be GPU memory.  The transport moves it, or it is staged in pinned host memory.
 
-  /// [remote_address, +size) may be any part of what the handle registered; else that operation alone fails.
+  /// [remote_address, +size) may be any part of the registration; otherwise that operation alone fails.
   Post put(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept {
     const Lock::Guard guard{lock_};
@@ -126,23 +123,22 @@ class OPAL_EXPORT Endpoint {
     return route_->module().flush(route_, completion);
   }
 
-  /// Makes memory readable/writable for this peer through the registration cache.  A cache hit does not take the
-  /// Context's lock.  For transfers in a protocol, whose buffers come again; for long-lived windows
-  /// use Context::register_memory.
+  /// Makes memory accessible to this peer through the registration cache.  A cache hit takes no lock.  For the buffers
+  /// of a protocol, which are used again; for long-lived memory use Context::register_memory().
   Result<ExposedMemory> expose(void* base, std::uint64_t size, Rights rights) noexcept;
 
-  /// A pointer for the layer above; OPAL never looks at it.
+  /// A pointer for the layer above; OPAL never uses it.
   void* upper = nullptr;
 
  private:
   friend class Context;
   struct Pending;
   Endpoint(Context& context, const PeerId& peer, Lock& lock);
-  /// Makes `route` one of ours; the one to take if `taken`.
+  /// Adds `route`; it is the one in use if `taken`.
   void add_route(btl::Endpoint& route, bool taken);
-  /// From here on messages go by `route`, none any more by the one before.
+  /// Sends all further messages by `route`.
   void take_route(btl::Endpoint& route) noexcept;
-  /// In a forked child: `nowhere` instead of the parent's route; and back.
+  /// In a forked child: replaces the parent's route by `nowhere`, and takes it back.
   void leave_to_parent(btl::Endpoint& nowhere) noexcept;
   void take_over() noexcept;
   Post refuse_tag(Tag tag) noexcept;
@@ -159,22 +155,22 @@ class OPAL_EXPORT Endpoint {
                Completion& completion) noexcept;
   Post flush_staged(Completion& completion) noexcept;
 
-  // Threads that send to different peers share no line.
-  alignas(kCacheLine) SpinLock send_gate_;  // of the routes; changes of route_ and special_ need it too
+  // Threads that send to different peers share no cache line.
+  alignas(kCacheLine) SpinLock send_gate_;  // guards the routes' sender state, route_ and special_
   Lock& lock_;
-  btl::Endpoint* route_ = nullptr;  // the transport taken
+  btl::Endpoint* route_ = nullptr;  // the transport in use
   const bool gpus_;                 // buffers may be GPU memory
-  bool special_;                    // gpus_, or something waits: one branch for both
+  bool special_;                    // gpus_, or messages are queued: one branch for both
   Context& context_;
   PeerId peer_;
   btl::Endpoint* parents_route_ = nullptr;                  // in a forked child
-  std::vector<btl::Endpoint*> routes_;                      // every way to the peer, route_ among them
-  std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; a hit reads it without the lock
-  std::unique_ptr<Pending> pending_;                        // null while nothing waits
+  std::vector<btl::Endpoint*> routes_;                      // all transports to the peer, route_ included
+  std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; read by a hit without the lock
+  std::unique_ptr<Pending> pending_;                        // null while no message is queued
   std::string explanation_;
 };
 
-/// The endpoint that a message came from; valid for every Delivery that a handler of a Context is given.
+/// The sender of a message; valid for every Delivery that a Context passes to a handler.
 inline Endpoint& sender(const btl::Delivery& delivery) noexcept { return *static_cast<Endpoint*>(delivery.from.upper); }
 
 }  // namespace opal::am

@@ -27,7 +27,7 @@ class NoTransport final : public btl::Module {
   btl::Endpoint& add_gone(const btl::Endpoint& route, const Error& why) {
     return keep(std::make_unique<Endpoint>(*this, route.peer(), why));
   }
-  /// A dead endpoint to nobody in particular.
+  /// A dead endpoint without a peer.
   btl::Endpoint& add_dead(const Error& why) {
     auto endpoint = std::make_unique<Endpoint>(*this, PeerId{}, why);
     (void)endpoint->give_up();

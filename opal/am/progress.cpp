@@ -67,7 +67,7 @@ class Turn {
  public:
   Turn(std::atomic<bool>& taken, ThreadLevel threads) noexcept
       : taken_(threads == ThreadLevel::multiple ? &taken : nullptr) {
-    // Looked at first: a read-modify-write that fails would take the line away from who has the turn.
+    // Load first: a read-modify-write that fails would take the cache line from the thread in progress().
     mine_ = taken_ == nullptr ||
             (!taken_->load(std::memory_order_relaxed) && !taken_->exchange(true, std::memory_order_acquire));
   }
@@ -113,7 +113,7 @@ std::size_t Context::progress_from(Endpoint& from, std::size_t budget) noexcept 
   return progress(std::max(budget, kLeastEverywhere));
 }
 
-/// Whoever has the turn meanwhile waits for the lock, so there is no second one at work.
+/// A thread that is in progress() meanwhile waits for the lock, so progress is still exclusive.
 std::size_t Context::progress_locked(std::size_t budget) noexcept { return state_->advance(budget); }
 
 namespace {
@@ -226,7 +226,7 @@ bool Context::arm() noexcept {
   bool idle = true;
   if (state_->inherited) return true;
   for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
-  if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // a GPU's events wake nobody
+  if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // no wake-up from GPU events
   return state_->armed = idle;
 }
 

@@ -27,7 +27,7 @@ class OPAL_EXPORT Region {
 
   [[nodiscard]] void* base() const noexcept;
   [[nodiscard]] std::uint64_t size() const noexcept;
-  /// Bytes to send to whoever may use the memory; the peer gives them to Endpoint::unpack_key.
+  /// The bytes that a peer needs to use the memory; it passes them to Endpoint::unpack_key().
   [[nodiscard]] ByteSpan key() const noexcept;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/sleep.hpp — one sleep on several Contexts, for a thread that has more than one to wait for (a program of
-// lanes: docs/design/lanes.md).  Whoever waits on one Context only calls its wait_until(). Threads: any; all Contexts
-// at thread level `multiple`.
+// opal/am/sleep.hpp — one sleep on several Contexts, for a thread that waits for more than one (docs/design/lanes.md).
+// A thread that waits for one Context calls its wait_until().
+// Threads: any; all Contexts are at thread level `multiple`.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -16,11 +16,12 @@ class OPAL_EXPORT Sleep {
  public:
   static constexpr std::size_t kMost = 16;  ///< Contexts of either kind
 
-  /// Sleeps until something may have happened at one of the Contexts, at most for `timeout` (negative: for ever), and
-  /// not at all unless `missing()`.  The caller then progresses them and looks again.
-  /// `mine`: what makes missing() false comes by them, also when another thread progresses them meanwhile: it is never
-  /// missed.  missing() is called without a lock.  Progress on `others` by another thread wakes nobody, and may leave
-  /// them unwatched from then on: the timeout bounds how long.  One whose lock is taken is left to whoever has it.
+  /// Sleeps until an event may have occurred at one of the Contexts, at most for `timeout` (negative: for ever).
+  /// Returns at once if `missing()` is false.  The caller then calls progress() and evaluates its condition again.
+  /// `mine`: Contexts whose progress may make missing() false.  Their wake-ups are never lost, also if another thread
+  /// calls their progress() meanwhile.  missing() is called without a lock.
+  /// `others`: best effort.  Progress by another thread does not wake this one, and may leave the Context unwatched
+  /// until the timeout.  A Context whose lock is held is left to the holder.
   template <class Missing>
   static void on(std::span<Context* const> mine, std::span<Context* const> others, Missing missing,
                  std::chrono::milliseconds timeout) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/spin.hpp — how a wait looks for a while before it sleeps, by the variables am_spin and am_ranks_per_core.
+// opal/am/spin.hpp — the spin phase of a wait before it sleeps, set by am_spin and am_ranks_per_core.
 // Threads: any.
 #pragma once
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace opal::am {
 
-/// Calls `look()`, which returns how much happened, until something does, and returns that; 0: it is time to sleep.
+/// Calls `look()`, which returns a number of events, until it is not 0, and returns it.  0: it is time to sleep.
 template <class Look>
 std::size_t spin(const Config& config, Turns& turns, const Deadline& deadline, Look look) noexcept {
   if (config.ranks_per_core > 1) {
-    // Who is to send may be waiting for this very core.  A turn of the others costs us about a microsecond.
+    // The sender may be waiting for this core.  A turn of the others costs about a microsecond.
     for (std::uint32_t left = turns.begin(config.spin); left != 0 && turns.give(); --left) {
       if (const std::size_t count = look()) return count;
       if (deadline.expired()) return 0;

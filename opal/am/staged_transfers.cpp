@@ -237,7 +237,7 @@ void StagedTransfers::abandon(btl::Endpoint& endpoint, const Error& why) noexcep
   for (Transfer& transfer : transfers_) {
     if (concerned(transfer) && !transfer.failed()) transfer.error = why;
   }
-  // What the GPU is copying is nobody's before it is over.
+  // A slot is free only when the GPU's copy is complete.
   std::vector<std::uint64_t> lanes = std::exchange(lanes_, {});  // a completion may come here again
   for (const Chunk& chunk : chunks_) {
     if (chunk.copying && concerned(*chunk.transfer)) lanes.push_back(lane_of(chunk));

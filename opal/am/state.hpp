@@ -135,7 +135,7 @@ struct Context::State final : btl::Observer, ForkListener {
   std::vector<std::unique_ptr<RegistrationCache>> retired_registration_caches;  // of modules before restart()
   std::vector<std::byte> address;
   std::atomic<bool> address_given{false};                                 // then it stays
-  std::unique_ptr<NoTransport> no_transport;                              // null until somebody is lost
+  std::unique_ptr<NoTransport> no_transport;                              // null until a peer is lost
   std::unordered_map<PeerId, std::unique_ptr<Endpoint>> endpoints;        // the latest of each peer
   std::unordered_map<const Endpoint*, std::unique_ptr<Endpoint>> former;  // dead ones of peers that came back
   std::vector<btl::Endpoint*> dead_routes;                                // not released yet

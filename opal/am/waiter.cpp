@@ -33,7 +33,8 @@ class Forks final : private ForkListener {
 /// The calling thread's eventfd.  -1 (no descriptors left) only means that others cannot wake us early.
 /// A forked child makes its own: it would take the wake-ups of the thread that forked.
 int thread_event() noexcept {
-  static const Forks& forks = *new Forks;  // used by threads that outlive static objects
+  // A few bytes, once; threads that use it outlive static objects.
+  static const Forks& forks = *new Forks;  // NOLINT(bugprone-unhandled-exception-at-new)
   struct Event {
     Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     unsigned forks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/waiter.hpp — how a Context sleeps: one epoll descriptor over the modules' descriptors, and, at thread level
+// opal/am/waiter.hpp — the sleep of a Context: one epoll descriptor over the modules' descriptors, and, at thread level
 // `multiple`, an eventfd per sleeping thread, since another thread's progress may be what a sleeper waits for.
 // Threads: from any thread.
 #pragma once
@@ -25,21 +25,21 @@ class Waiter {
 
   [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
 
-  /// Watches nothing any more, by a new descriptor of the same number: the former one may have stayed behind with the
-  /// process that an image was made of.  Who sleeps wakes up.
+  /// Replaces the epoll descriptor by a new, empty one of the same number: after a restart the former one may belong to
+  /// the process of the image.  Sleepers wake up.
   Result<void> renew() noexcept;
 
-  /// In a forked child that goes on with it: the sleepers are the parent's.
+  /// In a forked child that goes on with the Context: forgets the parent's sleepers.
   void take_over() noexcept;
 
-  /// A thread that is about to sleep: announced by its construction, so that wake_others() after it is not lost.
+  /// A thread that is about to sleep.  The constructor announces it, so that a later wake_others() is not lost.
   class Sleeper {
    public:
     explicit Sleeper(Waiter& waiter) noexcept;
     ~Sleeper();
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
-    /// Sleeps until a descriptor is readable, somebody woke us, or the deadline.
+    /// Sleeps until a descriptor is readable, another thread wakes this one, or the deadline.
     void sleep(const Deadline& deadline) noexcept;
 
    private:
@@ -48,14 +48,14 @@ class Waiter {
   };
 
   static constexpr std::size_t kMostWatched = 32;
-  /// The calling thread, announced to the waiters that may wake it, sleeps until one of these descriptors is readable,
-  /// somebody woke it, or the deadline.
+  /// Sleeps until one of these descriptors is readable, another thread wakes this one, or the deadline.  The caller has
+  /// announced itself to the waiters that may wake it.
   static void sleep(std::span<const int> fds, const Deadline& deadline) noexcept;
 
-  /// Somebody sleeps or is about to.
+  /// A thread sleeps or is about to.
   [[nodiscard]] bool has_sleepers() const noexcept { return sleepers_count_.load(std::memory_order_seq_cst) != 0; }
 
-  /// Wakes every sleeper: something happened that may concern them.  Costs one relaxed load when nobody sleeps.
+  /// Wakes every sleeper.  Costs one load if there is none.
   void wake_others() noexcept {
     if (sleepers_count_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
       wake_all();

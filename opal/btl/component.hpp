@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/component.hpp — what the registry knows of a transport: a constant record with two plain functions.
+// opal/btl/component.hpp — the registry's record of a transport: constants and two plain functions.
 // New fields get a default, so that existing transports never change when the interface grows (seed 002).
 #pragma once
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace opal::btl {
 
-/// Whom a transport can reach at most.
+/// The farthest peers that a transport can reach.
 enum class Reach : std::uint8_t {
   itself,   ///< the one Context that opened it
   process,  ///< other Contexts of the same process
@@ -40,12 +40,13 @@ inline Result<Modules> open_nothing(const Host& /*host*/, const config::Store& /
 
 struct Component {
   std::string_view name;          ///< as in `--btl NAME` and in addresses: [a-z0-9]{1,15}
-  std::string_view summary;       ///< one line for people
+  std::string_view summary;       ///< one line for the user
   std::uint32_t exclusivity = 0;  ///< higher is preferred among those that reach a peer: smcuda > sm > verbs > tcp
   const config::GroupInfo* vars = nullptr;  ///< its configuration variables
   Reach reach = Reach::others;
-  bool on_request = false;  ///< opened only where am_transports names it: not for production
-  /// Whether this process can use it here; the error says why not ("no /dev/infiniband").  Opens nothing.
+  bool on_request = false;  ///< opened only if am_transports names it: not for production
+  /// Checks whether this process can use the transport here.  The error is the reason: "no /dev/infiniband".  Opens
+  /// nothing.
   Result<void> (*usable)(const config::Store& store) noexcept = &always_usable;
   Result<Modules> (*open)(const Host& host, const config::Store& store) = &open_nothing;
 };

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/delivery.hpp — a message being received: valid inside the handler only, unless retained.
+// opal/btl/delivery.hpp — a received message: valid inside its handler only.
 #pragma once
-#include <cstring>
-#include <memory>
-
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
 
@@ -11,33 +8,12 @@ namespace opal::btl {
 
 class Endpoint;
 
-/// A received message that outlives its handler.  Owns its bytes.
-class RetainedMessage {
- public:
-  RetainedMessage(Endpoint& from, Tag tag, ByteSpan data)
-      : from_(&from), tag_(tag), size_(data.size()), bytes_(std::make_unique_for_overwrite<std::byte[]>(data.size())) {
-    if (!data.empty()) std::memcpy(bytes_.get(), data.data(), data.size());
-  }
-  [[nodiscard]] Endpoint& from() const noexcept { return *from_; }
-  [[nodiscard]] Tag tag() const noexcept { return tag_; }
-  [[nodiscard]] MutableBytes data() const noexcept { return {bytes_.get(), size_}; }
-
- private:
-  Endpoint* from_;
-  Tag tag_;
-  std::size_t size_;
-  std::unique_ptr<std::byte[]> bytes_;
-};
-
-/// What a handler is given.  `data` is header and payload, one after the other, contiguous; it is a peer's: check it.
-/// Its address is 8-byte aligned.  It may lie in memory the peer can still write: read each field once, then check.
+/// The argument of a handler.  `data` is header and payload, contiguous, 8-byte aligned.  A peer made it: check it. The
+/// peer may still be able to write that memory: read each field once, then check the copy.
 struct Delivery {
-  Endpoint& from;  ///< answer to it; to keep the sender's address past the endpoint's life use from.peer()
+  Endpoint& from;  ///< for answers; from.peer() names the sender beyond the endpoint's lifetime
   Tag tag;
   ByteSpan data;
-
-  /// Copies the message so that it may be kept.  Allocates: for the unexpected, not for the common case.
-  [[nodiscard]] RetainedMessage retain() const { return RetainedMessage{from, tag, data}; }
 };
 
 }  // namespace opal::btl

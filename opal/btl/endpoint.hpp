@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/endpoint.hpp — one peer through one module.
-// Owned by its module; valid from connect() or Observer::on_accepted() until disconnect() or the module's end, also
+// Owned by its module.  Valid from connect() or Observer::on_accepted() until disconnect() or the module's end, also
 // after the peer died.  Threads: as its module.
 #pragma once
 #include <cstdint>
@@ -25,7 +25,7 @@ class OPAL_EXPORT Endpoint {
   [[nodiscard]] Module& module() const noexcept { return module_; }
   [[nodiscard]] const PeerId& peer() const noexcept { return peer_; }
 
-  /// True once the peer is gone or broke the protocol; every later post answers `failed`.
+  /// True once the peer disconnected, died or broke the protocol; every later post answers `failed`.
   [[nodiscard]] bool dead() const noexcept { return dead_; }
   /// Why the endpoint died, or why the last post without a completion failed.
   [[nodiscard]] const Error& error() const noexcept { return error_; }
@@ -33,19 +33,19 @@ class OPAL_EXPORT Endpoint {
 
   /// True when put/get move data without the peer's help (single copy, RDMA); false when they are emulated.
   [[nodiscard]] virtual bool one_sided() const noexcept { return false; }
-  /// Which path this peer got and why, for explain(): e.g. "cma: probe copied 4096 bytes".  Allocates.
+  /// The path to this peer and why it was chosen, for explain(): e.g. "cma: probe copied 4096 bytes".  Allocates.
   [[nodiscard]] virtual std::string describe() const = 0;
 
-  /// GPU memory goes to and from this peer without passing the host: large transfers are cheapest as a get.  Set by the
-  /// transport, when it has found out; it may take it back.
+  /// True when GPU memory moves to and from this peer without host memory: large transfers are cheapest as a get.  The
+  /// transport sets it when it has found out, and may clear it.
   bool gpu_direct = false;
 
-  /// Guards the sending half of the endpoint, all that Module::send_beside may touch.  Whoever has the module to
-  /// himself takes it too before he changes that, after his own lock and for a few instructions.  The layer above sets
-  /// it before any other thread knows the endpoint; null: nobody calls send_beside.
+  /// Guards the sender state of the endpoint: all that Module::send_beside() may touch.  A thread that changes sender
+  /// state under the module's lock takes it as well, for a few instructions.  Lock order: module lock, then gate.
+  /// Set by the layer above before another thread knows the endpoint.  Null: send_beside() is never called.
   SpinLock* send_gate = nullptr;
 
-  /// Holds an endpoint's gate, if it has one.
+  /// Holds the endpoint's gate, if it has one.
   class SendGuard {
    public:
     explicit SendGuard(const Endpoint& endpoint) noexcept : gate_(endpoint.send_gate) {
@@ -63,10 +63,10 @@ class OPAL_EXPORT Endpoint {
     SpinLock* const gate_;
   };
 
-  /// A pointer for the layer above; the transport never looks at it.
+  /// A pointer for the layer above; the transport never uses it.
   void* upper = nullptr;
 
-  /// Fragments of this endpoint that have neither been sent nor given back.
+  /// Number of this endpoint's fragments that are neither sent nor returned.
   [[nodiscard]] std::uint32_t fragments() const noexcept { return fragments_; }
 
  protected:
@@ -83,7 +83,7 @@ class OPAL_EXPORT Endpoint {
   std::uint32_t fragments_ = 0;
   Error error_{};
 
-  // Of checkpoints: all endpoints of the module in a row, and the latest round whose marker went out and came in.
+  // For checkpoints: the module's list of endpoints, and the latest round whose marker was sent and received.
   friend class Fragment;
   friend class Module;
   friend class Quiescence;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/fragment.hpp — a buffer being sent: room inside the transport that the caller fills in place, or, from
-// prepare_src(), a header there plus a reference to the caller's memory.
-// Move-only; gives itself back when it is destroyed unsent.  Threads: as its module.
+// opal/btl/fragment.hpp — a send buffer inside the transport, which the caller fills in place.  From prepare_src(): a
+// header there plus a reference to the caller's memory.
+// Move-only.  The destructor returns an unsent fragment to the transport.  Threads: as its module.
 // Lifetime: it ends before its endpoint is disconnected.  It may outlive the peer: a dead endpoint stays until then.
 #pragma once
 #include <utility>
@@ -18,7 +18,7 @@ class Module;
 class Fragment {
  public:
   Fragment() noexcept = default;
-  /// For transports.  `slot` is their own name of the buffer.
+  /// For transports.  `slot` identifies the buffer to the transport.
   Fragment(Endpoint& to, MutableBytes data, void* slot) noexcept : to_(&to), data_(data), slot_(slot) {
     ++to.fragments_;
   }
@@ -48,7 +48,7 @@ class Fragment {
   ByteSpan user_payload;             ///< prepare_src() only: follows data() on the wire; borrowed until completion
   Completion* completion = nullptr;  ///< called if send() answers `queued`
 
-  /// For transports: the buffer is now theirs (sent or returned); the fragment is empty.
+  /// For transports: takes the buffer over (sent or returned); the fragment is empty afterwards.
   void disown() noexcept {
     --to_->fragments_;
     to_ = nullptr;

@@ -98,7 +98,7 @@ Result<void> GpuTarget::start(Slot& slot, Transfer& transfer, std::uint64_t gene
   return {};
 }
 
-/// Posts nothing: it is called within the copier, which whoever hears of a post's failure may want to wait for.
+/// Must not post: it runs inside the copier's callback, and the handler of a failed post may wait for the copier.
 void GpuTarget::copied(Slot& slot, const Result<void>& result) noexcept {
   slot.copying = false;
   if (!result && result.error().code == Errc::timed_out) memory_.lose();  // the device may yet use it

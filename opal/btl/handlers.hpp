@@ -38,7 +38,7 @@ class OPAL_EXPORT HandlerTable {
     return &(*page)[tag & 0xff];
   }
 
-  /// Runs the handler of delivery.tag; a message nobody wants is counted, said once per tag, and dropped.
+  /// Runs the handler of delivery.tag; a message without a handler is counted, logged once per tag, and dropped.
   void dispatch(Delivery& delivery) const noexcept {
     const Handler* handler = find(delivery.tag);
     if (handler == nullptr) [[unlikely]] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/host.hpp — what a module is given by whoever opens it (a Context, or a test): identity, handlers, memory,
-// and somebody to tell.  Owned by the opener and valid until the module is destroyed.
+// opal/btl/host.hpp — what the opener (a Context, or a test) gives a module: identity, handlers, registrations and an
+// observer.  The opener owns them; they are valid until the module is destroyed.
 #pragma once
 #include "opal/btl/handlers.hpp"
 #include "opal/btl/peer_id.hpp"
@@ -12,13 +12,13 @@ namespace opal::btl {
 
 class Endpoint;
 
-/// Events a module reports upward, always from inside progress(), connect() or a post.
+/// Receives the events of a module, always from inside progress(), connect() or a post.
 class Observer {
  public:
-  /// A peer connected to us; the endpoint can be used at once.  Not called for endpoints that connect() returned.
+  /// A peer connected to this side.  The endpoint can be used at once.  Not called for endpoints of connect().
   virtual void on_accepted(Endpoint& endpoint) noexcept = 0;
-  /// The peer died or broke the protocol.  Every operation pending on the endpoint has been completed with an error
-  /// before; called once per endpoint.  The endpoint stays allocated until disconnect(), which must not be called here.
+  /// The peer died or broke the protocol.  Called once per endpoint, after every operation pending on it has completed
+  /// with an error.  The endpoint stays allocated until disconnect(), which must not be called here.
   virtual void on_failed(Endpoint& endpoint, const Error& why) noexcept = 0;
 
  protected:
@@ -30,7 +30,7 @@ struct Host {
   HandlerTable& handlers;
   RegistrationTable& registrations;
   Observer& observer;
-  Secret secret{};  ///< of the job: peers that connect must prove that they know it
+  Secret secret{};  ///< of the job: a peer that connects must prove that it knows the secret
 };
 
 }  // namespace opal::btl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/listening.hpp — what a module that listens at addresses of the host can do besides: found by dynamic_cast.
+// opal/btl/listening.hpp — additional interface of a module that listens at addresses of the host: found by
+// dynamic_cast.
 #pragma once
 #include <sys/socket.h>
 
@@ -9,9 +10,9 @@ namespace opal::btl {
 
 class Listening {
  public:
-  /// From now on the module listens at the host address in `address` alone, at a port of its own, unless the user has
-  /// chosen interfaces or `address` stands for all.  Module::address() changes; one that was published is void.
-  /// Errors: as of opening the module; then it listens where it did.
+  /// Restricts the module to the host address in `address`, at a port of its own.  No effect if the user has chosen
+  /// interfaces or `address` is the wildcard.  Module::address() changes; an address published before is invalid.
+  /// Errors: those of opening the module; it then listens where it did before.
   virtual Result<void> listen_only_at(const sockaddr& address) = 0;
 
  protected:

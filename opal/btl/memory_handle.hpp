@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/memory_handle.hpp — what a peer needs to address a registration: opaque bytes, at most 254 of them.
-// The same handle serves local and remote use.  A value: copy it as bytes, send it to whoever may use the memory.
+// The same handle serves local and remote use.  A value: copy it as bytes, send it to peers that may use the memory.
 #pragma once
 #include <array>
 #include <cstddef>

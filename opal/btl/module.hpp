@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/module.hpp — one open instance of a transport: the contract that every transport fulfils.
 //
-// Life: open (component.hpp) -> address() is handed to peers by any means -> connect()/on_accepted at any time, from
-// any job -> posts -> disconnect at any time -> destruction (pending operations complete with `canceled`). Order:
-// active messages on one endpoint arrive in the order they were posted, whichever internal path each took. One-sided
-// operations are not ordered against active messages or each other; flush() orders them. Threads: externally
-// synchronised: one caller at a time, including progress(), but for send_beside().  am::Context adds the locks. Data
-// path (send*, put, get, atomic, progress): no allocation, no lock, no throw, no formatting; a system call only where
-// the transport is one (tcp) or a copy is one (cma).
+// Lifetime: open (component.hpp); the opener hands address() to peers by any means; connect() and on_accepted at any
+// time, from any job; posts; disconnect() at any time; destruction completes pending operations with `canceled`.
+//
+// Order: active messages on one endpoint arrive in the order of their posts, whatever internal path each takes.
+// One-sided operations have no order against active messages or each other; flush() orders them.
+//
+// Threads: externally synchronised.  One caller at a time, progress() included; send_beside() is the exception.
+// am::Context adds the locks.
+//
+// Cost of the data path (send*, put, get, atomic, progress): no allocation, lock, throw or formatting.  A system call
+// only where the transport is one (tcp) or the copy is one (cma).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -35,16 +39,16 @@ class PipelinedTransfers;
 class Quiescence;
 class RdmaEmulation;
 
-/// What the layer above needs to know to choose and to cut messages.  Constant after open.
+/// Limits and estimates.  The layer above chooses a transport and cuts messages by them.  Constant after open.
 struct Attributes {
   std::string_view transport;       ///< the component's name
-  std::string_view also = {};       ///< a transport that this one is too: its peers are reached, under the same address
+  std::string_view also = {};       ///< another transport whose peers this one reaches, under the same address
   std::uint32_t exclusivity = 0;    ///< among transports that reach a peer the highest wins
   std::size_t max_send = 0;         ///< largest header + payload of one active message, bytes
-  std::size_t eager = 0;            ///< up to here one message is the cheapest way; above, a get pays off; bytes
-  bool own_handles = false;         ///< register_memory makes handles of its own kind, not the Context's table's
-  bool gpu_memory = false;          ///< has its own handles of GPU memory, and put and get may be given such memory of
-                                    ///< this process; `failed` with not_supported asks for staging
+  std::size_t eager = 0;            ///< largest payload for which one message costs less than a get, bytes
+  bool own_handles = false;         ///< its handles are the device's, not RegistrationTable slots
+  bool gpu_memory = false;          ///< has handles of GPU memory, and put and get take local GPU memory;
+                                    ///< `failed` with not_supported asks for staging
   std::uint64_t latency_ns = 0;     ///< estimate, one way
   std::uint64_t bandwidth_Bps = 0;  ///< estimate
 };
@@ -60,84 +64,89 @@ class OPAL_EXPORT Module {
 
   // --- Peers (control path) ---------------------------------------------------------------------------------------
 
-  /// The blob with which any peer can connect to this module.  Valid as long as the module.
+  /// The bytes that connect() of any peer needs.  Valid as long as the module.
   [[nodiscard]] virtual ByteSpan address() const noexcept = 0;
 
-  /// The endpoint to `peer`, whose module published `address`; the existing one if there is one (also if the peer came
-  /// first).  May return before the connection stands: posts answer `again` until then.  Owned by the module.
+  /// Returns the endpoint to `peer`, whose module published `address`; an existing one if there is one, also if the
+  /// peer connected first.  May return before the connection is complete: posts answer `again` until then.  The module
+  /// owns the endpoint.
   /// Errors: unreachable (with the reason), protocol, version_mismatch, permission, peer_gone, os.
   virtual Result<Endpoint*> connect(const PeerId& peer, ByteSpan address) = 0;
 
-  /// Ends the endpoint: what was sent before is still delivered where the peer lives; what has arrived and was not
-  /// handled is dropped; pending operations complete with `canceled`; the reference is dangling afterwards.  The same
-  /// peer may be connected again.  Requires: no fragment of it is left.  Not from inside a handler or completion.
+  /// Ends the endpoint.  Messages sent before are still delivered if the peer is alive; messages received and not yet
+  /// handled are dropped; pending operations complete with `canceled`.  `endpoint` dangles afterwards.  The same peer
+  /// may be connected again.
+  /// Requires: no fragment of the endpoint exists; the caller is not inside a handler or completion.
   virtual void disconnect(Endpoint& endpoint) noexcept = 0;
 
   // --- Forks --------------------------------------------------------------------------------------------------------
 
-  /// For the opener, in the fork handler of a child: the module is the parent's.  Closes the descriptors whose last
-  /// close the peers notice, tells nobody, changes nothing that the parent sees.  Afterwards only the destructor is
-  /// called, and it does no more either: no goodbye, no completion.  The memory may be in the middle of a change by
-  /// another thread of the parent.
+  /// Called by the opener in the fork handler of a child: the parent keeps the module.  Closes the descriptors whose
+  /// last close peers notice.  Sends nothing and changes nothing that the parent sees.  Afterwards only the destructor
+  /// is called; it sends nothing and calls no completion.  Another thread of the parent may have been changing the
+  /// module's memory at the fork, so its state may be inconsistent.
   void leave_to_parent() noexcept {
     inherited_ = true;
     close_in_child();
   }
 
   // --- Active messages ----------------------------------------------------------------------------------------------
-  // A tag is never 0 or 0xffff (is_tag()): am::Endpoint refuses those, modules need not.
+  // A tag is never 0 or 0xffff (is_tag()): am::Endpoint refuses them, so modules need no check.
 
-  /// Sends header and payload as one message; copies both, so never `queued`.  Longer than max_send: `failed`.
+  /// Sends header and payload as one message.  Copies both, so it never answers `queued`.
+  /// `failed`: longer than max_send.
   virtual Post send_inline(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept = 0;
 
-  /// The same for a thread that does not have the module to itself, but holds to.send_gate: beside whatever other
-  /// threads do here, in order with the messages that it has sent before in either way.  Never `failed`; `again`: not
-  /// in this way, now or ever (the default), so send_inline has to.
+  /// Sends a short message without the module's lock.
+  /// Requires: the caller holds to.send_gate.  Thread-safe against every other call on this module.
+  /// Order: as send_inline(); both may be mixed.
+  /// Answers `done`, or `again`: the caller must use send_inline() under the module's lock.  Default: `again`.
   virtual Post send_beside(Endpoint& /*to*/, Tag /*tag*/, ByteSpan /*header*/, ByteSpan /*payload*/) noexcept {
     return Post::again;
   }
 
-  /// A buffer of `size` <= max_send bytes inside the transport, to be filled in place.  Empty: try again later, or,
-  /// when the endpoint is dead or size too large, endpoint.error() says so.
+  /// Returns a buffer of `size` <= max_send bytes inside the transport, which the caller fills in place.
+  /// Empty: no buffer is free, try again later; or the endpoint is dead or `size` too large: see endpoint.error().
   virtual Fragment alloc(Endpoint& to, std::size_t size) noexcept = 0;
 
-  /// A fragment of `header` plus a reference to `payload`, which stays the caller's and unchanged until `completion`
-  /// or until send() answers `done`.  The default copies into alloc(): right where the copy is cheaper than pinning.
-  /// The payload may be GPU memory, which is always copied here; of every other post only host memory may be passed.
+  /// Returns a fragment of `header` plus a reference to `payload`.  The caller keeps the payload unchanged until
+  /// `completion` runs or send() answers `done`.  The default copies it into alloc(): a copy that costs less than
+  /// pinning.  The payload may be GPU memory, which is always copied; every other post takes host memory only.
   virtual Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
 
-  /// Sends a fragment.  `done`/`queued`: the fragment is empty afterwards; `again`: it is unchanged; `failed`: given
-  /// back.
+  /// Sends a fragment.  After `done` or `queued` it is empty, after `again` unchanged, after `failed` returned to the
+  /// transport.
   virtual Post send(Fragment& fragment, Tag tag) noexcept = 0;
 
-  /// Gives an unsent fragment back; Fragment's destructor calls it.
+  /// Returns an unsent fragment to the transport.  Fragment's destructor calls it.
   virtual void free(Fragment& fragment) noexcept = 0;
 
   // --- One-sided ----------------------------------------------------------------------------------------------------
-  // [remote_address, +size) may be any part of what `remote` registered.  Outside, stale or without the right: that
-  // operation alone fails and nothing is written.  `local` may be null for every transport that does not need it.
-  // A completed put is visible at the target.  The defaults run over active messages (rdma_emulation.hpp).
+  // [remote_address, +size) may be any part of the registration `remote`.  If it is outside, stale or lacks the right,
+  // that operation alone fails and writes nothing.  `local` may be null unless the transport needs it.  A completed put
+  // is visible at the target.  The defaults use active messages (rdma_emulation.hpp).
 
-  /// Makes [base, +size) addressable by peers.  The default is a slot in the Context's RegistrationTable.
+  /// Makes [base, +size) addressable by peers.  The default takes a slot of the Context's RegistrationTable.
   virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
-  // Of the whole address space there is only that table's handle, which every transport takes; those with handles of
-  // their own by PipelinedTransfers.
-  /// The handle is stale at once.  Errors: invalid_argument (not live).
+  // The whole address space has one handle, of that table.  Every transport takes it; a transport with handles of its
+  // own uses PipelinedTransfers for it.
+  /// Makes the handle stale at once.  Errors: invalid_argument (not live).
   virtual Result<void> deregister_memory(const MemoryHandle& handle);
-  /// The memory of a live handle is being unmapped: peers are refused from now on, by a device from the next progress()
-  /// on; deregister_memory() follows.  Inside the event, in any thread, unlocked: no allocation, lock or system call.
+  /// The memory of a live handle is being unmapped.  Refuses peers from now on; a device refuses them from the next
+  /// progress() on.  deregister_memory() follows.  Runs inside the memory event, in any thread, without the module's
+  /// lock: no allocation, lock or system call.
   virtual void invalidate_memory(const MemoryHandle& handle) noexcept;
-  /// The same for a part of the handle's memory: peers are refused there, and the rest stays good.  A device that holds
-  /// the old pages until deregister_memory() may go on using them.
+  /// The same for a part of the handle's memory; the rest stays valid.  A device that holds the old pages may use them
+  /// until deregister_memory().
   virtual void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept;
 
-  /// The cache that the opener made over register_memory(): cookies are MemoryHandles, access bits are Rights.  A
-  /// transport whose device needs local buffers registered borrows from it when `local` is null, so that exposed and
-  /// local memory share one cache and one limit.  Null (the default): it registers for each operation.
+  /// Sets the cache that the opener made over register_memory(): cookies are MemoryHandles, access bits are Rights.  A
+  /// transport whose device needs registered local buffers takes them from it when `local` is null, so exposed and
+  /// local memory share one cache and one limit.  Null (the default): the transport registers for each operation.
   void use_registrations(rcache::Cache* cache) noexcept { registrations_ = cache; }
   [[nodiscard]] rcache::Cache* registrations() const noexcept { return registrations_; }
 
-  /// Of a module whose device has handles of its own; null for others.
+  /// The pipelined transfers of a module whose device has handles of its own; null for others.
   [[nodiscard]] virtual PipelinedTransfers* transfers() noexcept { return nullptr; }
 
   virtual Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
@@ -151,46 +160,45 @@ class OPAL_EXPORT Module {
   virtual Post flush(Endpoint* to, Completion& completion) noexcept;
 
   // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
-  // For whoever owns the module: a Context, which does all this for its own, or a program without one.  Restart after
-  // an image was restored: connections do not survive, so open the component anew with the same Host.
+  // Called by the module's owner: a Context, or a program without one.  Connections do not survive the restore of an
+  // image: the owner then opens the component anew with the same Host.
 
-  /// From now until resume() the owner posts nothing on this module.  All modules that are connected take part, with
-  /// the same `round`, higher than any before.
+  /// Begins a checkpoint.  The owner posts nothing on this module until resume().  All connected modules take part,
+  /// with the same `round`, which is higher than any before.
   void quiesce(std::uint64_t round) noexcept;
-  /// Call progress() until this is true, and go on with both until it was true at every module: then nothing is under
-  /// way between them, every message posted before quiesce() was handled, puts and atomics are visible.
+  /// True when this module's share is drained.  The owner calls progress() and quiet() until it was true at every
+  /// module.  Then nothing is in flight, every message posted before quiesce() was handled, puts and atomics are
+  /// visible.
   [[nodiscard]] bool quiet() noexcept;
-  /// Empties the module's registrations(), which answer `busy` until resume().  Errors: busy (not quiet, or that many
-  /// cached registrations are in use: to be tried again).
+  /// Empties registrations(), which answer `busy` until resume().
+  /// Errors: busy (not quiet, or the number of cached registrations in use: try again).
   Result<void> checkpoint() noexcept;
-  /// Goes on, also when the checkpoint was given up.
+  /// Ends the checkpoint, complete or not.
   void resume() noexcept;
 
-  // --- Progress and waiting
-  // -------------------------------------------------------------------------------------------
+  // --- Progress and waiting -----------------------------------------------------------------------------------------
 
-  /// Receives, completes, resumes; runs at most about `budget` handlers.  Returns how much happened, 0 = idle.  A call
-  /// from inside a handler or completion does nothing and returns 0.
+  /// Receives messages, completes operations and retries queued ones.  Runs at most about `budget` handlers.  Returns
+  /// the number of events; 0: idle.  Inside a handler or completion it does nothing and returns 0.
   virtual std::size_t progress(std::size_t budget) noexcept = 0;
 
-  /// For somebody who waits for a message of `from`: looks a moment where that comes in, which is sooner there than a
-  /// round of progress(), and receives up to `budget` messages from there.  Returns how many; 0: progress() is due, and
-  /// also now and then otherwise, since nothing else is looked at.  From inside a handler as progress().
+  /// Polls `from` alone for a short time and receives up to `budget` of its messages.  A message of `from` is seen
+  /// sooner than by progress().  Returns their number.  The caller calls progress() after 0, and sometimes otherwise,
+  /// since no other source is polled here.  Inside a handler: as progress().
   virtual std::size_t progress_from(Endpoint& /*from*/, std::size_t /*budget*/) noexcept { return 0; }
 
-  /// A descriptor that becomes readable when progress() has something to do after arm() said true.  Owned by the
-  /// module.
+  /// The descriptor that becomes readable when progress() has work, after arm() returned true.  The module owns it.
   [[nodiscard]] virtual int wait_fd() const noexcept = 0;
-  /// Prepares for sleep on wait_fd().  False: there is work already, do not sleep.  It lasts until a progress() that
-  /// returns more than 0: one thread may sleep while another polls in vain.
+  /// Prepares for a sleep on wait_fd().  False: there is work, do not sleep.  The module stays armed until a progress()
+  /// that returns more than 0, so one thread may sleep while another one polls without result.
   virtual bool arm() noexcept = 0;
 
  protected:
   Module(const Host& host, const Attributes& attributes);
-  /// The put/get/atomics over active messages that the defaults use; pump it from progress(), tell it of dead
-  /// endpoints.
+  /// The put, get and atomics over active messages that the defaults use.  A transport calls its progress() from its
+  /// own and reports dead endpoints to it.
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
-  /// leave_to_parent() was called.
+  /// True after leave_to_parent().
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
 
  private:
@@ -203,7 +211,7 @@ class OPAL_EXPORT Module {
   Attributes attributes_;
   std::unique_ptr<RdmaEmulation> emulation_;
   std::unique_ptr<Quiescence> quiescence_;
-  Endpoint* endpoints_ = nullptr;  // all there are, dead ones too
+  Endpoint* endpoints_ = nullptr;  // list of all, dead ones included
   rcache::Cache* registrations_ = nullptr;
   bool inherited_ = false;
 };

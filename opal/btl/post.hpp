@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/post.hpp — what a post answers, and how a queued one tells its end.
-// Nothing here allocates; a Completion is owned by the caller and must outlive the operation it was given to.
+// opal/btl/post.hpp — the answer of a post, and the completion of a queued one.
+// Nothing here allocates.  The caller owns a Completion, which must outlive the operation.
 #pragma once
 #include <cstdint>
 
@@ -8,16 +8,16 @@
 
 namespace opal {
 
-/// The answer of every operation that is posted.
+/// The answer of every post.
 enum class [[nodiscard]] Post : std::uint8_t{
     done,    ///< finished; buffers are reusable, no completion will be called
-    queued,  ///< accepted; the completion is called exactly once, from progress(), later or with an error
-    again,   ///< nothing happened, the caller still owns everything: call progress() and try again
-    failed,  ///< nothing happened and trying again is useless: see completion.error, or endpoint.error() if there is
-             ///< none
+    queued,  ///< accepted; progress() calls the completion exactly once, with or without an error
+    again,   ///< not accepted for want of resources; nothing happened: call progress() and try again
+    failed,  ///< not accepted, and trying again is useless: see completion.error, or endpoint.error() if the post has
+             ///< no completion
 };
 
-/// Told when a queued operation ends.  Embed it in your own request and get back to it by a static_cast or offset.
+/// Called when a queued operation ends.  A request embeds or derives from it and finds itself by static_cast or offset.
 struct Completion {
   using Fn = void (*)(Completion& self) noexcept;
 

@@ -47,7 +47,7 @@ class OPAL_EXPORT RdmaEmulation {
   /// not sleep otherwise.
   [[nodiscard]] bool idle() const noexcept;
   /// For a module that hears of it: sends what it can; false when it must not sleep, because something went out, or a
-  /// GPU copies, whose end wakes nobody.
+  /// GPU copies, whose completion causes no wake-up.
   [[nodiscard]] bool arm() noexcept;
   /// Completes every operation pending on `endpoint` with `why` and forgets its peer's requests.  Not from inside a
   /// send: modules note a death there and act on it in progress() or disconnect().

@@ -58,7 +58,7 @@ Result<Fd> make_memory(std::size_t slots_size) {
   return memory;
 }
 
-/// Once our writable mapping exists: nobody who gets the descriptor can write, shrink or grow it.
+/// Called once the writable mapping exists: no holder of the descriptor can write, shrink or grow the file.
 Result<void> seal(const Fd& memory) {
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
     return Error{Errc::os, errno, "fcntl(F_ADD_SEALS, registrations)"};
@@ -127,7 +127,7 @@ class RegistrationTable::PoolWatch final : public memory::Listener {
   PoolWatch(const PoolWatch&) = delete;
   PoolWatch& operator=(const PoolWatch&) = delete;
 
-  /// Looks after a range from now on; under the lock of whoever adds registrations.
+  /// Watches a range from now on.  The caller holds the lock under which registrations are added.
   void include(memory::Range range) noexcept {
     low_.store(std::min(low_.load(kRelaxed), range.begin), kRelaxed);
     high_.store(std::max(high_.load(kRelaxed), range.end), kRelaxed);
@@ -222,7 +222,7 @@ Result<void> RegistrationTable::renew() {
     }
   }
   private_in_child_.reset();
-  // In place: whoever points to the table goes on doing so.
+  // In place: pointers to the table stay valid.
   if (const long mapped =
           memory::raw_syscall(SYS_mmap, reinterpret_cast<long>(map_.data()), static_cast<long>(map_.size()),
                               PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, memory.get(), 0);
@@ -263,7 +263,7 @@ Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
   }
   // Its memory is reserved as it grows: few programs need it, and most of those little of it.
   OPAL_TRY_ASSIGN(memory::MappingTable table, memory::MappingTable::create(shared_mappings()));
-  mappings_.reset(std::make_unique<memory::MappingTable>(std::move(table)).release());
+  mappings_.reset(std::make_unique<memory::MappingTable>(table).release());
   if (auto followed = memory::address_space::follow(*mappings_); !followed) {
     mappings_.reset();
     return followed.error();

@@ -60,7 +60,7 @@ struct RegistrationSlot {
 static_assert(sizeof(RegistrationSlot) == 40, "layout v2: slots are addressed by index");
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock-based atomic does not work across processes");
 
-/// A read-only view of somebody's table (one's own, or a peer's mapping of it).
+/// A read-only view of a table: the process's own, or the mapping of a peer's.
 class OPAL_EXPORT RegistrationView {
  public:
   RegistrationView() noexcept = default;
@@ -98,7 +98,7 @@ class OPAL_EXPORT RegistrationTable {
   RegistrationTable& operator=(RegistrationTable&&) noexcept;
   ~RegistrationTable();
 
-  /// Somebody who has made something of registrations, and undoes it when they end.
+  /// An object that depends on registrations and is notified when they end.
   class Follower {
    public:
     /// The registration is gone from the table.  In the thread that removes it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/config_store.hpp — the settings of a process: who set which variable to what, and what a group becomes.
+// opal/core/config_store.hpp — the settings of a process: value and source of each variable, and the loaded groups.
 // A Store is an ordinary object: programs take Store::from_environment(), tests add the settings they want.
 // Precedence: default < system file < user file < environment < launcher < API; among equals the last one counts.
 // Nothing is clamped and nothing is dropped silently: load() fails on a bad value, problems() lists everything odd.
@@ -24,7 +24,7 @@ enum class Source : std::uint8_t { builtin, system_file, user_file, environment,
 /// "default", "system file", "user file", "environment", "launcher" or "API".
 OPAL_EXPORT const char* name(Source source) noexcept;
 
-/// One variable set by somebody.
+/// One variable that a source has set.
 struct Setting {
   std::string name;   ///< full name: "btl_sm_fbox_size"
   std::string value;  ///< as written

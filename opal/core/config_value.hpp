@@ -17,7 +17,7 @@
 
 namespace opal::config {
 
-/// Who is expected to touch a variable.
+/// The kind of user that sets a variable.
 enum class Level : std::uint8_t { user, tuner, developer };
 
 /// The types a variable may have, in the order of Value's alternatives.

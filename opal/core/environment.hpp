@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/environment.hpp — the one place of the project that reads this process's environment.
-// Threads: as getenv(3): safe as long as nobody calls setenv at the same time.
+// Threads: as getenv(3): safe as long as no thread calls setenv() at the same time.
 #pragma once
 #include <optional>
 #include <string>

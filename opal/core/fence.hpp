@@ -4,6 +4,8 @@
 #pragma once
 #include <atomic>
 
+#include "opal/core/sanitizer.hpp"
+
 namespace opal {
 
 /// std::atomic_thread_fence(seq_cst).
@@ -11,7 +13,7 @@ inline void full_fence() noexcept { __sync_synchronize(); }
 
 /// std::atomic_thread_fence(acq_rel): only a later load may overtake an earlier store.  No instruction on x86.
 inline void ordering_fence() noexcept {
-#if defined(__SANITIZE_THREAD__)
+#if OPAL_THREAD_SANITIZER
   full_fence();
 #else
   std::atomic_thread_fence(std::memory_order_acq_rel);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kNames{"error", "warn", "info", "debug"};
 
-/// What the whole process shares: a log has one destination, whoever writes to it.
+/// State of the whole process: all log objects share one destination.
 struct Shared {
   std::mutex mutex;
   Sink sink = nullptr;
@@ -30,7 +30,7 @@ Shared& shared() {
 
 void write_to_stderr(const Message& message) {
   const std::string line = to_line(message) + '\n';
-  // One write: lines of several processes on one pipe do not mix.  Nobody is left to tell if it fails.
+  // One write: lines of several processes on one pipe do not mix.  A failure cannot be reported anywhere.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

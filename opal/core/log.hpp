@@ -27,7 +27,7 @@ OPAL_EXPORT std::optional<Level> level_from_name(std::string_view name) noexcept
 
 struct Message {
   Level level;
-  std::string_view component;  ///< who says it: "btl.sm", "runtime", ...
+  std::string_view component;  ///< the source: "btl.sm", "runtime", ...
   std::string_view text;       ///< one line, without the newline
 };
 

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,7 +97,7 @@ std::vector<std::string> config_files() {
   const std::string measured = machine_kind() + ".conf";
   std::vector<std::string> files;
   for (const std::string& folder : system_config_folders()) {
-    files.push_back(folder + "/tuned/" + measured);
+    files.push_back(fmt::format("{}/tuned/{}", folder, measured));
     files.push_back(folder + "/opal.conf");
   }
   if (const std::string folder = user_tuning_folder(); !folder.empty()) files.push_back(folder + '/' + measured);

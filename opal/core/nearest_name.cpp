@@ -39,7 +39,7 @@ std::string_view nearest_name(std::string_view name, const std::vector<std::stri
   }
   if (!nearest.empty()) return nearest;
 
-  // Nobody mistypes half a name, but people do stop early: "deb" for "debug".
+  // A typing error changes few letters, but a prefix is often typed: "deb" for "debug".
   constexpr std::size_t kShortestStart = 3;
   for (const std::string_view candidate : known) {
     if (name.size() >= kShortestStart && candidate.starts_with(name)) return candidate;

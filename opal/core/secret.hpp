@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/secret.hpp — what the processes of a job know and nobody else does, and proofs of knowing it.
+// opal/core/secret.hpp — the secret that only the processes of a job know, and proofs of that knowledge.
 // A proof is keyed BLAKE2b (libsodium's crypto_generichash) over a purpose, fresh nonces of both sides and the message;
 // it tells that the sender knows the secret, not which of those who know it.  What follows a handshake is not
 // encrypted: this keeps out whoever can connect, not whoever can change packets on their way. Values; the bytes are
@@ -18,7 +18,7 @@
 namespace opal {
 
 using Nonce = std::array<std::byte, 16>;  ///< used once
-using Proof = std::array<std::byte, 32>;  ///< that somebody knows a Secret
+using Proof = std::array<std::byte, 32>;  ///< that its sender knows a Secret
 
 /// From the kernel's random source.
 OPAL_EXPORT Nonce fresh_nonce() noexcept;
@@ -28,7 +28,7 @@ class OPAL_EXPORT Secret {
   static constexpr std::size_t kLeastText = 16;   ///< bytes; shorter texts can be guessed
   static constexpr std::size_t kMostText = 4096;  ///< bytes
 
-  /// The one that everybody knows: it proves nothing.
+  /// The public one: knowing it proves nothing.
   Secret() noexcept = default;
   Secret(const Secret&) noexcept = default;
   Secret& operator=(const Secret&) noexcept = default;
@@ -37,7 +37,7 @@ class OPAL_EXPORT Secret {
   /// Fresh text for from_text().
   static std::string random_text();
 
-  /// Everybody who has the same text has the same Secret.  Errors: invalid_argument (too short, too long).
+  /// The same text makes the same Secret.  Errors: invalid_argument (too short, too long).
   static Result<Secret> from_text(std::string_view text);
 
   /// The text of a file for from_text().  Errors: permission (others than its owner may read or write it, or the owner

@@ -107,7 +107,7 @@ Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t lane) 
   std::unique_ptr<Stream>& stream = context.streams[lane % most_streams_];
   if (stream != nullptr && stream->hangs && !stream->holds(same)) {
     context.hanging.push_back(nullptr);
-    context.hanging.back() = std::move(stream);
+    context.hanging.back() = std::exchange(stream, nullptr);
   }
   if (stream == nullptr) stream = std::make_unique<Stream>(nullptr, most_events_);
   if (stream->handle == nullptr) {

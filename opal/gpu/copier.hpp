@@ -28,7 +28,7 @@ class OPAL_EXPORT Copier {
     void* user;
   };
 
-  /// How long whoever has to wait for a copy does so before it takes the device to hang.
+  /// The longest wait for a copy before the device counts as hanging.
   static constexpr std::chrono::milliseconds kPatience{30'000};
 
   explicit Copier(const Config& config, std::chrono::milliseconds patience = kPatience) noexcept;

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
+
 using cuuint64_t = std::uint64_t;
 using CUdeviceptr = unsigned long long;
 using CUdevice = int;
@@ -179,3 +181,4 @@ CUresult cuStreamQuery(CUstream stream);
 #ifndef OPAL_CUDA_API_CHECK
 }
 #endif
+// NOLINTEND(readability-identifier-naming)

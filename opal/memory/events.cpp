@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listeners stand in slots that never move and are never freed.  An event announces itself at a slot before it reads
-// the listener there; removal takes the listener out and waits until nobody is at the slot.
+// the listener there; removal takes the listener out and waits until no thread uses the slot.
 #include "opal/memory/events.hpp"
 
 #include <pthread.h>

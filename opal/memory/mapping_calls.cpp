@@ -13,7 +13,6 @@
 #include "opal/memory/events.hpp"
 #include "opal/memory/process_maps.hpp"
 #include "opal/memory/raw_syscall.hpp"
-#include "opal/memory/shareable.hpp"
 
 namespace opal::memory {
 namespace {
@@ -23,21 +22,27 @@ constexpr int MADV_DONTNEED_LOCKED = 24;
 #endif
 constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
 
-#ifdef SYS_fork
-constexpr long kFork = SYS_fork;
-#else
-constexpr long kFork = SYS_clone;      // there is no other
-#endif
-
 #ifdef SYS_process_madvise
 constexpr long kProcessMadvise = SYS_process_madvise;
 #else
 constexpr long kProcessMadvise = 440;  // the same number everywhere
 #endif
 
-constexpr long kWatched[] = {SYS_mmap,  SYS_munmap, SYS_mremap,     SYS_madvise,       SYS_brk,
-                             SYS_shmat, SYS_shmdt,  SYS_mprotect,   SYS_pkey_mprotect, SYS_remap_file_pages,
-                             SYS_clone, kFork,      kProcessMadvise};
+constexpr long kWatched[] = {SYS_mmap,       SYS_munmap, SYS_mremap,   SYS_madvise,       SYS_brk,
+                             SYS_shmat,      SYS_shmdt,  SYS_mprotect, SYS_pkey_mprotect, SYS_remap_file_pages,
+                             kProcessMadvise};
+
+/// True for advice that discards what the pages hold.
+bool empties(long advice) noexcept {
+  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED ||
+         advice == kGuardInstall;
+}
+
+/// Bytes of a System V segment; 0 when there is no such segment.
+std::size_t segment_size(long id) noexcept {
+  shmid_ds status{};
+  return raw_syscall(SYS_shmctl, id, IPC_STAT, reinterpret_cast<long>(&status)) < 0 ? 0 : status.shm_segsz;
+}
 
 Range range_of(long address, long length) noexcept {
   return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
@@ -135,33 +140,16 @@ Range mapped_by(const SystemCall& call, long result) noexcept {
 
 }  // namespace
 
-bool empties(long advice) noexcept {
-  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED ||
-         advice == kGuardInstall;
-}
-
-std::size_t segment_size(long id) noexcept {
-  shmid_ds status{};
-  return raw_syscall(SYS_shmctl, id, IPC_STAT, reinterpret_cast<long>(&status)) < 0 ? 0 : status.shm_segsz;
-}
-
-bool is_fork(long number) noexcept { return number == SYS_clone || number == kFork; }
-
 bool is_watched(long number) noexcept {
   return std::find(std::begin(kWatched), std::end(kWatched), number) != std::end(kWatched);
 }
 
 long carry_out(const SystemCall& call) noexcept {
-  if (shareable::active()) return shareable::perform(call);
   const auto& a = call.arguments;
   return raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 long perform(const SystemCall& call) noexcept {
-  if (is_fork(call.number)) {
-    const auto& a = call.arguments;
-    return shareable::active() ? shareable::fork(call) : raw_syscall(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
-  }
   const Released gone = released_by(call);
   Range all = hull(gone.first, gone.second);
   each_emptied(call, [&](Range range) { all = hull(all, range); });

@@ -15,23 +15,14 @@ struct SystemCall {
   std::array<long, 6> arguments{};
 };
 
-/// Advice after which the pages do not hold what they held.
-[[nodiscard]] bool empties(long advice) noexcept;
-
-/// Bytes of a System V segment; 0 when there is no such segment.
-[[nodiscard]] std::size_t segment_size(long id) noexcept;
-
-/// True for the calls that perform() has something to say about.
+/// True for the calls that perform() handles.
 [[nodiscard]] bool is_watched(long number) noexcept;
-
-/// True for those that make a process; trampolines bring only such as go on with a copy of the caller's stack.
-[[nodiscard]] bool is_fork(long number) noexcept;
 
 /// Carries the call out and returns the kernel's answer (a value or -errno).  Reports released memory before the kernel
 /// takes it: afterwards another thread could already have something new at the same place.
 OPAL_EXPORT long perform(const SystemCall& call) noexcept;
 
-/// The same without any report; not for a fork.
+/// The same without any report.
 long carry_out(const SystemCall& call) noexcept;
 
 }  // namespace opal::memory

@@ -8,7 +8,6 @@
 
 #include "opal/core/log.hpp"
 #include "opal/memory/self_test.hpp"
-#include "opal/memory/shareable.hpp"
 
 namespace opal::memory {
 namespace {
@@ -70,14 +69,6 @@ void choose(const std::string& wanted, Monitor* supplied, Choice& choice) {
   }
 }
 
-void share_private_memory(const Config& config, const Choice& choice) {
-  if (config.shareable_from.bytes == 0) return;
-  const bool patched = choice.monitor != nullptr && choice.monitor->name() == "patcher";
-  const Result<void> outcome =
-      patched ? shareable::enable(config) : Error{Errc::not_supported, 0, "memory_shareable_from: needs the patcher"};
-  if (!outcome) log::warn("memory", "private memory stays out of peers' reach: {}", to_string(outcome.error()));
-}
-
 }  // namespace
 
 Monitor::~Monitor() = default;
@@ -96,7 +87,6 @@ const Choice& start_monitor(const Config& config) {
     state.asked_for = config.monitor;
     choose(config.monitor, state.supplied, state.choice);
     state.chosen.store(true, std::memory_order_release);
-    share_private_memory(config, state.choice);
     log::debug("memory", "monitor: {}\n{}", state.choice.monitor != nullptr ? state.choice.monitor->name() : "none",
                state.choice.reasons);
   } else if (config.monitor != state.asked_for) {

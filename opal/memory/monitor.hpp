@@ -26,7 +26,7 @@ class OPAL_EXPORT Monitor {
   /// Starts to report; called once.  Errors: not_supported, permission, with words that say what is missing.
   virtual Result<void> start() noexcept = 0;
   /// Wants to hear of `range`; to be called before a device is told of the memory.  Monitors that see everything need
-  /// not be asked.  Errors: not_supported (nobody tells when it goes: keep nothing of it).
+  /// not be asked.  Errors: not_supported (its release is not reported: keep nothing of it).
   virtual Result<void> watch(Range range) noexcept {
     (void)range;
     return {};
@@ -36,7 +36,7 @@ class OPAL_EXPORT Monitor {
 };
 
 struct Choice {
-  Monitor* monitor = nullptr;  ///< null: nobody tells; keep nothing
+  Monitor* monitor = nullptr;  ///< null: releases are not reported; keep nothing
   std::string reasons;         ///< a line per monitor that was not taken, and why
 };
 

@@ -94,7 +94,7 @@ void prepare_syscall_entry() noexcept {
   static_assert(sizeof(SystemCall) == 56, "the assembly pushes it");
   constexpr std::uint32_t kOsXsave = 1U << 27;
   constexpr std::uint32_t kLeaf = 0xd;
-  // x87, SSE, AVX, AVX-512.  Tile registers (8 KB) are nobody's between libc and the kernel; PKRU is a right, not data.
+  // x87, SSE, AVX, AVX-512.  Tile registers (8 KB) are unused between libc and the kernel; PKRU is a right, not data.
   constexpr std::uint32_t kWanted = 0xe7;
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsXsave) == 0) return;

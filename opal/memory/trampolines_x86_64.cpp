@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -67,7 +66,7 @@ class Code {
 
 void write_trampoline(Code& code, const SyscallSite& site) noexcept {
   code.copy(std::span{site.moves}.first(site.moves_size));
-  std::byte* not_watched[4] = {};
+  std::byte* not_watched[2] = {};
   if (site.number == SyscallSite::kAnyNumber) {
     code.bytes({0x3d});  // cmp $kNumbers-1,%eax; ja
     code.imm32(kNumbers - 1);
@@ -79,19 +78,6 @@ void write_trampoline(Code& code, const SyscallSite& site) noexcept {
     code.bytes({0xb8});  // mov $number,%eax
     code.imm32(site.number);
   }
-  if (site.number == SyscallSite::kAnyNumber || site.number == SYS_clone) {
-    std::byte* other = nullptr;
-    if (site.number == SyscallSite::kAnyNumber) {
-      code.bytes({0x83, 0xf8, SYS_clone});  // cmp $SYS_clone,%eax; jne
-      other = code.branch(0x75);
-    }
-    code.bytes({0xf7, 0xc7});  // test $CLONE_VM,%edi; jnz: a thread, or a child that is about to exec
-    code.imm32(CLONE_VM);
-    not_watched[2] = code.branch(0x75);
-    code.bytes({0x48, 0x85, 0xf6});  // test %rsi,%rsi; jnz: a stack on which nothing of ours can return
-    not_watched[3] = code.branch(0x75);
-    if (other != nullptr) code.land(other);
-  }
   code.load_r11(&detail::interested);
   code.bytes({0x41, 0x83, 0x3b, 0x00});  // cmpl $0,(%r11); je
   std::byte* const nobody = code.branch(0x74);
@@ -100,7 +86,7 @@ void write_trampoline(Code& code, const SyscallSite& site) noexcept {
   code.bytes({0x41, 0xff, 0xd3});                                // call *%r11
   code.bytes({0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00});  // lea 128(%rsp),%rsp
   code.jump(site.next);
-  // vfork passes here too, and clone for a thread, with no stack of ours under them.
+  // vfork and clone may pass here: nothing of the trampoline is on the stack.
   for (std::byte* branch : not_watched) {
     if (branch != nullptr) code.land(branch);
   }

@@ -9,13 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "opal/memory/shareable.hpp"
-
 namespace opal::mpool {
 namespace {
-
-/// Not a pool, but described like one: one file, one base.  Pools are numbered from 1.
-constexpr std::uint32_t kShareableMemory = UINT32_MAX - 1;
 
 struct Entry {
   std::uint32_t number;
@@ -44,8 +39,7 @@ SharedDirectoryEntry::SharedDirectoryEntry(MutableBytes memory, int fd)
   whole_.store(static_cast<bool>(memory::add_listener(*this)), std::memory_order_relaxed);
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
-  if (++all.last_number == kShareableMemory) all.last_number = 1;
-  number_ = all.last_number;
+  number_ = ++all.last_number;
   all.entries.push_back({number_, memory, fd, &whole_});
   all.count.store(all.entries.size(), std::memory_order_release);
 }
@@ -63,9 +57,6 @@ SharedDirectoryEntry::~SharedDirectoryEntry() {
 }
 
 std::uint32_t shared_pool_of(const void* base, std::size_t size) noexcept {
-  if (memory::shareable::holds(memory::Range::pages(reinterpret_cast<std::uintptr_t>(base), size))) {
-    return kShareableMemory;
-  }
   Directory& all = directory();
   if (all.count.load(std::memory_order_acquire) == 0) return 0;
   const auto address = reinterpret_cast<std::uintptr_t>(base);
@@ -80,10 +71,6 @@ std::uint32_t shared_pool_of(const void* base, std::size_t size) noexcept {
 }
 
 Result<SharedPoolAccess> open_shared_pool(std::uint32_t number) {
-  if (number == kShareableMemory) {
-    OPAL_TRY_ASSIGN(memory::shareable::Access access, memory::shareable::access());
-    return SharedPoolAccess{std::move(access.fd), access.base};
-  }
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
   const auto found =

@@ -38,7 +38,7 @@ class SharedMemoryPool final : public Pool {
  private:
   SharedPool pool_;
   const bool huge_;
-  SharedDirectoryEntry entry_;  // before pool_ goes, nobody finds it any more
+  SharedDirectoryEntry entry_;  // ends before pool_, so that no lookup finds it any more
 };
 
 }  // namespace opal::mpool

@@ -2,7 +2,7 @@
 // opal/mpool/shared_pool.hpp — memory that processes of one host share: a nameless file of fixed virtual size, mapped
 // once. The file is sparse: memory is committed in chunks when allocate() needs it, so a lack of memory is an Error
 // here and never a SIGBUS later, and a peer that maps the descriptor once sees all later growth without doing anything.
-// The size is sealed: nobody holding the descriptor can shrink or grow the file under the others.
+// The size is sealed: no holder of the descriptor can shrink or grow the file under the others.
 // Free-list bookkeeping is private; the shared bytes hold only what the user puts there.
 // Owns: descriptor and mapping.  Threads: all calls are safe from any thread.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace opal::mpool {
 
-/// One allocation: where it is here, and where it is in everybody's mapping.
+/// One allocation: its address here, and its offset in every mapping.
 struct SharedBlock {
   std::byte* address = nullptr;
   std::uint64_t offset = 0;  ///< from the start of the file

@@ -25,9 +25,8 @@ std::size_t machine_page_size() noexcept {
 
 Overlap overlap_named(const std::string& name) {
   if (name == "page_refcount") return Overlap::page_refcount;
-  if (name == "merge") return Overlap::merge;
   if (name != "containing") {
-    log::error("rcache", "rcache_grdma_overlap \"{}\" is none of containing, page_refcount, merge: containing", name);
+    log::error("rcache", "rcache_grdma_overlap \"{}\" is neither containing nor page_refcount: containing", name);
   }
   return Overlap::containing;
 }

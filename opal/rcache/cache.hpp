@@ -37,10 +37,9 @@ namespace opal::rcache {
 enum class Overlap : std::uint8_t {
   containing,     ///< they coexist, each with its own users
   page_refcount,  ///< they coexist; a registration is in use while any of its pages is, through whichever one
-  merge,          ///< a request that overlaps some makes one registration that covers all of them, in their place
 };
 
-class OPAL_EXPORT Cache : private ForkListener {
+class OPAL_EXPORT Cache final : private ForkListener {
  public:
   /// Ranges are rounded to multiples of `granularity`, a power of two: 0 takes the machine's page size, 1 rounds
   /// nothing.
@@ -79,7 +78,7 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// Undoes everything that is not in use.
   void flush() noexcept;
 
-  // Checkpoints (docs/design/checkpoint.md): for whoever owns the cache; btl::Module does it for its own.
+  // Checkpoints (docs/design/checkpoint.md): called by the owner of the cache; btl::Module calls its own.
 
   /// From now on get() answers `busy`, and nothing is kept: what is idle is undone here, the rest with its last lease.
   void quiesce() noexcept;
@@ -88,7 +87,7 @@ class OPAL_EXPORT Cache : private ForkListener {
   /// Registers again; after a restart, too: what the device had forgotten was undone before.
   void resume() noexcept;
 
-  /// What was counted so far, and what is idle: looked for in pieces, so that nobody waits for more than one of them.
+  /// The counts so far, and what is idle.  Holds the lock for one piece of the cache at a time.
   /// Where others use the cache meanwhile, `idle` is of no single moment.  Linear in the most registrations there ever
   /// were.
   [[nodiscard]] Statistics statistics() const noexcept;
@@ -104,7 +103,7 @@ class OPAL_EXPORT Cache : private ForkListener {
     std::uintptr_t end;
     Access access;
   };
-  /// Who uses a registration, and when it was used last.
+  /// The users of a registration, and its last use.
   struct Use {
     std::int64_t users = 0;
     std::uint64_t last = 0;
@@ -153,7 +152,7 @@ class OPAL_EXPORT Cache : private ForkListener {
     ~Lock() {
       if (held_.owns_lock()) unlock();
     }
-    /// Lets go of the lock until somebody has signalled `released_`, `ready()` is true and no fork is under way.
+    /// Releases the lock until `released_` is signalled, `ready()` is true and no fork is under way.
     template <class Ready>
     void wait(Ready ready) noexcept {
       cache_.released_.wait(held_, [&] { return !cache_.forking_ && ready(); });
@@ -185,7 +184,7 @@ class OPAL_EXPORT Cache : private ForkListener {
   Lease borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   void give_back_counted(Registration& registration, PageHold* hold) noexcept;
 
-  // users.cpp: who uses what
+  // users.cpp: uses of registrations
   LeaseTable* make_lease_table() noexcept;
   [[nodiscard]] Use use_of_locked(const Registration& registration) const noexcept;
   [[nodiscard]] bool pages_held_locked(const Registration& registration) const noexcept;
@@ -212,8 +211,6 @@ class OPAL_EXPORT Cache : private ForkListener {
   Result<void> grow_pool() noexcept;
   void grow_hints() noexcept;
   void give_up(const Attempt& refused) noexcept;
-  template <class Chosen>
-  void retire_overlapping_locked(std::uintptr_t begin, std::uintptr_t end, Chosen chosen) noexcept;
   void enter_index_locked(Registration& registration) noexcept;
   [[nodiscard]] bool within_limits_locked(std::size_t more_bytes) const noexcept;
   [[nodiscard]] bool fits_at_all(std::size_t bytes) const noexcept {
@@ -257,7 +254,7 @@ class OPAL_EXPORT Cache : private ForkListener {
   IntervalIndex index_;          // those that serve
   UseOrder order_;               // the same ones
   RegistrationList pending_;     // being registered by some thread right now
-  RegistrationList retired_;     // serve no more, undone outside of an event when nobody uses them
+  RegistrationList retired_;     // serve no more; undone outside of an event when unused
   IntervalIndex retired_valid_;  // those of them that an event may still hit
   Widening* widenings_ = nullptr;
   mutable EventBacklog backlog_;

@@ -47,10 +47,11 @@ inline constexpr config::Var<Config> kVars[] = {
      "it."},
     {"overlap",
      &Config::overlap,
-     {.choices = "containing|page_refcount|merge"},
+     {.choices = "containing|page_refcount"},
      "",
      config::Level::tuner,
-     "Overlapping requests: keep both, keep both while any of their pages is in use, or register what covers both."},
+     "When a registration that overlaps others counts as in use: while it has users of its own (containing), or while "
+     "any of its pages is in use (page_refcount)."},
 };
 inline constexpr config::Group<Config> kGroup{"rcache_grdma", "Registration cache for local memory", kVars};
 

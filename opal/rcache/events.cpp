@@ -78,7 +78,7 @@ std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
   }
   for (Registration* r = pending_.front(); r != nullptr; r = RegistrationList::next(*r)) {
     if (!r->overlaps(gone.begin, gone.end) || !r->valid()) continue;
-    r->invalidate();  // the device does not know it yet: whoever registers it starts again
+    r->invalidate();  // the device does not know it yet: its registration starts again
     ++count;
   }
   for (Widening* w = widenings_; w != nullptr; w = w->next) {

@@ -84,45 +84,12 @@ Result<Lease> Cache::register_new(const Request& request, Prospect& prospect, Le
   return register_exactly(request, request, begun, nullptr, table, hold);
 }
 
-/// Retires those that share memory with [begin, end) and that `chosen(registration)` names.
-template <class Chosen>
-void Cache::retire_overlapping_locked(std::uintptr_t begin, std::uintptr_t end, Chosen chosen) noexcept {
-  for (;;) {
-    Registration* found = nullptr;
-    index_.any_overlapping(begin, end, [&](Registration& other) {
-      if (chosen(other)) found = &other;
-      return found != nullptr;
-    });
-    if (found == nullptr) return;
-    withdraw_locked(*found);
-    retire_locked(*found);
-  }
-}
-
-/// A range better than the request's own, if what is registered suggests one: with merge, all that it overlaps; else,
-/// when something contains the request and only lacks rights, that one's range with the rights of both.
-/// Retires what the new one will replace and nobody uses.
+/// When a registration contains the request and only lacks rights: its range with the rights of both.  Retires it if it
+/// is unused.
 std::optional<Cache::Request> Cache::united_locked(const Request& request, Registration* weak) noexcept {
-  Request united = request;
-  if (overlap_ == Overlap::merge) {
-    for (bool grown = true; grown;) {
-      grown = false;
-      index_.any_overlapping(united.begin, united.end, [&](const Registration& other) {
-        const Request before = united;
-        united = {std::min(before.begin, other.begin()), std::max(before.end, other.end()),
-                  before.access | other.access()};
-        grown = grown || united.begin != before.begin || united.end != before.end;
-        return false;
-      });
-    }
-    retire_overlapping_locked(united.begin, united.end, [this](const Registration& other) {
-      Use use;
-      return idle_locked(other, use);
-    });
-  } else if (weak != nullptr) {
-    united = {weak->begin(), weak->end(), request.access | weak->access()};
-    if (withdraw_if_idle_locked(*weak)) retire_locked(*weak);
-  }
+  if (weak == nullptr) return std::nullopt;
+  const Request united{weak->begin(), weak->end(), request.access | weak->access()};
+  if (withdraw_if_idle_locked(*weak)) retire_locked(*weak);
   const bool better = united.begin != request.begin || united.end != request.end || united.access != request.access;
   return better ? std::optional{united} : std::nullopt;
 }
@@ -132,7 +99,7 @@ std::optional<Cache::Request> Cache::united_locked(const Request& request, Regis
 Result<Lease> Cache::register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
                                       const Widening* widening, LeaseTable* table,
                                       std::unique_ptr<PageHold>& hold) noexcept {
-  constexpr int kAttempts = 3;
+  constexpr int kAttempts = 16;  // other threads may unmap parts of it several times in a row
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!begun) {
       OPAL_TRY_ASSIGN(begun, make_pending(range, widening));
@@ -169,11 +136,6 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
 }
 
 void Cache::enter_index_locked(Registration& registration) noexcept {
-  if (overlap_ == Overlap::merge) {
-    retire_overlapping_locked(registration.begin(), registration.end(), [&](const Registration& other) {
-      return registration.contains(other.begin(), other.end()) && registration.allows(other.access());
-    });
-  }
   ++entries_;
   registration.state_ = Registration::State::indexed;
   registration.last_use_.store(0, std::memory_order_relaxed);
@@ -196,7 +158,7 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range, const Widening*
       const Lock lock{*this};
       if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
       if (widening != nullptr && !worthwhile_locked(*widening)) {
-        return Error{Errc::busy, 0, "rcache get(the wider range)", range.begin};  // seen by nobody: see register_new()
+        return Error{Errc::busy, 0, "rcache get(the wider range)", range.begin};  // never returned: see register_new()
       }
       if (const auto begun = make_pending_locked(range, UINT64_MAX)) return *begun;
       no_object = pool_.empty();

@@ -103,7 +103,7 @@ class alignas(kCacheLine) Registration {
     unused,     ///< in the pool
     pending,    ///< some thread is registering it
     indexed,    ///< serves requests
-    retired,    ///< serves no new requests (invalid, or replaced by a larger one); undone when nobody uses it
+    retired,    ///< serves no new requests (invalid, or replaced by a larger one); undone when unused
     condemned,  ///< some thread is deregistering it
   };
 

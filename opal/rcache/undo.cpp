@@ -79,7 +79,7 @@ void Cache::serve_locked(Registration& registration) noexcept {
   registration.serving_.store(registration.generation(), std::memory_order_seq_cst);
 }
 
-/// Takes it out of service unless somebody uses it.
+/// Takes it out of service unless it is in use.
 bool Cache::withdraw_if_idle_locked(Registration& registration) noexcept {
   Use use;
   if (!idle_locked(registration, use)) return false;
@@ -101,14 +101,14 @@ void Cache::withdraw_locked(Registration& registration) noexcept {
   UseOrder::remove(registration);
 }
 
-/// It is undone as soon as nobody uses it; it was withdrawn.
+/// Undoes it as soon as it is unused; it was withdrawn.
 void Cache::retire_locked(Registration& registration) noexcept {
   registration.state_ = Registration::State::retired;
   retired_.push_back(registration);
   if (registration.valid()) retired_valid_.insert(registration);
 }
 
-/// One that serves some of [begin, end) and that nobody uses.
+/// An unused one that serves some of [begin, end).
 Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) const noexcept {
   Registration* found = nullptr;
   index_.any_overlapping(begin, end, [&](Registration& registration) {
@@ -119,14 +119,14 @@ Registration* Cache::unused_locked(std::uintptr_t begin, std::uintptr_t end) con
   return found;
 }
 
-/// Nobody uses it, for good: it serves no more.
+/// Unused for good: it serves no more.
 bool Cache::unused_for_good_locked(const Registration& retired) noexcept {
   if (use_of_locked(retired).users != 0) return false;
   know_all_users_locked(retired);
   return use_of_locked(retired).users == 0;
 }
 
-/// One of the retired that nobody uses, among at most `most` of them.
+/// An unused one among at most `most` of the retired.
 Registration* Cache::unused_retired_locked(std::size_t most) noexcept {
   for (most = std::min(most, retired_.size()); most > 0; --most) {
     Registration* const first = retired_.front();

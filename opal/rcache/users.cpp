@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who uses a registration: sums over what the threads wrote down.
+// The uses of a registration: sums over the counters of all threads.
 #include <new>
 
 #include "opal/rcache/cache.hpp"
@@ -45,7 +45,7 @@ Cache::Use Cache::use_of_locked(const Registration& registration) const noexcept
   return use;
 }
 
-/// Nobody uses it, and with page_refcount none of its pages; `use` says when it was used last.
+/// True when it is unused, and with page_refcount its pages, too; `use` is its last use.
 bool Cache::idle_locked(const Registration& registration, Use& use) const noexcept {
   use = use_of_locked(registration);
   return use.users == 0 && (overlap_ != Overlap::page_refcount || !pages_held_locked(registration));

@@ -2,17 +2,12 @@
 #include "opal/topology/topology.hpp"
 
 #include <hwloc.h>
-#include <hwloc/glibc-sched.h>
+#include <hwloc/linux.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <cmath>
-#include <fstream>
-#include <iterator>
 
-#include "opal/core/text.hpp"
 #include "opal/topology/locality.hpp"
 
 namespace opal::topology {
@@ -55,53 +50,37 @@ Bitmap objects_with(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_cons
   return indexes;
 }
 
-/// One cpu_set_t per object of that type with a usable processor.
-std::vector<cpu_set_t> usable_objects(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t usable) {
-  std::vector<cpu_set_t> objects;
+Cpus to_cpus(hwloc_const_bitmap_t bitmap) {
+  Cpus cpus;
+  for (int cpu = hwloc_bitmap_first(bitmap); cpu >= 0; cpu = hwloc_bitmap_next(bitmap, cpu)) {
+    cpus.push_back(static_cast<std::uint32_t>(cpu));
+  }
+  return cpus;
+}
+
+/// The usable processors of each object of that type that has any.
+std::vector<Cpus> usable_objects(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t usable) {
+  std::vector<Cpus> objects;
   for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {
     const Bitmap both{hwloc_bitmap_alloc()};
     if (both == nullptr) return {};
     hwloc_bitmap_and(both.get(), object->cpuset, usable);
-    cpu_set_t cpus;
-    if (hwloc_bitmap_iszero(both.get()) != 0) continue;
-    if (hwloc_cpuset_to_glibc_sched_affinity(topology, both.get(), &cpus, sizeof cpus) == 0) objects.push_back(cpus);
+    if (hwloc_bitmap_iszero(both.get()) == 0) objects.push_back(to_cpus(both.get()));
   }
   return objects;
 }
 
 /// Hosts that tell no cores have one per hardware thread.
-std::vector<cpu_set_t> usable_cores(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
-  std::vector<cpu_set_t> cores = usable_objects(topology, HWLOC_OBJ_CORE, usable);
+std::vector<Cpus> usable_cores(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
+  std::vector<Cpus> cores = usable_objects(topology, HWLOC_OBJ_CORE, usable);
   return cores.empty() ? usable_objects(topology, HWLOC_OBJ_PU, usable) : cores;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file{path};
-  return {std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{}};
-}
-
-/// The tightest processor quota of this process's cgroup (v2) and the ones above it.
-std::optional<double> cpu_quota() {
-  std::string group;
-  const std::string own = read_file("/proc/self/cgroup");
-  for (const std::string_view line : split(own, '\n')) {
-    if (line.starts_with("0::/")) group = line.substr(3);
-  }
-  std::optional<double> quota;
-  for (;;) {
-    if (const std::optional<double> here = parse_cpu_max(read_file("/sys/fs/cgroup" + group + "/cpu.max"))) {
-      quota = std::min(quota.value_or(*here), *here);
-    }
-    if (group.empty()) return quota;
-    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
-  }
 }
 
 }  // namespace
 
 void Topology::Free::operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
 
-Topology::Topology(std::unique_ptr<hwloc_topology, Free> topology, std::vector<cpu_set_t> cores) noexcept
+Topology::Topology(std::unique_ptr<hwloc_topology, Free> topology, std::vector<Cpus> cores) noexcept
     : topology_(std::move(topology)), cores_(std::move(cores)) {}
 Topology::Topology(Topology&&) noexcept = default;
 Topology& Topology::operator=(Topology&&) noexcept = default;
@@ -118,37 +97,34 @@ Result<Topology> Topology::open() {
   if (hwloc_topology_load(raw) != 0) return Error{Errc::os, errno, "hwloc_topology_load"};
   const Bitmap usable = binding_of_this_thread(raw);
   if (usable == nullptr) return Error{Errc::no_memory, ENOMEM, "hwloc_bitmap_alloc"};
-  std::vector<cpu_set_t> cores = usable_cores(raw, usable.get());
+  std::vector<Cpus> cores = usable_cores(raw, usable.get());
   if (cores.empty()) return Error{Errc::os, 0, "hwloc found no core this process may use"};
   return Topology{std::move(topology), std::move(cores)};
 }
 
 std::size_t Topology::thread_count() const noexcept {
   std::size_t count = 0;
-  for (const cpu_set_t& core : cores_) count += static_cast<std::size_t>(CPU_COUNT(&core));
+  for (const Cpus& core : cores_) count += core.size();
   return count;
 }
 
-std::size_t Topology::effective_core_count() const {
-  const std::optional<double> quota = cpu_quota();
-  if (!quota) return core_count();
-  return std::clamp<std::size_t>(static_cast<std::size_t>(std::ceil(*quota)), 1, core_count());
-}
-
-Result<cpu_set_t> Topology::cpus_of_core(std::size_t index) const {
+Result<Cpus> Topology::cpus_of_core(std::size_t index) const {
   if (index >= cores_.size()) return Error{Errc::invalid_argument, 0, "no such usable core", index};
   return cores_[index];
 }
 
-std::vector<cpu_set_t> Topology::cpus_of(Shared level) const {
+std::vector<Cpus> Topology::cpus_of(Shared level) const {
   const Bitmap usable = binding_of_this_thread(topology_.get());
   if (usable == nullptr) return {};
   return usable_objects(topology_.get(), object_type(level), usable.get());
 }
 
 Result<void> Topology::bind(pid_t pid, std::size_t index) const {
-  OPAL_TRY_ASSIGN(const cpu_set_t cpus, cpus_of_core(index));
-  if (::sched_setaffinity(pid, sizeof cpus, &cpus) != 0) {
+  OPAL_TRY_ASSIGN(const Cpus cpus, cpus_of_core(index));
+  const Bitmap wanted{hwloc_bitmap_alloc()};
+  if (wanted == nullptr) return Error{Errc::no_memory, ENOMEM, "hwloc_bitmap_alloc"};
+  for (const std::uint32_t cpu : cpus) hwloc_bitmap_set(wanted.get(), cpu);
+  if (hwloc_linux_set_tid_cpubind(topology_.get(), pid, wanted.get()) != 0) {
     const int cause = errno;
     return Error{cause == EPERM ? Errc::permission : Errc::os, cause, "sched_setaffinity", index};
   }
@@ -169,16 +145,6 @@ std::string Topology::locality() const {
     text += list.data();
   }
   return text;
-}
-
-std::optional<double> parse_cpu_max(std::string_view text) {
-  double quota = 0;
-  double period = 0;
-  const auto [after_quota, bad_quota] = std::from_chars(text.data(), text.data() + text.size(), quota);
-  if (bad_quota != std::errc{} || after_quota == text.data() + text.size() || *after_quota != ' ') return std::nullopt;
-  const auto [end, bad_period] = std::from_chars(after_quota + 1, text.data() + text.size(), period);
-  if (bad_period != std::errc{} || !(quota > 0) || !(period > 0) || !std::isfinite(quota / period)) return std::nullopt;
-  return quota / period;
 }
 
 }  // namespace opal::topology

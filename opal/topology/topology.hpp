@@ -3,14 +3,12 @@
 // Owns: one hwloc topology, discovered by open() (milliseconds: once per process is enough).
 // Threads: a Topology is immutable after open(); const members are safe from any thread.
 #pragma once
-#include <sched.h>
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "opal/core/export.hpp"
@@ -20,6 +18,9 @@
 struct hwloc_topology;
 
 namespace opal::topology {
+
+/// The operating system's numbers of hardware threads, ascending; any number of them.
+using Cpus = std::vector<std::uint32_t>;
 
 class OPAL_EXPORT Topology {
  public:
@@ -37,16 +38,12 @@ class OPAL_EXPORT Topology {
   /// Hardware threads that this process may run on, at least core_count().
   [[nodiscard]] std::size_t thread_count() const noexcept;
 
-  /// core_count(), or less when a cgroup grants less processor time than that: how many processes may spin at once.
-  [[nodiscard]] std::size_t effective_core_count() const;
-
-  /// The hardware threads of usable core `index` as sched_setaffinity(2) takes them, so that a forked child can bind
-  /// itself without hwloc.  Errors: invalid_argument when index >= core_count().
-  [[nodiscard]] Result<cpu_set_t> cpus_of_core(std::size_t index) const;
+  /// The hardware threads of usable core `index`.  Errors: invalid_argument when index >= core_count().
+  [[nodiscard]] Result<Cpus> cpus_of_core(std::size_t index) const;
 
   /// The usable hardware threads of each package, NUMA node, cache or core that has any; empty where the host tells
   /// none.
-  [[nodiscard]] std::vector<cpu_set_t> cpus_of(Shared level) const;
+  [[nodiscard]] std::vector<Cpus> cpus_of(Shared level) const;
 
   /// Binds process `pid` (0 = the calling thread) to usable core `index`.  Errors: invalid_argument, permission, os.
   Result<void> bind(pid_t pid, std::size_t index) const;
@@ -62,13 +59,10 @@ class OPAL_EXPORT Topology {
   struct Free {
     void operator()(hwloc_topology* topology) const noexcept;
   };
-  Topology(std::unique_ptr<hwloc_topology, Free> topology, std::vector<cpu_set_t> cores) noexcept;
+  Topology(std::unique_ptr<hwloc_topology, Free> topology, std::vector<Cpus> cores) noexcept;
 
   std::unique_ptr<hwloc_topology, Free> topology_;
-  std::vector<cpu_set_t> cores_;
+  std::vector<Cpus> cores_;
 };
-
-/// Processors granted by the text of a cgroup's cpu.max ("150000 100000" is 1.5); nothing when it grants all or is bad.
-OPAL_EXPORT std::optional<double> parse_cpu_max(std::string_view text);
 
 }  // namespace opal::topology

@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
 #include "opal/memory/monitor.hpp"
+#include "runtime/checkpoint_words.hpp"
 #include "runtime/pmix/info_list.hpp"
 #include "runtime/pmix/status.hpp"
 #include "runtime/variables.hpp"
@@ -175,25 +177,75 @@ bool is_missing(const Result<Client::Bytes>& answer) {
   return !answer && answer.error().detail == static_cast<std::uint64_t>(-PMIX_ERR_NOT_FOUND);
 }
 
-/// The handler of Client::on_death.  Not a member: libpmix may deliver an event after the Client is gone.
-struct Deaths {
-  std::mutex mutex;
-  std::function<void(unsigned)> handler;  // guarded by mutex
-  std::string job_id;                     // guarded by mutex
+/// A handler of events.  Not a member of the Client: libpmix may deliver an event after that is gone.
+template <class Argument>
+class EventHandler {
+ public:
+  void set(std::function<void(Argument)> handler, const std::string& job_id) {
+    const std::lock_guard guard{mutex_};
+    handler_ = std::move(handler);
+    job_id_ = job_id;
+  }
+  void call(const pmix_proc_t* source, Argument argument) {
+    const std::lock_guard guard{mutex_};
+    if (handler_ && source != nullptr && job_id_ == source->nspace) handler_(argument);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void(Argument)> handler_;  // guarded by mutex_
+  std::string job_id_;                     // guarded by mutex_
 };
-Deaths& deaths() {
-  static Deaths* const only = new Deaths;  // libpmix's threads outlive static destructors
-  return *only;
+// libpmix's threads outlive static destructors.
+EventHandler<unsigned>& deaths() {
+  static EventHandler<unsigned>& only = *new EventHandler<unsigned>;
+  return only;
+}
+EventHandler<const CheckpointStep&>& checkpoints() {
+  static EventHandler<const CheckpointStep&>& only = *new EventHandler<const CheckpointStep&>;
+  return only;
 }
 
 void on_death_event(std::size_t /*id*/, pmix_status_t /*status*/, const pmix_proc_t* source, pmix_info_t* /*info*/,
                     std::size_t /*count*/, pmix_info_t* /*results*/, std::size_t /*result_count*/,
                     pmix_event_notification_cbfunc_fn_t done, void* cookie) {
-  {
-    const std::lock_guard guard{deaths().mutex};
-    if (deaths().handler && source != nullptr && deaths().job_id == source->nspace) deaths().handler(source->rank);
+  if (source != nullptr) deaths().call(source, source->rank);
+  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
+}
+
+/// "quiesce 3"; nothing when it is no such request.
+std::optional<CheckpointStep> parse_step(std::string_view text) {
+  const std::size_t space = text.find(' ');
+  const auto* const name = std::find(kCheckpointSteps.begin(), kCheckpointSteps.end(), text.substr(0, space));
+  if (name == kCheckpointSteps.end() || space == std::string_view::npos) return {};
+  CheckpointStep step{CheckpointStep::Kind(name - kCheckpointSteps.begin())};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + space + 1, end, step.round);
+  if (error != std::errc{} || rest != end) return {};
+  return step;
+}
+
+void on_checkpoint_event(std::size_t /*id*/, pmix_status_t /*status*/, const pmix_proc_t* source, pmix_info_t* infos,
+                         std::size_t count, pmix_info_t* /*results*/, std::size_t /*result_count*/,
+                         pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+  for (const pmix_info_t& info : std::span{infos, count}) {
+    if (!PMIX_CHECK_KEY(&info, PMIX_JOB_CTRL_ID) || info.value.type != PMIX_STRING) continue;
+    if (const auto step = parse_step(info.value.data.string)) checkpoints().call(source, *step);
   }
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
+}
+
+/// Tells the launcher, and does not wait.
+void tell_of_checkpoint(const std::string& text) {
+  auto infos = std::make_unique<InfoList>();
+  infos->add(PMIX_JOB_CTRL_ID, text);
+  const auto release = [](pmix_status_t, pmix_info_t*, std::size_t, void* pointer, pmix_release_cbfunc_t release_info,
+                          void* info_cookie) {
+    const std::unique_ptr<InfoList> ended{static_cast<InfoList*>(pointer)};
+    if (release_info != nullptr) release_info(info_cookie);
+  };
+  const pmix_status_t status = PMIx_Job_control_nb(nullptr, 0, infos->data(), infos->size(), release, infos.get());
+  if (status == PMIX_SUCCESS) (void)infos.release();  // `release` owns it now
 }
 
 }  // namespace
@@ -202,6 +254,7 @@ struct Client::State {
   bool singleton = false;
   bool finalized = false;
   bool hears_of_deaths = false;
+  bool hears_of_checkpoints = false;
   std::string job_id;
   unsigned rank = 0;
   unsigned size = 1;
@@ -212,6 +265,13 @@ struct Client::State {
   std::map<std::string, Bytes, std::less<>> uncommitted;  // guarded by mutex
   std::map<std::string, Bytes, std::less<>> committed;    // guarded by mutex
   std::map<std::string, Bytes, std::less<>> names;        // guarded by mutex
+
+  /// Slurm ends a fence that collects nothing without asking other hosts (mpi.conf: PMIxFenceBarrier).
+  [[nodiscard]] InfoList infos_of_fence(Exchange exchange) const {
+    InfoList infos;
+    if (exchange == Exchange::collect || job_id.starts_with("slurm.pmix.")) infos.add(PMIX_COLLECT_DATA, true);
+    return infos;
+  }
 
   Result<void> join();
   Result<Bytes> find(const std::map<std::string, Bytes, std::less<>>& where, std::string_view key) {
@@ -313,8 +373,7 @@ Result<void> Client::commit() {
 Result<void> Client::fence(Exchange exchange) {
   if (state_->singleton) return {};
   const pmix_proc_t everybody = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
-  InfoList infos;
-  if (exchange == Exchange::collect) infos.add(PMIX_COLLECT_DATA, true);
+  InfoList infos = state_->infos_of_fence(exchange);
   const pmix_status_t status = PMIx_Fence(&everybody, 1, infos.data(), infos.size());
   if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Fence");
   return {};
@@ -332,7 +391,8 @@ Result<void> Client::fence_while(const std::function<void()>& work) {
     to->came.store(true, std::memory_order_release);
   };
   const pmix_proc_t everybody = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
-  pmix_status_t status = PMIx_Fence_nb(&everybody, 1, nullptr, 0, on_answer, &answer);
+  InfoList infos = state_->infos_of_fence(Exchange::lazy);
+  pmix_status_t status = PMIx_Fence_nb(&everybody, 1, infos.data(), infos.size(), on_answer, &answer);
   if (status == PMIX_SUCCESS) {
     while (!answer.came.load(std::memory_order_acquire)) work();
     status = answer.status;
@@ -432,16 +492,33 @@ Result<void> Client::unpublish(std::string_view name) {
 void Client::on_death(std::function<void(unsigned)> handler) {
   if (state_->singleton) return;
   const bool wanted = static_cast<bool>(handler);
-  {
-    const std::lock_guard guard{deaths().mutex};
-    deaths().handler = std::move(handler);
-    deaths().job_id = state_->job_id;
-  }
+  deaths().set(std::move(handler), state_->job_id);
   if (!wanted || std::exchange(state_->hears_of_deaths, true)) return;
   static pmix_status_t codes[] = {PMIX_ERR_PROC_TERM_WO_SYNC};
   // The result is not needed: a launcher without such events sends none.  With a callback the call does not wait.
   PMIx_Register_event_handler(
       codes, 1, nullptr, 0, on_death_event, [](pmix_status_t, std::size_t, void*) {}, nullptr);
+}
+
+void Client::on_checkpoint(std::function<void(const CheckpointStep&)> handler) {
+  if (state_->singleton || opal::environment(kJobIdVariable) != state_->job_id) return;
+  const bool wanted = static_cast<bool>(handler);
+  checkpoints().set(std::move(handler), state_->job_id);
+  if (wanted && !std::exchange(state_->hears_of_checkpoints, true)) {
+    static pmix_status_t codes[] = {PMIX_JCTRL_CHECKPOINT};
+    PMIx_Register_event_handler(
+        codes, 1, nullptr, 0, on_checkpoint_event, [](pmix_status_t, std::size_t, void*) {}, nullptr);
+  }
+  // The server has both messages in this order.
+  tell_of_checkpoint(std::string{wanted ? kJoinsCheckpoints : kLeavesCheckpoints});
+}
+
+void Client::answer_checkpoint(const CheckpointStep& step, const std::string& problem) {
+  if (state_->singleton) return;
+  std::string text{kCheckpointSteps.at(static_cast<std::size_t>(step.kind))};
+  text += ' ' + std::to_string(step.round);
+  if (!problem.empty()) text += ' ' + problem;
+  tell_of_checkpoint(text);
 }
 
 void Client::abort(int status, std::string_view text) noexcept {

@@ -7,6 +7,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,13 @@ enum class Exchange {
 enum class Wait {
   until_published,  ///< until the rank has committed the key, for at most the timeout
   no,               ///< only what is there now
+};
+
+/// What opalrun asks of every rank for a checkpoint (docs/design/checkpoint.md).
+struct CheckpointStep {
+  enum class Kind : std::uint8_t { quiesce, checkpoint, resume };
+  Kind kind = Kind::resume;
+  std::uint64_t round = 0;  ///< the same from quiesce to resume, and higher than any before
 };
 
 class OPAL_EXPORT Client {
@@ -67,6 +75,8 @@ class OPAL_EXPORT Client {
   opal::Result<void> commit();
 
   /// Returns when every rank of the job has called it.  Errors: peer_gone (a rank died), unreachable.
+  /// Under Slurm a death fails the fence at once only at ranks of the same host; abort() there ends the step.  At other
+  /// hosts it fails after PMIxTimeout of mpi.conf (300 s), as does a fence in which the last host is later than that.
   opal::Result<void> fence(Exchange exchange = Exchange::lazy);
 
   /// The same, and calls `work` in this thread again and again until then.
@@ -94,6 +104,15 @@ class OPAL_EXPORT Client {
   /// that it reported before.  An empty one ends that, and returns after the last call.  Called by a thread of libpmix:
   /// it must neither block nor call this Client.  A singleton has no peers.
   void on_death(std::function<void(unsigned rank)> handler);
+
+  /// Takes part in the checkpoints that opalrun --quiesce asks for; an empty handler ends that, and returns after the
+  /// last call.  The handler is called with each step: quiesce (perhaps twice), checkpoint, resume; resume may come at
+  /// any point.  A thread of libpmix calls it: it must neither block nor call this Client.  Each step but resume is to
+  /// be answered.  Under another launcher, and for a singleton, nothing happens.
+  void on_checkpoint(std::function<void(const CheckpointStep& step)> handler);
+  /// The step has been done here: after quiesce() Contexts are quiet, after checkpoint() caches are empty; or `problem`
+  /// says why it cannot be.
+  void answer_checkpoint(const CheckpointStep& step, const std::string& problem = {});
 
   /// Ends the whole job: the launcher reports `text` once and exits with `status`.  Does not return.
   [[noreturn]] void abort(int status, std::string_view text) noexcept;

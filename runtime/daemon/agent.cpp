@@ -70,6 +70,7 @@ Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector
   Fd writer{ends[1]};
   ::fcntl(writer.get(), F_SETFL, O_NONBLOCK);
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const Attributes attributes;

@@ -24,7 +24,7 @@ bool DirectLinks::ask(std::uint32_t host, Kind kind, const std::string& content)
     opal::log::debug("runtime", "questions go straight to host {}", host);
   }
   if (!timer_) timer_ = loop_.after(kIdle, [this] { look(); });
-  if (!oob_.send(*link.endpoint, topic(kind), oob::as_bytes(content))) return false;
+  if (!oob_.send(*link.endpoint, topic(kind), content)) return false;
   ++link.open;
   link.used = true;
   return true;

@@ -33,10 +33,10 @@ void Hub::add(std::size_t host, RemoteHost& remote) { remotes_[static_cast<std::
 
 void Hub::lose(std::size_t host) { tree_.declare_lost(static_cast<overlay::Id>(host), overlay::Loss::declared); }
 
-void Hub::on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
+void Hub::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string content) {
   switch (static_cast<Kind>(topic)) {
-    case Kind::frame: return tree_.on_frame(from, content);
-    case Kind::join: return join(from, content);
+    case Kind::frame: return tree_.on_frame(from, std::move(content));
+    case Kind::join: return join(from, oob::as_bytes(content));
     default: return;  // of another version, which is told when it joins
   }
 }
@@ -69,7 +69,7 @@ void Hub::join(opal::am::Endpoint& from, ByteSpan content) {
 }
 
 void Hub::turn_away(opal::am::Endpoint& from, const std::string& why) {
-  (void)oob_.send(from, topic(Kind::turned_away), oob::as_bytes(pack(TurnedAway{why})));
+  (void)oob_.send(from, topic(Kind::turned_away), pack(TurnedAway{why}));
 }
 
 /// Tells those their places who can take them: all above them have joined.
@@ -86,7 +86,7 @@ bool Hub::place(std::uint32_t host, const Joined& joined) {
     if (other == joined_.end()) return false;
     place.above.emplace_back(above, other->second.address);
   }
-  return joined.endpoint == nullptr || oob_.send(*joined.endpoint, topic(Kind::place), oob::as_bytes(pack(place)));
+  return joined.endpoint == nullptr || oob_.send(*joined.endpoint, topic(Kind::place), pack(place));
 }
 
 /// Of daemons further down the first connection ends when they have their places.
@@ -125,6 +125,8 @@ void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
     case Kind::abort:
       return remote.with_rank<Abort>(
           content, [&](const Abort& m) { host_.on_abort(m.rank, static_cast<int>(m.status), m.text); });
+    case Kind::checkpoint:
+      return remote.with_rank<Checkpoint>(content, [&](const Checkpoint& m) { host_.on_checkpoint(m.rank, m.text); });
     case Kind::say: return remote.with<Say>(content, [&](const Say& m) { host_.say(m.line); });
     case Kind::modex: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
     case Kind::modex_result:

@@ -19,6 +19,7 @@ namespace runtime::daemon {
 struct HubHost {
   std::function<void(unsigned rank, int status, const std::string& text)> on_abort;
   std::function<void(const std::string& line)> say;
+  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;  ///< what a rank says
 };
 
 class Hub final : public pmix::Cluster, private overlay::Client {
@@ -40,7 +41,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   void end(unsigned rank);
 
   /// For oob::DaemonHost.
-  void on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content);
+  void on_message(opal::am::Endpoint& from, oob::Topic topic, std::string content);
   void on_lost(opal::am::Endpoint& peer, const Error& why);
 
   /// Lets all daemons go and waits for their agents, at most `patience`; runs the loop.

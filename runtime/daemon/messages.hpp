@@ -20,7 +20,7 @@
 
 namespace runtime::daemon {
 
-inline constexpr std::uint64_t kVersion = 8;  ///< of all messages here; change one => bump it
+inline constexpr std::uint64_t kVersion = 9;  ///< of all messages here; change one => bump it
 
 /// From Topic::user on.
 enum class Kind : std::uint16_t {
@@ -57,6 +57,7 @@ enum class Kind : std::uint16_t {
   ended,
   inquire,
   answered,
+  checkpoint,
 };
 
 constexpr oob::Topic topic(Kind kind) noexcept { return static_cast<oob::Topic>(kind); }
@@ -311,6 +312,17 @@ struct Event {
   template <class V>
   void fields(V& v) {
     event.fields(v);
+  }
+};
+
+/// Daemon to launcher: what a rank says about a checkpoint (runtime/checkpoint_words.hpp).
+struct Checkpoint {
+  static constexpr Kind kKind = Kind::checkpoint;
+  std::uint32_t rank = 0;
+  std::string text;
+  template <class V>
+  void fields(V& v) {
+    v(rank, text);
   }
 };
 

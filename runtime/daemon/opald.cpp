@@ -35,6 +35,7 @@ constexpr std::chrono::milliseconds kLastWords{2'000};
 constexpr std::chrono::milliseconds kDyingRound{5};
 constexpr unsigned kDyingRounds = 1'000;  // a rank that is stuck in its exit keeps nothing back for ever
 constexpr int kCannotServe = 1;
+constexpr std::size_t kMostEarlyFrames = 1024;  // a child sends one, and then waits until it is attached
 constexpr std::size_t kDescriptorsOfARank = 4;  // input, both outputs, libpmix's connection
 
 /// Before the launcher can be told.
@@ -78,7 +79,7 @@ class Opald final : private overlay::Client {
   }
   void on_out(const char* why) override { launcher_gone(why); }
 
-  void on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content);
+  void on_message(opal::am::Endpoint& from, oob::Topic topic, std::string message);
   void on_closed(opal::am::Endpoint& peer, const Error& why);
   void take_place(const Place& place);
   void leave();
@@ -103,7 +104,8 @@ class Opald final : private overlay::Client {
   OutputForwarder forwarder_;
   std::optional<InputSinks> input_;  // of those of our ranks that get the launcher's stdin
   std::unique_ptr<oob::Daemon> oob_;
-  opal::am::Endpoint* launcher_ = nullptr;  // until this daemon has its place
+  opal::am::Endpoint* launcher_ = nullptr;                                 // until this daemon has its place
+  std::vector<std::pair<opal::am::Endpoint*, std::string>> early_frames_;  // of children that have their places already
   std::optional<TreeMember> tree_;
   std::optional<Uplink> uplink_;  // as tree_
   std::unique_ptr<pmix::Server> server_;
@@ -128,8 +130,8 @@ void Opald::run(const opal::Secret& secret) {
           [this](const std::string& line) {
             if (uplink_) uplink_->send(Say{line});
           }};
-  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
-    on_message(from, topic, content);
+  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
+    on_message(from, topic, std::move(content));
   };
   hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error& why) { on_closed(peer, why); };
   auto oob = oob::Daemon::open(loop_, launch::store_with(bootstrap_.settings), secret, bootstrap_.job_id, UINT32_MAX,
@@ -143,7 +145,7 @@ void Opald::run(const opal::Secret& secret) {
                   .pid = static_cast<std::uint64_t>(::getpid()),
                   .job_id = bootstrap_.job_id,
                   .address = std::string{oob::as_text(oob_->address())}};
-  if (const auto sent = oob_->send(*launcher_, topic(Join::kKind), oob::as_bytes(pack(join))); !sent) {
+  if (const auto sent = oob_->send(*launcher_, topic(Join::kKind), pack(join)); !sent) {
     give_up(fmt::format("cannot join the job: {}", opal::to_string(sent.error())));
   }
   place_ = loop_.after(patience_.place(), [this] {
@@ -161,10 +163,12 @@ void Opald::stay_alive() {
 }
 
 /// Inside of the channel's progress.
-void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
+void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string message) {
+  const ByteSpan content = oob::as_bytes(message);
   switch (static_cast<Kind>(topic)) {
     case Kind::frame:
-      if (tree_) tree_->on_frame(from, content);
+      if (tree_) return tree_->on_frame(from, std::move(message));
+      if (early_frames_.size() < kMostEarlyFrames) early_frames_.emplace_back(&from, std::move(message));
       return;
     case Kind::place:
       if (auto place = unpack<Place>(content); place && &from == launcher_) {
@@ -188,6 +192,7 @@ void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, ByteSpan cont
 void Opald::on_closed(opal::am::Endpoint& peer, const Error& why) {
   if (uplink_) uplink_->on_closed(peer);
   if (tree_) return tree_->on_closed(peer);
+  std::erase_if(early_frames_, [&](const auto& each) { return each.first == &peer; });
   if (&peer == launcher_) launcher_gone(opal::to_string(why));
 }
 
@@ -204,6 +209,7 @@ void Opald::take_place(const Place& place) {
   uplink_.emplace(loop_, *oob_, *tree_, self);
   tree_->on_close = [this](opal::am::Endpoint& endpoint) { uplink_->on_closed(endpoint); };
   tree_->after_turn = [this] { leave_if_done(); };
+  for (auto& [from, frame] : std::exchange(early_frames_, {})) tree_->on_frame(*from, std::move(frame));
   uplink_->send(Ready{});
   // The launcher has as many connections as it has children.
   if (tree_->node().parent() != 0) oob_->disconnect(*std::exchange(launcher_, nullptr));
@@ -259,8 +265,8 @@ void Opald::handle(Kind kind, ByteSpan content) {
       return host_->kill_all();
     case Kind::inquire: inquired_ = true; return report();
     case Kind::death:
-      if (const auto message = unpack<Death>(content); message && server_) {
-        server_->announce_death(static_cast<int>(message->rank));
+      if (const auto message = unpack<Death>(content); message && host_) {
+        host_->announce_death(message->rank);
       }
       return;
     case Kind::ended:
@@ -356,6 +362,11 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
                                        const std::string& text) { abort(static_cast<unsigned>(rank), status, text); },
                     .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); },
                     .pid = [this](int rank) { return host_->pid(static_cast<unsigned>(rank)); },
+                    .on_joined = [this] { host_->stand_in(); },
+                    .on_checkpoint =
+                        [this](int rank, const std::string& text) {
+                          uplink_->send(Checkpoint{static_cast<std::uint32_t>(rank), text});
+                        },
                     .program = launch.arguments[0]}));
   server_->join(*uplink_);
 

@@ -39,9 +39,7 @@ TreeMember::TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Optio
   schedule();
 }
 
-void TreeMember::on_frame(opal::am::Endpoint& from, ByteSpan frame) {
-  take({channel_of(from), std::string{oob::as_text(frame)}});
-}
+void TreeMember::on_frame(opal::am::Endpoint& from, std::string frame) { take({channel_of(from), std::move(frame)}); }
 
 void TreeMember::on_closed(opal::am::Endpoint& peer) {
   const auto entry = channels_.find(&peer);
@@ -124,7 +122,7 @@ void TreeMember::send(Channel channel, std::string frame) {
   const auto entry = endpoints_.find(channel);
   if (entry == endpoints_.end()) return;
   // A peer that takes nothing any more although its window is small is as good as gone.
-  if (!oob_.send(*entry->second, topic(Kind::frame), oob::as_bytes(frame))) take({channel, {}, true});
+  if (!oob_.send(*entry->second, topic(Kind::frame), std::move(frame))) take({channel, {}, true});
 }
 
 void TreeMember::close(Channel channel) {

@@ -33,7 +33,7 @@ class TreeMember final : private overlay::Port {
   [[nodiscard]] bool has(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
 
   /// For oob::DaemonHost: a message of Kind::frame, the end of a connection.
-  void on_frame(opal::am::Endpoint& from, ByteSpan frame);
+  void on_frame(opal::am::Endpoint& from, std::string frame);
   void on_closed(opal::am::Endpoint& peer);
 
   /// To the root, or at the root to others; goes out from the loop, in order, as soon as the tree takes it.  The same

@@ -87,7 +87,7 @@ void Uplink::handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix:
       const auto still = guests_.find(to);
       if (still == guests_.end() || still->second.number != number) return;  // it asks the launcher
       if (--still->second.open == 0) guests_.erase(still);
-      (void)oob_.send(*to, topic(Kind::modex_result), oob::as_bytes(pack(result_of(m, status, data))));
+      (void)oob_.send(*to, topic(Kind::modex_result), pack(result_of(m, status, data)));
     };
     if (server == nullptr) return reply(PMIX_ERR_NOT_FOUND, {});
     server->modex(m.rank, reply);

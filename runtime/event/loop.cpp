@@ -6,10 +6,14 @@
 
 #include <cerrno>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace runtime::event {
 namespace {
+
+/// Work that posts more work gets this many turns before descriptors and timers get theirs.
+constexpr int kTurnsOfPosted = 8;
 
 struct FreeBase {
   void operator()(event_base* base) const noexcept { event_base_free(base); }
@@ -43,7 +47,9 @@ struct Loop::State {
   std::unique_ptr<event_base, FreeBase> base;
   Fd wakeup;
   Watch wakeup_watch;
+  bool stopped = false;
   std::mutex mutex;
+  std::thread::id runner;        // in run(); guarded by mutex
   std::vector<Callback> posted;  // guarded by mutex
 };
 
@@ -60,32 +66,56 @@ Result<std::unique_ptr<Loop>> Loop::create() {
   state->wakeup.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!state->wakeup) return Error{Errc::os, errno, "eventfd(loop)"};
   std::unique_ptr<Loop> loop{new Loop{std::move(state)}};
-  loop->state_->wakeup_watch =
-      loop->on_readable(loop->state_->wakeup.get(), [self = loop.get()] { self->run_posted(); });
+  loop->state_->wakeup_watch = loop->on_readable(loop->state_->wakeup.get(), [fd = loop->state_->wakeup.get()] {
+    eventfd_t count = 0;
+    eventfd_read(fd, &count);  // run() looks at what was posted
+  });
   return loop;
 }
 
-void Loop::run() { event_base_loop(state_->base.get(), EVLOOP_NO_EXIT_ON_EMPTY); }
+void Loop::run() {
+  state_->stopped = false;
+  set_runner(std::this_thread::get_id());
+  while (true) {
+    bool more = true;
+    for (int turn = 0; more && !state_->stopped && turn < kTurnsOfPosted; ++turn) more = run_posted();
+    if (state_->stopped) break;
+    const int wait = more ? EVLOOP_NONBLOCK : EVLOOP_ONCE;
+    if (event_base_loop(state_->base.get(), wait | EVLOOP_NO_EXIT_ON_EMPTY) < 0) break;
+  }
+  set_runner({});
+}
 
-void Loop::stop() noexcept { event_base_loopbreak(state_->base.get()); }
+void Loop::set_runner(std::thread::id runner) {
+  const std::lock_guard guard{state_->mutex};
+  state_->runner = runner;
+}
+
+void Loop::stop() noexcept {
+  state_->stopped = true;
+  event_base_loopbreak(state_->base.get());
+}
 
 void Loop::post(Callback work) {
   {
     const std::lock_guard guard{state_->mutex};
     state_->posted.push_back(std::move(work));
+    // The loop's own thread looks at the posts before it sleeps, and so does one that begins to run.
+    if (state_->runner == std::this_thread::get_id()) return;
   }
   eventfd_write(state_->wakeup.get(), 1);
 }
 
-void Loop::run_posted() {
-  eventfd_t count = 0;
-  eventfd_read(state_->wakeup.get(), &count);
+/// What has been posted by now; whether there is more.
+bool Loop::run_posted() {
   std::vector<Callback> work;
   {
     const std::lock_guard guard{state_->mutex};
     work.swap(state_->posted);
   }
   for (Callback& callback : work) callback();
+  const std::lock_guard guard{state_->mutex};
+  return !state_->posted.empty();
 }
 
 Watch Loop::add(int fd, short what, Callback callback, std::chrono::milliseconds delay) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "runtime/core_names.hpp"
 
@@ -55,7 +56,8 @@ class Loop {
   struct State;
   explicit Loop(std::unique_ptr<State> state) noexcept;
   Watch add(int fd, short what, Callback callback, std::chrono::milliseconds delay);
-  void run_posted();
+  void set_runner(std::thread::id runner);
+  bool run_posted();
   std::unique_ptr<State> state_;
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch/binding.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdlib>
 
@@ -11,14 +9,6 @@
 
 namespace runtime::launch {
 namespace {
-
-Cpus to_cpus(const cpu_set_t& set) {
-  Cpus cpus;
-  for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
 
 /// Objects with the same processors are one: NUMA nodes of memory only are near those of another node.
 void add_once(std::vector<Cpus>& objects, Cpus cpus) {
@@ -70,9 +60,9 @@ Domains usable_domains(const opal::topology::Topology& topology) {
   const auto at = [&](Level level) -> std::vector<Cpus>& { return domains.of[static_cast<std::size_t>(level)]; };
   Cpus all;
   for (std::size_t index = 0; index < topology.core_count(); ++index) {
-    const opal::Result<cpu_set_t> set = topology.cpus_of_core(index);
-    if (!set) continue;
-    at(Level::core).push_back(to_cpus(*set));
+    const opal::Result<Cpus> cpus = topology.cpus_of_core(index);
+    if (!cpus) continue;
+    at(Level::core).push_back(*cpus);
     for (const std::uint32_t cpu : at(Level::core).back()) {
       at(Level::hwthread).push_back({cpu});
       all.push_back(cpu);
@@ -84,7 +74,7 @@ Domains usable_domains(const opal::topology::Topology& topology) {
                                              {Level::numa, Shared::numa_node},
                                              {Level::package, Shared::package}};
   for (const auto& [level, shared] : others) {
-    for (const cpu_set_t& set : topology.cpus_of(shared)) add_once(at(level), to_cpus(set));
+    for (const Cpus& cpus : topology.cpus_of(shared)) add_once(at(level), cpus);
     if (at(level).empty()) at(level).push_back(all);
   }
   return domains;

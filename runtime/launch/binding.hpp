@@ -12,7 +12,7 @@
 
 namespace runtime::launch {
 
-using Cpus = std::vector<std::uint32_t>;  ///< operating system numbers of hardware threads, ascending
+using opal::topology::Cpus;
 
 /// The objects of each Level that this process may run on; at least one of each: levels that a host does not tell are
 /// taken for one object with everything in it.

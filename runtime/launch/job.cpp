@@ -199,7 +199,9 @@ void Job::decide() {
 }
 
 /// A rank of this host is dying, for another reason than that it has aborted the job, or another host owes an answer.
+/// When all ranks have ended, all causes are known.
 bool Job::cause_may_come() const {
+  if (ended_ == ranks_.size()) return false;
   return std::any_of(hosts_.begin(), hosts_.end(), [this](const Host& host) {
     if (host.host->owes_answer()) return true;
     const std::vector<std::uint32_t> dying = host.host->dying_ranks();
@@ -260,7 +262,7 @@ bool Job::continues() const noexcept { return options_.continuous && phase_ == P
 void Job::go_on_without(int status, const std::string& what) {
   if (status_ == 0) status_ = status;
   const unsigned others = living();
-  say(others == 0 ? what : fmt::format("{}; {} go on", what, count_of_ranks(others)));
+  say(others == 0 ? what : fmt::format("{}; {} {} on", what, count_of_ranks(others), others == 1 ? "goes" : "go"));
   if (ended_ == ranks_.size()) empty();
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/daemon/bootstrap.hpp"
 #include "runtime/daemon/hub.hpp"
 #include "runtime/daemon/input.hpp"
+#include "runtime/launch/control.hpp"
 #include "runtime/launch/environment.hpp"
 #include "runtime/launch/hosts.hpp"
 #include "runtime/launch/job.hpp"
@@ -28,6 +29,7 @@
 #include "runtime/launch/messages.hpp"
 #include "runtime/launch/open_files.hpp"
 #include "runtime/launch/program.hpp"
+#include "runtime/launch/quiescence.hpp"
 #include "runtime/launch/session.hpp"
 #include "runtime/launch/settings.hpp"
 #include "runtime/launch/signals.hpp"
@@ -144,6 +146,8 @@ class Launch {
   std::unique_ptr<oob::Daemon> oob_;
   std::unique_ptr<pmix::Server> server_;
   std::optional<Job> job_;
+  std::optional<Quiescence> quiescence_;
+  std::unique_ptr<Control> control_;
   std::optional<LocalHost> local_;
   std::optional<daemon::Hub> hub_;
   std::vector<std::unique_ptr<daemon::RemoteHost>> remotes_;
@@ -215,6 +219,9 @@ Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus)
                               const std::string& text) { job_->on_abort(static_cast<unsigned>(rank), status, text); },
            .liveness = [this](int rank) { return local_->liveness(static_cast<unsigned>(rank)); },
            .pid = [this](int rank) { return local_->pid(static_cast<unsigned>(rank)); },
+           .on_joined = [this] { local_->stand_in(); },
+           .on_checkpoint =
+               [this](int rank, const std::string& text) { quiescence_->on_answer(static_cast<unsigned>(rank), text); },
            .program = options_.program}));
   return {};
 }
@@ -249,10 +256,13 @@ void Launch::add_local_host(const Program& program, const std::vector<Cpus>& cpu
 
 void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   if (hosts_.size() == 1) return;
-  hub_.emplace(loop_, *oob_, *server_, session_.job_id(), hosts_, options_.radix, options_.patience,
-               daemon::HubHost{.on_abort = [this](unsigned rank, int status,
-                                                  const std::string& text) { job_->on_abort(rank, status, text); },
-                               .say = [this](const std::string& line) { job_->say(line); }});
+  hub_.emplace(
+      loop_, *oob_, *server_, session_.job_id(), hosts_, options_.radix, options_.patience,
+      daemon::HubHost{
+          .on_abort = [this](unsigned rank, int status,
+                             const std::string& text) { job_->on_abort(rank, status, text); },
+          .say = [this](const std::string& line) { job_->say(line); },
+          .on_checkpoint = [this](unsigned rank, const std::string& text) { quiescence_->on_answer(rank, text); }});
   server_->join(*hub_);
   daemon::Launch launch{.hosts = hosts_,
                         .arguments = options_.arguments,
@@ -332,8 +342,8 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
       .on_abort = [this](int rank, int status,
                          const std::string& reason) { job_->on_abort(static_cast<unsigned>(rank), status, reason); },
       .say = [this](const std::string& line) { job_->say(line); }};
-  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
-    if (hub_) hub_->on_message(from, topic, content);
+  hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
+    if (hub_) hub_->on_message(from, topic, std::move(content));
   };
   hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error& why) {
     if (hub_) hub_->on_lost(peer, why);
@@ -350,6 +360,13 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
     options.warnings.push_back(
         fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(oob.error())));
   }
+  quiescence_.emplace(loop_, allocation.ranks,
+                      [this](const std::string& request) { server_->ask_for_checkpoint(request); });
+  if (auto control = Control::open(loop_, session_.directory(), *quiescence_)) {
+    control_ = std::move(*control);
+  } else {
+    options.warnings.push_back(fmt::format("no --quiesce of this job: {}", opal::to_string(control.error())));
+  }
   // Both outputs and libpmix's connection; the input with --stdin all; files.
   const std::size_t each =
       3U + (options_.input.kind == InputTarget::Kind::all ? 1 : 0) + (options_.output_directory.empty() ? 0 : 2);
@@ -364,6 +381,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   };
   job_->on_ended = [this](unsigned rank) {
     server_->end_names(rank);
+    quiescence_->on_ended(rank);
     if (hub_) hub_->end(rank);
   };
   if (options_.display_map) {

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/launch/local_host.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
+#include "opal/core/environment.hpp"
+#include "runtime/launch/environment.hpp"
 #include "runtime/launch/liveness.hpp"
 #include "runtime/launch/messages.hpp"
 #include "runtime/launch/program.hpp"
+#include "runtime/pmix/stand_in.hpp"
 #include "runtime/warden/descendants.hpp"
 
 namespace runtime::launch {
@@ -104,6 +111,12 @@ void LocalHost::handle(const warden::Report& report) {
   const auto number = static_cast<unsigned>(report.rank);
   Rank* const rank = report.rank < 0 ? nullptr : find(number);
   if (rank == nullptr) return;
+  if (rank->ended) {  // what is reported is its stand-in
+    if (report.kind == warden::Report::Kind::started) return;
+    stands_in_ = false;
+    if (report.status != 0 && !ending_) say_awaited(number, "its stand-in failed");
+    return stand_in();
+  }
   switch (report.kind) {
     case warden::Report::Kind::started:
       ++settled_;
@@ -124,8 +137,8 @@ void LocalHost::handle(const warden::Report& report) {
           number, report.step == warden::Step::exec ? status_of_exec_error(report.status) : kLauncherFailed,
           describe_refusal(report.rank, report.step, report.status, plan_.arguments[0], plan_.working_directory));
     case warden::Report::Kind::exited: {
-      if (rank->ended) return;
       rank->ended = true;
+      if (report.status == 0) miss(*rank);
       observer_.on_exited(number, report.status, server_.left_properly(report.rank));
       return server_.on_rank_ended();
     }
@@ -143,7 +156,57 @@ void LocalHost::kill_all() {
   if (!warden_lost_) (void)warden_.kill_all();
 }
 
-void LocalHost::announce_death(unsigned rank) { server_.announce_death(static_cast<int>(rank)); }
+void LocalHost::announce_death(unsigned rank) {
+  server_.announce_death(static_cast<int>(rank));
+  Rank* const dead = find(rank);
+  if (dead == nullptr) return;
+  dead->reported = true;
+  miss(*dead);
+}
+
+/// Not now: the job may be about to end.
+void LocalHost::miss(Rank& rank) {
+  rank.missed = true;
+  loop_.post([this] { stand_in(); });
+}
+
+void LocalHost::stand_in() {
+  if (ending_ || stands_in_) return;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const unsigned rank = plan_.ranks[i];
+    if (!ranks_[i].missed || server_.has_joined(static_cast<int>(rank)) || !server_.has_members()) continue;
+    ranks_[i].missed = false;
+    if (!ranks_[i].reported && !std::exchange(said_absence_, true)) {
+      resources_.say(fmt::format("rank {} ended and has not joined the job, which other ranks have", rank));
+    }
+    const auto started = start_stand_in(rank);
+    if (started) {
+      stands_in_ = true;
+      return;
+    }
+    say_awaited(rank, opal::to_string(started.error()));
+  }
+}
+
+void LocalHost::say_awaited(unsigned rank, const std::string& why) {
+  resources_.say(fmt::format(
+      "rank {} ended before it joined the job, and ranks that wait for it may do so for ever: {}", rank, why));
+}
+
+Result<void> LocalHost::start_stand_in(unsigned rank) {
+  const Fd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
+  OPAL_TRY_ASSIGN(const auto of_server, server_.variables(static_cast<int>(rank)));
+  Variables variables = opal::environment_with_prefix("");
+  append(variables, of_server);
+  const warden::SpawnPlan spawn{.path = "/proc/self/exe",
+                                .arguments = {std::string{pmix::kStandInName}},
+                                .environment = to_environment(variables),
+                                .working_directory = {},
+                                .cpus = {},
+                                .open_files = 0};
+  return warden_.spawn(static_cast<std::int32_t>(rank), spawn, {null.get(), null.get(), null.get()});
+}
 
 /// The kernel kills the ranks with it (PR_SET_PDEATHSIG); everything else below it becomes our child.
 void LocalHost::warden_died() {

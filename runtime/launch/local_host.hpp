@@ -50,6 +50,9 @@ class LocalHost final : public RankHost {
   [[nodiscard]] std::size_t starting() const noexcept override { return warden_lost_ ? 0 : asked_ - settled_; }
   [[nodiscard]] std::vector<std::uint32_t> dying_ranks() const override;
 
+  /// Starts a stand-in (runtime/pmix/stand_in.hpp) where ranks of this host wait for one that ended before it joined.
+  void stand_in();
+
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
   /// 0 until it runs, and of ranks of other hosts.
   [[nodiscard]] pid_t pid(unsigned rank) const;
@@ -60,10 +63,15 @@ class LocalHost final : public RankHost {
   struct Rank {
     pid_t pid = 0;  // 0 until the warden reports it
     bool ended = false;
+    bool missed = false;    // the job goes on without it
+    bool reported = false;  // as dead
   };
   [[nodiscard]] Rank* find(unsigned rank) noexcept;
   void start_more();
   Result<void> start(std::size_t index);
+  Result<void> start_stand_in(unsigned rank);
+  void say_awaited(unsigned rank, const std::string& why);
+  void miss(Rank& rank);
   void read_reports();
   void handle(const warden::Report& report);
   void warden_died();
@@ -79,6 +87,8 @@ class LocalHost final : public RankHost {
   std::vector<Rank> ranks_;  // as plan_.ranks
   std::size_t asked_ = 0;    // ranks requested from the warden
   std::size_t settled_ = 0;  // of those, answered
+  bool stands_in_ = false;   // a stand-in runs: one at a time
+  bool said_absence_ = false;
   bool ending_ = false;
   bool emptying_ = false;
   bool empty_ = false;

@@ -39,6 +39,7 @@ std::string check_open_files(std::size_t ranks, std::size_t each) {
 
 std::string check_surroundings() {
   constexpr rlim_t kSmallestFileLimit = 1U << 20;
+  constexpr rlim_t kSmallestStack = 256U << 10;
   std::error_code error;
   const std::string self = std::filesystem::read_symlink("/proc/self", error).string();
   if (self != std::to_string(::getpid())) {
@@ -49,8 +50,13 @@ std::string check_surroundings() {
     return fmt::format("the limit of file sizes (ulimit -f) is {} bytes; libpmix needs {}", size.rlim_cur,
                        kSmallestFileLimit);
   }
+  rlimit stack{};
+  if (::getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kSmallestStack) {
+    return fmt::format("the limit of stacks (ulimit -s) is {} bytes; libraries need {}", stack.rlim_cur,
+                       kSmallestStack);
+  }
   // Of so many CPUs that EINVAL cannot mean too few.
-  std::array<unsigned long, 16384> cpus{};
+  static std::array<unsigned long, 16384> cpus;  // too much for a small stack
   if (::syscall(SYS_sched_getaffinity, 0, sizeof cpus, cpus.data()) < 0) {
     return fmt::format("sched_getaffinity is refused: {}; a filter of system calls (seccomp) must allow it",
                        std::strerror(errno));

@@ -16,7 +16,8 @@ std::uint64_t raise_open_files();
 std::string check_open_files(std::size_t ranks, std::size_t each);
 
 /// Empty, or what of this process's surroundings would have it wait for ever: /proc of another pid namespace, by which
-/// no end of a rank is seen; sched_getaffinity refused, which hwloc asks until it is answered.
+/// no end of a rank is seen; sched_getaffinity refused, which hwloc asks until it is answered.  Or what would kill it:
+/// limits of file sizes and stacks that are too small.
 std::string check_surroundings();
 
 }  // namespace runtime::launch

@@ -25,6 +25,7 @@ constexpr char kFooter[] = R"(Examples:
   opalrun -n 2 --set btl_sm_fbox_size=8K --tag-output opal-perf am_lat
   opalrun --host h1:8,h2:8 ./solver        16 ranks on two hosts, whose daemons ssh starts
   opalrun -n 8 --timeout 60 -x DEBUG=1 ./program --its-own-option
+  opalrun --quiesce 4711 && criu dump ... && opalrun --resume 4711
 
 Exit status: that of the first rank that failed (128 + signal number for a signal), else 0.
   124 the job ran into --timeout        126 the program cannot be executed
@@ -143,12 +144,22 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--stdin", raw.input, "The rank that gets the launcher's stdin, or all or none of them (default: 0)")
       ->option_text("RANK|all|none");
   app.add_option("--wdir,--wd", options.working_directory, "Directory to start the program in")->option_text("DIR");
-  app.add_option("--timeout", raw.timeout, "End the job after this time, with status 124")
+  app.add_option("--timeout", raw.timeout,
+                 "End the job after this time, with status 124; with --quiesce, wait that long for the ranks")
       ->option_text("SECONDS")
       ->check(seconds(0.001, kLongestSeconds));
   app.add_option("--grace", raw.grace, "Time between SIGTERM and SIGKILL when a job is ended (default: 2)")
       ->option_text("SECONDS")
       ->check(seconds(0.0, 3600.0));
+  CLI::Option* const quiesce =
+      app.add_option("--quiesce", options.quiesce,
+                     "Starts nothing: bring the MPI job of the opalrun with this process id to rest, for a checkpoint")
+          ->option_text("PID")
+          ->check(CLI::PositiveNumber);
+  app.add_option("--resume", options.resume, "Starts nothing: let that job go on")
+      ->option_text("PID")
+      ->check(CLI::PositiveNumber)
+      ->excludes(quiesce);
   app.add_flag("--allow-run-as-root", raw.as_root, "Accepted for existing scripts; root may always run jobs");
   app.add_option("--mca", raw.foreign, "Accepted for existing scripts and ignored with a warning")
       ->option_text("NAME VALUE")
@@ -305,6 +316,11 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
     return usage_error(name, error.what());
   }
   if (const std::string wrong = convert(raw, app, options); !wrong.empty()) return usage_error(name, wrong);
+  if (options.quiesce != 0 || options.resume != 0) {
+    if (!options.program.empty())
+      return usage_error(name, "--quiesce and --resume are for a job that runs: no program");
+    return {std::move(options), {}, 0};
+  }
   if (options.program.empty()) return usage_error(name, "no program to run");
   const auto colon = std::find(options.arguments.begin(), options.arguments.end(), ":");
   if (options.arguments.end() - colon > 1 && !after_two_dashes) {  // the last argument separates nothing

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/launch/options.hpp — what the user asked for: the launcher's command line as a value.
 #pragma once
+#include <sys/types.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -77,6 +79,8 @@ struct Options {
   std::string working_directory;  ///< empty: the launcher's
   std::optional<std::chrono::milliseconds> timeout;
   std::chrono::milliseconds grace{2000};  ///< between SIGTERM and SIGKILL; to end by themselves after another's failure
+  pid_t quiesce = 0;                      ///< launcher of the job to quiesce, in place of starting one
+  pid_t resume = 0;                       ///< the same, to resume
   std::vector<std::string> warnings;      ///< to be said once before the job starts
   std::string program;
   std::vector<std::string> arguments;  ///< of the program, without its name

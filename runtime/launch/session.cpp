@@ -40,20 +40,23 @@ Fd open_and_lock(const std::string& directory) {
   return fd;
 }
 
+/// A variable of the environment that a process was started with; empty: it has none, or is not ours to look at.
+std::string variable_of(const fs::path& process, std::string_view name) {
+  std::ifstream file{process / "environ", std::ios::binary};
+  for (std::string variable; std::getline(file, variable, '\0');) {
+    if (variable.starts_with(name) && variable[name.size()] == '=') return variable.substr(name.size() + 1);
+  }
+  return {};
+}
+
 /// Kills every process of this user that was started from `session`.
 void kill_members(const std::string& session) {
-  const std::string mark = fmt::format("{}={}", kSessionVariable, session);
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator{"/proc", error}) {
     const std::string name = entry.path().filename();
     pid_t pid = 0;
     if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{} || pid == ::getpid()) continue;
-    std::ifstream file{entry.path() / "environ", std::ios::binary};
-    for (std::string variable; std::getline(file, variable, '\0');) {
-      if (variable != mark) continue;
-      ::kill(pid, SIGKILL);
-      break;
-    }
+    if (variable_of(entry.path(), kSessionVariable) == session) ::kill(pid, SIGKILL);
   }
 }
 
@@ -118,6 +121,16 @@ void sweep_stale_sessions() {
       fs::remove_all(entry.path(), error);
     }
   }
+}
+
+std::string find_session(pid_t launcher) {
+  const std::string base = variable_of(fmt::format("/proc/{}", launcher), "TMPDIR");
+  const std::string prefix = fmt::format("{}{}-", name_prefix(), launcher);
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator{base.empty() ? "/tmp" : base, error}) {
+    if (entry.path().filename().string().starts_with(prefix)) return entry.path();
+  }
+  return {};
 }
 
 }  // namespace runtime::launch

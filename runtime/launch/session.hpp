@@ -2,6 +2,8 @@
 // runtime/launch/session.hpp — the job's name and its private directory, and the removal of those of dead launchers.
 // The directory is ours while its flock is held; a launcher that dies lets go of it.  Threads: one owner.
 #pragma once
+#include <sys/types.h>
+
 #include <string>
 
 #include "runtime/core_names.hpp"
@@ -35,6 +37,9 @@ class Session {
   std::string directory_;
   Fd lock_;
 };
+
+/// The directory of the launcher with this process id; empty: this user has none.
+std::string find_session(pid_t launcher);
 
 /// Removes the directories of this user's launchers that are dead, and kills what is left of their jobs.
 void sweep_stale_sessions();

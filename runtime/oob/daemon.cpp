@@ -11,9 +11,15 @@
 namespace runtime::oob {
 namespace {
 
-constexpr std::string_view kFirst = "tcp";      // reaches every process of the job
-constexpr int kRoundsPerTurn = 64;              // of progress, before other events of the loop get their turn
-constexpr std::chrono::milliseconds kRetry{1};  // a peer that takes nothing now does not announce when it will
+constexpr std::string_view kFirst = "tcp";           // reaches every process of the job
+constexpr std::string_view kPieceOverSm = "131072";  // bytes; with what it says around it, a message of 64 KiB fits
+constexpr int kRoundsPerTurn = 64;                   // of progress, before other events of the loop get their turn
+constexpr std::chrono::milliseconds kRetry{1};       // a peer that takes nothing now does not announce when it will
+
+bool is_set(const opal::config::Store& store, std::string_view name) {
+  return std::any_of(store.settings().begin(), store.settings().end(),
+                     [&](const auto& setting) { return setting.name == name; });
+}
 
 /// Whether am_transports allows kFirst.  Errors: those of am::TransportFilter::parse().
 Result<bool> first_is_allowed(std::string_view transports) {
@@ -57,10 +63,19 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
   options.observer = this;
   options.secret = secret_;
   opal::config::Store ours = store;
-  ours.set("memory_shareable_from", "0");  // meant for the ranks, whose memory it is
+  // A daemon sleeps after almost every message: who sends to it fences, it does not interrupt all senders each time.
+  ours.set("btl_sm_cores_shared", "yes");
+  // It is woken by the first piece of a message, and would sleep again before the next one.
+  if (!is_set(store, "btl_sm_max_send") && !is_set(store, "btl_sm_segment_size")) {
+    ours.set("btl_sm_max_send", kPieceOverSm);
+  }
   OPAL_TRY_ASSIGN(side.context, opal::am::Context::open(ours, options));
   OPAL_TRY(side.context->set_handler(kActiveMessageTag, handler));
-  side.readable = loop_.on_readable(side.context->fd(), [this] { service(); });
+  side.readable = loop_.on_readable(side.context->fd(), [this, &side] {
+    side.awake = true;
+    side.armed = false;
+    service();
+  });
   return {};
 }
 
@@ -69,12 +84,14 @@ std::string Daemon::address_text() const { return to_hex(address()); }
 Result<opal::am::Endpoint*> Daemon::connect(ByteSpan address) {
   OPAL_TRY_ASSIGN(opal::am::Endpoint * endpoint, base_.context->connect(address));
   (void)peer_of(*endpoint, Connection::Role::asks);
+  base_.awake = true;
+  kick();
   return endpoint;
 }
 
-Result<void> Daemon::send(opal::am::Endpoint& to, Topic topic, ByteSpan content) {
+Result<void> Daemon::send(opal::am::Endpoint& to, Topic topic, std::string content) {
   Peer& peer = peer_of(to);
-  const auto sent = peer.connection.stream().send(topic, content);
+  const auto sent = peer.connection.stream().send(topic, std::move(content));
   look_after(peer);
   kick();
   return sent;
@@ -88,6 +105,8 @@ void Daemon::disconnect(opal::am::Endpoint& endpoint) {
   }
   std::erase(superseded_, &endpoint);
   base_.context->disconnect(endpoint);
+  wake();
+  kick();
 }
 
 bool Daemon::has_unsent(opal::am::Endpoint& to) { return !peer_of(to).connection.stream().idle(); }
@@ -107,35 +126,67 @@ void Daemon::kick() {
   });
 }
 
+/// What it was armed for lasts until a progress() that brings something.
+bool Daemon::Side::advance() {
+  if (context == nullptr) awake = false;
+  if (!awake) return false;
+  if (context->progress() != 0) {
+    armed = false;
+    return true;
+  }
+  armed = armed || context->arm();
+  awake = !armed;
+  return awake;
+}
+
+void Daemon::catch_up() {
+  wake();
+  service();
+}
+
 void Daemon::service() {
   for (int round = 0; round < kRoundsPerTurn; ++round) {
     step();  // first: an endpoint that is over goes before the same peer comes back
-    std::size_t happened = base_.context->progress();
-    if (better_.context != nullptr) happened += better_.context->progress();
-    const bool idle = happened == 0 && base_.context->arm();
-    if (idle && (better_.context == nullptr || better_.context->arm()) && !step_) return;
+    const bool base_busy = base_.advance();
+    const bool busy = better_.advance() || base_busy;
+    if (blocked_ && (busy || round == 0)) send_blocked();  // there may be room now
+    if (!base_.awake && !better_.awake && !step_) return;
   }
   loop_.post([this] { service(); });
 }
 
 /// Sends what peers did not take before, as long as there is some.
-void Daemon::advance() {
-  retry_ = {};
+void Daemon::send_blocked() {
+  blocked_ = false;
   for (const auto& [endpoint, peer] : peers_) {
-    if (peer->connection.stream().blocked()) (void)peer->connection.stream().advance();
+    if (!peer->connection.stream().blocked()) continue;
+    (void)peer->connection.stream().advance();
     look_after(*peer);
   }
-  kick();
+  if (!blocked_) retry_ = {};
 }
 
 /// After anything that a peer's connection may answer with work: for soon, since it may be inside of progress().
 void Daemon::look_after(Peer& peer) {
-  if (peer.connection.stream().blocked() && !retry_) retry_ = loop_.after(kRetry, [this] { advance(); });
+  Stream& stream = peer.connection.stream();
+  Side& side = stream.current() == peer.connection.better() ? better_ : base_;
+  side.awake = true;
   step_ = step_ || peer.connection.needs_step();
+  if (!stream.blocked()) return;
+  blocked_ = true;
+  side.armed = false;  // room is announced to those only who arm without it
+  if (!retry_) {
+    retry_ = loop_.after(kRetry, [this] {
+      retry_ = {};
+      send_blocked();
+      kick();
+    });
+  }
 }
 
 void Daemon::step() {
   if (!std::exchange(step_, false)) return;
+  wake();  // for the notes about ways that go out by either
   for (opal::am::Endpoint* stranger : std::exchange(strangers_, {})) better_.context->disconnect(*stranger);
   for (opal::am::Endpoint* endpoint : std::exchange(superseded_, {})) base_.context->disconnect(*endpoint);
   std::vector<opal::am::Endpoint*> lost;
@@ -255,13 +306,14 @@ void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
                           opal::to_string(message.error())));
     return;
   }
-  if (*message != nullptr) handle(peer, (*message)->topic, (*message)->content);
+  if (*message != nullptr) handle(peer, **message);
 }
 
-void Daemon::handle(Peer& peer, Topic topic, ByteSpan content) {
+void Daemon::handle(Peer& peer, const Assembler::Message& message) {
+  const auto& [topic, content] = message;
   if (topic == Topic::hello) return greet(peer, content);
   if (peer.rank < 0 && topic >= Topic::user && host_.on_daemon_message) {
-    return host_.on_daemon_message(peer.endpoint, topic, content);
+    return host_.on_daemon_message(peer.endpoint, topic, peer.connection.stream().take(message));
   }
   if (peer.rank < 0) return send_to(peer, Topic::refused, as_bytes("say hello first"));
   switch (topic) {

@@ -24,7 +24,7 @@ struct DaemonHost {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
   std::function<void(const std::string& line)> say;
   /// A message from Topic::user on of a peer that is no rank: another daemon, which has proved to know the secret.
-  std::function<void(opal::am::Endpoint& from, Topic topic, ByteSpan content)> on_daemon_message = {};
+  std::function<void(opal::am::Endpoint& from, Topic topic, std::string content)> on_daemon_message = {};
   /// The connection to a peer that is no rank is over: its endpoint goes after the call, or carries a new connection of
   /// the same process, whose messages follow.
   std::function<void(opal::am::Endpoint& peer, const Error& why)> on_daemon_lost = {};
@@ -48,7 +48,7 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   Result<opal::am::Endpoint*> connect(ByteSpan address);
 
   /// Sends to another daemon.  Errors: limit_reached, peer_gone.
-  Result<void> send(opal::am::Endpoint& to, Topic topic, ByteSpan content);
+  Result<void> send(opal::am::Endpoint& to, Topic topic, std::string content);
 
   /// Ends the connection; what was sent is still delivered where the peer lives.  Not from inside of DaemonHost's
   /// calls.
@@ -60,14 +60,20 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   [[nodiscard]] std::string_view transport(opal::am::Endpoint& to);
 
   /// Handles what has arrived now, not when the loop comes to it.
-  void catch_up() { service(); }
+  void catch_up();
 
  private:
   struct Peer;
-  /// A Context with its place in the loop.
+  /// A Context with its place in the loop.  It is looked at only while it is awake: from when its descriptor is
+  /// readable, or something was done with it that it may have to go on with, until it has nothing more to do.
   struct Side {
     std::unique_ptr<opal::am::Context> context;
     event::Watch readable;
+    bool awake = true;
+    bool armed = false;
+
+    /// Whether something happened, or is to be looked at again.
+    bool advance();
   };
   Daemon(event::Loop& loop, const opal::config::Store& store, const opal::Secret& secret, std::string job_id,
          unsigned ranks, DaemonHost host);
@@ -84,13 +90,14 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   void renew(opal::am::Endpoint& endpoint);
   void supersede(const opal::am::Endpoint& fresh);
   void receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece);
-  void handle(Peer& peer, Topic topic, ByteSpan content);
+  void handle(Peer& peer, const Assembler::Message& message);
   void greet(Peer& peer, ByteSpan content);
   bool take_greeting(opal::am::Endpoint& better, ByteSpan piece);
   void expel(opal::am::Endpoint& stranger);
   void service();
+  void wake() noexcept { base_.awake = better_.awake = true; }
   void kick();
-  void advance();
+  void send_blocked();
   void step();
   void look_after(Peer& peer);
   Peer& peer_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
@@ -113,7 +120,8 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   std::vector<opal::am::Endpoint*> strangers_;   // of better_: no peer's, to be disconnected
   event::Timer retry_;
   bool kicked_ = false;
-  bool step_ = false;  // some peer or stranger waits for step()
+  bool blocked_ = false;  // some peer's way took nothing more at the last try
+  bool step_ = false;     // some peer or stranger waits for step()
 };
 
 }  // namespace runtime::oob

@@ -28,14 +28,14 @@ bool Stream::is_from_another_life(ByteSpan piece) const {
   return header && header->to == 0 && peer_life_ != 0 && header->from != peer_life_;
 }
 
-Result<void> Stream::send(Topic topic, ByteSpan content) {
+Result<void> Stream::send(Topic topic, std::string content) {
   if (content.size() > kLargestMessage) return Error{Errc::limit_reached, 0, "oob: message too long", content.size()};
   if (current_ == nullptr) return kGone;
   if (!idle() && waiting_bytes_ + content.size() > kQueueLimit) {
     return Error{Errc::limit_reached, 0, "oob: too much waits for this peer", waiting_bytes_};
   }
-  waiting_bytes_ += weight(content);
-  messages_.push_back({topic, std::string{as_text(content)}});
+  waiting_bytes_ += weight(as_bytes(content));
+  messages_.push_back({topic, std::move(content)});
   return advance();
 }
 

@@ -23,7 +23,8 @@ class OPAL_EXPORT Stream {
 
   /// Sends what fits now and keeps a copy until the peer has it.  Errors: limit_reached (message or queue too long),
   /// peer_gone (no way is left).
-  Result<void> send(Topic topic, ByteSpan content);
+  Result<void> send(Topic topic, std::string content);
+  Result<void> send(Topic topic, ByteSpan content) { return send(topic, std::string{as_text(content)}); }
 
   /// Sends more of what waits.  Errors: peer_gone.
   Result<void> advance();
@@ -38,6 +39,8 @@ class OPAL_EXPORT Stream {
   /// Takes a piece or a note, by whichever way it came; gives the message that it completes, if it does.  Errors:
   /// protocol, version_mismatch; it is then dropped.
   Result<const Assembler::Message*> receive(ByteSpan piece);
+  /// The content of the message that receive() has just given, to keep.
+  [[nodiscard]] std::string take(const Assembler::Message& message) { return assembler_.take(message); }
   /// True for what comes from a new stream of the peer's, which has forgotten this one: it needs a new one here, too.
   [[nodiscard]] bool is_from_another_life(ByteSpan piece) const;
   /// False for what was meant for a stream before this one, or comes from one: it is not to be listened to.

@@ -2,6 +2,7 @@
 #include "runtime/oob/wire.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace runtime::oob {
 
@@ -54,6 +55,11 @@ Result<const Assembler::Message*> Assembler::add(ByteSpan piece) {
   begun_ = false;
   ++next_;
   return &complete_;
+}
+
+std::string Assembler::take(const Message& message) {
+  const bool ours = message.content.data() == as_bytes(content_).data();
+  return ours ? std::exchange(content_, {}) : std::string{as_text(message.content)};
 }
 
 std::string to_hex(ByteSpan bytes) {

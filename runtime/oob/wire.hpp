@@ -80,6 +80,9 @@ class OPAL_EXPORT Assembler {
     ByteSpan content;  ///< until the next add()
   };
 
+  /// Takes the content of the message that add() has just given.
+  [[nodiscard]] std::string take(const Message& message);
+
   /// Takes one piece of a message, not a note; gives the message that it completes, if it does.  Of what is known
   /// already only the rest counts.  Errors: protocol, version_mismatch; the piece is then dropped and nothing changed.
   Result<const Message*> add(ByteSpan piece);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "runtime/daemon/opald.hpp"
+#include "runtime/pmix/stand_in.hpp"
 
 namespace {
 
@@ -27,6 +28,7 @@ std::string read_line() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 0 && argv[0] == runtime::pmix::kStandInName) runtime::pmix::stand_in();
   const std::span<char* const> command_line{argv, static_cast<std::size_t>(argc)};
   if (argc > 1 || ::isatty(0) == 1) {
     const std::string_view option = argc == 2 ? argv[1] : "";

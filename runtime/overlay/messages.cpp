@@ -13,6 +13,11 @@ constexpr std::size_t kAcksPerWindow = 4;
 
 }  // namespace
 
+/// Whether a message waits because of what is under way.  For so little that it is acknowledged late, none waits.
+bool Node::is_full(std::size_t flight, std::size_t size) const noexcept {
+  return flight > options_.window / kAcksPerWindow && flight + size > options_.window;
+}
+
 // --- Up
 
 Result<void> Node::send_up(std::uint16_t topic, std::string content) {
@@ -40,7 +45,7 @@ void Node::pump_up() {
   if (state_ != State::attached) return;
   while (up_sent_ + 1 < up_first_ + up_.size()) {
     const Body& body = up_[up_sent_ + 1 - up_first_].body;
-    if (up_flight_ != 0 && up_flight_ + body->size() > options_.window) return;
+    if (is_full(up_flight_, body->size())) return;
     up_flight_ += body->size();
     send_parent(FrameType::up, ++up_sent_, *body);
   }
@@ -63,7 +68,7 @@ void Node::on_up(Id from, std::uint64_t number, ByteSpan body) {
 }
 
 void Node::deliver_up(ByteSpan body) {
-  const auto message = unpack<Up>(body);
+  const auto message = unpack<UpView>(body);
   if (!message || message->origin == 0 || message->origin >= options_.count) return;
   if (lost_.contains(message->origin)) return;
   std::uint64_t& heard = heard_of_[message->origin];
@@ -72,9 +77,9 @@ void Node::deliver_up(ByteSpan body) {
   if (message->sequence != heard + 1) return declare_lost(message->origin, Loss::declared, now_);
   heard = message->sequence;
   if (message->topic >= kFirstUserTopic) {
-    return client_.on_up(message->origin, message->topic, oob::as_bytes(message->content));
+    return client_.on_up(message->origin, message->topic, message->content);
   }
-  const auto report = unpack<Report>(oob::as_bytes(message->content));
+  const auto report = unpack<Report>(message->content);
   if (report) on_report(message->origin, OwnTopic{message->topic}, *report);
 }
 
@@ -112,7 +117,7 @@ void Node::send_down_now(const IdSet& to, std::uint16_t topic, std::string conte
 
 void Node::on_down(std::uint64_t number, ByteSpan body) {
   if (number <= down_heard_) return ack_later();
-  const auto message = unpack<Down>(body);
+  const auto message = unpack<DownView>(body);
   if (!message || !message->to.valid(options_.count)) return lose_parent(true);
   down_heard_ = number;
   push_down(message->to, std::string{oob::as_text(body)});
@@ -125,14 +130,14 @@ void Node::on_down(std::uint64_t number, ByteSpan body) {
   own_down(*message);  // last: it may change anything
 }
 
-void Node::own_down(const Down& message) {
+void Node::own_down(const DownView& message) {
   if (message.topic >= kFirstUserTopic) {
-    if (message.to.contains(options_.self)) client_.on_down(message.topic, oob::as_bytes(message.content));
+    if (message.to.contains(options_.self)) client_.on_down(message.topic, message.content);
     return;
   }
   if (OwnTopic{message.topic} == OwnTopic::release) return on_release(message);
   if (OwnTopic{message.topic} != OwnTopic::forget) return;
-  if (const auto unused = unpack<Forget>(oob::as_bytes(message.content))) forget(down_heard_, *unused);
+  if (const auto unused = unpack<Forget>(message.content)) forget(down_heard_, *unused);
 }
 
 /// Keeps a message for those below that it is for, and sends it to them.
@@ -165,7 +170,7 @@ void Node::pump_down(Child& child) {
                                [](std::uint64_t sent, const DownItem& each) { return sent < each.number; });
   for (; item != down_.end(); ++item) {
     if (concerns(*item, member, child)) {
-      if (child.down_flight != 0 && child.down_flight + item->body->size() > options_.window) return;
+      if (is_full(child.down_flight, item->body->size())) return;
       child.down_flight += item->body->size();
       send_child(child, FrameType::down, item->number, *item->body);
     }

@@ -178,6 +178,7 @@ class Node {
 
   // messages.cpp: both streams
   void on_up(Id from, std::uint64_t number, ByteSpan body);
+  [[nodiscard]] bool is_full(std::size_t flight, std::size_t size) const noexcept;
   void deliver_up(ByteSpan body);
   void enqueue_up(std::uint16_t topic, std::string content);
   void push_up(UpItem item);
@@ -190,7 +191,7 @@ class Node {
   void count_flight(Child& child);
   void trim_down();
   [[nodiscard]] bool concerns(const DownItem& item, Id member, const Child& child) const noexcept;
-  void own_down(const Down& message);
+  void own_down(const DownView& message);
   void send_down_now(const IdSet& to, std::uint16_t topic, std::string content);
   void ack_later();
   void send_acks();
@@ -202,7 +203,7 @@ class Node {
   void on_contribution(Contribution contribution);
   [[nodiscard]] bool rename(Contribution& contribution) const;
   void forget(std::uint64_t number, const Forget& message);
-  void on_release(const Down& message);
+  void on_release(const DownView& message);
   void look_at(const OperationName& name);
   void look_at_all();
   void release(const OperationName& name);

@@ -112,8 +112,8 @@ void Node::release(const OperationName& name) {
 }
 
 /// Members on the way hear of it too: they hold parts.
-void Node::on_release(const Down& message) {
-  const auto release = unpack<Release>(oob::as_bytes(message.content));
+void Node::on_release(const DownView& message) {
+  const auto release = unpack<Release>(message.content);
   if (!release) return;
   collectives_.end(release->name);
   if (message.to.contains(options_.self)) client_.on_release(*release);

@@ -98,26 +98,34 @@ struct Refused {
   }
 };
 
-struct Up {
+template <class Content>
+struct UpOf {
   Id origin = 0;
   std::uint64_t sequence = 0;  ///< of the origin's messages, from 1
   std::uint16_t topic = 0;     ///< below kFirstUserTopic: OwnTopic
-  std::string content;
+  Content content;
   template <class V>
   void fields(V& v) {
     v(origin, sequence, topic, content);
   }
 };
 
-struct Down {
+template <class Content>
+struct DownOf {
   IdSet to;
   std::uint16_t topic = 0;
-  std::string content;
+  Content content;
   template <class V>
   void fields(V& v) {
     v(to, topic, content);
   }
 };
+
+using Up = UpOf<std::string>;
+using Down = DownOf<std::string>;
+/// The same as they arrive: the content lies in the frame.
+using UpView = UpOf<ByteSpan>;
+using DownView = DownOf<ByteSpan>;
 
 /// Messages of the overlay itself, within up and down.
 enum class OwnTopic : std::uint16_t {

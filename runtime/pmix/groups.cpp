@@ -42,20 +42,18 @@ struct Construction {
 };
 
 void finish(Core& core, const Construction& group, pmix_status_t status, const std::string& data) {
-  if (status != PMIX_SUCCESS) return group.answer(status, nullptr, 0, group.cookie, nullptr, nullptr);
+  if (status != PMIX_SUCCESS) return reply(group.answer, group.cookie, status);
   auto infos = std::make_unique<InfoList>();
   const pmix_data_array_t membership{PMIX_PROC, group.members.size(), const_cast<pmix_proc_t*>(group.members.data())};
   infos->load(PMIX_GROUP_MEMBERSHIP, &membership, PMIX_DATA_ARRAY);
   if (group.wants_context) {
     const auto chosen = lowest(std::as_bytes(std::span{data}));
-    if (!chosen) return group.answer(PMIX_ERR_BAD_PARAM, nullptr, 0, group.cookie, nullptr, nullptr);
+    if (!chosen) return reply(group.answer, group.cookie, PMIX_ERR_BAD_PARAM);
     const std::size_t id = 1 + chosen->number * core.host_count + chosen->host;
     infos->load(PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
   }
   core.groups[group.name] = group.members;
-  const auto release = [](void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
-  InfoList* const raw = infos.release();  // until libpmix calls `release`
-  group.answer(PMIX_SUCCESS, raw->data(), raw->size(), group.cookie, release, raw);
+  reply(group.answer, group.cookie, PMIX_SUCCESS, std::move(infos));
 }
 
 }  // namespace
@@ -78,7 +76,7 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
     meet(what, wanted.members, std::move(data), [=, &core](int status, const std::string& all) {
       if (constructs) return finish(core, wanted, status, all);
       core.groups.erase(wanted.name);
-      answer(status, nullptr, 0, cookie, nullptr, nullptr);
+      reply(answer, cookie, status);
     });
   });
   return PMIX_SUCCESS;

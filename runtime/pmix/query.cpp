@@ -237,10 +237,7 @@ pmix_status_t query(pmix_proc_t* /*asker*/, pmix_query_t* queries, size_t nqueri
   meet_later([=](Core& core) {
     auto results = std::make_unique<InfoList>();
     const pmix_status_t status = answer_all(core, questions, *results);
-    if (results->size() == 0) return answer(status, nullptr, 0, cookie, nullptr, nullptr);
-    const auto release = [](void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
-    InfoList* const raw = results.release();  // until libpmix calls `release`
-    answer(status, raw->data(), raw->size(), cookie, release, raw);
+    reply(answer, cookie, status, std::move(results));
   });
   return PMIX_SUCCESS;
 }

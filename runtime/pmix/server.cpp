@@ -147,6 +147,21 @@ bool Server::left_properly(int rank) const {
   return state_->core.membership[static_cast<std::size_t>(rank)] != Core::Membership::member;
 }
 
+bool Server::has_joined(int rank) const {
+  return state_->core.membership[static_cast<std::size_t>(rank)] != Core::Membership::outside;
+}
+
+bool Server::has_members() const {
+  const auto& membership = state_->core.membership;
+  for (std::size_t rank = 0; rank < membership.size(); ++rank) {
+    if (membership[rank] == Core::Membership::member &&
+        state_->core.host.liveness(static_cast<int>(rank)) == Liveness::alive) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void Server::join(Cluster& cluster) { state_->core.cluster = &cluster; }
 
 void Server::modex(unsigned rank, Cluster::Data answer) { local_modex(state_->core, rank, std::move(answer)); }
@@ -183,6 +198,14 @@ void Server::announce_death(int rank) {
 }
 
 void Server::notify(const PackedEvent& event) { deliver(state_->core, event); }
+
+void Server::ask_for_checkpoint(const std::string& request) {
+  InfoList infos;
+  infos.add(PMIX_JOB_CTRL_ID, request);
+  infos.add(PMIX_EVENT_NON_DEFAULT, true);
+  infos.add(PMIX_EVENT_DO_NOT_CACHE, true);
+  raise_everywhere(state_->core, PMIX_JCTRL_CHECKPOINT, std::move(infos));
+}
 
 void Server::announce_lost_host(std::size_t host) {
   const HostRanks& lost = state_->job.hosts.at(host);

@@ -26,7 +26,9 @@ struct Host {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
   std::function<Liveness(int rank)> liveness;  ///< of a rank of this host; of others `alive`
   std::function<pid_t(int rank)> pid;          ///< of a rank of this host; 0 of others, and until it runs
-  std::string program;                         ///< that the ranks run, for those who ask
+  std::function<void()> on_joined;             ///< a rank of this host has called PMIx_Init
+  std::function<void(int rank, const std::string& text)> on_checkpoint;  ///< what one says (checkpoint_words.hpp)
+  std::string program;                                                   ///< that the ranks run, for those who ask
 };
 
 class Server {
@@ -54,6 +56,12 @@ class Server {
   /// False while `rank` is a member that has not left: it called PMIx_Init but not PMIx_Finalize.
   [[nodiscard]] bool left_properly(int rank) const;
 
+  /// Whether `rank`, of this host, called PMIx_Init.
+  [[nodiscard]] bool has_joined(int rank) const;
+
+  /// Whether a living rank of this host is a member, and may wait for others.
+  [[nodiscard]] bool has_members() const;
+
   /// Tells the other ranks' event handlers that `rank` died.
   void announce_death(int rank);
 
@@ -62,6 +70,9 @@ class Server {
 
   /// Tells the ranks' event handlers what a rank of another host has raised.
   void notify(const PackedEvent& event);
+
+  /// Asks the ranks of all hosts for a step of a checkpoint (checkpoint_words.hpp).
+  void ask_for_checkpoint(const std::string& request);
 
   /// A rank has ended and the job knows: answers that waited for it are given.
   void on_rank_ended();

@@ -23,6 +23,7 @@ inline Error to_error(pmix_status_t status, const char* where) noexcept {
     case PMIX_ERR_UNREACH:
     case PMIX_ERR_LOST_CONNECTION:
     case PMIX_ERR_COMM_FAILURE: code = Errc::unreachable; break;
+    case PMIX_ERR_PARTIAL_SUCCESS:  // libpmix's own end of what ranks of one host do, one of which is gone
     case PMIX_ERR_PROC_TERM_WO_SYNC: code = Errc::peer_gone; break;
     default: break;
   }

@@ -10,6 +10,7 @@
 
 #include "opal/core/log.hpp"
 #include "runtime/packing.hpp"
+#include "runtime/pmix/status.hpp"
 
 namespace runtime::pmix {
 namespace {
@@ -33,7 +34,8 @@ pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_i
                                pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, who = *proc] {
     set_membership(*g_core, who, Core::Membership::member);
-    if (answer != nullptr) answer(PMIX_SUCCESS, cookie);
+    reply(answer, cookie, PMIX_SUCCESS);
+    g_core->host.on_joined();
   });
   return PMIX_SUCCESS;
 }
@@ -41,7 +43,7 @@ pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_i
 pmix_status_t client_finalized(const pmix_proc_t* proc, void* /*object*/, pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, who = *proc] {
     set_membership(*g_core, who, Core::Membership::left);
-    if (answer != nullptr) answer(PMIX_SUCCESS, cookie);
+    reply(answer, cookie, PMIX_SUCCESS);
   });
   return PMIX_SUCCESS;
 }
@@ -50,7 +52,7 @@ pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, c
                         pmix_proc_t* /*procs*/, size_t /*nprocs*/, pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, who = *proc, text = std::string{message == nullptr ? "" : message}] {
     // Answered first: the client must not wait for us while we wait for its end.
-    if (answer != nullptr) answer(PMIX_SUCCESS, cookie);
+    reply(answer, cookie, PMIX_SUCCESS);
     if (const int rank = rank_of(*g_core, who); rank >= 0) g_core->host.on_abort(rank, status, text);
   });
   return PMIX_SUCCESS;
@@ -181,8 +183,8 @@ pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* infos, size_t 
   }
   for (Published& item : items) item.persistence = persistence;
   g_core->loop.post([=, items = std::move(items)] {
-    if (g_core->cluster == nullptr) return answer(g_core->names.publish(items), cookie);
-    g_core->cluster->publish(pack_items(*g_core, items), [=](int status) { answer(status, cookie); });
+    if (g_core->cluster == nullptr) return reply(answer, cookie, g_core->names.publish(items));
+    g_core->cluster->publish(pack_items(*g_core, items), [=](int status) { reply(answer, cookie, status); });
   });
   return PMIX_SUCCESS;
 }
@@ -202,13 +204,15 @@ int to_int(const pmix_value_t& value) {
 
 void answer_lookup(pmix_lookup_cbfunc_t answer, void* cookie, pmix_status_t status,
                    const std::vector<Published>& found) {
-  std::vector<pmix_pdata_t> data(found.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    data[i].proc = found[i].owner;
-    PMIX_LOAD_KEY(data[i].key, found[i].name.c_str());
-    data[i].value = found[i].value->get();  // borrowed: libpmix packs the answer before it returns
-  }
-  answer(status, data.data(), data.size(), cookie);
+  in_libpmix_thread([=] {
+    std::vector<pmix_pdata_t> data(found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      data[i].proc = found[i].owner;
+      PMIX_LOAD_KEY(data[i].key, found[i].name.c_str());
+      data[i].value = found[i].value->get();  // borrowed: libpmix packs the answer before it returns
+    }
+    answer(status, data.data(), data.size(), cookie);
+  });
 }
 
 pmix_status_t lookup(const pmix_proc_t* /*proc*/, char** keys, const pmix_info_t* infos, size_t ninfo,
@@ -238,10 +242,10 @@ pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*
   if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
   g_core->loop.post([=, who = *proc, names = to_strings(keys)] {
     if (g_core->cluster != nullptr) {
-      return g_core->cluster->unpublish(who.rank, names, [=](int status) { answer(status, cookie); });
+      return g_core->cluster->unpublish(who.rank, names, [=](int status) { reply(answer, cookie, status); });
     }
     g_core->names.unpublish(who, names);
-    answer(PMIX_SUCCESS, cookie);
+    reply(answer, cookie, PMIX_SUCCESS);
   });
   return PMIX_SUCCESS;
 }
@@ -249,7 +253,7 @@ pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*
 pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                             pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    meet("connect", members, {}, [=](int status, const std::string&) { answer(status, cookie); });
+    meet("connect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
   });
   return PMIX_SUCCESS;
 }
@@ -257,7 +261,7 @@ pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_
 pmix_status_t disconnect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                                pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    meet("disconnect", members, {}, [=](int status, const std::string&) { answer(status, cookie); });
+    meet("disconnect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
   });
   return PMIX_SUCCESS;
 }
@@ -316,6 +320,20 @@ std::shared_ptr<OwnedValue> unpack_value(const std::string& packed) {
   return owned;
 }
 
+/// Nothing but what a rank says about a checkpoint: that is the request's id, and there is no other directive.
+pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets*/, size_t /*ntargets*/,
+                          const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie) {
+  const int rank = rank_of(*g_core, *asker);
+  if (rank < 0 || ndirectives != 1 || !has_key(directives[0], PMIX_JOB_CTRL_ID)) return PMIX_ERR_NOT_SUPPORTED;
+  const pmix_value_t& id = directives[0].value;
+  if (id.type != PMIX_STRING || id.data.string == nullptr) return PMIX_ERR_BAD_PARAM;
+  g_core->loop.post([=, text = std::string{id.data.string}] {
+    reply(answer, cookie, PMIX_SUCCESS);
+    g_core->host.on_checkpoint(rank, text);
+  });
+  return PMIX_SUCCESS;
+}
+
 /// libpmix tells the clients of this host, we the other hosts.
 pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t* infos,
                            size_t ninfo, pmix_op_cbfunc_t /*answer*/, void* /*cookie*/) {
@@ -333,7 +351,7 @@ pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_d
       opal::log::warn("runtime", "an event of rank {} stays on its host: {}", rank, opal::to_string(sent.error()));
     }
   });
-  return PMIX_OPERATION_SUCCEEDED;  // libpmix's answer to the client must not be given from our thread
+  return PMIX_OPERATION_SUCCEEDED;
 }
 
 }  // namespace
@@ -342,6 +360,28 @@ const std::string& job_name() noexcept { return g_core->job_id; }
 
 void meet_later(std::function<void(Core& core)> work) {
   g_core->loop.post([work = std::move(work)] { work(*g_core); });
+}
+
+void in_libpmix_thread(std::function<void()> call) {
+  using Call = std::function<void()>;
+  auto kept = std::make_unique<Call>(std::move(call));
+  const auto run = [](pmix_status_t, void* pointer) { (*std::unique_ptr<Call>{static_cast<Call*>(pointer)})(); };
+  const pmix_status_t status = PMIx_server_deregister_resources(nullptr, 0, run, kept.get());
+  if (status == PMIX_SUCCESS) return void(kept.release());  // `run` owns it now
+  opal::log::error("runtime", "a client gets no answer: {}", opal::to_string(to_error(status, "libpmix's thread")));
+}
+
+void reply(pmix_op_cbfunc_t answer, void* cookie, pmix_status_t status) {
+  if (answer != nullptr) in_libpmix_thread([=] { answer(status, cookie); });
+}
+
+void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status, std::unique_ptr<InfoList> infos) {
+  if (infos == nullptr || infos->size() == 0) {
+    return in_libpmix_thread([=] { answer(status, nullptr, 0, cookie, nullptr, nullptr); });
+  }
+  const auto release = [](void* pointer) { std::unique_ptr<InfoList>{static_cast<InfoList*>(pointer)}; };
+  InfoList* const raw = infos.release();  // until libpmix calls `release`
+  in_libpmix_thread([=] { answer(status, raw->data(), raw->size(), cookie, release, raw); });
 }
 
 void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer) {
@@ -362,6 +402,21 @@ void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_ra
   const pmix_status_t status =
       PMIx_Notify_event(event, &source, range, infos->data(), infos->size(), release, infos.get());
   if (status == PMIX_SUCCESS) (void)infos.release();  // `release` owns it now
+}
+
+void raise_everywhere(const Core& core, pmix_status_t event, InfoList about) {
+  if (core.cluster != nullptr) {
+    PackedEvent packed{.status = event, .source = PMIX_RANK_UNDEF, .range = PMIX_RANGE_NAMESPACE, .infos = {}};
+    for (const pmix_info_t& info : std::span{about.data(), about.size()}) {
+      packed.infos.emplace_back(info.key, pack_value(info.value));
+    }
+    if (const auto sent = core.cluster->notify(packed); !sent) {
+      opal::log::warn("runtime", "an event does not reach the other hosts: {}", opal::to_string(sent.error()));
+    }
+  }
+  pmix_proc_t source;
+  PMIX_LOAD_PROCID(&source, core.job_id.c_str(), PMIX_RANK_UNDEF);
+  notify_clients(event, source, PMIX_RANGE_NAMESPACE, std::move(about));
 }
 
 void deliver(const Core& core, const PackedEvent& event) {
@@ -422,6 +477,7 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.deregister_events = deregister_events;
     module.notify_event = notify_event;
     module.query = query;
+    module.job_control = control_job;
     module.group = group;
     module.client_connected2 = client_connected;
     return module;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/pmix/upcalls.hpp — the functions libpmix calls when clients want something, as its table of C functions.
-// They run in libpmix's thread: each copies its arguments, posts to the loop and returns; the loop answers.
+// They run in libpmix's thread: each copies its arguments, posts to the loop and returns; the loop answers, by way of
+// in_libpmix_thread().
 #pragma once
 #include <pmix_server.h>
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -51,6 +53,15 @@ struct Core {
   std::vector<event::Callback> deferred;  ///< answers that wait for a dying rank's end to be reported
 };
 
+/// Runs `call`, which answers a client, in libpmix's thread.  Most answers of libpmix 4.2 (op_cbfunc, lookup_cbfunc,
+/// query_cbfunc of its pmix_server.c) change the queue of the client's connection without a lock, and its thread does,
+/// too. A call that deregisters no resources does nothing but call back from that thread.
+void in_libpmix_thread(std::function<void()> call);
+
+/// Answers a client's request, the second one with `infos`, if there are any.
+void reply(pmix_op_cbfunc_t answer, void* cookie, pmix_status_t status);
+void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status, std::unique_ptr<InfoList> infos = nullptr);
+
 /// From libpmix's thread: `work` in the loop's.
 void meet_later(std::function<void(Core& core)> work);
 
@@ -78,6 +89,9 @@ void local_modex(const Core& core, unsigned rank, Cluster::Data answer);
 
 /// Tells the clients of this host; `source` is whom it is about.
 void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);
+
+/// Tells the clients of all hosts what no rank has raised.
+void raise_everywhere(const Core& core, pmix_status_t event, InfoList about);
 
 /// An event of another host's client, for ours.
 void deliver(const Core& core, const PackedEvent& event);

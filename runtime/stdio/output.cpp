@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 
@@ -49,49 +48,42 @@ std::string timestamp() {
 
 }  // namespace
 
-/// Where streams end: an output of the launcher, which may be slow, or a file, which is written at once.
+/// Where streams end: an output of the launcher, or a file.
 struct Output::Sink {
-  Sink(event::Loop& loop, int fd, std::function<void()> on_drained)
-      : writer(std::make_unique<Writer>(loop, fd, std::move(on_drained))), terminal(::isatty(fd) == 1) {}
-  explicit Sink(Fd opened) : file(std::move(opened)), terminal(false) {}
+  Sink(Writer& its_writer, std::string name, int fd)
+      : writer(its_writer),
+        target(std::make_shared<Writer::Target>(std::move(name), fd)),
+        terminal(::isatty(fd) == 1) {}
+  Sink(Writer& its_writer, std::string its_path, Fd file)
+      : writer(its_writer),
+        path(its_path),
+        target(std::make_shared<Writer::Target>(std::move(its_path), std::move(file))) {}
 
   void show_status(std::string_view text) {
-    if (text == status || merger.line_open() || writer->full()) return;
+    if (text == status || merger.line_open() || writer.full()) return;
     clear_status();
-    writer->write(text);
+    writer.write(target, text);
     status = text;
   }
 
   /// Blanks and carriage returns do it on every terminal.
   void clear_status() {
-    if (!status.empty()) writer->write(fmt::format("\r{:{}}\r", "", status.size()));
+    if (!status.empty()) writer.write(target, fmt::format("\r{:{}}\r", "", status.size()));
     status.clear();
   }
 
-  /// 0, or why the file cannot be written; once.
-  int write(std::string_view text) {
+  void write(std::string_view text) {
     if (!text.empty()) clear_status();
-    if (writer) writer->write(text);
-    while (file && !text.empty()) {
-      const ssize_t written = ::write(file.get(), text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) {
-        const int error = errno;
-        file.reset();
-        return error;
-      }
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return 0;
+    writer.write(target, text);
   }
-  [[nodiscard]] bool full() const { return writer && writer->full(); }
-  [[nodiscard]] bool broken() const { return writer ? writer->broken() : !file; }
 
+  Writer& writer;
+  const std::string path;  // of a file
+  std::shared_ptr<Writer::Target> target;
+  const bool terminal = false;
   LineMerger merger;
-  std::unique_ptr<Writer> writer;
-  Fd file;
-  const bool terminal;
-  std::string status;  // the line of progress that is shown now
+  std::size_t streams = 0;  // that end here
+  std::string status;       // the line of progress that is shown now
 };
 
 struct Output::Stream {
@@ -104,11 +96,16 @@ struct Output::Stream {
 };
 
 Output::Output(event::Loop& loop, const OutputOptions& options, std::function<void(const std::string&)> on_trouble)
-    : loop_(loop), options_(options), on_trouble_(std::move(on_trouble)) {
-  out_ = std::make_unique<Sink>(loop, options.out_fd, [this] { drained(*out_); });
+    : loop_(loop),
+      options_(options),
+      on_trouble_(std::move(on_trouble)),
+      out_writer_(loop, [this] { drained(out_writer_); }) {
+  out_ = std::make_unique<Sink>(out_writer_, "stdout", options.out_fd);
   if (!same_file(options.out_fd, options.err_fd)) {
-    err_ = std::make_unique<Sink>(loop, options.err_fd, [this] { drained(*err_); });
+    err_writer_ = std::make_unique<Writer>(loop, [this] { drained(*err_writer_); });
+    err_ = std::make_unique<Sink>(*err_writer_, "stderr", options.err_fd);
   }
+  if (!options.directory.empty()) file_writer_ = std::make_unique<Writer>(loop, [this] { drained(*file_writer_); });
 }
 
 Output::~Output() = default;
@@ -124,7 +121,7 @@ Result<Fd> Output::open(int rank, Channel channel) {
   OPAL_TRY_ASSIGN(Stream* const added, add(rank, channel, std::move(reader)));
   Stream& stream = *added;
   stream.watch = loop_.on_readable(stream.fd.get(), [this, &stream] { read_some(stream); });
-  if (stream.sink.full()) stream.watch.pause();
+  if (stream.sink.writer.full()) stream.watch.pause();
   return writer;
 }
 
@@ -145,30 +142,31 @@ Result<Output::Sink*> Output::sink_for(int rank, Channel channel) {
     files_.erase(path);
     return Error{Errc::os, code, "--output-filename: a rank's file cannot be made"};
   }
-  sink = std::make_unique<Sink>(std::move(file));
+  sink = std::make_unique<Sink>(*file_writer_, path, std::move(file));
   return sink.get();
 }
 
 /// Closes the file when no stream goes there any more.
-void Output::release(const Sink& sink) {
-  const auto used = [&](const Stream& stream) { return &stream.sink == &sink; };
-  if (std::any_of(streams_.begin(), streams_.end(), used)) return;
-  std::erase_if(files_, [&](const auto& entry) { return entry.second.get() == &sink; });
+void Output::release(Sink& sink) {
+  if (--sink.streams != 0 || sink.path.empty()) return;
+  file_writer_->close(std::move(sink.target));
+  files_.erase(std::string{sink.path});
 }
+
+int Output::source_of(int rank, Channel channel) noexcept { return rank * 2 + static_cast<int>(channel); }
 
 Result<Output::Stream*> Output::add(int rank, Channel channel, Fd reader) {
   OPAL_TRY_ASSIGN(Sink* const sink, sink_for(rank, channel));
   const char* const name = channel == Channel::out ? "stdout" : "stderr";
   const std::string prefix = options_.tag ? fmt::format("[1,{}]<{}>: ", rank, name) : "";
-  streams_.push_back({rank * 2 + static_cast<int>(channel), *sink, prefix, std::move(reader), {}, {}});
-  return &streams_.back();
+  ++sink->streams;
+  const int source = source_of(rank, channel);
+  return &streams_.emplace(source, Stream{source, *sink, prefix, std::move(reader), {}, {}}).first->second;
 }
 
 Output::Stream* Output::find(int rank, Channel channel) {
-  const int source = rank * 2 + static_cast<int>(channel);
-  const auto found =
-      std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) { return stream.source == source; });
-  return found == streams_.end() ? nullptr : &*found;
+  const auto found = streams_.find(source_of(rank, channel));
+  return found == streams_.end() ? nullptr : &found->second;
 }
 
 void Output::feed(int rank, Channel channel, std::string_view text) {
@@ -185,11 +183,13 @@ void Output::feed_end(int rank, Channel channel) {
   if (Stream* const known = find(rank, channel); known != nullptr) end_of(*known);
 }
 
-bool Output::full() const { return out_->full() || (err_ && err_->full()); }
+bool Output::full() const {
+  return out_writer_.full() || (err_writer_ && err_writer_->full()) || (file_writer_ && file_writer_->full());
+}
 
-void Output::drained(Sink& sink) {
+void Output::drained(const Writer& writer) {
   if (const std::string lost = problem(); !lost.empty()) on_trouble_(lost);
-  set_reading(sink, true);
+  set_reading(writer, true);
   on_drained();
 }
 
@@ -217,7 +217,7 @@ bool Output::read_some(Stream& stream) {
     size = ::read(stream.fd.get(), buffer.data(), buffer.size());
   } while (size < 0 && errno == EINTR);
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  if (size <= 0 || stream.sink.broken()) {
+  if (size <= 0 || stream.sink.target->broken()) {
     if (const std::string lost = problem(); !lost.empty()) on_trouble_(lost);
     // With nobody to read it, closing the pipe gives the rank what a shell's pipe would: SIGPIPE.
     end_of(stream);
@@ -228,7 +228,7 @@ bool Output::read_some(Stream& stream) {
 }
 
 void Output::take(Stream& stream, std::string_view text) {
-  if (!options_.whole && !options_.tag && !options_.timestamp && !stream.sink.file) {
+  if (!options_.whole && !options_.tag && !options_.timestamp && stream.sink.path.empty()) {
     stream.sink.write(text);
   } else {
     emit(stream, stream.line.append(text));
@@ -236,62 +236,60 @@ void Output::take(Stream& stream, std::string_view text) {
       prompt_timer_ = loop_.after(kPromptDelay, [this] { flush_prompts(); });
     }
   }
-  if (stream.sink.full()) set_reading(stream.sink, false);
+  if (stream.fd && stream.sink.writer.full()) set_reading(stream.sink.writer, false);
 }
 
 void Output::emit(Stream& stream, std::string_view text) {
   if (text.empty()) return;
   const std::string prefix = options_.timestamp ? timestamp() + stream.prefix : stream.prefix;
-  const int error = stream.sink.write(stream.sink.merger.merge(stream.source, prefix, text));
-  if (error == 0) return;
-  on_trouble_(fmt::format("cannot write the output of rank {} below {}: {}", stream.source / 2, options_.directory,
-                          std::strerror(error)));
+  stream.sink.write(stream.sink.merger.merge(stream.source, prefix, text));
 }
 
 void Output::end_of(Stream& stream) {
   emit(stream, stream.line.take());
-  const Sink& sink = stream.sink;
-  streams_.remove_if([&](const Stream& other) { return &other == &stream; });
+  Sink& sink = stream.sink;
+  streams_.erase(int{stream.source});
   release(sink);
 }
 
-void Output::set_reading(Sink& sink, bool on) {
-  for (Stream& stream : streams_) {
-    if (&stream.sink == &sink) on ? stream.watch.resume() : stream.watch.pause();
+void Output::set_reading(const Writer& writer, bool on) {
+  for (auto& [source, stream] : streams_) {
+    if (&stream.sink.writer == &writer) on ? stream.watch.resume() : stream.watch.pause();
   }
 }
 
 void Output::flush_prompts() {
   prompt_timer_ = {};
-  for (Stream& stream : streams_) {
+  for (auto& [source, stream] : streams_) {
     if (stream.sink.terminal) emit(stream, stream.line.take());
   }
 }
 
 void Output::drain() {
   for (auto next = streams_.begin(); next != streams_.end();) {
-    Stream& stream = *next++;  // read_some() removes the stream at its end
+    Stream& stream = (next++)->second;  // read_some() removes the stream at its end
     while (stream.fd && read_some(stream)) continue;
   }
-  for (Stream& stream : streams_) emit(stream, stream.line.take());
+  for (auto& [source, stream] : streams_) emit(stream, stream.line.take());
 }
 
 std::string Output::problem() const {
-  const auto describe = [](const Sink* sink, const char* name) {
-    const int error = sink == nullptr ? 0 : sink->writer->error();
-    return error == 0 || error == EPIPE ? std::string{}
-                                        : fmt::format("cannot write to {}: {}", name, std::strerror(error));
-  };
-  const std::string out = describe(out_.get(), "stdout");
-  return out.empty() ? describe(err_.get(), "stderr") : out;
+  const std::array<const Writer*, 3> writers{&out_writer_, err_writer_.get(), file_writer_.get()};
+  for (const Writer* writer : writers) {
+    if (std::string lost = writer == nullptr ? std::string{} : writer->problem(); !lost.empty()) return lost;
+  }
+  return {};
 }
 
 bool Output::finish(std::chrono::milliseconds patience) {
   streams_.clear();
+  for (auto& [path, sink] : files_) file_writer_->close(std::move(sink->target));
   files_.clear();
-  const bool out_done = out_->writer->finish(patience);
-  const bool err_done = !err_ || err_->writer->finish(patience);
-  return out_done && err_done;
+  bool done = true;
+  for (Writer* writer : {&out_writer_, err_writer_.get(), file_writer_.get()}) {
+    done = (writer == nullptr || writer->finish(patience)) && done;
+  }
+  return done;
 }
 
 }  // namespace runtime::stdio

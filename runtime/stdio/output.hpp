@@ -4,7 +4,6 @@
 // ranks wait, as they would on a terminal of their own.  Threads: the loop's thread.
 #pragma once
 #include <chrono>
-#include <list>
 #include <map>
 #include <memory>
 
@@ -29,8 +28,8 @@ struct OutputOptions {
 
 class Output {
  public:
-  /// `on_trouble` gets a message when a file cannot be written; what is for it is dropped from then on.  Called from
-  /// the loop.
+  /// `on_trouble` gets a message when an output or a file cannot be written; what is for it is dropped from then on.
+  /// Called from the loop.
   Output(event::Loop& loop, const OutputOptions& options, std::function<void(const std::string&)> on_trouble);
   ~Output();
 
@@ -66,7 +65,7 @@ class Output {
   /// False when something was left behind; the process must then end with _exit.
   bool finish(std::chrono::milliseconds patience);
 
-  /// Empty, or why output was lost: stdout or stderr could not be written.  A reader that has gone is no reason.
+  /// Empty, or why output was lost: it could not be written.  A reader that has gone is no reason.
   [[nodiscard]] std::string problem() const;
 
  private:
@@ -75,23 +74,27 @@ class Output {
   Sink& sink_of(Channel channel) noexcept;
   Result<Sink*> sink_for(int rank, Channel channel);
   Result<Stream*> add(int rank, Channel channel, Fd reader);
+  static int source_of(int rank, Channel channel) noexcept;
   Stream* find(int rank, Channel channel);
   bool read_some(Stream& stream);
   void take(Stream& stream, std::string_view text);
   void emit(Stream& stream, std::string_view text);
   void end_of(Stream& stream);
-  void set_reading(Sink& sink, bool on);
-  void release(const Sink& sink);
-  void drained(Sink& sink);
+  void set_reading(const Writer& writer, bool on);
+  void release(Sink& sink);
+  void drained(const Writer& writer);
   void flush_prompts();
 
   event::Loop& loop_;
   const OutputOptions options_;
   const std::function<void(const std::string&)> on_trouble_;
+  Writer out_writer_;
+  std::unique_ptr<Writer> err_writer_;   // null when stderr is the same file as stdout
+  std::unique_ptr<Writer> file_writer_;  // null without OutputOptions::directory
   std::unique_ptr<Sink> out_;
   std::unique_ptr<Sink> err_;                           // null when stderr is the same file as stdout
   std::map<std::string, std::unique_ptr<Sink>> files_;  // open ones, by path
-  std::list<Stream> streams_;
+  std::map<int, Stream> streams_;                       // by source
   event::Timer prompt_timer_;
 };
 

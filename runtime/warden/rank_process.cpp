@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/warden/rank_process.hpp"
+#include "opal/core/sanitizer.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -105,13 +106,7 @@ struct Birth {
   give_up(report, Step::exec, errno);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)  // clang
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
+constexpr bool kSanitized = OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER;
 
 /// A process that becomes the rank; -1 as fork().
 pid_t give_birth(const Birth& birth) {

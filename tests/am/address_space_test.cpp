@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "opal/am/address_space_registration.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/memory/raw_syscall.hpp"
 #include "tests/am/pair.hpp"
@@ -78,7 +79,7 @@ TEST_P(WholeAddressSpace, OneKeyReachesWhateverIsMappedWhenItIsUsed) {
     ::munmap(at, kSize);
     EXPECT_EQ(get(bytes, at), Errc::invalid_argument);
   }
-#if !defined(__SANITIZE_ADDRESS__)  // whose allocator maps by system calls of its own, which nobody can follow
+#if !OPAL_ADDRESS_SANITIZER  // its allocator makes system calls of its own, which no monitor sees
   std::vector<std::byte> heap(kSize, std::byte{7});
   EXPECT_EQ(get(bytes, heap.data()), Errc{});
   EXPECT_EQ(bytes, heap);

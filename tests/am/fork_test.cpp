@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "opal/core/sanitizer.hpp"
 #include "opal/memory/monitor.hpp"
 #include "tests/am/pair.hpp"
 
@@ -18,6 +19,9 @@ namespace opal::test {
 namespace {
 
 TEST(ForkUnderAllocation, ThreadsWhoseFreesReturnMemoryToTheKernelAndAForkDoNotWaitForEachOther) {
+  if constexpr (OPAL_ADDRESS_SANITIZER) {
+    GTEST_SKIP() << "needs glibc's malloc: the quarantine of AddressSanitizer's may stay locked in a child";
+  }
   Side a{"sim,sm", am::ThreadLevel::multiple};
   if (memory::chosen_monitor()->monitor == nullptr) {
     GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "opal/btl/sim/pages.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/apart.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if OPAL_ADDRESS_SANITIZER
 extern "C" void __sanitizer_purge_allocator();
 #endif
 
@@ -229,7 +230,7 @@ TEST_P(Remap, FreeingALargeBlockIsEnough) {
   ASSERT_EQ(read(handle, bytes).code, Errc{});
   EXPECT_TRUE(full_of(bytes, 3));
   block.reset();
-#if defined(__SANITIZE_ADDRESS__)
+#if OPAL_ADDRESS_SANITIZER
   __sanitizer_purge_allocator();  // it keeps freed blocks for a while
 #endif
   if (GetParam().transport == "verbs") b.context->progress();

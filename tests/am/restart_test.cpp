@@ -6,11 +6,12 @@
 #include <functional>
 #include <thread>
 
+#include "opal/core/sanitizer.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/in_child.hpp"
 
-#if defined(__SANITIZE_THREAD__)
+#if OPAL_THREAD_SANITIZER
 /// Images of sm start a thread of their own.
 extern "C" [[gnu::visibility("default")]] const char* __tsan_default_options();  // NOLINT(bugprone-reserved-identifier)
 const char* __tsan_default_options() { return "die_after_fork=0"; }              // NOLINT(bugprone-reserved-identifier)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// oob_broadcast [PROCESSES [RADIX [ROUNDS]]]: a tree of daemons on this host, over tcp and over links that have moved
-// to the best transport, one after the other.  A round is a broadcast of the root and a fence of all behind it, as a
-// launch and its confirmation are: from the send until the root knows that everybody has it.
+// oob_broadcast [PROCESSES [RADIX [ROUNDS [TRANSPORTS]]]]: two trees of daemons on this host, one over tcp and one over
+// links that have moved to the best transport, measured by turns.  A round is a broadcast of the root and a fence of
+// all behind it, as a launch and its confirmation are: from the send until the root knows that everybody has it. With
+// TRANSPORTS (a value of am_transports) there is one tree, for counting its system calls.
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -22,10 +23,11 @@ using namespace runtime;
 struct Plan {
   unsigned count = 8;
   unsigned radix = 2;
-  int rounds = 2000;
+  int rounds = 1000;
 };
-constexpr int kWarmUp = 300;  // rounds; links move after 16 messages
-constexpr std::size_t kSizes[] = {8, 1024, 65536};
+constexpr int kWarmUp = 100;  // rounds; links move after 16 messages
+constexpr int kTurn = 25;     // rounds, then the other tree
+constexpr std::size_t kSizes[] = {64, 1024, 65536, 1U << 20};
 constexpr char kSecret[] = "a secret of sixteen bytes or more";
 
 /// One daemon of the tree.
@@ -37,9 +39,9 @@ class Member final : private overlay::Client {
     store.set("am_transports", transports);
     oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {},
                           .say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
-    hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic, ByteSpan content) {
+    hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic, std::string content) {
       neighbours_.push_back(&from);
-      tree_->on_frame(from, content);
+      tree_->on_frame(from, std::move(content));
     };
     hooks.on_daemon_lost = [this](opal::am::Endpoint& peer, const Error&) { tree_->on_closed(peer); };
     oob_ = oob::Daemon::open(*loop_, store, opal::Secret::from_text(kSecret).value(), "bench", 0, hooks).value();
@@ -55,24 +57,19 @@ class Member final : private overlay::Client {
   /// Until the root ends.
   void serve() { loop_->run(); }
 
-  /// At the root: prints a line for each size.
-  void measure() {
-    for (const std::size_t size : kSizes) {
-      std::vector<double> us;
-      for (int round = 0; round < kWarmUp + plan_.rounds; ++round) {
-        const std::uint64_t begin = opal::now_ns();
-        (void)tree_->send_down(overlay::IdSet{overlay::Range{1, plan_.count}}, daemon::Kind::say,
-                               std::string(size, 'x'));
-        tree_->arrive("round", everybody(), 0, {});
-        loop_->run();
-        if (round >= kWarmUp) us.push_back(static_cast<double>(opal::now_ns() - begin) / 1000);
-      }
-      std::sort(us.begin(), us.end());
-      fmt::print("| {} | {} | {:.0f} | {:.0f} |\n", oob_->transport(*neighbours_.front()), size, us.front(),
-                 us[us.size() / 2]);
-      std::fflush(stdout);
+  /// At the root: microseconds of each round.
+  std::vector<double> measure(std::size_t size, int rounds) {
+    std::vector<double> us;
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t begin = opal::now_ns();
+      (void)tree_->send_down(overlay::IdSet{overlay::Range{1, plan_.count}}, daemon::Kind::say, std::string(size, 'x'));
+      tree_->arrive("round", everybody(), 0, {});
+      loop_->run();
+      us.push_back(static_cast<double>(opal::now_ns() - begin) / 1000);
     }
+    return us;
   }
+  [[nodiscard]] std::string_view transport() const { return oob_->transport(*neighbours_.front()); }
 
  private:
   [[nodiscard]] overlay::IdSet everybody() const { return overlay::IdSet{overlay::Range{0, plan_.count}}; }
@@ -121,35 +118,54 @@ std::string read_text(int fd) {
   ::_exit(0);
 }
 
-void run_tree(const Plan& plan, const std::string& transports) {
-  std::vector<int> sockets{-1};
-  std::vector<pid_t> children;
-  for (unsigned self = 1; self < plan.count; ++self) {
-    int pair[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) std::abort();
-    const pid_t child = ::fork();
-    if (child == 0) run_member(self, plan, transports, pair[1]);
-    children.push_back(child);
-    ::close(pair[1]);
-    sockets.push_back(pair[0]);
+/// A tree whose root is in this process.  All members are forked before any root is made: a root may have threads.
+class Tree {
+ public:
+  Tree(const Plan& plan, std::string transports) : plan_(plan), transports_(std::move(transports)) {
+    for (unsigned self = 1; self < plan.count; ++self) {
+      int pair[2];
+      if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) std::abort();
+      const pid_t child = ::fork();
+      if (child == 0) run_member(self, plan, transports_, pair[1]);
+      children_.push_back(child);
+      ::close(pair[1]);
+      sockets_.push_back(pair[0]);
+    }
   }
-  {
-    Member root{0, plan, transports};
-    std::vector<std::string> addresses{root.address()};
-    for (unsigned id = 1; id < plan.count; ++id) addresses.push_back(read_text(sockets[id]));
-    root.join({});
-    const overlay::Tree tree{plan.count, plan.radix};
-    for (unsigned id = 1; id < plan.count; ++id) {
+  ~Tree() {
+    for (const pid_t child : children_) ::kill(child, SIGKILL);
+    for (const pid_t child : children_) ::waitpid(child, nullptr, 0);
+    for (unsigned id = 1; id < plan_.count; ++id) ::close(sockets_[id]);
+  }
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  void connect() {
+    root_.emplace(0U, plan_, transports_);
+    std::vector<std::string> addresses{root_->address()};
+    for (unsigned id = 1; id < plan_.count; ++id) addresses.push_back(read_text(sockets_[id]));
+    root_->join({});
+    const overlay::Tree tree{plan_.count, plan_.radix};
+    for (unsigned id = 1; id < plan_.count; ++id) {
       for (overlay::Id above = id; above != 0;) {
         above = tree.parent(above);
-        write_text(sockets[id], addresses[above]);
+        write_text(sockets_[id], addresses[above]);
       }
     }
-    root.measure();
-    for (const pid_t child : children) ::kill(child, SIGKILL);
   }
-  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
-  for (unsigned id = 1; id < plan.count; ++id) ::close(sockets[id]);
+  Member& root() { return *root_; }
+
+ private:
+  const Plan& plan_;
+  const std::string transports_;
+  std::vector<int> sockets_{-1};
+  std::vector<pid_t> children_;
+  std::optional<Member> root_;
+};
+
+double median(std::vector<double>& us) {
+  std::sort(us.begin(), us.end());
+  return us[us.size() / 2];
 }
 
 }  // namespace
@@ -159,9 +175,30 @@ int main(int argc, char** argv) {
   if (argc > 1) plan.count = static_cast<unsigned>(std::max(2, std::atoi(argv[1])));
   if (argc > 2) plan.radix = static_cast<unsigned>(std::max(1, std::atoi(argv[2])));
   if (argc > 3) plan.rounds = std::max(1, std::atoi(argv[3]));
-  fmt::print("{} daemons, radix {}, {} rounds\n\n| over | bytes | least us | median us |\n|---|---|---|---|\n",
-             plan.count, plan.radix, plan.rounds);
-  std::fflush(stdout);
-  for (const char* transports : {"tcp", "", "tcp", ""}) run_tree(plan, transports);
+  std::vector<std::string> transports{"tcp", ""};
+  if (argc > 4) transports = {argv[4]};
+  std::vector<std::unique_ptr<Tree>> trees;
+  for (const std::string& each : transports) trees.push_back(std::make_unique<Tree>(plan, each));
+  for (const auto& tree : trees) tree->connect();
+  fmt::print(
+      "{} daemons, radix {}, {} rounds\n\n| bytes | over | least us | median us | of the first |\n"
+      "|---|---|---|---|---|\n",
+      plan.count, plan.radix, plan.rounds);
+  for (const std::size_t size : kSizes) {
+    std::vector<std::vector<double>> us(trees.size());
+    for (const auto& tree : trees) (void)tree->root().measure(size, kWarmUp);
+    for (int round = 0; round < plan.rounds; round += kTurn) {
+      for (std::size_t i = 0; i < trees.size(); ++i) {
+        const std::vector<double> turn = trees[i]->root().measure(size, kTurn);
+        us[i].insert(us[i].end(), turn.begin(), turn.end());
+      }
+    }
+    for (std::size_t i = 0; i < trees.size(); ++i) {
+      const double middle = median(us[i]);
+      fmt::print("| {} | {} | {:.0f} | {:.0f} | {:.2f} |\n", size, trees[i]->root().transport(), us[i].front(), middle,
+                 middle / median(us[0]));
+    }
+    std::fflush(stdout);
+  }
   return 0;
 }

@@ -7,9 +7,12 @@
 //                     and the file to which "pid\n" is appended first.
 //   FAIL_RANK    only in the process with this PMIX_RANK
 //   FAIL_PROGRAM only in the process with this name
+//   FAIL_HOST    only in processes on the host of this name
+//   FAIL_FIRST   only in the rank that reaches the step first
 //
 // Actions: kill (SIGKILL), stop (SIGSTOP), fork (another thread forks; the child keeps every descriptor until it is
-// killed), cut (every TCP connection of the process but that to its PMIx server is shut down).
+// killed), cut (every TCP connection of the process but those between a PMIx server and its clients is shut down, and
+// every queue pair is moved to the error state).
 #include <fcntl.h>
 #include <link.h>
 #include <netinet/in.h>
@@ -29,6 +32,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifdef FAIL_POINT_VERBS
+#include "tests/campaign/queue_pairs.hpp"
+#endif
+
 namespace {
 
 constexpr unsigned char kBreakpoint = 0xcc;
@@ -47,13 +54,17 @@ unsigned char original;  // the byte that it replaces
 unsigned visits;         // under `visiting`
 std::atomic_flag visiting = ATOMIC_FLAG_INIT;
 bool done;
-in_port_t server_port;  // of the PMIx server, which is not a transport's peer
+bool only_first;
+in_port_t server_port;  // of the PMIx server, which is not a transport's peer; 0: this process is no client of one
+pid_t armed;            // the process that acts: not one that it forks
 sem_t fork_now, forking;
 
 void put(unsigned char byte) noexcept { __atomic_store_n(step, byte, __ATOMIC_SEQ_CST); }
 
-void report() noexcept {
-  const int fd = ::open(plan.file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+/// False: another process was first, and this one does nothing.
+bool report() noexcept {
+  const int fd = ::open(plan.file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (only_first ? O_EXCL : 0), 0600);
+  if (fd < 0 && only_first && errno == EEXIST) return false;
   char text[24];
   int begin = sizeof text;
   text[--begin] = '\n';
@@ -62,6 +73,13 @@ void report() noexcept {
   }
   if (fd < 0 || ::write(fd, text + begin, sizeof text - static_cast<std::size_t>(begin)) < 0) ::_exit(99);
   ::close(fd);
+  return true;
+}
+
+/// Whether it is in 127.0.0.0/8, where a PMIx server's clients are.
+bool is_loopback(const sockaddr_in6& peer) noexcept {
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+  return peer.sin6_family == AF_INET && (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
 }
 
 void cut_connections() noexcept {
@@ -70,13 +88,13 @@ void cut_connections() noexcept {
     socklen_t size = sizeof peer;
     if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
     if (peer.sin6_family != AF_INET && peer.sin6_family != AF_INET6) continue;
-    if (peer.sin6_port == server_port) continue;  // sin_port is at the same place
+    if (server_port != 0 ? peer.sin6_port == server_port : is_loopback(peer)) continue;  // sin_port is at that place
     ::shutdown(fd, SHUT_RDWR);
   }
 }
 
 void act() noexcept {
-  report();
+  if (!report()) return;
   if (plan.action[0] == 'k') {
     ::syscall(SYS_kill, ::getpid(), SIGKILL);
   } else if (plan.action[0] == 's') {
@@ -86,6 +104,9 @@ void act() noexcept {
     while (::sem_wait(&forking) != 0 && errno == EINTR) continue;
   } else {
     cut_connections();
+#ifdef FAIL_POINT_VERBS
+    cut_queue_pairs();
+#endif
   }
 }
 
@@ -104,7 +125,7 @@ void on_trap(int /*signal*/, siginfo_t* /*info*/, void* context) {
     if (!done && ++visits == plan.visit) due = done = true;
     if (!done) registers[REG_EFL] |= kTrapFlag;
     visiting.clear(std::memory_order_release);
-    if (due) act();
+    if (due && ::getpid() == armed) act();
   }
   errno = saved;
 }
@@ -133,9 +154,14 @@ int find_object(dl_phdr_info* info, std::size_t /*size*/, void* found) {
 }
 
 bool is_ours() {
+  const char* const mine = std::getenv("PMIX_RANK");
   if (const char* const rank = std::getenv("FAIL_RANK"); rank != nullptr) {
-    const char* const mine = std::getenv("PMIX_RANK");
     if (mine == nullptr || std::strcmp(rank, mine) != 0) return false;
+  }
+  if (std::getenv("FAIL_FIRST") != nullptr && mine == nullptr) return false;
+  if (const char* const host = std::getenv("FAIL_HOST"); host != nullptr) {
+    char here[65] = "";
+    if (::gethostname(here, sizeof here - 1) != 0 || std::strcmp(host, here) != 0) return false;
   }
   const char* const program = std::getenv("FAIL_PROGRAM");
   return program == nullptr || std::strcmp(program, program_invocation_short_name) == 0;
@@ -149,6 +175,8 @@ bool is_ours() {
     std::fprintf(stderr, "fail point: cannot read \"%s\"\n", text);
     std::_Exit(99);
   }
+  only_first = std::getenv("FAIL_FIRST") != nullptr;
+  armed = ::getpid();
   ::dl_iterate_phdr(&find_object, &step);
   if (step == nullptr) return;  // a process of the job that does not load that library
   if (const char* const uri = std::getenv("PMIX_SERVER_URI41"); uri != nullptr) {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The job of the fault campaign: three ranks, one kind of traffic, data checked on arrival.
- * usage: campaign_program messages|large|windows|locks|collectives|communicators [abort]
+ * usage: campaign_program messages|large|windows|locks|collectives|communicators|aborted [ROUNDS [abort]]
  * A rank that learns of a failure checks that the surviving ranks still exchange messages, says "rank N survived" and
  * ends without MPI_Finalize; with "abort", where every process lives and only a connection is lost, it aborts the job.
- * A rank that meets no failure says "rank N complete" after MPI_Finalize. */
+ * A rank that meets no failure says "rank N complete" after MPI_Finalize.  "aborted": messages, after which rank 1
+ * aborts the job. */
 #include <unistd.h>
 
 #include "tests/mpi_shim/programs/check.h"
 
-enum { kRounds = 60, kSmall = 64, kLarge = 300000, kEnd = 99 };
+enum { kSmall = 64, kLarge = 300000, kEnd = 99 };
 
-static int rank, size, aborts;
+static int rank, size, aborts, rounds = 60;
 
 /* Every word tells sender, round and place, so that a lost, repeated or foreign message is seen. */
 static long word(int from, int round, int i) { return ((long)from << 40) + ((long)round << 24) + i; }
@@ -21,20 +22,24 @@ static void wrong(const char* what, int round) {
   _exit(77);
 }
 
-/* Survivors of one failure: each pair of ranks that still reaches the other exchanges a last message. */
+/* Survivors of one failure: each pair of ranks that still reaches the other exchanges a last message.  A rank that has
+ * not met the failure yet may still wait for its messages of a round to be received. */
 static void survive(void) {
-  long mine = word(rank, kEnd, 0), theirs = 0;
+  static long theirs[kLarge];
+  long mine = word(rank, kEnd, 0);
   int partners = 0;
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
-    MPI_Request receive;
-    if (MPI_Irecv(&theirs, 1, MPI_LONG, other, kEnd, MPI_COMM_WORLD, &receive) != MPI_SUCCESS) continue;
-    if (MPI_Send(&mine, 1, MPI_LONG, other, kEnd, MPI_COMM_WORLD) != MPI_SUCCESS) {
-      MPI_Wait(&receive, MPI_STATUS_IGNORE); /* ends: the peer is dead */
-      continue;
+    MPI_Request send;
+    if (MPI_Isend(&mine, 1, MPI_LONG, other, kEnd, MPI_COMM_WORLD, &send) != MPI_SUCCESS) continue;
+    MPI_Status status = {.MPI_TAG = -1};
+    int error = MPI_SUCCESS;
+    while (error == MPI_SUCCESS && status.MPI_TAG != kEnd) {
+      error = MPI_Recv(theirs, kLarge, MPI_LONG, other, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
     }
-    if (MPI_Wait(&receive, MPI_STATUS_IGNORE) != MPI_SUCCESS) continue;
-    if (theirs != word(other, kEnd, 0)) wrong("the last message", kEnd);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    if (error != MPI_SUCCESS) continue;
+    if (theirs[0] != word(other, kEnd, 0)) wrong("the last message", kEnd);
     ++partners;
   }
   printf("rank %d survived with %d partners\n", rank, partners);
@@ -52,11 +57,12 @@ static void messages(int round, int count) {
   static long out[kLarge], in[kLarge];
   const int next = (rank + 1) % size, before = (rank + size - 1) % size;
   for (int i = 0; i < count; ++i) out[i] = word(rank, round, i);
-  MPI_Request request;
-  check(MPI_Irecv(in, count, MPI_LONG, before, round, MPI_COMM_WORLD, &request));
-  check(round % 2 == 0 ? MPI_Send(out, count, MPI_LONG, next, round, MPI_COMM_WORLD)
-                       : MPI_Ssend(out, count, MPI_LONG, next, round, MPI_COMM_WORLD));
-  check(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  MPI_Request requests[2];
+  check(MPI_Irecv(in, count, MPI_LONG, before, round, MPI_COMM_WORLD, &requests[0]));
+  check(round % 2 == 0 ? MPI_Isend(out, count, MPI_LONG, next, round, MPI_COMM_WORLD, &requests[1])
+                       : MPI_Issend(out, count, MPI_LONG, next, round, MPI_COMM_WORLD, &requests[1]));
+  /* Of either neighbour: the other one may have met the failure, and receives nothing of this round any more. */
+  for (int i = 0, which; i < 2; ++i) check(MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE));
   for (int i = 0; i < count; ++i) {
     if (in[i] != word(before, round, i)) wrong("a message", round);
   }
@@ -87,7 +93,7 @@ static void locks(MPI_Win window, int round) {
   check(MPI_Fetch_and_op(&one, &before, MPI_LONG, 0, 0, MPI_SUM, window));
   check(MPI_Accumulate(&one, 1, MPI_LONG, 0, 1, 1, MPI_LONG, MPI_SUM, window));
   check(MPI_Win_unlock(0, window));
-  if (before < round || before > (long)size * kRounds) wrong("a counter", round);
+  if (before < round || before > (long)size * rounds) wrong("a counter", round);
 }
 
 static void collectives(int round) {
@@ -119,7 +125,8 @@ static void communicators(int round) {
 
 int main(int argc, char** argv) {
   const char* const kind = argc > 1 ? argv[1] : "messages";
-  aborts = argc > 2;
+  if (argc > 2) rounds = atoi(argv[2]);
+  aborts = argc > 3;
   MPI_Init(&argc, &argv);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -131,8 +138,8 @@ int main(int argc, char** argv) {
     check(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
     check(MPI_Barrier(MPI_COMM_WORLD));
   }
-  for (int round = 0; round < kRounds; ++round) {
-    if (kind[0] == 'm') {
+  for (int round = 0; round < rounds; ++round) {
+    if (kind[0] == 'm' || kind[0] == 'a') {
       messages(round, kSmall);
     } else if (kind[0] == 'w') {
       windows(window, memory, round);
@@ -145,6 +152,7 @@ int main(int argc, char** argv) {
       communicators(round);
     }
   }
+  if (kind[0] == 'a' && rank == 1) MPI_Abort(MPI_COMM_WORLD, 3);
   if (window != MPI_WIN_NULL) check(MPI_Win_free(&window));
   check(MPI_Finalize());
   printf("rank %d complete\n", rank);

@@ -11,6 +11,7 @@ inline constexpr const char* kOpal = OPAL_FILE;
 inline constexpr const char* kMpi = MPI_FILE;
 inline constexpr const char* kRuntime = RUNTIME_FILE;
 inline constexpr const char* kLauncher = "opalrun";
+inline constexpr const char* kDaemon = "opald";
 inline constexpr const char* kSm = "self,sm";
 inline constexpr const char* kTcp = "self,tcp";
 inline constexpr const char* kBoth = "self,sm,tcp";
@@ -25,6 +26,8 @@ struct Step {
   unsigned visit = 1;                ///< which visit counts
   const char* set = "";              ///< one more variable, NAME=VALUE
   int ranks = 3;
+  int rounds = 60;
+  const char* job = "campaign_program";  ///< the program that takes `program` and `rounds`
 };
 
 inline constexpr std::array kSteps{

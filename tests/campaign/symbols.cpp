@@ -10,6 +10,8 @@ namespace {
 
 using Offsets = std::multimap<std::string, std::uintptr_t>;
 
+constexpr std::string_view kUnnamed = "(anonymous namespace)::";
+
 Offsets read_symbols(const std::string& path) {
   Offsets found;
   const std::string command = "nm -C --defined-only '" + path + "' 2>/dev/null";
@@ -18,9 +20,12 @@ Offsets read_symbols(const std::string& path) {
   while (output != nullptr && std::fgets(line, sizeof line, output.get()) != nullptr) {
     char* end = nullptr;
     const std::uintptr_t offset = std::strtoull(line, &end, 16);
-    const std::string rest{end};
+    std::string rest{end};
     if (rest.size() < 4 || std::string{"tTwW"}.find(rest[1]) == std::string::npos) continue;
     if (rest.find("{lambda") != std::string::npos || rest.find("[clone") != std::string::npos) continue;
+    for (std::size_t at = rest.find(kUnnamed); at != std::string::npos; at = rest.find(kUnnamed)) {
+      rest.erase(at, kUnnamed.size());
+    }
     const std::size_t parameters = rest.find('(');
     if (parameters != std::string::npos) found.emplace(rest.substr(3, parameters - 3), offset);
   }

@@ -7,8 +7,8 @@
 
 namespace opal::campaign {
 
-/// The offset of `function` (qualified, without parameters) in the file at `path`; empty when no function or several
-/// have that name.  Runs nm(1) once per file.
+/// The offset of `function` (qualified, without unnamed namespaces and parameters) in the file at `path`; empty when no
+/// function or several have that name.  Runs nm(1) once per file.
 std::optional<std::uintptr_t> offset_of(const std::string& path, const std::string& function);
 
 }  // namespace opal::campaign

@@ -10,6 +10,7 @@
 
 #include "opal/core/fd.hpp"
 #include "opal/core/mapping.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::test {
@@ -177,7 +178,7 @@ TEST_P(Rdma, OffsetsBeyondFourGigabytesReachTheRightPlace) {
 }
 
 TEST_P(Rdma, OnePutLargerThanFourGigabytesMovesEveryPiece) {
-#if defined(__SANITIZE_THREAD__)
+#if OPAL_THREAD_SANITIZER
   GTEST_SKIP() << "needs a build without ThreadSanitizer, whose notes on 8 GiB of addresses are 20 GiB of memory";
 #endif
   // 4 GiB + 1 MiB over one 2 MiB file mapped again and again: long in address space, small in memory.

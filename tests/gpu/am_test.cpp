@@ -3,18 +3,23 @@
 // they go (R15: GPU to GPU where that is possible, through host memory otherwise).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <new>
 #include <random>
 
-#include "opal/core/log.hpp"
+#include "opal/core/clock.hpp"
 #include "tests/gpu/pair.hpp"
+#include "tests/harness/log_lines.hpp"
 
 namespace opal::gpu_pair {
 namespace {
 
 using opal::test::Channel;
+using opal::test::LogLines;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 /// Memory of any kind, filled and read through the driver.
@@ -107,6 +112,13 @@ struct Key {
   std::array<std::byte, 512> bytes;
 };
 
+Key key_of(const am::Region& region, std::uint64_t address) {
+  Key key{address, region.key().size(), {}};
+  EXPECT_LE(key.size, key.bytes.size());
+  std::copy_n(region.key().begin(), std::min<std::size_t>(key.size, key.bytes.size()), key.bytes.begin());
+  return key;
+}
+
 Result<MemoryHandle> unpacked(const am::Endpoint& peer, const Key& key) {
   return peer.unpack_key({key.bytes.data(), static_cast<std::size_t>(key.size)});
 }
@@ -124,9 +136,7 @@ TEST_P(GpuAm, PutAndGetBetweenEveryPairOfKindsOfMemory) {
             buffers.back()->write(pattern(kMost, static_cast<unsigned>(kind)));
             auto region = here.context->register_memory(buffers.back()->at(), kMost, Rights::all);
             ASSERT_TRUE(region) << gpu::name(kind) << ": " << to_string(region.error());
-            Key key{reinterpret_cast<std::uint64_t>(buffers.back()->at()), region->key().size(), {}};
-            ASSERT_LE(key.size, key.bytes.size());
-            std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+            const Key key = key_of(*region, reinterpret_cast<std::uint64_t>(buffers.back()->at()));
             send(other, key);
             regions.push_back(std::move(*region));
           }
@@ -181,8 +191,7 @@ void expose_to(const Channel& other, std::size_t size, const std::string& transp
   ContextEnd here{other, transports, settings};
   const auto region = here.context->register_memory(buffer.at(), size, Rights::all);
   ASSERT_TRUE(region) << to_string(region.error());
-  Key key{reinterpret_cast<std::uint64_t>(buffer.at()), region->key().size(), {}};
-  std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+  const Key key = key_of(*region, reinterpret_cast<std::uint64_t>(buffer.at()));
   send(other, key);
   here.meet();
   here.meet();
@@ -303,8 +312,7 @@ TEST_P(GpuAm, ATransferThatCannotBeIsAnErrorAndTheNextOneWorks) {
         {
           const auto region = here.context->register_memory(buffer.at(), 200'000, Rights::remote_read);
           ASSERT_TRUE(region);
-          Key key{reinterpret_cast<std::uint64_t>(buffer.at()), region->key().size(), {}};
-          std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+          const Key key = key_of(*region, reinterpret_cast<std::uint64_t>(buffer.at()));
           send(other, key);
           here.meet();
           here.meet();
@@ -347,8 +355,7 @@ TEST_P(GpuAm, APeersDeathEndsEveryTransferOnce) {
       AnyBuffer buffer{gpu::MemoryKind::pooled, kMost};
       ContextEnd here{other, GetParam().transports, settings()};
       const auto region = here.context->register_memory(buffer.at(), kMost, Rights::all);
-      Key key{reinterpret_cast<std::uint64_t>(buffer.at()), region->key().size(), {}};
-      std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+      const Key key = key_of(*region, reinterpret_cast<std::uint64_t>(buffer.at()));
       send(other, key);
       for (;;) here.context->wait(std::chrono::milliseconds{100});
       return 0;
@@ -390,6 +397,113 @@ TEST(GpuAmDirect, TheEndpointSaysWhenGpuMemoryGoesFromDeviceToDevice) {
   in_two_processes(end, end);
 }
 
+/// Memory that two processes share.
+struct Rounds {
+  std::atomic<int> quiet{0};
+  std::atomic<int> emptied{0};
+};
+
+void checkpoint(ContextEnd& here, Rounds& rounds) {
+  // Without sleeping: what the other process writes there wakes nothing.
+  const auto until = [&](const auto& condition) {
+    const Deadline deadline = Deadline::after(std::chrono::seconds{60});
+    while (!condition() && !deadline.expired()) here.context->progress();
+    EXPECT_TRUE(condition());
+  };
+  here.context->quiesce(1);
+  until([&] { return here.context->quiet(); });
+  ++rounds.quiet;
+  until([&] { return here.context->quiet() && rounds.quiet == 2; });
+  const auto emptied = here.context->checkpoint();
+  EXPECT_TRUE(emptied) << to_string(emptied.error());
+  EXPECT_EQ(here.context->remote_memory_statistics().cache.registered.count, 0U);
+  ++rounds.emptied;
+  until([&] { return rounds.emptied == 2; });
+  here.context->resume();
+}
+
+TEST(GpuAmDirect, ACheckpointUnmapsPeersMemoryAndTransfersGoOnAfterIt) {
+  constexpr std::size_t kSize = 1 << 20;
+  void* const page = ::mmap(nullptr, sizeof(Rounds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto& rounds = *new (page) Rounds;
+  in_two_processes(
+      [&](const Channel& other) {
+        const CudaProgram program;
+        AnyBuffer buffer{gpu::MemoryKind::legacy, kSize};
+        ContextEnd here{other, "smcuda"};
+        const auto region = here.context->register_memory(buffer.at(), kSize, Rights::all);
+        const Key key = key_of(*region, reinterpret_cast<std::uint64_t>(buffer.at()));
+        buffer.write(std::vector<std::byte>(kSize, std::byte{1}));
+        send(other, key);
+        here.meet();
+        checkpoint(here, rounds);
+        buffer.write(std::vector<std::byte>(kSize, std::byte{2}));
+        here.meet();
+        here.meet();
+      },
+      [&](const Channel& other) {
+        const CudaProgram program;
+        AnyBuffer buffer{gpu::MemoryKind::legacy, kSize};
+        ContextEnd here{other, "smcuda"};
+        const auto key = receive<Key>(other);
+        const auto handle = unpacked(*here.peer, key);
+        ASSERT_TRUE(handle);
+        here.send(buffer.at(), 64);
+        here.until([&] { return here.peer->gpu_direct(); });
+        const auto get = [&](std::byte expected) {
+          const Error error =
+              here.finish([&](Completion& c) { return here.peer->get(buffer.at(), key.address, *handle, kSize, c); });
+          EXPECT_EQ(error.code, Errc{});
+          EXPECT_EQ(buffer.read(kSize), std::vector<std::byte>(kSize, expected));
+          EXPECT_EQ(here.context->remote_memory_statistics().cache.registered.count, 1U);
+        };
+        get(std::byte{1});
+        here.meet();
+        checkpoint(here, rounds);
+        here.meet();
+        get(std::byte{2});
+        here.meet();
+      });
+  ::munmap(page, sizeof(Rounds));
+}
+
+TEST(GpuAmDirect, AContextTellsAtItsEndHowOftenPeersMemoryWasMapped) {
+  constexpr std::size_t kSize = 1 << 20;
+  in_two_processes(
+      [](const Channel& other) {
+        const CudaProgram program;
+        const DeviceBuffer buffer{kSize};
+        ContextEnd here{other, "smcuda"};
+        const auto region = here.context->register_memory(buffer.at(), kSize, Rights::all);
+        const Key key = key_of(*region, reinterpret_cast<std::uint64_t>(buffer.at()));
+        send(other, key);
+        here.meet();
+      },
+      [](const Channel& other) {
+        const CudaProgram program;
+        DeviceBuffer buffer{kSize};
+        const LogLines lines{log::Level::info};
+        {
+          ContextEnd here{other, "smcuda"};
+          const auto key = receive<Key>(other);
+          const auto handle = unpacked(*here.peer, key);
+          ASSERT_TRUE(handle);
+          here.send(buffer.at(), 64);
+          here.until([&] { return here.peer->gpu_direct(); });
+          for (int i = 0; i < 3; ++i) {
+            const Error error =
+                here.finish([&](Completion& c) { return here.peer->get(buffer.at(), key.address, *handle, kSize, c); });
+            EXPECT_EQ(error.code, Errc{});
+          }
+          EXPECT_EQ(here.context->remote_memory_statistics().cache.misses, 1U);
+          here.meet();
+        }
+        EXPECT_THAT(lines.texts(),
+                    ::testing::Contains(::testing::HasSubstr("mappings of peers' GPU memory: 2 hits, 1 misses")));
+      });
+}
+
 // One module does what sm does too: it is not opened beside it, and peers that have only sm are reached.
 TEST(GpuAmDirect, SmcudaTakesThePlaceOfSmAndReachesPeersThatHaveOnlySm) {
   in_two_processes(
@@ -407,22 +521,14 @@ TEST(GpuAmDirect, SmcudaTakesThePlaceOfSmAndReachesPeersThatHaveOnlySm) {
         EXPECT_FALSE(here.peer->gpu_direct());
       },
       [](const Channel& other) {
-        std::vector<std::string> warnings;
-        log::set_sink(
-            [](void* user, const log::Message& message) noexcept {
-              if (message.level <= log::Level::warn) {
-                static_cast<std::vector<std::string>*>(user)->push_back(log::to_line(message));
-              }
-            },
-            &warnings);
+        const LogLines warnings{log::Level::warn};
         {
           ContextEnd here{other, "sm", {{"gpu_use", "off"}}};
           EXPECT_EQ(here.peer->attributes().transport, "sm");
           here.meet();
           EXPECT_EQ(here.received.size(), 1u);
         }
-        log::set_sink(nullptr, nullptr);
-        EXPECT_THAT(warnings, ::testing::IsEmpty()) << "it was asked for what it has no handler for";
+        EXPECT_THAT(warnings.texts(), ::testing::IsEmpty()) << "it was asked for what it has no handler for";
       });
 }
 
@@ -433,8 +539,7 @@ TEST(GpuAmDirect, StagedPiecesAreBoundedHoweverLargeTheTransfer) {
         std::vector<std::byte> bytes = pattern(8 << 20);
         ContextEnd here{other, "sm"};
         const auto region = here.context->register_memory(bytes.data(), bytes.size(), Rights::all);
-        Key key{reinterpret_cast<std::uint64_t>(bytes.data()), region->key().size(), {}};
-        std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+        const Key key = key_of(*region, reinterpret_cast<std::uint64_t>(bytes.data()));
         send(other, key);
         here.meet();
       },
@@ -475,8 +580,7 @@ TEST_P(GpuAm, TheOwnersCopiesOverlapWhilePeersPutAndGetByMessages) {
         ContextEnd here{other, GetParam().transports, GetParam().settings};
         const auto region = here.context->register_memory(buffer.at(), kSize, Rights::all);
         ASSERT_TRUE(region) << to_string(region.error());
-        Key key{buffer.address(), region->key().size(), {}};
-        std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+        const Key key = key_of(*region, buffer.address());
         send(other, key);
         Control* const control = cuda_double::control();
         if (control != nullptr) {
@@ -543,8 +647,7 @@ TEST_P(GpuAm, APeerThatDiesWhileItReadsAndWritesLeavesTheOwnerWell) {
       ContextEnd here{reader.channel(), GetParam().transports, settings()};
       const auto region = here.context->register_memory(buffer.at(), kSize, Rights::all);
       ASSERT_TRUE(region);
-      Key key{buffer.address(), region->key().size(), {}};
-      std::copy(region->key().begin(), region->key().end(), key.bytes.begin());
+      const Key key = key_of(*region, buffer.address());
       send(reader.channel(), key);
       if (Control* const control = cuda_double::control()) control->set(Setting::late, 40);
       ASSERT_TRUE(reader.channel().expect("posted"));

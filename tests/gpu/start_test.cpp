@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver is found or not, once per process, and never initialised.  Each test has a process of its own.
+#include "opal/core/sanitizer.hpp"
 #include "opal/gpu/gpu.hpp"
 
 #include <gmock/gmock.h>
@@ -162,7 +163,7 @@ TEST(GpuDevices, AccessIsTheDriversDecisionButForTheSameDevice) {
   });
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they add instructions of their own
+#if !OPAL_ADDRESS_SANITIZER && !OPAL_THREAD_SANITIZER  // they add instructions of their own
 volatile bool seen = false;
 
 // What every message of a program without GPUs pays, exactly.

@@ -133,6 +133,10 @@ bool FakeHosts::holds(unsigned number, pid_t pid) const {
   return name_space(pid) == name_space(hosts_.at(number - 1).init) && !gone;
 }
 
+std::string FakeHosts::path_on(unsigned number, const std::string& path) const {
+  return fmt::format("/proc/{}/root{}", hosts_.at(number - 1).init, path);
+}
+
 void FakeHosts::crash(unsigned number) {
   Namespace& host = hosts_.at(number - 1);
   ::kill(host.init, SIGKILL);

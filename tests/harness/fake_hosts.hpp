@@ -32,6 +32,9 @@ class FakeHosts {
   /// True when the process runs on host `number`.
   [[nodiscard]] bool holds(unsigned number, pid_t pid) const;
 
+  /// The path from here to a directory of host `number`.
+  [[nodiscard]] std::string path_on(unsigned number, const std::string& path) const;
+
   /// Ends every process of a host at once.
   void crash(unsigned number);
 

@@ -90,6 +90,8 @@ void SlurmCluster::configure(unsigned cpus) const {
   }
   std::ofstream{directory_ + "/slurm.conf"} << fmt::format(kConfiguration, directory_, count_, cpus);
   std::ofstream{directory_ + "/cgroup.conf"} << kCgroups;
+  // How long a fence waits for a host without live ranks; the default is 300.
+  std::ofstream{directory_ + "/mpi.conf"} << "PMIxTimeout=10\n";
   const std::string key = directory_ + "/munge.key";
   std::ofstream{key, std::ios::binary} << std::string(1024, 'k');  // for hosts that nobody else reaches
   fs::permissions(key, fs::perms::owner_read | fs::perms::owner_write);

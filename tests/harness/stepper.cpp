@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 namespace opal::test {
 namespace {
@@ -104,6 +105,38 @@ std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body)
     pieces.push_back(steps);
     ::ptrace(PTRACE_CONT, child, nullptr, nullptr);  // over the mark that ends the piece
     if (!wait_for_trap(child)) return give_up();
+  }
+#else
+  (void)body;
+  return std::nullopt;
+#endif
+}
+
+std::optional<std::vector<std::uint64_t>> count_system_calls(const std::function<void()>& body) {
+#if defined(__x86_64__)
+  constexpr int kSystemCall = SIGTRAP | 0x80;
+  const pid_t child = start_traced(body);
+  if (child < 0) return std::nullopt;
+  ::ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD));
+  std::vector<std::uint64_t> pieces;
+  std::uint64_t stops = 0;  // at the entry of a call and at its return
+  bool counting = false;
+  int forwarded = 0;
+  int status = 0;
+  for (;;) {
+    ::ptrace(counting ? PTRACE_SYSCALL : PTRACE_CONT, child, nullptr,
+             reinterpret_cast<void*>(static_cast<long>(std::exchange(forwarded, 0))));
+    if (::waitpid(child, &status, 0) != child || WIFSIGNALED(status)) return std::nullopt;
+    if (WIFEXITED(status)) return WEXITSTATUS(status) == 0 ? std::optional{pieces} : std::nullopt;
+    if (WSTOPSIG(status) == kSystemCall) {
+      ++stops;
+    } else if (WSTOPSIG(status) == SIGTRAP) {
+      if (counting) pieces.push_back(stops / 2);
+      stops = 0;
+      counting = !counting;
+    } else {
+      forwarded = WSTOPSIG(status);
+    }
   }
 #else
   (void)body;

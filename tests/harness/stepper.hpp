@@ -27,6 +27,9 @@ inline void step_mark() noexcept {
 /// this machine or processor does not allow it, or the body ended badly.
 std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body);
 
+/// As count_steps(), but counts system calls alone, of the thread that runs `body`: pieces may be long.
+std::optional<std::vector<std::uint64_t>> count_system_calls(const std::function<void()>& body);
+
 /// Runs `body` in a forked process and kills it (SIGKILL) `steps` instructions after its first mark.
 enum class Killed : std::uint8_t {
   there,      ///< killed between its first and its second mark

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of mappings against the kernel's list: after every call of random traffic, after threads, and in a fork.
 #include "opal/memory/address_space.hpp"
+#include "opal/core/sanitizer.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -48,7 +49,7 @@ std::vector<MappedRange> kernels_list() {
 class AddressSpace : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER
     GTEST_SKIP() << "needs a build without sanitizer: theirs map by system calls of their own, which nobody can follow";
 #endif
     const Config config = *config::Store::from_environment().load(kGroup);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory monitors in whole programs: with the allocators and the hooks of others, and when they have to refuse.
 #include "opal/memory/monitor.hpp"
+#include "opal/core/sanitizer.hpp"
 
 #include <gmock/gmock.h>
 #include <sys/mman.h>
@@ -48,7 +49,7 @@ std::string find_library(const std::string& library) {
 class Monitored : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+#if OPAL_THREAD_SANITIZER || !defined(__x86_64__)
     GTEST_SKIP() << "needs patcher: x86-64, and a program that starts with one thread";
 #endif
   }
@@ -57,12 +58,6 @@ class Monitored : public ::testing::Test {
 TEST_F(Monitored, NothingLeavesUnseen) {
   std::string output;
   EXPECT_EQ(run("alone", output), 0) << output;
-}
-
-TEST_F(Monitored, NothingLeavesUnseenWhereMemoryIsShareable) {
-  std::string output;
-  EXPECT_EQ(run("alone", output, {{"OPAL_MEMORY_SHAREABLE_FROM", "64K"}}), 0) << output;
-  EXPECT_THAT(output, ::testing::Not(HasSubstr("out of peers' reach")));
 }
 
 TEST_F(Monitored, AnotherLibrarysHooksThatWereThereBeforeGoOnWorking) {
@@ -104,7 +99,7 @@ struct Preload {
 };
 class WithAllocator : public Monitored, public ::testing::WithParamInterface<Preload> {};
 TEST_P(WithAllocator, NothingLeavesUnseen) {
-#if defined(__SANITIZE_ADDRESS__)
+#if OPAL_ADDRESS_SANITIZER
   GTEST_SKIP() << "a sanitizer brings an allocator of its own";
 #endif
   const std::string path = find_library(GetParam().library);
@@ -113,7 +108,7 @@ TEST_P(WithAllocator, NothingLeavesUnseen) {
   EXPECT_EQ(run("alone", output, {{"LD_PRELOAD", path}, {"ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=1"}}), 0)
       << output;
 }
-#if defined(__SANITIZE_ADDRESS__)
+#if OPAL_ADDRESS_SANITIZER
 TEST_F(Monitored, WhatLeavesAddressSanitizersQuarantineIsSeen) {
   std::string output;
   EXPECT_EQ(run("alone", output, {{"ASAN_OPTIONS", "detect_leaks=0:quarantine_size_mb=1"}}), 0) << output;

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "opal/core/fd.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "opal/memory/events.hpp"
 #include "opal/memory/monitor.hpp"
 #include "opal/rcache/cache.hpp"
@@ -165,7 +166,7 @@ TEST(Userfaultfd, AThreadThatFindsTheAddressesFreeBeforeTheReportWaitsForIt) {
 }
 
 TEST(Userfaultfd, AForkedChildWatchesByItself) {
-#if defined(__SANITIZE_THREAD__)
+#if OPAL_THREAD_SANITIZER
   GTEST_SKIP() << "needs a build without ThreadSanitizer, which ends a forked child that starts a thread";
 #endif
   with_userfaultfd([] {

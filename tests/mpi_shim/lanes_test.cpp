@@ -79,6 +79,7 @@ class Rank {
       rank.lanes.join(*engine);
     }
     Result<am::Endpoint*> connect(int /*process*/) override { return context->connect(other->address()); }
+    using am::Observer::on_peer_failed;
     void on_peer_failed(int /*process*/, const Error& /*why*/) noexcept override {}
 
     std::unique_ptr<am::Context> context;

@@ -21,7 +21,7 @@ class CacheCheckpoint : public testing::TestWithParam<const char*> {
   FakeDevice device_;
   Cache cache_{device_, {.overlap = GetParam()}, kPage};
 };
-INSTANTIATE_TEST_SUITE_P(Policies, CacheCheckpoint, testing::Values("containing", "page_refcount", "merge"),
+INSTANTIATE_TEST_SUITE_P(Policies, CacheCheckpoint, testing::Values("containing", "page_refcount"),
                          [](const auto& info) { return std::string{info.param}; });
 
 TEST_P(CacheCheckpoint, WhatIsIdleGoesAtOnceAndWhatIsInUseWithItsLastLease) {

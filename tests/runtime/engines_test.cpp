@@ -158,8 +158,23 @@ TEST_F(Slurm, ProgramsOfTwoAndEightRanksWorkUnderSrun) {
   EXPECT_TRUE(cluster->becomes_idle());
 }
 
-TEST_F(Slurm, AKilledRankEndsTheStep) {
-  const Ended ended = srun(4, client("die_in_fence"));
+TEST_F(Slurm, AFenceIsABarrierBetweenHosts) {
+  const Ended ended = srun(4, client("barrier") + Words{directory()});
+  EXPECT_EQ(ended.status, 0) << ended.output;
+}
+
+/// Ranks of other hosts learn of the death when a rank of the dead one's host ends the job, or by Slurm's PMIxTimeout.
+TEST_F(Slurm, ARankKilledInAFenceEndsTheStepAlsoWhenItIsAloneOnItsHost) {
+  for (const unsigned ranks : {4U, 2U}) {
+    const Ended ended = srun(ranks, client("die_in_fence") + Words{"abort"});
+    EXPECT_NE(ended.status, 0) << ended.output;
+    EXPECT_NE(ended.status, -1) << "it did not end: " << ended.output;
+    EXPECT_TRUE(cluster->becomes_idle());
+  }
+}
+
+TEST_F(Slurm, ARankOfMpiThatDiesEndsTheStep) {
+  const Ended ended = srun(4, {helper("mpi_rank"), "segv"});
   EXPECT_NE(ended.status, 0) << ended.output;
   EXPECT_NE(ended.status, -1) << "it did not end: " << ended.output;
   EXPECT_TRUE(cluster->becomes_idle());

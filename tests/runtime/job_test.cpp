@@ -134,6 +134,18 @@ TEST_F(BlameTest, ARankThatDiedOnAnotherHostIsNamedThoughItsEndIsReportedLater) 
   EXPECT_THAT(verdict.text, AllOf(HasSubstr("rank 2"), HasSubstr("h1"), HasSubstr("SIGKILL")));
 }
 
+TEST_F(BlameTest, TheCauseIsNamedWhenAllRanksHaveEndedBeforeAnotherHostAnswers) {
+  there.on_inquired = [] {};
+  const Verdict verdict = run([&](Job&) {
+    here.end(0, 0);
+    here.end(1, 0);
+    there.end(3, 0);
+    there.end(2, SIGKILL);
+  });
+  EXPECT_EQ(verdict.status, 128 + SIGKILL);
+  EXPECT_THAT(verdict.text, AllOf(HasSubstr("rank 2"), HasSubstr("h1"), HasSubstr("SIGKILL")));
+}
+
 TEST_F(BlameTest, AHostThatIsLostIsNamedThoughARankElsewhereAbortsFirst) {
   there.on_inquired = [] {};  // it is gone
   const Verdict verdict = run([&](Job& job) {

@@ -94,6 +94,14 @@ TEST(Launch, TooFewDescriptorsForTheRanksAreSaidAtTheStart) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
+TEST(Launch, AStackThatIsTooSmallIsSaidAtTheStart) {
+  LaunchedJob job{{"-n", "2", "true"}, {}, {"prlimit", "--stack=65536:65536"}};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the limit of stacks (ulimit -s) is 65536 bytes"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
 TEST(Launch, AMistakeInTheEnvironmentIsSaidOnceBeforeAnythingStarts) {
   ::setenv("OPAL_BTL_SM_FBOX_SIZE", "much", 1);
   const Outcome job = run_job({"-n", "2", "echo", "started"});

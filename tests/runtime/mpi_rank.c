@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A rank that ends without MPI_Finalize frees nothing; AddressSanitizer would change its exit status for that. */
+const char* __asan_default_options(void);
+const char* __asan_default_options(void) { return "detect_leaks=0"; }
+
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "leave";
   int rank = 0;

@@ -56,9 +56,9 @@ class TwoDaemons {
     for (End* end : {&a_, &b_}) {
       oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {},
                             .say = [](const std::string& line) { ADD_FAILURE() << line; }};
-      hooks.on_daemon_message = [this, end](opal::am::Endpoint& from, Topic topic, ByteSpan content) {
+      hooks.on_daemon_message = [end](opal::am::Endpoint& from, Topic topic, const std::string& content) {
         end->peer = &from;
-        take(*end, topic, content);
+        take(*end, topic, oob::as_bytes(content));
       };
       hooks.on_daemon_lost = [end](opal::am::Endpoint&, const Error&) {
         ++end->lost;
@@ -133,7 +133,7 @@ class TwoDaemons {
     if (end.quiet) return;
     std::string content(8 + (end.sent % 7 == 0 ? 100'000 : 0), static_cast<char>(end.sent));
     std::memcpy(content.data(), &end.sent, 8);
-    if (end.daemon->send(*end.peer, Topic::user, oob::as_bytes(content))) ++end.sent;
+    if (end.daemon->send(*end.peer, Topic::user, std::move(content))) ++end.sent;
   }
   static void take(End& end, Topic topic, ByteSpan content) {
     EXPECT_EQ(topic, Topic::user);

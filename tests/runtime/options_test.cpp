@@ -73,6 +73,15 @@ TEST(Options, SettingsAndVariablesKeepTheirOrderAndMayContainEquals) {
   EXPECT_THAT(options.environment, ElementsAre(Pair("PATHS", "/a=b"), Pair("EMPTY", "")));
 }
 
+TEST(Options, QuiesceAndResumeNameALauncherAndStartNothing) {
+  EXPECT_EQ(parsed({"--quiesce", "4711", "--timeout", "5"}).quiesce, 4711);
+  EXPECT_EQ(parsed({"--resume", "4711"}).resume, 4711);
+  EXPECT_THAT(refused({"--quiesce", "4711", "prog"}), HasSubstr("no program"));
+  EXPECT_THAT(refused({"--quiesce", "4711", "--resume", "4711"}), HasSubstr("--resume"));
+  for (const char* const pid : {"0", "-1", "x", ""})
+    EXPECT_THAT(refused({"--resume", pid}), HasSubstr("--resume")) << pid;
+}
+
 TEST(Options, TimesAreSecondsWithFractions) {
   const Options options = parsed({"--timeout", "0.25", "--grace=1.5", "prog"});
   EXPECT_EQ(options.timeout, std::chrono::milliseconds{250});

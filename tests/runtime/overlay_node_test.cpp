@@ -18,7 +18,7 @@ class OverlayRoot : public ::testing::Test, public Port, public Client {
     root.on_frame(channel, oob::as_bytes(frame(FrameType::attach, attempt, 0, pack(Attach{member, 0, 1, 1, {}}))), 0);
   }
   Channel connect(Id) override { return kNone; }
-  void send(Channel, std::string) override {}
+  void send(Channel, std::string frame) override { sent.push_back(frame.size()); }
   void close(Channel) override {}
   void on_up(Id, std::uint16_t, ByteSpan) override {}
   void on_down(std::uint16_t, ByteSpan) override {}
@@ -27,6 +27,7 @@ class OverlayRoot : public ::testing::Test, public Port, public Client {
   void on_lost(Id member, Loss) override { lost.push_back(member); }
   void on_out(const char*) override {}
 
+  std::vector<std::size_t> sent;  // bytes of each frame
   std::vector<Release> releases;
   std::vector<Id> lost;
   IdSet gone;  // from operations with the key "some"
@@ -66,6 +67,17 @@ TEST_F(OverlayRoot, HoldsNothingForALostMemberThatHadALinkOfItsOwn) {
   EXPECT_GT(root.held_bytes(), 0U);
   root.declare_lost(2, Loss::declared, 0);
   EXPECT_EQ(root.held_bytes(), 0U);
+}
+
+/// Who has received little acknowledges it a quarter of a second later.
+TEST_F(OverlayRoot, AMessageLongerThanTheWindowDoesNotWaitUntilAShortOneBeforeItIsAcknowledged) {
+  attach(1, 1, 1);
+  ASSERT_TRUE(root.send_down(IdSet::of(1), kFirstUserTopic, "short"));
+  ASSERT_TRUE(root.send_down(IdSet::of(1), kFirstUserTopic, std::string(options.window, 'x')));
+  EXPECT_GT(sent.back(), options.window);
+  const std::size_t before = sent.size();
+  ASSERT_TRUE(root.send_down(IdSet::of(1), kFirstUserTopic, "one too many"));
+  EXPECT_EQ(sent.size(), before);
 }
 
 TEST_F(OverlayRoot, OperationsDoNotWaitForAMemberThatIsAbsentFromThemAndCountItAsLost) {

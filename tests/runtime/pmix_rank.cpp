@@ -4,6 +4,8 @@
 #include <pmix.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <sstream>
@@ -197,6 +199,36 @@ int publish_in_ranges() {
   return 0;
 }
 
+/// Many requests at a time, of which the server's own thread answers some and libpmix's thread the others.
+int ask_much_at_a_time() {
+  constexpr int kRounds = 100;
+  constexpr int kAtATime = 50;
+  static std::atomic<int> answered{0};
+  static std::atomic<int> wrong{0};
+  const auto count = [](pmix_status_t status, void*) {
+    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) ++wrong;
+    ++answered;
+    answered.notify_one();
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    std::array<pmix_info_t, kAtATime> infos;
+    for (int i = 0; i < kAtATime; ++i) {
+      const std::string name = std::to_string(g_self.rank) + ": " + std::to_string(round * kAtATime + i);
+      PMIX_INFO_LOAD(&infos[i], name.c_str(), name.c_str(), PMIX_STRING);
+      const pmix_status_t publishes = PMIx_Publish_nb(&infos[i], 1, count, nullptr);
+      if (publishes != PMIX_SUCCESS) return fail("publish", publishes);
+      const pmix_status_t notifies =
+          PMIx_Notify_event(PMIX_EXTERNAL_ERR_BASE - 1, &g_self, PMIX_RANGE_LOCAL, nullptr, 0, count, nullptr);
+      if (notifies != PMIX_SUCCESS) return fail("notify", notifies);
+    }
+    const int all = 2 * (round + 1) * kAtATime;
+    for (int seen = answered; seen < all; seen = answered) answered.wait(seen);
+    for (pmix_info_t& info : infos) PMIX_INFO_DESTRUCT(&info);
+  }
+  std::printf("%d answered, %d wrong\n", answered.load(), wrong.load());
+  return meet();
+}
+
 int ask() {
   if (meet() != PMIX_SUCCESS) return 1;
   if (g_self.rank == 0) {
@@ -247,6 +279,7 @@ int main(int argc, char** argv) {
   if (scenario == "query") status = ask();
   if (scenario == "groups") status = ask_for_groups();
   if (scenario == "ranges") status = publish_in_ranges();
+  if (scenario == "much") status = ask_much_at_a_time();
   if (scenario == "unsupported") status = ask_for_too_much();
   std::fflush(stdout);
   return PMIx_Finalize(nullptr, 0) == PMIX_SUCCESS ? status : 1;

@@ -46,6 +46,12 @@ TEST(Pmix, NamesForLessThanTheJobAreRefusedAndThoseOfAProcessEndWithIt) {
   EXPECT_EQ(job.out, "wide: SUCCESS, narrow: NOT-FOUND\n");
 }
 
+TEST(Pmix, EveryOneOfManyRequestsAtATimeIsAnswered) {
+  const Outcome job = run_job({"-n", "2", "--timeout", "60", helper("pmix_rank"), "much"});
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_EQ(job.out, "10000 answered, 0 wrong\n10000 answered, 0 wrong\n");
+}
+
 class PmixOnHosts : public HostJobs {
  protected:
   PmixOnHosts() : HostJobs(3) {}

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks print arrives whole and complete; what is typed reaches rank 0.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -154,8 +157,26 @@ TEST(Stdio, AFullDiskEndsTheJobWithOneMessage) {
   const Outcome outcome = job.wait();
   EXPECT_EQ(outcome.status, 1);
   ASSERT_THAT(lines_of(outcome.err), SizeIs(1)) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("cannot write the output of rank 1 below "));
-  EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write to "));
+  EXPECT_THAT(outcome.err, HasSubstr("rank.1/stdout: No space left on device"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+/// A pipe that is not read stands for the file of a server that does not answer.
+TEST(Stdio, AFileThatTakesNothingStopsTheRanksAndNotTheLauncher) {
+  const opal::test::Scratch scratch;
+  std::filesystem::create_directories(scratch.file("rank.1"));
+  const std::string path = scratch.file("rank.1/stdout");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const opal::Fd reader{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+  LaunchedJob job{{"-n", "2", "--output-filename", scratch.file(""), helper("noisy_rank"), "20000", "1024"}};
+  ASSERT_TRUE(eventually([&] {
+    pollfd full{reader.get(), POLLOUT, 0};
+    return ::poll(&full, 1, 0) == 0;
+  }));
+  ::kill(job.pid(), SIGTERM);
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 128 + SIGTERM);
   EXPECT_EQ(job.leftovers(), "");
 }
 

@@ -255,6 +255,16 @@ TEST_F(Tree, AFenceWithADeadRankOfALivingHostFails) {
   }
 }
 
+TEST_F(Tree, AFenceWithARankThatDiedBeforeItJoinedFails) {
+  const auto job = start({"--host", "h1:2,h2:2", "--timeout", "40", "--continuous", "sh", "-c",
+                          "[ $OMPI_COMM_WORLD_RANK = 3 ] && kill -9 $$; exec \"$@\"", "sh", helper("client_rank"),
+                          "without", directory(), "0", "1", "2"});
+  const Outcome outcome = job->wait();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
+  EXPECT_EQ(count_of(outcome.out, "rank "), 3U) << outcome.out << outcome.err;
+  EXPECT_EQ(job->leftovers(), "");
+}
+
 /// Each daemon asks the launcher for the data of one rank of another host, and the host itself for those of the other.
 TEST_F(Tree, QuestionsForDataGoStraightToTheirHosts) {
   const auto job = run("2", {"--set", "log=debug", helper("client_rank"), "exchange"});

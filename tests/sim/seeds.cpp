@@ -3,13 +3,23 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 
+#include "opal/core/sanitizer.hpp"
+
 namespace opal::test {
 namespace {
+
+/// How many of `count` seeds run here: a sanitizer looks at the code that runs, which is the same in most seeds, and
+/// makes each of them several times slower.
+std::uint64_t share(std::uint64_t count) {
+  if (!OPAL_ADDRESS_SANITIZER && !OPAL_THREAD_SANITIZER) return count;
+  return std::min(count, std::max<std::uint64_t>(count / 8, 20));
+}
 
 std::optional<std::uint64_t> number_from(const char* variable) {
   const char* text = std::getenv(variable);
@@ -34,7 +44,7 @@ std::string replay_command(std::uint64_t seed) {
 void for_each_seed(std::uint64_t count, const std::function<void(std::uint64_t seed)>& body) {
   const auto only = number_from("OPAL_SIM_SEED");
   const std::uint64_t first = only.value_or(1);
-  const std::uint64_t last = only.value_or(number_from("OPAL_SIM_SEEDS").value_or(count));
+  const std::uint64_t last = only.value_or(number_from("OPAL_SIM_SEEDS").value_or(share(count)));
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     SCOPED_TRACE("replay: " + replay_command(seed));
     body(seed);

@@ -122,7 +122,7 @@ TEST(PerfProgram, MeasuresTheFloorTheCacheTheAllocatorsAndTheMemory) {
   for (const char* test : {"floor", "alloc --size 64 --iters 100", "mem", "reg --iters 1000"}) {
     const Ran ran = run(std::string{test} + " --json");
     EXPECT_EQ(ran.status, 0) << test << ran.output;
-    EXPECT_NO_THROW(nlohmann::json::parse(ran.output.substr(0, ran.output.find('\n')))) << ran.output;
+    EXPECT_TRUE(nlohmann::json::accept(ran.output.substr(0, ran.output.find('\n')))) << ran.output;
   }
 }
 

@@ -13,11 +13,6 @@ constexpr std::array<std::string_view, kTiers> kTierNames = {"first programs", "
                                                              "one-sided, derived types", "the rest of the standard",
                                                              "large counts, MPI_T, files, Fortran"};
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-bool ends_with(std::string_view text, std::string_view suffix) {
-  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
-}
-
 /// The parameter list; only the parameter called `named` keeps its name unless `all_names`.
 std::string parameters(const Function& function, bool all_names, std::string_view named = {}) {
   if (function.parameters.empty()) return "void";
@@ -46,14 +41,14 @@ std::string refusal(const Function& function) {
   const std::string quoted = "\"MPI_" + function.name + '"';
   std::string named;
   std::string body;
-  if (function.result != "int" || ends_with(function.name, "_toint")) {
+  if (function.result != "int" || function.name.ends_with("_toint")) {
     body = "opal::mpi::unsupported_value(" + quoted + ");";
-  } else if (starts_with(function.name, "T_")) {
+  } else if (function.name.starts_with("T_")) {
     body = "return opal::mpi::unsupported_tool(" + quoted + ");";
   } else {
     named = scope_parameter(function);
     // MPI_File_open takes a communicator, but errors of opening go to the handler of MPI_FILE_NULL.
-    if (starts_with(function.name, "File_") && (named.empty() || named == "comm")) named = "MPI_FILE_NULL";
+    if (function.name.starts_with("File_") && (named.empty() || named == "comm")) named = "MPI_FILE_NULL";
     body = "return opal::mpi::unsupported(" + quoted + (named.empty() ? "" : ", " + named) + ");";
   }
   return "OPAL_MPI_FUNCTION(" + function.result + ", " + function.name + ", (" + parameters(function, false, named) +

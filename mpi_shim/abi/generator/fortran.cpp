@@ -10,10 +10,6 @@
 namespace opal::mpi::abi {
 namespace {
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-bool ends_with(std::string_view text, std::string_view suffix) {
-  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
-}
 template <std::size_t N>
 bool among(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -45,7 +41,7 @@ std::string quoted_call(std::string_view what, std::string_view first, std::stri
 std::string count_of(const Function& function, const Parameter& parameter) {
   if (parameter.name == "sendtypes" || parameter.name == "recvtypes") {
     const std::string comm = "handle<MPI_Comm>(*comm)";
-    if (!starts_with(function.name, "Neighbor_") && !starts_with(function.name, "Ineighbor_"))
+    if (!function.name.starts_with("Neighbor_") && !function.name.starts_with("Ineighbor_"))
       return "peers_of(" + comm + ')';
     return "neighbours_of(" + comm + (parameter.name == "sendtypes" ? ", true)" : ", false)");
   }
@@ -56,7 +52,7 @@ std::string count_of(const Function& function, const Parameter& parameter) {
 Argument argument_of(const Function& function, const Parameter& parameter) {
   const std::string_view type = parameter.type;
   const std::string name = parameter.name == "assert" ? "assertion" : parameter.name;
-  const bool is_constant = starts_with(type, "const ");
+  const bool is_constant = type.starts_with("const ");
   const std::string_view plain = is_constant ? type.substr(6) : type;
   const bool is_array = !parameter.array.empty();
   if (is_array && among(kHandles, plain)) {
@@ -79,7 +75,7 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
   if (plain == "int") return {"const MPI_Fint* " + name, '*' + name};
   if (plain == "int*") {
     if (name == "indx") return {"MPI_Fint* " + name, quoted_call("Index", name)};
-    const bool weighs = ends_with(name, "weights");
+    const bool weighs = name.ends_with("weights");
     return {"MPI_Fint* " + name, weighs ? "weights_of(" + name + ')' : name};
   }
   if (plain == "MPI_Aint" || plain == "MPI_Count") return {"const " + std::string(plain) + "* " + name, '*' + name};
@@ -92,8 +88,8 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
   if (among(kHandles, plain)) {
     return {"const MPI_Fint* " + name, "handle<" + std::string(plain) + ">(*" + name + ')'};
   }
-  if (ends_with(plain, "*") && among(kHandles, plain.substr(0, plain.size() - 1))) {
-    const bool changes = among(kChanging, function.name) || ends_with(function.name, "_free");
+  if (plain.ends_with("*") && among(kHandles, plain.substr(0, plain.size() - 1))) {
+    const bool changes = among(kChanging, function.name) || function.name.ends_with("_free");
     const bool request_of_mrecv = function.name == "Imrecv" && plain == "MPI_Request*";
     return {"MPI_Fint* " + name, quoted_call((changes && !request_of_mrecv ? "InOut<" : "Out<") +
                                                  std::string(plain.substr(0, plain.size() - 1)) + '>',
@@ -109,8 +105,8 @@ bool is_by_rule(const Function& function) {
   static constexpr std::array<std::string_view, 5> kByHand = {"Init", "Init_thread", "Pcontrol", "Info_get",
                                                               "Info_get_string"};
   const std::string_view name = function.name;
-  if (function.tier == 5 && !starts_with(name, "Type_create_f90_")) return false;
-  if (among(kByHand, name) || ends_with(name, "toint") || ends_with(name, "fromint")) {
+  if (function.tier == 5 && !name.starts_with("Type_create_f90_")) return false;
+  if (among(kByHand, name) || name.ends_with("toint") || name.ends_with("fromint")) {
     return false;
   }
   return std::none_of(function.parameters.begin(), function.parameters.end(), [](const Parameter& parameter) {
@@ -193,7 +189,7 @@ std::string interface_of(const Function& function) {
   for (const Parameter& parameter : function.parameters) {
     arguments += parameter.name + ", &\n        ";
     const std::string_view type = parameter.type;
-    const bool is_string = ends_with(type, "char*") || (ends_with(type, "char") && !parameter.array.empty());
+    const bool is_string = type.ends_with("char*") || (type.ends_with("char") && !parameter.array.empty());
     if (is_string) {
       declarations += "      character(len=*) :: " + parameter.name + '\n';
     } else if (type.find("_function*") != std::string_view::npos) {

@@ -46,10 +46,8 @@ constexpr std::string_view kFixedPart = R"(      INTEGER MPI_STATUS_SIZE, MPI_SO
       EXTERNAL MPI_WIN_NULL_DELETE_FN
 )";
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
 /// Fortran's strings have no terminating zero.
-bool is_length(std::string_view name) { return starts_with(name, "MPI_MAX_"); }
+bool is_length(std::string_view name) { return name.starts_with("MPI_MAX_"); }
 
 }  // namespace
 
@@ -73,7 +71,7 @@ std::string emit_fortran_constants(std::istream& header) {
       continue;
     }
     const std::string name = found[1];
-    if (starts_with(name, "MPI_T_") || starts_with(name, "MPI_F_")) continue;
+    if (name.starts_with("MPI_T_") || name.starts_with("MPI_F_")) continue;
     if (is_length(name)) --value;
     values[name] = value;
     out << "      INTEGER " << name << "\n      PARAMETER (" << name << '=' << value << ")\n";

@@ -55,12 +55,12 @@ bool Endpoint::one_sided() const noexcept {
 bool Endpoint::connect(Route& route) noexcept {
   route.tried = true;
   if (route.rail >= ways.size()) {
-    reason_ = {Errc::unreachable, 0, "rails: the peer has not so many", ways.size()};
+    if (reason_.code == Errc{}) reason_ = {Errc::unreachable, 0, "rails: the peer has not so many", ways.size()};
     return false;
   }
   auto below = rails_.rail(route.rail).connect(peer(), ways[route.rail]);
   if (!below) {
-    reason_ = below.error();
+    if (reason_.code == Errc{}) reason_ = below.error();
     return false;
   }
   // The rail knows one connection per peer, and this one ends with the module's next progress().
@@ -123,7 +123,7 @@ void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
 void Endpoint::on_lost(Route& route, const Error& why) noexcept {
   log::info("btl.rails", "peer {}: rail {} has broken: {}", to_string(peer()), route.rail, opal::to_string(why));
   attach(route, nullptr);
-  if (reason_.code == Errc{}) reason_ = why;
+  if (!broken_) reason_ = why;  // says more than that other rails were not to be had
   rails_.attend(*this);
 }
 
@@ -294,7 +294,7 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
 }
 
 bool Endpoint::leave() noexcept {
-  if (!settle()) return true;  // nobody is there
+  if (!settle()) return true;  // no peer
   if (sent_ != next_) return false;
   if (current_->greeted) (void)send_control(*current_, wire::Kind::goodbye, {});
   return true;

@@ -86,7 +86,7 @@ class Endpoint final : public btl::Endpoint {
   void on_heard(Route& route) noexcept;
   /// Connects rails that have no route; once a second at most.
   void widen() noexcept;
-  /// The first route, or one later when all of them wait for an end; errors: of the last rail that was tried.
+  /// The first route, or one later when all of them wait for an end; errors: of the first rail that was tried.
   Result<void> connect() noexcept;
 
   const std::uint64_t session;               ///< this endpoint's name

@@ -68,7 +68,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   /// It has something to settle.
   void attend(Endpoint& endpoint) noexcept;
-  /// An endpoint below that nobody refers to any more.
+  /// An endpoint of a rail without a reference.
   void retire(btl::Endpoint& below) noexcept;
   /// Whether what the rail has for this peer is about to be disconnected, and no connection for `wanted`.
   [[nodiscard]] bool is_ending(const btl::Endpoint& below, const Route& wanted) const noexcept;

@@ -7,7 +7,7 @@
 namespace opal::btl::self {
 namespace {
 
-constexpr std::uint32_t kExclusivity = 65536;  // nobody else may carry messages to oneself
+constexpr std::uint32_t kExclusivity = 65536;  // no other transport carries messages to the own process
 
 constexpr Component kComponent{
     .name = "self",

@@ -79,6 +79,13 @@ bool Fabric::next_ready(NodeId& node) noexcept {
   return false;
 }
 
+std::optional<NextEvent> Fabric::next_event() const noexcept {
+  const auto lock = guard();
+  if (events_.empty()) return std::nullopt;
+  const Event& next = events_.first();
+  return NextEvent{next.time, next.packet->kind, next.packet->tag};
+}
+
 void Fabric::at(std::uint64_t time_ns, std::function<void()> what) {
   assert(driven_ && "timers run where step() is called");
   if (free_timers_.empty()) {
@@ -99,6 +106,15 @@ FabricStatistics Fabric::statistics() const noexcept {
   return statistics_;
 }
 
+FabricUse Fabric::use() const noexcept {
+  const auto lock = guard();
+  FabricUse use;
+  for (const auto& node : nodes_) use.nodes += node != nullptr ? 1 : 0;
+  use.links = links_.size() - free_links_.size();
+  use.packets = packets_.taken();
+  return use;
+}
+
 // ---- Devices
 // ---------------------------------------------------------------------------------------------------------
 
@@ -106,6 +122,7 @@ Node& Fabric::plug(const Config& config) {
   const auto lock = guard();
   const auto id = static_cast<NodeId>(nodes_.size());
   nodes_.push_back(std::make_unique<Node>(id, pages_, config, random_.next() | 1));
+  silent_.push_back(false);
   return *nodes_.back();
 }
 

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,26 @@ struct FabricStatistics {
   std::uint64_t resets = 0;         ///< packets for an endpoint or node that is no more
 };
 
+/// What the next step() does.
+struct NextEvent {
+  std::uint64_t time_ns;
+  Packet::Kind kind;
+  Tag tag;  ///< of a message
+};
+
+/// What is in use; all 0 once every module has ended and nothing is under way.
+struct FabricUse {
+  std::uint64_t nodes = 0;
+  std::uint64_t links = 0;
+  std::uint64_t packets = 0;
+  friend bool operator==(const FabricUse&, const FabricUse&) = default;
+};
+
 /// How a node stops.
 enum class Crash : std::uint8_t {
   process,  ///< its device lives on and tells peers at once
   host,     ///< silence: peers find out when they send
+  device,   ///< the same, and the host goes on: its software sees every connection break
 };
 
 class OPAL_EXPORT Fabric {
@@ -64,6 +81,8 @@ class OPAL_EXPORT Fabric {
   [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_; }
   /// Runs the next event; false when there is none.
   bool step() noexcept;
+  /// Nothing when nothing is left to happen.
+  [[nodiscard]] std::optional<NextEvent> next_event() const noexcept;
   /// A node whose progress() has something to do, each once; false when there is none.
   bool next_ready(NodeId& node) noexcept;
   /// Calls `what` at that time (now, if it is past), from step().
@@ -80,6 +99,7 @@ class OPAL_EXPORT Fabric {
   void set_loss(double probability) noexcept;
 
   [[nodiscard]] FabricStatistics statistics() const noexcept;
+  [[nodiscard]] FabricUse use() const noexcept;
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   /// Randomness for whoever drives the fabric, from the same seed.
@@ -132,10 +152,11 @@ class OPAL_EXPORT Fabric {
   void serve_locked(Packet& packet) noexcept;
   void deliver_locked(Node& node, Packet& packet) noexcept;
   void reset_locked(Link& link) noexcept;
+  void break_locked(Link& link, Node& from) noexcept;
   void discard_locked(Packet& packet) noexcept;
   void ready_locked(Node& node) noexcept;
   void release_locked(Link& link) noexcept;
-  [[nodiscard]] bool cut_locked(const Node* from, const Node* to) const noexcept;
+  [[nodiscard]] bool cut_locked(const Link& link) const noexcept;
   [[nodiscard]] Node* node_locked(NodeId id) const noexcept { return id < nodes_.size() ? nodes_[id].get() : nullptr; }
   [[nodiscard]] std::uint64_t wire_ns(std::uint64_t bytes) const noexcept;
   [[nodiscard]] std::uint64_t travel_ns() noexcept;
@@ -152,6 +173,7 @@ class OPAL_EXPORT Fabric {
   PacketPool packets_;
   Pages pages_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by id; null after unplug
+  std::vector<bool> silent_;                  // by id: the host has crashed; also after unplug
   std::vector<NodeId> ready_;                 // driven only; first in, first out from ready_head_
   std::size_t ready_head_ = 0;
   std::vector<std::function<void()>> timers_;

@@ -74,6 +74,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   if (where.node > UINT32_MAX || !fabric_->knows(node)) {
     return Error{Errc::unreachable, 0, "sim: no such device on this fabric", where.node};
   }
+  if (node_.alone) return Error{Errc::unreachable, EIO, "connect(sim): the device is gone"};
   if (Endpoint* known = find(node); known != nullptr && !known->dead()) return known;
   Endpoint& endpoint = add(peer, node);
   send_control(endpoint, Packet::Kind::connect, bytes_of(host().id));

@@ -25,7 +25,7 @@ struct Node {
   std::uint32_t group = 0;
   const std::uint32_t window;
   bool crashed = false;
-  bool silent = false;  // crashed so that nobody is told
+  bool alone = false;  // of that: the device only, its software goes on
   bool armed = false;
   bool ready = false;  // in the list of next_ready()
   Fd doorbell;         // made when somebody wants to wait

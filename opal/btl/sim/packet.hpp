@@ -64,18 +64,25 @@ class PacketPool {
       refill(size_class);
     Packet* packet = free;
     free = packet->next;
+    ++taken_;
     *packet = {};
     packet->size = static_cast<std::uint32_t>(size);
     packet->size_class = size_class;
     return packet;
   }
   void give_back(Packet& packet) noexcept {
-    packet.next = free_[packet.size_class];
-    free_[packet.size_class] = &packet;
+    --taken_;
+    push_free(packet);
   }
+  [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }  ///< and not given back
 
  private:
   static constexpr std::size_t kSmallest = 128;
+
+  void push_free(Packet& packet) noexcept {
+    packet.next = free_[packet.size_class];
+    free_[packet.size_class] = &packet;
+  }
 
   static std::uint8_t class_of(std::size_t size) noexcept {
     return static_cast<std::uint8_t>(
@@ -88,13 +95,14 @@ class PacketPool {
     for (std::size_t i = count; i-- > 0;) {
       auto* packet = std::construct_at(reinterpret_cast<Packet*>(slab + i * each));
       packet->size_class = size_class;
-      give_back(*packet);
+      push_free(*packet);
     }
   }
 
   static constexpr std::size_t kSlab = 32 << 10;
   std::array<Packet*, 20> free_{};  // largest: 128 << 19 bytes
   std::vector<std::unique_ptr<std::byte[]>> slabs_;
+  std::uint64_t taken_ = 0;
 };
 
 }  // namespace opal::btl::sim

@@ -68,9 +68,10 @@ std::uint64_t Fabric::travel_ns() noexcept {
   return config_.latency_ns + (config_.jitter_ns != 0 ? random_.up_to(config_.jitter_ns) : 0);
 }
 
-bool Fabric::cut_locked(const Node* from, const Node* to) const noexcept {
-  const bool silent = (from != nullptr && from->silent) || (to != nullptr && to->silent);
-  return silent || (from != nullptr && to != nullptr && from->group != to->group);
+bool Fabric::cut_locked(const Link& link) const noexcept {
+  const Node* const from = node_locked(link.from);
+  const Node* const to = node_locked(link.to);
+  return silent_[link.from] || silent_[link.to] || (from != nullptr && to != nullptr && from->group != to->group);
 }
 
 bool Fabric::step_locked() noexcept {
@@ -97,7 +98,7 @@ void Fabric::arrive_locked(const Event& event) noexcept {
   Node* to = node_locked(link.to);
   if (link.broken && packet.kind != Packet::Kind::failure) return discard_locked(packet);
   if (!packet.backward && now_ < link.stalled_until) return events_.put_off(event, link.stalled_until);
-  if (cut_locked(from, to) || random_.chance(loss_)) return lose_locked(event);
+  if (cut_locked(link) || random_.chance(loss_)) return lose_locked(event);
   packet.attempts = 0;
   if (packet.backward) {
     if (from == nullptr || from->crashed) return discard_locked(packet);
@@ -122,19 +123,11 @@ void Fabric::lose_locked(const Event& event) noexcept {
   if (!config_.reliable && packet.kind == Packet::Kind::message) return discard_locked(packet);
   if (++packet.attempts > config_.retries) {
     if (packet.kind == Packet::Kind::failure) return discard_locked(packet);
-    // The sender's own device says so: nothing has to travel.
     ++statistics_.given_up;
-    link.broken = true;
+    link.broken = true;  // also where no software is there to be told
     Node* from = node_locked(link.from);
-    if (from == nullptr || from->crashed) return discard_locked(packet);
-    Packet& failure = *packets_.take(sizeof(Errc));
-    failure.kind = Packet::Kind::failure;
-    failure.write(Errc::timed_out);
-    failure.link = &link;
-    failure.backward = true;
-    ++link.references;
-    discard_locked(packet);
-    return deliver_locked(*from, failure);
+    if (from != nullptr && !from->crashed) break_locked(link, *from);
+    return discard_locked(packet);
   }
   const std::uint64_t again = now_ + config_.retry_ns;
   if (!packet.backward) {
@@ -142,6 +135,18 @@ void Fabric::lose_locked(const Event& event) noexcept {
     link.last_arrival = std::max(link.last_arrival, again);
   }
   events_.put_off(event, again);
+}
+
+/// The sender's own device says that nothing goes through any more: that has not to travel.
+void Fabric::break_locked(Link& link, Node& from) noexcept {
+  link.broken = true;
+  Packet& failure = *packets_.take(sizeof(Errc));
+  failure.kind = Packet::Kind::failure;
+  failure.write(Errc::timed_out);
+  failure.link = &link;
+  failure.backward = true;
+  ++link.references;
+  deliver_locked(from, failure);
 }
 
 /// The target's device does what the packet asks; a large transfer comes back here chunk by chunk.
@@ -191,20 +196,22 @@ void Fabric::crash(NodeId id, Crash how) noexcept {
   Node* node = node_locked(id);
   if (node == nullptr || node->crashed) return;
   node->crashed = true;
-  node->silent = how == Crash::host;
+  node->alone = how == Crash::device;
+  silent_[id] = how != Crash::process;
   while (Packet* packet = node->inbox) {
     node->inbox = packet->next;
     discard_locked(*packet);
   }
   if (how == Crash::host) return;
-  std::vector<Link*> peers;
+  std::vector<Link*> told;
   for (const auto& link : links_) {
-    if (link->references != 0 && link->to == id && !link->closed) peers.push_back(link.get());
+    const NodeId sender_or_receiver = how == Crash::device ? link->from : link->to;
+    if (link->references != 0 && sender_or_receiver == id && !link->closed) told.push_back(link.get());
   }
   // By age: which memory a link was given depends on the order in which others were closed, and that may depend on
   // identities, which no seed decides.
-  std::sort(peers.begin(), peers.end(), [](const Link* a, const Link* b) { return a->id < b->id; });
-  for (Link* link : peers) reset_locked(*link);
+  std::sort(told.begin(), told.end(), [](const Link* a, const Link* b) { return a->id < b->id; });
+  for (Link* link : told) how == Crash::device ? break_locked(*link, *node) : reset_locked(*link);
 }
 
 void Fabric::set_group(NodeId id, std::uint32_t group) noexcept {

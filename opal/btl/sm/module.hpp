@@ -197,7 +197,6 @@ class OPAL_EXPORT Module : public btl::Module {
   void tell_failure(Endpoint& endpoint) noexcept;
   void fail(Endpoint& endpoint, const Error& why) noexcept;
   void fail_with_gate(Endpoint& endpoint, const Error& why) noexcept;
-  void cool(std::uint32_t index) noexcept;
   void disarm() noexcept;
   [[gnu::cold]] void lose_descriptors() noexcept;
   [[nodiscard]] bool has_work() const noexcept;

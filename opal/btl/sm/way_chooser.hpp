@@ -70,12 +70,6 @@ class WayChooser {
     if (entry.tries != UINT32_MAX) ++entry.tries;
   }
 
-  /// What a way is known to take for transfers like this; 0: unknown.
-  [[nodiscard]] std::uint64_t estimate_ns(std::uint64_t size, Way way) const noexcept {
-    const Entry& entry = classes_[class_of(size)].ways[static_cast<std::size_t>(way)];
-    return entry.tries == 0 ? 0 : entry.ns;
-  }
-
  private:
   struct Entry {
     std::uint64_t ns = 0;

@@ -34,7 +34,9 @@ struct OPAL_EXPORT SocketAddress {
   [[nodiscard]] std::uint16_t port_number() const noexcept;
   void set_port(std::uint16_t number) noexcept;
 
-  /// Nothing for anything but IPv4 and IPv6.
+  static SocketAddress from(const sockaddr_in& address) noexcept;
+  static SocketAddress from(const sockaddr_in6& address) noexcept;
+  /// Errors: not_supported (neither IPv4 nor IPv6).
   static Result<SocketAddress> from(const sockaddr& address) noexcept;
   /// Fills `storage` with an AF_INET address for v4-mapped ones, else AF_INET6; returns its length.
   socklen_t to(sockaddr_storage& storage) const noexcept;

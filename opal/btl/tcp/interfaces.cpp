@@ -17,14 +17,12 @@ namespace {
 
 Result<SocketAddress> parse_ip(const std::string& text) {
   sockaddr_in v4{};
-  v4.sin_family = AF_INET;
   if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
-    return SocketAddress::from(reinterpret_cast<const sockaddr&>(v4));
+    return SocketAddress::from(v4);
   }
   sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
   if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
-    return SocketAddress::from(reinterpret_cast<const sockaddr&>(v6));
+    return SocketAddress::from(v6);
   }
   return Error{Errc::invalid_argument, 0, "interface list: not an IP address"};
 }

@@ -328,9 +328,13 @@ void Lane::on_sent(const ibv_wc& wc) noexcept {
   }
   release(piece);
   if (wc.status != IBV_WC_WR_FLUSH_ERR && transfer.error.code == Errc{}) transfer.error = error_of(wc);
+  // A flush that no refusal explains: the peer's device may have carried the operation out, so it must not go again.
+  if (state_ == State::connected && wc.status == IBV_WC_WR_FLUSH_ERR) {
+    transfer.error = {Errc::peer_gone, ECONNRESET, "put, get or atomic: the queue pair failed", wc.vendor_err};
+  }
   state_ = State::broken;
   if (transfer.error.code == Errc::peer_gone) return endpoint_.break_off(transfer.error);
-  if (under_way() == 0) recover();
+  if (under_way() == 0 && !endpoint_.broken()) recover();
 }
 
 void Lane::recover() noexcept {

@@ -31,7 +31,7 @@ std::string aligned(const std::vector<Row>& rows, std::string_view indent) {
   return text;
 }
 
-/// "default", "environment OPAL_LOG" ...: who set the value.
+/// "default", "environment OPAL_LOG" ...: the source of the value.
 std::string source_of(const config::Listing& variable) {
   std::string text = name(variable.source);
   if (!variable.origin.empty()) text += ' ' + variable.origin;

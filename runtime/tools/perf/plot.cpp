@@ -94,7 +94,7 @@ std::string panel(const Lines& lines, double top, const char* title, const char*
 
 /// What a test measures, in the legend's few words.
 std::string words(const std::string& test) {
-  static const std::map<std::string, const char*> kWords{
+  static const std::map<std::string, const char*> words_of{
       {"am_lat", "message, one way"},
       {"am_bw", "messages, streamed"},
       {"am_rate", "messages, streamed"},
@@ -104,8 +104,8 @@ std::string words(const std::string& test) {
       {"get_bw", "gets, 16 in flight"},
       {"oob_lat", "message to the launcher"},
   };
-  const auto found = kWords.find(test);
-  return found != kWords.end() ? found->second : test;
+  const auto found = words_of.find(test);
+  return found != words_of.end() ? found->second : test;
 }
 
 std::string escaped(std::string_view text) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "opal/core/log.hpp"
 #include "opal/core/machine.hpp"
@@ -30,18 +31,18 @@ struct Forced {
 
 const std::vector<Forced>& forced_paths() {
   // Wide enough for every message that is measured, so that only the way differs.
-  static const Settings kWide{{"btl_sm_max_send", "128K"},      {"btl_sm_segment_size", "4M"},
-                              {"btl_sm_fbox_size", "256K"},     {"btl_sm_fbox_limit", "64K"},
-                              {"btl_sm_fbox_threshold", "1"},   {"btl_sm_pipeline_from", "4K"},
-                              {"btl_sm_shared_help_from", "4K"}};
+  static const Settings wide{{"btl_sm_max_send", "128K"},      {"btl_sm_segment_size", "4M"},
+                             {"btl_sm_fbox_size", "256K"},     {"btl_sm_fbox_limit", "64K"},
+                             {"btl_sm_fbox_threshold", "1"},   {"btl_sm_pipeline_from", "4K"},
+                             {"btl_sm_shared_help_from", "4K"}};
   const auto with = [](Settings more) {
-    Settings all = kWide;
+    Settings all = wide;
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
   constexpr std::uint64_t kLargestMessage = 32 << 10;
   constexpr std::uint64_t kLargestGet = 1 << 20;
-  static const std::vector<Forced> kPaths{
+  static const std::vector<Forced> paths{
       {Path::box, with({}), 64, kLargestMessage, true, false, false, false},
       {Path::fragment, with({{"btl_sm_fbox_max", "0"}}), 64, kLargestMessage, true, false, false, false},
       {Path::alone, with({{"btl_sm_large_get", "alone"}}), 64, kLargestGet, false, false, false, true},
@@ -55,7 +56,7 @@ const std::vector<Forced>& forced_paths() {
       {Path::offer_one_core, with({{"am_ranks_per_core", "2"}, {"btl_sm_cores_shared", "yes"}}), 1024, kLargestMessage,
        false, false, true, true},
   };
-  return kPaths;
+  return paths;
 }
 
 /// The time from the post until rank 1 says that the bytes are in its buffer; the sender has just written them.
@@ -137,11 +138,11 @@ Result<void> store(const std::vector<SwitchPoint>& points, const std::string& pa
   const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, failed);
   if (failed) return Error{Errc::os, failed.value(), "--store: mkdir"};
-  std::FILE* const file = std::fopen(fresh.c_str(), "we");
-  if (file == nullptr) return Error{Errc::os, errno, "--store: open"};
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed || std::rename(fresh.c_str(), path.c_str()) != 0) {
+  std::ofstream file{fresh};
+  if (!file) return Error{Errc::os, errno, "--store: open"};
+  file << text;
+  file.close();
+  if (!file || std::rename(fresh.c_str(), path.c_str()) != 0) {
     const Error error{Errc::os, errno, "--store: write"};
     (void)::unlink(fresh.c_str());
     return error;

@@ -10,6 +10,8 @@ namespace {
 
 using btl::sim::Config;
 using btl::sim::Crash;
+using btl::sim::FabricUse;
+using btl::sim::Packet;
 
 std::uint32_t number_in(const std::vector<std::byte>& message) {
   std::uint32_t number = 0;
@@ -187,6 +189,59 @@ TEST(SimFabric, ASilentHostIsNoticedBySending) {
   world.run();
   EXPECT_EQ(a.failures.size(), 1U);
   EXPECT_EQ(b.received.size(), 1U);
+}
+
+TEST(SimFabric, AHostThatHasCrashedStaysSilentWhenItsDeviceIsUnplugged) {
+  World world{{.retries = 3, .retry_ns = 10'000}};
+  Side& a = world.add();
+  Side& b = world.add();
+  btl::Endpoint* to_b = a.connect(b);
+  post(*to_b, 1);
+  world.run();
+  world.fabric().crash(World::node(b), Crash::host);
+  world.remove(b);
+  post(*to_b, 2);
+  world.run();
+  EXPECT_EQ(a.failures.size(), 1U);
+  EXPECT_EQ(world.fabric().statistics().resets, 0U);
+  EXPECT_EQ(world.fabric().statistics().given_up, 1U);
+}
+
+TEST(SimFabric, ADeviceThatFailsIsReportedToItsOwnSoftwareAndSilentToOthers) {
+  World world{{.retries = 3, .retry_ns = 10'000}};
+  Side& a = world.add();
+  Side& b = world.add();
+  btl::Endpoint* to_b = a.connect(b);
+  post(*to_b, 1);
+  world.run();
+  world.fabric().crash(World::node(b), Crash::device);
+  world.run();
+  ASSERT_EQ(b.failures.size(), 1U);
+  EXPECT_EQ(b.failures[0].why.code, Errc::peer_gone);
+  EXPECT_TRUE(a.failures.empty());
+  EXPECT_EQ(b.module().connect(PeerId::random(), a.module().address()).error().code, Errc::unreachable);
+  post(*to_b, 2);
+  world.run();
+  EXPECT_EQ(a.failures.size(), 1U);
+  EXPECT_EQ(b.received.size(), 1U);
+}
+
+TEST(SimFabric, WhatIsInUseIsCounted) {
+  World world;
+  EXPECT_EQ(world.fabric().use(), FabricUse{});
+  Side& a = world.add();
+  Side& b = world.add();
+  btl::Endpoint* to_b = a.connect(b);
+  post(*to_b, 1);
+  EXPECT_EQ(world.fabric().use(), (FabricUse{.nodes = 2, .links = 1, .packets = 2}));
+  EXPECT_EQ(world.fabric().next_event()->kind, Packet::Kind::connect);
+  world.run();
+  EXPECT_EQ(world.fabric().use(), (FabricUse{.nodes = 2, .links = 2, .packets = 0}));
+  EXPECT_FALSE(world.fabric().next_event());
+  world.remove(a);
+  world.remove(b);
+  world.run();
+  EXPECT_EQ(world.fabric().use(), FabricUse{});
 }
 
 TEST(SimFabric, AFullWindowRefusesAndTheSenderIsReadyWhenThereIsRoom) {

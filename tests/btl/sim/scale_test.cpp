@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "tests/btl/sim/world.hpp"
 
 namespace opal::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER
 constexpr bool kHeapIsMeasurable = false;
 constexpr std::uint32_t kDevices = 5'000;
 #else

@@ -13,6 +13,7 @@
 
 #include "opal/btl/sm/module.hpp"
 #include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/sanitizer.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/refused_call.hpp"
@@ -29,7 +30,7 @@ using test::pump;
 using test::refuse_system_call;
 using test::Side;
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !OPAL_ADDRESS_SANITIZER && !OPAL_THREAD_SANITIZER
 /// From here on every system call of this thread but exit ends the process.
 void forbid_system_calls() {
   sock_filter rules[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The defects that are known of Open MPI's vader, the ancestor of this transport, one test each; those that other files
-// test anyway are in the table of docs/design/sm.md ("What vader got wrong").
+// test anyway are in the table of docs/design/sm.md ("Known defects").
 #include <sys/wait.h>
 
 #include <array>

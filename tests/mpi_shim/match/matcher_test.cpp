@@ -6,8 +6,6 @@
 #include <deque>
 #include <vector>
 
-#include "mpi_shim/match/node_pool.hpp"
-
 namespace mpi_shim::match {
 namespace {
 
@@ -144,22 +142,6 @@ TEST(Matcher, MessagesLeftAtTheEndComeOutInOrderOfArrival) {
   });
   EXPECT_EQ(expected, 200);
   EXPECT_EQ(matcher.unexpected(), 0U);
-}
-
-TEST(NodePool, ReusesNodesAndRefusesMoreThanItsBound) {
-  NodePool<Message> pool{200};
-  std::vector<Message*> out;
-  for (int i = 0; i < 200; ++i) {
-    out.push_back(pool.acquire(i, i));
-    ASSERT_NE(out.back(), nullptr);
-  }
-  EXPECT_EQ(pool.acquire(1, 1), nullptr);
-  Message* freed = out.back();
-  pool.release(*freed);
-  EXPECT_EQ(pool.acquire(7, 8), freed);
-  EXPECT_EQ(freed->envelope.tag, 8);
-  for (Message* message : out) pool.release(*message);
-  EXPECT_EQ(pool.in_use(), 0U);
 }
 
 }  // namespace

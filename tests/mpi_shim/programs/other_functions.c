@@ -28,7 +28,7 @@ static void versions_and_time(void) {
 }
 
 static void addresses(void) {
-  int values[4];
+  int values[4] = {0};
   MPI_Aint first, last;
   CHECK_EQ(MPI_Get_address(&values[0], &first), MPI_SUCCESS);
   CHECK_EQ(MPI_Get_address(&values[3], &last), MPI_SUCCESS);

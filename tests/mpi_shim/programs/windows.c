@@ -332,6 +332,39 @@ static void locks(int flavour) {
   end_window(flavour, win, base);
 }
 
+/* MPI_Win_lock_all takes a lock of another host when it is needed: rank 0 has nothing to do with rank 2 while rank 1
+ * holds that lock, and rank 1 gives it up only when rank 0 is past the call. */
+static void late_locks(int flavour) {
+  if (world_size() < 3) return;
+  const int rank = my_rank();
+  int* base = NULL;
+  MPI_Win win = make_window(flavour, sizeof(int), sizeof(int), &base);
+  *base = 0;
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  if (rank == 1) CHECK_EQ(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, win), MPI_SUCCESS);
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  const int mine = 1 + rank;
+  if (rank == 0) {
+    CHECK_EQ(MPI_Win_lock_all(0, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_flush(2, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Send(&mine, 1, MPI_INT, 1, 5, MPI_COMM_WORLD), MPI_SUCCESS);
+    CHECK_EQ(MPI_Accumulate(&mine, 1, MPI_INT, 2, 0, 1, MPI_INT, MPI_SUM, win), MPI_SUCCESS); /* waits for rank 1 */
+    CHECK_EQ(MPI_Win_unlock_all(win), MPI_SUCCESS);
+  } else if (rank == 1) {
+    int theirs = 0;
+    CHECK_EQ(MPI_Recv(&theirs, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    CHECK_EQ(MPI_Put(&mine, 1, MPI_INT, 2, 0, 1, MPI_INT, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Win_unlock(2, win), MPI_SUCCESS);
+  }
+  CHECK_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  if (rank == 2) {
+    CHECK_EQ(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, win), MPI_SUCCESS);
+    CHECK_EQ(*base, 1 + 2);
+    CHECK_EQ(MPI_Win_unlock(2, win), MPI_SUCCESS);
+  }
+  end_window(flavour, win, base);
+}
+
 /* Rank 0 exposes to all others, which write their slot; several epochs in a row, ended by wait or by test. */
 static void post_start(int flavour) {
   const int size = world_size();
@@ -569,6 +602,7 @@ int main(int argc, char** argv) {
     pairs(flavour);
     atomics(flavour);
     locks(flavour);
+    if (!is_permitted) late_locks(flavour);
     post_start(flavour);
     large(flavour);
   }
