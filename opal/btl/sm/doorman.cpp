@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 #include <system_error>
 
 #include "opal/core/log.hpp"
@@ -20,7 +21,6 @@ namespace opal::btl::sm {
 namespace {
 
 constexpr std::uint64_t kListenerId = 1;
-constexpr std::uint64_t kStopId = 2;
 constexpr int kMostMessages = 16;         // of one peer at a time
 constexpr std::size_t kMostSilent = 256;  // connections without a hello cost a descriptor each
 constexpr int kPauseMs = 100;             // without accepting, when descriptors have run out
@@ -30,6 +30,17 @@ bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
   event.events = EPOLLIN;
   event.data.u64 = id;
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/// Waits for events, at most kPauseMs while `pause`.  This is the only point where a thread may be cancelled.
+int wait_cancelable(int epoll, std::span<epoll_event> events, bool pause) {
+  int state = 0;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+  const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), pause ? kPauseMs : -1);
+  const int os_errno = errno;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+  errno = os_errno;
+  return count;
 }
 
 /// A thread that inherits a full signal mask: handlers run in the program's own threads only.
@@ -51,11 +62,10 @@ Result<std::thread> start_quiet_thread(Body body) {
 
 }  // namespace
 
-Doorman::Doorman(const LocalSide& local, Fd listener, Fd epoll, Fd stop, int doorbell)
+Doorman::Doorman(const LocalSide& local, Fd listener, Fd epoll, int doorbell)
     : local_(local),
       listener_(std::move(listener)),
       epoll_(std::move(epoll)),
-      stop_(std::move(stop)),
       doorbell_(doorbell),
       indices_(wire::kMaxPeers) {}
 
@@ -63,13 +73,10 @@ Result<std::unique_ptr<Doorman>> Doorman::start(const LocalSide& local, const Pe
   OPAL_TRY_ASSIGN(Fd listener, listen_at(door));
   Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
   if (!epoll) return Error{Errc::os, errno, "epoll_create1(sm doorman)"};
-  Fd stop{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  if (!stop) return Error{Errc::os, errno, "eventfd(sm doorman)"};
-  if (!add_to(epoll.get(), listener.get(), kListenerId) || !add_to(epoll.get(), stop.get(), kStopId)) {
+  if (!add_to(epoll.get(), listener.get(), kListenerId)) {
     return Error{Errc::os, errno, "epoll_ctl(sm doorman)"};
   }
-  std::unique_ptr<Doorman> doorman{
-      new Doorman{local, std::move(listener), std::move(epoll), std::move(stop), doorbell}};
+  std::unique_ptr<Doorman> doorman{new Doorman{local, std::move(listener), std::move(epoll), doorbell}};
   OPAL_TRY_ASSIGN(doorman->thread_, start_quiet_thread([self = doorman.get()] { self->run(); }));
   doorman->follow_forks();
   return doorman;
@@ -79,7 +86,8 @@ Doorman::~Doorman() {
   if (!inherited_ && !thread_.joinable()) return;
   unfollow_forks();
   if (inherited_) return;
-  (void)::eventfd_write(stop_.get(), 1);
+  // A descriptor would not wake the thread of a program that has closed all descriptors.
+  (void)::pthread_cancel(thread_.native_handle());
   thread_.join();
   for (auto& [id, connection] : connections_) {
     if (connection.established && !connection.we_left) {
@@ -88,10 +96,12 @@ Doorman::~Doorman() {
   }
 }
 
-void Doorman::run() noexcept {
+void Doorman::run() {
+  int state = 0;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
   std::array<epoll_event, 16> events;
   for (;;) {
-    const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), deaf_ ? kPauseMs : -1);
+    const int count = wait_cancelable(epoll_.get(), events, deaf_);
     if (deaf_) listen_again();
     if (count < 0 && errno != EINTR) {
       log::error("btl.sm", "doorman: epoll_wait failed ({}): no more peers can connect", errno);
@@ -99,7 +109,6 @@ void Doorman::run() noexcept {
     }
     for (int i = 0; i < count; ++i) {
       const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
-      if (id == kStopId) return;
       if (id == kListenerId) {
         accept_visitors();
       } else {

@@ -100,7 +100,7 @@ class OPAL_EXPORT Doorman final : private ForkListener {
     std::uint64_t link = 0;   // established link, 0 = none
   };
 
-  Doorman(const LocalSide& local, Fd listener, Fd epoll, Fd stop, int doorbell);
+  Doorman(const LocalSide& local, Fd listener, Fd epoll, int doorbell);
 
   Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
                                         bool& exposed);
@@ -110,7 +110,7 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   void after_fork_in_parent() noexcept override;
   void after_fork_in_child() noexcept override;
 
-  void run() noexcept;
+  void run();  // not noexcept: its end is a cancellation, which unwinds the stack
   void accept_visitors() noexcept;
   void stop_listening() noexcept;
   void listen_again() noexcept;
@@ -135,7 +135,6 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   const LocalSide& local_;
   Fd listener_;
   Fd epoll_;
-  Fd stop_;
   const int doorbell_;
 
   std::mutex mutex_;

@@ -15,7 +15,6 @@ void Doorman::after_fork_in_child() noexcept {
   for (auto& [id, connection] : connections_) connection.socket.reset();
   listener_.reset();
   epoll_.reset();  // or the child could change what the parent listens to
-  stop_.reset();
   // Neither the thread nor anybody who waited is here, so there is nothing to join or to wake.
   std::construct_at(&thread_);
   std::construct_at(&changed_);
