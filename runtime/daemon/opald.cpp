@@ -363,6 +363,7 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
                     .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); },
                     .pid = [this](int rank) { return host_->pid(static_cast<unsigned>(rank)); },
                     .on_joined = [this] { host_->stand_in(); },
+                    .on_disconnected = [this](int rank) { host_->on_disconnected(static_cast<unsigned>(rank)); },
                     .on_checkpoint =
                         [this](int rank, const std::string& text) {
                           uplink_->send(Checkpoint{static_cast<std::uint32_t>(rank), text});

@@ -220,6 +220,7 @@ Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus)
            .liveness = [this](int rank) { return local_->liveness(static_cast<unsigned>(rank)); },
            .pid = [this](int rank) { return local_->pid(static_cast<unsigned>(rank)); },
            .on_joined = [this] { local_->stand_in(); },
+           .on_disconnected = [this](int rank) { local_->on_disconnected(static_cast<unsigned>(rank)); },
            .on_checkpoint =
                [this](int rank, const std::string& text) { quiescence_->on_answer(static_cast<unsigned>(rank), text); },
            .program = options_.program}));

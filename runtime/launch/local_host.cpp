@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::size_t kStartsInFlight = 16;  // bounded, so that neither side's socket buffer can fill while both send
 constexpr std::chrono::milliseconds kOrphanRound{10};
+constexpr std::chrono::milliseconds kSlowWarden{1000};  // a second is more than it needs for any request
+constexpr std::chrono::milliseconds kUnblockingRound{50};
 constexpr int kLauncherFailed = 1;
 
 }  // namespace
@@ -153,7 +155,35 @@ void LocalHost::signal(int signo, bool ends_the_job) {
 
 void LocalHost::kill_all() {
   ending_ = emptying_ = true;
-  if (!warden_lost_) (void)warden_.kill_all();
+  if (warden_lost_) return;
+  (void)warden_.kill_all();
+  unblocking_ = loop_.after(kSlowWarden, [this] { unblock_warden(); });
+}
+
+/// A warden that executes a program waits until that succeeds or fails.  Where the file system does not answer it
+/// waits without end, and kills nothing: what it waits for is killed here.
+void LocalHost::unblock_warden() {
+  if (empty_ || warden_lost_) return;
+  warden::kill_children_of(warden_.pid());
+  unblocking_ = loop_.after(kUnblockingRound, [this] { unblock_warden(); });
+}
+
+void LocalHost::on_disconnected(unsigned rank) {
+  Rank* const member = find(rank);
+  if (member == nullptr || member->ended) return;
+  member->disconnected = loop_.after(kSlowWarden, [this, rank] { end_disconnected(rank); });
+}
+
+void LocalHost::end_disconnected(unsigned rank) {
+  const Rank* const member = find(rank);
+  if (member->ended || warden_lost_) return;
+  warden_.wake();  // when a rank has died and is not reported
+  if (ending_ || is_exiting(member->pid)) return;
+  resources_.say(
+      fmt::format("rank {} (pid {}) runs on without its connection to the launcher, and is killed: a program must not "
+                  "close descriptors that it has not opened",
+                  rank, member->pid));
+  (void)warden_.signal(static_cast<std::int32_t>(rank), SIGKILL);
 }
 
 void LocalHost::announce_death(unsigned rank) {
@@ -231,6 +261,7 @@ void LocalHost::emptied() {
   empty_ = true;
   reports_ = {};
   orphans_ = {};
+  unblocking_ = {};
   resources_.drain();
   observer_.on_empty();
 }

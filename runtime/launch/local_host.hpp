@@ -53,6 +53,9 @@ class LocalHost final : public RankHost {
   /// Starts a stand-in (runtime/pmix/stand_in.hpp) where ranks of this host wait for one that ended before it joined.
   void stand_in();
 
+  /// `rank` has lost its connection to the server.  One that neither ends nor can meet the others any more is killed.
+  void on_disconnected(unsigned rank);
+
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
   /// 0 until it runs, and of ranks of other hosts.
   [[nodiscard]] pid_t pid(unsigned rank) const;
@@ -65,6 +68,7 @@ class LocalHost final : public RankHost {
     bool ended = false;
     bool missed = false;    // the job goes on without it
     bool reported = false;  // as dead
+    event::Timer disconnected{};
   };
   [[nodiscard]] Rank* find(unsigned rank) noexcept;
   void start_more();
@@ -75,6 +79,8 @@ class LocalHost final : public RankHost {
   void read_reports();
   void handle(const warden::Report& report);
   void warden_died();
+  void end_disconnected(unsigned rank);
+  void unblock_warden();
   void kill_orphans();
   void emptied();
 
@@ -95,6 +101,7 @@ class LocalHost final : public RankHost {
   bool warden_lost_ = false;
   event::Watch reports_;
   event::Timer orphans_;
+  event::Timer unblocking_;
 };
 
 }  // namespace runtime::launch

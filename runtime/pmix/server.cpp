@@ -98,6 +98,7 @@ Result<void> Server::State::start() {
                  "PMIx_server_init: no IPv4 address on the loopback interface (ip link set lo up)"};
   }
   OPAL_TRY(check(begun, "PMIx_server_init"));
+  hear_of_lost_connections();
   return register_ranks();
 }
 

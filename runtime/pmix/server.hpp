@@ -24,9 +24,10 @@ enum class Liveness { alive, ending, ended };
 /// What the server needs from the job; called in the loop's thread.
 struct Host {
   std::function<void(int rank, int status, const std::string& text)> on_abort;
-  std::function<Liveness(int rank)> liveness;  ///< of a rank of this host; of others `alive`
-  std::function<pid_t(int rank)> pid;          ///< of a rank of this host; 0 of others, and until it runs
-  std::function<void()> on_joined;             ///< a rank of this host has called PMIx_Init
+  std::function<Liveness(int rank)> liveness;     ///< of a rank of this host; of others `alive`
+  std::function<pid_t(int rank)> pid;             ///< of a rank of this host; 0 of others, and until it runs
+  std::function<void()> on_joined;                ///< a rank of this host has called PMIx_Init
+  std::function<void(int rank)> on_disconnected;  ///< a member of this host has lost its connection: it ends, or errs
   std::function<void(int rank, const std::string& text)> on_checkpoint;  ///< what one says (checkpoint_words.hpp)
   std::string program;                                                   ///< that the ranks run, for those who ask
 };

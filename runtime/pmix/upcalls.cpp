@@ -40,6 +40,17 @@ pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_i
   return PMIX_SUCCESS;
 }
 
+void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t*, std::size_t, pmix_info_t*,
+                     std::size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+  g_core->loop.post([who = *source] {
+    const int rank = rank_of(*g_core, who);
+    if (rank >= 0 && g_core->membership[static_cast<std::size_t>(rank)] == Core::Membership::member) {
+      g_core->host.on_disconnected(rank);
+    }
+  });
+  if (done != nullptr) done(PMIX_SUCCESS, nullptr, 0, nullptr, nullptr, cookie);
+}
+
 pmix_status_t client_finalized(const pmix_proc_t* proc, void* /*object*/, pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, who = *proc] {
     set_membership(*g_core, who, Core::Membership::left);
@@ -458,6 +469,13 @@ std::vector<Published> unpack_items(const Core& core, const std::vector<PackedIt
     result.push_back(std::move(published));
   }
   return result;
+}
+
+void hear_of_lost_connections() {
+  static pmix_status_t codes[] = {PMIX_ERR_LOST_CONNECTION};
+  // With a callback the call does not wait.
+  PMIx_Register_event_handler(
+      codes, 1, nullptr, 0, connection_lost, [](pmix_status_t, std::size_t, void*) {}, nullptr);
 }
 
 pmix_server_module_t* upcalls(Core& core) noexcept {

@@ -69,6 +69,9 @@ void meet_later(std::function<void(Core& core)> work);
 /// other.  Those of this host have; but libpmix counts a rank whose connection broke as arrived, which it did not.
 void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer);
 
+/// From now on Host::on_disconnected is called.
+void hear_of_lost_connections();
+
 /// The upcall for groups.
 pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_proc_t* procs, size_t nprocs,
                     const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie);

@@ -32,7 +32,7 @@ pid_t parent_of(pid_t pid) {
 }
 
 /// For kernels without CONFIG_PROC_CHILDREN.
-std::vector<pid_t> children_by_scan() {
+std::vector<pid_t> children_by_scan(pid_t parent) {
   std::vector<pid_t> found;
   const std::unique_ptr<DIR, CloseDirectory> proc{opendir("/proc")};
   if (!proc) return found;
@@ -40,23 +40,25 @@ std::vector<pid_t> children_by_scan() {
     const std::string_view name{entry->d_name};
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc{} && end == name.data() + name.size() && parent_of(pid) == getpid()) found.push_back(pid);
+    if (error == std::errc{} && end == name.data() + name.size() && parent_of(pid) == parent) found.push_back(pid);
   }
   return found;
 }
 
 }  // namespace
 
-std::vector<pid_t> children() {
-  std::ifstream file{fmt::format("/proc/self/task/{}/children", getpid())};
-  if (!file) return children_by_scan();
+std::vector<pid_t> children_of(pid_t parent) {
+  std::ifstream file{fmt::format("/proc/{0}/task/{0}/children", parent)};
+  if (!file) return children_by_scan(parent);
   std::vector<pid_t> found;
   for (pid_t pid = 0; file >> pid;) found.push_back(pid);
   return found;
 }
 
-void kill_children(pid_t spared) {
-  for (const pid_t pid : children()) {
+void kill_children(pid_t spared) { kill_children_of(getpid(), spared); }
+
+void kill_children_of(pid_t parent, pid_t spared) {
+  for (const pid_t pid : children_of(parent)) {
     if (pid == spared) continue;
     // Not yet reaped, so neither the pid nor a group that it leads can have become somebody else's.
     if (getpgid(pid) == pid) ::kill(-pid, SIGKILL);

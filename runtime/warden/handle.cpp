@@ -84,20 +84,20 @@ Result<void> Handle::spawn(std::int32_t rank, const SpawnPlan& plan, const Stdio
     if (written < 0 && errno != EINTR) return Error{Errc::os, errno, "write(plan)"};
     if (written > 0) done += static_cast<std::size_t>(written);
   }
-  const Request request{Request::Kind::spawn, rank, 0};
-  return send_message(fd(), opal::bytes_of(request), {memory.get(), stdio.in, stdio.out, stdio.err});
+  return ask({Request::Kind::spawn, rank, 0}, {memory.get(), stdio.in, stdio.out, stdio.err});
 }
 
-Result<void> Handle::signal(std::int32_t rank, int signo) {
-  return send_message(fd(), opal::bytes_of(Request{Request::Kind::signal, rank, signo}));
-}
+Result<void> Handle::signal(std::int32_t rank, int signo) { return ask({Request::Kind::signal, rank, signo}); }
 
-Result<void> Handle::kill_all() {
-  return send_message(fd(), opal::bytes_of(Request{Request::Kind::kill_all, kEveryRank, 0}));
-}
+Result<void> Handle::kill_all() { return ask({Request::Kind::kill_all, kEveryRank, 0}); }
 
-Result<void> Handle::alive() {
-  return send_message(fd(), opal::bytes_of(Request{Request::Kind::alive, kEveryRank, 0}));
+Result<void> Handle::alive() { return ask({Request::Kind::alive, kEveryRank, 0}); }
+
+void Handle::wake() noexcept { ::kill(pid_, SIGCONT); }
+
+Result<void> Handle::ask(const Request& request, const std::vector<int>& fds) {
+  wake();
+  return send_message(fd(), opal::bytes_of(request), fds);
 }
 
 Result<std::optional<Report>> Handle::next() {
@@ -109,9 +109,7 @@ Result<std::optional<Report>> Handle::next() {
 }
 
 void Handle::quit() noexcept {
-  if (send_message(fd(), opal::bytes_of(Request{Request::Kind::quit, kEveryRank, 0}))) {
-    ::waitpid(pid_, nullptr, 0);
-  }
+  if (ask({Request::Kind::quit, kEveryRank, 0})) ::waitpid(pid_, nullptr, 0);
 }
 
 }  // namespace runtime::warden

@@ -40,6 +40,9 @@ class Handle {
   /// Tells a warden with patience that this process runs.  Errors: peer_gone, os.
   Result<void> alive();
 
+  /// Continues a warden that a signal has stopped: no end of a process would be noticed.  Each request does it, too.
+  void wake() noexcept;
+
   /// The next report, or nothing when there is none now.  Errors: peer_gone (the warden died), os, protocol.
   Result<std::optional<Report>> next();
 
@@ -48,6 +51,7 @@ class Handle {
 
  private:
   Handle(pid_t pid, Fd socket) noexcept : pid_(pid), socket_(std::move(socket)) {}
+  Result<void> ask(const Request& request, const std::vector<int>& fds = {});
   pid_t pid_;
   Fd socket_;
 };

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SIGKILL of a rank, of opalrun or of its warden, at any moment, leaves no process, no file and no shared memory.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/fanotify.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 #include <fstream>
 
 #include "tests/runtime/launched_job.hpp"
@@ -51,6 +55,64 @@ TEST(Cleanup, KilledWardenEndsTheJobWithAMessageAndLeavesNothing) {
   EXPECT_EQ(outcome.status, 128 + SIGKILL);
   EXPECT_THAT(outcome.err, HasSubstr("the process that looks after the ranks (opal-warden, pid "));
   EXPECT_EQ(job.leftovers(), "");
+}
+
+pid_t pid_of_rank(const LaunchedJob& job, unsigned rank) {
+  for (const pid_t pid : job.processes()) {
+    std::ifstream file{fmt::format("/proc/{}/environ", pid)};
+    for (std::string variable; std::getline(file, variable, '\0');) {
+      if (variable == fmt::format("PMIX_RANK={}", rank)) return pid;
+    }
+  }
+  return 0;
+}
+
+TEST(Cleanup, AStoppedWardenIsContinuedWhenARankHasDied) {
+  LaunchedJob job{{"-n", "2", helper("mpi_rank"), "run"}};
+  ASSERT_TRUE(job.wait_for_output("up\n"));
+  ::kill(job.warden(), SIGSTOP);
+  const pid_t rank = pid_of_rank(job, 1);
+  ASSERT_NE(rank, 0);
+  ::kill(rank, SIGKILL);
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1 "));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Cleanup, AStoppedWardenIsContinuedWhenTheJobIsToEnd) {
+  LaunchedJob job{kFamily};
+  ASSERT_TRUE(job.wait_for_output("up\nup\n"));
+  ::kill(job.warden(), SIGSTOP);
+  ::kill(job.pid(), SIGTERM);
+  EXPECT_EQ(job.wait().status, 128 + SIGTERM);
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+TEST(Cleanup, ARankThatClosesTheLaunchersConnectionIsKilledWithAMessage) {
+  LaunchedJob job{{"-n", "2", helper("mpi_rank"), "close"}};
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.status, 128 + SIGKILL) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1 (pid "));
+  EXPECT_THAT(outcome.err, HasSubstr("runs on without its connection to the launcher"));
+  EXPECT_EQ(job.leftovers(), "");
+}
+
+/// As on a network file system whose server does not answer.
+TEST(Cleanup, AProgramWhoseExecutionDoesNotReturnCanBeEnded) {
+  const opal::Fd guard{::fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY | O_CLOEXEC)};
+  if (!guard) GTEST_SKIP() << "needs CAP_SYS_ADMIN: fanotify_init: " << std::strerror(errno);
+  const std::filesystem::path program =
+      std::filesystem::path{::testing::TempDir()} / fmt::format("hangs{}", ::getpid());
+  std::filesystem::copy_file("/bin/true", program);
+  ASSERT_EQ(::fanotify_mark(guard.get(), FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, program.c_str()), 0);
+  LaunchedJob job{{"-n", "3", "--grace", "0.1", program.string()}};
+  pollfd executed{guard.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&executed, 1, 20000), 1);
+  ::kill(job.pid(), SIGTERM);
+  EXPECT_EQ(job.wait().status, 128 + SIGTERM);
+  EXPECT_EQ(job.leftovers(), "");
+  std::filesystem::remove(program);
 }
 
 enum class Victim { launcher, warden, rank };
