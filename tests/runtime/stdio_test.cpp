@@ -259,12 +259,10 @@ TEST(Stdio, OutputThatCannotBeWrittenIsAFailureThatIsSaid) {
 }
 
 TEST(Stdio, ReaderThatGoesAwayEndsTheJobAsInAPipeline) {
-  // The shell's own pipeline, with opalrun in front of a reader that leaves at once.
+  // The shell's own pipeline: opalrun is in front of a reader that leaves at once, and its ranks write for hours.
   const std::string command =
-      fmt::format("{} -n 2 {} 100000 1024 2>/dev/null | head -c 10 >/dev/null", OPALRUN_PATH, helper("noisy_rank"));
-  const auto start = std::chrono::steady_clock::now();
+      fmt::format("{} -n 2 {} 1000000000 1024 2>/dev/null | head -c 10 >/dev/null", OPALRUN_PATH, helper("noisy_rank"));
   EXPECT_EQ(std::system(command.c_str()), 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{30});
 }
 
 }  // namespace
