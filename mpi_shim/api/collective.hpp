@@ -54,7 +54,7 @@ struct Form {
     call.pointer(request, "request");
     call.info(info);
     if (call.failed()) return call.error();
-    coll::Schedule& schedule = comm.lane().scheduler().begin(comm);
+    coll::Schedule& schedule = comm.vci().scheduler().begin(comm);
     build(schedule);
     schedule.keep_types();
     if (kind == Kind::persistent) {

@@ -35,6 +35,6 @@ OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
     const opal::am::Lock::Guard guard{call.process().lock()};  // the program may let go of it at the same time
     abandoned = generalized->complete();
   }
-  call.process().lanes().wake_sleepers();
+  call.process().vcis().wake_sleepers();
   return abandoned ? call.finish(generalized->dismiss()) : MPI_SUCCESS;
 }

@@ -49,8 +49,8 @@ bool all_done(int count, const MPI_Request* handles) {
 }
 
 void look(Call& call, int count, const MPI_Request* handles) {
-  auto& lanes = call.process().lanes();
-  lanes.poll(mpi_shim::lanes_of(lanes, {handles, static_cast<std::size_t>(count)}));
+  auto& vcis = call.process().vcis();
+  vcis.poll(mpi_shim::vcis_of(vcis, {handles, static_cast<std::size_t>(count)}));
 }
 
 /// Looks for news, once, unless some request of these is done already.

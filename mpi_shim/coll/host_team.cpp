@@ -67,12 +67,12 @@ HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, Host
       comm_(comm),
       hosts_(std::move(hosts)),
       board_(std::move(board)),
-      config_(comm.lane().scheduler().config()),
+      config_(comm.vci().scheduler().config()),
       longest_(longest),
       part_(board_.slot_bytes()) {}
 
 std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& comm) {
-  const Config& config = comm.lane().scheduler().config();
+  const Config& config = comm.vci().scheduler().config();
   std::vector<int> here = group_here(process, comm, config.share_ranks);
   const bool leads = here.front() == comm.rank();
   // Ranks that share cores lose more by each meeting than by larger pieces.
@@ -153,7 +153,7 @@ HostTeamPlace::~HostTeamPlace() = default;
 HostTeam* HostTeamPlace::find(Process& process, comm::Communicator& comm) {
   if (team_ != nullptr) [[likely]]
     return team_.get();
-  const Config& config = comm.lane().scheduler().config();
+  const Config& config = comm.vci().scheduler().config();
   if (uses_ > config.share_after || !config.share || comm.is_inter() || comm.size() == 1) return nullptr;
   if (uses_++ == config.share_after) team_ = HostTeam::make(process, comm);
   return team_.get();

@@ -70,7 +70,7 @@ int HostTeam::among(const std::vector<int>& heads, Build&& build) {
 /// Errors: what ends the operation.  What only spoils it is marked.
 template <class Build>
 int HostTeam::by_messages(const Team& team, int tag, Build&& build) {
-  Schedule& schedule = comm_.lane().scheduler().begin(comm_, team, tag);
+  Schedule& schedule = comm_.vci().scheduler().begin(comm_, team, tag);
   build(schedule);
   if (board_.spoiled()) schedule.spoil();
   const int error = run(schedule);

@@ -6,7 +6,7 @@
 
 #include "mpi_shim/coll/gather.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/core/lane.hpp"
+#include "mpi_shim/core/vci.hpp"
 
 namespace mpi_shim::coll {
 
@@ -22,7 +22,7 @@ inline int run(Schedule& schedule) {
 /// Has `build(Schedule&)` write down a collective on `comm` and runs it.  An error class.
 template <class Build>
 int run(comm::Communicator& comm, Build&& build) {
-  Schedule& schedule = comm.lane().scheduler().begin(comm);
+  Schedule& schedule = comm.vci().scheduler().begin(comm);
   build(schedule);
   return run(schedule);
 }

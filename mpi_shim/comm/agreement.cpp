@@ -33,7 +33,7 @@ void IdAgreement::propose() {
   }
   reserved_ = true;
   confirming_ = false;
-  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{process_.lanes().count()}};
+  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{process_.vcis().count()}};
   find_maximum();
 }
 
@@ -42,7 +42,7 @@ void IdAgreement::find_maximum() {
   static const op::Op& max = *op::predefined(reinterpret_cast<std::uintptr_t>(MPI_MAX));
   const p2p::Buffer buffer{values_.data(), values_.size(), int64};
   // One tag for all rounds: each pair's messages stay in order, and nobody is a round ahead of a partner's receives.
-  coll::Schedule& schedule = meeting_.comm.lane().scheduler().begin(meeting_.comm, meeting_.team, meeting_.tag);
+  coll::Schedule& schedule = meeting_.comm.vci().scheduler().begin(meeting_.comm, meeting_.team, meeting_.tag);
   coll::build_allreduce(schedule, buffer, buffer, max);
   schedule.set_watcher({[](void* self, Request& done) noexcept {
                           auto& agreement = *static_cast<IdAgreement*>(self);
@@ -57,7 +57,7 @@ void IdAgreement::find_maximum() {
 
 void IdAgreement::found() noexcept {
   if (!confirming_) {
-    lanes_ = static_cast<unsigned>(-values_[2]);
+    vcis_ = static_cast<unsigned>(-values_[2]);
     if (values_[0] == -values_[1]) return end(MPI_SUCCESS);
     const auto highest = static_cast<std::uint32_t>(values_[0]);
     if (highest != mine_) {
@@ -90,8 +90,8 @@ void IdAgreement::end(int error) noexcept {
   if (watcher.fn != nullptr) watcher.fn(watcher.object, *this);
 }
 
-/// In turn; the first lane, which has MPI_COMM_WORLD, comes last.
-Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % lanes_}; }
+/// In turn; the first VCI, which has MPI_COMM_WORLD, comes last.
+Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % vcis_}; }
 
 int agree_on_number(Process& process, const Meeting& meeting, Number& number) {
   process.sweep_communicators();  // numbers that can be had again

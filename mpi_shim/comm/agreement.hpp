@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/agreement.hpp — the processes of a communicator that is being made agree on a number that none of them
-// uses, and thereby on a lane: usually the lowest free one is the same for all, and one reduction says so; otherwise
+// uses, and thereby on a VCI: usually the lowest free one is the same for all, and one reduction says so; otherwise
 // all try the largest proposal.  Agreements of different meetings that are under way at the same time may hold each
 // other's candidates: each meeting then goes on at a place of its own.  Runs inside progress, so that MPI_Comm_idup
 // need not wait.  Must not move between start() and its end. Threads: under the Context's lock, taken here.
@@ -64,7 +64,7 @@ class IdAgreement {
   const Meeting meeting_;
   Watcher watcher_;
   std::array<std::int64_t, 3> values_{};
-  unsigned lanes_ = 1;  // that each process of the meeting has
+  unsigned vcis_ = 1;  // that each process of the meeting has
   std::uint32_t mine_ = 0;
   std::uint32_t from_ = 0;
   std::uint32_t rounds_ = 0;

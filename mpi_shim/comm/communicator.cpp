@@ -3,14 +3,14 @@
 
 #include "mpi_shim/coll/host_team.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/core/lane.hpp"
+#include "mpi_shim/core/vci.hpp"
 
 namespace mpi_shim::comm {
 namespace {
 
-std::vector<p2p::Peer*> peers_on(Lane& lane, const Sides& sides) {
+std::vector<p2p::Peer*> peers_on(Vci& vci, const Sides& sides) {
   std::vector<p2p::Peer*> peers;
-  for (const int process : sides.processes()) peers.push_back(&lane.peer(process));
+  for (const int process : sides.processes()) peers.push_back(&vci.peer(process));
   return peers;
 }
 
@@ -27,14 +27,14 @@ std::vector<int> Sides::processes() const {
   return all;
 }
 
-Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, Lane& lane)
+Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, Vci& vci)
     : Object(kKind, predefined == MPI_COMM_NULL ? 0 : reinterpret_cast<std::uintptr_t>(predefined)),
-      buffer(lane.lanes()),
+      buffer(vci.vcis()),
       id_(id),
       sides_(std::move(sides)),
-      peers_(peers_on(lane, sides_)),
-      lane_(lane),
-      engine_(lane.engine()) {
+      peers_(peers_on(vci, sides_)),
+      vci_(vci),
+      engine_(vci.engine()) {
   user_.context = 2 * id;
   collective_.context = 2 * id + 1;
   user_.rank = sides_.own->rank();
@@ -67,7 +67,7 @@ bool Communicator::busy() const noexcept {
 }
 
 bool Communicator::has_pending() const noexcept {
-  return engine_.has_pending(user_) || lane_.scheduler().has_pending(*this);
+  return engine_.has_pending(user_) || vci_.scheduler().has_pending(*this);
 }
 
 }  // namespace mpi_shim::comm

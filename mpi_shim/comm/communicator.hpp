@@ -3,8 +3,8 @@
 // groups whose members talk to those of the other one (an intercommunicator).
 // The collectives' channel has the processes of both groups, the same one first on both sides: what happens on one side
 // and what goes across are then steps of one schedule.
-// Owned by the process (core/process.hpp); its two channels are known to its lane's Engine as long as it lives.
-// Threads: the group and the channels do not change; the rest under its lane's lock.
+// Owned by the process (core/process.hpp); its two channels are known to its VCI's Engine as long as it lives.
+// Threads: the group and the channels do not change; the rest under its VCI's lock.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@
 #include "mpi_shim/p2p/engine.hpp"
 
 namespace mpi_shim {
-class Lane;
+class Vci;
 }
 
 namespace mpi_shim::comm {
@@ -43,9 +43,9 @@ class Communicator final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::comm;
 
-  /// `id`: the number that its processes agreed on; `lane`: where all its messages go, the same one in all of them;
+  /// `id`: the number that its processes agreed on; `vci`: where all its messages go, the same one in all of them;
   /// `predefined`: MPI_COMM_WORLD or MPI_COMM_SELF, or MPI_COMM_NULL for any other.
-  Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, Lane& lane);
+  Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, Vci& vci);
   ~Communicator();
 
   [[nodiscard]] MPI_Comm mpi_handle() const noexcept { return handle::to_handle<MPI_Comm>(*this); }
@@ -58,7 +58,7 @@ class Communicator final : public handle::Object {
   [[nodiscard]] const Sides& sides() const noexcept { return sides_; }
   [[nodiscard]] const std::shared_ptr<const Group>& group() const noexcept { return sides_.own; }
   [[nodiscard]] p2p::Peer& peer(int rank) const noexcept { return *user_.peers[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] Lane& lane() const noexcept { return lane_; }
+  [[nodiscard]] Vci& vci() const noexcept { return vci_; }
   [[nodiscard]] p2p::Engine& engine() const noexcept { return engine_; }
 
   // --- Parts of the collectives' channel
@@ -79,7 +79,7 @@ class Communicator final : public handle::Object {
 
   /// Something started on it is not released yet.
   [[nodiscard]] bool busy() const noexcept;
-  /// Something started on it is not done yet; looks at every request of its lane.
+  /// Something started on it is not done yet; looks at every request of its VCI.
   [[nodiscard]] bool has_pending() const noexcept;
 
   ErrhandlerSlot errhandler;
@@ -97,7 +97,7 @@ class Communicator final : public handle::Object {
   const std::uint32_t id_;
   const Sides sides_;
   const std::vector<p2p::Peer*> peers_;
-  Lane& lane_;
+  Vci& vci_;
   p2p::Engine& engine_;
   p2p::Channel user_;
   p2p::Channel collective_;

@@ -52,8 +52,8 @@ class Duplication final : public Request {
   void agreed() noexcept {
     outcome_.error = agreement_.error();
     if (outcome_.error == MPI_SUCCESS) {
-      // We are inside of the parent's lane, and must not ask for another one's lock.
-      const Number number{agreement_.number().id, parent_.engine().lane()};
+      // We are inside of the parent's VCI, and must not ask for another one's lock.
+      const Number number{agreement_.number().id, parent_.engine().vci()};
       Communicator& made = process_.create_communicator(std::move(slot_), number, parent_.sides());
       made.errhandler.set(parent_.errhandler.get());
       made.topology = parent_.topology;
@@ -98,7 +98,7 @@ int exchange_choices(Communicator& parent, const Choice& mine, std::vector<Choic
   all[static_cast<std::size_t>(meeting.team.rank())] = mine;
   coll::Blocks blocks;
   for (Choice& choice : all) blocks.push_back(p2p::Buffer::of_bytes(&choice, sizeof choice));
-  coll::Schedule& schedule = parent.lane().scheduler().begin(parent, meeting.team, meeting.tag);
+  coll::Schedule& schedule = parent.vci().scheduler().begin(parent, meeting.team, meeting.tag);
   coll::build_allgather(schedule, std::nullopt, blocks);
   return coll::run(schedule);
 }

@@ -11,7 +11,7 @@ namespace mpi_shim::comm {
 /// What the processes of a new communicator agree on.
 struct Number {
   std::uint32_t id = 0;
-  unsigned lane = 0;  ///< of each process, for all messages of the communicator
+  unsigned vci = 0;  ///< of each process, for all messages of the communicator
 };
 
 class IdTable {

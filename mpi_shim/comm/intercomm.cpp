@@ -23,7 +23,7 @@ struct Part {
 
   template <class Build>
   int run(Build&& build) const {
-    coll::Schedule& schedule = comm.lane().scheduler().begin(comm, team, tag);
+    coll::Schedule& schedule = comm.vci().scheduler().begin(comm, team, tag);
     build(schedule);
     return coll::run(schedule);
   }

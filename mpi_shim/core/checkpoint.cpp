@@ -14,13 +14,13 @@ constexpr int kMostRounds = 64;  // of progress before the next request is looke
 
 }  // namespace
 
-Checkpoint::Checkpoint(runtime::Client& client, const Lane::All& lanes) : client_(client), lanes_(lanes) {
+Checkpoint::Checkpoint(runtime::Client& client, const Vci::All& vcis) : client_(client), vcis_(vcis) {
   client_.on_checkpoint([this](const Step& step) { ask(step); });
 }
 
 Checkpoint::~Checkpoint() {
   client_.on_checkpoint({});
-  for (const auto& lane : lanes_) lane->engine().halt(nullptr);  // a request may have come that no thread has seen
+  for (const auto& vci : vcis_) vci->engine().halt(nullptr);  // a request may have come that no thread has seen
 }
 
 void Checkpoint::ask(const Step& step) noexcept {
@@ -31,7 +31,7 @@ void Checkpoint::ask(const Step& step) noexcept {
   }
   changed_.notify_all();
   p2p::Halt* const halt = step.kind == Step::Kind::resume ? nullptr : this;
-  for (const auto& lane : lanes_) lane->engine().halt(halt);
+  for (const auto& vci : vcis_) vci->engine().halt(halt);
 }
 
 void Checkpoint::wait() noexcept {
@@ -72,22 +72,22 @@ void Checkpoint::begin(std::uint64_t round) noexcept {
   if (round_ == round) return;
   if (round_ != 0) resume();
   round_ = round;
-  for (const auto& lane : lanes_) lane->context().quiesce(round);
+  for (const auto& vci : vcis_) vci->context().quiesce(round);
 }
 
 void Checkpoint::resume() noexcept {
-  for (const auto& lane : lanes_) lane->context().resume();
+  for (const auto& vci : vcis_) vci->context().resume();
   round_ = 0;
 }
 
 /// Whether nothing is under way.
 bool Checkpoint::drain() noexcept {
   bool quiet = true;
-  for (const auto& lane : lanes_) {
-    p2p::Engine& engine = lane->engine();
+  for (const auto& vci : vcis_) {
+    p2p::Engine& engine = vci->engine();
     for (int round = 0; round < kMostRounds && engine.glance() != 0; ++round) continue;
     const am::Lock::Guard guard{engine.lock()};
-    quiet = lane->context().quiet() && !engine.is_fetching() && !lane->windows().is_transferring() && quiet;
+    quiet = vci->context().quiet() && !engine.is_fetching() && !vci->windows().is_transferring() && quiet;
   }
   return quiet;
 }
@@ -95,8 +95,8 @@ bool Checkpoint::drain() noexcept {
 /// What a send has exposed to a receiver that has yet to be posted stays registered, as a window's memory does: `busy`.
 Result<void> Checkpoint::empty_caches() noexcept {
   Result<void> all;
-  for (const auto& lane : lanes_) {
-    if (auto done = lane->context().checkpoint(); !done && done.error().code != Errc::busy) all = done;
+  for (const auto& vci : vcis_) {
+    if (auto done = vci->context().checkpoint(); !done && done.error().code != Errc::busy) all = done;
   }
   return all;
 }

@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <mutex>
 
-#include "mpi_shim/core/lane.hpp"
+#include "mpi_shim/core/vci.hpp"
 
 namespace mpi_shim {
 
 class Checkpoint final : private p2p::Halt {
  public:
   /// The launcher may ask from here on.
-  Checkpoint(runtime::Client& client, const Lane::All& lanes);
+  Checkpoint(runtime::Client& client, const Vci::All& vcis);
   /// Requires: no thread is inside of MPI.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
@@ -32,8 +32,8 @@ class Checkpoint final : private p2p::Halt {
   Result<void> empty_caches() noexcept;
 
   runtime::Client& client_;
-  const Lane::All& lanes_;
-  std::uint64_t round_ = 0;  // in which the lanes are quiesced; 0: they are not.  Of the thread that carries out
+  const Vci::All& vcis_;
+  std::uint64_t round_ = 0;  // in which the VCIs are quiesced; 0: they are not.  Of the thread that carries out
   std::mutex mutex_;
   std::condition_variable changed_;
   Step asked_;                  // guarded by mutex_

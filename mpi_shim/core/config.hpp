@@ -11,7 +11,7 @@ namespace mpi_shim {
 
 struct Config {
   bool leak_report = false;
-  std::uint32_t lanes = 0;
+  std::uint32_t vcis = 0;
   std::chrono::milliseconds deadlock_report{0};
 };
 
@@ -22,10 +22,10 @@ inline constexpr opal::config::Var<Config> kVars[] = {
      "",
      opal::config::Level::user,
      "Whether MPI_Finalize says which communicators, datatypes, windows, requests and other objects were not freed."},
-    {"lanes",
-     &Config::lanes,
+    {"vcis",
+     &Config::vcis,
      {.min = 0, .max = 16},
-     "lanes",
+     "vcis",
      opal::config::Level::user,
      "Ways for messages that a process of MPI_THREAD_MULTIPLE opens; communicators are dealt out to them, and threads "
      "on "

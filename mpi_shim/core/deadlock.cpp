@@ -32,32 +32,32 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<DeadlockWatch>> DeadlockWatch::start(p2p::Lanes& lanes, std::vector<p2p::Peer*> everybody,
+Result<std::unique_ptr<DeadlockWatch>> DeadlockWatch::start(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody,
                                                             int rank, std::chrono::milliseconds period, Namer namer) {
-  std::unique_ptr<DeadlockWatch> watch{new DeadlockWatch{lanes, std::move(everybody), rank, period, std::move(namer)}};
-  OPAL_TRY(lanes.engine(0).context().set_handler(p2p::wire::kWaiting,
-                                                 btl::bind<&DeadlockWatch::on_report>(*watch, "mpi deadlock report")));
-  for (unsigned lane = 0; lane < lanes.count(); ++lane) lanes.engine(lane).set_idle_watch(watch.get());
+  std::unique_ptr<DeadlockWatch> watch{new DeadlockWatch{vcis, std::move(everybody), rank, period, std::move(namer)}};
+  OPAL_TRY(vcis.engine(0).context().set_handler(p2p::wire::kWaiting,
+                                                btl::bind<&DeadlockWatch::on_report>(*watch, "mpi deadlock report")));
+  for (unsigned vci = 0; vci < vcis.count(); ++vci) vcis.engine(vci).set_idle_watch(watch.get());
   return watch;
 }
 
-DeadlockWatch::DeadlockWatch(p2p::Lanes& lanes, std::vector<p2p::Peer*> everybody, int rank,
+DeadlockWatch::DeadlockWatch(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank,
                              std::chrono::milliseconds period, Namer namer)
     : IdleWatch{period},
-      lanes_(lanes),
+      vcis_(vcis),
       everybody_(std::move(everybody)),
       rank_(rank),
       namer_(std::move(namer)),
       said_(rank == 0 ? everybody_.size() : 0) {}
 
 DeadlockWatch::~DeadlockWatch() {
-  for (unsigned lane = 0; lane < lanes_.count(); ++lane) lanes_.engine(lane).set_idle_watch(nullptr);
-  lanes_.engine(0).context().clear_handler(p2p::wire::kWaiting);
+  for (unsigned vci = 0; vci < vcis_.count(); ++vci) vcis_.engine(vci).set_idle_watch(nullptr);
+  vcis_.engine(0).context().clear_handler(p2p::wire::kWaiting);
 }
 
 void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
   {
-    const am::Lock::Guard guard{lanes_.lock()};
+    const am::Lock::Guard guard{vcis_.lock()};
     const Clock::time_point now = Clock::now();
     if (now - told_ < period) return;  // several threads wait, or back-pressure has it look often
     told_ = now;
@@ -66,8 +66,8 @@ void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
   std::string text;
   std::vector<int> waits_for;
   std::size_t operations = 0;
-  for (unsigned lane = 0; lane < lanes_.count(); ++lane) {
-    p2p::Engine& engine = lanes_.engine(lane);
+  for (unsigned vci = 0; vci < vcis_.count(); ++vci) {
+    p2p::Engine& engine = vcis_.engine(vci);
     const am::Lock::Guard guard{engine.lock()};
     const p2p::Engine::Waiting waiting = engine.waiting();
     if (waiting.moving) return;  // data are on their way
@@ -91,8 +91,8 @@ void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
   report.waits_for.fill(-1);
   std::copy(waits_for.begin(), waits_for.end(), report.waits_for.begin());
   p2p::Peer& first = *everybody_.front();
-  const am::Lock::Guard guard{lanes_.engine(0).lock()};
-  if (lanes_.engine(0).reach(first) != MPI_SUCCESS) return;
+  const am::Lock::Guard guard{vcis_.engine(0).lock()};
+  if (vcis_.engine(0).reach(first) != MPI_SUCCESS) return;
   // Rank 0 may be busy for hours: what does not go at once is said again next time.
   (void)first.endpoint->send_inline(p2p::wire::kWaiting, bytes_of(report), ByteSpan{std::as_bytes(std::span{text})});
 }
@@ -102,7 +102,7 @@ void DeadlockWatch::on_report(btl::Delivery& delivery) noexcept {
   if (rank_ != 0 || !read_object(delivery.data, report)) return;
   const auto from = static_cast<std::size_t>(report.rank);
   // It may be the first that ever came from there.
-  if (from >= everybody_.size() || !lanes_.engine(0).recognise(*everybody_[from], am::sender(delivery))) return;
+  if (from >= everybody_.size() || !vcis_.engine(0).recognise(*everybody_[from], am::sender(delivery))) return;
   const ByteSpan text = delivery.data.subspan(sizeof report);
   std::vector<int> waits_for;
   for (const std::int32_t rank : report.waits_for) {
@@ -113,7 +113,7 @@ void DeadlockWatch::on_report(btl::Delivery& delivery) noexcept {
 }
 
 void DeadlockWatch::hear(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for) {
-  const am::Lock::Guard guard{lanes_.lock()};
+  const am::Lock::Guard guard{vcis_.lock()};
   Said& said = said_[from];
   const Clock::time_point now = Clock::now();
   const bool again = said.state == state && now - said.last < 3 * period;

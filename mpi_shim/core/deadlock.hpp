@@ -4,7 +4,7 @@
 // rank 0 among them, has said the same twice, nothing can come any more: a message in flight would have to take longer
 // than a period.  A hint and no proof: a thread outside of MPI could still act, which nobody here can see, so the job
 // goes on.  Costs nothing unless it is asked for: waits look after a period of sleep only.
-// Owned by the process.  Threads: its own state under Lanes::lock(), taken here.
+// Owned by the process.  Threads: its own state under Vcis::lock(), taken here.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "mpi_shim/core/names.hpp"
-#include "mpi_shim/p2p/lanes.hpp"
+#include "mpi_shim/p2p/vcis.hpp"
 
 namespace mpi_shim {
 
@@ -22,8 +22,8 @@ class DeadlockWatch final : private p2p::IdleWatch {
   /// What a channel is called in the report: "MPI_COMM_WORLD", "a collective on ...".
   using Namer = std::function<std::string(const p2p::Channel&)>;
 
-  /// `everybody`: all processes by rank, on the first lane.  Errors: limit_reached (the tag is taken).
-  static Result<std::unique_ptr<DeadlockWatch>> start(p2p::Lanes& lanes, std::vector<p2p::Peer*> everybody, int rank,
+  /// `everybody`: all processes by rank, on the first VCI.  Errors: limit_reached (the tag is taken).
+  static Result<std::unique_ptr<DeadlockWatch>> start(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank,
                                                       std::chrono::milliseconds period, Namer namer);
   ~DeadlockWatch();
 
@@ -38,7 +38,7 @@ class DeadlockWatch final : private p2p::IdleWatch {
     std::vector<int> waits_for;
   };
 
-  DeadlockWatch(p2p::Lanes& lanes, std::vector<p2p::Peer*> everybody, int rank, std::chrono::milliseconds period,
+  DeadlockWatch(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank, std::chrono::milliseconds period,
                 Namer namer);
   void look(std::uint64_t wait, const char* what) noexcept override;
   void on_report(btl::Delivery& delivery) noexcept;
@@ -46,7 +46,7 @@ class DeadlockWatch final : private p2p::IdleWatch {
   void report_if_all_wait();
   [[nodiscard]] std::string cycle() const;
 
-  p2p::Lanes& lanes_;
+  p2p::Vcis& vcis_;
   const std::vector<p2p::Peer*> everybody_;
   const int rank_;
   const Namer namer_;

@@ -50,9 +50,9 @@ Result<void> count_ranks_per_core(config::Store& store, unsigned ranks) {
   return {};
 }
 
-/// How many lanes several threads are given.
-unsigned count_lanes(const Config& config, unsigned processes_here) noexcept {
-  if (config.lanes != 0) return config.lanes;
+/// How many VCIs several threads are given.
+unsigned count_vcis(const Config& config, unsigned processes_here) noexcept {
+  if (config.vcis != 0) return config.vcis;
   cpu_set_t allowed;
   const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   // Whoever is bound has its cores to itself, as far as anybody can know.
@@ -85,7 +85,7 @@ Result<void> Process::stop() {
 Result<void> Process::join(int thread_level) {
   thread_level_ = thread_level;
   config::Store store = config::Store::from_environment();
-  Lane::Settings settings;
+  Vci::Settings settings;
   OPAL_TRY_ASSIGN(settings.messages, store.load(p2p::kGroup));
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   reports_leaks_ = config.leak_report;
@@ -102,10 +102,10 @@ Result<void> Process::join(int thread_level) {
   settings.helper = settings.windows.helper == "on" || (settings.windows.helper == "auto" && hosts);
   settings.threads = thread_level == MPI_THREAD_MULTIPLE || settings.helper;
   engines_ =
-      std::make_unique<p2p::Lanes>(waits_, settings.threads ? am::ThreadLevel::multiple : am::ThreadLevel::single);
-  const unsigned lanes = thread_level == MPI_THREAD_MULTIPLE ? count_lanes(config, client_->local_size()) : 1;
-  while (lanes_.size() < lanes) {
-    OPAL_TRY(Lane::open(lanes_, *engines_, *client_, store, settings));
+      std::make_unique<p2p::Vcis>(waits_, settings.threads ? am::ThreadLevel::multiple : am::ThreadLevel::single);
+  const unsigned vcis = thread_level == MPI_THREAD_MULTIPLE ? count_vcis(config, client_->local_size()) : 1;
+  while (vcis_.size() < vcis) {
+    OPAL_TRY(Vci::open(vcis_, *engines_, *client_, store, settings));
   }
   buffer_ = std::make_unique<p2p::AttachedBuffer>(*engines_);
 
@@ -121,8 +121,7 @@ Result<void> Process::join(int thread_level) {
   initial_errhandler_ = std::make_shared<const comm::Errhandler>();
   const auto make = [&](MPI_Comm handle, std::uint32_t id, std::vector<int> members, const char* name) {
     auto made = std::make_unique<comm::Communicator>(
-        handle, id, comm::Sides{std::make_shared<const comm::Group>(std::move(members), rank()), nullptr},
-        first_lane());
+        handle, id, comm::Sides{std::make_shared<const comm::Group>(std::move(members), rank()), nullptr}, first_vci());
     made->errhandler.set(initial_errhandler_);
     made->name = name;
     return made;
@@ -133,7 +132,7 @@ Result<void> Process::join(int thread_level) {
   if (config.deadlock_report.count() != 0) {
     std::vector<p2p::Peer*> everybody;
     everybody.reserve(static_cast<std::size_t>(size()));
-    for (int i = 0; i < size(); ++i) everybody.push_back(&first_lane().peer(i));
+    for (int i = 0; i < size(); ++i) everybody.push_back(&first_vci().peer(i));
     OPAL_TRY_ASSIGN(deadlock_watch_,
                     DeadlockWatch::start(*engines_, std::move(everybody), rank(), config.deadlock_report,
                                          [this](const p2p::Channel& channel) { return name_of(channel); }));
@@ -141,12 +140,12 @@ Result<void> Process::join(int thread_level) {
 
   // A transport reports the death of a peer to which it has a connection; the launcher reports the other ones.
   client_->on_death([this](unsigned rank) {
-    for (const auto& lane : lanes_) lane->engine().lost_elsewhere(lane->peer(static_cast<int>(rank)));
+    for (const auto& vci : vcis_) vci->engine().lost_elsewhere(vci->peer(static_cast<int>(rank)));
   });
 
-  checkpoint_ = std::make_unique<Checkpoint>(*client_, lanes_);
+  checkpoint_ = std::make_unique<Checkpoint>(*client_, vcis_);
 
-  for (const auto& lane : lanes_) OPAL_TRY(lane->publish());
+  for (const auto& vci : vcis_) OPAL_TRY(vci->publish());
   OPAL_TRY(client_->commit());
   return client_->fence();  // nobody asks for an address that is not there yet
 }
@@ -160,12 +159,12 @@ Process::~Process() {
   self_.reset();
   world_.reset();
   buffer_.reset();
-  lanes_.clear();
+  vcis_.clear();
   engines_.reset();
 }
 
 Result<void> Process::leave() {
-  for (const auto& lane : lanes_) lane->windows().end_helper();
+  for (const auto& vci : vcis_) vci->windows().end_helper();
   self_->attributes.clear_all(MPI_COMM_SELF);  // the standard's hook for what has to run at the end
   world_->attributes.clear_all(MPI_COMM_WORLD);
   report_leaks();  // after that: libraries free their objects there
@@ -229,7 +228,7 @@ Result<comm::Communicator*> Process::create_communicator(const comm::Number& num
 comm::Communicator& Process::create_communicator(handle::Slot<comm::Communicator> slot, const comm::Number& number,
                                                  comm::Sides sides) {
   handle::Ref<comm::Communicator> made =
-      create_in(std::move(slot), MPI_COMM_NULL, number.id, std::move(sides), *lanes_[number.lane]);
+      create_in(std::move(slot), MPI_COMM_NULL, number.id, std::move(sides), *vcis_[number.vci]);
   const am::Lock::Guard guard{lock()};
   others_.push_back(made);
   return *made.detach();  // the program's reference
@@ -258,7 +257,7 @@ void Process::sweep_communicators() noexcept {
   for (handle::Ref<comm::Communicator>& one : freed) {
     const bool busy = one->busy();
     const std::uint32_t id = one->id();
-    if (!busy) one = {};  // closes its channels, under their lane's lock
+    if (!busy) one = {};  // closes its channels, under their VCI's lock
     const am::Lock::Guard guard{lock()};
     if (busy) {
       freed_.push_back(std::move(one));

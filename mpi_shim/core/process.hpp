@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/core/process.hpp — this process as a member of an MPI job: everything between MPI_Init and MPI_Finalize.
-// There is at most one, and it is the library's only mutable global.  Owns the way to the launcher, the lanes on which
+// There is at most one, and it is the library's only mutable global.  Owns the way to the launcher, the VCIs on which
 // messages go, and all communicators.
 // Threads: start() and stop() by one thread; the rest as MPI's thread level says, guarded by lock(), under which no
-// lane's lock is ever asked for.
+// VCI's lock is ever asked for.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,10 +14,10 @@
 
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/comm/id_table.hpp"
-#include "mpi_shim/core/lane.hpp"
 #include "mpi_shim/core/names.hpp"
+#include "mpi_shim/core/vci.hpp"
 #include "mpi_shim/p2p/attached_buffer.hpp"
-#include "mpi_shim/p2p/lanes.hpp"
+#include "mpi_shim/p2p/vcis.hpp"
 #include "opal/allocator/guarded.hpp"
 #include "opal/am/config.hpp"
 #include "opal/mpool/pool.hpp"
@@ -55,12 +55,12 @@ class Process final {
   [[nodiscard]] int thread_level() const noexcept { return thread_level_; }
   [[nodiscard]] bool is_main_thread() const noexcept;
   [[nodiscard]] runtime::Client& client() noexcept { return *client_; }
-  /// Of what belongs to no lane: numbers and lists of communicators, memory.
+  /// Of what belongs to no VCI: numbers and lists of communicators, memory.
   [[nodiscard]] am::Lock& lock() noexcept { return engines_->lock(); }
-  /// The lane of MPI_COMM_WORLD.
-  [[nodiscard]] Lane& first_lane() noexcept { return *lanes_.front(); }
+  /// The VCI of MPI_COMM_WORLD.
+  [[nodiscard]] Vci& first_vci() noexcept { return *vcis_.front(); }
   /// How threads wait on all of them.
-  [[nodiscard]] p2p::Lanes& lanes() noexcept { return *engines_; }
+  [[nodiscard]] p2p::Vcis& vcis() noexcept { return *engines_; }
 
   /// How long a wait looks before it sleeps, and whether it has to share its core.
   [[nodiscard]] const am::Config& waits() const noexcept { return waits_; }
@@ -86,13 +86,13 @@ class Process final {
   Result<opal::allocator::Allocator*> memory();
 
   /// A communicator of `sides`, of which this process is a member, under a number that all of them agreed on.  No lock
-  /// is held but perhaps that of the number's lane.  Errors: no_memory.
+  /// is held but perhaps that of the number's VCI.  Errors: no_memory.
   Result<comm::Communicator*> create_communicator(const comm::Number& number, comm::Sides sides);
   comm::Communicator& create_communicator(handle::Slot<comm::Communicator> slot, const comm::Number& number,
                                           comm::Sides sides);
-  /// Ends it as soon as nothing is under way on it.  Without any lane's lock held.
+  /// Ends it as soon as nothing is under way on it.  Without any VCI's lock held.
   void free_communicator(comm::Communicator& communicator) noexcept;
-  /// Ends those that were freed and on which nothing is under way any more.  Without any lane's lock held.
+  /// Ends those that were freed and on which nothing is under way any more.  Without any VCI's lock held.
   void sweep_communicators() noexcept;
 
   /// Ends the whole job.
@@ -112,8 +112,8 @@ class Process final {
   const std::thread::id main_thread_ = std::this_thread::get_id();  // the one that starts MPI
   std::unique_ptr<runtime::Client> client_;
   am::Config waits_;
-  std::unique_ptr<p2p::Lanes> engines_;  // of lanes_
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::unique_ptr<p2p::Vcis> engines_;  // of vcis_
+  std::vector<std::unique_ptr<Vci>> vcis_;
   std::unique_ptr<p2p::AttachedBuffer> buffer_;
   std::unique_ptr<attribute::TypeAttributes> type_attributes_;
   bool reports_leaks_ = false;

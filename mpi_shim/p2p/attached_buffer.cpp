@@ -28,7 +28,7 @@ const Request::Actions AttachedBuffer::Flush::kActions{
 };
 
 bool AttachedBuffer::attach(void* memory, std::uint64_t size) {
-  const am::Lock::Guard guard{lanes_.lock()};
+  const am::Lock::Guard guard{vcis_.lock()};
   if (attached_) return false;
   attached_ = true;
   automatic_ = memory == MPI_BUFFER_AUTOMATIC;
@@ -39,7 +39,7 @@ bool AttachedBuffer::attach(void* memory, std::uint64_t size) {
 
 AttachedBuffer::Memory AttachedBuffer::detach() {
   flush();
-  const am::Lock::Guard guard{lanes_.lock()};
+  const am::Lock::Guard guard{vcis_.lock()};
   attached_ = false;
   return {base_, size_};
 }
@@ -63,12 +63,12 @@ int AttachedBuffer::send(Engine& engine, Channel& channel, const Buffer& message
   if (!attached()) return MPI_ERR_BUFFER;
   // One that goes out at once is copied by the transport; the standard's promise of room is kept all the same.
   const auto find_room = [&] {
-    const am::Lock::Guard guard{lanes_.lock()};
+    const am::Lock::Guard guard{vcis_.lock()};
     return reserve(message.bytes());
   };
   Piece* piece = find_room();
   if (piece == nullptr) {
-    lanes_.progress();
+    vcis_.progress();
     piece = find_room();
     if (piece == nullptr) return MPI_ERR_BUFFER;
   }
@@ -89,7 +89,7 @@ int AttachedBuffer::send(Engine& engine, Channel& channel, const Buffer& message
 }
 
 void AttachedBuffer::left(Piece& piece) noexcept {
-  const am::Lock::Guard guard{lanes_.lock()};
+  const am::Lock::Guard guard{vcis_.lock()};
   const std::uint64_t number = piece.number;
   pieces_.erase(std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& other) { return &other == &piece; }));
   std::vector<Flush*> over;
@@ -104,17 +104,17 @@ void AttachedBuffer::left(Piece& piece) noexcept {
 void AttachedBuffer::flush() noexcept {
   std::uint64_t up_to = 0;
   {
-    const am::Lock::Guard guard{lanes_.lock()};
+    const am::Lock::Guard guard{vcis_.lock()};
     up_to = sent_;
   }
-  lanes_.wait_until(lanes_.all(), [&] {
-    const am::Lock::Guard guard{lanes_.lock()};
+  vcis_.wait_until(vcis_.all(), [&] {
+    const am::Lock::Guard guard{vcis_.lock()};
     return std::none_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) { return piece.number <= up_to; });
   });
 }
 
 Result<Request*> AttachedBuffer::start_flush() {
-  const am::Lock::Guard guard{lanes_.lock()};
+  const am::Lock::Guard guard{vcis_.lock()};
   OPAL_TRY_ASSIGN(handle::Ref<Flush> flush, handle::create<Flush>(sent_, pieces_.size()));
   Flush& started = *flush.detach();  // the program's; ends with put_back()
   started.start();

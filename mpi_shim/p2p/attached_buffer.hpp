@@ -2,22 +2,22 @@
 // mpi_shim/p2p/attached_buffer.hpp — the memory that buffered sends copy their messages into (MPI_Buffer_attach): the
 // program's, used first fit, or as much as it takes (MPI_BUFFER_AUTOMATIC).  A message leaves it when its send is done.
 // Owned by the process or a communicator.  Records of messages are kept outside of the program's memory, so that a
-// message takes no more of it than its packed bytes.  Its messages may go on any lane.
-// Threads: under Lanes::lock(), taken here.
+// message takes no more of it than its packed bytes.  Its messages may go on any VCI.
+// Threads: under Vcis::lock(), taken here.
 #pragma once
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <vector>
 
-#include "mpi_shim/p2p/lanes.hpp"
+#include "mpi_shim/p2p/vcis.hpp"
 #include "mpi_shim/request/request.hpp"
 
 namespace mpi_shim::p2p {
 
 class AttachedBuffer {
  public:
-  explicit AttachedBuffer(Lanes& lanes) noexcept : lanes_(lanes) {}
+  explicit AttachedBuffer(Vcis& vcis) noexcept : vcis_(vcis) {}
   AttachedBuffer(const AttachedBuffer&) = delete;
   AttachedBuffer& operator=(const AttachedBuffer&) = delete;
 
@@ -54,7 +54,7 @@ class AttachedBuffer {
   Piece* reserve(std::uint64_t size);
   void left(Piece& piece) noexcept;
 
-  Lanes& lanes_;
+  Vcis& vcis_;
   bool attached_ = false;
   bool automatic_ = false;
   std::byte* base_ = nullptr;

@@ -29,7 +29,7 @@
 
 namespace mpi_shim::p2p {
 
-class Lanes;
+class Vcis;
 
 /// Who knows how to reach a process.
 class Connector {
@@ -160,8 +160,8 @@ class Engine {
   // --- Progress
 
   std::size_t progress() noexcept;
-  /// progress() of a thread that waits by itself: the other lanes have their turn, too.
-  std::size_t look() noexcept { return lanes_ == nullptr ? progress() : look_on_lanes(); }
+  /// progress() of a thread that waits by itself: the other VCIs have their turn, too.
+  std::size_t look() noexcept { return vcis_ == nullptr ? progress() : look_on_vcis(); }
   /// One round for a program that asks and does not wait, as often as it likes: when nothing has happened, whoever
   /// shares the core may have it, since the program may be asking for what they have yet to do.
   void poll() noexcept;
@@ -171,9 +171,9 @@ class Engine {
   /// there is nothing to do.  `what` names what is waited for in reports of deadlocks, if it is no message.
   template <class Condition>
   void wait_until(Condition condition, const char* what = nullptr) noexcept {
-    if (lanes_ != nullptr) [[unlikely]] {
-      return wait_on_lanes([](void* object) noexcept -> bool { return !(*static_cast<Condition*>(object))(); },
-                           &condition, what);
+    if (vcis_ != nullptr) [[unlikely]] {
+      return wait_on_vcis([](void* object) noexcept -> bool { return !(*static_cast<Condition*>(object))(); },
+                          &condition, what);
     }
     std::uint64_t wait = 0;
     while (!condition()) {
@@ -214,16 +214,16 @@ class Engine {
     Engine& engine_;
   };
 
-  // --- One of several lanes (lanes.hpp)
+  // --- One of several VCIs (vcis.hpp)
 
   /// Its number among the process's Engines.
-  [[nodiscard]] unsigned lane() const noexcept { return lane_; }
-  /// A round for another lane's thread, which holds no lock: nothing happens when somebody else has this one's.
+  [[nodiscard]] unsigned vci() const noexcept { return vci_; }
+  /// A round for another VCI's thread, which holds no lock: nothing happens when somebody else has this one's.
   std::size_t glance() noexcept;
   /// Something could not go out, or a loss has to be looked at: progress is to come back soon.
   [[nodiscard]] bool stalling() const noexcept { return stalling_.load(std::memory_order_relaxed); }
-  /// Another lane has lost the process.  If this one has no way to it by which it would hear itself, what waits for it
-  /// here ends, once what has arrived is handled.  Takes no lock of this lane.
+  /// Another VCI has lost the process.  If this one has no way to it by which it would hear itself, what waits for it
+  /// here ends, once what has arrived is handled.  Takes no lock of this VCI.
   void lost_elsewhere(Peer& peer) noexcept;
 
   /// Null: nobody; before there are other threads.
@@ -248,7 +248,7 @@ class Engine {
   void peer_failed(Peer& peer, const Error& why) noexcept;
 
  private:
-  friend class Lanes;
+  friend class Vcis;
   friend class Send;
   friend class Receive;
   friend class Fetch;
@@ -269,12 +269,12 @@ class Engine {
     const am::Lock::Guard guard{lock_};
     fetching_ += static_cast<std::uint64_t>(change);
   }
-  /// Peers that other lanes have lost.
+  /// Peers that other VCIs have lost.
   void take_losses() noexcept;
   /// After a round in which nothing has happened: see poll().
   void give_way() noexcept;
-  std::size_t look_on_lanes() noexcept;
-  void wait_on_lanes(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;
+  std::size_t look_on_vcis() noexcept;
+  void wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;
   /// Takes over a message that has left its matcher.
   std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
   /// Memory for messages that come early, used again so that they allocate nothing.
@@ -330,10 +330,10 @@ class Engine {
   std::vector<Stalled*> stalled_;                   // in the order of posting
   std::atomic<bool> stalling_{false};               // whether there are any, losses or a halt; read without the lock
   std::mutex losses_mutex_;                         // of lost_, and of stalling_ becoming false
-  std::vector<Peer*> lost_;                         // by other lanes
+  std::vector<Peer*> lost_;                         // by other VCIs
   std::atomic<std::uint32_t> failures_{0};
-  Lanes* lanes_ = nullptr;  // null: this is the only one
-  unsigned lane_ = 0;
+  Vcis* vcis_ = nullptr;  // null: this is the only one
+  unsigned vci_ = 0;
   IdleWatch* idle_watch_ = nullptr;
   std::atomic<std::uint64_t> idle_waits_{0};
   std::uint64_t fetching_ = 0;    // fetches under way

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "mpi_shim/p2p/lanes.hpp"
+#include "mpi_shim/p2p/vcis.hpp"
 #include "opal/core/clock.hpp"
 
 namespace mpi_shim::p2p {
@@ -42,7 +42,7 @@ std::size_t Engine::progress() noexcept {
 }
 
 void Engine::look_for(const Request& request, std::size_t awaited) noexcept {
-  am::Endpoint* const from = lanes_ == nullptr ? Receive::sender_of(request) : nullptr;
+  am::Endpoint* const from = vcis_ == nullptr ? Receive::sender_of(request) : nullptr;
   if (from != nullptr) {
     const std::size_t budget = std::min(awaited, kBudgetOfAwaited);
     const int looks = core_is_shared_ ? kLooksAtSharedCore : kLooksAtSender;
@@ -59,8 +59,8 @@ void Engine::look_for(const Request& request, std::size_t awaited) noexcept {
 }
 
 void Engine::poll() noexcept {
-  if (lanes_ != nullptr) [[unlikely]]
-    return lanes_->poll(Lanes::Set{1} << lane_);
+  if (vcis_ != nullptr) [[unlikely]]
+    return vcis_->poll(Vcis::Set{1} << vci_);
   if (progress() == 0) give_way();
 }
 

@@ -18,17 +18,17 @@ bool any_done(std::span<const MPI_Request> handles) noexcept {
   return false;
 }
 
-p2p::Lanes::Set lanes_of(const p2p::Lanes& lanes, std::span<const MPI_Request> handles) noexcept {
-  if (lanes.count() == 1) return 1;
-  p2p::Lanes::Set set = 0;
+p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handles) noexcept {
+  if (vcis.count() == 1) return 1;
+  p2p::Vcis::Set set = 0;
   for (const MPI_Request handle : handles) {
     const Request* request = active_request(handle);
-    if (request != nullptr && !request->done()) set |= lanes.of(*request);
+    if (request != nullptr && !request->done()) set |= vcis.of(*request);
   }
   return set != 0 ? set : 1;  // nothing to wait for, but a round may be asked for
 }
 
-Found find_done(p2p::Lanes& lanes, std::span<MPI_Request> handles, bool block) noexcept {
+Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noexcept {
   Found found;
   for (bool first_look = true;; first_look = false) {
     found.any_active = false;
@@ -45,9 +45,9 @@ Found find_done(p2p::Lanes& lanes, std::span<MPI_Request> handles, bool block) n
     }
     if (!found.any_active) return found;
     if (block) {
-      lanes.wait_until(lanes_of(lanes, handles), [&] { return any_done(handles); });
+      vcis.wait_until(vcis_of(vcis, handles), [&] { return any_done(handles); });
     } else if (first_look) {
-      lanes.poll(lanes_of(lanes, handles));
+      vcis.poll(vcis_of(vcis, handles));
     } else {
       return found;
     }

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-#include "mpi_shim/p2p/lanes.hpp"
+#include "mpi_shim/p2p/vcis.hpp"
 #include "mpi_shim/request/request.hpp"
 
 namespace mpi_shim {
@@ -48,9 +48,9 @@ struct Found {
 [[nodiscard]] bool any_done(std::span<const MPI_Request> handles) noexcept;
 
 /// The first request that is done.  `block`: waits for one unless none is active.
-Found find_done(p2p::Lanes& lanes, std::span<MPI_Request> handles, bool block) noexcept;
+Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noexcept;
 
-/// Lanes whose progress ends requests of these.
-[[nodiscard]] p2p::Lanes::Set lanes_of(const p2p::Lanes& lanes, std::span<const MPI_Request> handles) noexcept;
+/// VCIs whose progress ends requests of these.
+[[nodiscard]] p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handles) noexcept;
 
 }  // namespace mpi_shim

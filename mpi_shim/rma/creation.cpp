@@ -64,7 +64,7 @@ class Creation {
 };
 
 int Creation::run(Window*& made) {
-  auto window = handle::create<Window>(comm_.lane().windows(), comm_, wish_.flavor);
+  auto window = handle::create<Window>(comm_.vci().windows(), comm_, wish_.flavor);
   if (!window) return MPI_ERR_NO_MEM;  // arenas fail everywhere or nowhere: they reserve address space only
   window_ = std::move(*window);
   sizes_.resize(ranks_);
@@ -72,14 +72,14 @@ int Creation::run(Window*& made) {
   if (const int error = coll::exchange(comm_, sizes_); error != MPI_SUCCESS) return error;
   if (const int error = share_host_memory(); error != MPI_SUCCESS) return error;
   place_own_memory();
-  comm_.lane().windows().add(*window_);  // others may use it as soon as they have heard of us
+  comm_.vci().windows().add(*window_);  // others may use it as soon as they have heard of us
   if (const int error = meet(); error != MPI_SUCCESS) {
-    comm_.lane().windows().remove(*window_);
+    comm_.vci().windows().remove(*window_);
     return error;
   }
   window_->hints = wish_.hints;
-  const bool alone = ranks_ == 1 || (here_.size() == ranks_ && comm_.lane().windows().config().helper == "auto");
-  if (!alone && !wish_.never_locked) comm_.lane().windows().want_helper();
+  const bool alone = ranks_ == 1 || (here_.size() == ranks_ && comm_.vci().windows().config().helper == "auto");
+  if (!alone && !wish_.never_locked) comm_.vci().windows().want_helper();
   made = window_.detach();  // the program's reference
   return MPI_SUCCESS;
 }
@@ -89,7 +89,7 @@ int Creation::run(Window*& made) {
 int Creation::share_host_memory() {
   const auto self = static_cast<std::size_t>(comm_.rank());
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    if (rank == self || (is_here(rank) && comm_.lane().windows().config().share)) here_.push_back(rank);
+    if (rank == self || (is_here(rank) && comm_.vci().windows().config().share)) here_.push_back(rank);
   }
   if (wish_.flavor == Flavor::shared && here_.size() != ranks_) return MPI_ERR_RMA_SHARED;
   std::uint64_t end = here_.size() * sizeof(Control);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/windows.hpp — all windows of this process on one lane: finds the one that a peer's message names, knows
-// the accesses under way and the datatypes that peers and this process have described to each other. Owned by its lane.
+// mpi_shim/rma/windows.hpp — all windows of this process on one VCI: finds the one that a peer's message names, knows
+// the accesses under way and the datatypes that peers and this process have described to each other. Owned by its VCI.
 // Threads: under the Context's lock.
 #pragma once
 #include <array>

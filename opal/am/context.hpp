@@ -6,7 +6,7 @@
 // Handlers run inside progress() and wait(), one at a time.  They may post; they must not block, call progress() or
 // disconnect().
 // Threads: Options::threads.  One lock guards progress.  Threads that must not wait for each other open a Context each:
-// Contexts share nothing that sending or receiving writes (docs/design/lanes.md).
+// Contexts share nothing that sending or receiving writes (docs/design/vcis.md).
 #pragma once
 #include <chrono>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/sleep.hpp — one sleep on several Contexts, for a thread that waits for more than one (docs/design/lanes.md).
+// opal/am/sleep.hpp — one sleep on several Contexts, for a thread that waits for more than one (docs/design/vcis.md).
 // A thread that waits for one Context calls its wait_until().
 // Threads: any; all Contexts are at thread level `multiple`.
 #pragma once

@@ -47,7 +47,7 @@ Result<void> StagedTransfers::make_chunks() noexcept try {
   OPAL_TRY(memory_.make(each * config_.stage_chunks));
   free_.reserve(config_.stage_chunks);
   held_up_.reserve(config_.stage_chunks);
-  lanes_.reserve(config_.stage_chunks);
+  queues_.reserve(config_.stage_chunks);
   chunks_.resize(config_.stage_chunks);
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     Chunk& chunk = chunks_[i];
@@ -141,7 +141,7 @@ void StagedTransfers::start_chunks(Transfer& transfer) noexcept {
   transfer.is_put() && chunk.size != 0 ? copy(chunk) : post(chunk);
 }
 
-std::uint64_t StagedTransfers::lane_of(const Chunk& chunk) const noexcept {
+std::uint64_t StagedTransfers::queue_of(const Chunk& chunk) const noexcept {
   return static_cast<std::uint64_t>(&chunk - chunks_.data());
 }
 
@@ -155,10 +155,10 @@ void StagedTransfers::copy(Chunk& chunk) noexcept {
                                  copied.owner->copied(copied, result);
                                },
                                &chunk};
-  const std::uint64_t lane = lane_of(chunk);
+  const std::uint64_t queue = queue_of(chunk);
   const auto started = transfer.is_put()
-                           ? copier_.copy(transfer.work->handle(), lane, chunk.data, device, chunk.size, done)
-                           : copier_.copy(transfer.work->handle(), lane, device, chunk.data, chunk.size, done);
+                           ? copier_.copy(transfer.work->handle(), queue, chunk.data, device, chunk.size, done)
+                           : copier_.copy(transfer.work->handle(), queue, device, chunk.data, chunk.size, done);
   if (started) {
     chunk.copying = true;
   } else if (started.error().code == Errc::busy) {
@@ -238,13 +238,13 @@ void StagedTransfers::abandon(btl::Endpoint& endpoint, const Error& why) noexcep
     if (concerned(transfer) && !transfer.failed()) transfer.error = why;
   }
   // A slot is free only when the GPU's copy is complete.
-  std::vector<std::uint64_t> lanes = std::exchange(lanes_, {});  // a completion may come here again
+  std::vector<std::uint64_t> queues = std::exchange(queues_, {});  // a completion may come here again
   for (const Chunk& chunk : chunks_) {
-    if (chunk.copying && concerned(*chunk.transfer)) lanes.push_back(lane_of(chunk));
+    if (chunk.copying && concerned(*chunk.transfer)) queues.push_back(queue_of(chunk));
   }
-  copier_.finish(lanes);
-  lanes.clear();
-  lanes_ = std::move(lanes);
+  copier_.finish(queues);
+  queues.clear();
+  queues_ = std::move(queues);
   for (std::size_t i = 0; i < held_up_.size();) {
     Chunk& chunk = *held_up_[i];
     if (!concerned(*chunk.transfer)) {

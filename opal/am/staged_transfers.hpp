@@ -59,7 +59,7 @@ class StagedTransfers {
   Result<void> make_chunks() noexcept;
   std::size_t advance() noexcept;
   void start_chunks(Transfer& transfer) noexcept;
-  [[nodiscard]] std::uint64_t lane_of(const Chunk& chunk) const noexcept;
+  [[nodiscard]] std::uint64_t queue_of(const Chunk& chunk) const noexcept;
   void copy(Chunk& chunk) noexcept;
   void post(Chunk& chunk) noexcept;
   void copied(Chunk& chunk, const Result<void>& result) noexcept;
@@ -71,8 +71,8 @@ class StagedTransfers {
   gpu::StagingMemory memory_;  // of all chunks, made at the first use
   std::vector<Chunk> chunks_;
   std::vector<Chunk*> free_;
-  std::vector<Chunk*> held_up_;       // the transport, or the copier, had no room
-  std::vector<std::uint64_t> lanes_;  // of abandon(), which must not allocate
+  std::vector<Chunk*> held_up_;        // the transport, or the copier, had no room
+  std::vector<std::uint64_t> queues_;  // of abandon(), which must not allocate
   btl::RdmaOperations operations_;
   std::deque<Transfer> transfers_;          // by slot
   std::deque<Transfer*> unstarted_;         // have pieces that have no chunk yet; oldest first

@@ -54,7 +54,7 @@ void GpuTarget::make_slots() noexcept try {
   }
   slots_.resize(count);
   free_.reserve(count);
-  lanes_.reserve(count);
+  queues_.reserve(count);
   for (std::size_t i = count; i > 0; --i) {
     Slot& slot = slots_[i - 1];
     slot.owner = this;
@@ -85,7 +85,7 @@ Result<void> GpuTarget::start(Slot& slot, Transfer& transfer, std::uint64_t gene
                                  slot.owner->copied(slot, result);
                                },
                                &slot};
-  const auto started = copier_.copy(transfer.work->handle(), lane_of(slot), to, from, slot.size, done);
+  const auto started = copier_.copy(transfer.work->handle(), queue_of(slot), to, from, slot.size, done);
   if (!started) {
     if (started.error().code == Errc::timed_out) memory_.lose();
     give_back(slot);
@@ -110,11 +110,11 @@ void GpuTarget::copied(Slot& slot, const Result<void>& result) noexcept {
 }
 
 void GpuTarget::registration_ended(std::uint64_t generation) noexcept {
-  lanes_.clear();
+  queues_.clear();
   for (const Slot& slot : slots_) {
-    if (slot.copying && slot.generation == generation) lanes_.push_back(lane_of(slot));
+    if (slot.copying && slot.generation == generation) queues_.push_back(queue_of(slot));
   }
-  copier_.finish(lanes_);
+  copier_.finish(queues_);
 }
 
 // ---- Transfers

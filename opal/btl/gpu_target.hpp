@@ -96,7 +96,7 @@ class GpuTarget final : RegistrationTable::Follower {
   void copied(Slot& slot, const Result<void>& result) noexcept;
   void answer(const Transfer& transfer) noexcept;
   void forget(Transfer& transfer) noexcept;
-  [[nodiscard]] std::uint64_t lane_of(const Slot& slot) const noexcept {
+  [[nodiscard]] std::uint64_t queue_of(const Slot& slot) const noexcept {
     return static_cast<std::uint64_t>(&slot - slots_.data());
   }
   [[nodiscard]] std::uint64_t room() const noexcept;  ///< for the data of one message of a get
@@ -107,7 +107,7 @@ class GpuTarget final : RegistrationTable::Follower {
   std::size_t slot_size_ = 0;
   std::vector<Slot> slots_;
   std::vector<Slot*> free_;
-  std::vector<std::uint64_t> lanes_;  // of registration_ended(), which must not allocate
+  std::vector<std::uint64_t> queues_;  // of registration_ended(), which must not allocate
   std::list<Transfer> transfers_;
   gpu::Copier copier_;
 };

@@ -16,7 +16,7 @@ namespace opal::gpu {
 struct Copier::Stream {
   struct Copy {
     CUevent event;
-    std::uint64_t lane;
+    std::uint64_t queue;
     Done done;  // none: it was given up
   };
 
@@ -25,11 +25,11 @@ struct Copier::Stream {
   [[nodiscard]] Copy& oldest() noexcept { return ring[first]; }
   [[nodiscard]] Copy& at(std::size_t i) noexcept { return ring[(first + i) % ring.size()]; }
   [[nodiscard]] bool full() const noexcept { return count == ring.size(); }
-  /// Whether a copy of a lane that `mine(lane)` names is under way in it.
+  /// Whether a copy of a queue that `mine(queue)` names is under way in it.
   template <class Mine>
   [[nodiscard]] bool holds(Mine mine) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
-      if (at(i).done.call != nullptr && mine(at(i).lane)) return true;
+      if (at(i).done.call != nullptr && mine(at(i).queue)) return true;
     }
     return false;
   }
@@ -53,7 +53,7 @@ struct Copier::Context {
   unsigned long long id;  ///< of the context for ever; handles come again
   bool dead = false;      ///< its handle names another context by now
 
-  std::vector<std::unique_ptr<Stream>> streams{};  // by lane; some may be missing
+  std::vector<std::unique_ptr<Stream>> streams{};  // by queue; some may be missing
   std::vector<std::unique_ptr<Stream>> hanging{};  // that others have replaced
   std::vector<CUevent> idle{};
 
@@ -99,12 +99,12 @@ Result<Copier::Context*> Copier::context_of(ContextHandle handle) noexcept try {
   return Error{Errc::no_memory, 0, "gpu::Copier(streams of a context)"};
 }
 
-Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t lane) noexcept try {
-  const auto same = [lane](std::uint64_t its) { return its == lane; };
-  for (const auto& hung : context.hanging) {  // those of the lane stay one behind the other
+Result<Copier::Stream*> Copier::stream_of(Context& context, std::uint64_t queue) noexcept try {
+  const auto same = [queue](std::uint64_t its) { return its == queue; };
+  for (const auto& hung : context.hanging) {  // those of the queue stay one behind the other
     if (hung->holds(same)) return hung.get();
   }
-  std::unique_ptr<Stream>& stream = context.streams[lane % most_streams_];
+  std::unique_ptr<Stream>& stream = context.streams[queue % most_streams_];
   if (stream != nullptr && stream->hangs && !stream->holds(same)) {
     context.hanging.push_back(nullptr);
     context.hanging.back() = std::exchange(stream, nullptr);
@@ -135,12 +135,12 @@ Result<void> Copier::take_event(Context& context) noexcept {
   return {};
 }
 
-Result<void> Copier::copy(ContextHandle handle, std::uint64_t lane, void* to, const void* from, std::size_t size,
+Result<void> Copier::copy(ContextHandle handle, std::uint64_t queue, void* to, const void* from, std::size_t size,
                           Done done) noexcept {
   if (ending_) return Error{Errc::canceled, 0, "gpu::Copier(at its end)"};
   OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(handle));
   OPAL_TRY_ASSIGN(Context * context, context_of(handle));
-  OPAL_TRY_ASSIGN(Stream * stream, stream_of(*context, lane));
+  OPAL_TRY_ASSIGN(Stream * stream, stream_of(*context, queue));
   OPAL_TRY(take_event(*context));
   if (stream->full()) return Error{Errc::busy, 0, "gpu::Copier(behind copies that do not end)", stream->count};
   OPAL_TRY(check(
@@ -153,7 +153,7 @@ Result<void> Copier::copy(ContextHandle handle, std::uint64_t lane, void* to, co
     return !ended && ended.error().code == Errc::timed_out ? ended.error() : recorded.error();
   }
   context->idle.pop_back();
-  stream->push({event, lane, done});
+  stream->push({event, queue, done});
   ++pending_;
   return {};
 }
@@ -225,7 +225,7 @@ void Copier::give_up(Stream& stream, Mine mine) noexcept {
   std::size_t given_up = 0;
   for (std::size_t i = 0, there = stream.count; i < there; ++i) {  // what is called may start others
     Stream::Copy& copy = stream.at(i);
-    if (copy.done.call == nullptr || !mine(copy.lane)) continue;
+    if (copy.done.call == nullptr || !mine(copy.queue)) continue;
     const Done done = std::exchange(copy.done, {});
     stream.hangs = true;
     --pending_;
@@ -238,8 +238,8 @@ void Copier::give_up(Stream& stream, Mine mine) noexcept {
              given_up, std::chrono::duration<double>(patience_).count());
 }
 
-void Copier::finish(std::span<const std::uint64_t> lanes) noexcept {
-  const auto mine = [&](std::uint64_t lane) { return std::find(lanes.begin(), lanes.end(), lane) != lanes.end(); };
+void Copier::finish(std::span<const std::uint64_t> queues) noexcept {
+  const auto mine = [&](std::uint64_t queue) { return std::find(queues.begin(), queues.end(), queue) != queues.end(); };
   wait_for([&] {
     bool some = false;
     for_each_stream([&](Context&, Stream& stream) { some = some || stream.holds(mine); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/gpu/copier.hpp — asynchronous copies from and to device memory, and what is called when each is done.
 // Streams are made in the caller's contexts when first needed and used again; events come from a pool with a bound.
-// Copies with the same `lane` are done, and reported, in the order in which they were started; others overlap.
+// Copies with the same `queue` are done, and reported, in the order in which they were started; others overlap.
 // They do not wait for the program's own streams: a buffer is ready when it is passed, and export_memory() or
 // make_synchronous() makes that true for the driver's synchronous functions.
 // Owns: streams and events.  Threads: externally synchronised, like the transport that owns it.
@@ -41,17 +41,17 @@ class OPAL_EXPORT Copier {
   /// freed or unmapped before `done`.  Errors, after which `done` is not called: busy (all events are in use:
   /// progress()), invalid_argument (context or address), what the driver says; timed_out: the copy is under way and
   /// nothing will tell of its end, so its buffers are the device's for good, as finish() says.
-  Result<void> copy(ContextHandle context, std::uint64_t lane, void* to, const void* from, std::size_t size,
+  Result<void> copy(ContextHandle context, std::uint64_t queue, void* to, const void* from, std::size_t size,
                     Done done) noexcept;
 
   /// Reports what is done; returns how many.  Looks at the oldest copy of each stream that is in use, not at all.
   std::size_t progress() noexcept;
 
-  /// Waits until the copies of these lanes are done, and reports them: for at most its patience.  What is not then
+  /// Waits until the copies of these queues are done, and reports them: for at most its patience.  What is not then
   /// is reported as timed_out: a copy cannot be called back, so its buffers are the device's for good, and may not be
-  /// unmapped or used for anything else.  Copies of other lanes go on, as far as the device does; new ones do not queue
-  /// up behind what hangs.  Not from within what is called.
-  void finish(std::span<const std::uint64_t> lanes) noexcept;
+  /// unmapped or used for anything else.  Copies of other queues go on, as far as the device does; new ones do not
+  /// queue up behind what hangs.  Not from within what is called.
+  void finish(std::span<const std::uint64_t> queues) noexcept;
 
   /// Copies under way.
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
@@ -60,14 +60,14 @@ class OPAL_EXPORT Copier {
   struct Context;  // streams and idle events of one CUDA context
   struct Stream;
   Result<Context*> context_of(ContextHandle handle) noexcept;
-  Result<Stream*> stream_of(Context& context, std::uint64_t lane) noexcept;
+  Result<Stream*> stream_of(Context& context, std::uint64_t queue) noexcept;
   Result<void> take_event(Context& context) noexcept;
   std::size_t report_done(Context& context, Stream& stream) noexcept;
   void drop_drained_streams() noexcept;
   void drop_dead_contexts() noexcept;
   template <class Pending>
   void wait_for(Pending pending) noexcept;
-  /// Those that `mine(lane)` names.
+  /// Those that `mine(queue)` names.
   template <class Mine>
   void give_up(Stream& stream, Mine mine) noexcept;
   template <class Function>

@@ -2,7 +2,7 @@
 // Messages of 8 bytes per second from threads of one MPI process to another process, where the threads share a
 // communicator and where each has its own: bursts, which the target receives only afterwards, and streams, of which as
 // many threads receive.
-//   mpicc -O2 -pthread tests/bench/threads.c -o threads && opalrun -n 2 --set mpi_lanes=2 ./threads [MOST_THREADS]
+//   mpicc -O2 -pthread tests/bench/threads.c -o threads && opalrun -n 2 --set mpi_vcis=2 ./threads [MOST_THREADS]
 // One line "KIND THREADS COMMUNICATORS MEDIAN BEST" each, in million messages per second of all threads together.
 #include <mpi.h>
 #include <pthread.h>

@@ -77,7 +77,7 @@ TEST_P(AtEveryVerbsStep, QueuePairsInTheErrorStateEndTheTrafficWithAnErrorOrNotA
 
 // The device does not say whether it has carried out what it flushes.
 TEST_F(OverVerbs, AnAtomicThatMayHaveBeenCarriedOutFailsAndIsNotPostedAgain) {
-  const Result result = act(one_sided_step("opal::btl::verbs::Lane::post_atomic", "atomics", 2), "cut");
+  const Result result = act(one_sided_step("opal::btl::verbs::OneSidedQueue::post_atomic", "atomics", 2), "cut");
   SCOPED_TRACE(told_by(result));
   EXPECT_EQ(result.outcome.status, 3);
   EXPECT_EQ(count(result.outcome.out, "complete"), 0);

@@ -69,19 +69,19 @@ inline constexpr std::array kVerbsSteps{
     crowded_step("opal::btl::verbs::Endpoint::grant_more"),
     crowded_step("non-virtual thunk to opal::btl::verbs::Endpoint::on_received", 40),
     // One-sided queue pairs: connection, put and get, atomics.
-    window_step("opal::btl::verbs::Lane::dial", "windows"),
+    window_step("opal::btl::verbs::OneSidedQueue::dial", "windows"),
     window_step("opal::btl::verbs::Module::accept_one_sided", "windows"),
     window_step("opal::btl::verbs::Endpoint::serve", "windows"),
-    window_step("opal::btl::verbs::Lane::on_connected", "windows"),
-    window_step("opal::btl::verbs::Lane::post_piece", "windows", 5),
-    window_step("opal::btl::verbs::Lane::on_sent", "windows", 5),
-    one_sided_step("opal::btl::verbs::Lane::post_atomic", "atomics", 2),
-    one_sided_step("opal::btl::verbs::Lane::on_sent", "atomics", 2),
+    window_step("opal::btl::verbs::OneSidedQueue::on_connected", "windows"),
+    window_step("opal::btl::verbs::OneSidedQueue::post_piece", "windows", 5),
+    window_step("opal::btl::verbs::OneSidedQueue::on_sent", "windows", 5),
+    one_sided_step("opal::btl::verbs::OneSidedQueue::post_atomic", "atomics", 2),
+    one_sided_step("opal::btl::verbs::OneSidedQueue::on_sent", "atomics", 2),
     // Large transfers, registered piece by piece.
     large_step("opal::btl::verbs::Memory::add", 3),
-    large_step("opal::btl::verbs::Lane::find_memory", 2),
-    large_step("opal::btl::verbs::Lane::post_piece", 20),
-    large_step("opal::btl::verbs::Lane::on_sent", 20),
+    large_step("opal::btl::verbs::OneSidedQueue::find_memory", 2),
+    large_step("opal::btl::verbs::OneSidedQueue::post_piece", 20),
+    large_step("opal::btl::verbs::OneSidedQueue::on_sent", 20),
     // The end: memory, endpoints, goodbye, connection.
     window_step("opal::btl::verbs::Memory::remove", "windows"),
     verbs_step("opal::btl::verbs::Module::disconnect"),
@@ -95,7 +95,7 @@ inline constexpr std::array kAddressSpaceSteps{
     one_sided_step("opal::btl::LentRegistrations::on_request", "spaces", 2),
     one_sided_step("opal::btl::PipelinedTransfers::on_lent", "spaces", 2),
     one_sided_step("opal::btl::LentRegistrations::on_return", "spaces"),
-    one_sided_step("opal::btl::verbs::Lane::post_piece", "spaces", 20),
+    one_sided_step("opal::btl::verbs::OneSidedQueue::post_piece", "spaces", 20),
 };
 
 }  // namespace opal::campaign

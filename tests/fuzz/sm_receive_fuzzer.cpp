@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer may have written into shared memory: the ring of a fast box, a lane with fragments and an offer, the
+// What a peer may have written into shared memory: the ring of a fast box, a segment with fragments and an offer, the
 // slots of a FIFO, a hello.  Reading it never leaves the memory, never loops for ever, and never returns what was not
 // checked.
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "opal/btl/sm/fast_box.hpp"
 #include "opal/btl/sm/fifo.hpp"
 #include "opal/btl/sm/handshake.hpp"
-#include "opal/btl/sm/lane.hpp"
+#include "opal/btl/sm/segment.hpp"
 
 namespace {
 
@@ -51,24 +51,24 @@ void read_box(ByteSpan input) {
   }
 }
 
-void read_lane(ByteSpan input) {
+void read_segment(ByteSpan input) {
   static const PeerId from{1, 2};
   static const PeerId to{3, 4};
-  static const auto out = *OutLane::create(Config{}, from, to);
-  static InLane lane = *InLane::attach(out->fd(), from, to);
+  static const auto out = *OutSegment::create(Config{}, from, to);
+  static InSegment segment = *InSegment::attach(out->fd(), from, to);
   static const Mapping raw = *mpool::SharedPool::attach(out->fd());
-  auto& header = *reinterpret_cast<wire::LaneHeader*>(raw.data());
+  auto& header = *reinterpret_cast<wire::SegmentHeader*>(raw.data());
   std::uint64_t words[3] = {};
   std::memcpy(words, input.data(), std::min(input.size(), sizeof words));
   header.offer.store(words[0]);
-  if (auto box = lane.offered_box()) {
+  if (auto box = segment.offered_box()) {
     BoxRecord record{};
     if (box->look(record) == BoxReader::Look::record) touch(record.data);
   }
   const std::uint32_t line = 3 + static_cast<std::uint32_t>(words[0] >> 60);
   std::memcpy(raw.data() + std::size_t{line} * kCacheLine, &words[1], 2 * sizeof words[1]);
   for (const std::uint32_t where : {line, static_cast<std::uint32_t>(words[0]) & (wire::kMaxLines - 1)}) {
-    const auto fragment = lane.fragment(where);
+    const auto fragment = segment.fragment(where);
     if (!fragment) continue;
     require(fragment->header.tag != 0 && fragment->header.size_class < wire::kFragmentClasses);
     require(fragment->data.size() <= raw.size() - std::size_t{where} * kCacheLine - sizeof(wire::FragmentHeader));
@@ -77,28 +77,28 @@ void read_lane(ByteSpan input) {
   }
 }
 
-/// A lane of any size, with a fragment in its last line.
-void attach_lane(ByteSpan input) {
+/// A segment of any size, with a fragment in its last line.
+void attach_segment(ByteSpan input) {
   static const PeerId from{1, 2};
   static const PeerId to{3, 4};
-  static const auto out = *OutLane::create(Config{}, from, to);
+  static const auto out = *OutSegment::create(Config{}, from, to);
   static const Mapping raw = *mpool::SharedPool::attach(out->fd());
   std::uint32_t words[2] = {};
   std::memcpy(words, input.data(), std::min(input.size(), sizeof words));
   const std::size_t size = words[0] % (16 * 4096);
-  const Fd file{::memfd_create("lane", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  const Fd file{::memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0) return;
-  (void)!::pwrite(file.get(), raw.data(), std::min(size, sizeof(wire::LaneHeader)), 0);
+  (void)!::pwrite(file.get(), raw.data(), std::min(size, sizeof(wire::SegmentHeader)), 0);
   const wire::FragmentHeader header{words[1], 1, 0, 0, 0};
   const std::uint32_t line = static_cast<std::uint32_t>(size / kCacheLine) - (size % kCacheLine == 0 ? 1 : 0);
-  if (size > sizeof(wire::LaneHeader)) {
+  if (size > sizeof(wire::SegmentHeader)) {
     const std::size_t room = size - std::size_t{line} * kCacheLine;
     (void)!::pwrite(file.get(), &header, std::min(room, sizeof header), off_t{line} * off_t{kCacheLine});
   }
   (void)::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  const auto lane = InLane::attach(file.get(), from, to);
-  if (!lane) return;
-  const auto fragment = lane->fragment(line);
+  const auto segment = InSegment::attach(file.get(), from, to);
+  if (!segment) return;
+  const auto fragment = segment->fragment(line);
   if (!fragment) return;
   require(fragment->data.size() <= size - std::size_t{line} * kCacheLine);
   touch(fragment->data);
@@ -147,9 +147,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ByteSpan input = std::as_bytes(std::span{data, size}).subspan(1);
   switch (data[0] % 5) {
     case 0: read_box(input); break;
-    case 1: read_lane(input); break;
+    case 1: read_segment(input); break;
     case 2: read_fifo(input); break;
-    case 3: attach_lane(input); break;
+    case 3: attach_segment(input); break;
     default: (void)Address::decode(input); break;
   }
   return 0;

@@ -66,7 +66,7 @@ TEST_F(GpuCopier, CopiesBetweenMemoryOfEveryKind) {
     const void* from = bytes.data();
     for (void* const to : {device.at(), pointer(mapped.address()), pointer(pooled), pointer(managed), pinned,
                            static_cast<void*>(host.data())}) {
-      ASSERT_TRUE(copier.copy(program_.context, 0, to, from, kSize, reports_.next()));  // one lane: one after another
+      ASSERT_TRUE(copier.copy(program_.context, 0, to, from, kSize, reports_.next()));  // one queue: one after another
       from = to;
     }
     finish(copier);
@@ -108,7 +108,7 @@ TEST_F(GpuCopier, NothingIsReportedBeforeItIsDone) {
   EXPECT_EQ(to.read(), pattern(4096));
 }
 
-TEST_F(GpuCopier, ReportsOfALaneAreInOrderWhileLanesOvertakeEachOther) {
+TEST_F(GpuCopier, ReportsOfAQueueAreInOrderWhileQueuesOvertakeEachOther) {
   if (control_ == nullptr) GTEST_SKIP() << kNeedsDouble;
   DeviceBuffer from{64};
   DeviceBuffer to{64};
@@ -123,11 +123,11 @@ TEST_F(GpuCopier, ReportsOfALaneAreInOrderWhileLanesOvertakeEachOther) {
     }
     finish(copier);
     ASSERT_EQ(reports.order.size(), 30u);
-    for (int lane = 0; lane < 3; ++lane) {
-      std::vector<int> of_lane;
-      std::copy_if(reports.order.begin(), reports.order.end(), std::back_inserter(of_lane),
-                   [lane](int number) { return number % 3 == lane; });
-      EXPECT_TRUE(std::is_sorted(of_lane.begin(), of_lane.end()));
+    for (int queue = 0; queue < 3; ++queue) {
+      std::vector<int> of_queue;
+      std::copy_if(reports.order.begin(), reports.order.end(), std::back_inserter(of_queue),
+                   [queue](int number) { return number % 3 == queue; });
+      EXPECT_TRUE(std::is_sorted(of_queue.begin(), of_queue.end()));
     }
     overtaken = overtaken || !std::is_sorted(reports.order.begin(), reports.order.end());
   }
@@ -209,14 +209,14 @@ TEST_F(GpuCopier, WhatDoesNotEndIsReportedAtItsEndAllTheSame) {
 }
 
 // Two peers share a stream: that the copies of one do not end is no reason to tell the other that its own failed.
-TEST_F(GpuCopier, FinishWaitsForItsLaneAloneAndGivesUpNoOther) {
+TEST_F(GpuCopier, FinishWaitsForItsQueueAloneAndGivesUpNoOther) {
   if (control_ == nullptr) GTEST_SKIP() << kNeedsDouble;
   DeviceBuffer from{64};
   DeviceBuffer to{64};
   {
     Copier copier{{.copy_streams = 1}, std::chrono::milliseconds{10}};
-    const auto start = [&](std::uint64_t lane) {
-      ASSERT_TRUE(copier.copy(program_.context, lane, to.at(), from.at(), 64, reports_.next()));
+    const auto start = [&](std::uint64_t queue) {
+      ASSERT_TRUE(copier.copy(program_.context, queue, to.at(), from.at(), 64, reports_.next()));
     };
     control_->set(Setting::hold, 1);
     start(7);  // 0
@@ -236,7 +236,7 @@ TEST_F(GpuCopier, FinishWaitsForItsLaneAloneAndGivesUpNoOther) {
     EXPECT_EQ(copier.pending(), 2u);
 
     start(9);  // 4: does not queue up behind what hangs
-    start(8);  // 5: behind those of its lane
+    start(8);  // 5: behind those of its queue
     control_->release(2);
     copier.progress();
     EXPECT_EQ(reports_.order, (std::vector<int>{0, 2, 4}));
@@ -277,7 +277,7 @@ TEST_F(GpuCopier, ARefusedCopyIsNotReportedAndLeavesNothingUnderWay) {
                {"cuEventRecord", CUDA_ERROR_INVALID_HANDLE, Errc::invalid_argument},
                {"cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY, Errc::no_memory},
                {"cuStreamCreate", CUDA_ERROR_OUT_OF_MEMORY, Errc::no_memory}};
-  std::uint64_t lane = 0;
+  std::uint64_t queue = 0;
   for (const auto& c : cases) {
     if (c.function == std::string{"cuEventCreate"}) {
       Copier fresh{{}};  // has no idle event yet
@@ -286,16 +286,16 @@ TEST_F(GpuCopier, ARefusedCopyIsNotReportedAndLeavesNothingUnderWay) {
       continue;
     }
     control_->fail(c.function, c.result);
-    const auto refused = copier.copy(program_.context, lane, to.at(), from.at(), 64, reports_.next());
+    const auto refused = copier.copy(program_.context, queue, to.at(), from.at(), 64, reports_.next());
     ASSERT_FALSE(refused) << c.function;
     EXPECT_EQ(refused.error().code, c.code) << c.function;
     EXPECT_EQ(refused.error().where, std::string{c.function});
     EXPECT_EQ(copier.pending(), 0u);
     EXPECT_EQ(control_->count(Count::unfinished), 0u);
-    ++lane;
+    ++queue;
   }
   EXPECT_TRUE(reports_.order.empty());
-  EXPECT_TRUE(copier.copy(program_.context, lane, to.at(), from.at(), 64, reports_.next())) << "and goes on";
+  EXPECT_TRUE(copier.copy(program_.context, queue, to.at(), from.at(), 64, reports_.next())) << "and goes on";
   finish(copier);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/fragment_pool.hpp — the fragments of one lane, on the sender's side: two sizes, grown on demand up to a
-// limit per size.  The receiver handles a lane's messages in the order they were sent, so it gives fragments back in
-// that order and one counter per size says it all; no flag per fragment, no read-modify-write.
-// Owns nothing but numbers: the bytes are the lane's SharedPool.  Threads: as the module.
+// opal/btl/sm/fragment_pool.hpp — the fragments of one segment, on the sender's side: two sizes, grown on demand up to
+// a limit per size.  The receiver handles a segment's messages in the order they were sent, so it gives fragments back
+// in that order and one counter per size says it all; no flag per fragment, no read-modify-write. Owns nothing but
+// numbers: the bytes are the segment's SharedPool.  Threads: as the module.
 #pragma once
 #include <array>
 #include <atomic>
@@ -19,7 +19,7 @@ namespace opal::btl::sm {
 /// Room for one message.  `header` is null when there is none.
 struct FragmentRef {
   wire::FragmentHeader* header = nullptr;
-  std::uint32_t line = 0;        ///< offset in the lane in cache lines
+  std::uint32_t line = 0;        ///< offset in the segment in cache lines
   std::uint32_t size_class = 0;  ///< < wire::kFragmentClasses
 
   explicit operator bool() const noexcept { return header != nullptr; }

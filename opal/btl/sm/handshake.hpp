@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/handshake.hpp — what two modules say to each other over the Unix socket between them, byte for byte, and
 // the address blob that leads there.  One message in each direction makes a connection: each brings the descriptors of
-// the sender's inbox, lane, registration table and doorbell.  Later messages ask for shared pools and cookies, or end
-// it. Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
+// the sender's inbox, segment, registration table and doorbell.  Later messages ask for shared pools and cookies, or
+// end it. Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -92,7 +92,7 @@ struct ReceivedFile {
 /// The descriptors that come with `hello` and `accept`, in this order.
 struct HelloFds {
   Fd inbox;
-  Fd lane;
+  Fd segment;
   Fd registrations;
   Fd doorbell;
 };

@@ -79,7 +79,7 @@ Result<std::unique_ptr<Link>> LocalSide::prepare(const PeerId& peer, std::uint32
   auto link = std::make_unique<Link>();
   link->peer = peer;
   link->index = index;
-  OPAL_TRY_ASSIGN(link->out, OutLane::create(config_, self_, peer));
+  OPAL_TRY_ASSIGN(link->out, OutSegment::create(config_, self_, peer));
   return link;
 }
 
@@ -118,7 +118,7 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   link.peer_max_send = hello.max_send;
   link.fences_paid = fences_ && hello.fences == 1;
   link.extensions = hello.extensions;
-  OPAL_TRY_ASSIGN(link.in, InLane::attach(received.fds.lane.get(), link.peer, self_));
+  OPAL_TRY_ASSIGN(link.in, InSegment::attach(received.fds.segment.get(), link.peer, self_));
   OPAL_TRY_ASSIGN(link.inbox, PeerInbox::attach(received.fds.inbox.get(), link.peer));
   // A quarter: one sender alone cannot fill what the others need, and a stopped receiver is noticed early.
   link.out->fragments().set_window(static_cast<std::uint32_t>(link.inbox.fifo().slots() / 4));

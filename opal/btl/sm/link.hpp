@@ -16,8 +16,8 @@
 #include "opal/btl/sm/handshake.hpp"
 #include "opal/btl/sm/inbox.hpp"
 #include "opal/btl/sm/knem.hpp"
-#include "opal/btl/sm/lane.hpp"
 #include "opal/btl/sm/probe_page.hpp"
+#include "opal/btl/sm/segment.hpp"
 #include "opal/btl/sm/shared_rung.hpp"
 #include "opal/btl/sm/xpmem.hpp"
 #include "opal/core/export.hpp"
@@ -36,8 +36,8 @@ struct Link {
   std::uint32_t peer_max_send = 0;
   bool fences_paid = false;      ///< see sender_fence()
   std::uint64_t extensions = 0;  ///< the peer's: kExtension...
-  std::unique_ptr<OutLane> out;
-  InLane in;
+  std::unique_ptr<OutSegment> out;
+  InSegment in;
   PeerInbox inbox;
   Fd doorbell;
   Mapping registrations_map;
@@ -77,7 +77,7 @@ class OPAL_EXPORT LocalSide {
   /// What this side can beyond sm; before the first peer hears of it.
   void offer(std::uint64_t extensions) noexcept { extensions_ = extensions; }
 
-  /// What we bring: a lane to `peer`, who is to call himself `index` here.
+  /// What we bring: a segment to `peer`, who is to call himself `index` here.
   [[nodiscard]] Result<std::unique_ptr<Link>> prepare(const PeerId& peer, std::uint32_t index) const;
 
   /// Sends it.

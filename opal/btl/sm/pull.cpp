@@ -327,7 +327,7 @@ void Module::abandon_pulls(Endpoint& endpoint, const Error& why) noexcept {
 
 void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   auto* const receiver = dynamic_cast<Module*>(&delivery.from.module());
-  if (receiver == nullptr) {  // the tag reaches every transport of the Context, and only sm's endpoints have lanes
+  if (receiver == nullptr) {  // the tag reaches every transport of the Context, and only sm's endpoints have segments
     log::once(log::Level::warn, "sm pull request elsewhere", "sm",
               "pull request of {}, which is not connected through shared memory, dropped",
               to_string(delivery.from.peer()));
@@ -348,7 +348,7 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
   }
   if (to.feed_ == nullptr) {
     const MutableBytes memory = to.link_->in.part(request.line, PullRing::bytes(request.chunks, request.chunk_units));
-    if (memory.empty()) return refuse("sm pull request: outside its lane");
+    if (memory.empty()) return refuse("sm pull request: outside its segment");
     populate(memory);
     to.feed_ = std::make_unique<Feed>(PullRing{memory.data(), request.chunks, request.chunk_units}, request.line);
   }

@@ -30,7 +30,7 @@ struct Pulls {
   Pulls(PullRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
 
   Puller ring;
-  std::uint32_t line;  // of the ring in our lane
+  std::uint32_t line;  // of the ring in our segment
   std::array<Request, kMost> requests{};
   std::uint32_t first = 0;  // the one that runs
   std::uint32_t count = 0;
@@ -58,7 +58,7 @@ struct Feed {
   explicit Feed(PullRing memory, std::uint32_t first_line) noexcept : ring(memory), line(first_line) {}
 
   Feeder ring;
-  std::uint32_t line;  // of the ring in the peer's lane
+  std::uint32_t line;  // of the ring in the peer's segment
   bool active = false;
   bool put = false;  // we fetch from the peer what it puts; there are no chunks
   std::uint64_t address = 0;

@@ -5,7 +5,7 @@
 // work is split by who has time, down to a target that is away and does nothing.  Of a put there are no chunks: both
 // copy to their place, the initiator into the target's memory, the target out of the initiator's.
 //
-// Lies in the puller's lane; one transfer at a time:
+// Lies in the puller's segment; one transfer at a time:
 //   [ claim word, both write | drained counter, by the puller | chunks lines: piece words, by the feeder | chunks ]
 // The claim word {refused:1, generation:15, back:24, front:24} says which units of 4 KiB nobody has taken yet; both
 // sides take theirs by compare-and-swap.  What the feeder has taken it delivers, so a transfer is over when nothing is
@@ -42,7 +42,7 @@ struct PullRequest {
   std::uint64_t destination;  ///< in the puller's memory, if the feeder may write pieces to their place; else 0.  Of a
                               ///< put: where they come from
   SoftwareHandle region;
-  std::uint32_t line;  ///< where the ring begins in the puller's lane, in cache lines
+  std::uint32_t line;  ///< where the ring begins in the puller's segment, in cache lines
   std::uint32_t generation;
   std::uint32_t chunks;
   std::uint32_t chunk_units;

@@ -23,13 +23,13 @@ Post Module::starve(Endpoint& to, Lacking lacking) noexcept {
 void Module::announce_starved() noexcept {
   for (Endpoint* to : starved_) {
     if (to->dead()) continue;
-    OutLane& lane = *to->link_->out;
+    OutSegment& segment = *to->link_->out;
     const Endpoint::SendGuard guard{*to};
-    RoomCounters marks = lane.given_back();
+    RoomCounters marks = segment.given_back();
     for (std::uint32_t& mark : marks) mark = never(mark);
-    if (to->lacking_.fragments) lane.fragments().mark(std::span{marks}.subspan<1>());
+    if (to->lacking_.fragments) segment.fragments().mark(std::span{marks}.subspan<1>());
     if (to->lacking_.box) marks[0] = to->box_out_.half_empty_mark();
-    lane.room_wanted().announce(marks, to->lacking_.fifo);
+    segment.room_wanted().announce(marks, to->lacking_.fifo);
     to->link_->inbox.ring_for_room(to->link_->index_there);
     to->lacking_ = {};
   }
@@ -40,8 +40,9 @@ void Module::announce_starved() noexcept {
 /// After announce_starved() and receiver_fence().
 bool Module::room_has_come() const noexcept {
   return std::any_of(announced_.begin(), announced_.end(), [](Endpoint* to) {
-    OutLane& lane = *to->link_->out;
-    return !to->dead() && lane.room_wanted().satisfied_by(lane.given_back(), to->link_->inbox.fifo().half_empty());
+    OutSegment& segment = *to->link_->out;
+    return !to->dead() &&
+           segment.room_wanted().satisfied_by(segment.given_back(), to->link_->inbox.fifo().half_empty());
   });
 }
 

@@ -11,13 +11,13 @@ constexpr std::uint32_t kRetryFactor = 64;
 
 constexpr bool is_tag(Tag tag) noexcept { return static_cast<Tag>(tag - 1) < 0xfffe; }
 
-/// Fragments name their place in the lane where other transports keep a pointer.
+/// Fragments name their place in the segment where other transports keep a pointer.
 void* slot_of(FragmentRef fragment) noexcept {
   return reinterpret_cast<void*>(std::uintptr_t{fragment.line} << 1 | fragment.size_class);
 }
-FragmentRef fragment_of(OutLane& lane, const void* slot) noexcept {
+FragmentRef fragment_of(OutSegment& segment, const void* slot) noexcept {
   const auto name = reinterpret_cast<std::uintptr_t>(slot);
-  return lane.fragments().at(static_cast<std::uint32_t>(name >> 1), name & 1);
+  return segment.fragments().at(static_cast<std::uint32_t>(name >> 1), name & 1);
 }
 
 }  // namespace
@@ -107,13 +107,13 @@ std::uint32_t Module::offer_box_if_due(Endpoint& to) noexcept {
 
 void Module::check_for_box(Endpoint& to) noexcept {
   switch (to.link_->out->answer()) {
-    case OutLane::Answer::none: return;
-    case OutLane::Answer::accepted:
+    case OutSegment::Answer::none: return;
+    case OutSegment::Answer::accepted:
       to.box_out_ = to.link_->out->box(static_cast<std::size_t>(config_.fbox_limit.bytes));
       to.box_rest_ = 0;
       to.sends_till_box_ = config_.fbox_threshold;  // should it be taken back
       break;
-    case OutLane::Answer::refused: to.sends_till_box_ = config_.fbox_threshold * kRetryFactor; break;
+    case OutSegment::Answer::refused: to.sends_till_box_ = config_.fbox_threshold * kRetryFactor; break;
   }
   to.offer_open_ = false;
 }
@@ -156,8 +156,8 @@ void Module::free(Fragment& fragment) noexcept {
 
 /// Holding the gate.
 void Module::put_back(Fragment& fragment) noexcept {
-  OutLane& lane = *static_cast<Endpoint&>(fragment.to()).link_->out;
-  lane.fragments().put_back(fragment_of(lane, fragment.slot()));
+  OutSegment& segment = *static_cast<Endpoint&>(fragment.to()).link_->out;
+  segment.fragments().put_back(fragment_of(segment, fragment.slot()));
   fragment.disown();
 }
 

@@ -2,7 +2,8 @@
 // opal/btl/sm/wire.hpp — every byte that two processes share.  Change anything here => bump kLayoutVersion.
 //
 // inbox  one per module, mapped by every connected peer   [ InboxHeader | FIFO slots, 8 bytes each ]
-// lane   one per direction of a pair, made by the sender  [ LaneHeader | fragments ... fast box ... in any order ]
+// segment   one per direction of a pair, made by the sender  [ SegmentHeader | fragments ... fast box ... in any order
+// ]
 //
 // Whoever reads what a peer can write loads each word once and checks it before use.
 #pragma once
@@ -20,7 +21,7 @@ namespace opal::btl::sm::wire {
 
 inline constexpr std::uint32_t kLayoutVersion = 6;
 inline constexpr std::uint64_t kInboxMagic = 0x0078'6f62'6e69'6d73;  // "sminbox"
-inline constexpr std::uint64_t kLaneMagic = 0x0065'6e61'6c6d'73;     // "smlane"
+inline constexpr std::uint64_t kSegmentMagic = 0x0065'6e61'6c6d'73;  // "smlane"
 
 /// Start of an inbox.  The first line is constant; the others are one line each because different sides write them.
 struct alignas(kCacheLine) InboxHeader {
@@ -43,8 +44,8 @@ static_assert(sizeof(InboxHeader) == 4 * kCacheLine && offsetof(InboxHeader, sle
 /// Sizes of fragments: small messages and those up to max_send.
 inline constexpr std::size_t kFragmentClasses = 2;
 
-/// Start of a lane.
-struct alignas(kCacheLine) LaneHeader {
+/// Start of a segment.
+struct alignas(kCacheLine) SegmentHeader {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t reserved;
@@ -61,14 +62,16 @@ struct alignas(kCacheLine) LaneHeader {
   /// Whether the receiver looks at the fast box (box_state.hpp).  A line of its own, since every send reads it.
   alignas(kCacheLine) std::atomic<std::uint32_t> box_state;
 };
-static_assert(sizeof(LaneHeader) == 4 * kCacheLine && offsetof(LaneHeader, offer) == kCacheLine &&
-                  offsetof(LaneHeader, answer) == 2 * kCacheLine && offsetof(LaneHeader, box_state) == 3 * kCacheLine,
+static_assert(sizeof(SegmentHeader) == 4 * kCacheLine && offsetof(SegmentHeader, offer) == kCacheLine &&
+                  offsetof(SegmentHeader, answer) == 2 * kCacheLine &&
+                  offsetof(SegmentHeader, box_state) == 3 * kCacheLine,
               "layout v2: each line has one writer but for box_state, which a sender writes once per parking");
 
 static_assert(kRoomCounters == 1 + kFragmentClasses);
-inline RoomCounters given_back(const LaneHeader& lane) noexcept {
-  return {lane.box_released.load(std::memory_order_acquire), lane.fragments_released[0].load(std::memory_order_acquire),
-          lane.fragments_released[1].load(std::memory_order_acquire)};
+inline RoomCounters given_back(const SegmentHeader& segment) noexcept {
+  return {segment.box_released.load(std::memory_order_acquire),
+          segment.fragments_released[0].load(std::memory_order_acquire),
+          segment.fragments_released[1].load(std::memory_order_acquire)};
 }
 
 inline constexpr std::uint32_t kBoxPolled = 0;
@@ -78,7 +81,7 @@ inline constexpr std::uint32_t kBoxClosed = 3;
 
 /// A ring offered as fast box.
 struct BoxOffer {
-  std::uint32_t line;      ///< its offset in the lane in cache lines
+  std::uint32_t line;      ///< its offset in the segment in cache lines
   std::uint16_t number;    ///< counts offers, never 0
   std::uint16_t log_size;  ///< it has 1 << log_size bytes
 };
@@ -110,9 +113,9 @@ struct FragmentHeader {
   std::uint32_t flags;       ///< kOffersBox or 0
 };
 static_assert(sizeof(FragmentHeader) == 16 && std::has_unique_object_representations_v<FragmentHeader>, "layout v1");
-inline constexpr std::uint32_t kOffersBox = 1;  ///< look at LaneHeader::offer
+inline constexpr std::uint32_t kOffersBox = 1;  ///< look at SegmentHeader::offer
 
-/// One slot of the FIFO:  bit 0 full | 1..27 lap | 28..39 the sender's index | 40..63 cache line in its lane.
+/// One slot of the FIFO:  bit 0 full | 1..27 lap | 28..39 the sender's index | 40..63 cache line in its segment.
 /// An empty slot names the lap it waits for, so that a slot is claimed and written by the same compare-and-swap.
 struct FifoItem {
   std::uint32_t peer;  ///< < kMaxPeers
@@ -120,7 +123,7 @@ struct FifoItem {
 };
 inline constexpr std::uint32_t kMaxPeers = 1U << 12;
 inline constexpr std::uint32_t kMaxLines = 1U << 24;
-inline constexpr std::uint64_t kMaxLaneSize = std::uint64_t{kMaxLines} * kCacheLine;
+inline constexpr std::uint64_t kMaxSegmentSize = std::uint64_t{kMaxLines} * kCacheLine;
 inline constexpr std::uint64_t kLapMask = (1U << 27) - 1;
 
 constexpr std::uint64_t empty_slot(std::uint64_t lap) noexcept { return (lap & kLapMask) << 1; }

@@ -45,8 +45,8 @@ void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
   const auto found = peers_.find(&endpoint);
   if (found == peers_.end()) return;
   // A copy cannot be called back, and its buffers are nobody's before it is over.
-  const std::uint64_t lane = lane_of(found->second);
-  if (found->second.copying != 0) copier_->finish({&lane, 1});
+  const std::uint64_t queue = queue_of(found->second);
+  if (found->second.copying != 0) copier_->finish({&queue, 1});
   std::erase(owing_, &endpoint);
   endpoint.gpu_direct = false;
   forget(found);

@@ -93,7 +93,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   void on_file(btl::Endpoint& from, sm::ReceivedFile file) noexcept override;
   [[nodiscard]] bool yields_to(const btl::Endpoint& peer) const noexcept { return host().id < peer.peer(); }
   std::size_t tell_freed() noexcept;
-  static std::uint64_t lane_of(const Peer& peer) noexcept;
+  static std::uint64_t queue_of(const Peer& peer) noexcept;
   void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;
 
   // one_sided.cpp

@@ -137,10 +137,10 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   Copying& copying = copyings_[operation->slot];
   copying = {this, operation, &peer, std::move(mapped)};
   void* const remote = reinterpret_cast<void*>(there);
-  const std::uint64_t lane = lane_of(peer);
+  const std::uint64_t queue = queue_of(peer);
   const gpu::Copier::Done done{&Module::copied, &copying};
-  const auto started = kind == Kind::put ? copier_->copy(window->work.handle(), lane, remote, here, size, done)
-                                         : copier_->copy(window->work.handle(), lane, here, remote, size, done);
+  const auto started = kind == Kind::put ? copier_->copy(window->work.handle(), queue, remote, here, size, done)
+                                         : copier_->copy(window->work.handle(), queue, here, remote, size, done);
   if (!started) {
     keep_if_lost(copying, started.error());
     copying.mapped = {};
@@ -154,7 +154,7 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
 }
 
 /// Copies of one peer are in one stream: they end, and are reported, in the order in which they were posted.
-std::uint64_t Module::lane_of(const Peer& peer) noexcept {
+std::uint64_t Module::queue_of(const Peer& peer) noexcept {
   return reinterpret_cast<std::uintptr_t>(&peer) / sizeof(Peer);
 }
 

@@ -184,7 +184,7 @@ void Endpoint::confirm() noexcept {
 void Endpoint::resume() noexcept {
   if (state_ == State::connected && to_confirm_) confirm();
   return_credits();
-  if (lane_ != nullptr) lane_->resume();
+  if (queue_ != nullptr) queue_->resume();
 }
 
 void Endpoint::retire(std::uint32_t upto) noexcept {

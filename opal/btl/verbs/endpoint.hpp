@@ -16,7 +16,7 @@
 #include "opal/btl/verbs/buffers.hpp"
 #include "opal/btl/verbs/connection.hpp"
 #include "opal/btl/verbs/handshake.hpp"
-#include "opal/btl/verbs/lane.hpp"
+#include "opal/btl/verbs/one_sided_queue.hpp"
 #include "opal/btl/verbs/queue_user.hpp"
 #include "opal/core/clock.hpp"
 
@@ -52,15 +52,15 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   [[nodiscard]] bool one_sided() const noexcept override;
 
   /// The queue of puts, gets and atomics; null where they have to go as messages.
-  [[nodiscard]] Lane* lane() noexcept;
+  [[nodiscard]] OneSidedQueue* one_sided_queue() noexcept;
   /// Tries again what found no room.
   void resume() noexcept;
   /// Ends it; operations are the module's to finish.
-  void drop_lane() noexcept;
+  void drop_one_sided_queue() noexcept;
   /// The same queue's other end, asked for by the peer.  False: the request is not the peer's, or there is no room.
   bool serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
-  // For the lane.
+  // For the one-sided queue.
   [[nodiscard]] const Secret& session() const noexcept { return session_; }
   [[nodiscard]] const SocketAddress& peer_socket() const noexcept { return to_; }
   [[nodiscard]] Connection::Settings settings() const noexcept;
@@ -119,7 +119,7 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   void take_credits(std::uint32_t count) noexcept;
   void break_protocol(const char* what, std::uint64_t detail) noexcept;
 
-  /// The peer's lane as it ends here: the device does all the work.
+  /// The peer's one-sided queue as it ends here: the device does all the work.
   class Served final : private Connection::Owner {
    public:
     Served(Device& device, const Connection::Settings& settings) noexcept
@@ -168,7 +168,7 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   std::uint32_t owed_ = 0;      // messages taken, of which the peer has not been told
   std::uint32_t to_grant_ = 0;  // of the window, of which it has not been told either
   // One-sided.
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<OneSidedQueue> queue_;
   std::unique_ptr<Served> served_;
   std::uint64_t served_number_ = 0;  // of its request
   // Connecting.

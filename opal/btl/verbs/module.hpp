@@ -84,7 +84,7 @@ class OPAL_EXPORT Module final : public btl::Module {
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
-  /// A lane could not go on, and has nothing under way whose end would tell when it can.
+  /// A one-sided queue could not go on, and has nothing under way whose end would tell when it can.
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Room for so many more messages of an active peer; false: it is needed for those that come.
   bool widen_window(std::uint32_t count) noexcept;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put, get, atomics and flush: over a lane where the device does them, else over messages (rdma_emulation.hpp).
+// Put, get, atomics and flush: over a one-sided queue where the device does them, else over messages
+// (rdma_emulation.hpp).
 #include "opal/btl/claims.hpp"
 #include "opal/btl/rdma_emulation.hpp"
 #include "opal/btl/verbs/module.hpp"
@@ -89,15 +90,15 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   completion.error = {};
   if (size == 0) return Post::done;
   auto& endpoint = static_cast<Endpoint&>(to);
-  Lane* const lane = (handle->flags & wire::kHasKey) != 0 ? endpoint.lane() : nullptr;
-  if (lane == nullptr) {
+  OneSidedQueue* const queue = (handle->flags & wire::kHasKey) != 0 ? endpoint.one_sided_queue() : nullptr;
+  if (queue == nullptr) {
     const MemoryHandle software = software_part(*handle);
     return emulate(kind, to, completion, [&](Completion& own) {
       return put ? emulation().put(to, local, remote_address, software, size, own)
                  : emulation().get(to, local, remote_address, software, size, own);
     });
   }
-  if (!lane->ready()) return Post::again;
+  if (!queue->ready()) return Post::again;
   RdmaOperation* const operation = begin(kind, to, completion);
   if (operation == nullptr) return Post::again;
   operation->source = local;
@@ -107,7 +108,7 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   Transfer& transfer = transfer_of(*operation);
   transfer.key = handle->key;
   if (local_handle != nullptr) transfer.local = memory_.find(*local_handle, local, size, !put);
-  lane->start(*operation);
+  queue->start(*operation);
   return Post::queued;
 }
 
@@ -142,14 +143,15 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   if (!handle) return refuse(completion, handle.error());
   completion.error = {};
   auto& endpoint = static_cast<Endpoint&>(to);
-  Lane* const lane = (handle->flags & wire::kAtomics) != 0 && device_does(request) ? endpoint.lane() : nullptr;
-  if (lane == nullptr) {
+  OneSidedQueue* const queue =
+      (handle->flags & wire::kAtomics) != 0 && device_does(request) ? endpoint.one_sided_queue() : nullptr;
+  if (queue == nullptr) {
     const MemoryHandle software = software_part(*handle);
     AtomicRequest plain = request;
     plain.remote = &software;
     return emulate(Kind::atomic, to, completion, [&](Completion& own) { return emulation().atomic(to, plain, own); });
   }
-  if (!lane->ready()) return Post::again;
+  if (!queue->ready()) return Post::again;
   RdmaOperation* const operation = begin(Kind::atomic, to, completion);
   if (operation == nullptr) return Post::again;
   operation->base = request.remote_address;
@@ -160,7 +162,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   transfer.op = request.op;
   transfer.operand = request.operand;
   transfer.compare = request.compare;
-  lane->start(*operation);
+  queue->start(*operation);
   return Post::queued;
 }
 
@@ -170,7 +172,7 @@ Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
 }
 
 void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept {
-  static_cast<Endpoint&>(endpoint).drop_lane();
+  static_cast<Endpoint&>(endpoint).drop_one_sided_queue();
   pipelined_.endpoint_gone(endpoint, why);
   emulation().endpoint_gone(endpoint, why);
   for (std::size_t slot = 0; slot < operations_.slots().size(); ++slot) {

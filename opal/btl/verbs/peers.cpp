@@ -327,7 +327,7 @@ void Endpoint::end(const Error& why) noexcept {
   state_ = State::ended;
   broken_ = false;
   if (!leaving_) mark_dead(why);
-  drop_lane();
+  drop_one_sided_queue();
   served_.reset();
   drop_connection();
   if (!leaving_) verbs_.on_ended(*this);
@@ -338,14 +338,14 @@ std::uint64_t Endpoint::wake_ns() const noexcept {
     case State::resting: return std::min(again_ns_, give_up_ns_);
     case State::dialing:
     case State::half_open: return give_up_ns_;
-    case State::connected: return leaving_ ? give_up_ns_ : lane_ != nullptr ? lane_->wake_ns() : 0;
+    case State::connected: return leaving_ ? give_up_ns_ : queue_ != nullptr ? queue_->wake_ns() : 0;
     default: return 0;
   }
 }
 
 void Endpoint::on_time(std::uint64_t now) noexcept {
   if (state_ == State::connected && !leaving_) {
-    if (lane_ != nullptr) lane_->on_time(now);
+    if (queue_ != nullptr) queue_->on_time(now);
     return;
   }
   if (now >= give_up_ns_) {
@@ -358,14 +358,14 @@ void Endpoint::on_time(std::uint64_t now) noexcept {
 
 bool Endpoint::one_sided() const noexcept { return !verbs_.device().iwarp(); }
 
-Lane* Endpoint::lane() noexcept {
+OneSidedQueue* Endpoint::one_sided_queue() noexcept {
   if (!one_sided()) return nullptr;
-  if (lane_ == nullptr) lane_ = std::make_unique<Lane>(verbs_, *this);
-  return lane_->hopeless() ? nullptr : lane_.get();
+  if (queue_ == nullptr) queue_ = std::make_unique<OneSidedQueue>(verbs_, *this);
+  return queue_->hopeless() ? nullptr : queue_.get();
 }
 
-void Endpoint::drop_lane() noexcept {
-  if (lane_ != nullptr) lane_->drop();
+void Endpoint::drop_one_sided_queue() noexcept {
+  if (queue_ != nullptr) queue_->drop();
 }
 
 bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {

@@ -141,7 +141,7 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
         {"btl_sm_eager_shared_core", eager_one_core,
          reason("on one core, message against offer and get", *message_one_core, *offer_one_core, eager_one_core)});
   }
-  // A message of `eager` bytes has headers besides, and four of the largest must fit into a lane.
+  // A message of `eager` bytes has headers besides, and four of the largest must fit into a segment.
   const std::uint64_t most = std::max(eager, eager_one_core);
   if (most >= default_of("btl_sm_max_send")) {
     points.push_back({"btl_sm_max_send", most + 4096, fmt::format("above {} and its headers", size_text(most))});

@@ -42,13 +42,13 @@ class BrokenPeer : public ::testing::Test {
   BoxWriter open_box(RawPeer& peer) {
     EXPECT_TRUE(peer.link->out->offer_box(4096));
     peer.send(kTag, pattern(4, 1), wire::kOffersBox);
-    EXPECT_TRUE(pump([&] { return peer.link->out->answer() != OutLane::Answer::none; }, victim_));
-    EXPECT_EQ(peer.link->out->answer(), OutLane::Answer::accepted);
+    EXPECT_TRUE(pump([&] { return peer.link->out->answer() != OutSegment::Answer::none; }, victim_));
+    EXPECT_EQ(peer.link->out->answer(), OutSegment::Answer::accepted);
     return peer.link->out->box(SIZE_MAX);
   }
   std::byte* ring_of(RawPeer& peer) {
     const auto offer = std::bit_cast<wire::BoxOffer>(peer.header().offer.load());
-    return peer.lane.data() + std::size_t{offer.line} * kCacheLine;
+    return peer.segment.data() + std::size_t{offer.line} * kCacheLine;
   }
 
   Side victim_{"sm"};
@@ -69,9 +69,9 @@ TEST_F(BrokenPeer, AnHonestOneOfTheSameMakeIsUnderstood) {
 
 TEST_F(BrokenPeer, NonsenseInAFragmentHeader) {
   const wire::FragmentHeader nonsense[] = {
-      {0xffffffff, kTag, 0, 0, 0},  // far longer than the lane
+      {0xffffffff, kTag, 0, 0, 0},  // far longer than the segment
       {0x7fffffff, kTag, 0, 0, 0},  //
-      {33 * 1024, kTag, 0, 1, 0},   // inside the lane, longer than max_send
+      {33 * 1024, kTag, 0, 1, 0},   // inside the segment, longer than max_send
       {8, 0, 0, 0, 0},              // no tag
       {8, 0xffff, 0, 0, 0},         // reserved tag
       {8, kTag, 1, 0, 0},           // out of turn
@@ -89,10 +89,10 @@ TEST_F(BrokenPeer, NonsenseInAFragmentHeader) {
   }
 }
 
-TEST_F(BrokenPeer, AFragmentOutsideTheLane) {
+TEST_F(BrokenPeer, AFragmentOutsideTheSegment) {
   const std::uint32_t end = [&] {
     RawPeer measure{victim_};
-    return static_cast<std::uint32_t>(measure.lane.size() / kCacheLine);
+    return static_cast<std::uint32_t>(measure.segment.size() / kCacheLine);
   }();
   ASSERT_TRUE(pump([&] { return victim_.failures.size() == 1; }, victim_));
   for (const std::uint32_t line : {0U, 1U, 2U, end, end + 1, wire::kMaxLines - 1}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sender may have under way, and what is kept for answers: in the queue, in a lane's fragments, in the whole;
+// What a sender may have under way, and what is kept for answers: in the queue, in a segment's fragments, in the whole;
 // and how a sender sleeps until it may have more under way.
 #include <poll.h>
 

@@ -72,7 +72,7 @@ TEST_F(Handshake, DescriptorsOfTheWrongKindAreRefused) {
   const Fd tiny = memory_file(8, kSize);
   const Fd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
   const Fd blocking{::eventfd(0, EFD_CLOEXEC)};
-  for (std::size_t which = 0; which < 3; ++which) {  // inbox, lane, registrations
+  for (std::size_t which = 0; which < 3; ++which) {  // inbox, segment, registrations
     for (const Fd* fd : {&unsealed, &null, &tiny}) {
       expect_refused([&](Hello&, auto& fds) { fds[which] = fd->get(); }, Errc::protocol);
     }
@@ -89,7 +89,7 @@ TEST_F(Handshake, WrongNumbersInTheHelloAreRefused) {
   expect_refused([](Hello& hello, auto&) { hello.your_index = wire::kMaxPeers; }, Errc::protocol);
   expect_refused([](Hello& hello, auto&) { hello.max_send = 0; }, Errc::protocol);
   expect_refused([](Hello& hello, auto&) { hello.max_send = 0xffffffff; }, Errc::protocol);
-  expect_refused([](Hello& hello, auto&) { hello.from = PeerId::random(); }, Errc::protocol);  // not its lane's
+  expect_refused([](Hello& hello, auto&) { hello.from = PeerId::random(); }, Errc::protocol);  // not its segment's
   expect_refused([&](Hello& hello, auto&) { hello.from = victim_.id(); }, Errc::invalid_argument);
   expect_alive();
 }
@@ -193,7 +193,7 @@ TEST(HandshakeWithoutDescriptors, TheThreadThatAcceptsSleepsAndAcceptsWhenThereA
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST_F(Handshake, ALaneThatIsNotOfWholePagesIsRefused) {
+TEST_F(Handshake, ASegmentThatIsNotOfWholePagesIsRefused) {
   expect_refused(
       [&](Hello& hello, auto& fds) {
         const Mapping whole = *mpool::SharedPool::attach(fds[1]);

@@ -128,7 +128,7 @@ TEST(SmKernel, MemoryThatEndsLaterRefusesNewPeersAndNeverKillsOldConversations) 
     refuse_system_call(SYS_fallocate, ENOSPC);
     const auto refused = own.module().connect(second.id(), ByteSpan{second.blob()}.subspan(sizeof(PeerId)));
     if (refused || refused.error().os_errno != ENOSPC) return 1;
-    // Only the first page of the lane is there: what needs more says `again`, and nothing is written anywhere.
+    // Only the first page of the segment is there: what needs more says `again`, and nothing is written anywhere.
     const auto bytes = pattern(20'000, 1);
     for (int i = 0; i < 100; ++i) {
       if (own.module().send_inline(*route, kTag, bytes, {}) != Post::again) return 2;

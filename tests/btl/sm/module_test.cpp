@@ -209,13 +209,13 @@ TEST(SmCost, AConnectedPeerThatIsIdleCostsOnePage) {
     peers.push_back(std::make_unique<Side>("sm"));
     ASSERT_NE(hub.connect(*peers.back()), nullptr);
   }
-  // A lane in each direction; a doorman may still hold the descriptor that it has just mapped.
-  EXPECT_TRUE(pump([&] { return memory_of_files("opal-sm-lane") <= 2U * 10 * 4096; }, hub))
-      << memory_of_files("opal-sm-lane");
+  // A segment in each direction; a doorman may still hold the descriptor that it has just mapped.
+  EXPECT_TRUE(pump([&] { return memory_of_files("opal-sm-segment") <= 2U * 10 * 4096; }, hub))
+      << memory_of_files("opal-sm-segment");
   btl::Endpoint& active = *hub.connect(*peers[0]);
   exchange(active, hub, *peers[0], 100);
   const std::size_t of_active = Config{}.fbox_size.bytes + 64 * 1024;
-  EXPECT_LE(memory_of_files("opal-sm-lane"), 2U * 10 * 4096 + of_active) << "memory follows active peers";
+  EXPECT_LE(memory_of_files("opal-sm-segment"), 2U * 10 * 4096 + of_active) << "memory follows active peers";
 }
 
 TEST(SmSingleCopy, IsUsedWhereTheProbeWorkedAndSaysSo) {

@@ -23,7 +23,7 @@ class RawPeer {
     EXPECT_TRUE(answer) << to_string(answer.error());
     EXPECT_EQ(answer->hello.kind, HelloKind::accept);
     inbox_there = must(mpool::SharedPool::attach(answer->fds.inbox.get()));
-    lane_there = must(mpool::SharedPool::attach(answer->fds.lane.get()));
+    segment_there = must(mpool::SharedPool::attach(answer->fds.segment.get()));
     EXPECT_TRUE(local.complete(*link, 0, *answer));
     const auto find = [&] {
       for (std::size_t i = before; i < victim.accepted.size() && there == nullptr; ++i) {
@@ -41,7 +41,7 @@ class RawPeer {
         registrations(must(RegistrationTable::create(64))),
         local(config, id, inbox.fd(), registrations, doorbell.get(), {}, KernelDevices::open({}), true),
         link(must(local.prepare(victim, 5))),
-        lane(must(mpool::SharedPool::attach(link->out->fd()))),
+        segment(must(mpool::SharedPool::attach(link->out->fd()))),
         socket(must(connect_to(address.door, Deadline::after(std::chrono::seconds{5})))) {}
 
   /// The honest greeting.
@@ -50,9 +50,11 @@ class RawPeer {
     return receive_hello(socket.get(), Deadline::after(std::chrono::seconds{10}));
   }
 
-  /// Header of our lane to the victim, and of the victim's lane to us.
-  [[nodiscard]] wire::LaneHeader& header() { return *reinterpret_cast<wire::LaneHeader*>(lane.data()); }
-  [[nodiscard]] wire::LaneHeader& header_there() { return *reinterpret_cast<wire::LaneHeader*>(lane_there.data()); }
+  /// Header of our segment to the victim, and of the victim's segment to us.
+  [[nodiscard]] wire::SegmentHeader& header() { return *reinterpret_cast<wire::SegmentHeader*>(segment.data()); }
+  [[nodiscard]] wire::SegmentHeader& header_there() {
+    return *reinterpret_cast<wire::SegmentHeader*>(segment_there.data());
+  }
   [[nodiscard]] wire::InboxHeader& inbox_header() { return *reinterpret_cast<wire::InboxHeader*>(inbox_there.data()); }
   /// The slots of the victim's FIFO.
   [[nodiscard]] FifoSlots slots() {
@@ -90,9 +92,9 @@ class RawPeer {
   RegistrationTable registrations;
   LocalSide local;
   std::unique_ptr<Link> link;
-  Mapping lane;         // of our own outgoing lane, to write into as we please
-  Mapping inbox_there;  // the victim's inbox, all of it
-  Mapping lane_there;   // the victim's lane to us
+  Mapping segment;        // of our own outgoing segment, to write into as we please
+  Mapping inbox_there;    // the victim's inbox, all of it
+  Mapping segment_there;  // the victim's segment to us
   Fd socket;
   std::uint16_t seq = 0;
   btl::Endpoint* there = nullptr;  // what we are to the victim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/lane.hpp"
+#include "opal/btl/verbs/one_sided_queue.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 
 using Kind = RdmaOperation::Kind;
 
-constexpr std::uint32_t kDepth = 64;               // work requests of a lane; with 64 KiB each two chunks of the cache
+constexpr std::uint32_t kDepth = 64;  // work requests of a one-sided queue; with 64 KiB each two chunks of the cache
 constexpr std::uint32_t kCopied = 4 << 10;         // bytes that are cheaper to copy than to look up
 constexpr std::uint64_t kUncachedChunk = 2 << 20;  // bytes per registration where there is no cache
 constexpr std::chrono::milliseconds kRest{50};
@@ -38,7 +38,7 @@ Error error_of(const ibv_wc& wc) noexcept {
 
 // ---- Connection -------------------------------------------------------------------------------------------------
 
-bool Lane::ready() noexcept {
+bool OneSidedQueue::ready() noexcept {
   if (endpoint_.state() != Endpoint::State::connected) return false;  // no session yet to prove
   if (state_ == State::idle) {
     give_up_ns_ = Module::time_after(verbs_.config().connect_timeout);
@@ -47,7 +47,7 @@ bool Lane::ready() noexcept {
   return state_ == State::connected;
 }
 
-Result<void> Lane::dial() noexcept {
+Result<void> OneSidedQueue::dial() noexcept {
   request_ = {wire::kWireVersion,
               wire::Purpose::one_sided,
               0,
@@ -66,7 +66,7 @@ Result<void> Lane::dial() noexcept {
   return connection_->dial(verbs_.events(), verbs_.socket(), endpoint_.peer_socket(), bytes_of(request_));
 }
 
-void Lane::drop_connection() noexcept {
+void OneSidedQueue::drop_connection() noexcept {
   if (connection_ == nullptr) return;
   verbs_.leave(*connection_);
   connection_.reset();  // the device touches nothing any more
@@ -75,25 +75,25 @@ void Lane::drop_connection() noexcept {
   posted_ = retired_ = 0;
 }
 
-void Lane::drop() noexcept {
+void OneSidedQueue::drop() noexcept {
   drop_connection();
   unposted_.clear();
   unfinished_.clear();
   state_ = State::hopeless;
 }
 
-void Lane::rest() noexcept {
+void OneSidedQueue::rest() noexcept {
   drop_connection();
   state_ = State::resting;
   again_ns_ = Module::time_after(kRest);
 }
 
-void Lane::on_time(std::uint64_t now) noexcept {
+void OneSidedQueue::on_time(std::uint64_t now) noexcept {
   if (state_ != State::resting || now < again_ns_) return;
   if (const auto dialled = dial(); !dialled) on_lost(dialled.error());
 }
 
-void Lane::on_connected(ByteSpan bytes) noexcept {
+void OneSidedQueue::on_connected(ByteSpan bytes) noexcept {
   wire::Reply reply{};
   if (state_ != State::dialing) return;
   if (!read_object(bytes, reply) || !is_genuine(endpoint_.session(), request_, reply)) {
@@ -105,7 +105,7 @@ void Lane::on_connected(ByteSpan bytes) noexcept {
   advance();
 }
 
-void Lane::on_refused(ByteSpan bytes) noexcept {
+void OneSidedQueue::on_refused(ByteSpan bytes) noexcept {
   wire::Refusal refusal{};
   const bool later =
       read_object(bytes, refusal) && refusal.magic == wire::kMagic && refusal.reason == wire::Reason::busy;
@@ -113,7 +113,7 @@ void Lane::on_refused(ByteSpan bytes) noexcept {
   on_lost({Errc::unreachable, ECONNREFUSED, "verbs: the peer refused the one-sided connection"});
 }
 
-void Lane::on_lost(const Error& why) noexcept {
+void OneSidedQueue::on_lost(const Error& why) noexcept {
   if (state_ == State::broken) return;  // the completions tell more
   if (state_ == State::connected) return endpoint_.break_off(why);
   if (!unfinished_.empty()) return endpoint_.break_off(why);  // it worked before
@@ -124,17 +124,17 @@ void Lane::on_lost(const Error& why) noexcept {
 
 // ---- Posting ----------------------------------------------------------------------------------------------------
 
-void Lane::start(RdmaOperation& operation) noexcept {
+void OneSidedQueue::start(RdmaOperation& operation) noexcept {
   unfinished_.push_back(&operation);
   unposted_.push_back(&operation);
   advance();
 }
 
-void Lane::resume() noexcept {
+void OneSidedQueue::resume() noexcept {
   if (state_ == State::connected && !unposted_.empty()) advance();
 }
 
-void Lane::advance() noexcept {
+void OneSidedQueue::advance() noexcept {
   while (state_ == State::connected && !unposted_.empty() && under_way() < kDepth) {
     RdmaOperation& operation = *unposted_.front();
     const bool atomic = operation.kind == Kind::atomic;
@@ -155,7 +155,7 @@ void Lane::advance() noexcept {
   }
 }
 
-Lane::Room Lane::submit(Piece& piece, ibv_send_wr& request) noexcept {
+OneSidedQueue::Room OneSidedQueue::submit(Piece& piece, ibv_send_wr& request) noexcept {
   request.wr_id = posted_;
   request.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
@@ -169,7 +169,8 @@ Lane::Room Lane::submit(Piece& piece, ibv_send_wr& request) noexcept {
   return Room::posted;
 }
 
-Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local, std::uint64_t size) noexcept {
+OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& operation, std::byte* local,
+                                               std::uint64_t size) noexcept {
   Transfer& transfer = verbs_.transfer_of(operation);
   const bool writing = operation.kind == Kind::get;
   if (transfer.local) {
@@ -227,7 +228,7 @@ Lane::Room Lane::find_memory(Piece& piece, RdmaOperation& operation, std::byte* 
   return Room::posted;
 }
 
-Lane::Room Lane::post_piece(RdmaOperation& operation) noexcept {
+OneSidedQueue::Room OneSidedQueue::post_piece(RdmaOperation& operation) noexcept {
   Piece& piece = pieces_[posted_ % kDepth];
   const bool writing = operation.kind == Kind::get;
   std::byte* local = (writing ? operation.destination : const_cast<std::byte*>(operation.source)) + operation.moved;
@@ -271,7 +272,7 @@ Lane::Room Lane::post_piece(RdmaOperation& operation) noexcept {
   return Room::posted;
 }
 
-Lane::Room Lane::post_atomic(RdmaOperation& operation) noexcept {
+OneSidedQueue::Room OneSidedQueue::post_atomic(RdmaOperation& operation) noexcept {
   Piece& piece = pieces_[posted_ % kDepth];
   const Transfer& transfer = verbs_.transfer_of(operation);
   piece.buffer = verbs_.take_send_buffer();
@@ -298,7 +299,7 @@ Lane::Room Lane::post_atomic(RdmaOperation& operation) noexcept {
 
 // ---- Completing -------------------------------------------------------------------------------------------------
 
-void Lane::release(Piece& piece) noexcept {
+void OneSidedQueue::release(Piece& piece) noexcept {
   piece.local.reset();
   piece.lease.reset();
   piece.pinned.reset();
@@ -308,7 +309,7 @@ void Lane::release(Piece& piece) noexcept {
   piece.operation = nullptr;
 }
 
-void Lane::on_sent(const ibv_wc& wc) noexcept {
+void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
   if (static_cast<std::uint32_t>(wc.wr_id) != retired_ || retired_ == posted_) return;
   Piece& piece = pieces_[retired_ % kDepth];
   ++retired_;
@@ -337,7 +338,7 @@ void Lane::on_sent(const ibv_wc& wc) noexcept {
   if (under_way() == 0 && !endpoint_.broken()) recover();
 }
 
-void Lane::recover() noexcept {
+void OneSidedQueue::recover() noexcept {
   // Everything behind the refused operation was flushed: the peer's device has carried out none of it.
   drop_connection();
   state_ = State::idle;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/lane.hpp — this side's puts, gets and atomics to one peer, on a queue pair of their own.
+// opal/btl/verbs/one_sided_queue.hpp — this side's puts, gets and atomics to one peer, on a queue pair of their own.
 // A peer's device that refuses one operation breaks the queue pair.  Here it breaks nothing else: the operation that
 // was refused fails, a new connection is made, and what stood behind it is posted again; it had not been carried out.
 // Operations are registered chunk by chunk, so that registering one overlaps with moving the one before, and posted as
@@ -24,7 +24,7 @@ namespace opal::btl::verbs {
 class Endpoint;
 class Module;
 
-/// What a lane knows of an operation beyond RdmaOperation.
+/// What a one-sided queue knows of an operation beyond RdmaOperation.
 struct Transfer {
   std::uint32_t key = 0;           ///< the peer's
   Memory::LocalKey local;          ///< the caller's own registration
@@ -35,10 +35,10 @@ struct Transfer {
   Error error{};                   ///< what the device said of one of its pieces
 };
 
-class Lane final : public QueueUser, private Connection::Owner {
+class OneSidedQueue final : public QueueUser, private Connection::Owner {
  public:
-  Lane(Module& module, Endpoint& endpoint) noexcept : verbs_(module), endpoint_(endpoint) {}
-  ~Lane() { drop(); }
+  OneSidedQueue(Module& module, Endpoint& endpoint) noexcept : verbs_(module), endpoint_(endpoint) {}
+  ~OneSidedQueue() { drop(); }
 
   /// It can take an operation now.  Connects if it has not begun to.
   [[nodiscard]] bool ready() noexcept;

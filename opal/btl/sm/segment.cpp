@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/sm/lane.hpp"
+#include "opal/btl/sm/segment.hpp"
 
 #include <bit>
 #include <cstring>
@@ -11,32 +11,33 @@
 
 namespace opal::btl::sm {
 
-OutLane::OutLane(const Config& config, mpool::SharedPool memory, wire::LaneHeader& header)
+OutSegment::OutSegment(const Config& config, mpool::SharedPool memory, wire::SegmentHeader& header)
     : memory_(std::move(memory)),
       header_(&header),
       fragments_(memory_, header.fragments_released, {config.small_fragment.bytes, config.max_send.bytes},
                  config.segment_size.bytes) {}
 
-Result<std::unique_ptr<OutLane>> OutLane::create(const Config& config, const PeerId& from, const PeerId& to) {
+Result<std::unique_ptr<OutSegment>> OutSegment::create(const Config& config, const PeerId& from, const PeerId& to) {
   mpool::SharedPool::Options options;
-  options.chunk = 4096;  // an idle lane is one page
+  options.chunk = 4096;  // an idle segment is one page
   // Beside the fragments: header, box, pipeline, and what rounding to lines and pages loses.
   const std::size_t pipeline = PullRing::bytes(
       config.pipeline_chunks, static_cast<std::uint32_t>(config.pipeline_chunk.bytes / wire::kPullUnit));
   const std::size_t size = config.segment_size.bytes + config.fbox_size.bytes + pipeline + 16384;
-  OPAL_TRY_ASSIGN(mpool::SharedPool memory, mpool::SharedPool::create("opal-sm-lane", size, options));
-  OPAL_TRY_ASSIGN(const mpool::SharedBlock block, memory.allocate(sizeof(wire::LaneHeader), 4096));
-  if (block.offset != 0) return Error{Errc::internal, 0, "sm lane: the first block is not at the start", block.offset};
+  OPAL_TRY_ASSIGN(mpool::SharedPool memory, mpool::SharedPool::create("opal-sm-segment", size, options));
+  OPAL_TRY_ASSIGN(const mpool::SharedBlock block, memory.allocate(sizeof(wire::SegmentHeader), 4096));
+  if (block.offset != 0)
+    return Error{Errc::internal, 0, "sm segment: the first block is not at the start", block.offset};
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in memory that the pool owns
-  auto* header = new (block.address) wire::LaneHeader{};
+  auto* header = new (block.address) wire::SegmentHeader{};
   header->version = wire::kLayoutVersion;
   header->from = from;
   header->to = to;
-  header->magic = wire::kLaneMagic;
-  return std::unique_ptr<OutLane>{new OutLane{config, std::move(memory), *header}};
+  header->magic = wire::kSegmentMagic;
+  return std::unique_ptr<OutSegment>{new OutSegment{config, std::move(memory), *header}};
 }
 
-bool OutLane::offer_box(std::uint32_t size) noexcept {
+bool OutSegment::offer_box(std::uint32_t size) noexcept {
   if (ring_.empty()) {
     const auto block = memory_.allocate(size, kCacheLine);
     if (!block) return false;
@@ -51,30 +52,30 @@ bool OutLane::offer_box(std::uint32_t size) noexcept {
   return true;
 }
 
-OutLane::Answer OutLane::answer() const noexcept {
+OutSegment::Answer OutSegment::answer() const noexcept {
   const std::uint32_t answer = header_->answer.load(std::memory_order_acquire);
   if (answer >> 1 != offers_) return Answer::none;
   return (answer & 1) != 0 ? Answer::accepted : Answer::refused;
 }
 
-Result<InLane> InLane::attach(int fd, const PeerId& from, const PeerId& to) {
+Result<InSegment> InSegment::attach(int fd, const PeerId& from, const PeerId& to) {
   OPAL_TRY_ASSIGN(Mapping map, mpool::SharedPool::attach(fd));
-  if (map.size() < sizeof(wire::LaneHeader) || map.size() > wire::kMaxLaneSize) {
-    return Error{Errc::protocol, 0, "sm lane: size", map.size()};
+  if (map.size() < sizeof(wire::SegmentHeader) || map.size() > wire::kMaxSegmentSize) {
+    return Error{Errc::protocol, 0, "sm segment: size", map.size()};
   }
-  auto* header = reinterpret_cast<wire::LaneHeader*>(map.data());
-  if (header->magic != wire::kLaneMagic) return Error{Errc::protocol, 0, "sm lane: not a lane", header->magic};
+  auto* header = reinterpret_cast<wire::SegmentHeader*>(map.data());
+  if (header->magic != wire::kSegmentMagic) return Error{Errc::protocol, 0, "sm segment: not a segment", header->magic};
   if (header->version != wire::kLayoutVersion) {
-    return Error{Errc::version_mismatch, 0, "sm lane: layout version", header->version};
+    return Error{Errc::version_mismatch, 0, "sm segment: layout version", header->version};
   }
-  if (header->from != from || header->to != to) return Error{Errc::protocol, 0, "sm lane: between others", 0};
-  return InLane{std::move(map), *header};
+  if (header->from != from || header->to != to) return Error{Errc::protocol, 0, "sm segment: between others", 0};
+  return InSegment{std::move(map), *header};
 }
 
-Result<ReceivedFragment> InLane::fragment(std::uint32_t line) const noexcept {
+Result<ReceivedFragment> InSegment::fragment(std::uint32_t line) const noexcept {
   const std::uint64_t offset = std::uint64_t{line} * kCacheLine;
-  if (offset < sizeof(wire::LaneHeader) || offset >= map_.size()) {
-    return Error{Errc::protocol, 0, "sm fragment: outside its lane", offset};
+  if (offset < sizeof(wire::SegmentHeader) || offset >= map_.size()) {
+    return Error{Errc::protocol, 0, "sm fragment: outside its segment", offset};
   }
   std::byte* const place = map_.data() + offset;  // a multiple of 64, so at least one line is inside
   const auto word = [&](std::size_t index) {
@@ -86,7 +87,7 @@ Result<ReceivedFragment> InLane::fragment(std::uint32_t line) const noexcept {
   std::memcpy(&fragment.header, words, sizeof words);
   const wire::FragmentHeader& header = fragment.header;
   if (header.size > map_.size() - offset - sizeof header) {
-    return Error{Errc::protocol, 0, "sm fragment: longer than its lane", header.size};
+    return Error{Errc::protocol, 0, "sm fragment: longer than its segment", header.size};
   }
   if (header.size_class >= wire::kFragmentClasses) {
     return Error{Errc::protocol, 0, "sm fragment: size class", header.size_class};
@@ -96,21 +97,21 @@ Result<ReceivedFragment> InLane::fragment(std::uint32_t line) const noexcept {
   return fragment;
 }
 
-Result<BoxReader> InLane::offered_box() noexcept {
+Result<BoxReader> InSegment::offered_box() noexcept {
   const auto offer = std::bit_cast<wire::BoxOffer>(header_->offer.load(std::memory_order_acquire));
   const std::uint64_t offset = std::uint64_t{offer.line} * kCacheLine;
   if (offer.number == 0 || offer.log_size < 10 || offer.log_size > 20) {
     return Error{Errc::protocol, 0, "sm fast box: offer", offer.log_size};
   }
   const std::uint64_t size = std::uint64_t{1} << offer.log_size;
-  if (offset < sizeof(wire::LaneHeader) || offset > map_.size() || size > map_.size() - offset) {
-    return Error{Errc::protocol, 0, "sm fast box: outside its lane", offset};
+  if (offset < sizeof(wire::SegmentHeader) || offset > map_.size() || size > map_.size() - offset) {
+    return Error{Errc::protocol, 0, "sm fast box: outside its segment", offset};
   }
   offer_ = offer.number;
   return BoxReader{map_.bytes().subspan(offset, size), header_->box_released};
 }
 
-void InLane::answer(bool accepted) noexcept {
+void InSegment::answer(bool accepted) noexcept {
   if (accepted) unpark(header_->box_state);
   header_->answer.store(std::uint32_t{offer_} << 1 | (accepted ? 1 : 0), std::memory_order_release);
 }

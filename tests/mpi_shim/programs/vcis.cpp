@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_THREAD_MULTIPLE with communicators on several lanes: threads with a communicator each, requests of many lanes in
-// one wait, and what moves on a lane while the only thread waits on another.
-//   lanes            with as many lanes as mpi_lanes says
-//   lanes mixed      with another number in each process
-//   lanes dead       three ranks, one of which is killed: whoever waits for it hears of it on every lane
+// MPI_THREAD_MULTIPLE with communicators on several VCIs: threads with a communicator each, requests of many VCIs in
+// one wait, and what moves on a VCI while the only thread waits on another.
+//   vcis            with as many VCIs as mpi_vcis says
+//   vcis mixed      with another number in each process
+//   vcis dead       three ranks, one of which is killed: whoever waits for it hears of it on every VCI
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr int kComms = 5;  // one lane more than the most that the tests open has two
+constexpr int kComms = 5;  // one VCI more than the most that the tests open has two
 constexpr int kLarge = 1 << 20;
 
 struct World {
@@ -69,8 +69,8 @@ void threads_with_a_communicator_each(const World& world) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Every way to wait for several requests, which come on all lanes and in another order than they were started in.
-void one_wait_for_many_lanes(const World& world) {
+/// Every way to wait for several requests, which come on all VCIs and in another order than they were started in.
+void one_wait_for_many_vcis(const World& world) {
   for (int way = 0; way < 5; ++way) {
     int in[kComms];
     MPI_Request receives[kComms];
@@ -88,7 +88,7 @@ void one_wait_for_many_lanes(const World& world) {
         CHECK(MPI_Testall(kComms, receives, &done, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
       }
     }
-    // One message at a time, so that each wait is for one lane of those it could be.
+    // One message at a time, so that each wait is for one VCI of those it could be.
     for (int left = kComms; way >= 2 && left > 0; --left) {
       send(left - 1);
       int index = -1;
@@ -140,34 +140,34 @@ void signal(int partner, MPI_Comm comm, Way way) {
   }
 }
 
-/// Even ranks wait on one lane until the next rank has had, from or by them, a large message on another one, which
-/// moves only by what a wait does for lanes that are not its own.
-void large_messages_move_on_lanes_where_nobody_waits(const World& world) {
+/// Even ranks wait on one VCI until the next rank has had, from or by them, a large message on another one, which
+/// moves only by what a wait does for VCIs that are not its own.
+void large_messages_move_on_vcis_where_nobody_waits(const World& world) {
   if (world.size % 2 != 0) return;
   std::vector<unsigned char> large(kLarge);
   for (const Way way : kWays) {
-    for (int lane = 0; lane + 1 < kComms; ++lane) {
-      const MPI_Comm here = world.comms[lane];
-      const MPI_Comm there = world.comms[lane + 1];
+    for (int vci = 0; vci + 1 < kComms; ++vci) {
+      const MPI_Comm here = world.comms[vci];
+      const MPI_Comm there = world.comms[vci + 1];
       for (const bool sends : {true, false}) {
         MPI_Request request = MPI_REQUEST_NULL;
         if (world.rank % 2 == 0) {
           const int partner = world.next();
           if (sends) {
-            CHECK(MPI_Isend(filled(large, lane), kLarge, MPI_BYTE, partner, 5, there, &request) == MPI_SUCCESS);
+            CHECK(MPI_Isend(filled(large, vci), kLarge, MPI_BYTE, partner, 5, there, &request) == MPI_SUCCESS);
           } else {
             CHECK(MPI_Irecv(large.data(), kLarge, MPI_BYTE, partner, 5, there, &request) == MPI_SUCCESS);
           }
           wait_for(partner, here, way);
           CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
-          if (!sends) check_filled(large, lane);
+          if (!sends) check_filled(large, vci);
         } else {
           const int partner = world.previous();
           if (sends) {
             CHECK(MPI_Recv(large.data(), kLarge, MPI_BYTE, partner, 5, there, MPI_STATUS_IGNORE) == MPI_SUCCESS);
-            check_filled(large, lane);
+            check_filled(large, vci);
           } else {
-            CHECK(MPI_Ssend(filled(large, lane), kLarge, MPI_BYTE, partner, 5, there) == MPI_SUCCESS);
+            CHECK(MPI_Ssend(filled(large, vci), kLarge, MPI_BYTE, partner, 5, there) == MPI_SUCCESS);
           }
           signal(partner, here, way);
         }
@@ -176,8 +176,8 @@ void large_messages_move_on_lanes_where_nobody_waits(const World& world) {
   }
 }
 
-/// Buffered messages of all lanes share the process's buffer.
-void buffered_sends_on_many_lanes(const World& world) {
+/// Buffered messages of all VCIs share the process's buffer.
+void buffered_sends_on_many_vcis(const World& world) {
   int word = 0;
   MPI_Request flush = MPI_REQUEST_NULL;
   for (int round = 0; round < 20; ++round) {
@@ -195,8 +195,8 @@ void buffered_sends_on_many_lanes(const World& world) {
   CHECK(MPI_Buffer_flush() == MPI_SUCCESS);
 }
 
-/// A thread sleeps for what another thread says is done, and for messages of all lanes meanwhile.
-void generalized_requests_beside_lanes(const World& world) {
+/// A thread sleeps for what another thread says is done, and for messages of all VCIs meanwhile.
+void generalized_requests_beside_vcis(const World& world) {
   const auto nothing = [](void*) { return MPI_SUCCESS; };
   const auto asked = [](void*, MPI_Status* status) {
     MPI_Status_set_elements(status, MPI_INT, 0);
@@ -221,8 +221,8 @@ void generalized_requests_beside_lanes(const World& world) {
   }
 }
 
-/// Communicators of all kinds come and go on all lanes, by several threads at once, and windows with them.
-void communicators_and_windows_on_all_lanes(const World& world) {
+/// Communicators of all kinds come and go on all VCIs, by several threads at once, and windows with them.
+void communicators_and_windows_on_all_vcis(const World& world) {
   std::vector<std::thread> threads;
   for (const MPI_Comm comm : world.comms) {
     threads.emplace_back([&world, comm] {
@@ -286,7 +286,7 @@ int lose_a_rank(World& world) {
   int word = 0;
   if (world.rank == 0) {
     for (const MPI_Comm comm : world.comms) CHECK(MPI_Send(&word, 1, MPI_INT, 2, 2, comm) == MPI_SUCCESS);
-    std::printf("every lane has heard of the death\n");
+    std::printf("every VCI has heard of the death\n");
     std::fflush(stdout);
     MPI_Recv(&word, 1, MPI_INT, 2, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // not before rank 2 has them
   } else {
@@ -304,7 +304,7 @@ int main(int argc, char** argv) {
   if (what == "mixed") {
     const char* const rank = std::getenv("PMIX_RANK");
     const int number = rank != nullptr ? std::atoi(rank) : 0;
-    setenv("OPAL_MPI_LANES", number % 3 == 0 ? "4" : number % 3 == 1 ? "2" : "3", 1);
+    setenv("OPAL_MPI_VCIS", number % 3 == 0 ? "4" : number % 3 == 1 ? "2" : "3", 1);
   }
   int provided = -1;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -315,11 +315,11 @@ int main(int argc, char** argv) {
   std::vector<unsigned char> buffer(static_cast<std::size_t>(kComms) * 10 * (sizeof(int) + MPI_BSEND_OVERHEAD));
   MPI_Buffer_attach(buffer.data(), static_cast<int>(buffer.size()));
   threads_with_a_communicator_each(world);
-  one_wait_for_many_lanes(world);
-  large_messages_move_on_lanes_where_nobody_waits(world);
-  buffered_sends_on_many_lanes(world);
-  generalized_requests_beside_lanes(world);
-  communicators_and_windows_on_all_lanes(world);
+  one_wait_for_many_vcis(world);
+  large_messages_move_on_vcis_where_nobody_waits(world);
+  buffered_sends_on_many_vcis(world);
+  generalized_requests_beside_vcis(world);
+  communicators_and_windows_on_all_vcis(world);
   void* detached = nullptr;
   int bytes = 0;
   MPI_Buffer_detach(&detached, &bytes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/lane.hpp — the memory of one direction between two processes.  OutLane is the sender's side: it owns the
-// memory, fragments and the ring of its fast box.  InLane is the receiver's: a mapping, and what it gives back.
-// A lane is shared by these two processes only, so a broken peer can harm no conversation but its own; and it lives as
-// long as one of them maps it, so what was sent before a disconnect or a death can still be received.
-// An idle lane costs one page.
+// opal/btl/sm/segment.hpp — the memory of one direction between two processes.  OutSegment is the sender's side: it
+// owns the memory, fragments and the ring of its fast box.  InSegment is the receiver's: a mapping, and what it gives
+// back. A segment is shared by these two processes only, so a broken peer can harm no conversation but its own; and it
+// lives as long as one of them maps it, so what was sent before a disconnect or a death can still be received. An idle
+// segment costs one page.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -20,17 +20,17 @@
 
 namespace opal::btl::sm {
 
-class OPAL_EXPORT OutLane {
+class OPAL_EXPORT OutSegment {
  public:
   /// Errors: those of mpool::SharedPool.
-  static Result<std::unique_ptr<OutLane>> create(const Config& config, const PeerId& from, const PeerId& to);
-  OutLane(const OutLane&) = delete;
-  OutLane& operator=(const OutLane&) = delete;
+  static Result<std::unique_ptr<OutSegment>> create(const Config& config, const PeerId& from, const PeerId& to);
+  OutSegment(const OutSegment&) = delete;
+  OutSegment& operator=(const OutSegment&) = delete;
 
   [[nodiscard]] int fd() const noexcept { return memory_.fd(); }
   [[nodiscard]] FragmentPool& fragments() noexcept { return fragments_; }
   [[nodiscard]] std::size_t committed_bytes() const noexcept { return memory_.committed_bytes(); }
-  /// Room for something that lives as long as the lane.  Errors: those of mpool::SharedPool::allocate.
+  /// Room for something that lives as long as the segment.  Errors: those of mpool::SharedPool::allocate.
   Result<mpool::SharedBlock> allocate(std::size_t size) noexcept { return memory_.allocate(size, kCacheLine); }
 
   /// Offers an empty ring of `size` bytes (made at the first call); false when there is no memory for it.
@@ -50,26 +50,26 @@ class OPAL_EXPORT OutLane {
   [[nodiscard]] std::atomic<std::uint32_t>& box_state() const noexcept { return header_->box_state; }
 
  private:
-  OutLane(const Config& config, mpool::SharedPool memory, wire::LaneHeader& header);
+  OutSegment(const Config& config, mpool::SharedPool memory, wire::SegmentHeader& header);
   mpool::SharedPool memory_;
-  wire::LaneHeader* header_;
+  wire::SegmentHeader* header_;
   FragmentPool fragments_;
   MutableBytes ring_;
   std::uint64_t ring_offset_ = 0;
   std::uint16_t offers_ = 0;
 };
 
-/// A fragment as its receiver found it; checked against the lane.
+/// A fragment as its receiver found it; checked against the segment.
 struct ReceivedFragment {
   wire::FragmentHeader header;
   ByteSpan data;
 };
 
-class OPAL_EXPORT InLane {
+class OPAL_EXPORT InSegment {
  public:
-  InLane() noexcept = default;
-  /// Maps a lane from `from` to `to`.  Errors: protocol, version_mismatch, no_memory, os.
-  static Result<InLane> attach(int fd, const PeerId& from, const PeerId& to);
+  InSegment() noexcept = default;
+  /// Maps a segment from `from` to `to`.  Errors: protocol, version_mismatch, no_memory, os.
+  static Result<InSegment> attach(int fd, const PeerId& from, const PeerId& to);
 
   /// The fragment at `line`.  Errors: protocol.
   [[nodiscard]] Result<ReceivedFragment> fragment(std::uint32_t line) const noexcept;
@@ -78,10 +78,10 @@ class OPAL_EXPORT InLane {
     header_->fragments_released[size_class].store(++released_[size_class], std::memory_order_release);
   }
 
-  /// Bytes of the lane from `line` on; empty when they do not lie in it.
+  /// Bytes of the segment from `line` on; empty when they do not lie in it.
   [[nodiscard]] MutableBytes part(std::uint32_t line, std::uint64_t size) const noexcept {
     const std::uint64_t offset = std::uint64_t{line} * kCacheLine;
-    if (offset < sizeof(wire::LaneHeader) || offset > map_.size() || size > map_.size() - offset) return {};
+    if (offset < sizeof(wire::SegmentHeader) || offset > map_.size() || size > map_.size() - offset) return {};
     return map_.bytes().subspan(offset, size);
   }
 
@@ -97,9 +97,9 @@ class OPAL_EXPORT InLane {
   void answer(bool accepted) noexcept;
 
  private:
-  InLane(Mapping map, wire::LaneHeader& header) noexcept : map_(std::move(map)), header_(&header) {}
+  InSegment(Mapping map, wire::SegmentHeader& header) noexcept : map_(std::move(map)), header_(&header) {}
   Mapping map_;
-  wire::LaneHeader* header_ = nullptr;
+  wire::SegmentHeader* header_ = nullptr;
   std::uint32_t released_[wire::kFragmentClasses] = {};
   std::uint16_t offer_ = 0;
 };

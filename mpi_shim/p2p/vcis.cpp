@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/p2p/lanes.hpp"
+#include "mpi_shim/p2p/vcis.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,60 +13,60 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The longest sleep.  Another thread may have looked at a lane that nobody is at now, and thereby have taken back that
+// The longest sleep.  Another thread may have looked at a VCI that nobody is at now, and thereby have taken back that
 // its next message wakes this one.
 constexpr milliseconds kLongestNap{8};
 
-/// Calls `visit` with the number of each lane of the set.
+/// Calls `visit` with the number of each VCI of the set.
 template <class Visit>
-void for_each(Lanes::Set lanes, Visit visit) {
-  for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<unsigned>(std::countr_zero(lanes)));
+void for_each(Vcis::Set vcis, Visit visit) {
+  for (; vcis != 0; vcis &= vcis - 1) visit(static_cast<unsigned>(std::countr_zero(vcis)));
 }
 
 }  // namespace
 
-void Lanes::join(Engine& engine) {
-  engine.lane_ = count();
+void Vcis::join(Engine& engine) {
+  engine.vci_ = count();
   engines_.push_back(&engine);
-  for (Engine* one : engines_) one->lanes_ = count() > 1 ? this : nullptr;
+  for (Engine* one : engines_) one->vcis_ = count() > 1 ? this : nullptr;
 }
 
-std::size_t Lanes::look(Set mine) noexcept {
+std::size_t Vcis::look(Set mine) noexcept {
   std::size_t count = 0;
   std::uint32_t round = 0;
-  for_each(mine, [&](unsigned lane) {
-    count += engines_[lane]->progress();
-    round = lanes_[lane].rounds.load(std::memory_order_relaxed) + 1;
-    lanes_[lane].rounds.store(round, std::memory_order_relaxed);  // a round lost to another thread is no loss
+  for_each(mine, [&](unsigned vci) {
+    count += engines_[vci]->progress();
+    round = vcis_[vci].rounds.load(std::memory_order_relaxed) + 1;
+    vcis_[vci].rounds.store(round, std::memory_order_relaxed);  // a round lost to another thread is no loss
   });
   if (round % kRoundsPerLook == 0) count += look_at_others(mine);
   return count;
 }
 
-bool Lanes::is_left_alone(unsigned from, unsigned lane) noexcept {
-  const std::uint32_t now = lanes_[lane].rounds.load(std::memory_order_relaxed);
-  std::atomic<std::uint32_t>& seen = lanes_[from].seen[lane];
+bool Vcis::is_left_alone(unsigned from, unsigned vci) noexcept {
+  const std::uint32_t now = vcis_[vci].rounds.load(std::memory_order_relaxed);
+  std::atomic<std::uint32_t>& seen = vcis_[from].seen[vci];
   if (seen.load(std::memory_order_relaxed) == now) return true;
   seen.store(now, std::memory_order_relaxed);
   return false;
 }
 
-std::size_t Lanes::look_at_others(Set mine) noexcept {
+std::size_t Vcis::look_at_others(Set mine) noexcept {
   const auto from = static_cast<unsigned>(std::countr_zero(mine));
   std::size_t count = 0;
-  for_each(all() & ~mine, [&](unsigned lane) {
-    if (is_left_alone(from, lane)) count += engines_[lane]->glance();
+  for_each(all() & ~mine, [&](unsigned vci) {
+    if (is_left_alone(from, vci)) count += engines_[vci]->glance();
   });
   return count;
 }
 
-bool Lanes::stalling(Set lanes) const noexcept {
+bool Vcis::stalling(Set vcis) const noexcept {
   bool any = false;
-  for_each(lanes, [&](unsigned lane) { any = any || engines_[lane]->stalling(); });
+  for_each(vcis, [&](unsigned vci) { any = any || engines_[vci]->stalling(); });
   return any;
 }
 
-void Lanes::wait(Set mine, Missing missing, void* object, const char* what) noexcept {
+void Vcis::wait(Set mine, Missing missing, void* object, const char* what) noexcept {
   IdleWatch* const watch = engines_.front()->idle_watch_;
   const milliseconds patience = watch == nullptr ? milliseconds{-1} : watch->period;
   std::uint64_t wait = 0;
@@ -87,17 +87,17 @@ void Lanes::wait(Set mine, Missing missing, void* object, const char* what) noex
   }
 }
 
-void Lanes::sleep(Set mine, Missing missing, void* object, milliseconds longest) noexcept {
+void Vcis::sleep(Set mine, Missing missing, void* object, milliseconds longest) noexcept {
   std::array<am::Context*, kMost> own{};
   std::array<am::Context*, kMost> others{};
   std::size_t owns = 0;
   std::size_t rest = 0;
   const auto from = static_cast<unsigned>(std::countr_zero(mine));
-  for (unsigned lane = 0; lane < count(); ++lane) {
-    am::Context& context = engines_[lane]->context();
-    if ((mine >> lane & 1) != 0) {
+  for (unsigned vci = 0; vci < count(); ++vci) {
+    am::Context& context = engines_[vci]->context();
+    if ((mine >> vci & 1) != 0) {
       own[owns++] = &context;
-    } else if (is_left_alone(from, lane)) {
+    } else if (is_left_alone(from, vci)) {
       others[rest++] = &context;
     }
   }
@@ -107,26 +107,26 @@ void Lanes::sleep(Set mine, Missing missing, void* object, milliseconds longest)
       [&]() noexcept { return missing(object) && stalling(mine) == stalled; }, longest);
 }
 
-void Lanes::poll(Set mine) noexcept {
+void Vcis::poll(Set mine) noexcept {
   if (count() == 1) [[likely]]
     return engines_.front()->poll();
   if (look(mine) == 0) engines_[static_cast<unsigned>(std::countr_zero(mine))]->give_way();
 }
 
-std::size_t Lanes::progress() noexcept {
+std::size_t Vcis::progress() noexcept {
   std::size_t count = 0;
   for (Engine* engine : engines_) count += engine->progress();
   return count;
 }
 
-void Lanes::wake_sleepers() noexcept {
+void Vcis::wake_sleepers() noexcept {
   for (Engine* engine : engines_) engine->context().wake_sleepers();
 }
 
-std::size_t Engine::look_on_lanes() noexcept { return lanes_->look(Lanes::Set{1} << lane_); }
+std::size_t Engine::look_on_vcis() noexcept { return vcis_->look(Vcis::Set{1} << vci_); }
 
-void Engine::wait_on_lanes(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept {
-  lanes_->wait(Lanes::Set{1} << lane_, missing, object, what);
+void Engine::wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept {
+  vcis_->wait(Vcis::Set{1} << vci_, missing, object, what);
 }
 
 }  // namespace mpi_shim::p2p

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two lanes of two ranks in one process: what threads on different lanes share, and how they wait for both.
-#include "mpi_shim/p2p/lanes.hpp"
+// Two VCIs of two ranks in one process: what threads on different VCIs share, and how they wait for both.
+#include "mpi_shim/p2p/vcis.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,49 +19,49 @@ using namespace std::chrono_literals;
 constexpr int kTag = 7;
 constexpr auto kForEver = 60s;  // a bound for what must come at once
 
-constexpr unsigned kLanes = 2;
+constexpr unsigned kVcis = 2;
 
 /// One of two ranks.
 class Rank {
  public:
-  Rank(int number, const am::Config& waits) : lanes(waits, am::ThreadLevel::multiple) {
-    for (unsigned i = 0; i < kLanes; ++i) lane_[i].open(*this, number, i, waits);
+  Rank(int number, const am::Config& waits) : vcis(waits, am::ThreadLevel::multiple) {
+    for (unsigned i = 0; i < kVcis; ++i) vci_[i].open(*this, number, i, waits);
   }
   ~Rank() {
-    for (Lane& lane : lane_) lane.engine->close_channel(lane.channel);
+    for (Vci& vci : vci_) vci.engine->close_channel(vci.channel);
   }
   static void introduce(Rank& a, Rank& b) {
-    for (unsigned i = 0; i < kLanes; ++i) {
-      a.lane_[i].other = b.lane_[i].context.get();
-      b.lane_[i].other = a.lane_[i].context.get();
+    for (unsigned i = 0; i < kVcis; ++i) {
+      a.vci_[i].other = b.vci_[i].context.get();
+      b.vci_[i].other = a.vci_[i].context.get();
     }
   }
 
-  [[nodiscard]] Engine& engine(unsigned lane) { return *lane_[lane].engine; }
-  [[nodiscard]] Channel& channel(unsigned lane) { return lane_[lane].channel; }
-  [[nodiscard]] Peer& peer(unsigned lane) { return lane_[lane].peers[1 - lane_[lane].channel.rank]; }
+  [[nodiscard]] Engine& engine(unsigned vci) { return *vci_[vci].engine; }
+  [[nodiscard]] Channel& channel(unsigned vci) { return vci_[vci].channel; }
+  [[nodiscard]] Peer& peer(unsigned vci) { return vci_[vci].peers[1 - vci_[vci].channel.rank]; }
 
-  int send(unsigned lane, std::uint64_t word) {
-    return engine(lane).send(channel(lane), Buffer::of_bytes(&word, sizeof word), 1 - channel(lane).rank, kTag,
-                             Mode::standard);
+  int send(unsigned vci, std::uint64_t word) {
+    return engine(vci).send(channel(vci), Buffer::of_bytes(&word, sizeof word), 1 - channel(vci).rank, kTag,
+                            Mode::standard);
   }
-  std::uint64_t receive(unsigned lane) {
+  std::uint64_t receive(unsigned vci) {
     std::uint64_t word = 0;
     const Outcome outcome =
-        engine(lane).receive(channel(lane), Buffer::of_bytes(&word, sizeof word), MPI_ANY_SOURCE, MPI_ANY_TAG);
+        engine(vci).receive(channel(vci), Buffer::of_bytes(&word, sizeof word), MPI_ANY_SOURCE, MPI_ANY_TAG);
     EXPECT_EQ(outcome.error, MPI_SUCCESS);
     return word;
   }
-  Request& start_receiving(unsigned lane, std::uint64_t& word) {
+  Request& start_receiving(unsigned vci, std::uint64_t& word) {
     Request& request =
-        engine(lane).new_receive(channel(lane), Buffer::of_bytes(&word, sizeof word), 1 - channel(lane).rank, kTag);
+        engine(vci).new_receive(channel(vci), Buffer::of_bytes(&word, sizeof word), 1 - channel(vci).rank, kTag);
     request.start();
     return request;
   }
-  Lanes lanes;
+  Vcis vcis;
 
  private:
-  struct Lane final : Connector, am::Observer {
+  struct Vci final : Connector, am::Observer {
     void open(Rank& rank, int number, unsigned index, const am::Config& waits) {
       opal::config::Store store;
       store.set("am_transports", "sm");
@@ -76,7 +76,7 @@ class Rank {
       channel.rank = number;
       channel.peers = pointers;
       engine->open_channel(channel);
-      rank.lanes.join(*engine);
+      rank.vcis.join(*engine);
     }
     Result<am::Endpoint*> connect(int /*process*/) override { return context->connect(other->address()); }
     using am::Observer::on_peer_failed;
@@ -89,10 +89,10 @@ class Rank {
     std::array<Peer*, 2> pointers;
     Channel channel;
   };
-  std::array<Lane, kLanes> lane_;
+  std::array<Vci, kVcis> vci_;
 };
 
-class MpiLanes : public ::testing::Test {
+class MpiVcis : public ::testing::Test {
  protected:
   void start(am::Config waits = {}) {
     for (int i = 0; i < 2; ++i) ranks_[static_cast<std::size_t>(i)] = std::make_unique<Rank>(i, waits);
@@ -105,59 +105,59 @@ class MpiLanes : public ::testing::Test {
   std::array<std::unique_ptr<Rank>, 2> ranks_;
 };
 
-/// Everything that threads do on one lane goes on while somebody else has the other lane's locks for ever.
-TEST_F(MpiLanes, ThreadsOnDifferentLanesTakeNoCommonLock) {
+/// Everything that threads do on one VCI goes on while somebody else has the other VCI's locks for ever.
+TEST_F(MpiVcis, ThreadsOnDifferentVcisTakeNoCommonLock) {
   for (const std::chrono::microseconds spin : {50us, 0us}) {  // the second time every wait sleeps
     am::Config waits;
     waits.spin = spin;
     start(waits);
-    for (unsigned lane = 0; lane < kLanes; ++lane) {
-      const unsigned taken = 1 - lane;
+    for (unsigned vci = 0; vci < kVcis; ++vci) {
+      const unsigned taken = 1 - vci;
       const am::Lock::Guard first{a().engine(taken).lock()};
       const am::Lock::Guard second{b().engine(taken).lock()};
-      const auto play = [lane](Rank& rank, bool begins) {
+      const auto play = [vci](Rank& rank, bool begins) {
         for (std::uint64_t i = 0; i < 2000; ++i) {
           if (begins) {
-            EXPECT_EQ(rank.send(lane, i), MPI_SUCCESS);
+            EXPECT_EQ(rank.send(vci, i), MPI_SUCCESS);
           }
-          EXPECT_EQ(rank.receive(lane), i);
+          EXPECT_EQ(rank.receive(vci), i);
           if (!begins) {
-            EXPECT_EQ(rank.send(lane, i), MPI_SUCCESS);
+            EXPECT_EQ(rank.send(vci, i), MPI_SUCCESS);
           }
         }
       };
       auto begins = std::async(std::launch::async, [&] { play(a(), true); });
       auto answers = std::async(std::launch::async, [&] { play(b(), false); });
-      ASSERT_EQ(begins.wait_for(kForEver), std::future_status::ready) << "it waits for the other lane's lock";
-      ASSERT_EQ(answers.wait_for(kForEver), std::future_status::ready) << "it waits for the other lane's lock";
+      ASSERT_EQ(begins.wait_for(kForEver), std::future_status::ready) << "it waits for the other VCI's lock";
+      ASSERT_EQ(answers.wait_for(kForEver), std::future_status::ready) << "it waits for the other VCI's lock";
     }
   }
 }
 
-TEST_F(MpiLanes, OneWaitIsForRequestsOfAllLanes) {
+TEST_F(MpiVcis, OneWaitIsForRequestsOfAllVcis) {
   for (const std::chrono::microseconds spin : {50us, 0us}) {
     am::Config waits;
     waits.spin = spin;
     start(waits);
     for (unsigned round = 0; round < 200; ++round) {
-      const unsigned sends = round % kLanes;
-      std::array<std::uint64_t, kLanes> words{};
-      std::array<Request*, kLanes> requests{};
-      for (unsigned lane = 0; lane < kLanes; ++lane) requests[lane] = &a().start_receiving(lane, words[lane]);
+      const unsigned sends = round % kVcis;
+      std::array<std::uint64_t, kVcis> words{};
+      std::array<Request*, kVcis> requests{};
+      for (unsigned vci = 0; vci < kVcis; ++vci) requests[vci] = &a().start_receiving(vci, words[vci]);
       std::thread sender{[&] { EXPECT_EQ(b().send(sends, round), MPI_SUCCESS); }};
-      a().lanes.wait_until(a().lanes.all(), [&] { return requests[0]->done() || requests[1]->done(); });
+      a().vcis.wait_until(a().vcis.all(), [&] { return requests[0]->done() || requests[1]->done(); });
       sender.join();
       EXPECT_TRUE(requests[sends]->done());
       EXPECT_EQ(words[sends], round);
       EXPECT_EQ(b().send(1 - sends, round), MPI_SUCCESS);
-      a().lanes.wait(*requests[1 - sends]);
+      a().vcis.wait(*requests[1 - sends]);
       for (Request* request : requests) request->put_back();
     }
   }
 }
 
-/// Another thread's progress brings what a sleeper waits for, on a lane that is one of several for it.
-TEST_F(MpiLanes, ASleeperIsWokenByProgressOfAnotherThread) {
+/// Another thread's progress brings what a sleeper waits for, on a VCI that is one of several for it.
+TEST_F(MpiVcis, ASleeperIsWokenByProgressOfAnotherThread) {
   am::Config waits;
   waits.spin = 0us;
   start(waits);
@@ -169,11 +169,11 @@ TEST_F(MpiLanes, ASleeperIsWokenByProgressOfAnotherThread) {
     }
   }};
   for (std::uint64_t round = 0; round < 500; ++round) {
-    std::array<std::uint64_t, kLanes> words{};
+    std::array<std::uint64_t, kVcis> words{};
     Request& request = a().start_receiving(1, words[1]);
     Request& idle = a().start_receiving(0, words[0]);
     std::thread sender{[&] { EXPECT_EQ(b().send(1, round), MPI_SUCCESS); }};
-    a().lanes.wait_until(a().lanes.all(), [&] { return request.done(); });
+    a().vcis.wait_until(a().vcis.all(), [&] { return request.done(); });
     sender.join();
     EXPECT_EQ(words[1], round);
     request.put_back();
@@ -184,25 +184,24 @@ TEST_F(MpiLanes, ASleeperIsWokenByProgressOfAnotherThread) {
   progresses.join();
 }
 
-/// A message that its receiver has to fetch, or to answer, while it waits on another lane.
-TEST_F(MpiLanes, AMessageMovesOnALaneWhereNobodyWaits) {
+/// A message that its receiver has to fetch, or to answer, while it waits on another VCI.
+TEST_F(MpiVcis, AMessageMovesOnAVciWhereNobodyWaits) {
   for (const std::chrono::microseconds spin : {50us, 0us}) {
     am::Config waits;
     waits.spin = spin;
     start(waits);
     const std::vector<std::byte> large(4 << 20, std::byte{42});
-    for (unsigned lane = 0; lane < kLanes; ++lane) {
+    for (unsigned vci = 0; vci < kVcis; ++vci) {
       std::vector<std::byte> in(large.size());
-      Request& receive =
-          a().engine(lane).new_receive(a().channel(lane), Buffer::of_bytes(in.data(), in.size()), 1, kTag);
+      Request& receive = a().engine(vci).new_receive(a().channel(vci), Buffer::of_bytes(in.data(), in.size()), 1, kTag);
       receive.start();
       auto other = std::async(std::launch::async, [&] {
-        EXPECT_EQ(b().engine(lane).send(b().channel(lane), Buffer::of_bytes(large.data(), large.size()), 0, kTag,
-                                        Mode::synchronous),
+        EXPECT_EQ(b().engine(vci).send(b().channel(vci), Buffer::of_bytes(large.data(), large.size()), 0, kTag,
+                                       Mode::synchronous),
                   MPI_SUCCESS);
-        EXPECT_EQ(b().send(1 - lane, 1), MPI_SUCCESS);
+        EXPECT_EQ(b().send(1 - vci, 1), MPI_SUCCESS);
       });
-      EXPECT_EQ(a().receive(1 - lane), 1U);
+      EXPECT_EQ(a().receive(1 - vci), 1U);
       EXPECT_EQ(other.wait_for(kForEver), std::future_status::ready);
       EXPECT_TRUE(receive.done());
       EXPECT_EQ(in, large);
@@ -211,8 +210,8 @@ TEST_F(MpiLanes, AMessageMovesOnALaneWhereNobodyWaits) {
   }
 }
 
-/// A lane that has no way to a process hears of its end from one that has.
-TEST_F(MpiLanes, ALossOnOneLaneEndsWhatWaitsOnAnother) {
+/// A VCI that has no way to a process hears of its end from one that has.
+TEST_F(MpiVcis, ALossOnOneVciEndsWhatWaitsOnAnother) {
   am::Config waits;
   waits.spin = 0us;
   start(waits);
@@ -220,7 +219,7 @@ TEST_F(MpiLanes, ALossOnOneLaneEndsWhatWaitsOnAnother) {
   EXPECT_EQ(a().receive(0), 1U);
   std::uint64_t word = 0;
   Request& receive = a().start_receiving(1, word);
-  auto waiting = std::async(std::launch::async, [&] { a().lanes.wait(receive); });
+  auto waiting = std::async(std::launch::async, [&] { a().vcis.wait(receive); });
   a().engine(0).lost_elsewhere(a().peer(0));  // has a way of its own, by which it would hear
   a().engine(1).lost_elsewhere(a().peer(1));
   ASSERT_EQ(waiting.wait_for(kForEver), std::future_status::ready);
@@ -234,7 +233,7 @@ TEST_F(MpiLanes, ALossOnOneLaneEndsWhatWaitsOnAnother) {
 }
 
 /// What had arrived before the news is received; only then nothing more can come.
-TEST_F(MpiLanes, WhatArrivedBeforeALossIsReceived) {
+TEST_F(MpiVcis, WhatArrivedBeforeALossIsReceived) {
   start();
   EXPECT_EQ(b().send(1, 5), MPI_SUCCESS);
   a().engine(1).lost_elsewhere(a().peer(1));
