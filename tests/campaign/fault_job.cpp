@@ -29,7 +29,7 @@ std::string path_of(const Step& step) {
   return (object == kLauncher || object == kDaemon ? programs : programs.parent_path() / "lib") / object;
 }
 
-pid_t visitor(const std::string& file) {
+pid_t unauthenticated(const std::string& file) {
   pid_t pid = 0;
   std::ifstream{file} >> pid;
   return pid;
@@ -48,7 +48,7 @@ char state_of(pid_t pid) {
 void continue_stopped(LaunchedJob& job, const std::string& file) {
   runtime::test::eventually([&] {
     (void)job.output();  // which may be what opalrun waits for
-    if (visitor(file) != 0) {
+    if (unauthenticated(file) != 0) {
       for (const pid_t pid : job.processes()) {
         if (state_of(pid) == 'T') return ::kill(pid, SIGCONT) == 0;
       }
@@ -98,7 +98,7 @@ Result run(const Step& step, const std::string& action, const std::string& only,
     result.leftovers = job.leftovers();
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  result.visited = visitor(file);
+  result.visited = unauthenticated(file);
   std::filesystem::remove(file);
   return result;
 }

@@ -32,12 +32,12 @@ struct Step {
 
 inline constexpr std::array kSteps{
     // Shared memory: connect.
-    Step{.function = "opal::btl::sm::Doorman::attempt"},
-    Step{.function = "opal::btl::sm::Doorman::establish_locked"},
-    Step{.function = "opal::btl::sm::Doorman::greet"},
-    Step{.function = "opal::btl::sm::Doorman::welcome"},
+    Step{.function = "opal::btl::sm::ConnectionManager::attempt"},
+    Step{.function = "opal::btl::sm::ConnectionManager::establish_locked"},
+    Step{.function = "opal::btl::sm::ConnectionManager::handshake"},
+    Step{.function = "opal::btl::sm::ConnectionManager::welcome"},
     Step{.function = "opal::btl::sm::PeerInbox::attach"},
-    Step{.function = "opal::btl::sm::Module::hear_news"},
+    Step{.function = "opal::btl::sm::Module::handle_connection_events"},
     // Shared memory: messages and back-pressure.
     Step{.function = "opal::btl::sm::Module::progress", .visit = 40},
     Step{.function = "opal::btl::sm::Module::post_fragment", .visit = 20},

@@ -52,7 +52,7 @@ class End final : private oob::BetterWays {
           break;
         case 2: (void)connection.stream().send(oob::Topic::user, content); break;
         case 3: connection.step(); break;
-        case 4: greet(connection, content); break;
+        case 4: handshake(connection, content); break;
         case 5:
           if (oob::Note note; opal::read_object(content, note)) {
             oob::PieceHeader header{.topic = static_cast<std::uint16_t>(33 + what / 8 % 5)};
@@ -91,7 +91,7 @@ class End final : private oob::BetterWays {
     }
   }
 
-  void greet(oob::Connection& connection, opal::ByteSpan content) {
+  void handshake(oob::Connection& connection, opal::ByteSpan content) {
     oob::Note note;
     if (!opal::read_object(content, note) || !connection.expects(note)) return;
     if (const auto endpoint = better_->connect(better_->address())) connection.on_greeting(**endpoint);

@@ -188,8 +188,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 
 bool Module::arm() noexcept {
   if (head_ != tail_) return false;
-  eventfd_t rung = 0;
-  (void)::eventfd_read(doorbell_.get(), &rung);  // an old ring must not wake us again
+  eventfd_t count = 0;
+  (void)::eventfd_read(doorbell_.get(), &count);  // an old ring must not wake us again
   armed_ = true;
   return true;
 }

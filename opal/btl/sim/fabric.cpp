@@ -149,8 +149,8 @@ bool Fabric::arm(Node& node) noexcept {
   const auto lock = guard();
   if (node.inbox != nullptr || (!driven_ && !events_.empty())) return false;
   if (node.doorbell) {
-    eventfd_t rung = 0;
-    (void)::eventfd_read(node.doorbell.get(), &rung);  // an old ring must not wake us again
+    eventfd_t count = 0;
+    (void)::eventfd_read(node.doorbell.get(), &count);  // an old ring must not wake us again
   }
   node.armed = true;
   return true;

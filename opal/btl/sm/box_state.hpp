@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/box_state.hpp — whether the receiver looks at a fast box, decided without the sender's help.
 //
-//     polled --park--> parked --take_back--> closed          by the receiver; closed ends this grant
+//     polled --park--> parked --take_back--> closed     by the receiver; closed ends this grant
 //       ^                |
-//       +----unpark---- rung <--notify--+                    by the sender, after it has published a record
+//       |              notify                           by the sender, after it has published a record
+//       |                v
+//       +--unpark--- notified                           by the receiver
 //
 // The receiver parks a box that has been idle, so that it costs nothing, and may take back a parked one.  It says
 // `parked`, passes everybody's fence (core/asymmetric_fence.hpp), and looks once more; a sender publishes and then
@@ -23,17 +25,17 @@ namespace opal::btl::sm {
 /// What a sender has to do when the state was not `polled` after it has published a record.
 enum class Notice : std::uint8_t {
   none,       ///< the receiver looks by itself
-  ring,       ///< wake the receiver's interest in this box: its bell
+  ring,       ///< wake the receiver's interest in this box: its notification
   taken_back  ///< the record has been read before, or never will be: the ring's counter tells
 };
 
 template <class Word>
 [[nodiscard]] Notice notify(Word& state) noexcept {
   std::uint32_t seen = wire::kBoxParked;
-  if (state.compare_exchange_strong(seen, wire::kBoxRung, std::memory_order_acq_rel, std::memory_order_acquire)) {
+  if (state.compare_exchange_strong(seen, wire::kBoxNotified, std::memory_order_acq_rel, std::memory_order_acquire)) {
     return Notice::ring;
   }
-  return seen == wire::kBoxPolled || seen == wire::kBoxRung ? Notice::none : Notice::taken_back;
+  return seen == wire::kBoxPolled || seen == wire::kBoxNotified ? Notice::none : Notice::taken_back;
 }
 
 /// Says that nobody looks.  The caller passes receiver_fence() and looks at the box before it believes that.
@@ -42,19 +44,19 @@ void park(Word& state) noexcept {
   state.store(wire::kBoxParked, std::memory_order_relaxed);
 }
 
-/// Whether the sender of a parked box has rung.
+/// Whether the sender of a parked box has notified.
 template <class Word>
-[[nodiscard]] bool has_rung(const Word& state) noexcept {
-  return state.load(std::memory_order_acquire) == wire::kBoxRung;
+[[nodiscard]] bool is_notified(const Word& state) noexcept {
+  return state.load(std::memory_order_acquire) == wire::kBoxNotified;
 }
 
-/// From `parked` or `rung`: the receiver looks again.
+/// From `parked` or `notified`: the receiver looks again.
 template <class Word>
 void unpark(Word& state) noexcept {
   state.store(wire::kBoxPolled, std::memory_order_relaxed);
 }
 
-/// Ends the grant of a parked, empty box whose reader has given back everything.  False: the sender has just rung.
+/// Ends the grant of a parked, empty box whose reader has given back everything.  False: the sender has just notified.
 template <class Word>
 [[nodiscard]] bool take_back(Word& state) noexcept {
   std::uint32_t seen = wire::kBoxParked;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast boxes that a module has accepted: which ones it looks at, which ones it parks, whom it takes one from.
-// A round costs one load per polled box and one for the bells; an idle box is parked and costs nothing until it rings.
+// A round costs one load per polled box and one for the notifications; an idle box is parked and costs nothing until it
+// rings.
 #include <algorithm>
 
 #include "opal/btl/sm/box_state.hpp"
@@ -10,7 +11,7 @@
 namespace opal::btl::sm {
 namespace {
 
-// Looking at a few idle boxes is cheaper than the fence that parks them and the bell that brings them back.
+// Looking at a few idle boxes is cheaper than the fence that parks them and the notification that brings them back.
 constexpr std::size_t kAlwaysPolled = 4;
 // A box that rings soon after it was parked is given twice the time, up to here: at most one fence per so many rounds.
 constexpr std::uint32_t kMostPatience = 1 << 16;
@@ -55,19 +56,19 @@ void Module::unpark_box(std::size_t place) noexcept {
   boxes_.push_back(&from);
 }
 
-/// Polls the parked boxes whose senders have rung, also if a message of the FIFO has brought out their record already;
-/// sees to senders that sleep for want of room.
-void Module::answer_bells() noexcept {
-  const std::uint64_t bells = inbox_.bells().exchange(0, std::memory_order_acquire);
+/// Polls the parked boxes whose senders have notified, also if a message of the FIFO has brought out their record
+/// already; sees to senders that sleep for want of room.
+void Module::answer_notifications() noexcept {
+  const std::uint64_t notifications = inbox_.notifications().exchange(0, std::memory_order_acquire);
   for (std::size_t i = 0; i < parked_.size();) {
     const Endpoint& from = *parked_[i];
-    if ((bells >> from.link_->index % 32 & 1) != 0 && has_rung(from.link_->in.box_state())) {
+    if ((notifications >> from.link_->index % 32 & 1) != 0 && is_notified(from.link_->in.box_state())) {
       unpark_box(i);
     } else {
       ++i;
     }
   }
-  if (bells >> 32 != 0) hear_waiting(static_cast<std::uint32_t>(bells >> 32));
+  if (notifications >> 32 != 0) hear_waiting(static_cast<std::uint32_t>(notifications >> 32));
 }
 
 /// Whether a box of `size` bytes may be accepted; takes parked ones back for it, the one parked longest first.
@@ -80,7 +81,7 @@ bool Module::room_for_box(std::uint32_t size) noexcept {
     Endpoint& from = *parked_[i];
     from.box_in_.finish();
     if (!take_back(from.link_->in.box_state())) {
-      ++i;  // it has just rung
+      ++i;  // it has just notified
       continue;
     }
     forget_box(from);

@@ -47,17 +47,17 @@ CopyOutcome transfer(Call call, const char* where, pid_t pid, std::byte* here, c
 
 }  // namespace
 
-CopyOutcome CmaRung::read(std::byte* to, const RemoteRange& from) noexcept {
+CopyOutcome CmaMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
   return transfer(&::process_vm_readv, "process_vm_readv", pid_, to, from);
 }
 
-CopyOutcome CmaRung::write(const RemoteRange& to, const std::byte* from) noexcept {
+CopyOutcome CmaMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
   return transfer(&::process_vm_writev, "process_vm_writev", pid_, const_cast<std::byte*>(from), to);
 }
 
-void CmaRung::invite_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
+void CmaMechanism::invite_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
 
-std::string CmaRung::ptrace_rule() {
+std::string CmaMechanism::ptrace_rule() {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen("/proc/sys/kernel/yama/ptrace_scope", "re"),
                                                        &std::fclose};
   int scope = 0;

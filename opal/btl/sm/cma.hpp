@@ -7,17 +7,17 @@
 #include <memory>
 #include <string>
 
-#include "opal/btl/sm/rung.hpp"
+#include "opal/btl/sm/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::btl::sm {
 
-class OPAL_EXPORT CmaRung final : public Rung {
+class OPAL_EXPORT CmaMechanism final : public CopyMechanism {
  public:
-  explicit CmaRung(pid_t pid) noexcept : pid_(pid) {}
+  explicit CmaMechanism(pid_t pid) noexcept : pid_(pid) {}
 
-  [[nodiscard]] RungKind kind() const noexcept override { return RungKind::cma; }
+  [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::cma; }
   CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
   CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
 

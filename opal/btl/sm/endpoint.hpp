@@ -94,7 +94,7 @@ class Endpoint final : public btl::Endpoint {
       case Notice::none: break;
       case Notice::ring:
         link_->inbox.ring(link_->index_there);
-        sender_fence(fences_paid_);  // of the bell, before a look whether the peer sleeps
+        sender_fence(fences_paid_);  // of the notification, before a look whether the peer sleeps
         break;
       case Notice::taken_back: box_out_.turn_off(); return box_out_.all_read();
     }
@@ -110,8 +110,8 @@ class Endpoint final : public btl::Endpoint {
   /// Once per sleep; the fence has been passed.
   void ring_if_asleep() noexcept {
     const std::uint32_t sleep = sleeping_->load(std::memory_order_relaxed);
-    if (sleep != 0 && sleep != rung_.load(std::memory_order_relaxed)) [[unlikely]] {
-      rung_.store(sleep, std::memory_order_relaxed);
+    if (sleep != 0 && sleep != notified_sleep_.load(std::memory_order_relaxed)) [[unlikely]] {
+      notified_sleep_.store(sleep, std::memory_order_relaxed);
       (void)::eventfd_write(link_->doorbell.get(), 1);
     }
   }
@@ -128,7 +128,7 @@ class Endpoint final : public btl::Endpoint {
   const std::atomic<std::uint32_t>* sleeping_;
   std::atomic<std::uint32_t>* box_state_;
   bool fences_paid_;
-  std::atomic<std::uint32_t> rung_{0};  // the peer's last sleep for which we rang; twice does no harm
+  std::atomic<std::uint32_t> notified_sleep_{0};  // the peer's last sleep for which we rang; twice does no harm
   std::uint32_t looks_for_room_ = kLeastLooks;
   std::uint32_t box_rest_ = 0;        // messages by FIFO until a full box is tried again
   std::uint32_t sends_till_box_ = 0;  // messages by FIFO until a box is offered (again)

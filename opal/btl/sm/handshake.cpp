@@ -124,12 +124,12 @@ Result<PeerProcess> PeerProcess::of(int socket) {
 
 Result<Fd> listen_at(const PeerId& door) {
   Fd socket{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!socket) return Error{Errc::os, errno, "socket(sm doorman)"};
+  if (!socket) return Error{Errc::os, errno, "socket(sm connection manager)"};
   const SocketName name = name_of(door);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0) {
-    return Error{Errc::os, errno, "bind(sm doorman)"};
+    return Error{Errc::os, errno, "bind(sm connection manager)"};
   }
-  if (::listen(socket.get(), kBacklog) != 0) return Error{Errc::os, errno, "listen(sm doorman)"};
+  if (::listen(socket.get(), kBacklog) != 0) return Error{Errc::os, errno, "listen(sm connection manager)"};
   return socket;
 }
 

@@ -25,8 +25,10 @@ class OPAL_EXPORT Inbox {
   [[nodiscard]] FifoConsumer& fifo() noexcept { return fifo_; }
   [[nodiscard]] const FifoConsumer& fifo() const noexcept { return fifo_; }
   [[nodiscard]] std::atomic<std::uint32_t>& sleeping() noexcept { return header_->sleeping; }
-  [[nodiscard]] std::atomic<std::uint64_t>& bells() noexcept { return header_->bells; }
-  [[nodiscard]] bool rung() const noexcept { return header_->bells.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] std::atomic<std::uint64_t>& notifications() noexcept { return header_->notifications; }
+  [[nodiscard]] bool is_notified() const noexcept {
+    return header_->notifications.load(std::memory_order_relaxed) != 0;
+  }
 
  private:
   Inbox(mpool::SharedPool pool, wire::InboxHeader& header, FifoConsumer fifo) noexcept
@@ -46,11 +48,11 @@ class OPAL_EXPORT PeerInbox {
   [[nodiscard]] const std::atomic<std::uint32_t>& sleeping() const noexcept { return header_->sleeping; }
   /// Makes the owner look at the parked box of `index`, our name there.
   void ring(std::uint32_t index) noexcept {
-    header_->bells.fetch_or(std::uint64_t{1} << index % 32, std::memory_order_release);
+    header_->notifications.fetch_or(std::uint64_t{1} << index % 32, std::memory_order_release);
   }
   /// Makes the owner look at what `index`, our name there, wants.
   void ring_for_room(std::uint32_t index) noexcept {
-    header_->bells.fetch_or(std::uint64_t{1} << (32 + index % 32), std::memory_order_release);
+    header_->notifications.fetch_or(std::uint64_t{1} << (32 + index % 32), std::memory_order_release);
   }
 
  private:

@@ -82,11 +82,11 @@ void KnemRegions::after_fork_in_child() noexcept {
 
 // ---- The initiator
 
-KnemRung::KnemRung(std::shared_ptr<KnemDevice> device, const KnemCookie& page) : device_(std::move(device)) {
+KnemMechanism::KnemMechanism(std::shared_ptr<KnemDevice> device, const KnemCookie& page) : device_(std::move(device)) {
   entries_.push_back({page, true, 0, {}});
 }
 
-void KnemRung::take(const KnemCookie& answer) noexcept {
+void KnemMechanism::take(const KnemCookie& answer) noexcept {
   for (Entry& entry : entries_) {
     if (entry.known.region.generation != answer.region.generation || entry.answered) continue;
     entry.known = answer;
@@ -95,7 +95,7 @@ void KnemRung::take(const KnemCookie& answer) noexcept {
   }  // else it was evicted while the answer was under way
 }
 
-KnemRung::Entry* KnemRung::find(const RemoteRange& range) noexcept {
+KnemMechanism::Entry* KnemMechanism::find(const RemoteRange& range) noexcept {
   for (Entry& entry : entries_) {
     if (entry.known.region.generation != range.region.generation) continue;
     entry.used = ++uses_;
@@ -115,7 +115,7 @@ KnemRung::Entry* KnemRung::find(const RemoteRange& range) noexcept {
   return nullptr;
 }
 
-CopyOutcome KnemRung::transfer(const RemoteRange& there, std::byte* here, bool write) noexcept {
+CopyOutcome KnemMechanism::transfer(const RemoteRange& there, std::byte* here, bool write) noexcept {
   Entry* const entry = find(there);
   if (entry == nullptr) return {0, {Errc::busy, 0, "sm: no knem cookie for this memory", there.address}};
   CopyOutcome outcome;
@@ -140,9 +140,9 @@ CopyOutcome KnemRung::transfer(const RemoteRange& there, std::byte* here, bool w
   return outcome;
 }
 
-CopyOutcome KnemRung::read(std::byte* to, const RemoteRange& from) noexcept { return transfer(from, to, false); }
+CopyOutcome KnemMechanism::read(std::byte* to, const RemoteRange& from) noexcept { return transfer(from, to, false); }
 
-CopyOutcome KnemRung::write(const RemoteRange& to, const std::byte* from) noexcept {
+CopyOutcome KnemMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
   return transfer(to, const_cast<std::byte*>(from), true);
 }
 

@@ -3,8 +3,8 @@
 // a cookie, and who knows the cookie has the kernel copy between the region and memory of its own.
 // KnemDevice is the module's interface, one function per ioctl, so that tests can put a double in its place.
 // KnemRegions is the owner's side: a region pins its pages, so there is one only for registrations that a peer has
-// asked for, and it goes with the registration.  KnemRung is the initiator's side: it asks for cookies and remembers
-// them. Copies are synchronous: the module's threads and DMA engines are not used.
+// asked for, and it goes with the registration.  KnemMechanism is the initiator's side: it asks for cookies and
+// remembers them. Copies are synchronous: the module's threads and DMA engines are not used.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "opal/btl/registration_table.hpp"
-#include "opal/btl/sm/rung.hpp"
+#include "opal/btl/sm/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fork_listener.hpp"
 #include "opal/core/result.hpp"
@@ -78,21 +78,21 @@ class OPAL_EXPORT KnemRegions final : private RegistrationTable::Follower, priva
 };
 
 /// Threads: as the module.
-class OPAL_EXPORT KnemRung final : public Rung {
+class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
  public:
   static constexpr std::size_t kMost = 64;           ///< cookies remembered; the one unused longest goes
   static constexpr std::uint64_t kPiece = 16 << 20;  ///< bytes of one call
   using Ask = std::function<void(const SoftwareHandle& region)>;
 
   /// `page` is known from the start.
-  KnemRung(std::shared_ptr<KnemDevice> device, const KnemCookie& page);
+  KnemMechanism(std::shared_ptr<KnemDevice> device, const KnemCookie& page);
 
   /// Must be said before the first use: how to ask the peer for a cookie.
   void on_need(Ask ask) { ask_ = std::move(ask); }
   /// The answer.
   void take(const KnemCookie& answer) noexcept;
 
-  [[nodiscard]] RungKind kind() const noexcept override { return RungKind::knem; }
+  [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::knem; }
   [[nodiscard]] bool reaches_all() const noexcept override { return false; }
   [[nodiscard]] bool reaches(const RemoteRange& range) noexcept override { return find(range) != nullptr; }
   CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;

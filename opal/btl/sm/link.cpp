@@ -43,14 +43,14 @@ Result<void> check_doorbell(int fd) {
 
 }  // namespace
 
-KernelDevices KernelDevices::open(const LadderOrder& order) {
+KernelDevices KernelDevices::open(const MechanismOrder& order) {
   const Error unwanted{Errc::not_supported, 0, "not in btl_sm_single_copy"};
-  return {order.has(RungKind::xpmem) ? XpmemDevice::open() : Xpmem{unwanted},
-          order.has(RungKind::knem) ? KnemDevice::open() : Knem{unwanted}};
+  return {order.has(MechanismKind::xpmem) ? XpmemDevice::open() : Xpmem{unwanted},
+          order.has(MechanismKind::knem) ? KnemDevice::open() : Knem{unwanted}};
 }
 
 LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, RegistrationTable& registrations,
-                     int doorbell_fd, LadderOrder order, KernelDevices devices, bool fences)
+                     int doorbell_fd, MechanismOrder order, KernelDevices devices, bool fences)
     : config_(config),
       self_(self),
       inbox_fd_(inbox_fd),
@@ -126,57 +126,57 @@ Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) c
   OPAL_TRY_ASSIGN(link.registrations, RegistrationView::over(link.registrations_map.bytes()));
   OPAL_TRY(check_doorbell(received.fds.doorbell.get()));
   link.doorbell = std::move(received.fds.doorbell);
-  build_ladder(link, pid, hello);
+  build_mechanisms(link, pid, hello);
   return {};
 }
 
-Result<std::unique_ptr<XpmemRung>> LocalSide::open_xpmem(const Hello& hello) const {
+Result<std::unique_ptr<XpmemMechanism>> LocalSide::open_xpmem(const Hello& hello) const {
   if (!xpmem_) return xpmem_.error();
   if (hello.xpmem_segment == 0) return Error{Errc::not_supported, 0, "the peer offers no segment"};
-  return XpmemRung::open(*xpmem_, hello.xpmem_segment);
+  return XpmemMechanism::open(*xpmem_, hello.xpmem_segment);
 }
 
-Result<std::unique_ptr<KnemRung>> LocalSide::open_knem(const Hello& hello) const {
+Result<std::unique_ptr<KnemMechanism>> LocalSide::open_knem(const Hello& hello) const {
   if (!knem_) return knem_.error();
   if (hello.knem_cookie == 0) return Error{Errc::not_supported, 0, "the peer offers no cookie"};
   const SoftwareHandle page{0, hello.probe_address, ProbePage::kSize, 0, 0};
-  return std::make_unique<KnemRung>((*knem_)->device(), KnemCookie{page, hello.knem_cookie});
+  return std::make_unique<KnemMechanism>((*knem_)->device(), KnemCookie{page, hello.knem_cookie});
 }
 
 KnemCookie LocalSide::cookie_of(const SoftwareHandle& claimed) const noexcept {
   return knem_ ? (*knem_)->cookie_of(claimed) : KnemCookie{claimed, 0};
 }
 
-void LocalSide::build_ladder(Link& link, int pid, const Hello& hello) const {
+void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const {
   if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
   const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
-  for (const RungKind kind : order_.kinds) {
+  for (const MechanismKind kind : order_.kinds) {
     switch (kind) {
-      case RungKind::shared: {
-        auto rung = std::make_unique<SharedRung>();
-        link.shared = rung.get();
-        link.copy.add(std::move(rung), "memory of shared pools");
+      case MechanismKind::shared: {
+        auto mechanism = std::make_unique<SharedMechanism>();
+        link.shared = mechanism.get();
+        link.copy.add(std::move(mechanism), "memory of shared pools");
         break;
       }
-      case RungKind::xpmem:
-        if (auto rung = open_xpmem(hello)) {
-          link.copy.try_rung(std::move(*rung), page, hello.probe_seed);
+      case MechanismKind::xpmem:
+        if (auto mechanism = open_xpmem(hello)) {
+          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
         } else {
-          link.copy.refuse(kind, rung.error());
+          link.copy.refuse(kind, mechanism.error());
         }
         break;
-      case RungKind::cma:
+      case MechanismKind::cma:
         if (pid > 0) {
-          link.copy.try_rung(std::make_unique<CmaRung>(pid), page, hello.probe_seed);
+          link.copy.try_mechanism(std::make_unique<CmaMechanism>(pid), page, hello.probe_seed);
         } else {
           link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
         }
         break;
-      case RungKind::knem:
-        if (auto rung = open_knem(hello)) {
-          link.copy.try_rung(std::move(*rung), page, hello.probe_seed);
+      case MechanismKind::knem:
+        if (auto mechanism = open_knem(hello)) {
+          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
         } else {
-          link.copy.refuse(kind, rung.error());
+          link.copy.refuse(kind, mechanism.error());
         }
         break;
     }

@@ -2,7 +2,7 @@
 // opal/btl/sm/link.hpp — everything that one connection consists of, made by both sides in the same two steps:
 // prepare() makes what we bring, complete() checks and maps what the peer has brought.
 // Threads: LocalSide is constant after open (but for KnemRegions, which has a lock) and used by the module's
-// thread and the doorman's.
+// thread and the connection manager's.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,13 +12,13 @@
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/registration_table.hpp"
 #include "opal/btl/sm/config.hpp"
-#include "opal/btl/sm/copy_ladder.hpp"
+#include "opal/btl/sm/copy_mechanisms.hpp"
 #include "opal/btl/sm/handshake.hpp"
 #include "opal/btl/sm/inbox.hpp"
 #include "opal/btl/sm/knem.hpp"
 #include "opal/btl/sm/probe_page.hpp"
 #include "opal/btl/sm/segment.hpp"
-#include "opal/btl/sm/shared_rung.hpp"
+#include "opal/btl/sm/shared_mechanism.hpp"
 #include "opal/btl/sm/xpmem.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
@@ -29,7 +29,7 @@ namespace opal::btl::sm {
 
 /// One connection.  Becomes part of an Endpoint.
 struct Link {
-  std::uint64_t id = 0;  ///< the doorman's name of it
+  std::uint64_t id = 0;  ///< the connection manager's name of it
   PeerId peer;
   std::uint32_t index = 0;        ///< what the peer calls itself in our FIFO
   std::uint32_t index_there = 0;  ///< what we call ourselves in the peer's FIFO
@@ -42,9 +42,10 @@ struct Link {
   Fd doorbell;
   Mapping registrations_map;
   RegistrationView registrations;
-  CopyLadder copy;
-  SharedRung* shared = nullptr;  ///< the rung of `copy`, if it has one
-  /// Set by the doorman as soon as the peer has hung up; shared because the doorman may learn it at any time.
+  CopyMechanisms copy;
+  SharedMechanism* shared = nullptr;  ///< the mechanism of `copy`, if it has one
+  /// Set by the connection manager as soon as the peer has hung up; shared because the connection manager may learn it
+  /// at any time.
   std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -56,14 +57,14 @@ struct KernelDevices {
   Knem knem;
 
   /// Opens those that are in the order.
-  OPAL_EXPORT static KernelDevices open(const LadderOrder& order);
+  OPAL_EXPORT static KernelDevices open(const MechanismOrder& order);
 };
 
 /// What this module is, as far as others are told.
 class OPAL_EXPORT LocalSide {
  public:
   LocalSide(const Config& config, const PeerId& self, int inbox_fd, RegistrationTable& registrations, int doorbell_fd,
-            LadderOrder order, KernelDevices devices, bool fences);
+            MechanismOrder order, KernelDevices devices, bool fences);
 
   LocalSide(const LocalSide&) = delete;
   LocalSide& operator=(const LocalSide&) = delete;
@@ -94,16 +95,16 @@ class OPAL_EXPORT LocalSide {
   [[nodiscard]] KnemCookie cookie_of(const SoftwareHandle& claimed) const noexcept;
 
  private:
-  Result<std::unique_ptr<XpmemRung>> open_xpmem(const Hello& hello) const;
-  Result<std::unique_ptr<KnemRung>> open_knem(const Hello& hello) const;
-  void build_ladder(Link& link, int pid, const Hello& hello) const;
+  Result<std::unique_ptr<XpmemMechanism>> open_xpmem(const Hello& hello) const;
+  Result<std::unique_ptr<KnemMechanism>> open_knem(const Hello& hello) const;
+  void build_mechanisms(Link& link, int pid, const Hello& hello) const;
 
   const Config config_;
   const PeerId self_;
   const int inbox_fd_;
   RegistrationTable& registrations_;
   const int doorbell_fd_;
-  const LadderOrder order_;
+  const MechanismOrder order_;
   const bool fences_;
   std::uint64_t extensions_ = 0;
   ProbePage probe_;

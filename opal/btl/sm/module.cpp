@@ -76,7 +76,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   return open(host, std::move(parts));
 }
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, LadderOrder order,
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, MechanismOrder order,
                                              KernelDevices devices) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config, std::move(order), std::move(devices)));
   return open(host, std::move(parts));
@@ -89,16 +89,16 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, Parts parts) {
 }
 
 Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config) {
-  OPAL_TRY_ASSIGN(LadderOrder order, LadderOrder::parse(config.single_copy));
+  OPAL_TRY_ASSIGN(MechanismOrder order, MechanismOrder::parse(config.single_copy));
   KernelDevices devices = KernelDevices::open(order);
   return make(host, config, std::move(order), std::move(devices));
 }
 
-Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config, LadderOrder order,
+Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config, MechanismOrder order,
                                           KernelDevices devices) {
   OPAL_TRY(check(config));
   OPAL_TRY_ASSIGN(const std::optional<Way> forced_way, parse_way(config.large_get));
-  if (order.has(RungKind::cma)) CmaRung::invite_peers();
+  if (order.has(MechanismKind::cma)) CmaMechanism::invite_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
@@ -119,12 +119,13 @@ Result<void> Module::start() {
   }
   const PeerId door = PeerId::random();
   OPAL_TRY_ASSIGN(address_, Address::here(host().id, door));
-  OPAL_TRY_ASSIGN(doorman_, Doorman::start(local_, door, doorbell_.get()));
+  OPAL_TRY_ASSIGN(connections_, ConnectionManager::start(local_, door, doorbell_.get()));
   return {};
 }
 
 Module::~Module() {
-  if (doorman_ != nullptr && doorman_->inherited()) return;  // what it would end is the parent's, in shared memory
+  if (connections_ != nullptr && connections_->inherited())
+    return;  // what it would end is the parent's, in shared memory
   // Completions may post; everything they could reach must be dead first.
   for (const auto& endpoint : endpoints_) {
     if (!endpoint->dead()) fail(*endpoint, {Errc::canceled, 0, "sm: the module is being closed"});
@@ -140,10 +141,10 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   if (in_progress_) return 0;
   in_progress_ = true;
   std::size_t count = 0;
-  if (doorman_->has_news()) [[unlikely]]
-    count += hear_news();
-  if (inbox_.rung()) [[unlikely]]
-    answer_bells();
+  if (connections_->has_events()) [[unlikely]]
+    count += handle_connection_events();
+  if (inbox_.is_notified()) [[unlikely]]
+    answer_notifications();
   for (std::size_t i = 0; i < boxes_.size(); ++i) {  // handlers may add boxes
     Endpoint& from = *boxes_[i];
     if (!from.box_in_.ready()) continue;
@@ -169,7 +170,8 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 }
 
 bool Module::has_work() const noexcept {
-  if (doorman_->has_news() || inbox_.rung() || !inbox_.fifo().empty() || !leaving_.empty() || !failed_.empty())
+  if (connections_->has_events() || inbox_.is_notified() || !inbox_.fifo().empty() || !leaving_.empty() ||
+      !failed_.empty())
     return true;
   if (pulls_have_work() || room_has_come()) return true;
   return std::any_of(boxes_.begin(), boxes_.end(), [](const Endpoint* from) { return from->box_in_.ready(); });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/module.hpp — messages between processes of one host through shared memory; put and get by single copy
 // where the peer allows it, else by the emulation.  docs/design/sm.md draws the memory and tells the protocols.
-// Owns: its inbox, one Link per peer, the doorman thread.  Threads: as btl::Module; the doorman touches nothing here.
-// Invariants: by_index_ names an endpoint from the moment the peer may use the index until the endpoint is
-// disconnected; an index is used again only when no message in the FIFO can bear it any more.
+// Owns: its inbox, one Link per peer, the connection manager thread.  Threads: as btl::Module; the connection manager
+// touches nothing here. Invariants: by_index_ names an endpoint from the moment the peer may use the index until the
+// endpoint is disconnected; an index is used again only when no message in the FIFO can bear it any more.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -14,7 +14,7 @@
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/sm/config.hpp"
-#include "opal/btl/sm/doorman.hpp"
+#include "opal/btl/sm/connection_manager.hpp"
 #include "opal/btl/sm/endpoint.hpp"
 #include "opal/btl/sm/inbox.hpp"
 #include "opal/core/export.hpp"
@@ -26,7 +26,7 @@ class OPAL_EXPORT Module : public btl::Module {
   /// Errors: invalid_argument (a variable), no_memory, no_space, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
   /// The same over these devices of the kernel.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, LadderOrder order,
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, MechanismOrder order,
                                               KernelDevices devices);
   ~Module() override;
 
@@ -64,7 +64,7 @@ class OPAL_EXPORT Module : public btl::Module {
   }
   /// Shared pools of the peer that are mapped here.
   [[nodiscard]] static std::size_t pools_mapped(const btl::Endpoint& of) noexcept {
-    const SharedRung* const shared = static_cast<const Endpoint&>(of).link_->shared;
+    const SharedMechanism* const shared = static_cast<const Endpoint&>(of).link_->shared;
     return shared != nullptr ? shared->mapped() : 0;
   }
 
@@ -73,7 +73,7 @@ class OPAL_EXPORT Module : public btl::Module {
   struct Parts {
     Attributes attributes;
     Config config;
-    LadderOrder order;
+    MechanismOrder order;
     KernelDevices devices;
     std::optional<Way> forced_way;
     Inbox inbox;
@@ -81,7 +81,7 @@ class OPAL_EXPORT Module : public btl::Module {
     bool fences;
 
     /// Errors: as open().
-    static Result<Parts> make(const Host& host, const Config& config, LadderOrder order, KernelDevices devices);
+    static Result<Parts> make(const Host& host, const Config& config, MechanismOrder order, KernelDevices devices);
     static Result<Parts> make(const Host& host, const Config& config);
   };
   /// For transports composed on this one; offer() and start() follow.
@@ -148,7 +148,7 @@ class OPAL_EXPORT Module : public btl::Module {
   void start_next_pull(Endpoint& from) noexcept;
   void announce_pull(Endpoint& from) noexcept;
   std::size_t take_pieces(Endpoint& from) noexcept;
-  std::size_t pull_by_ladder(Endpoint& from) noexcept;
+  std::size_t pull_by_mechanisms(Endpoint& from) noexcept;
   bool end_pull(Endpoint& from) noexcept;
   static void on_pull_request(void* unused, Delivery& delivery) noexcept;
   static bool feed_in_place(Endpoint& to, std::byte* bytes, const RemoteRange& place) noexcept;
@@ -162,14 +162,14 @@ class OPAL_EXPORT Module : public btl::Module {
   void announce_starved() noexcept;
   [[nodiscard]] bool room_has_come() const noexcept;
   void withdraw_announced() noexcept;
-  void hear_waiting(std::uint32_t bells) noexcept;
+  void hear_waiting(std::uint32_t notifications) noexcept;
   void wake_waiting() noexcept;
 
   // boxes.cpp
   void park_some() noexcept;
   void park_idle(std::size_t most, std::uint32_t least_idle) noexcept;
   void unpark_box(std::size_t place) noexcept;
-  void answer_bells() noexcept;
+  void answer_notifications() noexcept;
   bool room_for_box(std::uint32_t size) noexcept;
   void look_at_offer(Endpoint& from) noexcept;
   void forget_box(Endpoint& endpoint) noexcept;
@@ -181,8 +181,8 @@ class OPAL_EXPORT Module : public btl::Module {
   void look_who_waits_for_room() noexcept {
     // A sender may sleep until there is room, which there may be now.
     sender_fence(all_fences_paid_);
-    if (inbox_.rung()) [[unlikely]]
-      answer_bells();
+    if (inbox_.is_notified()) [[unlikely]]
+      answer_notifications();
   }
   std::size_t receive_front(wire::FifoItem item, std::size_t budget) noexcept;
   void receive_fragment(Endpoint& from, const ReceivedFragment& fragment) noexcept;
@@ -190,7 +190,7 @@ class OPAL_EXPORT Module : public btl::Module {
 
   // peers.cpp
   Endpoint& add(std::unique_ptr<Link> link);
-  std::size_t hear_news() noexcept;
+  std::size_t handle_connection_events() noexcept;
   std::size_t settle() noexcept;
   void announce(Endpoint& endpoint) noexcept;
   void end_life(Endpoint& endpoint) noexcept;
@@ -240,7 +240,7 @@ class OPAL_EXPORT Module : public btl::Module {
   bool all_fences_paid_ = true;  // by all peers there have been; see sender_fence()
   bool unsettled_ = false;       // leaving_, failed_, cooling_ or waiting_ has something, or attend() is wanted
   bool in_progress_ = false;
-  std::unique_ptr<Doorman> doorman_;  // last: its thread uses what is above
+  std::unique_ptr<ConnectionManager> connections_;  // last: its thread uses what is above
 };
 
 }  // namespace opal::btl::sm

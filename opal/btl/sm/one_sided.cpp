@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Put and get of a shared-memory module: by the peer's copy ladder, and what that leaves over by the emulation.
+// Put and get of a shared-memory module: by the peer's copy mechanisms, and what that leaves over by the
+// emulation.
 #include <algorithm>
 
 #include "opal/btl/sm/module.hpp"
@@ -40,13 +41,13 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
   auto& peer = static_cast<Endpoint&>(to);
   const auto* from = static_cast<const std::byte*>(source);
   std::uint64_t copied = 0;
-  if (CopyLadder& ladder = peer.link_->copy; !ladder.empty()) {
+  if (CopyMechanisms& mechanisms = peer.link_->copy; !mechanisms.empty()) {
     const auto range = reach(peer, remote_address, remote, size, Rights::remote_write);
     CopyOutcome outcome;
     if (!range) {
       outcome.error = range.error();
     } else if (size < least_helped()) {
-      outcome = ladder.write(*range, from);
+      outcome = mechanisms.write(*range, from);
     } else {
       const bool streamed = is_streamed(peer);
       WayChooser& chooser = chooser_of(peer, *range, streamed, true);
@@ -57,7 +58,7 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
         return Post::queued;
       }
       const std::uint64_t begin = now_ns();
-      outcome = ladder.write(*range, from);
+      outcome = mechanisms.write(*range, from);
       if (outcome.ok()) chooser.learn(size, Way::alone, now_ns() - begin);
     }
     if (outcome.ok()) return Post::done;
@@ -75,21 +76,21 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
   auto& peer = static_cast<Endpoint&>(to);
   auto* into = static_cast<std::byte*>(destination);
   std::uint64_t copied = 0;
-  CopyLadder& ladder = peer.link_->copy;
-  if (!ladder.empty() || size >= least_helped()) {
+  CopyMechanisms& mechanisms = peer.link_->copy;
+  if (!mechanisms.empty() || size >= least_helped()) {
     const auto range = reach(peer, remote_address, remote, size, Rights::remote_read);
     CopyOutcome outcome;
     if (!range) {
       outcome.error = range.error();
     } else if (size < least_helped()) {
-      outcome = ladder.read(into, *range);
+      outcome = mechanisms.read(into, *range);
     } else {
       const bool streamed = is_streamed(peer);
       WayChooser& chooser = chooser_of(peer, *range, streamed, false);
       const Way way = chooser.choose(size, ways(peer, *range, false));
       if (way != Way::alone && begin_pull(peer, {into, *range, &completion, way, streamed})) return Post::queued;
       const std::uint64_t begin = now_ns();
-      outcome = ladder.read(into, *range);
+      outcome = mechanisms.read(into, *range);
       if (outcome.ok()) chooser.learn(size, Way::alone, now_ns() - begin);
     }
     if (outcome.ok()) return Post::done;

@@ -33,7 +33,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   if (theirs.user_namespace == address_.user_namespace && theirs.user_id != address_.user_id) {
     return Error{Errc::unreachable, 0, "sm: the peer belongs to another user", theirs.user_id};
   }
-  OPAL_TRY_ASSIGN(std::unique_ptr<Link> link, doorman_->connect(theirs));
+  OPAL_TRY_ASSIGN(std::unique_ptr<Link> link, connections_->connect(theirs));
   return &add(std::move(link));
 }
 
@@ -42,23 +42,23 @@ Endpoint& Module::add(std::unique_ptr<Link> link) {
   Endpoint& endpoint = *endpoints_.back();
   endpoint.sends_till_box_ = config_.fbox_threshold;
   all_fences_paid_ = all_fences_paid_ && endpoint.link_->fences_paid;
-  if (SharedRung* shared = endpoint.link_->shared; shared != nullptr) {
-    shared->on_need([this, id = endpoint.link_->id](std::uint32_t number) { doorman_->ask_pool(id, number); });
+  if (SharedMechanism* shared = endpoint.link_->shared; shared != nullptr) {
+    shared->on_need([this, id = endpoint.link_->id](std::uint32_t number) { connections_->ask_pool(id, number); });
   }
-  if (Rung* const knem = endpoint.link_->copy.find(RungKind::knem); knem != nullptr) {
-    static_cast<KnemRung*>(knem)->on_need(
-        [this, id = endpoint.link_->id](const SoftwareHandle& region) { doorman_->ask_cookie(id, region); });
+  if (CopyMechanism* const knem = endpoint.link_->copy.find(MechanismKind::knem); knem != nullptr) {
+    static_cast<KnemMechanism*>(knem)->on_need(
+        [this, id = endpoint.link_->id](const SoftwareHandle& region) { connections_->ask_cookie(id, region); });
   }
   by_index_[endpoint.link_->index] = &endpoint;
   by_peer_[endpoint.peer()] = &endpoint;
   return endpoint;
 }
 
-std::size_t Module::hear_news() noexcept {
-  std::vector<News> news = doorman_->take_news();
-  for (News& piece : news) {
+std::size_t Module::handle_connection_events() noexcept {
+  std::vector<ConnectionEvent> event = connections_->take_events();
+  for (ConnectionEvent& piece : event) {
     switch (piece.kind) {
-      case News::Kind::accepted: {
+      case ConnectionEvent::Kind::accepted: {
         const PeerId peer = piece.link->peer;
         const bool came_back = std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& earlier) {
           return earlier->peer() == peer && !earlier->told_;
@@ -73,14 +73,14 @@ std::size_t Module::hear_news() noexcept {
         unsettled_ = true;
         break;
       }
-      case News::Kind::left:
-      case News::Kind::died: {
+      case ConnectionEvent::Kind::left:
+      case ConnectionEvent::Kind::died: {
         Endpoint* const endpoint = by_index_[piece.index];
         if (endpoint == nullptr || endpoint->link_->id != piece.id || endpoint->leaving_ || endpoint->dead()) break;
         endpoint->leaving_ = true;
-        endpoint->why_ = {
-            Errc::peer_gone, 0,
-            piece.kind == News::Kind::left ? "sm: the peer has disconnected" : "sm: the peer's process has ended"};
+        endpoint->why_ = {Errc::peer_gone, 0,
+                          piece.kind == ConnectionEvent::Kind::left ? "sm: the peer has disconnected"
+                                                                    : "sm: the peer's process has ended"};
         endpoint->last_item_ = inbox_.fifo().head() + inbox_.fifo().slots();
         leaving_.push_back(endpoint);
         unsettled_ = true;
@@ -90,27 +90,27 @@ std::size_t Module::hear_news() noexcept {
         }
         break;
       }
-      case News::Kind::closed:
+      case ConnectionEvent::Kind::closed:
         cooling_.push_back({piece.index, inbox_.fifo().head() + inbox_.fifo().slots()});
         unsettled_ = true;
         break;
-      case News::Kind::pool: {
+      case ConnectionEvent::Kind::pool: {
         Endpoint* const endpoint = by_index_[piece.index];
         if (endpoint != nullptr && endpoint->link_->id == piece.id && endpoint->link_->shared != nullptr) {
           endpoint->link_->shared->take(std::move(piece.pool));
         }
         break;
       }
-      case News::Kind::cookie: {
+      case ConnectionEvent::Kind::cookie: {
         Endpoint* const endpoint = by_index_[piece.index];
         if (endpoint == nullptr || endpoint->link_->id != piece.id) break;
         // It may have been given up since it asked.
-        if (Rung* const knem = endpoint->link_->copy.find(RungKind::knem); knem != nullptr) {
-          static_cast<KnemRung*>(knem)->take(piece.cookie);
+        if (CopyMechanism* const knem = endpoint->link_->copy.find(MechanismKind::knem); knem != nullptr) {
+          static_cast<KnemMechanism*>(knem)->take(piece.cookie);
         }
         break;
       }
-      case News::Kind::file: {
+      case ConnectionEvent::Kind::file: {
         Endpoint* const endpoint = by_index_[piece.index];
         if (endpoint == nullptr || endpoint->link_->id != piece.id || endpoint->dead()) break;
         on_file(*endpoint, std::move(piece.file));
@@ -118,7 +118,7 @@ std::size_t Module::hear_news() noexcept {
       }
     }
   }
-  return news.size();
+  return event.size();
 }
 
 std::uint64_t Module::extensions(const btl::Endpoint& peer) noexcept {
@@ -126,11 +126,11 @@ std::uint64_t Module::extensions(const btl::Endpoint& peer) noexcept {
 }
 
 void Module::expect_file(const btl::Endpoint& from) noexcept {
-  doorman_->expect_file(static_cast<const Endpoint&>(from).link_->id);
+  connections_->expect_file(static_cast<const Endpoint&>(from).link_->id);
 }
 
 void Module::give_file(const btl::Endpoint& to, const SoftwareHandle& region, const FileNote& note, int file) noexcept {
-  doorman_->give_file(static_cast<const Endpoint&>(to).link_->id, region, note, file);
+  connections_->give_file(static_cast<const Endpoint&>(to).link_->id, region, note, file);
 }
 
 /// on_accepted for a peer that has come back, after on_failed for all its earlier lives.
@@ -162,7 +162,7 @@ void Module::tell_failure(Endpoint& endpoint) noexcept {
   std::erase(failed_, &endpoint);
   forget_box(endpoint);
   std::erase(blocked_, &endpoint);
-  doorman_->close(endpoint.link_->id);
+  connections_->close(endpoint.link_->id);
   abandon_pulls(endpoint, endpoint.why_);
   abandon(endpoint, endpoint.why_);
   emulation().endpoint_gone(endpoint, endpoint.why_);
@@ -221,7 +221,7 @@ std::size_t Module::settle() noexcept {
   std::erase_if(cooling_, [&](const CoolingIndex& cooling) {
     if (!passed(cooling.until)) return false;
     by_index_[cooling.index] = nullptr;
-    doorman_->release_index(cooling.index);
+    connections_->release_index(cooling.index);
     return true;
   });
   if (!waiting_.empty()) wake_waiting();
@@ -233,13 +233,13 @@ std::size_t Module::settle() noexcept {
 
 void Module::disconnect(btl::Endpoint& peer) noexcept {
   // In a forked child: the transfers, the claim words in shared memory and the completions are its parent's.
-  if (doorman_->inherited()) return;
+  if (connections_->inherited()) return;
   auto& endpoint = static_cast<Endpoint&>(peer);
   fail(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   abandon_pulls(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   abandon(endpoint, {Errc::canceled, 0, "sm: disconnected"});
   if (!endpoint.told_) emulation().endpoint_gone(endpoint, {Errc::canceled, 0, "sm: disconnected"});
-  doorman_->close(endpoint.link_->id);
+  connections_->close(endpoint.link_->id);
   forget_box(endpoint);
   std::erase(blocked_, &endpoint);
   std::erase(starved_, &endpoint);

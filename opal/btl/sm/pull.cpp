@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large gets and puts.  While it is inside the library the target helps: straight from place to place, or, of a get,
-// through a few chunks that stay in the cache.  Whatever it leaves undone is copied by the ladder.
+// through a few chunks that stay in the cache.  Whatever it leaves undone is copied by the copy mechanisms.
 #include "opal/btl/sm/pull.hpp"
 
 #include <algorithm>
@@ -55,8 +55,8 @@ bool Module::reachable(const Endpoint& from) noexcept {
 }
 
 Ways Module::ways(Endpoint& from, const RemoteRange& range, bool put) const noexcept {
-  CopyLadder& ladder = from.link_->copy;
-  const bool mapped = ladder.map(range) != nullptr;
+  CopyMechanisms& mechanisms = from.link_->copy;
+  const bool mapped = mechanisms.map(range) != nullptr;
   const bool alone = can_copy(from, range);
   // Waking the peer, or waiting until it has our core, costs more than copying alone, if we can.
   const bool away = config_.cores_shared || from.asleep();
@@ -172,7 +172,7 @@ bool Module::ours_to_copy(const Pulls& pulls) const noexcept {
 }
 
 /// Copies a share of the rest by ourselves.
-std::size_t Module::pull_by_ladder(Endpoint& from) noexcept {
+std::size_t Module::pull_by_mechanisms(Endpoint& from) noexcept {
   Pulls& pulls = *from.pulls_;
   const Pulls::Request& request = pulls.running();
   const UnitRange range = pulls.ring.take_back(least_share(request), pulls.share);
@@ -251,7 +251,7 @@ std::size_t Module::progress_pulls() noexcept {
       pulls.heard_ns = now_ns();
       pulls.share = kMostShare;
     } else if (reachable(from) && !pulls.ring.over() && ours_to_copy(pulls)) {
-      count += pull_by_ladder(from);
+      count += pull_by_mechanisms(from);
       pulls.heard_ns = now_ns();
     }
     if (!pulls.announced && pulls.ring.claims().left() != 0) announce_pull(from);
@@ -369,12 +369,12 @@ void Module::on_pull_request(void* /*unused*/, Delivery& delivery) noexcept {
 
 /// Copies a piece between our memory, which may be gone, and its place in the peer's.
 bool Module::feed_in_place(Endpoint& to, std::byte* bytes, const RemoteRange& place) noexcept {
-  CopyLadder& ladder = to.link_->copy;
+  CopyMechanisms& mechanisms = to.link_->copy;
   const bool put = to.feed_->put;
-  if (std::byte* const there = ladder.map(place)) {
+  if (std::byte* const there = mechanisms.map(place)) {
     return put ? guarded_copy(bytes, there, place.size) : guarded_copy(there, bytes, place.size);
   }
-  return put ? ladder.read(bytes, place).ok() : ladder.write(place, bytes).ok();
+  return put ? mechanisms.read(bytes, place).ok() : mechanisms.write(place, bytes).ok();
 }
 
 /// Fills chunks as long as there is room; the claim word says when it is over.

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "opal/btl/post.hpp"
+#include "opal/btl/sm/copy_mechanism.hpp"
 #include "opal/btl/sm/pull_ring.hpp"
-#include "opal/btl/sm/rung.hpp"
 #include "opal/btl/sm/way_chooser.hpp"
 #include "opal/core/error.hpp"
 

@@ -80,7 +80,8 @@ std::size_t Module::receive_front(wire::FifoItem item, std::size_t budget) noexc
     log::once(log::Level::error, "sm garbled slot", "btl.sm", "a peer has written nonsense into the FIFO");
     return drop();
   }
-  if (by_index_[item.peer] == nullptr && doorman_->has_news()) hear_news();  // a peer that has just connected
+  if (by_index_[item.peer] == nullptr && connections_->has_events())
+    handle_connection_events();  // a peer that has just connected
   Endpoint* const from = by_index_[item.peer];
   if (from == nullptr || from->dead()) return drop();  // the last words of somebody we do not talk to any more
   // What the peer had said in an earlier life lies before this in the FIFO, or in its box.

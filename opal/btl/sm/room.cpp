@@ -54,10 +54,10 @@ void Module::withdraw_announced() noexcept {
 
 // ---- Receiver
 
-/// Notes those who have rung for room.
-void Module::hear_waiting(std::uint32_t bells) noexcept {
+/// Notes those who have notified for room.
+void Module::hear_waiting(std::uint32_t notifications) noexcept {
   for (const auto& endpoint : endpoints_) {
-    if (endpoint->waits_for_us_ || (bells >> endpoint->link_->index % 32 & 1) == 0) continue;
+    if (endpoint->waits_for_us_ || (notifications >> endpoint->link_->index % 32 & 1) == 0) continue;
     if (endpoint->dead() || endpoint->link_->in.room_wanted().withdrawn()) continue;
     endpoint->waits_for_us_ = true;
     waiting_.push_back(endpoint.get());

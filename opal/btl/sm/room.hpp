@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/room.hpp — how a sender that sleeps for want of room is woken.
 // What a receiver gives back are counters in the segment, which only go forward.  Before it sleeps a sender writes into
-// the segment which value of which counter would help it, rings a bell in the receiver's inbox, passes
+// the segment which value of which counter would help it, sets a notification in the receiver's inbox, passes
 // receiver_fence(), and looks at the counters once more.  The receiver makes room, then (where the sender's fence is
-// not for both, after one of its own) looks at the bells: so either the sender has seen that room, or the receiver sees
-// the bell, compares, and rings the sender's doorbell as soon as a counter is there. While nobody sleeps so the
-// receiver looks at one word, and only in rounds in which it has received something. Threads: one sender, one receiver.
-// `Word` is std::atomic<std::uint32_t>, or a model's, which has fewer counters.
+// not for both, after one of its own) looks at the notifications: so either the sender has seen that room, or the
+// receiver sees the notification, compares, and rings the sender's doorbell as soon as a counter is there. While nobody
+// sleeps so the receiver looks at one word, and only in rounds in which it has received something. Threads: one sender,
+// one receiver. `Word` is std::atomic<std::uint32_t>, or a model's, which has fewer counters.
 #pragma once
 #include <array>
 #include <atomic>
@@ -33,7 +33,7 @@ struct BasicRoomWanted {
   Word kind;
   std::array<Word, Count> marks;
 
-  /// The caller rings the bell next.
+  /// The caller notifies next.
   void announce(const Counters& wanted, bool fifo) noexcept {
     for (std::size_t i = 0; i < Count; ++i) marks[i].store(wanted[i], std::memory_order_relaxed);
     kind.store(fifo ? in_segment_or_fifo : in_segment, std::memory_order_release);

@@ -35,10 +35,11 @@ struct alignas(kCacheLine) InboxHeader {
   alignas(kCacheLine) std::atomic<std::uint64_t> tail;
   /// Of the senders whose index is i modulo 32 one has written into a fast box that is parked: bit i; or is about to
   /// sleep until there is room: bit 32 + i.
-  alignas(kCacheLine) std::atomic<std::uint64_t> bells;
+  alignas(kCacheLine) std::atomic<std::uint64_t> notifications;
 };
 static_assert(sizeof(InboxHeader) == 4 * kCacheLine && offsetof(InboxHeader, sleeping) == kCacheLine &&
-                  offsetof(InboxHeader, tail) == 2 * kCacheLine && offsetof(InboxHeader, bells) == 3 * kCacheLine,
+                  offsetof(InboxHeader, tail) == 2 * kCacheLine &&
+                  offsetof(InboxHeader, notifications) == 3 * kCacheLine,
               "layout v2: readers of `sleeping` must not be disturbed by writers of `tail`");
 
 /// Sizes of fragments: small messages and those up to max_send.
@@ -76,7 +77,7 @@ inline RoomCounters given_back(const SegmentHeader& segment) noexcept {
 
 inline constexpr std::uint32_t kBoxPolled = 0;
 inline constexpr std::uint32_t kBoxParked = 1;
-inline constexpr std::uint32_t kBoxRung = 2;
+inline constexpr std::uint32_t kBoxNotified = 2;
 inline constexpr std::uint32_t kBoxClosed = 3;
 
 /// A ring offered as fast box.

@@ -90,17 +90,18 @@ Result<std::shared_ptr<XpmemDevice>> XpmemDevice::open() {
   return std::shared_ptr<XpmemDevice>{std::make_shared<KernelXpmem>(std::move(fd))};
 }
 
-Result<std::unique_ptr<XpmemRung>> XpmemRung::open(std::shared_ptr<XpmemDevice> device, std::int64_t segment) {
+Result<std::unique_ptr<XpmemMechanism>> XpmemMechanism::open(std::shared_ptr<XpmemDevice> device,
+                                                             std::int64_t segment) {
   OPAL_TRY_ASSIGN(const std::int64_t permit, device->get(segment));
-  return std::unique_ptr<XpmemRung>{new XpmemRung{std::move(device), permit}};
+  return std::unique_ptr<XpmemMechanism>{new XpmemMechanism{std::move(device), permit}};
 }
 
-XpmemRung::~XpmemRung() {
+XpmemMechanism::~XpmemMechanism() {
   for (const Window& window : windows_) device_->detach(window.here);
   device_->release(permit_);
 }
 
-Result<std::byte*> XpmemRung::window(std::uint64_t base) noexcept {
+Result<std::byte*> XpmemMechanism::window(std::uint64_t base) noexcept {
   for (Window& window : windows_) {
     if (window.base != base) continue;
     window.used = ++uses_;
@@ -118,7 +119,7 @@ Result<std::byte*> XpmemRung::window(std::uint64_t base) noexcept {
 }
 
 template <class Copy>
-CopyOutcome XpmemRung::each_window(const RemoteRange& range, Copy copy) noexcept {
+CopyOutcome XpmemMechanism::each_window(const RemoteRange& range, Copy copy) noexcept {
   CopyOutcome outcome;
   while (outcome.copied < range.size) {
     const std::uint64_t address = range.address + outcome.copied;
@@ -130,7 +131,7 @@ CopyOutcome XpmemRung::each_window(const RemoteRange& range, Copy copy) noexcept
       return outcome;
     }
     if (!copy(*here + inside, outcome.copied, piece)) {
-      // The peer has unmapped it, or is gone; the doorman will tell which.
+      // The peer has unmapped it, or is gone; the connection manager will tell which.
       outcome.error = {Errc::invalid_argument, EFAULT, "xpmem: the peer's memory is not there", address};
       return outcome;
     }
@@ -139,13 +140,13 @@ CopyOutcome XpmemRung::each_window(const RemoteRange& range, Copy copy) noexcept
   return outcome;
 }
 
-CopyOutcome XpmemRung::read(std::byte* to, const RemoteRange& from) noexcept {
+CopyOutcome XpmemMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
   return each_window(from, [&](const std::byte* here, std::uint64_t done, std::uint64_t size) {
     return guarded_copy(to + done, here, size);
   });
 }
 
-CopyOutcome XpmemRung::write(const RemoteRange& to, const std::byte* from) noexcept {
+CopyOutcome XpmemMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
   return each_window(to, [&](std::byte* here, std::uint64_t done, std::uint64_t size) {
     return guarded_copy(here, from + done, size);
   });

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/xpmem.hpp — single copy through the XPMEM kernel module: a process offers its address space as a segment,
 // a peer attaches parts of it and copies by plain memcpy.  XpmemDevice is the module's interface, one function per
-// ioctl, so that tests can put a double in its place; XpmemRung keeps aligned windows attached, at most kMost per peer,
-// the one unused longest goes.  Threads: the device from any thread, the rung as the module.
+// ioctl, so that tests can put a double in its place; XpmemMechanism keeps aligned windows attached, at most kMost per
+// peer, the one unused longest goes.  Threads: the device from any thread, the mechanism as the module.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "opal/btl/sm/rung.hpp"
+#include "opal/btl/sm/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/result.hpp"
@@ -32,16 +32,16 @@ class OPAL_EXPORT XpmemDevice {
   virtual void detach(std::byte* address) noexcept = 0;
 };
 
-class OPAL_EXPORT XpmemRung final : public Rung {
+class OPAL_EXPORT XpmemMechanism final : public CopyMechanism {
  public:
   static constexpr std::uint64_t kWindow = std::uint64_t{16} << 20;  ///< attached at a time, at multiples of it
   static constexpr std::size_t kMost = 64;
 
   /// Errors: those of XpmemDevice::get.
-  static Result<std::unique_ptr<XpmemRung>> open(std::shared_ptr<XpmemDevice> device, std::int64_t segment);
-  ~XpmemRung() override;
+  static Result<std::unique_ptr<XpmemMechanism>> open(std::shared_ptr<XpmemDevice> device, std::int64_t segment);
+  ~XpmemMechanism() override;
 
-  [[nodiscard]] RungKind kind() const noexcept override { return RungKind::xpmem; }
+  [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::xpmem; }
   CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
   CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
 
@@ -53,7 +53,7 @@ class OPAL_EXPORT XpmemRung final : public Rung {
     std::byte* here;
     std::uint64_t used;
   };
-  XpmemRung(std::shared_ptr<XpmemDevice> device, std::int64_t permit) noexcept
+  XpmemMechanism(std::shared_ptr<XpmemDevice> device, std::int64_t permit) noexcept
       : device_(std::move(device)), permit_(permit) {}
   Result<std::byte*> window(std::uint64_t base) noexcept;
   template <class Copy>

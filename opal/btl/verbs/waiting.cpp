@@ -31,7 +31,7 @@ void Waiting::set_clock(std::uint64_t at_ns) noexcept {
   itimerspec when{};
   when.it_value.tv_sec = static_cast<time_t>(at_ns / 1'000'000'000U);
   when.it_value.tv_nsec = static_cast<long>(at_ns % 1'000'000'000U);
-  (void)::timerfd_settime(clock_.get(), TFD_TIMER_ABSTIME, &when, nullptr);  // clears what has rung as well
+  (void)::timerfd_settime(clock_.get(), TFD_TIMER_ABSTIME, &when, nullptr);  // clears what has expired, too
 }
 
 }  // namespace opal::btl::verbs

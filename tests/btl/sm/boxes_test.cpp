@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fast boxes over their life: granted, parked when idle, rung, taken back for others, granted again; and that the
+// Fast boxes over their life: granted, parked when idle, notified, taken back for others, granted again; and that the
 // order of messages holds whatever happens to the box in between.
 #include <atomic>
 #include <thread>
@@ -79,7 +79,7 @@ TEST(SmBoxes, IdleOnesAreNotLookedAtUntilTheyRing) {
   EXPECT_EQ(module.boxes_in(), 20U);
   EXPECT_LE(module.boxes_polled(), 4U);
   for (std::uint32_t i = 0; i < 20; ++i) star.exchange(i, 1);
-  EXPECT_EQ(module.boxes_polled(), 20U) << "each has rung";
+  EXPECT_EQ(module.boxes_polled(), 20U) << "each has notified";
   for (std::uint32_t i = 0; i < 20; ++i) EXPECT_TRUE(star.on(i)) << i;
 }
 
@@ -96,13 +96,13 @@ TEST(SmBoxes, ASleepingReceiverIsWokenByAParkedBox) {
   }
 }
 
-TEST(SmBoxes, AMessageBehindARungBoxBringsItsRecordOutAndTheBoxStaysAlive) {
+TEST(SmBoxes, AMessageBehindANotifiedBoxBringsItsRecordOutAndTheBoxStaysAlive) {
   Star star{6, {}};
   for (std::uint32_t i = 0; i < 6; ++i) star.exchange(i, 30);
   idle(star.receiver);
   for (std::uint32_t i = 0; i < 6; ++i) {
     ASSERT_TRUE(star.post(i));        // by box, and rings
-    ASSERT_TRUE(star.post(i, 3000));  // by FIFO, which is looked at before the next bell
+    ASSERT_TRUE(star.post(i, 3000));  // by FIFO, which is looked at before the next notification
     ASSERT_TRUE(pump([&] { return star.received[i] == star.sent[i]; }, star.receiver));
     star.exchange(i, 3);
   }

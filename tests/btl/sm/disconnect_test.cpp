@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, SmDisconnect, testing::ValuesIn(kModes), [](cons
 class SmDisconnectWithinACopy : public testing::TestWithParam<bool> {};  // of a put
 
 TEST_P(SmDisconnectWithinACopy, WaitsUntilThePeerHasFinishedIt) {
-  constexpr std::uint64_t kWindow = XpmemRung::kWindow;
+  constexpr std::uint64_t kWindow = XpmemMechanism::kWindow;
   constexpr std::size_t kMapped = 3 * kWindow;
   auto* const mapped = static_cast<std::byte*>(
       ::mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// At the door: visitors that bring the wrong things, say nothing, or come from elsewhere are refused; the module lives.
+// At the door: unauthenticated connections that bring the wrong things, say nothing, or come from elsewhere are
+// refused; the module lives.
 #include "opal/btl/sm/handshake.hpp"
 
 #include <fcntl.h>
@@ -33,23 +34,23 @@ class Handshake : public ::testing::Test {
   [[nodiscard]] Deadline soon() const { return Deadline::after(std::chrono::seconds{10}); }
 
   void expect_alive() {
-    Side visitor{"sm"};
-    btl::Endpoint* route = visitor.connect(victim_);
+    Side unauthenticated{"sm"};
+    btl::Endpoint* route = unauthenticated.connect(victim_);
     const std::size_t before = victim_.received.size();
-    ASSERT_EQ(test::send(*route, pattern(8, 1), {}, visitor, victim_), Post::done);
+    ASSERT_EQ(test::send(*route, pattern(8, 1), {}, unauthenticated, victim_), Post::done);
     ASSERT_TRUE(pump([&] { return victim_.received.size() == before + 1; }, victim_));
   }
-  /// A visitor whose hello `change` has spoilt is refused with `code`.
+  /// An unauthenticated connection whose hello `change` has spoilt is refused with `code`.
   void expect_refused(const std::function<void(Hello&, std::array<int, kHelloFds>&)>& change, Errc code) {
-    RawPeer visitor{victim_.id(), door()};
-    Hello hello = visitor.local.plain(HelloKind::hello, victim_.id());
+    RawPeer unauthenticated{victim_.id(), door()};
+    Hello hello = unauthenticated.local.plain(HelloKind::hello, victim_.id());
     hello.your_index = 5;
     hello.max_send = 32768;
-    std::array<int, kHelloFds> fds{visitor.inbox.fd(), visitor.link->out->fd(), visitor.registrations.fd(),
-                                   visitor.doorbell.get()};
+    std::array<int, kHelloFds> fds{unauthenticated.inbox.fd(), unauthenticated.link->out->fd(),
+                                   unauthenticated.registrations.fd(), unauthenticated.doorbell.get()};
     change(hello, fds);
-    ASSERT_TRUE(send_hello(visitor.socket.get(), hello, fds));
-    const auto answer = receive_hello(visitor.socket.get(), soon());
+    ASSERT_TRUE(send_hello(unauthenticated.socket.get(), hello, fds));
+    const auto answer = receive_hello(unauthenticated.socket.get(), soon());
     ASSERT_TRUE(answer) << to_string(answer.error());
     EXPECT_EQ(answer->hello.kind, HelloKind::refused);
     EXPECT_EQ(static_cast<Errc>(answer->hello.refusal), code);
@@ -105,21 +106,21 @@ TEST_F(Handshake, WhatIsNotAHelloIsHungUpOn) {
     EXPECT_EQ(answer.error().code, Errc::peer_gone) << "closed without a word";
   }
   for (const HelloKind kind : {HelloKind::accept, HelloKind::crossing, HelloKind::refused, HelloKind::goodbye}) {
-    RawPeer visitor{victim_.id(), door()};
-    const Hello hello = visitor.local.plain(kind, victim_.id());
-    const std::array fds{visitor.inbox.fd(), visitor.link->out->fd(), visitor.registrations.fd(),
-                         visitor.doorbell.get()};
-    ASSERT_TRUE(send_hello(visitor.socket.get(), hello,
+    RawPeer unauthenticated{victim_.id(), door()};
+    const Hello hello = unauthenticated.local.plain(kind, victim_.id());
+    const std::array fds{unauthenticated.inbox.fd(), unauthenticated.link->out->fd(),
+                         unauthenticated.registrations.fd(), unauthenticated.doorbell.get()};
+    ASSERT_TRUE(send_hello(unauthenticated.socket.get(), hello,
                            kind == HelloKind::accept ? std::span<const int>{fds} : std::span<const int>{}));
-    const auto answer = receive_hello(visitor.socket.get(), soon());
+    const auto answer = receive_hello(unauthenticated.socket.get(), soon());
     EXPECT_FALSE(answer);
   }
   expect_alive();
 }
 
 TEST_F(Handshake, AnotherVersionIsHungUpOnAndSaysSo) {
-  RawPeer visitor{victim_.id(), door()};
-  Hello hello = visitor.local.plain(HelloKind::goodbye, victim_.id());
+  RawPeer unauthenticated{victim_.id(), door()};
+  Hello hello = unauthenticated.local.plain(HelloKind::goodbye, victim_.id());
   hello.version = kHelloVersion + 1;
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
@@ -134,9 +135,9 @@ TEST_F(Handshake, AnotherVersionIsHungUpOnAndSaysSo) {
 TEST_F(Handshake, SilentVisitorsDoNotKeepOthersOut) {
   std::vector<Fd> silent;
   for (int i = 0; i < 300; ++i) silent.push_back(*connect_to(door().door, soon()));
-  Side visitor{"sm"};
-  ASSERT_TRUE(
-      pump([&] { return visitor.module().connect(victim_.id(), victim_.module().address()).has_value(); }, victim_));
+  Side unauthenticated{"sm"};
+  ASSERT_TRUE(pump(
+      [&] { return unauthenticated.module().connect(victim_.id(), victim_.module().address()).has_value(); }, victim_));
 }
 
 /// Calls read() until the thread has given its core away so many times more; false after a while.
@@ -188,8 +189,8 @@ TEST(HandshakeWithoutDescriptors, TheThreadThatAcceptsSleepsAndAcceptsWhenThereA
   const Fd stranger = *connect_to(address.door, Deadline::after(std::chrono::seconds{10}));
   child.channel().send("at the door");
   ASSERT_TRUE(child.channel().expect("room")) << "the thread does not sleep";
-  Side visitor{"sm"};
-  EXPECT_EQ(test::send(*visitor.connect(blob), pattern(8, 1), {}, visitor), Post::done);
+  Side unauthenticated{"sm"};
+  EXPECT_EQ(test::send(*unauthenticated.connect(blob), pattern(8, 1), {}, unauthenticated), Post::done);
   EXPECT_EQ(child.wait(), 0);
 }
 
@@ -209,11 +210,11 @@ TEST_F(Handshake, ASegmentThatIsNotOfWholePagesIsRefused) {
 }
 
 TEST_F(Handshake, AnAddressOfAnotherWorldIsUnreachableWithTheReason) {
-  Side visitor{"sm"};
+  Side unauthenticated{"sm"};
   auto refusal = [&](const std::function<void(Address&)>& change) {
     Address address = door();
     change(address);
-    const auto result = visitor.module().connect(victim_.id(), bytes_of(address));
+    const auto result = unauthenticated.module().connect(victim_.id(), bytes_of(address));
     return result ? Error{} : result.error();
   };
   EXPECT_EQ(refusal([](Address& address) { address.boot[3] ^= std::byte{1}; }).code, Errc::unreachable);
@@ -242,12 +243,12 @@ TEST_F(Handshake, AListenerThatNeverAnswersIsUnreachableInTime) {
   const Fd listener = *listen_at(door);
   config::Store store;
   store.set("btl_sm_connect_timeout", "30");
-  Side visitor{"sm", store};
+  Side unauthenticated{"sm", store};
   const Address address = *Address::here(peer, door);
-  const auto result = visitor.module().connect(peer, bytes_of(address));
+  const auto result = unauthenticated.module().connect(peer, bytes_of(address));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Errc::unreachable);
-  EXPECT_EQ(visitor.module().progress(1), 1U) << "the index the listener may know comes back";
+  EXPECT_EQ(unauthenticated.module().progress(1), 1U) << "the index the listener may know comes back";
 }
 
 }  // namespace

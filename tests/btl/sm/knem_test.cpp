@@ -86,14 +86,14 @@ class SmKnem : public ::testing::Test {
     return *SoftwareHandle::decode(handles_.back());
   }
   void withdraw(std::size_t which) { EXPECT_TRUE(table_.remove(handles_[which])); }
-  /// A rung whose questions are answered at once.
-  std::unique_ptr<KnemRung> rung() {
-    auto rung = std::make_unique<KnemRung>(device_, KnemCookie{});
-    rung->on_need([this, self = rung.get()](const SoftwareHandle& region) {
+  /// A mechanism whose questions are answered at once.
+  std::unique_ptr<KnemMechanism> mechanism() {
+    auto mechanism = std::make_unique<KnemMechanism>(device_, KnemCookie{});
+    mechanism->on_need([this, self = mechanism.get()](const SoftwareHandle& region) {
       ++asked_;
       self->take(owner_.cookie_of(region));
     });
-    return rung;
+    return mechanism;
   }
 
   Kernel kernel_;
@@ -107,24 +107,24 @@ class SmKnem : public ::testing::Test {
 TEST_F(SmKnem, OffsetsCountFromTheBaseOfTheRegion) {
   auto memory = pattern(100'000, 1);
   const SoftwareHandle region = expose(memory);
-  const auto rung = this->rung();
+  const auto mechanism = this->mechanism();
   std::vector<std::byte> copy(5000);
-  const CopyOutcome first = rung->read(copy.data(), range_of(region, 777, copy.size()));
+  const CopyOutcome first = mechanism->read(copy.data(), range_of(region, 777, copy.size()));
   EXPECT_EQ(first.error.code, Errc::busy) << "its cookie is only being asked for";
-  ASSERT_TRUE(rung->read(copy.data(), range_of(region, 777, copy.size())).ok());
+  ASSERT_TRUE(mechanism->read(copy.data(), range_of(region, 777, copy.size())).ok());
   EXPECT_EQ(std::memcmp(copy.data(), memory.data() + 777, copy.size()), 0);
   const auto bytes = pattern(3000, 2);
-  ASSERT_TRUE(rung->write(range_of(region, 97'000, bytes.size()), bytes.data()).ok());
+  ASSERT_TRUE(mechanism->write(range_of(region, 97'000, bytes.size()), bytes.data()).ok());
   EXPECT_EQ(std::memcmp(memory.data() + 97'000, bytes.data(), bytes.size()), 0);
   EXPECT_EQ(asked_, 1);
   // What a handle says about its base is only a claim; the owner's table counts.
   SoftwareHandle liar = region;
   liar.base -= 4096;
-  ASSERT_TRUE(rung->read(copy.data(), range_of(liar, 4096 + 777, copy.size())).ok());
+  ASSERT_TRUE(mechanism->read(copy.data(), range_of(liar, 4096 + 777, copy.size())).ok());
   EXPECT_EQ(std::memcmp(copy.data(), memory.data() + 777, copy.size()), 0);
-  EXPECT_EQ(rung->read(copy.data(), {region.base - 1, 10, region}).error.code, Errc::busy);
-  EXPECT_EQ(rung->read(copy.data(), {region.base + 99'999, 2, region}).error.code, Errc::busy);
-  EXPECT_EQ(rung->read(copy.data(), {region.base, UINT64_MAX, region}).error.code, Errc::busy);
+  EXPECT_EQ(mechanism->read(copy.data(), {region.base - 1, 10, region}).error.code, Errc::busy);
+  EXPECT_EQ(mechanism->read(copy.data(), {region.base + 99'999, 2, region}).error.code, Errc::busy);
+  EXPECT_EQ(mechanism->read(copy.data(), {region.base, UINT64_MAX, region}).error.code, Errc::busy);
 }
 
 TEST_F(SmKnem, ACookieEndsWithItsRegistrationAndNeverServesTheNextOne) {
@@ -145,29 +145,29 @@ TEST_F(SmKnem, CookiesAreBoundedAndALostOneIsAskedForAgain) {
   std::vector<std::byte> memory(4096);
   std::vector<SoftwareHandle> regions;
   for (std::size_t i = 0; i < KnemRegions::kMost + 1; ++i) regions.push_back(expose(memory));
-  const auto rung = this->rung();
+  const auto mechanism = this->mechanism();
   std::vector<std::byte> copy(10);
-  (void)rung->read(copy.data(), range_of(regions[0], 0, 10));
-  ASSERT_TRUE(rung->read(copy.data(), range_of(regions[0], 0, 10)).ok());
+  (void)mechanism->read(copy.data(), range_of(regions[0], 0, 10));
+  ASSERT_TRUE(mechanism->read(copy.data(), range_of(regions[0], 0, 10)).ok());
   for (const SoftwareHandle& region : regions) (void)owner_.cookie_of(region);
   EXPECT_EQ(kernel_.regions.size(), KnemRegions::kMost);
-  EXPECT_EQ(rung->read(copy.data(), range_of(regions[0], 0, 10)).error.code, Errc::busy) << "destroyed meanwhile";
-  (void)rung->read(copy.data(), range_of(regions[0], 0, 10));
-  EXPECT_TRUE(rung->read(copy.data(), range_of(regions[0], 0, 10)).ok());
+  EXPECT_EQ(mechanism->read(copy.data(), range_of(regions[0], 0, 10)).error.code, Errc::busy) << "destroyed meanwhile";
+  (void)mechanism->read(copy.data(), range_of(regions[0], 0, 10));
+  EXPECT_TRUE(mechanism->read(copy.data(), range_of(regions[0], 0, 10)).ok());
   EXPECT_EQ(asked_, 2);
 }
 
 TEST_F(SmKnem, ACookieWhoseAnswerWasLostIsAskedForAgain) {
   std::vector<std::byte> memory(4096);
   const SoftwareHandle region = expose(memory);
-  KnemRung rung{device_, KnemCookie{}};
+  KnemMechanism mechanism{device_, KnemCookie{}};
   int asked = 0;
-  rung.on_need([&](const SoftwareHandle& wanted) {
-    if (++asked > 1) rung.take(owner_.cookie_of(wanted));
+  mechanism.on_need([&](const SoftwareHandle& wanted) {
+    if (++asked > 1) mechanism.take(owner_.cookie_of(wanted));
   });
   std::vector<std::byte> copy(10);
   bool copied = false;
-  for (int i = 0; i < 1000 && !copied; ++i) copied = rung.read(copy.data(), range_of(region, 0, 10)).ok();
+  for (int i = 0; i < 1000 && !copied; ++i) copied = mechanism.read(copy.data(), range_of(region, 0, 10)).ok();
   EXPECT_TRUE(copied);
   EXPECT_EQ(asked, 2);
 }
@@ -190,30 +190,30 @@ TEST_F(SmKnem, ADeviceThatNeverKnowsItsCookiesIsGivenUp) {
   const SoftwareHandle region = expose(memory);
   kernel_.fail_after = 0;
   kernel_.failure = Errc::busy;
-  CopyLadder ladder;
-  ladder.add(rung(), "double");
+  CopyMechanisms mechanisms;
+  mechanisms.add(mechanism(), "double");
   std::vector<std::byte> copy(10);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(ladder.read(copy.data(), range_of(region, 0, 10)).error.code, Errc::not_supported);
+    EXPECT_EQ(mechanisms.read(copy.data(), range_of(region, 0, 10)).error.code, Errc::not_supported);
   }
-  EXPECT_TRUE(ladder.empty());
+  EXPECT_TRUE(mechanisms.empty());
 }
 
-TEST_F(SmKnem, AFailureInMidTransferKeepsWhatWasCopiedAndTakesItOffTheLadder) {
-  auto memory = pattern(2 * KnemRung::kPiece + 1000, 1);
+TEST_F(SmKnem, AFailureInMidTransferKeepsWhatWasCopiedAndTakesItOffTheMechanisms) {
+  auto memory = pattern(2 * KnemMechanism::kPiece + 1000, 1);
   const SoftwareHandle region = expose(memory);
-  CopyLadder ladder;
-  ladder.add(rung(), "double");
+  CopyMechanisms mechanisms;
+  mechanisms.add(mechanism(), "double");
   std::vector<std::byte> copy(memory.size());
-  (void)ladder.read(copy.data(), range_of(region, 0, copy.size()));
-  EXPECT_TRUE(ladder.reaches(range_of(region, 0, copy.size())));
-  kernel_.fail_after = KnemRung::kPiece;
-  const CopyOutcome outcome = ladder.read(copy.data(), range_of(region, 0, copy.size()));
+  (void)mechanisms.read(copy.data(), range_of(region, 0, copy.size()));
+  EXPECT_TRUE(mechanisms.reaches(range_of(region, 0, copy.size())));
+  kernel_.fail_after = KnemMechanism::kPiece;
+  const CopyOutcome outcome = mechanisms.read(copy.data(), range_of(region, 0, copy.size()));
   EXPECT_EQ(outcome.error.code, Errc::not_supported);
-  EXPECT_EQ(outcome.copied, KnemRung::kPiece);
-  EXPECT_EQ(std::memcmp(copy.data(), memory.data(), KnemRung::kPiece), 0);
-  EXPECT_TRUE(ladder.empty());
-  EXPECT_NE(ladder.why().find("no knem: given up, double: copy"), std::string::npos) << ladder.why();
+  EXPECT_EQ(outcome.copied, KnemMechanism::kPiece);
+  EXPECT_EQ(std::memcmp(copy.data(), memory.data(), KnemMechanism::kPiece), 0);
+  EXPECT_TRUE(mechanisms.empty());
+  EXPECT_NE(mechanisms.why().find("no knem: given up, double: copy"), std::string::npos) << mechanisms.why();
 }
 
 /// Two modules over one "kernel", on the identities of two sides that talk to themselves only.
@@ -221,7 +221,7 @@ class SmKnemModules : public ::testing::Test {
  protected:
   struct Half {
     Half(Kernel& kernel, bool knem) : side("self") {
-      LadderOrder order{{RungKind::knem}};
+      MechanismOrder order{{MechanismKind::knem}};
       const Error none{Errc::not_supported, 0, "not in this test"};
       KernelDevices devices{none,
                             knem ? KernelDevices::Knem{std::make_shared<Double>(kernel)} : KernelDevices::Knem{none}};
@@ -270,7 +270,7 @@ class SmKnemModules : public ::testing::Test {
   Half b_{kernel_, true};
 };
 
-TEST_F(SmKnemModules, TheProbePutsItOnTheLadderAndPutAndGetGoThroughIt) {
+TEST_F(SmKnemModules, TheProbePutsItAmongTheMechanismsAndPutAndGetGoThroughIt) {
   btl::Endpoint& route = connect();
   EXPECT_NE(route.describe().find("knem: probe copied 4096 bytes"), std::string::npos) << route.describe();
   for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, std::size_t{300'000}}) {
@@ -294,7 +294,7 @@ TEST_F(SmKnemModules, TheProbePutsItOnTheLadderAndPutAndGetGoThroughIt) {
 
 TEST_F(SmKnemModules, ATransferInWhichItFailsIsFinishedByMessages) {
   btl::Endpoint& route = connect();
-  auto memory = pattern(KnemRung::kPiece + 100'000, 3);
+  auto memory = pattern(KnemMechanism::kPiece + 100'000, 3);
   const auto handle = *b_.module->register_memory(memory.data(), memory.size(), Rights::all);
   ASSERT_TRUE(warm_up(route, handle, memory.size()));
   kernel_.fail_after = kernel_.copied + 1;  // the first piece is the last that works

@@ -206,12 +206,12 @@ struct ParkingProgram : Explorer::Program {
         unpark(state);
         parked = false;
       }
-      answer_bells();
+      answer_notifications();
       if (parked && takes_back) {
         reader.finish();
         closed = take_back(state);
       }
-      answer_bells();
+      answer_notifications();
       look();
     });
   }
@@ -220,15 +220,15 @@ struct ParkingProgram : Explorer::Program {
     if (state.load(std::memory_order_relaxed) == wire::kBoxPolled) return true;
     switch (notify(state)) {
       case Notice::none: return true;
-      case Notice::ring: bells.fetch_or(1, std::memory_order_release); return true;
+      case Notice::ring: notifications.fetch_or(1, std::memory_order_release); return true;
       case Notice::taken_back: writer.turn_off(); return writer.all_read();
     }
     return false;
   }
-  void answer_bells() {
-    if (bells.load(std::memory_order_relaxed) == 0) return;
-    bells.exchange(0, std::memory_order_acquire);
-    if (parked && !closed && has_rung(state)) {
+  void answer_notifications() {
+    if (notifications.load(std::memory_order_relaxed) == 0) return;
+    notifications.exchange(0, std::memory_order_acquire);
+    if (parked && !closed && is_notified(state)) {
       unpark(state);
       parked = false;
     }
@@ -241,7 +241,7 @@ struct ParkingProgram : Explorer::Program {
     }
   }
   void finish() override {
-    answer_bells();
+    answer_notifications();
     const bool died = sent < 3;
     // Of the dead the box is drained whatever its state, as Module::settle does; of the living only a polled one.
     if (died && !closed) parked = false;
@@ -256,7 +256,7 @@ struct ParkingProgram : Explorer::Program {
   Ring ring;
   Atomic<std::uint32_t> released;
   Atomic<std::uint32_t> state;
-  Atomic<std::uint64_t> bells;
+  Atomic<std::uint64_t> notifications;
   BasicBoxWriter<Memory> writer;
   BasicBoxReader<Memory> reader;
   unsigned other_way = 0;
@@ -285,14 +285,14 @@ TEST(ModelOfParking, WithoutTheFenceAMessageIsFoundLost) {
 
 // ---- Sleeping -------------------------------------------------------------------------------------------------------
 
-/// As Module::arm and Endpoint::ring_if_asleep: who sleeps has nothing to receive, or has been rung.
+/// As Module::arm and Endpoint::ring_if_asleep: who sleeps has nothing to receive, or has been notified.
 struct SleepProgram : Explorer::Program {
   SleepProgram() {
     Explorer::current().add_thread([this] {
       for (std::uint32_t i = 1; i <= 2; ++i) {
         box.store(i, std::memory_order_release);
         const std::uint32_t sleep = sleeping.load(std::memory_order_relaxed);
-        if (sleep != 0 && sleep != rung) rung = sleep;
+        if (sleep != 0 && sleep != notified) notified = sleep;
       }
     });
     Explorer::current().add_thread([this] {
@@ -301,7 +301,7 @@ struct SleepProgram : Explorer::Program {
         Explorer::current().fence_everybody();
         const std::uint32_t there = box.load(std::memory_order_acquire);
         if (there == got) {
-          asleep = sleep;  // until it is rung: what comes after is the next message's
+          asleep = sleep;  // until it is notified: what comes after is the next message's
           return;
         }
         got = there;
@@ -311,11 +311,12 @@ struct SleepProgram : Explorer::Program {
   }
   void finish() override {
     if (asleep == 0) return;
-    Explorer::current().check(rung == asleep || box.load(std::memory_order_relaxed) == got, "asleep beside a message");
+    Explorer::current().check(notified == asleep || box.load(std::memory_order_relaxed) == got,
+                              "asleep beside a message");
   }
   Atomic<std::uint32_t> box;
   Atomic<std::uint32_t> sleeping;
-  std::uint32_t rung = 0;  // the sleep for which the doorbell has been rung last
+  std::uint32_t notified = 0;  // the sleep for which the doorbell has been notified last
   std::uint32_t got = 0;
   std::uint32_t asleep = 0;
 };
@@ -331,7 +332,7 @@ TEST(ModelOfSleeping, WithoutTheFenceItIsFoundWrong) {
 // ---- Sleeping for want of room --------------------------------------------------------------------------------------
 
 /// A sender that has found no room sleeps until a counter goes on; a receiver that makes room twice.  As Module::arm
-/// and forget_starved on one side, the end of a round and answer_bells on the other.
+/// and forget_starved on one side, the end of a round and answer_notifications on the other.
 struct RoomProgram : Explorer::Program {
   RoomProgram() {
     Explorer::current().add_thread([this] {
@@ -339,7 +340,7 @@ struct RoomProgram : Explorer::Program {
         seen = counter.load(std::memory_order_acquire);
         sleeping.store(sleep, std::memory_order_relaxed);
         wanted.announce({seen + 1}, false);
-        bells.fetch_or(1, std::memory_order_release);
+        notifications.fetch_or(1, std::memory_order_release);
         Explorer::current().fence_everybody();
         if (!wanted.satisfied_by({counter.load(std::memory_order_acquire)}, false)) {
           asleep = sleep;
@@ -352,31 +353,31 @@ struct RoomProgram : Explorer::Program {
     Explorer::current().add_thread([this] {
       for (made = 1; made <= kRooms; ++made) {
         counter.store(made, std::memory_order_release);
-        if (bells.load(std::memory_order_relaxed) != 0) {
-          bells.exchange(0, std::memory_order_acquire);
+        if (notifications.load(std::memory_order_relaxed) != 0) {
+          notifications.exchange(0, std::memory_order_acquire);
           waits = waits || !wanted.withdrawn();
         }
         if (waits && wanted.withdrawn()) waits = false;
         if (waits && wanted.satisfied_by({made}, false)) {
           waits = false;
           const std::uint32_t sleep = sleeping.load(std::memory_order_relaxed);
-          if (sleep != 0) rung = sleep;
+          if (sleep != 0) notified = sleep;
         }
       }
     });
   }
   void finish() override {
-    Explorer::current().check(asleep == 0 || rung == asleep || seen == kRooms, "asleep beside room");
+    Explorer::current().check(asleep == 0 || notified == asleep || seen == kRooms, "asleep beside room");
   }
   static constexpr std::uint32_t kRooms = 2;
   Atomic<std::uint32_t> counter;
   Atomic<std::uint32_t> sleeping;
-  Atomic<std::uint64_t> bells;
+  Atomic<std::uint64_t> notifications;
   BasicRoomWanted<Atomic<std::uint32_t>, 1> wanted;
   std::uint32_t seen = 0;  // of the counter when there was no room
   std::uint32_t made = 0;
-  bool waits = false;      // the receiver knows that the sender does
-  std::uint32_t rung = 0;  // the sleep for which the doorbell has been rung last
+  bool waits = false;          // the receiver knows that the sender does
+  std::uint32_t notified = 0;  // the sleep for which the doorbell has been notified last
   std::uint32_t asleep = 0;
 };
 

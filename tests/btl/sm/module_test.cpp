@@ -209,7 +209,7 @@ TEST(SmCost, AConnectedPeerThatIsIdleCostsOnePage) {
     peers.push_back(std::make_unique<Side>("sm"));
     ASSERT_NE(hub.connect(*peers.back()), nullptr);
   }
-  // A segment in each direction; a doorman may still hold the descriptor that it has just mapped.
+  // A segment in each direction; a connection manager may still hold the descriptor that it has just mapped.
   EXPECT_TRUE(pump([&] { return memory_of_files("opal-sm-segment") <= 2U * 10 * 4096; }, hub))
       << memory_of_files("opal-sm-segment");
   btl::Endpoint& active = *hub.connect(*peers[0]);

@@ -23,7 +23,8 @@ class OwnMemory final : public XpmemDevice {
   }
   void detach(std::byte*) noexcept override {}
 
-  std::function<void(std::uint64_t window)> on_attach;  ///< at the first access to each window of XpmemRung::kWindow
+  std::function<void(std::uint64_t window)>
+      on_attach;  ///< at the first access to each window of XpmemMechanism::kWindow
 };
 
 /// A module over such a device, in the Context of a Side of another transport.
@@ -31,7 +32,7 @@ struct Doubled {
   Doubled(std::shared_ptr<OwnMemory> device, std::string_view mechanisms, std::string_view large_get) {
     Config config;
     config.large_get = large_get;
-    const LadderOrder order = *LadderOrder::parse(mechanisms);
+    const MechanismOrder order = *MechanismOrder::parse(mechanisms);
     auto opened = Module::open(host.module().host(), config, order,
                                {std::shared_ptr<XpmemDevice>{std::move(device)}, Error{Errc::not_supported}});
     EXPECT_TRUE(opened);

@@ -192,11 +192,11 @@ TEST(SmShared, MappingsAreBoundedAndAPoolThatWasGivenUpIsMappedAgain) {
   Side b{"sm", single_copy_by("shared")};
   btl::Endpoint& route = *a.connect(b);
   std::deque<Exported> pools;
-  for (std::size_t i = 0; i < SharedRung::kMost + 4; ++i) {
+  for (std::size_t i = 0; i < SharedMechanism::kMost + 4; ++i) {
     pools.emplace_back(b, 4096);
-    ASSERT_NO_FATAL_FAILURE(map_first(a, route, pools.back(), std::min(i + 1, SharedRung::kMost)));
+    ASSERT_NO_FATAL_FAILURE(map_first(a, route, pools.back(), std::min(i + 1, SharedMechanism::kMost)));
   }
-  ASSERT_NO_FATAL_FAILURE(map_first(a, route, pools.front(), SharedRung::kMost));
+  ASSERT_NO_FATAL_FAILURE(map_first(a, route, pools.front(), SharedMechanism::kMost));
 }
 
 TEST(SmShared, APoolThatEndsGivesItsMemoryBackAndItsHandlesAreStale) {
@@ -256,35 +256,35 @@ TEST(SmShared, APeerThatLiesAboutWhereItsPoolBeginsIsNotBelieved) {
   const auto pool = open_pool();
   const auto bytes = *pool->allocate(4096, 64);
   std::vector<std::uint32_t> asked;
-  SharedRung rung;
-  rung.on_need([&](std::uint32_t number) { asked.push_back(number); });
-  EXPECT_EQ(rung.map({0x10000, 10, {}, 0}), nullptr) << "private";
-  EXPECT_EQ(rung.map({0x10000, 10, {}, 9}), nullptr);
-  EXPECT_EQ(rung.map({0x10000, 10, {}, 9}), nullptr);
+  SharedMechanism mechanism;
+  mechanism.on_need([&](std::uint32_t number) { asked.push_back(number); });
+  EXPECT_EQ(mechanism.map({0x10000, 10, {}, 0}), nullptr) << "private";
+  EXPECT_EQ(mechanism.map({0x10000, 10, {}, 9}), nullptr);
+  EXPECT_EQ(mechanism.map({0x10000, 10, {}, 9}), nullptr);
   EXPECT_EQ(asked, std::vector<std::uint32_t>{9}) << "asked once";
   auto map = mpool::SharedPool::attach(pool->fd());
   const std::size_t size = map->size();
-  rung.take({9, 0x10000, std::move(*map)});
-  ASSERT_NE(rung.map({0x10000, 10, {}, 9}), nullptr);
+  mechanism.take({9, 0x10000, std::move(*map)});
+  ASSERT_NE(mechanism.map({0x10000, 10, {}, 9}), nullptr);
   *bytes = std::byte{42};
-  EXPECT_EQ(*rung.map({0x10000 + *pool->offset_of(bytes), 1, {}, 9}), std::byte{42});
-  EXPECT_EQ(rung.map({0xffff, 10, {}, 9}), nullptr);
-  EXPECT_EQ(rung.map({0x10000 + size - 5, 6, {}, 9}), nullptr);
-  EXPECT_EQ(rung.map({0, UINT64_MAX, {}, 9}), nullptr);
+  EXPECT_EQ(*mechanism.map({0x10000 + *pool->offset_of(bytes), 1, {}, 9}), std::byte{42});
+  EXPECT_EQ(mechanism.map({0xffff, 10, {}, 9}), nullptr);
+  EXPECT_EQ(mechanism.map({0x10000 + size - 5, 6, {}, 9}), nullptr);
+  EXPECT_EQ(mechanism.map({0, UINT64_MAX, {}, 9}), nullptr);
 }
 
 TEST(SmShared, APoolWhoseAnswerWasLostIsAskedForAgainMoreAndMoreRarely) {
   int asked = 0;
-  SharedRung rung;
-  rung.on_need([&](std::uint32_t) { ++asked; });
-  for (int i = 0; i < 100; ++i) (void)rung.map({0x10000, 10, {}, 9});
+  SharedMechanism mechanism;
+  mechanism.on_need([&](std::uint32_t) { ++asked; });
+  for (int i = 0; i < 100; ++i) (void)mechanism.map({0x10000, 10, {}, 9});
   EXPECT_EQ(asked, 2);
-  for (int i = 0; i < 10'000; ++i) (void)rung.map({0x10000, 10, {}, 9});
+  for (int i = 0; i < 10'000; ++i) (void)mechanism.map({0x10000, 10, {}, 9});
   EXPECT_GE(asked, 4);
   EXPECT_LE(asked, 16);
   const int before = asked;
-  rung.take({9, 0, {}});
-  for (int i = 0; i < 100'000; ++i) (void)rung.map({0x10000, 10, {}, 9});
+  mechanism.take({9, 0, {}});
+  for (int i = 0; i < 100'000; ++i) (void)mechanism.map({0x10000, 10, {}, 9});
   EXPECT_EQ(asked, before) << "a refusal is an answer";
 }
 

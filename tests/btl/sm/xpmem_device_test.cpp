@@ -20,7 +20,7 @@ namespace {
 
 using test::pattern;
 
-constexpr std::size_t kSize = XpmemRung::kWindow + 100'000;  // in two windows, or three
+constexpr std::size_t kSize = XpmemMechanism::kWindow + 100'000;  // in two windows, or three
 
 /// Another process, which offers its memory: kSize bytes of pattern(kSize, 1) at `address`.
 class Owner {
@@ -100,39 +100,39 @@ class SmXpmemDevice : public testing::Test {
   void SetUp() override {
     if (::access("/dev/xpmem", F_OK) != 0) GTEST_SKIP() << "needs xpmem: its kernel module is not loaded here";
     owner_ = std::make_unique<Owner>();
-    auto rung = XpmemRung::open(*XpmemDevice::open(), owner_->segment);
-    ASSERT_TRUE(rung) << to_string(rung.error());
-    rung_ = std::move(*rung);
+    auto mechanism = XpmemMechanism::open(*XpmemDevice::open(), owner_->segment);
+    ASSERT_TRUE(mechanism) << to_string(mechanism.error());
+    mechanism_ = std::move(*mechanism);
   }
   [[nodiscard]] RemoteRange all() const { return {owner_->address, kSize, {}}; }
 
   std::unique_ptr<Owner> owner_;
-  std::unique_ptr<XpmemRung> rung_;
+  std::unique_ptr<XpmemMechanism> mechanism_;
   std::vector<std::byte> bytes_ = std::vector<std::byte>(kSize);
 };
 
 TEST_F(SmXpmemDevice, MemoryOfAnotherProcessIsReadAndWrittenAcrossWindows) {
-  ASSERT_TRUE(rung_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
   EXPECT_EQ(bytes_, pattern(kSize, 1));
   const auto other = pattern(kSize, 2);
-  ASSERT_TRUE(rung_->write(all(), other.data()).ok());
+  ASSERT_TRUE(mechanism_->write(all(), other.data()).ok());
   EXPECT_TRUE(owner_->order('c'));
 }
 
 TEST_F(SmXpmemDevice, MemoryThatIsUnmappedIsAnErrorAndWhatIsMappedThereLaterIsSeen) {
-  ASSERT_TRUE(rung_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
   ASSERT_TRUE(owner_->order('u'));
-  EXPECT_EQ(rung_->read(bytes_.data(), all()).error.code, Errc::invalid_argument);
+  EXPECT_EQ(mechanism_->read(bytes_.data(), all()).error.code, Errc::invalid_argument);
   ASSERT_TRUE(owner_->order('m'));
-  ASSERT_TRUE(rung_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
   EXPECT_EQ(bytes_, pattern(kSize, 2));
 }
 
 TEST_F(SmXpmemDevice, TheOwnersDeathIsAnErrorAndNoSignal) {
-  ASSERT_TRUE(rung_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
   owner_->end();
-  EXPECT_FALSE(rung_->read(bytes_.data(), all()).ok());
-  EXPECT_FALSE(rung_->write(all(), bytes_.data()).ok());
+  EXPECT_FALSE(mechanism_->read(bytes_.data(), all()).ok());
+  EXPECT_FALSE(mechanism_->write(all(), bytes_.data()).ok());
 }
 
 TEST_F(SmXpmemDevice, EndpointsTakeIt) {

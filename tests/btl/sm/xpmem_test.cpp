@@ -12,7 +12,7 @@
 #include <cstring>
 #include <random>
 
-#include "opal/btl/sm/copy_ladder.hpp"
+#include "opal/btl/sm/copy_mechanisms.hpp"
 #include "opal/btl/sm/probe_page.hpp"
 #include "opal/core/mapping.hpp"
 #include "tests/btl/sm/single_copy.hpp"
@@ -24,7 +24,7 @@ namespace {
 using test::pattern;
 
 constexpr std::uint64_t kPeerBase = 0x2000'0080'3000;  // in the middle of a window
-constexpr std::size_t kPeerSize = 3 * XpmemRung::kWindow;
+constexpr std::size_t kPeerSize = 3 * XpmemMechanism::kWindow;
 
 class Double final : public XpmemDevice {
  public:
@@ -70,7 +70,7 @@ class Double final : public XpmemDevice {
     return window;
   }
   void detach(std::byte* address) noexcept override {
-    EXPECT_EQ(::munmap(address, XpmemRung::kWindow), 0);
+    EXPECT_EQ(::munmap(address, XpmemMechanism::kWindow), 0);
     --windows_;
   }
 
@@ -86,19 +86,19 @@ RemoteRange at(std::uint64_t offset, std::uint64_t size) { return {kPeerBase + o
 
 TEST(SmXpmem, RandomReadsAndWritesAcrossWindowsMatchThePeersMemory) {
   const auto device = std::make_shared<Double>();
-  auto rung = *XpmemRung::open(device, 77);
+  auto mechanism = *XpmemMechanism::open(device, 77);
   std::vector<std::byte> model(kPeerSize);
   std::mt19937_64 random{3};
   for (int i = 0; i < 200; ++i) {
-    const std::size_t size = 1 + random() % (i % 20 == 0 ? 2 * XpmemRung::kWindow : 10'000);
+    const std::size_t size = 1 + random() % (i % 20 == 0 ? 2 * XpmemMechanism::kWindow : 10'000);
     const std::size_t offset = random() % (kPeerSize - size);
     if (i % 2 == 0) {
       const auto bytes = pattern(size, static_cast<unsigned>(i));
       std::memcpy(model.data() + offset, bytes.data(), size);
-      ASSERT_TRUE(rung->write(at(offset, size), bytes.data()).ok());
+      ASSERT_TRUE(mechanism->write(at(offset, size), bytes.data()).ok());
     } else {
       std::vector<std::byte> bytes(size);
-      ASSERT_TRUE(rung->read(bytes.data(), at(offset, size)).ok());
+      ASSERT_TRUE(mechanism->read(bytes.data(), at(offset, size)).ok());
       ASSERT_EQ(std::memcmp(bytes.data(), model.data() + offset, size), 0);
     }
   }
@@ -108,44 +108,45 @@ TEST(SmXpmem, RandomReadsAndWritesAcrossWindowsMatchThePeersMemory) {
 
 TEST(SmXpmem, AttachedWindowsAreBounded) {
   const auto device = std::make_shared<Double>();
-  auto rung = *XpmemRung::open(device, 77);
+  auto mechanism = *XpmemMechanism::open(device, 77);
   std::byte byte{};
-  for (std::uint64_t i = 0; i < 2 * XpmemRung::kMost; ++i) {
+  for (std::uint64_t i = 0; i < 2 * XpmemMechanism::kMost; ++i) {
     // Most of it is not the peer's memory at all.
-    (void)rung->read(&byte, {0x1000'0000'0000 + i * XpmemRung::kWindow, 1, {}});
-    ASSERT_LE(rung->attached(), XpmemRung::kMost);
+    (void)mechanism->read(&byte, {0x1000'0000'0000 + i * XpmemMechanism::kWindow, 1, {}});
+    ASSERT_LE(mechanism->attached(), XpmemMechanism::kMost);
   }
-  EXPECT_EQ(device->windows(), static_cast<int>(XpmemRung::kMost));
-  EXPECT_TRUE(rung->read(&byte, at(0, 1)).ok());
+  EXPECT_EQ(device->windows(), static_cast<int>(XpmemMechanism::kMost));
+  EXPECT_TRUE(mechanism->read(&byte, at(0, 1)).ok());
 }
 
 TEST(SmXpmem, MemoryThatIsNotThereAndAPeersDeathAreErrorsAndNoSignals) {
   const auto device = std::make_shared<Double>();
-  CopyLadder ladder;
-  ladder.add(*XpmemRung::open(device, 77), "double");
+  CopyMechanisms mechanisms;
+  mechanisms.add(*XpmemMechanism::open(device, 77), "double");
   std::vector<std::byte> bytes(100'000);
-  EXPECT_TRUE(ladder.read(bytes.data(), at(0, bytes.size())).ok());
-  EXPECT_EQ(ladder.read(bytes.data(), at(kPeerSize - 10, bytes.size())).error.code, Errc::invalid_argument);
+  EXPECT_TRUE(mechanisms.read(bytes.data(), at(0, bytes.size())).ok());
+  EXPECT_EQ(mechanisms.read(bytes.data(), at(kPeerSize - 10, bytes.size())).error.code, Errc::invalid_argument);
   device->die();
-  EXPECT_EQ(ladder.read(bytes.data(), at(0, bytes.size())).error.code, Errc::invalid_argument);
-  EXPECT_EQ(ladder.write(at(0, bytes.size()), bytes.data()).error.code, Errc::invalid_argument);
+  EXPECT_EQ(mechanisms.read(bytes.data(), at(0, bytes.size())).error.code, Errc::invalid_argument);
+  EXPECT_EQ(mechanisms.write(at(0, bytes.size()), bytes.data()).error.code, Errc::invalid_argument);
 }
 
-TEST(SmXpmem, AProbePutsItOnTheLadderAndAFailingAttachTakesItOff) {
+TEST(SmXpmem, AProbePutsItAmongTheMechanismsAndAFailingAttachTakesItOff) {
   const auto device = std::make_shared<Double>();
   const ProbePage page{42};
   std::memcpy(device->memory().data() + 8192, reinterpret_cast<const void*>(page.address()), ProbePage::kSize);
-  EXPECT_FALSE(XpmemRung::open(device, 78));
-  CopyLadder ladder;
-  ladder.try_rung(*XpmemRung::open(device, 77), at(8192, ProbePage::kSize), 42);
-  EXPECT_TRUE(ladder.usable());
-  EXPECT_EQ(ladder.why(), "xpmem: probe copied 4096 bytes");
+  EXPECT_FALSE(XpmemMechanism::open(device, 78));
+  CopyMechanisms mechanisms;
+  mechanisms.try_mechanism(*XpmemMechanism::open(device, 77), at(8192, ProbePage::kSize), 42);
+  EXPECT_TRUE(mechanisms.usable());
+  EXPECT_EQ(mechanisms.why(), "xpmem: probe copied 4096 bytes");
   device->refuse_attaching();
-  std::vector<std::byte> bytes(2 * XpmemRung::kWindow);
-  const CopyOutcome outcome = ladder.read(bytes.data(), at(0, bytes.size()));
+  std::vector<std::byte> bytes(2 * XpmemMechanism::kWindow);
+  const CopyOutcome outcome = mechanisms.read(bytes.data(), at(0, bytes.size()));
   EXPECT_EQ(outcome.error.code, Errc::not_supported);
-  EXPECT_EQ(outcome.copied, XpmemRung::kWindow - kPeerBase % XpmemRung::kWindow) << "what the attached window had";
-  EXPECT_FALSE(ladder.usable());
+  EXPECT_EQ(outcome.copied, XpmemMechanism::kWindow - kPeerBase % XpmemMechanism::kWindow)
+      << "what the attached window had";
+  EXPECT_FALSE(mechanisms.usable());
 }
 
 TEST(SmXpmem, WithoutTheKernelModuleTheReasonNamesTheDevice) {

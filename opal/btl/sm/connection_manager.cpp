@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doorman's thread and the passive half of connecting; the module's half is doorman_connect.cpp.
-#include "opal/btl/sm/doorman.hpp"
+// The connection manager's thread and the passive half of connecting; the module's half is
+// connection_manager_connect.cpp.
+#include "opal/btl/sm/connection_manager.hpp"
 
 #include <pthread.h>
 #include <signal.h>
@@ -50,11 +51,11 @@ Result<std::thread> start_quiet_thread(Body body) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<std::thread> result = Error{Errc::os, EAGAIN, "start thread (sm doorman)"};
+  Result<std::thread> result = Error{Errc::os, EAGAIN, "start thread (sm connection manager)"};
   try {
     result = std::thread{body};
   } catch (const std::system_error& error) {
-    result = Error{Errc::os, error.code().value(), "start thread (sm doorman)"};
+    result = Error{Errc::os, error.code().value(), "start thread (sm connection manager)"};
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return result;
@@ -62,27 +63,29 @@ Result<std::thread> start_quiet_thread(Body body) {
 
 }  // namespace
 
-Doorman::Doorman(const LocalSide& local, Fd listener, Fd epoll, int doorbell)
+ConnectionManager::ConnectionManager(const LocalSide& local, Fd listener, Fd epoll, int doorbell)
     : local_(local),
       listener_(std::move(listener)),
       epoll_(std::move(epoll)),
       doorbell_(doorbell),
       indices_(wire::kMaxPeers) {}
 
-Result<std::unique_ptr<Doorman>> Doorman::start(const LocalSide& local, const PeerId& door, int doorbell) {
+Result<std::unique_ptr<ConnectionManager>> ConnectionManager::start(const LocalSide& local, const PeerId& door,
+                                                                    int doorbell) {
   OPAL_TRY_ASSIGN(Fd listener, listen_at(door));
   Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
-  if (!epoll) return Error{Errc::os, errno, "epoll_create1(sm doorman)"};
+  if (!epoll) return Error{Errc::os, errno, "epoll_create1(sm connection manager)"};
   if (!add_to(epoll.get(), listener.get(), kListenerId)) {
-    return Error{Errc::os, errno, "epoll_ctl(sm doorman)"};
+    return Error{Errc::os, errno, "epoll_ctl(sm connection manager)"};
   }
-  std::unique_ptr<Doorman> doorman{new Doorman{local, std::move(listener), std::move(epoll), doorbell}};
-  OPAL_TRY_ASSIGN(doorman->thread_, start_quiet_thread([self = doorman.get()] { self->run(); }));
-  doorman->follow_forks();
-  return doorman;
+  std::unique_ptr<ConnectionManager> connection_manager{
+      new ConnectionManager{local, std::move(listener), std::move(epoll), doorbell}};
+  OPAL_TRY_ASSIGN(connection_manager->thread_, start_quiet_thread([self = connection_manager.get()] { self->run(); }));
+  connection_manager->follow_forks();
+  return connection_manager;
 }
 
-Doorman::~Doorman() {
+ConnectionManager::~ConnectionManager() {
   if (!inherited_ && !thread_.joinable()) return;
   unfollow_forks();
   if (inherited_) return;
@@ -96,7 +99,7 @@ Doorman::~Doorman() {
   }
 }
 
-void Doorman::run() {
+void ConnectionManager::run() {
   int state = 0;
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
   std::array<epoll_event, 16> events;
@@ -104,13 +107,13 @@ void Doorman::run() {
     const int count = wait_cancelable(epoll_.get(), events, deaf_);
     if (deaf_) listen_again();
     if (count < 0 && errno != EINTR) {
-      log::error("btl.sm", "doorman: epoll_wait failed ({}): no more peers can connect", errno);
+      log::error("btl.sm", "connection manager: epoll_wait failed ({}): no more peers can connect", errno);
       return;
     }
     for (int i = 0; i < count; ++i) {
       const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
       if (id == kListenerId) {
-        accept_visitors();
+        accept_connections();
       } else {
         on_readable(id);
       }
@@ -118,7 +121,7 @@ void Doorman::run() {
   }
 }
 
-void Doorman::accept_visitors() noexcept {
+void ConnectionManager::accept_connections() noexcept {
   for (;;) {
     Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
@@ -138,13 +141,13 @@ void Doorman::accept_visitors() noexcept {
 }
 
 /// Else the listener, which stays readable, would keep the thread awake.
-void Doorman::stop_listening() noexcept {
+void ConnectionManager::stop_listening() noexcept {
   deaf_ = ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr) == 0;
 }
 
-void Doorman::listen_again() noexcept { deaf_ = !add_to(epoll_.get(), listener_.get(), kListenerId); }
+void ConnectionManager::listen_again() noexcept { deaf_ = !add_to(epoll_.get(), listener_.get(), kListenerId); }
 
-void Doorman::drop_oldest_silent_locked() noexcept {
+void ConnectionManager::drop_oldest_silent_locked() noexcept {
   const auto oldest = std::min_element(connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {
     return std::pair{a.second.established, a.first} < std::pair{b.second.established, b.first};
   });
@@ -152,8 +155,8 @@ void Doorman::drop_oldest_silent_locked() noexcept {
   --silent_;
 }
 
-void Doorman::on_readable(std::uint64_t id) noexcept {
-  int visitor = -1;
+void ConnectionManager::on_readable(std::uint64_t id) noexcept {
+  int unauthenticated = -1;
   {
     const std::lock_guard lock{mutex_};
     const auto found = connections_.find(id);
@@ -162,12 +165,12 @@ void Doorman::on_readable(std::uint64_t id) noexcept {
       (void)still_stands_locked(id);
       return;
     }
-    visitor = found->second.socket.get();  // only this thread touches visitors
+    unauthenticated = found->second.socket.get();  // only this thread touches unauthenticated connections
   }
-  greet(id, visitor);
+  handshake(id, unauthenticated);
 }
 
-void Doorman::greet(std::uint64_t id, int socket) noexcept {
+void ConnectionManager::handshake(std::uint64_t id, int socket) noexcept {
   Result<void> outcome;
   bool crossing = false;
   if (auto received = receive_hello(socket, Deadline::after(std::chrono::nanoseconds{0})); !received) {
@@ -180,7 +183,7 @@ void Doorman::greet(std::uint64_t id, int socket) noexcept {
     if (crossing) {
       (void)send_hello(socket, local_.plain(HelloKind::crossing, from));
     } else if (!outcome) {
-      log::info("btl.sm", "a visitor is refused: {}", to_string(outcome.error()));
+      log::info("btl.sm", "an unauthenticated connection is refused: {}", to_string(outcome.error()));
       (void)send_hello(socket, local_.plain(HelloKind::refused, from, outcome.error().code));
     }
   }
@@ -190,7 +193,7 @@ void Doorman::greet(std::uint64_t id, int socket) noexcept {
   --silent_;
 }
 
-bool Doorman::must_cross_locked(const PeerId& peer) noexcept {
+bool ConnectionManager::must_cross_locked(const PeerId& peer) noexcept {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return false;
   if (found->second.link != 0 && still_stands_locked(found->second.link)) return true;
@@ -199,7 +202,7 @@ bool Doorman::must_cross_locked(const PeerId& peer) noexcept {
   return now != peers_.end() && now->second.connecting && local_.self() < peer;
 }
 
-Result<void> Doorman::welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing) {
+Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing) {
   const PeerId peer = received.hello.from;
   OPAL_TRY_ASSIGN(const PeerProcess process, PeerProcess::of(socket));
   if (peer == local_.self()) return Error{Errc::invalid_argument, 0, "sm: this is the module itself", 0};
@@ -225,13 +228,14 @@ Result<void> Doorman::welcome(std::uint64_t id, int socket, ReceivedHello& recei
   --silent_;
   establish_locked(connection, **link, id);
   Link& established = **link;
-  // First the news: once the peer has our answer its messages may come, and progress() must know whose they are.
-  tell_locked({News::Kind::accepted, id, index, std::move(*link)});
+  // The event comes first: once the peer has our answer its messages may come, and progress() must know whose
+  // they are.
+  report_locked({ConnectionEvent::Kind::accepted, id, index, std::move(*link)});
   if (!local_.introduce(socket, HelloKind::accept, established)) peer_ended_locked(id, false);
   return {};
 }
 
-void Doorman::establish_locked(Connection& connection, Link& link, std::uint64_t id) {
+void ConnectionManager::establish_locked(Connection& connection, Link& link, std::uint64_t id) {
   link.id = id;
   connection.peer = link.peer;
   connection.index = link.index;
@@ -241,7 +245,7 @@ void Doorman::establish_locked(Connection& connection, Link& link, std::uint64_t
   changed_.notify_all();
 }
 
-Result<std::uint32_t> Doorman::take_index_locked() noexcept {
+Result<std::uint32_t> ConnectionManager::take_index_locked() noexcept {
   const auto free = std::find(indices_.begin(), indices_.end(), false);
   if (free == indices_.end()) return Error{Errc::limit_reached, 0, "sm: too many local peers", indices_.size()};
   *free = true;
@@ -249,7 +253,7 @@ Result<std::uint32_t> Doorman::take_index_locked() noexcept {
 }
 
 /// Listens to the peer of an established link, who may ask for a pool or cookie, give one, or go.
-bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
+bool ConnectionManager::still_stands_locked(std::uint64_t id) noexcept {
   for (int messages = 0;; ++messages) {
     const auto found = connections_.find(id);
     if (found == connections_.end() || found->second.peer_left) return false;
@@ -261,7 +265,7 @@ bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
       give_pool_locked(connection, received->hello.pool);
     } else if (received && received->hello.kind == HelloKind::pool && connection.asked != 0) {
       --connection.asked;
-      tell_locked({News::Kind::pool, id, connection.index, nullptr, PeerPool::attach(*received)});
+      report_locked({ConnectionEvent::Kind::pool, id, connection.index, nullptr, PeerPool::attach(*received)});
     } else if (received && received->hello.kind == HelloKind::ask_cookie) {
       Hello answer = local_.plain(HelloKind::cookie, connection.peer);
       const KnemCookie made = local_.cookie_of(received->hello.region);
@@ -270,17 +274,17 @@ bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
       (void)send_hello(connection.socket.get(), answer);
     } else if (received && received->hello.kind == HelloKind::cookie && connection.asked != 0) {
       --connection.asked;
-      tell_locked({News::Kind::cookie,
-                   id,
-                   connection.index,
-                   nullptr,
-                   {},
-                   {received->hello.region, received->hello.knem_cookie}});
+      report_locked({ConnectionEvent::Kind::cookie,
+                     id,
+                     connection.index,
+                     nullptr,
+                     {},
+                     {received->hello.region, received->hello.knem_cookie}});
     } else if (received && received->hello.kind == HelloKind::file && connection.asked != 0) {
       --connection.asked;
-      News news{News::Kind::file, id, connection.index, nullptr};
-      news.file = {received->hello.region, received->hello.note, std::move(received->pool)};
-      tell_locked(std::move(news));
+      ConnectionEvent event{ConnectionEvent::Kind::file, id, connection.index, nullptr};
+      event.file = {received->hello.region, received->hello.note, std::move(received->pool)};
+      report_locked(std::move(event));
     } else {
       const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
       if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(connection.peer));
@@ -290,7 +294,7 @@ bool Doorman::still_stands_locked(std::uint64_t id) noexcept {
   }
 }
 
-void Doorman::give_pool_locked(const Connection& connection, std::uint32_t number) noexcept {
+void ConnectionManager::give_pool_locked(const Connection& connection, std::uint32_t number) noexcept {
   Hello answer = local_.plain(HelloKind::pool, connection.peer);
   answer.pool = number;
   const auto access = mpool::open_shared_pool(number);
@@ -300,35 +304,36 @@ void Doorman::give_pool_locked(const Connection& connection, std::uint32_t numbe
   (void)send_hello(connection.socket.get(), answer, {&fd, access ? 1U : 0U});
 }
 
-void Doorman::peer_ended_locked(std::uint64_t id, bool goodbye) noexcept {
+void ConnectionManager::peer_ended_locked(std::uint64_t id, bool goodbye) noexcept {
   Connection& connection = connections_[id];
   if (connection.peer_left) return;
   connection.peer_left = true;
   connection.gone->store(true, std::memory_order_release);
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
   forget_link_locked(connection.peer, id);
-  if (!connection.we_left) tell_locked({goodbye ? News::Kind::left : News::Kind::died, id, connection.index, nullptr});
+  if (!connection.we_left)
+    report_locked({goodbye ? ConnectionEvent::Kind::left : ConnectionEvent::Kind::died, id, connection.index, nullptr});
   settle_locked(id);
 }
 
-void Doorman::forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept {
+void ConnectionManager::forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept {
   const auto found = peers_.find(peer);
   if (found == peers_.end() || found->second.link != id) return;
   found->second.link = 0;
   if (!found->second.connecting) peers_.erase(found);
 }
 
-void Doorman::settle_locked(std::uint64_t id) noexcept {
+void ConnectionManager::settle_locked(std::uint64_t id) noexcept {
   const auto found = connections_.find(id);
   if (!found->second.we_left || !found->second.peer_left) return;
   const std::uint32_t index = found->second.index;
   connections_.erase(found);
-  tell_locked({News::Kind::closed, id, index, nullptr});
+  report_locked({ConnectionEvent::Kind::closed, id, index, nullptr});
 }
 
-void Doorman::tell_locked(News news) noexcept {
-  news_.push_back(std::move(news));
-  has_news_.store(true, std::memory_order_release);
+void ConnectionManager::report_locked(ConnectionEvent event) noexcept {
+  events_.push_back(std::move(event));
+  has_events_.store(true, std::memory_order_release);
   (void)::eventfd_write(doorbell_, 1);
 }
 

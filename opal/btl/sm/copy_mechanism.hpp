@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/rung.hpp — one mechanism that copies between this process's memory and a peer's without a bounce buffer.
-// A CopyLadder owns the rungs of one peer and steps down from one to the next.  Threads: as the module.
+// opal/btl/sm/copy_mechanism.hpp — one mechanism that copies between this process's memory and a peer's without a
+// bounce buffer. A CopyMechanisms owns the mechanisms of one peer and steps down from one to the next.  Threads: as the
+// module.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,11 +13,11 @@
 namespace opal::btl::sm {
 
 /// In the order of btl_sm_single_copy's default.
-enum class RungKind : std::uint8_t { shared, xpmem, cma, knem };
-inline constexpr std::size_t kRungKinds = 4;
+enum class MechanismKind : std::uint8_t { shared, xpmem, cma, knem };
+inline constexpr std::size_t kMechanismKinds = 4;
 
-constexpr std::string_view name(RungKind kind) noexcept {
-  constexpr std::string_view kNames[kRungKinds] = {"shared", "xpmem", "cma", "knem"};
+constexpr std::string_view name(MechanismKind kind) noexcept {
+  constexpr std::string_view kNames[kMechanismKinds] = {"shared", "xpmem", "cma", "knem"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -34,10 +35,10 @@ struct RemoteRange {
   }
 };
 
-/// What a rung has done: the first `copied` bytes, and why not the rest.
+/// What a mechanism has done: the first `copied` bytes, and why not the rest.
 struct CopyOutcome {
   std::uint64_t copied = 0;
-  Error error{};  ///< not_supported: the rung is broken for good; busy: it cannot serve this region (yet);
+  Error error{};  ///< not_supported: the mechanism is broken for good; busy: it cannot serve this region (yet);
                   ///< peer_gone, invalid_argument (the peer has no such memory), os: the copy itself has failed
 
   [[nodiscard]] bool ok() const noexcept { return error.code == Errc{}; }
@@ -59,14 +60,14 @@ class AskAgain {
   std::uint32_t limit_ = 64;
 };
 
-class Rung {
+class CopyMechanism {
  public:
-  Rung() noexcept = default;
-  virtual ~Rung() = default;
-  Rung(const Rung&) = delete;
-  Rung& operator=(const Rung&) = delete;
+  CopyMechanism() noexcept = default;
+  virtual ~CopyMechanism() = default;
+  CopyMechanism(const CopyMechanism&) = delete;
+  CopyMechanism& operator=(const CopyMechanism&) = delete;
 
-  [[nodiscard]] virtual RungKind kind() const noexcept = 0;
+  [[nodiscard]] virtual MechanismKind kind() const noexcept = 0;
   /// True when any memory of the peer can be reached, false when only some can (memory of the shared pool, regions of
   /// which we know the cookie).
   [[nodiscard]] virtual bool reaches_all() const noexcept { return true; }

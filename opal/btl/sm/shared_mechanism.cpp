@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/sm/shared_rung.hpp"
+#include "opal/btl/sm/shared_mechanism.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,7 @@ PeerPool PeerPool::attach(const ReceivedHello& answer) noexcept {
   return pool;
 }
 
-void SharedRung::need(std::uint32_t number) noexcept {
+void SharedMechanism::need(std::uint32_t number) noexcept {
   if (entries_.size() == kMost) {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(),
                                     [](const Entry& a, const Entry& b) { return a.used < b.used; }));
@@ -35,7 +35,7 @@ void SharedRung::need(std::uint32_t number) noexcept {
   if (ask_) ask_(number);
 }
 
-void SharedRung::take(PeerPool pool) noexcept {
+void SharedMechanism::take(PeerPool pool) noexcept {
   for (Entry& entry : entries_) {
     if (entry.pool.number != pool.number || entry.answered) continue;
     entry.pool = std::move(pool);
@@ -44,7 +44,7 @@ void SharedRung::take(PeerPool pool) noexcept {
   }  // else it was evicted while the answer was under way
 }
 
-std::byte* SharedRung::map(const RemoteRange& range) noexcept {
+std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {
   if (range.pool == 0) return nullptr;
   for (Entry& entry : entries_) {
     if (entry.pool.number != range.pool) continue;
@@ -60,21 +60,21 @@ std::byte* SharedRung::map(const RemoteRange& range) noexcept {
   return nullptr;
 }
 
-CopyOutcome SharedRung::read(std::byte* to, const RemoteRange& from) noexcept {
+CopyOutcome SharedMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
   const std::byte* const here = map(from);
   if (here == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", from.address}};
   std::memcpy(to, here, from.size);
   return {from.size, {}};
 }
 
-CopyOutcome SharedRung::write(const RemoteRange& to, const std::byte* from) noexcept {
+CopyOutcome SharedMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
   std::byte* const here = map(to);
   if (here == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", to.address}};
   std::memcpy(here, from, to.size);
   return {to.size, {}};
 }
 
-std::size_t SharedRung::mapped() const noexcept {
+std::size_t SharedMechanism::mapped() const noexcept {
   return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(),
                                                 [](const Entry& entry) { return static_cast<bool>(entry.pool.map); }));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder of single-copy mechanisms: its list, its probes, and that a transfer whose mechanism fails half-way is
-// finished by the next one, or else by messages.
-#include "opal/btl/sm/copy_ladder.hpp"
+// The single-copy mechanisms: its list, its probes, and that a transfer whose mechanism fails
+// half-way is finished by the next one, or else by messages.
+#include "opal/btl/sm/copy_mechanisms.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,12 +21,12 @@ using test::pattern;
 
 std::vector<std::string_view> names(std::string_view list) {
   std::vector<std::string_view> result;
-  const Result<LadderOrder> order = LadderOrder::parse(list);
-  for (const RungKind kind : order->kinds) result.push_back(name(kind));
+  const Result<MechanismOrder> order = MechanismOrder::parse(list);
+  for (const MechanismKind kind : order->kinds) result.push_back(name(kind));
   return result;
 }
 
-TEST(SmLadderOrder, IsTheListUpToNoneWithoutRepetitions) {
+TEST(SmMechanismOrder, IsTheListUpToNoneWithoutRepetitions) {
   using List = std::vector<std::string_view>;
   EXPECT_EQ(names("shared,xpmem,cma,knem"), (List{"shared", "xpmem", "cma", "knem"}));
   EXPECT_EQ(names("knem,cma,knem"), (List{"knem", "cma"}));
@@ -35,9 +35,9 @@ TEST(SmLadderOrder, IsTheListUpToNoneWithoutRepetitions) {
   EXPECT_EQ(names(""), List{});
 }
 
-TEST(SmLadderOrder, AListWithAnUnknownNameIsRefusedByNameWhenTheModuleOpens) {
+TEST(SmMechanismOrder, AListWithAnUnknownNameIsRefusedByNameWhenTheModuleOpens) {
   for (const char* list : {"cma;none", "xyz", "cma,,none", "CMA", "cma, none"}) {
-    EXPECT_FALSE(LadderOrder::parse(list)) << list;
+    EXPECT_FALSE(MechanismOrder::parse(list)) << list;
     test::Side host{"sm"};
     Config config;
     config.single_copy = list;
@@ -49,10 +49,10 @@ TEST(SmLadderOrder, AListWithAnUnknownNameIsRefusedByNameWhenTheModuleOpens) {
 }
 
 /// Copies within this process, breaking with `error` after `budget` bytes.
-class Brittle final : public Rung {
+class Brittle final : public CopyMechanism {
  public:
-  Brittle(RungKind kind, std::uint64_t budget, Errc error) : kind_(kind), budget_(budget), error_(error) {}
-  [[nodiscard]] RungKind kind() const noexcept override { return kind_; }
+  Brittle(MechanismKind kind, std::uint64_t budget, Errc error) : kind_(kind), budget_(budget), error_(error) {}
+  [[nodiscard]] MechanismKind kind() const noexcept override { return kind_; }
   CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override {
     return copy(to, reinterpret_cast<const std::byte*>(from.address), from.size);
   }
@@ -66,9 +66,9 @@ class Brittle final : public Rung {
     budget_ -= part;
     std::memcpy(to, from, part);
     if (part == size) return {part, {}};
-    return {part, {error_, 0, "the brittle rung broke"}};
+    return {part, {error_, 0, "the brittle mechanism broke"}};
   }
-  RungKind kind_;
+  MechanismKind kind_;
   std::uint64_t budget_;
   Errc error_;
 };
@@ -77,66 +77,67 @@ RemoteRange range_of(std::vector<std::byte>& bytes) {
   return {reinterpret_cast<std::uint64_t>(bytes.data()), bytes.size(), {}};
 }
 
-TEST(SmLadder, ATransferWhoseRungBreaksHalfWayIsFinishedByTheNextOne) {
+TEST(SmMechanisms, ATransferWhoseMechanismBreaksHalfWayIsFinishedByTheNextOne) {
   for (const bool reading : {true, false}) {
-    CopyLadder ladder;
-    ladder.add(std::make_unique<Brittle>(RungKind::xpmem, 1000, Errc::not_supported), "test");
-    ladder.add(std::make_unique<Brittle>(RungKind::cma, 5000, Errc::not_supported), "test");
-    ladder.add(std::make_unique<Brittle>(RungKind::knem, 1 << 20, Errc::not_supported), "test");
+    CopyMechanisms mechanisms;
+    mechanisms.add(std::make_unique<Brittle>(MechanismKind::xpmem, 1000, Errc::not_supported), "test");
+    mechanisms.add(std::make_unique<Brittle>(MechanismKind::cma, 5000, Errc::not_supported), "test");
+    mechanisms.add(std::make_unique<Brittle>(MechanismKind::knem, 1 << 20, Errc::not_supported), "test");
     auto source = pattern(50'000, 1);
     std::vector<std::byte> target(source.size());
     const CopyOutcome outcome =
-        reading ? ladder.read(target.data(), range_of(source)) : ladder.write(range_of(target), source.data());
+        reading ? mechanisms.read(target.data(), range_of(source)) : mechanisms.write(range_of(target), source.data());
     EXPECT_TRUE(outcome.ok());
     EXPECT_EQ(target, source);
-    EXPECT_TRUE(ladder.usable());
-    EXPECT_EQ(ladder.why(),
-              "knem: test; no xpmem: given up, the brittle rung broke; no cma: given up, the brittle rung broke");
+    EXPECT_TRUE(mechanisms.usable());
+    EXPECT_EQ(
+        mechanisms.why(),
+        "knem: test; no xpmem: given up, the brittle mechanism broke; no cma: given up, the brittle mechanism broke");
   }
 }
 
-TEST(SmLadder, WithoutARungLeftItSaysHowFarItCame) {
-  CopyLadder ladder;
-  ladder.add(std::make_unique<Brittle>(RungKind::xpmem, 1000, Errc::not_supported), "test");
-  ladder.add(std::make_unique<Brittle>(RungKind::cma, 500, Errc::not_supported), "test");
+TEST(SmMechanisms, WithoutAMechanismLeftItSaysHowFarItCame) {
+  CopyMechanisms mechanisms;
+  mechanisms.add(std::make_unique<Brittle>(MechanismKind::xpmem, 1000, Errc::not_supported), "test");
+  mechanisms.add(std::make_unique<Brittle>(MechanismKind::cma, 500, Errc::not_supported), "test");
   auto source = pattern(50'000, 1);
   std::vector<std::byte> target(source.size());
-  const CopyOutcome outcome = ladder.read(target.data(), range_of(source));
+  const CopyOutcome outcome = mechanisms.read(target.data(), range_of(source));
   EXPECT_EQ(outcome.error.code, Errc::not_supported);
   EXPECT_EQ(outcome.copied, 1500U);
   EXPECT_EQ(std::memcmp(target.data(), source.data(), 1500), 0);
-  EXPECT_FALSE(ladder.usable());
-  EXPECT_TRUE(ladder.empty());
+  EXPECT_FALSE(mechanisms.usable());
+  EXPECT_TRUE(mechanisms.empty());
 }
 
-TEST(SmLadder, ARungThatCannotServeARegionIsPassedOverAndKept) {
-  CopyLadder ladder;
-  ladder.add(std::make_unique<Brittle>(RungKind::shared, 0, Errc::busy), "test");
-  ladder.add(std::make_unique<Brittle>(RungKind::cma, 1 << 20, Errc::not_supported), "test");
+TEST(SmMechanisms, AMechanismThatCannotServeARegionIsPassedOverAndKept) {
+  CopyMechanisms mechanisms;
+  mechanisms.add(std::make_unique<Brittle>(MechanismKind::shared, 0, Errc::busy), "test");
+  mechanisms.add(std::make_unique<Brittle>(MechanismKind::cma, 1 << 20, Errc::not_supported), "test");
   auto source = pattern(5000, 1);
   std::vector<std::byte> target(source.size());
-  EXPECT_TRUE(ladder.read(target.data(), range_of(source)).ok());
+  EXPECT_TRUE(mechanisms.read(target.data(), range_of(source)).ok());
   EXPECT_EQ(target, source);
-  EXPECT_EQ(ladder.why(), "shared: test; cma: test");
+  EXPECT_EQ(mechanisms.why(), "shared: test; cma: test");
 }
 
-TEST(SmLadder, AnErrorOfTheCopyItselfEndsTheTransferAndKeepsTheRung) {
-  CopyLadder ladder;
-  ladder.add(std::make_unique<Brittle>(RungKind::cma, 100, Errc::peer_gone), "test");
+TEST(SmMechanisms, AnErrorOfTheCopyItselfEndsTheTransferAndKeepsTheMechanism) {
+  CopyMechanisms mechanisms;
+  mechanisms.add(std::make_unique<Brittle>(MechanismKind::cma, 100, Errc::peer_gone), "test");
   auto source = pattern(5000, 1);
   std::vector<std::byte> target(source.size());
-  EXPECT_EQ(ladder.read(target.data(), range_of(source)).error.code, Errc::peer_gone);
-  EXPECT_TRUE(ladder.usable());
+  EXPECT_EQ(mechanisms.read(target.data(), range_of(source)).error.code, Errc::peer_gone);
+  EXPECT_TRUE(mechanisms.usable());
 }
 
 /// Both work here; the one that stands first copies.
-TEST(SmLadder, XpmemGoesBeforeCmaByDefaultAndAfterItWhereTheListSaysSo) {
+TEST(SmMechanisms, XpmemGoesBeforeCmaByDefaultAndAfterItWhereTheListSaysSo) {
   EXPECT_EQ(names(Config{}.single_copy), (std::vector<std::string_view>{"shared", "xpmem", "cma", "knem"}));
   for (const char* order : {"", "cma,xpmem"}) {
     const std::string list = *order != '\0' ? order : Config{}.single_copy;
     SCOPED_TRACE(list);
-    std::vector<std::byte> region(3 * XpmemRung::kWindow);  // the windows within it serve nothing else
-    region[XpmemRung::kWindow] = std::byte{9};
+    std::vector<std::byte> region(3 * XpmemMechanism::kWindow);  // the windows within it serve nothing else
+    region[XpmemMechanism::kWindow] = std::byte{9};
     const auto address = reinterpret_cast<std::uint64_t>(region.data());
     const auto device = std::make_shared<OwnMemory>();
     Doubled a{device, list, "alone"};
@@ -158,15 +159,15 @@ TEST(SmLadder, XpmemGoesBeforeCmaByDefaultAndAfterItWhereTheListSaysSo) {
   }
 }
 
-TEST(SmLadder, AProbeThatFailsOrReadsSomebodyElseKeepsTheRungOut) {
+TEST(SmMechanisms, AProbeThatFailsOrReadsSomebodyElseKeepsTheMechanismOut) {
   const ProbePage page{42};
   const RemoteRange there{page.address(), ProbePage::kSize, {}};
-  CopyLadder ladder;
-  ladder.try_rung(std::make_unique<CmaRung>(::getpid()), there, 43);
-  EXPECT_FALSE(ladder.usable()) << "another process with that PID";
-  ladder.try_rung(std::make_unique<CmaRung>(::getpid()), {4096, ProbePage::kSize, {}}, 42);
-  EXPECT_FALSE(ladder.usable());
-  EXPECT_NE(ladder.why().find("process_vm_readv"), std::string::npos) << ladder.why();
+  CopyMechanisms mechanisms;
+  mechanisms.try_mechanism(std::make_unique<CmaMechanism>(::getpid()), there, 43);
+  EXPECT_FALSE(mechanisms.usable()) << "another process with that PID";
+  mechanisms.try_mechanism(std::make_unique<CmaMechanism>(::getpid()), {4096, ProbePage::kSize, {}}, 42);
+  EXPECT_FALSE(mechanisms.usable());
+  EXPECT_NE(mechanisms.why().find("process_vm_readv"), std::string::npos) << mechanisms.why();
 }
 
 }  // namespace

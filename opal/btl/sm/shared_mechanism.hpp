@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/shared_rung.hpp — single copy where the peer's memory lies in one of its shared pools: we map the pool at
-// the first use, and from then on copies are plain ones, by whoever has time, without the kernel.
-// The descriptor comes over the connection's socket from the peer's doorman, whatever the peer's program is doing;
-// until it is here the other mechanisms serve, and it is asked for again now and then.  A pool's file cannot shrink,
-// and a mapping keeps its memory, so the owner's death is noticed as ever and is no SIGBUS.  Owns the mappings; at most
-// kMost per peer, the one unused longest goes. Threads: as the module.
+// opal/btl/sm/shared_mechanism.hpp — single copy where the peer's memory lies in one of its shared pools: we map the
+// pool at the first use, and from then on copies are plain ones, by whoever has time, without the kernel. The
+// descriptor comes over the connection's socket from the peer's connection manager, whatever the peer's program is
+// doing; until it is here the other mechanisms serve, and it is asked for again now and then.  A pool's file cannot
+// shrink, and a mapping keeps its memory, so the owner's death is noticed as ever and is no SIGBUS.  Owns the mappings;
+// at most kMost per peer, the one unused longest goes. Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "opal/btl/sm/copy_mechanism.hpp"
 #include "opal/btl/sm/handshake.hpp"
-#include "opal/btl/sm/rung.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/mapping.hpp"
 
@@ -26,7 +26,7 @@ struct PeerPool {
   OPAL_EXPORT static PeerPool attach(const ReceivedHello& answer) noexcept;
 };
 
-class OPAL_EXPORT SharedRung final : public Rung {
+class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
  public:
   static constexpr std::size_t kMost = 16;
   using Ask = std::function<void(std::uint32_t number)>;
@@ -36,7 +36,7 @@ class OPAL_EXPORT SharedRung final : public Rung {
   /// The answer.
   void take(PeerPool pool) noexcept;
 
-  [[nodiscard]] RungKind kind() const noexcept override { return RungKind::shared; }
+  [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::shared; }
   [[nodiscard]] bool reaches_all() const noexcept override { return false; }
   [[nodiscard]] bool reaches(const RemoteRange& range) noexcept override { return map(range) != nullptr; }
   CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "opal/btl/sm/doorman.hpp"
+#include "opal/btl/sm/connection_manager.hpp"
 
 namespace opal::btl::sm {
 
-void Doorman::before_fork() noexcept { mutex_.lock(); }
+void ConnectionManager::before_fork() noexcept { mutex_.lock(); }
 
-void Doorman::after_fork_in_parent() noexcept { mutex_.unlock(); }
+void ConnectionManager::after_fork_in_parent() noexcept { mutex_.unlock(); }
 
 /// Closes what hangs up when its last descriptor is closed; the rest is memory, which the child may keep.
-void Doorman::after_fork_in_child() noexcept {
+void ConnectionManager::after_fork_in_child() noexcept {
   inherited_ = true;
   for (auto& [id, connection] : connections_) connection.socket.reset();
   listener_.reset();

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/doorman.hpp — the thread that answers peers who want to connect, at any time and whatever the program is
-// doing, and that notices when a peer hangs up.  It sleeps in epoll; data never passes through it.
-// Every connection keeps its Unix socket: `goodbye` on it is a clean end, hang-up without goodbye is the peer's death.
-// Both sides connecting at once end with one connection: the attempt of the smaller PeerId wins, the other side's
-// connect() waits for it.
-// A forked child has no doorman thread and closes every socket it has inherited: else a death of its parent would not
-// be seen while the child lives.  The connections stay the parent's. What the module must know goes into a list behind
-// a mutex; an atomic flag says that it is not empty.  That, the index table and the connection table are all that the
-// two threads share.  Threads: public functions are the module's.
+// opal/btl/sm/connection_manager.hpp — the thread that answers peers who want to connect, at any time and whatever the
+// program is doing, and that notices when a peer hangs up.  It sleeps in epoll; data never passes through it. Every
+// connection keeps its Unix socket: `goodbye` on it is a clean end, hang-up without goodbye is the peer's death. Both
+// sides connecting at once end with one connection: the attempt of the smaller PeerId wins, the other side's connect()
+// waits for it. A forked child has no connection manager thread and closes every socket it has inherited: else a death
+// of its parent would not be seen while the child lives.  The connections stay the parent's. What the module must know
+// goes into a list behind a mutex; an atomic flag says that it is not empty.  That, the index table and the connection
+// table are all that the two threads share.  Threads: public functions are the module's.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -21,7 +20,7 @@
 #include "opal/btl/sm/handshake.hpp"
 #include "opal/btl/sm/knem.hpp"
 #include "opal/btl/sm/link.hpp"
-#include "opal/btl/sm/shared_rung.hpp"
+#include "opal/btl/sm/shared_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 #include "opal/core/fork_listener.hpp"
@@ -30,7 +29,7 @@
 namespace opal::btl::sm {
 
 /// Something that happened at the door.
-struct News {
+struct ConnectionEvent {
   enum class Kind : std::uint8_t {
     accepted,  ///< a peer has connected; `link` is it
     left,      ///< the peer of link `id` has said goodbye
@@ -49,15 +48,15 @@ struct News {
   ReceivedFile file{};
 };
 
-class OPAL_EXPORT Doorman final : private ForkListener {
+class OPAL_EXPORT ConnectionManager final : private ForkListener {
  public:
-  /// Opens the socket `door` and starts the thread.  `local` and `doorbell` (rung with every piece of news) must
-  /// outlive the doorman.  Errors: os.
-  static Result<std::unique_ptr<Doorman>> start(const LocalSide& local, const PeerId& door, int doorbell);
+  /// Opens the socket `door` and starts the thread.  `local` and `doorbell`, which is written at each event, must
+  /// outlive the connection manager.  Errors: os.
+  static Result<std::unique_ptr<ConnectionManager>> start(const LocalSide& local, const PeerId& door, int doorbell);
   /// Says goodbye to everybody; in a forked child nothing.
-  ~Doorman();
-  Doorman(const Doorman&) = delete;
-  Doorman& operator=(const Doorman&) = delete;
+  ~ConnectionManager();
+  ConnectionManager(const ConnectionManager&) = delete;
+  ConnectionManager& operator=(const ConnectionManager&) = delete;
 
   /// A connection to the peer at `address`, ours or the one that the peer has made meanwhile.
   /// Errors: unreachable, peer_gone, protocol, version_mismatch, permission, limit_reached, no_memory, not_supported
@@ -66,19 +65,20 @@ class OPAL_EXPORT Doorman final : private ForkListener {
 
   /// Ends a link: goodbye to the peer.  `closed` follows when the peer has ended it too.
   void close(std::uint64_t id) noexcept;
-  /// Asks the peer of a link for a shared pool; news `pool` follows, unless the peer goes.
+  /// Asks the peer of a link for a shared pool; the event `pool` follows, unless the peer goes.
   void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
-  /// Asks the peer of a link for the KNEM cookie of a registration; news `cookie` follows, unless the peer goes.
+  /// Asks the peer of a link for the KNEM cookie of a registration; the event `cookie` follows, unless the peer
+  /// goes.
   void ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept;
-  /// A message has asked the peer of a link for a descriptor; news `file` follows, unless the peer goes.
+  /// A message has asked the peer of a link for a descriptor; the event `file` follows, unless the peer goes.
   void expect_file(std::uint64_t id) noexcept;
   /// The answer to such a message: `file`, or a refusal for -1.
   void give_file(std::uint64_t id, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
   /// After `closed`, when no old message can bear the index any more.
   void release_index(std::uint32_t index) noexcept;
 
-  [[nodiscard]] bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
-  [[nodiscard]] std::vector<News> take_news();
+  [[nodiscard]] bool has_events() const noexcept { return has_events_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::vector<ConnectionEvent> take_events();
 
   /// True in a forked child: what this side has with its peers is the parent's.
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
@@ -100,26 +100,26 @@ class OPAL_EXPORT Doorman final : private ForkListener {
     std::uint64_t link = 0;   // established link, 0 = none
   };
 
-  Doorman(const LocalSide& local, Fd listener, Fd epoll, int doorbell);
+  ConnectionManager(const LocalSide& local, Fd listener, Fd epoll, int doorbell);
 
   Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
                                         bool& exposed);
 
-  // doorman_fork.cpp
+  // connection_manager_fork.cpp
   void before_fork() noexcept override;
   void after_fork_in_parent() noexcept override;
   void after_fork_in_child() noexcept override;
 
   void run();  // not noexcept: its end is a cancellation, which unwinds the stack
-  void accept_visitors() noexcept;
+  void accept_connections() noexcept;
   void stop_listening() noexcept;
   void listen_again() noexcept;
   void drop_oldest_silent_locked() noexcept;
   void on_readable(std::uint64_t id) noexcept;
-  void greet(std::uint64_t id, int socket) noexcept;
+  void handshake(std::uint64_t id, int socket) noexcept;
   Result<void> welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing);
 
-  /// True when a visitor must be told to use the connection in the other direction.
+  /// True when an unauthenticated connection must be told to use the connection in the other direction.
   bool must_cross_locked(const PeerId& peer) noexcept;
   Result<std::uint32_t> take_index_locked() noexcept;
   void establish_locked(Connection& connection, Link& link, std::uint64_t id);
@@ -130,7 +130,7 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   void peer_ended_locked(std::uint64_t id, bool goodbye) noexcept;
   void forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept;
   void settle_locked(std::uint64_t id) noexcept;
-  void tell_locked(News news) noexcept;
+  void report_locked(ConnectionEvent event) noexcept;
 
   const LocalSide& local_;
   Fd listener_;
@@ -142,11 +142,11 @@ class OPAL_EXPORT Doorman final : private ForkListener {
   std::unordered_map<std::uint64_t, Connection> connections_;  // by link id
   std::unordered_map<PeerId, PeerState> peers_;
   std::vector<bool> indices_;  // true = taken
-  std::vector<News> news_;
-  std::atomic<bool> has_news_{false};
+  std::vector<ConnectionEvent> events_;
+  std::atomic<bool> has_events_{false};
   bool inherited_ = false;
-  std::uint64_t next_id_ = 16;  // below: the doorman's own descriptors
-  std::size_t silent_ = 0;      // visitors that have not said hello
+  std::uint64_t next_id_ = 16;  // below: the connection manager's own descriptors
+  std::size_t silent_ = 0;      // unauthenticated connections that have not said hello
   bool deaf_ = false;           // the listener is not watched for a while; the thread's own
   std::thread thread_;          // last: it uses all of the above
 };

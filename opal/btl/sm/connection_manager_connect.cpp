@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's side of the doorman: connecting, ending, hearing the news.
+// The module's side of the connection manager: connecting, ending, hearing the connection events.
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 
-#include "opal/btl/sm/doorman.hpp"
+#include "opal/btl/sm/connection_manager.hpp"
 
 namespace opal::btl::sm {
 
-Result<std::unique_ptr<Link>> Doorman::connect(const Address& address) {
+Result<std::unique_ptr<Link>> ConnectionManager::connect(const Address& address) {
   if (inherited_) return Error{Errc::not_supported, 0, "sm connect: a forked process needs a Context of its own"};
   const PeerId& peer = address.peer;
   const Deadline deadline = Deadline::after(local_.config().connect_timeout);
@@ -29,7 +29,7 @@ Result<std::unique_ptr<Link>> Doorman::connect(const Address& address) {
   if (!link || *link == nullptr) {
     // A peer that has heard of the index may have used it: it goes the way of a closed link's.
     if (exposed) {
-      tell_locked({News::Kind::closed, 0, index, nullptr});
+      report_locked({ConnectionEvent::Kind::closed, 0, index, nullptr});
     } else {
       indices_[index] = false;
     }
@@ -49,8 +49,8 @@ Result<std::unique_ptr<Link>> Doorman::connect(const Address& address) {
 }
 
 /// Null: the connection comes from the other side.  `exposed`: the peer may have learnt our index.
-Result<std::unique_ptr<Link>> Doorman::attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
-                                               bool& exposed) {
+Result<std::unique_ptr<Link>> ConnectionManager::attempt(const Address& address, const Deadline& deadline,
+                                                         std::uint32_t index, bool& exposed) {
   OPAL_TRY_ASSIGN(Fd socket, connect_to(address.door, deadline));
   OPAL_TRY_ASSIGN(const PeerProcess process, PeerProcess::of(socket.get()));
   OPAL_TRY_ASSIGN(std::unique_ptr<Link> link, local_.prepare(address.peer, index));
@@ -94,19 +94,19 @@ Result<std::unique_ptr<Link>> Doorman::attempt(const Address& address, const Dea
   return link;
 }
 
-std::unique_ptr<Link> Doorman::take_accepted_locked(const PeerId& peer) noexcept {
+std::unique_ptr<Link> ConnectionManager::take_accepted_locked(const PeerId& peer) noexcept {
   const auto state = peers_.find(peer);
   if (state == peers_.end() || state->second.link == 0) return nullptr;
-  const auto found = std::find_if(news_.begin(), news_.end(), [&](const News& news) {
-    return news.kind == News::Kind::accepted && news.id == state->second.link;
+  const auto found = std::find_if(events_.begin(), events_.end(), [&](const ConnectionEvent& event) {
+    return event.kind == ConnectionEvent::Kind::accepted && event.id == state->second.link;
   });
-  if (found == news_.end()) return nullptr;
+  if (found == events_.end()) return nullptr;
   std::unique_ptr<Link> link = std::move(found->link);
-  news_.erase(found);
+  events_.erase(found);
   return link;
 }
 
-void Doorman::close(std::uint64_t id) noexcept {
+void ConnectionManager::close(std::uint64_t id) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
   if (inherited_ || found == connections_.end() || found->second.we_left) return;
@@ -119,19 +119,19 @@ void Doorman::close(std::uint64_t id) noexcept {
   settle_locked(id);
 }
 
-void Doorman::ask_pool(std::uint64_t id, std::uint32_t number) noexcept {
+void ConnectionManager::ask_pool(std::uint64_t id, std::uint32_t number) noexcept {
   Hello question = local_.plain(HelloKind::ask_pool, {});
   question.pool = number;
   ask(id, question);
 }
 
-void Doorman::ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept {
+void ConnectionManager::ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept {
   Hello question = local_.plain(HelloKind::ask_cookie, {});
   question.region = region;
   ask(id, question);
 }
 
-void Doorman::ask(std::uint64_t id, Hello& question) noexcept {
+void ConnectionManager::ask(std::uint64_t id, Hello& question) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.we_left || found->second.peer_left) return;
@@ -139,12 +139,13 @@ void Doorman::ask(std::uint64_t id, Hello& question) noexcept {
   if (send_hello(found->second.socket.get(), question)) ++found->second.asked;
 }
 
-void Doorman::expect_file(std::uint64_t id) noexcept {
+void ConnectionManager::expect_file(std::uint64_t id) noexcept {
   const std::lock_guard lock{mutex_};
   if (const auto found = connections_.find(id); found != connections_.end()) ++found->second.asked;
 }
 
-void Doorman::give_file(std::uint64_t id, const SoftwareHandle& region, const FileNote& note, int file) noexcept {
+void ConnectionManager::give_file(std::uint64_t id, const SoftwareHandle& region, const FileNote& note,
+                                  int file) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
   if (inherited_ || found == connections_.end() || found->second.we_left || found->second.peer_left) return;
@@ -155,15 +156,15 @@ void Doorman::give_file(std::uint64_t id, const SoftwareHandle& region, const Fi
   (void)send_hello(found->second.socket.get(), answer, {&file, file < 0 ? 0U : 1U});
 }
 
-void Doorman::release_index(std::uint32_t index) noexcept {
+void ConnectionManager::release_index(std::uint32_t index) noexcept {
   const std::lock_guard lock{mutex_};
   indices_[index] = false;
 }
 
-std::vector<News> Doorman::take_news() {
+std::vector<ConnectionEvent> ConnectionManager::take_events() {
   const std::lock_guard lock{mutex_};
-  has_news_.store(false, std::memory_order_release);
-  return std::exchange(news_, {});
+  has_events_.store(false, std::memory_order_release);
+  return std::exchange(events_, {});
 }
 
 }  // namespace opal::btl::sm
