@@ -29,37 +29,37 @@ std::byte* HostTeam::packed(std::uint64_t bytes) {
 }
 
 HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  Copies copies{board_};
+  Copies copies{segment_};
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
   const int me = comm_.rank();
   const int own_number = own_host();
-  const std::vector<int> speakers = one_host() ? std::vector<int>{} : heads(root);
-  const int speaker = one_host() ? root : speakers[at(own_number)];
-  // Packed blocks: of this host for its speaker, of all other hosts one after the other for the root.
+  const std::vector<int> leaders = one_host() ? std::vector<int>{} : leaders_for(root);
+  const int leader = one_host() ? root : leaders[at(own_number)];
+  // Packed blocks: of this host for its leader, of all other hosts one after the other for the root.
   std::byte* const memory =
-      me == speaker && !one_host() ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
-  const auto target = [&](std::size_t i) {  // the speaker's, of the i-th rank here
+      me == leader && !one_host() ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
+  const auto target = [&](std::size_t i) {  // the leader's, of the i-th rank here
     return me == root ? block(blocks, hosts_.here[i]) : Buffer::of_bytes(memory + bytes * i, bytes);
   };
-  for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
+  for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
     const std::uint64_t size = piece(bytes, offset);
-    board_.begin(size);
-    if (me != speaker) {
-      OPAL_MPI_STEP(board_.claim());
-      copies.put(*own, offset, {board_.slot(board_.rank()), size});
-      board_.arrive();
+    segment_.begin(size);
+    if (me != leader) {
+      OPAL_MPI_STEP(segment_.claim());
+      copies.put(*own, offset, {segment_.slot(segment_.rank()), size});
+      segment_.arrive();
       continue;
     }
     for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
       if (hosts_.here[i] == me) continue;
-      OPAL_MPI_STEP(board_.await(static_cast<int>(i)));
-      copies.get({board_.slot(static_cast<int>(i)), size}, target(i), offset);
+      OPAL_MPI_STEP(segment_.await(static_cast<int>(i)));
+      copies.get({segment_.slot(static_cast<int>(i)), size}, target(i), offset);
     }
   }
   if (own && me == root) copies.copy(*own, block(blocks, me));
-  if (own && me == speaker && me != root) copies.put(*own, target(at(board_.rank())).base());
+  if (own && me == leader && me != root) copies.put(*own, target(at(segment_.rank())).base());
   if (one_host()) return copies.error();
   const auto for_each_other_host = [&](auto&& use) {  // of the root: the host's number and its packed blocks
     std::byte* next = memory;
@@ -69,7 +69,7 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
       next += bytes * hosts_.ranks[host].size();
     }
   };
-  OPAL_MPI_STEP(among(speakers, [&](Schedule& schedule) {
+  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
     if (me == root) {
       for_each_other_host([&](std::size_t host, std::byte* from) {
         schedule.receive(Buffer::of_bytes(from, bytes * hosts_.ranks[host].size()), static_cast<int>(host));
@@ -90,19 +90,19 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
 }
 
 HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
-  Copies copies{board_};
+  Copies copies{segment_};
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
   if (one_host()) {
-    const bool fits = bytes <= board_.slot_bytes() / static_cast<std::uint64_t>(board_.size());
+    const bool fits = bytes <= segment_.slot_bytes() / static_cast<std::uint64_t>(segment_.size());
     return fits ? scatter_here(blocks, own, root, bytes) : scatter_pieces(blocks, own, root, bytes);
   }
   const int me = comm_.rank();
-  const std::vector<int> speakers = heads(root);
-  const int speaker = speakers[at(own_host())];
-  std::byte* const memory = me == speaker ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
-  OPAL_MPI_STEP(among(speakers, [&](Schedule& schedule) {
+  const std::vector<int> leaders = leaders_for(root);
+  const int leader = leaders[at(own_host())];
+  std::byte* const memory = me == leader ? packed(bytes * static_cast<std::uint64_t>(comm_.size())) : nullptr;
+  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) {
     if (me != root) {
       schedule.receive(Buffer::of_bytes(memory, bytes * hosts_.here.size()), hosts_.of_rank[at(root)]);
     } else {
@@ -119,47 +119,48 @@ HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Bu
     }
     schedule.end_round();
   }));
-  if (me == root || me != speaker) return worse(copies.error(), scatter_here(blocks, own, speaker, bytes));
+  if (me == root || me != leader) return worse(copies.error(), scatter_here(blocks, own, leader, bytes));
   Blocks received(at(comm_.size()));
   for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
     received[at(hosts_.here[i])] = Buffer::of_bytes(memory + bytes * i, bytes);
   }
-  return scatter_here(received, own, speaker, bytes);
+  return scatter_here(received, own, leader, bytes);
 }
 
-int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes) {
-  Copies copies{board_};
-  const int from = place(speaker);
-  board_.begin(bytes * static_cast<std::uint64_t>(board_.size() - 1));
-  if (comm_.rank() != speaker) {
-    OPAL_MPI_STEP(board_.await(from));
-    copies.get(board_.slot(from) + bytes * among_others(from, board_.rank()), *own);
+int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes) {
+  Copies copies{segment_};
+  const int from = place(leader);
+  segment_.begin(bytes * static_cast<std::uint64_t>(segment_.size() - 1));
+  if (comm_.rank() != leader) {
+    OPAL_MPI_STEP(segment_.await(from));
+    copies.get(segment_.slot(from) + bytes * among_others(from, segment_.rank()), *own);
     return copies.error();
   }
-  OPAL_MPI_STEP(board_.claim());
-  for (int to = 0; to < board_.size(); ++to) {
-    if (to != from) copies.put(block(blocks, hosts_.here[at(to)]), board_.slot(from) + bytes * among_others(from, to));
+  OPAL_MPI_STEP(segment_.claim());
+  for (int to = 0; to < segment_.size(); ++to) {
+    if (to != from)
+      copies.put(block(blocks, hosts_.here[at(to)]), segment_.slot(from) + bytes * among_others(from, to));
   }
-  board_.arrive();
-  if (own) copies.copy(block(blocks, speaker), *own);
+  segment_.arrive();
+  if (own) copies.copy(block(blocks, leader), *own);
   return copies.error();
 }
 
 int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes) {
-  Copies copies{board_};
-  const int me = board_.rank();
-  for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
+  Copies copies{segment_};
+  const int me = segment_.rank();
+  for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
     const std::uint64_t size = piece(bytes, offset);
-    for (int rank = 0; rank < board_.size(); ++rank) {
+    for (int rank = 0; rank < segment_.size(); ++rank) {
       if (rank == root) continue;
-      board_.begin(size);
+      segment_.begin(size);
       if (me == root) {
-        OPAL_MPI_STEP(board_.claim());
-        copies.put(block(blocks, rank), offset, {board_.slot(root), size});
-        board_.arrive();
+        OPAL_MPI_STEP(segment_.claim());
+        copies.put(block(blocks, rank), offset, {segment_.slot(root), size});
+        segment_.arrive();
       } else if (me == rank) {
-        OPAL_MPI_STEP(board_.await(root));
-        copies.get({board_.slot(root), size}, *own, offset);
+        OPAL_MPI_STEP(segment_.await(root));
+        copies.get({segment_.slot(root), size}, *own, offset);
       }
     }
   }
@@ -169,38 +170,38 @@ int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& 
 
 HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
   if (!one_host()) return allgatherv(own, blocks);
-  const std::uint64_t bytes = block(blocks, board_.rank()).bytes();
+  const std::uint64_t bytes = block(blocks, segment_.rank()).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   return bytes == 0 ? MPI_SUCCESS : allgather_here(own, blocks);
 }
 
 int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blocks) {
-  Copies copies{board_};
-  const int me = board_.rank();
+  Copies copies{segment_};
+  const int me = segment_.rank();
   const Buffer& mine = block(blocks, me);
   std::uint64_t longest = 0;
   for (const Buffer& one : blocks) longest = std::max(longest, one.bytes());
-  for (std::uint64_t offset = 0; offset < longest; offset += board_.slot_bytes()) {
-    board_.begin(piece(longest, offset));
+  for (std::uint64_t offset = 0; offset < longest; offset += segment_.slot_bytes()) {
+    segment_.begin(piece(longest, offset));
     if (offset < mine.bytes()) {
-      OPAL_MPI_STEP(board_.claim());
-      copies.put(own ? *own : mine, offset, {board_.slot(me), piece(mine.bytes(), offset)});
-      board_.arrive();
+      OPAL_MPI_STEP(segment_.claim());
+      copies.put(own ? *own : mine, offset, {segment_.slot(me), piece(mine.bytes(), offset)});
+      segment_.arrive();
       // From where it has just been put, which is in the cache.
-      if (own) copies.get({board_.slot(me), piece(mine.bytes(), offset)}, mine, offset);
+      if (own) copies.get({segment_.slot(me), piece(mine.bytes(), offset)}, mine, offset);
     }
-    for (int rank = (me + 1) % board_.size(); rank != me; rank = (rank + 1) % board_.size()) {
+    for (int rank = (me + 1) % segment_.size(); rank != me; rank = (rank + 1) % segment_.size()) {
       const Buffer& theirs = block(blocks, rank);
       if (offset >= theirs.bytes()) continue;
-      OPAL_MPI_STEP(board_.await(rank));
-      copies.get({board_.slot(rank), piece(theirs.bytes(), offset)}, theirs, offset);
+      OPAL_MPI_STEP(segment_.await(rank));
+      copies.get({segment_.slot(rank), piece(theirs.bytes(), offset)}, theirs, offset);
     }
   }
   return copies.error();
 }
 
 HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const Blocks& blocks) {
-  Copies copies{board_};
+  Copies copies{segment_};
   // Every rank knows all sizes, so all decide alike.
   std::uint64_t total = 0;
   std::uint64_t longest = 0;
@@ -228,17 +229,17 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
     even = even && of_hosts.back().bytes() == of_hosts.front().bytes();
   }
   const Buffer& mine = own ? *own : block(blocks, me);
-  board_.begin(longest);
-  if (board_.rank() != 0) {
-    OPAL_MPI_STEP(board_.claim());
-    copies.put(mine, board_.slot(board_.rank()));
-    board_.arrive();
+  segment_.begin(longest);
+  if (segment_.rank() != 0) {
+    OPAL_MPI_STEP(segment_.claim());
+    copies.put(mine, segment_.slot(segment_.rank()));
+    segment_.arrive();
   } else {
     copies.put(mine, places[at(me)]);
-    for (int other = 1; other < board_.size(); ++other) {
+    for (int other = 1; other < segment_.size(); ++other) {
       const int rank = hosts_.here[at(other)];
-      OPAL_MPI_STEP(board_.await(other));
-      std::memcpy(places[at(rank)], board_.slot(other), block(blocks, rank).bytes());
+      OPAL_MPI_STEP(segment_.await(other));
+      std::memcpy(places[at(rank)], segment_.slot(other), block(blocks, rank).bytes());
     }
   }
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) {
@@ -253,59 +254,59 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
 }
 
 HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
-  Copies copies{board_};
+  Copies copies{segment_};
   const int me = comm_.rank();
   const std::uint64_t bytes = block(in, me).bytes();
   // A slot holds a rank's blocks for all, later the leader's for all of its host from all others.
-  const std::uint64_t most = one_host() ? board_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
+  const std::uint64_t most = one_host() ? segment_.slot_bytes() : config_.share_slot.bytes / hosts_.most;
   const bool fits = bytes <= most / static_cast<std::uint64_t>(comm_.size());
   if (!fits && (!one_host() || bytes > longest_.alltoall)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
   if (!fits) return alltoall_pieces(out, in, bytes);
-  board_.begin(bytes * static_cast<std::uint64_t>(comm_.size() - 1));
-  OPAL_MPI_STEP(board_.claim());
-  std::byte* const mine = board_.slot(board_.rank());
+  segment_.begin(bytes * static_cast<std::uint64_t>(comm_.size() - 1));
+  OPAL_MPI_STEP(segment_.claim());
+  std::byte* const mine = segment_.slot(segment_.rank());
   for (int rank = 0; rank < comm_.size(); ++rank) {
     if (rank != me) copies.put(block(out, rank), mine + bytes * among_others(me, rank));
   }
-  board_.arrive();
+  segment_.arrive();
   if (&out != &in) copies.copy(block(out, me), block(in, me));
-  for (int step = 1; step < board_.size(); ++step) {
-    const int other = (board_.rank() + step) % board_.size();
-    OPAL_MPI_STEP(board_.await(other));
+  for (int step = 1; step < segment_.size(); ++step) {
+    const int other = (segment_.rank() + step) % segment_.size();
+    OPAL_MPI_STEP(segment_.await(other));
     const int rank = hosts_.here[at(other)];
-    copies.get(board_.slot(other) + bytes * among_others(rank, me), block(in, rank));
+    copies.get(segment_.slot(other) + bytes * among_others(rank, me), block(in, rank));
   }
   return worse(copies.error(), one_host() ? MPI_SUCCESS : alltoall_between(in, bytes));
 }
 
 /// Pair by pair, a slot of the one and of the other at a time, so that in place nothing is overwritten before it went.
 int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes) {
-  Copies copies{board_};
-  const int me = board_.rank();
-  const int size = board_.size();
+  Copies copies{segment_};
+  const int me = segment_.rank();
+  const int size = segment_.size();
   for (int step = 0; step < size; ++step) {
     const int partner = (step - me + size) % size;
     if (partner == me && &out != &in) copies.copy(block(out, me), block(in, me));
-    for (std::uint64_t offset = 0; offset < bytes; offset += board_.slot_bytes()) {
-      board_.begin(piece(bytes, offset));
+    for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
+      segment_.begin(piece(bytes, offset));
       if (partner == me) continue;
-      OPAL_MPI_STEP(board_.claim());
-      copies.put(block(out, partner), offset, {board_.slot(me), piece(bytes, offset)});
-      board_.arrive();
-      OPAL_MPI_STEP(board_.await(partner));
-      copies.get({board_.slot(partner), piece(bytes, offset)}, block(in, partner), offset);
+      OPAL_MPI_STEP(segment_.claim());
+      copies.put(block(out, partner), offset, {segment_.slot(me), piece(bytes, offset)});
+      segment_.arrive();
+      OPAL_MPI_STEP(segment_.await(partner));
+      copies.get({segment_.slot(partner), piece(bytes, offset)}, block(in, partner), offset);
     }
   }
   return copies.error();
 }
 
 int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
-  Copies copies{board_};
+  Copies copies{segment_};
   const std::uint64_t here = hosts_.here.size();
   const std::uint64_t elsewhere = static_cast<std::uint64_t>(comm_.size()) - here;
   std::byte* received = nullptr;
-  if (board_.rank() == 0) {
+  if (segment_.rank() == 0) {
     std::byte* next = packed(2 * here * elsewhere * bytes);
     received = next + here * elsewhere * bytes;
     std::byte* next_received = received;
@@ -320,7 +321,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
       if (is_ours) continue;
       for (std::size_t from = 0; from < here; ++from) {  // all have arrived: this rank has read what it gets itself
         for (const int to : hosts_.ranks[host]) {
-          std::memcpy(next, board_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to), bytes);
+          std::memcpy(next, segment_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to), bytes);
           next += bytes;
         }
       }
@@ -330,15 +331,15 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
     OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule&) {}));
   }
   // What came has, for each rank elsewhere, one block for each rank here.
-  board_.begin(config_.share_slot.bytes);
-  if (board_.rank() == 0) {
-    OPAL_MPI_STEP(board_.claim());
-    std::memcpy(board_.slot(0), received, here * elsewhere * bytes);
-    board_.arrive();
+  segment_.begin(config_.share_slot.bytes);
+  if (segment_.rank() == 0) {
+    OPAL_MPI_STEP(segment_.claim());
+    std::memcpy(segment_.slot(0), received, here * elsewhere * bytes);
+    segment_.arrive();
   } else {
-    OPAL_MPI_STEP(board_.await(0));
+    OPAL_MPI_STEP(segment_.await(0));
   }
-  const std::byte* from = board_.slot(0) + bytes * static_cast<std::uint64_t>(board_.rank());
+  const std::byte* from = segment_.slot(0) + bytes * static_cast<std::uint64_t>(segment_.rank());
   for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
     if (host == at(own_host())) continue;
     for (const int rank : hosts_.ranks[host]) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a host do through their board, and the two levels made of it: barrier, broadcast, reductions.
+// What the ranks of a host do through their team segment, and the two levels made of it: barrier, broadcast,
+// reductions.
 #include <algorithm>
 #include <cstring>
 
@@ -18,40 +19,40 @@ constexpr int kEverybody = -1;
 }  // namespace
 
 HostTeam::Outcome HostTeam::barrier() {
-  board_.begin(0);
-  OPAL_MPI_STEP(board_.claim());
-  board_.arrive();
-  if (one_host()) return board_.await_all();
-  if (board_.rank() == 0) OPAL_MPI_STEP(board_.await_all());
+  segment_.begin(0);
+  OPAL_MPI_STEP(segment_.claim());
+  segment_.arrive();
+  if (one_host()) return segment_.await_all();
+  if (segment_.rank() == 0) OPAL_MPI_STEP(segment_.await_all());
   OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule& schedule) { build_barrier(schedule); }));
-  board_.begin(0);
-  if (board_.rank() != 0) return board_.await(0);
-  OPAL_MPI_STEP(board_.claim());
-  board_.arrive();
+  segment_.begin(0);
+  if (segment_.rank() != 0) return segment_.await(0);
+  OPAL_MPI_STEP(segment_.claim());
+  segment_.arrive();
   return MPI_SUCCESS;
 }
 
 HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
   if (buffer.bytes() > longest_.message) return std::nullopt;
   if (one_host()) return bcast_here(buffer, root);
-  const std::vector<int> speakers = heads(root);
+  const std::vector<int> leaders = leaders_for(root);
   const int roots_host = hosts_.of_rank[static_cast<std::size_t>(root)];
-  OPAL_MPI_STEP(among(speakers, [&](Schedule& schedule) { build_bcast(schedule, buffer, roots_host); }));
-  return bcast_here(buffer, place(speakers[static_cast<std::size_t>(own_host())]));
+  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) { build_bcast(schedule, buffer, roots_host); }));
+  return bcast_here(buffer, place(leaders[static_cast<std::size_t>(own_host())]));
 }
 
 int HostTeam::bcast_here(const Buffer& buffer, int from) {
-  Copies copies{board_};
-  for (std::uint64_t offset = 0; offset < buffer.bytes(); offset += board_.slot_bytes()) {
+  Copies copies{segment_};
+  for (std::uint64_t offset = 0; offset < buffer.bytes(); offset += segment_.slot_bytes()) {
     const std::uint64_t bytes = piece(buffer.bytes(), offset);
-    board_.begin(bytes);
-    if (board_.rank() == from) {
-      OPAL_MPI_STEP(board_.claim());
-      copies.put(buffer, offset, {board_.slot(from), bytes});
-      board_.arrive();
+    segment_.begin(bytes);
+    if (segment_.rank() == from) {
+      OPAL_MPI_STEP(segment_.claim());
+      copies.put(buffer, offset, {segment_.slot(from), bytes});
+      segment_.arrive();
     } else {
-      OPAL_MPI_STEP(board_.await(from));
-      copies.get({board_.slot(from), bytes}, buffer, offset);
+      OPAL_MPI_STEP(segment_.await(from));
+      copies.get({segment_.slot(from), bytes}, buffer, offset);
     }
   }
   return copies.error();
@@ -66,22 +67,22 @@ HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const o
   if (!takes(from, op)) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
-  if (in.failed()) board_.spoil();
+  if (in.failed()) segment_.spoil();
   return in.finish(out.finish(reduce_on_host(in.buffer(), out.buffer(), op, root)));
 }
 
 int HostTeam::reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root) {
   if (one_host()) return reduce_here(in, out.base(), op, root);
-  const std::vector<int> speakers = heads(root);
-  const int speaker = speakers[static_cast<std::size_t>(own_host())];
+  const std::vector<int> leaders = leaders_for(root);
+  const int leader = leaders[static_cast<std::size_t>(own_host())];
   std::unique_ptr<std::byte[]> memory;
   Buffer result = out;
-  if (comm_.rank() == speaker && speaker != root) {
+  if (comm_.rank() == leader && leader != root) {
     memory = std::make_unique_for_overwrite<std::byte[]>(in.bytes());
     result = in.at(memory.get());
   }
-  OPAL_MPI_STEP(reduce_here(in, result.base(), op, place(speaker)));
-  return among(speakers, [&](Schedule& schedule) {
+  OPAL_MPI_STEP(reduce_here(in, result.base(), op, place(leader)));
+  return among(leaders, [&](Schedule& schedule) {
     build_reduce(schedule, result, out, op, hosts_.of_rank[static_cast<std::size_t>(root)]);
   });
 }
@@ -90,7 +91,7 @@ HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, cons
   if (!takes(from, op)) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
-  if (in.failed()) board_.spoil();
+  if (in.failed()) segment_.spoil();
   return in.finish(out.finish(allreduce_on_host(in.buffer(), out.buffer(), op)));
 }
 
@@ -104,8 +105,8 @@ int HostTeam::allreduce_on_host(const Buffer& in, const Buffer& out, const op::O
 int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to) {
   if (in.bytes() == 0) return MPI_SUCCESS;
   const auto element = static_cast<std::uint64_t>(in.type().size());
-  const std::uint64_t most = board_.slot_bytes() / element;
-  const bool gets = to == kEverybody || to == board_.rank();
+  const std::uint64_t most = segment_.slot_bytes() / element;
+  const bool gets = to == kEverybody || to == segment_.rank();
   for (std::uint64_t first = 0; first < in.count(); first += most) {
     const Buffer piece = in.part(first, std::min(most, in.count() - first));
     OPAL_MPI_STEP(reduce_piece(piece, gets ? out + first * element : nullptr, op, to));
@@ -116,22 +117,22 @@ int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, in
 /// Everybody but who alone gets the result fills a slot.  Of a short piece whoever gets the result makes all of it; of
 /// a long one each rank makes a part and puts that into its slot, where nobody else needs what was there.
 int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to) {
-  const int rank = board_.rank();
-  const int size = board_.size();
+  const int rank = segment_.rank();
+  const int size = segment_.size();
   const bool in_parts = makes_parts(in, to);
-  board_.begin(in.bytes());
+  segment_.begin(in.bytes());
   if (in_parts || to != rank) {
-    OPAL_MPI_STEP(board_.claim());
-    std::memcpy(board_.slot(rank), in.base(), in.bytes());
-    board_.arrive();
+    OPAL_MPI_STEP(segment_.claim());
+    std::memcpy(segment_.slot(rank), in.base(), in.bytes());
+    segment_.arrive();
   }
   if (!in_parts) {
     if (out == nullptr) return MPI_SUCCESS;
-    OPAL_MPI_STEP(board_.await_all());
+    OPAL_MPI_STEP(segment_.await_all());
     combine(in, 0, out, op);
     return MPI_SUCCESS;
   }
-  OPAL_MPI_STEP(board_.await_all());
+  OPAL_MPI_STEP(segment_.await_all());
   const auto element = static_cast<std::uint64_t>(in.type().size());
   const auto cut = [&](int part) {
     return in.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(size);
@@ -140,13 +141,13 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
   const std::uint64_t offset = cut(rank) * element;
   std::byte* const made = out == nullptr ? part_.data() : out + offset;
   combine(own, offset, made, op);
-  board_.refill();
-  if (to != rank) std::memcpy(board_.slot(rank) + offset, made, own.bytes());
-  board_.arrive();
+  segment_.refill();
+  if (to != rank) std::memcpy(segment_.slot(rank) + offset, made, own.bytes());
+  segment_.arrive();
   if (out == nullptr) return MPI_SUCCESS;
   for (int other = (rank + 1) % size; other != rank; other = (other + 1) % size) {
-    OPAL_MPI_STEP(board_.await(other));
-    std::memcpy(out + cut(other) * element, board_.slot(other) + cut(other) * element,
+    OPAL_MPI_STEP(segment_.await(other));
+    std::memcpy(out + cut(other) * element, segment_.slot(other) + cut(other) * element,
                 (cut(other + 1) - cut(other)) * element);
   }
   return MPI_SUCCESS;
@@ -156,19 +157,19 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
 /// make up for that, and none that wait for each other's core.
 bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
   if (piece.bytes() < config_.share_split_from.bytes) return false;
-  return to == kEverybody || (board_.size() > 4 && process_.waits().ranks_per_core <= 1);
+  return to == kEverybody || (segment_.size() > 4 && process_.waits().ranks_per_core <= 1);
 }
 
 /// out = rank 0's op rank 1's op ... for `own`, this rank's elements, and the others' at `offset` of their slots.
 void HostTeam::combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op) {
   if (own.count() == 0) return;
-  const int last = board_.size() - 1;
+  const int last = segment_.size() - 1;
   const std::byte* mine = own.base();
-  if (mine == out && board_.rank() != last) {  // in place: aside before it is overwritten
+  if (mine == out && segment_.rank() != last) {  // in place: aside before it is overwritten
     std::memcpy(part_.data(), mine, own.bytes());
     mine = part_.data();
   }
-  const auto elements_of = [&](int rank) { return rank == board_.rank() ? mine : board_.slot(rank) + offset; };
+  const auto elements_of = [&](int rank) { return rank == segment_.rank() ? mine : segment_.slot(rank) + offset; };
   if (elements_of(last) != out) std::memcpy(out, elements_of(last), own.bytes());
   for (int rank = last - 1; rank >= 0; --rank) {
     op.apply(elements_of(rank), out, static_cast<std::int64_t>(own.count()), own.type());

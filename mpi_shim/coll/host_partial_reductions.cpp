@@ -16,7 +16,7 @@ HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op:
   const bool gets = !exclusive || comm_.rank() != 0;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, gets ? OnHost::Use::write : OnHost::Use::read};
-  if (in.failed()) board_.spoil();
+  if (in.failed()) segment_.spoil();
   std::byte* const result = out.buffer().base();
   return in.finish(out.finish(one_host() ? scan_here(in.buffer(), result, op, exclusive)
                                          : scan_between(in.buffer(), result, op, exclusive)));
@@ -27,10 +27,10 @@ HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op:
 int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
   if (in.bytes() == 0) return MPI_SUCCESS;
   const auto count = static_cast<std::int64_t>(in.count());
-  const bool is_last = board_.rank() == board_.size() - 1;
-  const bool has_result = !exclusive || board_.rank() != 0;  // from this host
-  std::vector<int> speakers;
-  for (const std::vector<int>& ranks : hosts_.ranks) speakers.push_back(ranks.back());
+  const bool is_last = segment_.rank() == segment_.size() - 1;
+  const bool has_result = !exclusive || segment_.rank() != 0;  // from this host
+  std::vector<int> leaders;
+  for (const std::vector<int>& ranks : hosts_.ranks) leaders.push_back(ranks.back());
   std::byte* const before = packed(2 * in.bytes());
   std::byte* const whole = before + in.bytes();  // this host's result, of its last rank
   if (is_last) std::memcpy(whole, in.base(), in.bytes());
@@ -38,9 +38,9 @@ int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, b
   if (is_last && !exclusive) std::memcpy(whole, out, in.bytes());
   if (is_last && exclusive && has_result) op.apply(out, whole, count, in.type());
   OPAL_MPI_STEP(
-      among(speakers, [&](Schedule& schedule) { build_scan(schedule, in.at(whole), in.at(before), op, true); }));
+      among(leaders, [&](Schedule& schedule) { build_scan(schedule, in.at(whole), in.at(before), op, true); }));
   if (own_host() == 0) return MPI_SUCCESS;
-  OPAL_MPI_STEP(bcast_here(in.at(before), board_.size() - 1));
+  OPAL_MPI_STEP(bcast_here(in.at(before), segment_.size() - 1));
   if (has_result) {
     op.apply(before, out, count, in.type());
   } else {
@@ -53,27 +53,27 @@ int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, b
 /// the others are at other pieces.
 int HostTeam::scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
   if (in.bytes() == 0) return MPI_SUCCESS;
-  const int rank = board_.rank();
-  const bool last = rank == board_.size() - 1;
+  const int rank = segment_.rank();
+  const bool last = rank == segment_.size() - 1;
   const auto element = static_cast<std::uint64_t>(in.type().size());
-  const std::uint64_t most = board_.slot_bytes() / element;
+  const std::uint64_t most = segment_.slot_bytes() / element;
   for (std::uint64_t first = 0; first < in.count(); first += most) {
     const Buffer piece = in.part(first, std::min(most, in.count() - first));
     std::byte* const result = out + first * element;
-    board_.begin(piece.bytes());
+    segment_.begin(piece.bytes());
     std::byte* sum = result;  // of the ranks up to this one
     if (!last) {
-      OPAL_MPI_STEP(board_.claim());
-      sum = board_.slot(rank);
+      OPAL_MPI_STEP(segment_.claim());
+      sum = segment_.slot(rank);
     }
     const bool needs_sum = !last || !exclusive;
     if (needs_sum && sum != piece.base()) std::memcpy(sum, piece.base(), piece.bytes());
     if (rank != 0) {
-      OPAL_MPI_STEP(board_.await(rank - 1));
-      if (needs_sum) op.apply(board_.slot(rank - 1), sum, static_cast<std::int64_t>(piece.count()), in.type());
+      OPAL_MPI_STEP(segment_.await(rank - 1));
+      if (needs_sum) op.apply(segment_.slot(rank - 1), sum, static_cast<std::int64_t>(piece.count()), in.type());
     }
-    if (!last) board_.arrive();
-    if (exclusive && rank != 0) std::memcpy(result, board_.slot(rank - 1), piece.bytes());
+    if (!last) segment_.arrive();
+    if (exclusive && rank != 0) std::memcpy(result, segment_.slot(rank - 1), piece.bytes());
     if (!exclusive && sum != result) std::memcpy(result, sum, piece.bytes());
   }
   return MPI_SUCCESS;
@@ -84,11 +84,11 @@ HostTeam::Outcome HostTeam::reduce_scatter(const Buffer& from, const Buffer& to,
   if (!(one_host() || hosts_.in_order) || !takes(from, op)) return std::nullopt;
   if (from.bytes() == 0) return MPI_SUCCESS;
   // A slot holds a piece of every rank's part.
-  const std::uint64_t most = board_.slot_bytes() / static_cast<std::uint64_t>(from.type().size()) / counts.size();
+  const std::uint64_t most = segment_.slot_bytes() / static_cast<std::uint64_t>(from.type().size()) / counts.size();
   if (one_host() && most == 0) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
-  if (in.failed()) board_.spoil();
+  if (in.failed()) segment_.spoil();
   std::byte* const result = out.buffer().base();
   return in.finish(out.finish(one_host() ? reduce_scatter_here(in.buffer(), result, counts, op, most)
                                          : reduce_scatter_between(in.buffer(), result, counts, op)));
@@ -97,7 +97,7 @@ HostTeam::Outcome HostTeam::reduce_scatter(const Buffer& from, const Buffer& to,
 /// The leaders reduce what their hosts have, reduce-scatter that among each other, and deal out their hosts' parts.
 int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts,
                                      const op::Op& op) {
-  const bool leads = board_.rank() == 0;
+  const bool leads = segment_.rank() == 0;
   const auto element = static_cast<std::uint64_t>(in.type().size());
   std::vector<std::uint64_t> of_hosts(hosts_.ranks.size());
   for (std::size_t rank = 0; rank < counts.size(); ++rank) of_hosts[at(hosts_.of_rank[rank])] += counts[rank];
@@ -110,21 +110,21 @@ int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span
   }));
   // This rank's part of them.
   const auto first = counts.begin() + hosts_.here.front();
-  const std::uint64_t begin = std::accumulate(first, first + board_.rank(), std::uint64_t{0}) * element;
-  const std::uint64_t end = begin + first[board_.rank()] * element;
-  for (std::uint64_t offset = 0; offset < here * element; offset += board_.slot_bytes()) {
+  const std::uint64_t begin = std::accumulate(first, first + segment_.rank(), std::uint64_t{0}) * element;
+  const std::uint64_t end = begin + first[segment_.rank()] * element;
+  for (std::uint64_t offset = 0; offset < here * element; offset += segment_.slot_bytes()) {
     const std::uint64_t bytes = piece(here * element, offset);
-    board_.begin(bytes);
+    segment_.begin(bytes);
     if (leads) {
-      OPAL_MPI_STEP(board_.claim());
-      std::memcpy(board_.slot(0), parts + offset, bytes);
-      board_.arrive();
+      OPAL_MPI_STEP(segment_.claim());
+      std::memcpy(segment_.slot(0), parts + offset, bytes);
+      segment_.arrive();
     } else {
-      OPAL_MPI_STEP(board_.await(0));
+      OPAL_MPI_STEP(segment_.await(0));
     }
     const std::uint64_t from = std::max(begin, offset);
     const std::uint64_t to = std::min(end, offset + bytes);
-    if (from < to) std::memcpy(out + (from - begin), board_.slot(0) + (from - offset), to - from);
+    if (from < to) std::memcpy(out + (from - begin), segment_.slot(0) + (from - offset), to - from);
   }
   return MPI_SUCCESS;
 }
@@ -133,27 +133,27 @@ int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span
 /// part is not behind its place in the whole.
 int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts,
                                   const op::Op& op, std::uint64_t most) {
-  const int rank = board_.rank();
+  const int rank = segment_.rank();
   const auto element = static_cast<std::uint64_t>(in.type().size());
   const std::uint64_t own = counts[static_cast<std::size_t>(rank)];
   const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
   for (std::uint64_t first = 0; first < longest; first += most) {
     const auto size_of = [&](std::uint64_t count) { return first < count ? std::min(most, count - first) : 0; };
     const std::uint64_t bytes = size_of(longest) * element;  // of each rank's part in a slot
-    board_.begin(bytes * counts.size());
-    OPAL_MPI_STEP(board_.claim());
-    std::byte* to = board_.slot(rank);
+    segment_.begin(bytes * counts.size());
+    OPAL_MPI_STEP(segment_.claim());
+    std::byte* to = segment_.slot(rank);
     std::uint64_t start = 0;
     for (const std::uint64_t count : counts) {
       if (first < count) std::memcpy(to, in.base() + (start + first) * element, size_of(count) * element);
       to += bytes;
       start += count;
     }
-    board_.arrive();
+    segment_.arrive();
     if (first >= own) continue;
-    OPAL_MPI_STEP(board_.await_all());
+    OPAL_MPI_STEP(segment_.await_all());
     const std::uint64_t offset = static_cast<std::uint64_t>(rank) * bytes;
-    combine({board_.slot(rank) + offset, size_of(own), in.type()}, offset, out + first * element, op);
+    combine({segment_.slot(rank) + offset, size_of(own), in.type()}, offset, out + first * element, op);
   }
   return MPI_SUCCESS;
 }

@@ -62,14 +62,14 @@ Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
 
 }  // namespace
 
-HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, Longest longest)
+HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest)
     : process_(process),
       comm_(comm),
       hosts_(std::move(hosts)),
-      board_(std::move(board)),
+      segment_(std::move(segment)),
       config_(comm.vci().scheduler().config()),
       longest_(longest),
-      part_(board_.slot_bytes()) {}
+      part_(segment_.slot_bytes()) {}
 
 std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& comm) {
   const Config& config = comm.vci().scheduler().config();
@@ -79,7 +79,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   const bool cores_shared = process.waits().ranks_per_core > 1;
   const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
   const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
-  const std::uint64_t size = HostBoard::bytes_for(static_cast<int>(here.size()), slot);
+  const std::uint64_t size = TeamSegment::bytes_for(static_cast<int>(here.size()), slot);
 
   std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
   Introduction& mine = all[static_cast<std::size_t>(comm.rank())];
@@ -131,9 +131,9 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   const am::Config& waits = process.waits();
   const bool fences_paid = std::all_of(hosts.here.begin(), hosts.here.end(),
                                        [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
-  HostBoard board{std::move(memory), slot,          static_cast<int>(own),
-                  std::move(peers),  comm.engine(), {waits.spin, cores_shared, fences_paid}};
-  return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(board), longest}};
+  TeamSegment segment{std::move(memory), slot,          static_cast<int>(own),
+                      std::move(peers),  comm.engine(), {waits.spin, cores_shared, fences_paid}};
+  return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(segment), longest}};
 }
 
 int HostTeam::place(int rank) const noexcept {
@@ -141,10 +141,10 @@ int HostTeam::place(int rank) const noexcept {
   return static_cast<int>(std::lower_bound(hosts_.here.begin(), hosts_.here.end(), rank) - hosts_.here.begin());
 }
 
-std::vector<int> HostTeam::heads(int root) const {
-  std::vector<int> heads = hosts_.leaders;
-  heads[static_cast<std::size_t>(hosts_.of_rank[static_cast<std::size_t>(root)])] = root;
-  return heads;
+std::vector<int> HostTeam::leaders_for(int root) const {
+  std::vector<int> leaders = hosts_.leaders;
+  leaders[static_cast<std::size_t>(hosts_.of_rank[static_cast<std::size_t>(root)])] = root;
+  return leaders;
 }
 
 HostTeamPlace::HostTeamPlace() noexcept = default;

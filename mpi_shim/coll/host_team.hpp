@@ -15,9 +15,9 @@
 
 #include "mpi_shim/coll/blocks.hpp"
 #include "mpi_shim/coll/config.hpp"
-#include "mpi_shim/coll/host_board.hpp"
 #include "mpi_shim/coll/host_team_place.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/coll/team_segment.hpp"
 
 namespace mpi_shim::coll {
 
@@ -68,23 +68,23 @@ class HostTeam {
 
   /// The error class of an operation whose own part ended so: also what happened to others' parts of what it brought.
   [[nodiscard]] int verdict(int outcome) noexcept {
-    const bool spoiled = board_.take_spoiled();
+    const bool spoiled = segment_.take_spoiled();
     return outcome == MPI_SUCCESS && spoiled ? MPI_ERR_OTHER : outcome;
   }
 
  private:
-  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, HostBoard board, Longest longest);
+  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
 
   [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }
   [[nodiscard]] bool takes(const Buffer& in, const op::Op& op) const noexcept;
   [[nodiscard]] int own_host() const noexcept { return hosts_.of_rank[static_cast<std::size_t>(comm_.rank())]; }
-  /// A rank of this host on its board.
+  /// A rank of this host on its team segment.
   [[nodiscard]] int place(int rank) const noexcept;
   /// Who speaks for each host when `root` does for its own; by hosts.
-  [[nodiscard]] std::vector<int> heads(int root) const;
-  /// Runs what `build` writes down for the heads; all others only count it.
+  [[nodiscard]] std::vector<int> leaders_for(int root) const;
+  /// Runs what `build` writes down for the leaders; all others only count it.
   template <class Build>
-  int among(const std::vector<int>& heads, Build&& build);
+  int among(const std::vector<int>& leaders, Build&& build);
   template <class Build>
   int by_messages(const Team& team, int tag, Build&& build);
   /// Taken by all ranks in the same operation.
@@ -92,12 +92,12 @@ class HostTeam {
 
   /// Of a message that passes through slots piece by piece: the size of the piece at `offset`.
   [[nodiscard]] std::uint64_t piece(std::uint64_t bytes, std::uint64_t offset) const noexcept {
-    return std::min(bytes - offset, board_.slot_bytes());
+    return std::min(bytes - offset, segment_.slot_bytes());
   }
   /// Whether blocks of so many bytes, which all ranks of a host have, go through its memory.
   [[nodiscard]] bool takes_blocks(std::uint64_t bytes) const noexcept;
-  /// Hands each rank of this host what `speaker`, one of them, has for it: blocks of `bytes` in the order of the ranks.
-  int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int speaker, std::uint64_t bytes);
+  /// Hands each rank of this host what `leader`, one of them, has for it: blocks of `bytes` in the order of the ranks.
+  int scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes);
   /// Of one host: blocks of which a slot does not hold one for every rank.
   int scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes);
   int alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes);
@@ -134,7 +134,7 @@ class HostTeam {
   Process& process_;
   comm::Communicator& comm_;
   const Hosts hosts_;
-  HostBoard board_;
+  TeamSegment segment_;
   const Config config_;
   const Longest longest_;          // the same in all processes
   std::vector<std::byte> part_;    // where this rank's part of a reduction is made

@@ -21,13 +21,13 @@ inline int worse(int first, int second) noexcept { return first != MPI_SUCCESS ?
 /// since the other ranks wait for it; what they get is marked.
 class Copies {
  public:
-  explicit Copies(HostBoard& board) noexcept : board_(board) {}
+  explicit Copies(TeamSegment& segment) noexcept : segment_(segment) {}
 
   /// Of something that others get.
   void put(const Buffer& from, std::byte* to) noexcept {
     copy(from, Buffer::of_bytes(to, from.bytes()));
     if (error_ != MPI_SUCCESS) [[unlikely]]
-      board_.spoil();
+      segment_.spoil();
   }
   void get(const std::byte* from, const Buffer& to) noexcept { copy(Buffer::of_bytes(from, to.bytes()), to); }
   void copy(const Buffer& from, const Buffer& to) noexcept { note(p2p::copy(from, to)); }
@@ -37,7 +37,7 @@ class Copies {
     if (from.contiguous() != nullptr) return put(Buffer::of_bytes(from.contiguous() + offset, to.size()), to.data());
     note(p2p::pack(from, to, offset));
     if (error_ != MPI_SUCCESS) [[unlikely]]
-      board_.spoil();
+      segment_.spoil();
   }
   void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
     if (to.contiguous() != nullptr) return get(from.data(), Buffer::of_bytes(to.contiguous() + offset, from.size()));
@@ -50,7 +50,7 @@ class Copies {
     if (error_ == MPI_SUCCESS) error_ = error;
   }
 
-  HostBoard& board_;
+  TeamSegment& segment_;
   int error_ = MPI_SUCCESS;
 };
 
@@ -60,11 +60,11 @@ inline int HostTeam::next_tag() {
 }
 
 template <class Build>
-int HostTeam::among(const std::vector<int>& heads, Build&& build) {
+int HostTeam::among(const std::vector<int>& leaders, Build&& build) {
   const int tag = next_tag();
-  const auto own = std::find(heads.begin(), heads.end(), comm_.rank());
-  if (own == heads.end()) return MPI_SUCCESS;
-  return by_messages(Team{static_cast<int>(own - heads.begin()), heads}, tag, build);
+  const auto own = std::find(leaders.begin(), leaders.end(), comm_.rank());
+  if (own == leaders.end()) return MPI_SUCCESS;
+  return by_messages(Team{static_cast<int>(own - leaders.begin()), leaders}, tag, build);
 }
 
 /// Errors: what ends the operation.  What only spoils it is marked.
@@ -72,10 +72,10 @@ template <class Build>
 int HostTeam::by_messages(const Team& team, int tag, Build&& build) {
   Schedule& schedule = comm_.vci().scheduler().begin(comm_, team, tag);
   build(schedule);
-  if (board_.spoiled()) schedule.spoil();
+  if (segment_.spoiled()) schedule.spoil();
   const int error = run(schedule);
   if (error == MPI_SUCCESS || error == MPI_ERR_PROC_ABORTED || error == MPI_ERR_TRUNCATE) return error;
-  board_.spoil();
+  segment_.spoil();
   return MPI_SUCCESS;
 }
 

@@ -13,51 +13,51 @@ namespace mpi_shim::coll {
 namespace {
 
 using Length = std::uint32_t;
-using Lengths = std::array<Length, HostBoard::kMostRanks>;
+using Lengths = std::array<Length, TeamSegment::kMostRanks>;
 constexpr Length kByMessage = UINT32_MAX;
-static_assert(sizeof(Lengths) < HostBoard::kCellBytes);
+static_assert(sizeof(Lengths) < TeamSegment::kCellBytes);
 
 /// Where the blocks begin in a cell.
 std::uint64_t behind_lengths(std::size_t number) { return align_up(number * sizeof(Length), 16); }
 bool fits_cell(std::size_t number, std::uint64_t bytes) {
-  return bytes <= HostBoard::kCellBytes - behind_lengths(number);
+  return bytes <= TeamSegment::kCellBytes - behind_lengths(number);
 }
 
 /// What one rank has for others in a turn.
 class Offer {
  public:
   /// No block longer than `longest` goes through slots.
-  Offer(HostBoard& board, std::uint64_t longest, std::size_t number) noexcept
-      : board_(board), longest_(longest), number_(number) {}
+  Offer(TeamSegment& segment, std::uint64_t longest, std::size_t number) noexcept
+      : segment_(segment), longest_(longest), number_(number) {}
 
   /// Writes it and says so; `blocks` may have null ones.
   int put(Copies& copies, std::span<const Buffer* const> blocks) {
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < number_; ++i) {
       const std::uint64_t bytes = blocks[i] == nullptr ? 0 : blocks[i]->bytes();
-      const bool fits = bytes <= longest_ && bytes <= board_.slot_bytes() - total;
+      const bool fits = bytes <= longest_ && bytes <= segment_.slot_bytes() - total;
       lengths_[i] = fits ? static_cast<Length>(bytes) : kByMessage;
       if (fits) total += bytes;
     }
-    OPAL_MPI_STEP(board_.claim());
+    OPAL_MPI_STEP(segment_.claim());
     const bool is_short = fits_cell(number_, total);
-    if (!is_short) OPAL_MPI_STEP(board_.claim_beside());
-    std::byte* const cell = board_.slot(board_.rank());
+    if (!is_short) OPAL_MPI_STEP(segment_.claim_beside());
+    std::byte* const cell = segment_.slot(segment_.rank());
     std::memcpy(cell, lengths_.data(), number_ * sizeof(Length));
-    std::byte* to = is_short ? cell + behind_lengths(number_) : board_.beside(board_.rank());
+    std::byte* to = is_short ? cell + behind_lengths(number_) : segment_.beside(segment_.rank());
     for (std::size_t i = 0; i < number_; ++i) {
       if (lengths_[i] == 0 || lengths_[i] == kByMessage) continue;
       copies.put(*blocks[i], to);
       to += lengths_[i];
     }
-    board_.arrive();
+    segment_.arrive();
     return MPI_SUCCESS;
   }
 
   /// Reads the `index`-th block of `from` into `to`, if by_message() does not say that it is not there.
   int take(Copies& copies, int from, std::size_t index, const Buffer& to) {
-    OPAL_MPI_STEP(board_.await(from));
-    const std::byte* const cell = board_.slot(from);
+    OPAL_MPI_STEP(segment_.await(from));
+    const std::byte* const cell = segment_.slot(from);
     std::memcpy(lengths_.data(), cell, number_ * sizeof(Length));
     if (by_message(index)) return MPI_SUCCESS;
     std::uint64_t total = 0;
@@ -66,8 +66,8 @@ class Offer {
       if (i == index) before = total;
       if (!by_message(i)) total += lengths_[i];
     }
-    if (total > board_.slot_bytes()) return MPI_ERR_INTERN;  // no rank of ours says that
-    const std::byte* const blocks = fits_cell(number_, total) ? cell + behind_lengths(number_) : board_.beside(from);
+    if (total > segment_.slot_bytes()) return MPI_ERR_INTERN;  // no rank of ours says that
+    const std::byte* const blocks = fits_cell(number_, total) ? cell + behind_lengths(number_) : segment_.beside(from);
     copies.get({blocks + before, std::min<std::uint64_t>(lengths_[index], to.bytes())}, to, 0);
     return lengths_[index] <= to.bytes() ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
   }
@@ -76,7 +76,7 @@ class Offer {
   [[nodiscard]] bool by_message(std::size_t index) const noexcept { return lengths_[index] == kByMessage; }
 
  private:
-  HostBoard& board_;
+  TeamSegment& segment_;
   const std::uint64_t longest_;
   const std::size_t number_;
   Lengths lengths_;
@@ -111,22 +111,22 @@ HostTeam::Outcome HostTeam::alltoallv(const Blocks& out, const Blocks& in) {
 /// `out_to(rank)`, `in_from(rank)`: this rank's block for another and from it; null where the operation knows none.
 template <class OutTo, class InFrom>
 int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are) {
-  const int me = board_.rank();
+  const int me = segment_.rank();
   const int tag = next_tag();
   const std::vector<int>& here = hosts_.here;
   const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for it
   const auto bit = [](int place) { return std::uint64_t{1} << place; };
-  Copies copies{board_};
-  Offer offer{board_, longest_.message, are.to_one ? 1 : here.size()};
+  Copies copies{segment_};
+  Offer offer{segment_, longest_.message, are.to_one ? 1 : here.size()};
   struct {
     std::uint64_t out = 0;
     std::uint64_t in = 0;
-  } left;  // to go, resp. come, by message: bits of places on the board
-  board_.begin_uneven();
+  } left;  // to go, resp. come, by message: bits of places on the team segment
+  segment_.begin_uneven();
 
-  std::array<const Buffer*, HostBoard::kMostRanks> mine{};
+  std::array<const Buffer*, TeamSegment::kMostRanks> mine{};
   bool has_any = false;
-  for (int place = 0; place < board_.size(); ++place) {
+  for (int place = 0; place < segment_.size(); ++place) {
     if (place == me) continue;
     if (const Buffer* const block = out_to(here[at(place)])) {
       mine[index(place)] = block;
@@ -134,7 +134,7 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
     }
   }
   if (has_any) OPAL_MPI_STEP(offer.put(copies, mine));
-  for (int place = 0; place < board_.size(); ++place) {
+  for (int place = 0; place < segment_.size(); ++place) {
     if (has_any && offer.by_message(index(place))) left.out |= bit(place);
   }
   // By rank of the communicator, null where there is no message.
@@ -146,8 +146,8 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
   }
 
   int error = MPI_SUCCESS;
-  for (int step = 1; step < board_.size(); ++step) {
-    const int from = (me + step) % board_.size();
+  for (int step = 1; step < segment_.size(); ++step) {
+    const int from = (me + step) % segment_.size();
     const Buffer* const block = in_from(here[at(from)]);
     if (block == nullptr) continue;
     const int taken = offer.take(copies, from, index(me), *block);

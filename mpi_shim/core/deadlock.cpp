@@ -32,30 +32,32 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<DeadlockWatch>> DeadlockWatch::start(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody,
-                                                            int rank, std::chrono::milliseconds period, Namer namer) {
-  std::unique_ptr<DeadlockWatch> watch{new DeadlockWatch{vcis, std::move(everybody), rank, period, std::move(namer)}};
-  OPAL_TRY(vcis.engine(0).context().set_handler(p2p::wire::kWaiting,
-                                                btl::bind<&DeadlockWatch::on_report>(*watch, "mpi deadlock report")));
-  for (unsigned vci = 0; vci < vcis.count(); ++vci) vcis.engine(vci).set_idle_watch(watch.get());
+Result<std::unique_ptr<DeadlockDetector>> DeadlockDetector::start(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody,
+                                                                  int rank, std::chrono::milliseconds period,
+                                                                  Namer namer) {
+  std::unique_ptr<DeadlockDetector> watch{
+      new DeadlockDetector{vcis, std::move(everybody), rank, period, std::move(namer)}};
+  OPAL_TRY(vcis.engine(0).context().set_handler(
+      p2p::wire::kWaiting, btl::bind<&DeadlockDetector::on_report>(*watch, "mpi deadlock report")));
+  for (unsigned vci = 0; vci < vcis.count(); ++vci) vcis.engine(vci).set_idle_observer(watch.get());
   return watch;
 }
 
-DeadlockWatch::DeadlockWatch(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank,
-                             std::chrono::milliseconds period, Namer namer)
-    : IdleWatch{period},
+DeadlockDetector::DeadlockDetector(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank,
+                                   std::chrono::milliseconds period, Namer namer)
+    : IdleObserver{period},
       vcis_(vcis),
       everybody_(std::move(everybody)),
       rank_(rank),
       namer_(std::move(namer)),
       said_(rank == 0 ? everybody_.size() : 0) {}
 
-DeadlockWatch::~DeadlockWatch() {
-  for (unsigned vci = 0; vci < vcis_.count(); ++vci) vcis_.engine(vci).set_idle_watch(nullptr);
+DeadlockDetector::~DeadlockDetector() {
+  for (unsigned vci = 0; vci < vcis_.count(); ++vci) vcis_.engine(vci).set_idle_observer(nullptr);
   vcis_.engine(0).context().clear_handler(p2p::wire::kWaiting);
 }
 
-void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
+void DeadlockDetector::look(std::uint64_t wait, const char* what) noexcept {
   {
     const am::Lock::Guard guard{vcis_.lock()};
     const Clock::time_point now = Clock::now();
@@ -97,7 +99,7 @@ void DeadlockWatch::look(std::uint64_t wait, const char* what) noexcept {
   (void)first.endpoint->send_inline(p2p::wire::kWaiting, bytes_of(report), ByteSpan{std::as_bytes(std::span{text})});
 }
 
-void DeadlockWatch::on_report(btl::Delivery& delivery) noexcept {
+void DeadlockDetector::on_report(btl::Delivery& delivery) noexcept {
   Report report{};
   if (rank_ != 0 || !read_object(delivery.data, report)) return;
   const auto from = static_cast<std::size_t>(report.rank);
@@ -112,7 +114,7 @@ void DeadlockWatch::on_report(btl::Delivery& delivery) noexcept {
        std::move(waits_for));
 }
 
-void DeadlockWatch::hear(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for) {
+void DeadlockDetector::hear(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for) {
   const am::Lock::Guard guard{vcis_.lock()};
   Said& said = said_[from];
   const Clock::time_point now = Clock::now();
@@ -121,7 +123,7 @@ void DeadlockWatch::hear(std::size_t from, std::uint64_t state, std::string text
   report_if_all_wait();
 }
 
-void DeadlockWatch::report_if_all_wait() {
+void DeadlockDetector::report_if_all_wait() {
   const Clock::time_point now = Clock::now();
   std::uint64_t all = 1;
   for (const Said& said : said_) {
@@ -140,7 +142,7 @@ void DeadlockWatch::report_if_all_wait() {
 }
 
 /// ": rank 0 -> 2 -> 0", or nothing when nobody waits for himself by way of others.
-std::string DeadlockWatch::cycle() const {
+std::string DeadlockDetector::cycle() const {
   const auto next = [&](std::size_t rank) {
     const std::vector<int>& waits_for = said_[rank].waits_for;
     return waits_for.empty() ? said_.size() : static_cast<std::size_t>(waits_for.front());

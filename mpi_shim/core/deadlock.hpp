@@ -17,15 +17,15 @@
 
 namespace mpi_shim {
 
-class DeadlockWatch final : private p2p::IdleWatch {
+class DeadlockDetector final : private p2p::IdleObserver {
  public:
   /// What a channel is called in the report: "MPI_COMM_WORLD", "a collective on ...".
   using Namer = std::function<std::string(const p2p::Channel&)>;
 
   /// `everybody`: all processes by rank, on the first VCI.  Errors: limit_reached (the tag is taken).
-  static Result<std::unique_ptr<DeadlockWatch>> start(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank,
-                                                      std::chrono::milliseconds period, Namer namer);
-  ~DeadlockWatch();
+  static Result<std::unique_ptr<DeadlockDetector>> start(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank,
+                                                         std::chrono::milliseconds period, Namer namer);
+  ~DeadlockDetector();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -38,8 +38,8 @@ class DeadlockWatch final : private p2p::IdleWatch {
     std::vector<int> waits_for;
   };
 
-  DeadlockWatch(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank, std::chrono::milliseconds period,
-                Namer namer);
+  DeadlockDetector(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank, std::chrono::milliseconds period,
+                   Namer namer);
   void look(std::uint64_t wait, const char* what) noexcept override;
   void on_report(btl::Delivery& delivery) noexcept;
   void hear(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for);

@@ -134,8 +134,8 @@ Result<void> Process::join(int thread_level) {
     everybody.reserve(static_cast<std::size_t>(size()));
     for (int i = 0; i < size(); ++i) everybody.push_back(&first_vci().peer(i));
     OPAL_TRY_ASSIGN(deadlock_watch_,
-                    DeadlockWatch::start(*engines_, std::move(everybody), rank(), config.deadlock_report,
-                                         [this](const p2p::Channel& channel) { return name_of(channel); }));
+                    DeadlockDetector::start(*engines_, std::move(everybody), rank(), config.deadlock_report,
+                                            [this](const p2p::Channel& channel) { return name_of(channel); }));
   }
 
   // A transport reports the death of a peer to which it has a connection; the launcher reports the other ones.

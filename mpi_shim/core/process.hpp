@@ -29,7 +29,7 @@ class TypeAttributes;
 
 namespace mpi_shim {
 class Checkpoint;
-class DeadlockWatch;
+class DeadlockDetector;
 
 class Process final {
  public:
@@ -125,7 +125,7 @@ class Process final {
   std::unique_ptr<opal::allocator::Guarded> guarded_memory_;  // over it, with mpool_guard
   std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<comm::Communicator> self_;
-  std::unique_ptr<DeadlockWatch> deadlock_watch_;
+  std::unique_ptr<DeadlockDetector> deadlock_watch_;
   std::unique_ptr<Checkpoint> checkpoint_;
   std::vector<handle::Ref<comm::Communicator>> others_;
   std::vector<handle::Ref<comm::Communicator>> freed_;  // with messages still under way

@@ -25,7 +25,7 @@
 #include "mpi_shim/p2p/send.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"
 #include "opal/am/context.hpp"
-#include "opal/core/turns.hpp"
+#include "opal/core/yield_policy.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -43,16 +43,16 @@ class Connector {
 };
 
 /// Who wants to know of waits in which nothing happens.
-class IdleWatch {
+class IdleObserver {
  public:
-  explicit IdleWatch(std::chrono::milliseconds every) noexcept : period(every) {}
+  explicit IdleObserver(std::chrono::milliseconds every) noexcept : period(every) {}
   const std::chrono::milliseconds period;
   /// A thread has waited for (about) another period, without any lock held.  `wait` tells waits apart; `what`: for
   /// what it waits if that is no message, or null.
   virtual void look(std::uint64_t wait, const char* what) noexcept = 0;
 
  protected:
-  ~IdleWatch() = default;
+  ~IdleObserver() = default;
 };
 
 /// Holds threads up that make progress, as a checkpoint does.
@@ -180,14 +180,14 @@ class Engine {
       if (progress() != 0) continue;
       // What back-pressure holds up has no event that says there is room again: look every millisecond.
       const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
-      const auto patience = idle_watch_ == nullptr ? std::chrono::milliseconds{-1} : idle_watch_->period;
+      const auto patience = idle_observer_ == nullptr ? std::chrono::milliseconds{-1} : idle_observer_->period;
       const bool over = context_.wait_until(
           [&] { return condition() || (nothing_stalled && stalling_.load(std::memory_order_relaxed)); },
           nothing_stalled ? patience : std::chrono::milliseconds{1});
-      if (over || idle_watch_ == nullptr) [[likely]]
+      if (over || idle_observer_ == nullptr) [[likely]]
         continue;
       if (wait == 0) wait = idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
-      idle_watch_->look(wait, what);
+      idle_observer_->look(wait, what);
     }
   }
   /// Waits for one request, and knows where to look first if it is a receive; its caller waits for `awaited` together.
@@ -227,7 +227,7 @@ class Engine {
   void lost_elsewhere(Peer& peer) noexcept;
 
   /// Null: nobody; before there are other threads.
-  void set_idle_watch(IdleWatch* watch) noexcept { idle_watch_ = watch; }
+  void set_idle_observer(IdleObserver* watch) noexcept { idle_observer_ = watch; }
 
   /// What has not found its partner yet; under lock().
   struct Waiting {
@@ -317,7 +317,7 @@ class Engine {
   am::Lock& lock_;
   const Config config_;
   const bool core_is_shared_;
-  opal::Turns turns_;
+  opal::YieldPolicy yield_policy_;
   const std::uint64_t announce_after_;  // so often that a sender within its budget is rarely held up
   ObjectPool<Send, Engine> sends_;
   ObjectPool<Receive, Engine> receives_;
@@ -334,7 +334,7 @@ class Engine {
   std::atomic<std::uint32_t> failures_{0};
   Vcis* vcis_ = nullptr;  // null: this is the only one
   unsigned vci_ = 0;
-  IdleWatch* idle_watch_ = nullptr;
+  IdleObserver* idle_observer_ = nullptr;
   std::atomic<std::uint64_t> idle_waits_{0};
   std::uint64_t fetching_ = 0;    // fetches under way
   std::uint64_t rendezvous_ = 0;  // received ever

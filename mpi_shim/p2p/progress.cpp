@@ -66,8 +66,8 @@ void Engine::poll() noexcept {
 
 void Engine::give_way() noexcept {
   if (!core_is_shared_) return;
-  if (turns_.begin(opal::Turns::kCost) != 0) {
-    (void)turns_.give();
+  if (yield_policy_.begin(opal::YieldPolicy::kCost) != 0) {
+    (void)yield_policy_.give();
   } else {
     const timespec nap{0, 1};  // the shortest sleep: its end does not wait for those that compute
     (void)::nanosleep(&nap, nullptr);

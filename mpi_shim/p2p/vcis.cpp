@@ -67,7 +67,7 @@ bool Vcis::stalling(Set vcis) const noexcept {
 }
 
 void Vcis::wait(Set mine, Missing missing, void* object, const char* what) noexcept {
-  IdleWatch* const watch = engines_.front()->idle_watch_;
+  IdleObserver* const watch = engines_.front()->idle_observer_;
   const milliseconds patience = watch == nullptr ? milliseconds{-1} : watch->period;
   std::uint64_t wait = 0;
   int looks = 0;
@@ -76,7 +76,7 @@ void Vcis::wait(Set mine, Missing missing, void* object, const char* what) noexc
   while (missing(object)) {
     if (look(mine) != 0 || ++looks < first_looks_) continue;
     if (looks == first_looks_) idle = opal::Deadline::after(patience);
-    const std::size_t found = am::spin(waits_, turns_, idle, [&] { return missing(object) ? look(mine) : 1; });
+    const std::size_t found = am::spin(waits_, yield_policy_, idle, [&] { return missing(object) ? look(mine) : 1; });
     if (found != 0) continue;
     sleep(mine, missing, object, stalling(all()) ? milliseconds{1} : nap);
     nap = look_at_others(mine) != 0 ? milliseconds{1} : std::min(2 * nap, kLongestNap);

@@ -15,7 +15,7 @@
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/bytes.hpp"
-#include "opal/core/turns.hpp"
+#include "opal/core/yield_policy.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -92,7 +92,7 @@ class Vcis {
   am::Lock lock_;
   std::vector<Engine*> engines_;
   std::array<Vci, kMost> vcis_;
-  opal::Turns turns_;
+  opal::YieldPolicy yield_policy_;
 };
 
 }  // namespace mpi_shim::p2p

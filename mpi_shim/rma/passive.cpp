@@ -3,7 +3,7 @@
 // asked for, and their owner takes the word for the asker.
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/fence.hpp"
-#include "opal/core/turns.hpp"
+#include "opal/core/yield_policy.hpp"
 
 namespace mpi_shim::rma {
 namespace {
@@ -44,13 +44,13 @@ bool Window::is_update_lock_lost(const Control& control) noexcept { return is_go
 /// target: a holder that lives may then have given up, and keep it.
 template <class Condition>
 int Window::poll_until(Target& target, Condition condition) noexcept {
-  opal::Turns turns;
+  opal::YieldPolicy yield_policy;
   bool give = true;
   for (int looks = 0; !condition(); ++looks) {
     if (engine().look() != 0 || looks < 20) continue;
     // Its holder may have to run on our core, and may hold it for long.
     if (give && looks < 500) {
-      give = turns.give();
+      give = yield_policy.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
       if (is_access_lock_lost(target) || is_target_gone(target)) {

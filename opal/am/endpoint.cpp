@@ -22,13 +22,13 @@ std::string Endpoint::explain() const { return explanation_; }
 
 void Endpoint::add_route(btl::Endpoint& route, bool taken) {
   route.upper = this;
-  if (lock_.real()) route.send_gate = &send_gate_;
+  if (lock_.real()) route.send_lock = &send_lock_;
   routes_.push_back(&route);
   if (taken) take_route(route);
 }
 
 void Endpoint::take_route(btl::Endpoint& route) noexcept {
-  const std::lock_guard gate{send_gate_};
+  const std::lock_guard lock{send_lock_};
   route_ = &route;
 }
 
@@ -38,7 +38,7 @@ void Endpoint::leave_to_parent(btl::Endpoint& nowhere) noexcept {
 }
 
 void Endpoint::take_over() noexcept {
-  std::construct_at(&send_gate_);
+  std::construct_at(&send_lock_);
   if (parents_route_ != nullptr) route_ = std::exchange(parents_route_, nullptr);
 }
 
@@ -48,10 +48,11 @@ Post Endpoint::refuse_tag(Tag tag) noexcept {
   return Post::failed;
 }
 
-/// Under the gate alone, if nothing stands in the way and the transport can do that; else under the Context's lock.
+/// Under the send lock alone, if nothing stands in the way and the transport can do that; else under the Context's
+/// lock.
 Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   {
-    const std::lock_guard gate{send_gate_};
+    const std::lock_guard lock{send_lock_};
     if (!special_ && route_->module().send_beside(*route_, tag, header, payload) == Post::done) [[likely]]
       return Post::done;
   }
@@ -92,14 +93,14 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
 
 Endpoint::Pending& Endpoint::make_pending() {
   if (pending_ == nullptr) pending_ = std::make_unique<Pending>();
-  const std::lock_guard gate{send_gate_};
+  const std::lock_guard lock{send_lock_};
   special_ = true;
   return *pending_;
 }
 
 void Endpoint::drop_pending() noexcept {
   pending_.reset();
-  const std::lock_guard gate{send_gate_};
+  const std::lock_guard lock{send_lock_};
   special_ = gpus_;
 }
 

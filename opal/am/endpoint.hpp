@@ -156,7 +156,7 @@ class OPAL_EXPORT Endpoint {
   Post flush_staged(Completion& completion) noexcept;
 
   // Threads that send to different peers share no cache line.
-  alignas(kCacheLine) SpinLock send_gate_;  // guards the routes' sender state, route_ and special_
+  alignas(kCacheLine) SpinLock send_lock_;  // guards the routes' sender state, route_ and special_
   Lock& lock_;
   btl::Endpoint* route_ = nullptr;  // the transport in use
   const bool gpus_;                 // buffers may be GPU memory

@@ -239,7 +239,8 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
   if (const std::size_t count = progress()) return count;
   if (inherited()) return 0;
   const Deadline deadline = Deadline::after(timeout);
-  if (const std::size_t count = spin(state_->config, state_->turns, deadline, [&] { return progress(); })) return count;
+  if (const std::size_t count = spin(state_->config, state_->yield_policy, deadline, [&] { return progress(); }))
+    return count;
   // Announced first, looked after: whatever another thread's progress brings from here on wakes us.
   Waiter::Sleeper sleeper{*state_->waiter};
   while (!deadline.expired()) {

@@ -7,16 +7,16 @@
 
 #include "opal/am/config.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/turns.hpp"
+#include "opal/core/yield_policy.hpp"
 
 namespace opal::am {
 
 /// Calls `look()`, which returns a number of events, until it is not 0, and returns it.  0: it is time to sleep.
 template <class Look>
-std::size_t spin(const Config& config, Turns& turns, const Deadline& deadline, Look look) noexcept {
+std::size_t spin(const Config& config, YieldPolicy& yield_policy, const Deadline& deadline, Look look) noexcept {
   if (config.ranks_per_core > 1) {
     // The sender may be waiting for this core.  A turn of the others costs about a microsecond.
-    for (std::uint32_t left = turns.begin(config.spin); left != 0 && turns.give(); --left) {
+    for (std::uint32_t left = yield_policy.begin(config.spin); left != 0 && yield_policy.give(); --left) {
       if (const std::size_t count = look()) return count;
       if (deadline.expired()) return 0;
     }

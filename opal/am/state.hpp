@@ -19,7 +19,7 @@
 #include "opal/am/transports.hpp"
 #include "opal/am/waiter.hpp"
 #include "opal/core/fork_listener.hpp"
-#include "opal/core/turns.hpp"
+#include "opal/core/yield_policy.hpp"
 
 namespace opal::am {
 
@@ -127,7 +127,7 @@ struct Context::State final : btl::Observer, ForkListener {
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations;
   std::unique_ptr<Waiter> waiter;
-  Turns turns;  // given to others of our core while waiting
+  YieldPolicy yield_policy;  // given to others of our core while waiting
 
   std::unique_ptr<StagedTransfers> staged;  // null: there is no GPU memory
   Transports transports;

@@ -41,26 +41,26 @@ class OPAL_EXPORT Endpoint {
   bool gpu_direct = false;
 
   /// Guards the sender state of the endpoint: all that Module::send_beside() may touch.  A thread that changes sender
-  /// state under the module's lock takes it as well, for a few instructions.  Lock order: module lock, then gate.
+  /// state under the module's lock takes it as well, for a few instructions.  Lock order: module lock, then send lock.
   /// Set by the layer above before another thread knows the endpoint.  Null: send_beside() is never called.
-  SpinLock* send_gate = nullptr;
+  SpinLock* send_lock = nullptr;
 
-  /// Holds the endpoint's gate, if it has one.
+  /// Holds the endpoint's send lock, if it has one.
   class SendGuard {
    public:
-    explicit SendGuard(const Endpoint& endpoint) noexcept : gate_(endpoint.send_gate) {
-      if (gate_ != nullptr) [[unlikely]]
-        gate_->lock();
+    explicit SendGuard(const Endpoint& endpoint) noexcept : lock_(endpoint.send_lock) {
+      if (lock_ != nullptr) [[unlikely]]
+        lock_->lock();
     }
     ~SendGuard() {
-      if (gate_ != nullptr) [[unlikely]]
-        gate_->unlock();
+      if (lock_ != nullptr) [[unlikely]]
+        lock_->unlock();
     }
     SendGuard(const SendGuard&) = delete;
     SendGuard& operator=(const SendGuard&) = delete;
 
    private:
-    SpinLock* const gate_;
+    SpinLock* const lock_;
   };
 
   /// A pointer for the layer above; the transport never uses it.

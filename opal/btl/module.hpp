@@ -98,7 +98,7 @@ class OPAL_EXPORT Module {
   virtual Post send_inline(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept = 0;
 
   /// Sends a short message without the module's lock.
-  /// Requires: the caller holds to.send_gate.  Thread-safe against every other call on this module.
+  /// Requires: the caller holds to.send_lock.  Thread-safe against every other call on this module.
   /// Order: as send_inline(); both may be mixed.
   /// Answers `done`, or `again`: the caller must use send_inline() under the module's lock.  Default: `again`.
   virtual Post send_beside(Endpoint& /*to*/, Tag /*tag*/, ByteSpan /*header*/, ByteSpan /*payload*/) noexcept {

@@ -25,7 +25,7 @@ Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string 
       job_id_(std::move(job_id)),
       hosts_(std::move(hosts)),
       host_(std::move(host)),
-      population_(hosts_),
+      process_map_(hosts_),
       tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), radix, patience), *this, {}),
       meetings_(tree_) {}
 
@@ -171,7 +171,7 @@ void Hub::tell_ended() {
   const overlay::IdSet ranks = std::exchange(ended_, {});
   const overlay::IdSet all{overlay::Range{1, static_cast<overlay::Id>(hosts_.size())}};
   (void)tree_.send_down(all, Kind::ended, pack(Ended{ranks}));  // two numbers a rank: never too long
-  population_.end(ranks);
+  process_map_.end(ranks);
   tree_.look_again();
 }
 
@@ -191,8 +191,8 @@ Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) 
 
 /// Brings a question to the host of its rank.
 void Hub::ask(const Modex& question) {
-  if (question.rank >= population_.ranks()) return reply({question.host, question.question, kNotFound, {}, {}});
-  const std::uint32_t index = population_.host_of(question.rank);
+  if (question.rank >= process_map_.ranks()) return reply({question.host, question.question, kNotFound, {}, {}});
+  const std::uint32_t index = process_map_.host_of(question.rank);
   if (index != kOwnHost) {
     if (tree_.node().lost().contains(index)) return reply({question.host, question.question, kOwnerLost, {}, {}});
     forwarded_[{question.host, question.question}] = index;

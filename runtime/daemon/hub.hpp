@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/daemon/meetings.hpp"
-#include "runtime/daemon/population.hpp"
+#include "runtime/daemon/process_map.hpp"
 #include "runtime/daemon/remote_host.hpp"
 #include "runtime/pmix/server.hpp"
 
@@ -69,7 +69,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   void on_up(overlay::Id origin, std::uint16_t topic, ByteSpan content) override;
   void on_down(std::uint16_t, ByteSpan) override {}
   void on_release(const overlay::Release& release) override { meetings_.on_release(release); }
-  [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return population_.absent(key); }
+  [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return process_map_.absent(key); }
   void on_lost(overlay::Id member, overlay::Loss why) override;
   void on_out(const char*) override {}
 
@@ -90,7 +90,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   const HubHost host_;
   std::map<std::uint32_t, RemoteHost*> remotes_;
   std::map<std::uint32_t, Joined> joined_;
-  Population population_;
+  ProcessMap process_map_;
   overlay::IdSet ended_;  // ranks of which the daemons have not been told
   event::Timer ended_timer_;
   TreeMember tree_;

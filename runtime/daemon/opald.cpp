@@ -307,7 +307,7 @@ void Opald::report() {
 }
 
 void Opald::launch(const Launch& launch) {
-  if (bootstrap_.host >= launch.hosts.size() || !Population::valid(launch.hosts)) {
+  if (bootstrap_.host >= launch.hosts.size() || !ProcessMap::valid(launch.hosts)) {
     uplink_->send(Trouble{kCannotServe, "the launcher sent a garbled plan of the job"});
     return;
   }

@@ -40,7 +40,7 @@ Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint3
       own_host_(own_host) {}
 
 void Uplink::end(const overlay::IdSet& ranks) {
-  population_.end(ranks);
+  process_map_.end(ranks);
   tree_.look_again();
 }
 
@@ -70,7 +70,7 @@ void Uplink::take(const ModexResult& result) {
   const auto entry = modexes_.extract(result.question);
   if (entry.empty()) return;
   const Question& question = entry.mapped();
-  const std::uint32_t host = population_.host_of(question.rank);
+  const std::uint32_t host = process_map_.host_of(question.rank);
   if (question.straight) links_.answered(host);
   if (!result.owner.empty()) links_.learn(host, result.owner);
   question.answer(static_cast<int>(result.status), result.data);
@@ -99,7 +99,7 @@ void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
   const auto host = links_.on_closed(endpoint);
   if (!host) return;
   for (auto& [number, question] : modexes_) {
-    if (!question.straight || population_.host_of(question.rank) != *host) continue;
+    if (!question.straight || process_map_.host_of(question.rank) != *host) continue;
     question.straight = false;
     send(Modex{question.rank, own_host_, number});
   }
@@ -108,7 +108,7 @@ void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
 void Uplink::on_lost(std::uint32_t host) {
   std::vector<std::uint64_t> unanswered;
   for (const auto& [number, question] : modexes_) {
-    if (question.straight && population_.host_of(question.rank) == host) unanswered.push_back(number);
+    if (question.straight && process_map_.host_of(question.rank) == host) unanswered.push_back(number);
   }
   for (const std::uint64_t number : unanswered) take({own_host_, number, PMIX_ERR_LOST_CONNECTION, {}, {}});
 }
@@ -121,7 +121,7 @@ void Uplink::fence(const std::string& meeting, const std::vector<std::uint32_t>&
 void Uplink::modex(unsigned rank, Data answer) {
   const Modex message{rank, own_host_, ++questions_};
   Question& question = modexes_.emplace(questions_, Question{rank, std::move(answer), false}).first->second;
-  question.straight = links_.ask(population_.host_of(rank), Kind::modex, pack(message));
+  question.straight = links_.ask(process_map_.host_of(rank), Kind::modex, pack(message));
   if (!question.straight) send(message);
 }
 

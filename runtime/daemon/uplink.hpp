@@ -8,7 +8,7 @@
 #include "opal/core/log.hpp"
 #include "runtime/daemon/direct_links.hpp"
 #include "runtime/daemon/meetings.hpp"
-#include "runtime/daemon/population.hpp"
+#include "runtime/daemon/process_map.hpp"
 #include "runtime/pmix/server.hpp"
 
 namespace runtime::daemon {
@@ -18,7 +18,7 @@ class Uplink final : public pmix::Cluster {
   Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host);
 
   /// Where which rank is.
-  void know(const std::vector<pmix::HostRanks>& hosts) { population_ = Population{hosts}; }
+  void know(const std::vector<pmix::HostRanks>& hosts) { process_map_ = ProcessMap{hosts}; }
   /// These ranks, of whatever hosts, have ended: nobody waits for them at meetings.
   void end(const overlay::IdSet& ranks);
 
@@ -39,7 +39,7 @@ class Uplink final : public pmix::Cluster {
   void on_lost(std::uint32_t host);
   /// For overlay::Client.
   void on_release(const overlay::Release& release) { meetings_.on_release(release); }
-  [[nodiscard]] overlay::IdSet absent(const std::string& meeting) const { return population_.absent(meeting); }
+  [[nodiscard]] overlay::IdSet absent(const std::string& meeting) const { return process_map_.absent(meeting); }
 
   void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;
@@ -64,7 +64,7 @@ class Uplink final : public pmix::Cluster {
   Meetings meetings_;
   DirectLinks links_;
   const std::uint32_t own_host_;
-  Population population_;
+  ProcessMap process_map_;
   std::uint64_t questions_ = 0;
   std::map<std::uint64_t, Question> modexes_;
   struct Guest {

@@ -13,8 +13,8 @@ opal::am::Endpoint* connect_if_better(opal::am::Context& context, ByteSpan addre
   return nullptr;
 }
 
-Connection::Connection(opal::am::Endpoint& base, Role role, BetterWays& ways)
-    : first_(base), ways_(ways), role_(role), stream_(base) {
+Connection::Connection(opal::am::Endpoint& base, Role role, Upgrader& upgrader)
+    : first_(base), upgrader_(upgrader), role_(role), stream_(base) {
   due_ += stream_.traffic();
 }
 
@@ -35,11 +35,11 @@ Result<void> Connection::on_note(opal::am::Endpoint& from, Topic topic, ByteSpan
       // Both ask when they have connected to each other at the same time.
       if (role_ == Role::asks && first_.context().id() < first_.peer()) return {};
       if (note.generation <= generation_ && role_ == Role::offers) {
-        return Error{Errc::protocol, 0, "oob: a better way is wanted again", note.generation};
+        return Error{Errc::protocol, 0, "oob: a transport upgrade is wanted again", note.generation};
       }
       role_ = Role::offers;
       generation_ = note.generation;
-      dropped_ = better_ != nullptr;
+      dropped_ = upgrade_ != nullptr;
       asked_ = true;
       return {};
     case Topic::offer:
@@ -49,18 +49,18 @@ Result<void> Connection::on_note(opal::am::Endpoint& from, Topic topic, ByteSpan
         if (offer_.empty()) state_ = State::none;
       }
       return {};
-    case Topic::greeted:
-      if (state_ == State::greeting && &from == better_ && note.generation == generation_) {
+    case Topic::upgrade_ready:
+      if (state_ == State::confirming && &from == upgrade_ && note.generation == generation_) {
         state_ = State::up;
-        stream_.open_better(*better_);
+        stream_.open_upgrade(*upgrade_);
       }
       return {};
     case Topic::drop:
       if (note.generation != generation_) return {};
-      dropped_ = dropped_ || better_ != nullptr;
-      if (state_ == State::offered) state_ = State::none;  // its greeting may still come: nobody is there any more
+      dropped_ = dropped_ || upgrade_ != nullptr;
+      if (state_ == State::offered) state_ = State::none;  // its upgrade_hello may still come, and is not expected
       return {};
-    default: return Error{Errc::protocol, 0, "oob: a greeting at a wrong place"};
+    default: return Error{Errc::protocol, 0, "oob: an upgrade_hello that was not expected"};
   }
 }
 
@@ -68,11 +68,11 @@ bool Connection::expects(const Note& note) const noexcept {
   return state_ == State::offered && note.generation == generation_ && note.token == token_;
 }
 
-void Connection::on_greeting(opal::am::Endpoint& better) {
-  better_ = &better;
+void Connection::on_upgrade_hello(opal::am::Endpoint& upgrade) {
+  upgrade_ = &upgrade;
   state_ = State::up;
-  post(better, Topic::greeted);
-  stream_.open_better(better);
+  post(upgrade, Topic::upgrade_ready);
+  stream_.open_upgrade(upgrade);
 }
 
 bool Connection::worthwhile() const noexcept {
@@ -81,16 +81,16 @@ bool Connection::worthwhile() const noexcept {
 }
 
 bool Connection::needs_step() const noexcept {
-  return dropped_ || asked_ || !offer_.empty() || worthwhile() || (better_ != nullptr && better_->dead()) ||
+  return dropped_ || asked_ || !offer_.empty() || worthwhile() || (upgrade_ != nullptr && upgrade_->dead()) ||
          (stream_.base() != nullptr && first_.dead()) || !alive();
 }
 
 void Connection::step() {
   if (stream_.base() != nullptr && first_.dead()) stream_.close(first_);
-  if (better_ != nullptr && (dropped_ || better_->dead())) lose();
+  if (upgrade_ != nullptr && (dropped_ || upgrade_->dead())) lose();
   dropped_ = false;
   if (asked_) answer_want();
-  if (!offer_.empty()) greet();
+  if (!offer_.empty()) send_hello();
   if (worthwhile()) want();
 }
 
@@ -104,37 +104,37 @@ void Connection::want() {
 
 void Connection::answer_want() {
   asked_ = false;
-  const ByteSpan address = ways_.better_address();
+  const ByteSpan address = upgrader_.upgrade_address();
   const bool fits = sizeof(PieceHeader) + sizeof(Note) + address.size() <= first_.attributes().max_send;
   token_ = opal::PeerId::random().low;
   state_ = address.empty() || !fits ? State::none : State::offered;
   post(first_, Topic::offer, state_ == State::offered ? address : ByteSpan{});
 }
 
-void Connection::greet() {
+void Connection::send_hello() {
   const std::string address = std::exchange(offer_, {});
-  better_ = ways_.connect_better(as_bytes(address), first_);
-  if (better_ == nullptr) {
+  upgrade_ = upgrader_.connect_upgrade(as_bytes(address), first_);
+  if (upgrade_ == nullptr) {
     generation_ = kAttempts;  // what does not reach it now never will
     state_ = State::none;
     return;
   }
-  state_ = State::greeting;
-  post(*better_, Topic::greet);
+  state_ = State::confirming;
+  post(*upgrade_, Topic::upgrade_hello);
 }
 
-/// The better way is over, whoever has found out: the other side is told, since it may not see it.
+/// The transport upgrade has ended. The peer is told, since it may not see it.
 void Connection::lose() {
-  opal::am::Endpoint& over = *std::exchange(better_, nullptr);
+  opal::am::Endpoint& over = *std::exchange(upgrade_, nullptr);
   stream_.close(over);
   if (stream_.base() != nullptr && !dropped_) post(first_, Topic::drop);
-  ways_.disconnect_better(over);
+  upgrader_.disconnect_upgrade(over);
   state_ = State::none;
 }
 
 void Connection::end() {
   stream_.stay();
-  if (better_ != nullptr) ways_.disconnect_better(*std::exchange(better_, nullptr));
+  if (upgrade_ != nullptr) upgrader_.disconnect_upgrade(*std::exchange(upgrade_, nullptr));
   state_ = State::none;
   asked_ = dropped_ = false;
   offer_.clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/oob/connection.hpp — one peer of the channel: a Stream that begins on one endpoint (tcp) and moves to a
-// better way when there is one.  docs/design/oob.md: who asks, what goes over which way, how it falls back. Threads: as
-// the endpoints' Contexts.
+// transport upgrade when there is one.  docs/design/oob.md: who asks, what goes over which way, how it falls back.
+// Threads: as the endpoints' Contexts.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace runtime::oob {
 
-/// What a Connection needs for its better way; called from step() only, which is outside of any progress().
-class BetterWays {
+/// What a Connection needs for its transport upgrade; called from step() only, which is outside of any progress().
+class Upgrader {
  public:
-  virtual ~BetterWays() = default;
-  /// The address at which this process is reached by better ways; empty: there is none.
-  virtual ByteSpan better_address() = 0;
-  /// By a better way than `base` to the process of that address; null when none reaches it.
-  virtual opal::am::Endpoint* connect_better(ByteSpan address, const opal::am::Endpoint& base) = 0;
-  virtual void disconnect_better(opal::am::Endpoint& endpoint) = 0;
+  virtual ~Upgrader() = default;
+  /// The address of this process with all its transports; empty: it has no better one.
+  virtual ByteSpan upgrade_address() = 0;
+  /// Connects to that address by a better transport than `base` has; null when there is none.
+  virtual opal::am::Endpoint* connect_upgrade(ByteSpan address, const opal::am::Endpoint& base) = 0;
+  virtual void disconnect_upgrade(opal::am::Endpoint& endpoint) = 0;
 };
 
 /// Connects when the best transport to that address is better than the one of `base`; null otherwise.
@@ -27,66 +27,66 @@ OPAL_EXPORT opal::am::Endpoint* connect_if_better(opal::am::Context& context, By
 
 class OPAL_EXPORT Connection {
  public:
-  /// A connection is worth a better way after so many messages; an attempt that came to nothing, after eight times
+  /// A transport upgrade pays after so many messages; an attempt that came to nothing, after eight times
   /// more.
   static constexpr std::uint64_t kWorthwhile = 16;
   static constexpr std::uint32_t kAttempts = 4;
 
-  /// Who asks for the better way: the side that connected.
+  /// The side that connected asks for the transport upgrade.
   enum class Role : std::uint8_t { asks, offers };
 
-  Connection(opal::am::Endpoint& base, Role role, BetterWays& ways);
+  Connection(opal::am::Endpoint& base, Role role, Upgrader& upgrader);
 
   [[nodiscard]] Stream& stream() noexcept { return stream_; }
 
   /// As Stream::receive, for what came by the base endpoint or the better one.
   Result<const Assembler::Message*> receive(opal::am::Endpoint& from, ByteSpan piece);
 
-  /// Whether a greeting by a new endpoint is that of this peer; then on_greeting().
+  /// Whether an upgrade_hello of a new endpoint is from this peer; then on_upgrade_hello().
   [[nodiscard]] bool expects(const Note& note) const noexcept;
-  void on_greeting(opal::am::Endpoint& better);
+  void on_upgrade_hello(opal::am::Endpoint& upgrade);
 
-  /// The endpoint of the better way, as soon as there is one, in use or not; null: none.
-  [[nodiscard]] opal::am::Endpoint* better() const noexcept { return better_; }
+  /// The endpoint of the transport upgrade, as soon as there is one, in use or not; null: none.
+  [[nodiscard]] opal::am::Endpoint* upgrade() const noexcept { return upgrade_; }
 
   /// True when step() has something to do: after a message either way, a note, the failure of an endpoint.
   /// Always, when no way is left.
   [[nodiscard]] bool needs_step() const noexcept;
-  /// Asks for, makes, ends the better way.  Outside of progress().
+  /// Asks for, makes, ends the transport upgrade.  Outside of progress().
   void step();
   /// False when no way is left.
   [[nodiscard]] bool alive() const noexcept { return stream_.current() != nullptr; }
-  /// Ends the better way and whatever is under way to one: before the base endpoint is disconnected.
+  /// Ends the transport upgrade and whatever is under way to one: before the base endpoint is disconnected.
   void end();
 
  private:
   enum class State : std::uint8_t {
-    none,      // and none is being made
-    wanted,    // asks: until the offer
-    offered,   // offers: until the greeting
-    greeting,  // asks: until the greeting is answered
+    none,        // and none is being made
+    wanted,      // asks: until the offer
+    offered,     // offers: until the upgrade_hello
+    confirming,  // asks: until its upgrade_hello is answered
     up,
   };
   Result<void> on_note(opal::am::Endpoint& from, Topic topic, ByteSpan content);
   void want();
   void answer_want();
-  void greet();
+  void send_hello();
   void lose();
   void post(opal::am::Endpoint& to, Topic topic, ByteSpan rest = {});
   [[nodiscard]] bool worthwhile() const noexcept;
 
   opal::am::Endpoint& first_;  // the base endpoint, dead or not
-  BetterWays& ways_;
+  Upgrader& upgrader_;
   Role role_;
   Stream stream_;
   State state_ = State::none;
   std::uint32_t generation_ = 0;
   std::uint64_t token_ = 0;
   std::uint64_t due_ = kWorthwhile;  // in messages of the stream
-  opal::am::Endpoint* better_ = nullptr;
+  opal::am::Endpoint* upgrade_ = nullptr;
   bool asked_ = false;    // the peer wants an offer
   std::string offer_;     // the peer's address, to be connected to
-  bool dropped_ = false;  // the peer has ended the better way
+  bool dropped_ = false;  // the peer has ended the transport upgrade
 };
 
 }  // namespace runtime::oob

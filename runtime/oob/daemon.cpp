@@ -31,7 +31,8 @@ Result<bool> first_is_allowed(std::string_view transports) {
 }  // namespace
 
 struct Daemon::Peer {
-  Peer(opal::am::Endpoint& to, Connection::Role role, BetterWays& ways) : endpoint(to), connection(to, role, ways) {}
+  Peer(opal::am::Endpoint& to, Connection::Role role, Upgrader& upgrader)
+      : endpoint(to), connection(to, role, upgrader) {}
   opal::am::Endpoint& endpoint;
   Connection connection;
   int rank = -1;  // until its hello
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Daemon>> Daemon::open(event::Loop& loop, const opal::conf
   opal::config::Store first = store;
   OPAL_TRY_ASSIGN(const bool begins_with_first, first_is_allowed(config.transports));
   if (begins_with_first) first.set("am_transports", kFirst);
-  daemon->has_better_ = begins_with_first && config.transports != kFirst;
+  daemon->can_upgrade_ = begins_with_first && config.transports != kFirst;
   OPAL_TRY(daemon->open_side(daemon->base_, first, opal::btl::bind<&Daemon::on_piece>(*daemon, "runtime oob")));
   loop.post([self = daemon.get()] { self->service(); });  // arms the descriptor
   return daemon;
@@ -148,9 +149,9 @@ void Daemon::service() {
   for (int round = 0; round < kRoundsPerTurn; ++round) {
     step();  // first: an endpoint that is over goes before the same peer comes back
     const bool base_busy = base_.advance();
-    const bool busy = better_.advance() || base_busy;
+    const bool busy = upgrade_.advance() || base_busy;
     if (blocked_ && (busy || round == 0)) send_blocked();  // there may be room now
-    if (!base_.awake && !better_.awake && !step_) return;
+    if (!base_.awake && !upgrade_.awake && !step_) return;
   }
   loop_.post([this] { service(); });
 }
@@ -169,7 +170,7 @@ void Daemon::send_blocked() {
 /// After anything that a peer's connection may answer with work: for soon, since it may be inside of progress().
 void Daemon::look_after(Peer& peer) {
   Stream& stream = peer.connection.stream();
-  Side& side = stream.current() == peer.connection.better() ? better_ : base_;
+  Side& side = stream.current() == peer.connection.upgrade() ? upgrade_ : base_;
   side.awake = true;
   step_ = step_ || peer.connection.needs_step();
   if (!stream.blocked()) return;
@@ -187,12 +188,12 @@ void Daemon::look_after(Peer& peer) {
 void Daemon::step() {
   if (!std::exchange(step_, false)) return;
   wake();  // for the notes about ways that go out by either
-  for (opal::am::Endpoint* stranger : std::exchange(strangers_, {})) better_.context->disconnect(*stranger);
+  for (opal::am::Endpoint* stranger : std::exchange(strangers_, {})) upgrade_.context->disconnect(*stranger);
   for (opal::am::Endpoint* endpoint : std::exchange(superseded_, {})) base_.context->disconnect(*endpoint);
   std::vector<opal::am::Endpoint*> lost;
   for (const auto& [endpoint, peer] : peers_) {
     peer->connection.step();
-    if (opal::am::Endpoint* const better = peer->connection.better()) by_better_[better] = peer.get();
+    if (opal::am::Endpoint* const upgrade = peer->connection.upgrade()) by_upgrade_[upgrade] = peer.get();
     if (peer->connection.alive()) {
       look_after(*peer);
     } else {
@@ -204,50 +205,51 @@ void Daemon::step() {
 
 Daemon::Peer& Daemon::peer_of(opal::am::Endpoint& endpoint, Connection::Role role) {
   std::unique_ptr<Peer>& peer = peers_[&endpoint];
-  BetterWays& ways = *this;
-  if (!peer) peer = std::make_unique<Peer>(endpoint, role, ways);
+  Upgrader& upgrader = *this;
+  if (!peer) peer = std::make_unique<Peer>(endpoint, role, upgrader);
   return *peer;
 }
 
-// --- Better ways
+// --- Transport upgrades
 
-ByteSpan Daemon::better_address() {
-  if (better_.context == nullptr && has_better_) {
-    has_better_ =
-        open_side(better_, store_, opal::btl::bind<&Daemon::on_better_piece>(*this, "runtime oob, better")).has_value();
+ByteSpan Daemon::upgrade_address() {
+  if (upgrade_.context == nullptr && can_upgrade_) {
+    can_upgrade_ =
+        open_side(upgrade_, store_, opal::btl::bind<&Daemon::on_upgrade_piece>(*this, "runtime oob, upgrade"))
+            .has_value();
   }
-  return has_better_ ? better_.context->address() : ByteSpan{};
+  return can_upgrade_ ? upgrade_.context->address() : ByteSpan{};
 }
 
-opal::am::Endpoint* Daemon::connect_better(ByteSpan address, const opal::am::Endpoint& base) {
-  return better_address().empty() ? nullptr : connect_if_better(*better_.context, address, base);
+opal::am::Endpoint* Daemon::connect_upgrade(ByteSpan address, const opal::am::Endpoint& base) {
+  return upgrade_address().empty() ? nullptr : connect_if_better(*upgrade_.context, address, base);
 }
 
-void Daemon::disconnect_better(opal::am::Endpoint& endpoint) {
-  by_better_.erase(&endpoint);
-  better_.context->disconnect(endpoint);
+void Daemon::disconnect_upgrade(opal::am::Endpoint& endpoint) {
+  by_upgrade_.erase(&endpoint);
+  upgrade_.context->disconnect(endpoint);
 }
 
-void Daemon::on_better_piece(opal::btl::Delivery& delivery) noexcept {
+void Daemon::on_upgrade_piece(opal::btl::Delivery& delivery) noexcept {
   opal::am::Endpoint& from = opal::am::sender(delivery);
-  if (const auto known = by_better_.find(&from); known != by_better_.end()) {
+  if (const auto known = by_upgrade_.find(&from); known != by_upgrade_.end()) {
     return receive(*known->second, from, delivery.data);
   }
   const bool expelled = std::find(strangers_.begin(), strangers_.end(), &from) != strangers_.end();
-  if (!expelled && !take_greeting(from, delivery.data)) expel(from);
+  if (!expelled && !take_upgrade_hello(from, delivery.data)) expel(from);
 }
 
-/// Only whom somebody here has made an offer may come by a better way.
-bool Daemon::take_greeting(opal::am::Endpoint& better, ByteSpan piece) {
+/// A transport upgrade is accepted only from a peer that was offered one.
+bool Daemon::take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece) {
   const auto header = read_header(piece);
   Note note;
-  if (!header || Topic{header->topic} != Topic::greet) return false;
+  if (!header || Topic{header->topic} != Topic::upgrade_hello) return false;
   if (!opal::read_object(piece.subspan(sizeof *header), note)) return false;
   const auto entry = std::find_if(peers_.begin(), peers_.end(),
                                   [&](const auto& each) { return each.second->connection.expects(note); });
   if (entry == peers_.end()) return false;
-  by_better_[&better] = entry->second.get();
-  entry->second->connection.on_greeting(better);
+  by_upgrade_[&upgrade] = entry->second.get();
+  entry->second->connection.on_upgrade_hello(upgrade);
   look_after(*entry->second);
   return true;
 }
@@ -288,9 +290,9 @@ void Daemon::supersede(const opal::am::Endpoint& fresh) {
 /// which whoever used it hears before the first message of the new one.
 void Daemon::renew(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
-  if (opal::am::Endpoint* const better = entry->second->connection.better()) {
-    by_better_.erase(better);
-    expel(*better);
+  if (opal::am::Endpoint* const upgrade = entry->second->connection.upgrade()) {
+    by_upgrade_.erase(upgrade);
+    expel(*upgrade);
   }
   const std::unique_ptr<Peer> over = std::move(entry->second);
   peers_.erase(entry);
@@ -311,7 +313,7 @@ void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
 
 void Daemon::handle(Peer& peer, const Assembler::Message& message) {
   const auto& [topic, content] = message;
-  if (topic == Topic::hello) return greet(peer, content);
+  if (topic == Topic::hello) return on_hello(peer, content);
   if (peer.rank < 0 && topic >= Topic::user && host_.on_daemon_message) {
     return host_.on_daemon_message(peer.endpoint, topic, peer.connection.stream().take(message));
   }
@@ -327,7 +329,7 @@ void Daemon::handle(Peer& peer, const Assembler::Message& message) {
   }
 }
 
-void Daemon::greet(Peer& peer, ByteSpan content) {
+void Daemon::on_hello(Peer& peer, ByteSpan content) {
   Hello hello{};
   if (!opal::read_object(content, hello)) return send_to(peer, Topic::refused, as_bytes("hello too short"));
   if (as_text(content.subspan(sizeof hello)) != job_id_) {
@@ -348,8 +350,8 @@ void Daemon::send_to(Peer& peer, Topic topic, ByteSpan content) {
 
 /// What it means for the peer is found out outside of progress().
 void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) noexcept {
-  const bool better = better_.context != nullptr && &endpoint.context() == better_.context.get();
-  if (better && !by_better_.contains(&endpoint)) return expel(endpoint);
+  const bool upgrade = upgrade_.context != nullptr && &endpoint.context() == upgrade_.context.get();
+  if (upgrade && !by_upgrade_.contains(&endpoint)) return expel(endpoint);
   step_ = true;
   kick();
 }

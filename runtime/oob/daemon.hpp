@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/oob/daemon.hpp — a daemon's end of the out-of-band channel: active-message Contexts in the event loop, one
-// for tcp, where every connection begins, and one for all transports, opened when a peer first asks for a better way.
-// Ranks connect, say hello, and are known by rank from then on; what they send is checked before use, and a peer that
-// did not say a valid hello gets no service.  A peer's endpoint of the first Context stands for it, also when that way
-// is dead and another carries its messages.  Threads: the loop's thread.
+// for tcp, where every connection begins, and one for all transports, opened when a peer first asks for a transport
+// upgrade. Ranks connect, say hello, and are known by rank from then on; what they send is checked before use, and a
+// peer that did not say a valid hello gets no service.  A peer's endpoint of the first Context stands for it, also when
+// that way is dead and another carries its messages.  Threads: the loop's thread.
 #pragma once
 #include <functional>
 #include <map>
@@ -30,7 +30,7 @@ struct DaemonHost {
   std::function<void(opal::am::Endpoint& peer, const Error& why)> on_daemon_lost = {};
 };
 
-class Daemon final : private opal::am::Observer, private BetterWays {
+class Daemon final : private opal::am::Observer, private Upgrader {
  public:
   /// `secret`: of the job; ranks must prove to know it.  Errors: those of am::Context::open.
   static Result<std::unique_ptr<Daemon>> open(event::Loop& loop, const opal::config::Store& store,
@@ -80,22 +80,22 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   Result<void> open_side(Side& side, const opal::config::Store& store, const opal::btl::Handler& handler);
   // opal::am::Observer
   void on_peer_failed(opal::am::Endpoint& endpoint, const Error& why) noexcept override;
-  // BetterWays
-  ByteSpan better_address() override;
-  opal::am::Endpoint* connect_better(ByteSpan address, const opal::am::Endpoint& base) override;
-  void disconnect_better(opal::am::Endpoint& endpoint) override;
+  // Upgrader
+  ByteSpan upgrade_address() override;
+  opal::am::Endpoint* connect_upgrade(ByteSpan address, const opal::am::Endpoint& base) override;
+  void disconnect_upgrade(opal::am::Endpoint& endpoint) override;
 
   void on_piece(opal::btl::Delivery& delivery) noexcept;
-  void on_better_piece(opal::btl::Delivery& delivery) noexcept;
+  void on_upgrade_piece(opal::btl::Delivery& delivery) noexcept;
   void renew(opal::am::Endpoint& endpoint);
   void supersede(const opal::am::Endpoint& fresh);
   void receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece);
   void handle(Peer& peer, const Assembler::Message& message);
-  void greet(Peer& peer, ByteSpan content);
-  bool take_greeting(opal::am::Endpoint& better, ByteSpan piece);
+  void on_hello(Peer& peer, ByteSpan content);
+  bool take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece);
   void expel(opal::am::Endpoint& stranger);
   void service();
-  void wake() noexcept { base_.awake = better_.awake = true; }
+  void wake() noexcept { base_.awake = upgrade_.awake = true; }
   void kick();
   void send_blocked();
   void step();
@@ -111,13 +111,13 @@ class Daemon final : private opal::am::Observer, private BetterWays {
   const std::string job_id_;
   const unsigned ranks_;
   const DaemonHost host_;
-  bool has_better_ = false;  // transports than tcp
+  bool can_upgrade_ = false;  // transports than tcp
   Side base_;
-  Side better_;
+  Side upgrade_;
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
-  std::map<opal::am::Endpoint*, Peer*> by_better_;
+  std::map<opal::am::Endpoint*, Peer*> by_upgrade_;
   std::vector<opal::am::Endpoint*> superseded_;  // of base_: dead, their peers have come back; to be disconnected
-  std::vector<opal::am::Endpoint*> strangers_;   // of better_: no peer's, to be disconnected
+  std::vector<opal::am::Endpoint*> strangers_;   // of upgrade_: no peer's, to be disconnected
   event::Timer retry_;
   bool kicked_ = false;
   bool blocked_ = false;  // some peer's way took nothing more at the last try

@@ -12,7 +12,7 @@
 
 namespace runtime::oob {
 
-struct Link::State final : BetterWays {
+struct Link::State final : Upgrader {
   State(opal::am::Context& with, opal::am::Endpoint& to)
       : context(with), endpoint(to), connection(to, Connection::Role::asks, *this) {}
 
@@ -30,17 +30,17 @@ struct Link::State final : BetterWays {
   template <class Condition>
   Result<bool> wait(Condition condition);
 
-  // BetterWays: of this process's one Context.  The daemon never asks.
-  ByteSpan better_address() override { return {}; }
-  opal::am::Endpoint* connect_better(ByteSpan address, const opal::am::Endpoint& base) override {
+  // Upgrader: of this process's one Context.  The daemon never asks.
+  ByteSpan upgrade_address() override { return {}; }
+  opal::am::Endpoint* connect_upgrade(ByteSpan address, const opal::am::Endpoint& base) override {
     return connect_if_better(context, address, base);
   }
-  void disconnect_better(opal::am::Endpoint& better) override { context.disconnect(better); }
+  void disconnect_upgrade(opal::am::Endpoint& upgrade) override { context.disconnect(upgrade); }
 };
 
 void Link::State::on_piece(opal::btl::Delivery& delivery) noexcept {
   opal::am::Endpoint& from = opal::am::sender(delivery);
-  if (&from != &endpoint && &from != connection.better()) return;  // only the daemon has something to say here
+  if (&from != &endpoint && &from != connection.upgrade()) return;  // only the daemon has something to say here
   const auto message = connection.receive(from, delivery.data);
   if (!message) return opal::log::warn("runtime", "message of the daemon: {}", opal::to_string(message.error()));
   if (*message == nullptr) return;

@@ -64,7 +64,7 @@ Result<bool> Stream::send_waiting() {
     handed_ = std::max(handed_, first_number_ + next_);
   }
   if (changing() && next_ == 0 && (idle() || !messages_.front().started)) {
-    current_ = better_;
+    current_ = upgrade_;
     asked_ = false;
     say_way();
     return send_waiting();
@@ -134,19 +134,19 @@ Result<void> Stream::on_acknowledged(std::uint64_t next) {
   return {};
 }
 
-void Stream::open_better(opal::am::Endpoint& better) {
-  better_ = &better;
+void Stream::open_upgrade(opal::am::Endpoint& upgrade) {
+  upgrade_ = &upgrade;
   asked_ = false;
-  if (current_ == nullptr) current_ = &better;
+  if (current_ == nullptr) current_ = &upgrade;
   (void)advance();
 }
 
 void Stream::close(opal::am::Endpoint& way) {
-  if (&way == better_) better_ = nullptr;
+  if (&way == upgrade_) upgrade_ = nullptr;
   if (&way == base_) base_ = nullptr;
   asked_ = false;
   if (current_ == &way) {
-    current_ = better_ != nullptr ? better_ : base_;
+    current_ = upgrade_ != nullptr ? upgrade_ : base_;
     rewind();
     tell_ = true;  // what we acknowledged may have gone with it, and the peer waits for it with a full window
     say_way();
@@ -161,7 +161,7 @@ void Stream::say_way() const {
 }
 
 void Stream::stay() {
-  if (changing()) close(*better_);
+  if (changing()) close(*upgrade_);
 }
 
 /// All that the peer has not acknowledged is to be sent anew, from the start.

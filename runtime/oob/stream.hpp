@@ -50,17 +50,17 @@ class OPAL_EXPORT Stream {
   /// A header with both lives.
   [[nodiscard]] PieceHeader header(Topic topic) const noexcept;
 
-  /// A better way stands: it is used as soon as the peer has all that went by the other one.
-  void open_better(opal::am::Endpoint& better);
+  /// The upgraded transport is connected; it is used as soon as the peer has everything that was sent before.
+  void open_upgrade(opal::am::Endpoint& upgrade);
   /// That way is over, good for nothing or not wanted any more: what the peer may not have goes out by the other one.
   void close(opal::am::Endpoint& way);
-  /// Gives the change to a better way up when it has not come about: what waits for it goes out now.
+  /// Gives up an upgrade that has not come about: messages that wait for it are sent now.
   void stay();
 
   /// The way in use; null when none is left.
   [[nodiscard]] opal::am::Endpoint* current() const noexcept { return current_; }
   [[nodiscard]] opal::am::Endpoint* base() const noexcept { return base_; }
-  [[nodiscard]] opal::am::Endpoint* better() const noexcept { return better_; }
+  [[nodiscard]] opal::am::Endpoint* upgrade() const noexcept { return upgrade_; }
   /// Messages so far, both ways together.
   [[nodiscard]] std::uint64_t traffic() const noexcept { return first_number_ + messages_.size() + assembler_.next(); }
 
@@ -71,7 +71,7 @@ class OPAL_EXPORT Stream {
     std::uint64_t sent = 0;
     bool started = false;
   };
-  [[nodiscard]] bool changing() const noexcept { return better_ != nullptr && current_ != better_; }
+  [[nodiscard]] bool changing() const noexcept { return upgrade_ != nullptr && current_ != upgrade_; }
   Result<void> on_acknowledged(std::uint64_t next);
   Result<bool> send_pieces(Message& message, std::uint64_t number);
   Result<bool> send_waiting();
@@ -82,7 +82,7 @@ class OPAL_EXPORT Stream {
   const std::uint32_t life_;
   std::uint32_t peer_life_ = 0;  // 0: not heard of
   opal::am::Endpoint* base_;
-  opal::am::Endpoint* better_ = nullptr;
+  opal::am::Endpoint* upgrade_ = nullptr;
   opal::am::Endpoint* current_;
   Assembler assembler_;
   std::deque<Message> messages_;     // not known to be at the peer

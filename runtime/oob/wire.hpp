@@ -28,13 +28,13 @@ enum class Topic : std::uint16_t {
   echo_reply = 5,  ///< daemon to rank: the content of `echo`
   abort = 6,       ///< rank to daemon: std::int32_t status, then the reason
   // Notes: one piece each, not numbered; what they are for: connection.hpp.
-  acknowledge = 32,  ///< nothing but the header; empty
-  want = 33,         ///< Note: how may I reach you better?
-  offer = 34,        ///< Note, then an address; none: not at all
-  greet = 35,        ///< Note, by the better way: this is the peer that you made the offer to
-  greeted = 36,      ///< Note, by the better way: it counts from now on
-  drop = 37,         ///< Note: the better way of that generation is over
-  user = 64,         ///< from here on: whoever uses the channel
+  acknowledge = 32,    ///< nothing but the header; empty
+  want = 33,           ///< Note: asks for an address by which a better transport may reach the peer
+  offer = 34,          ///< Note, then an address; none: not at all
+  upgrade_hello = 35,  ///< Note, by the better transport: this is the peer that got the offer
+  upgrade_ready = 36,  ///< Note, by the better transport: it is used from now on
+  drop = 37,           ///< Note: the transport upgrade of that generation is over
+  user = 64,           ///< from here on: whoever uses the channel
 };
 
 [[nodiscard]] constexpr bool is_note(Topic topic) noexcept {
@@ -56,11 +56,11 @@ static_assert(sizeof(PieceHeader) == 40 && std::has_unique_object_representation
               "copied as bytes between processes: no padding");
 inline constexpr std::uint32_t kAnswer = 1;  ///< flag: acknowledge now what you have
 
-/// About a better way to the same peer.
+/// About a transport upgrade to the same peer.
 struct Note {
   std::uint32_t generation = 0;  ///< which attempt: 1, 2, 3...
   std::uint32_t reserved = 0;
-  std::uint64_t token = 0;  ///< of the one who made the offer, by which it knows the greeting peer
+  std::uint64_t token = 0;  ///< of the side that made the offer, by which it knows the peer of an upgrade_hello
 };
 static_assert(sizeof(Note) == 16 && std::has_unique_object_representations_v<Note>,
               "copied as bytes between processes: no padding");

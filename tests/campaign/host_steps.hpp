@@ -52,7 +52,7 @@ inline constexpr std::array kDaemonSteps{
     inner("runtime::overlay::Node::on_up", 3),
     outer("runtime::overlay::Node::push_up", 3),
     // Launch.
-    inner("runtime::daemon::Population::valid"),
+    inner("runtime::daemon::ProcessMap::valid"),
     outer("runtime::pmix::Server::start"),
     inner("runtime::launch::LocalHost::start_more"),
     inner("runtime::warden::Handle::spawn"),

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "runtime/daemon/bootstrap.hpp"
-#include "runtime/daemon/population.hpp"
+#include "runtime/daemon/process_map.hpp"
 #include "runtime/daemon/remote_host.hpp"
 
 namespace {
@@ -38,11 +38,11 @@ void round_trips(Kind kind, ByteSpan content) {
 }
 
 void use(const Launch& launch) {
-  if (!Population::valid(launch.hosts)) return;
-  Population population{launch.hosts};
-  population.end(overlay::IdSet::of(0));
-  for (unsigned rank = 0; rank < population.ranks(); ++rank) {
-    const std::vector<std::uint32_t>& ranks = launch.hosts.at(population.host_of(rank)).ranks;
+  if (!ProcessMap::valid(launch.hosts)) return;
+  ProcessMap process_map{launch.hosts};
+  process_map.end(overlay::IdSet::of(0));
+  for (unsigned rank = 0; rank < process_map.ranks(); ++rank) {
+    const std::vector<std::uint32_t>& ranks = launch.hosts.at(process_map.host_of(rank)).ranks;
     must(std::binary_search(ranks.begin(), ranks.end(), rank));
   }
 }
@@ -60,13 +60,13 @@ struct Launcher {
   }
 };
 
-void feed(RemoteHost& host, Population& population, Kind kind, ByteSpan content) {
+void feed(RemoteHost& host, ProcessMap& process_map, Kind kind, ByteSpan content) {
   round_trips<Join, Place, TurnedAway, Ready, Launch, Started, Refused, Exited, Trouble, Output, OutputEnd, Credit,
               Signal, KillAll, Empty, Quit, Abort, Say, Modex, ModexResult, Death, Publish, Published, Lookup, LookedUp,
               Unpublish, Input, InputTaken, Event, Ended>(kind, content);
   if (const auto launch = unpack<Launch>(content)) use(*launch);
-  if (const auto ended = unpack<Ended>(content)) population.end(ended->ranks);
-  (void)population.absent(std::string{oob::as_text(content)});
+  if (const auto ended = unpack<Ended>(content)) process_map.end(ended->ranks);
+  (void)process_map.absent(std::string{oob::as_text(content)});
   if (!host.is_lost()) (void)host.handle(kind, content);
 }
 
@@ -90,13 +90,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                    .expel = [] {},
                    .on_settled = [] {}}};
   host.set_launch({}, {std::begin(kOwn), std::end(kOwn)});
-  Population population{{{"here", {0}}, {"host", {1, 2}}, {"other", {3, 4, 5}}}};
+  ProcessMap process_map{{{"here", {0}}, {"host", {1, 2}}, {"other", {3, 4, 5}}}};
   while (rest.size() > 3) {
     const std::size_t length = std::to_integer<std::size_t>(rest[0]) + 256 * std::to_integer<std::size_t>(rest[1]);
     const auto kind = static_cast<Kind>(static_cast<unsigned>(Kind::join) + std::to_integer<unsigned>(rest[2]) % 40);
     rest = rest.subspan(3);
     const std::size_t taken = std::min(length, rest.size());
-    feed(host, population, kind, rest.first(taken));
+    feed(host, process_map, kind, rest.first(taken));
     rest = rest.subspan(taken);
   }
   launcher.settle();

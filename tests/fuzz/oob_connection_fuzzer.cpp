@@ -15,11 +15,11 @@ namespace {
 namespace oob = runtime::oob;
 
 /// A connection to itself: its base endpoint and its better one lead back here.
-class End final : private oob::BetterWays {
+class End final : private oob::Upgrader {
  public:
-  End() : base_(open()), better_(open()) {
+  End() : base_(open()), upgrade_(open()) {
     (void)base_->set_handler(oob::kActiveMessageTag, opal::btl::bind<&End::on_sent>(*this, "fuzz, base"));
-    (void)better_->set_handler(oob::kActiveMessageTag, opal::btl::bind<&End::on_sent>(*this, "fuzz, better"));
+    (void)upgrade_->set_handler(oob::kActiveMessageTag, opal::btl::bind<&End::on_sent>(*this, "fuzz, better"));
     base_endpoint_ = *base_->connect(base_->address());
   }
 
@@ -44,7 +44,7 @@ class End final : private oob::BetterWays {
       const opal::ByteSpan content = input.subspan(2, length);
       input = input.subspan(2 + length);
       opal::am::Endpoint& from =
-          (what & 8) != 0 && connection.better() != nullptr ? *connection.better() : *base_endpoint_;
+          (what & 8) != 0 && connection.upgrade() != nullptr ? *connection.upgrade() : *base_endpoint_;
       switch (what % 8) {
         case 0: feed(connection, reference, from, std::string{oob::as_text(content)}); break;
         case 1:
@@ -61,7 +61,7 @@ class End final : private oob::BetterWays {
           }
           break;
         case 6:
-          if (connection.better() != nullptr && what > 200) connection.end();
+          if (connection.upgrade() != nullptr && what > 200) connection.end();
           break;
         default: progress(); break;
       }
@@ -94,11 +94,11 @@ class End final : private oob::BetterWays {
   void handshake(oob::Connection& connection, opal::ByteSpan content) {
     oob::Note note;
     if (!opal::read_object(content, note) || !connection.expects(note)) return;
-    if (const auto endpoint = better_->connect(better_->address())) connection.on_greeting(**endpoint);
+    if (const auto endpoint = upgrade_->connect(upgrade_->address())) connection.on_upgrade_hello(**endpoint);
   }
 
   void progress() {
-    while (base_->progress() + better_->progress() != 0) {
+    while (base_->progress() + upgrade_->progress() != 0) {
     }
   }
 
@@ -107,15 +107,15 @@ class End final : private oob::BetterWays {
     sent_.emplace_back(oob::as_text(delivery.data));
   }
 
-  opal::ByteSpan better_address() override { return better_->address(); }
-  opal::am::Endpoint* connect_better(opal::ByteSpan address, const opal::am::Endpoint& /*base*/) override {
-    const auto endpoint = better_->connect(address);
+  opal::ByteSpan upgrade_address() override { return upgrade_->address(); }
+  opal::am::Endpoint* connect_upgrade(opal::ByteSpan address, const opal::am::Endpoint& /*base*/) override {
+    const auto endpoint = upgrade_->connect(address);
     return endpoint ? *endpoint : nullptr;
   }
-  void disconnect_better(opal::am::Endpoint& endpoint) override { better_->disconnect(endpoint); }
+  void disconnect_upgrade(opal::am::Endpoint& endpoint) override { upgrade_->disconnect(endpoint); }
 
   std::unique_ptr<opal::am::Context> base_;
-  std::unique_ptr<opal::am::Context> better_;
+  std::unique_ptr<opal::am::Context> upgrade_;
   opal::am::Endpoint* base_endpoint_ = nullptr;
   std::deque<std::string> sent_;
 };

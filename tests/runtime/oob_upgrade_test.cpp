@@ -105,7 +105,9 @@ class TwoDaemons {
   }
 
   /// Whether both send by something better than tcp.
-  bool better() { return a_.peer != nullptr && b_.peer != nullptr && transport(a_) != "tcp" && transport(b_) != "tcp"; }
+  bool upgrade() {
+    return a_.peer != nullptr && b_.peer != nullptr && transport(a_) != "tcp" && transport(b_) != "tcp";
+  }
   bool plain() { return transport(a_) == "tcp" && transport(b_) == "tcp"; }
   [[nodiscard]] bool both_heard(std::uint64_t messages) const noexcept {
     return a_.heard >= messages && b_.heard >= messages;
@@ -153,7 +155,7 @@ class TwoDaemons {
 
 TEST(OobUpgrade, DaemonsOfOneHostMoveToSharedMemory) {
   TwoDaemons daemons;
-  daemons.run([&] { return daemons.better(); });
+  daemons.run([&] { return daemons.upgrade(); });
   daemons.finish();
 }
 
@@ -168,7 +170,7 @@ TEST(OobUpgrade, WhenSharedMemoryIsCutNothingIsLostAndTheyTryAgain) {
   TwoDaemons daemons;
   const Returns returns;
   for (int cut = 1; cut <= 3; ++cut) {
-    daemons.run([&] { return daemons.better(); });
+    daemons.run([&] { return daemons.upgrade(); });
     EXPECT_GT(cut_local_sockets(), 0);
     daemons.run([&] { return returns.count() == 2 * cut; });
   }

@@ -120,7 +120,7 @@ class Endpoint final : public btl::Endpoint {
   static constexpr std::uint32_t kMostLooks = 1024;
   static constexpr std::uint32_t kRestOfBox = 128;  // messages by FIFO until the box is tried again
 
-  // Sending: guarded by the gate, but for the segment, of which the box alone is.
+  // Sending: guarded by the send lock, but for the segment, of which the box alone is.
   BoxWriter box_out_;
   std::uint16_t next_seq_ = 0;
   bool offer_open_ = false;

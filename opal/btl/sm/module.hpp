@@ -109,7 +109,7 @@ class OPAL_EXPORT Module : public btl::Module {
 
  private:
   // send.cpp
-  Post send_inline_gated(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  Post send_inline_locked(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post post_fragment(Endpoint& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept;
   static void put_back(Fragment& fragment) noexcept;
@@ -196,7 +196,7 @@ class OPAL_EXPORT Module : public btl::Module {
   void end_life(Endpoint& endpoint) noexcept;
   void tell_failure(Endpoint& endpoint) noexcept;
   void fail(Endpoint& endpoint, const Error& why) noexcept;
-  void fail_with_gate(Endpoint& endpoint, const Error& why) noexcept;
+  void fail_with_send_lock(Endpoint& endpoint, const Error& why) noexcept;
   void disarm() noexcept;
   [[gnu::cold]] void lose_descriptors() noexcept;
   [[nodiscard]] bool has_work() const noexcept;

@@ -172,10 +172,10 @@ void Module::tell_failure(Endpoint& endpoint) noexcept {
 
 void Module::fail(Endpoint& endpoint, const Error& why) noexcept {
   const Endpoint::SendGuard guard{endpoint};
-  fail_with_gate(endpoint, why);
+  fail_with_send_lock(endpoint, why);
 }
 
-void Module::fail_with_gate(Endpoint& endpoint, const Error& why) noexcept {
+void Module::fail_with_send_lock(Endpoint& endpoint, const Error& why) noexcept {
   if (endpoint.dead()) return;
   endpoint.mark_dead(why);
   endpoint.why_ = why;

@@ -24,14 +24,14 @@ FragmentRef fragment_of(OutSegment& segment, const void* slot) noexcept {
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
-  if (peer.send_gate != nullptr) [[unlikely]]
-    return send_inline_gated(peer, tag, header, payload);
+  if (peer.send_lock != nullptr) [[unlikely]]
+    return send_inline_locked(peer, tag, header, payload);
   if (is_tag(tag) && peer.push_to_box(tag, header, payload)) [[likely]]
     return Post::done;
   return send_by_fifo(peer, tag, header, payload);
 }
 
-Post Module::send_inline_gated(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+Post Module::send_inline_locked(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const Endpoint::SendGuard guard{to};
   if (send_beside(to, tag, header, payload) == Post::done) return Post::done;
   return send_by_fifo(to, tag, header, payload);
@@ -43,11 +43,11 @@ Post Module::send_beside(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
   return sent ? Post::done : Post::again;
 }
 
-/// Holding the gate.
+/// Holding the send lock.
 Post Module::refuse(Endpoint& to, Tag tag, std::size_t size) noexcept {
   if (to.dead()) return Post::failed;
   if (to.box_out_.broken() || to.link_->out->fragments().broken()) {
-    fail_with_gate(to, {Errc::protocol, 0, "sm: the peer gave back what it did not have"});
+    fail_with_send_lock(to, {Errc::protocol, 0, "sm: the peer gave back what it did not have"});
     return Post::failed;
   }
   if (!is_tag(tag)) {
@@ -61,7 +61,7 @@ Post Module::refuse(Endpoint& to, Tag tag, std::size_t size) noexcept {
   return Post::done;
 }
 
-/// Holding the gate.
+/// Holding the send lock.
 Post Module::send_by_fifo(Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
   if (const Post post = refuse(to, tag, size); post != Post::done) return post;
@@ -154,7 +154,7 @@ void Module::free(Fragment& fragment) noexcept {
   put_back(fragment);
 }
 
-/// Holding the gate.
+/// Holding the send lock.
 void Module::put_back(Fragment& fragment) noexcept {
   OutSegment& segment = *static_cast<Endpoint&>(fragment.to()).link_->out;
   segment.fragments().put_back(fragment_of(segment, fragment.slot()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/daemon/population.hpp"
+#include "runtime/daemon/process_map.hpp"
 
 #include <gtest/gtest.h>
 #include <pmix_common.h>
@@ -17,7 +17,7 @@ std::string meeting_of(std::vector<std::uint32_t> ranks) { return pack(pmix::Mee
 
 class Ranks : public ::testing::Test {
  protected:
-  Population ranks{{{"h0", {}}, {"h1", {0, 1}}, {"h2", {2, 3}}}};
+  ProcessMap ranks{{{"h0", {}}, {"h1", {0, 1}}, {"h2", {2, 3}}}};
 };
 
 TEST_F(Ranks, AreWhereTheyWerePlaced) {
@@ -27,12 +27,12 @@ TEST_F(Ranks, AreWhereTheyWerePlaced) {
 }
 
 TEST_F(Ranks, AreEachAtOneHostAndFromZeroOn) {
-  EXPECT_TRUE(Population::valid({}));
-  EXPECT_TRUE(Population::valid({{"h0", {}}, {"h1", {0, 2}}, {"h2", {1}}}));
-  EXPECT_FALSE(Population::valid({{"h1", {0, 1}}, {"h2", {1}}}));
-  EXPECT_FALSE(Population::valid({{"h1", {1, 0}}}));
-  EXPECT_FALSE(Population::valid({{"h1", {0, 2}}}));
-  EXPECT_FALSE(Population::valid({{"h1", {UINT32_MAX}}})) << "whose table would have 2^32 places";
+  EXPECT_TRUE(ProcessMap::valid({}));
+  EXPECT_TRUE(ProcessMap::valid({{"h0", {}}, {"h1", {0, 2}}, {"h2", {1}}}));
+  EXPECT_FALSE(ProcessMap::valid({{"h1", {0, 1}}, {"h2", {1}}}));
+  EXPECT_FALSE(ProcessMap::valid({{"h1", {1, 0}}}));
+  EXPECT_FALSE(ProcessMap::valid({{"h1", {0, 2}}}));
+  EXPECT_FALSE(ProcessMap::valid({{"h1", {UINT32_MAX}}})) << "whose table would have 2^32 places";
 }
 
 TEST_F(Ranks, AHostIsAbsentFromAMeetingOfWhichAllItsRanksHaveEnded) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/daemon/population.hpp"
+#include "runtime/daemon/process_map.hpp"
 
 #include <pmix_common.h>
 
@@ -14,7 +14,7 @@ namespace runtime::daemon {
 using overlay::IdSet;
 using overlay::Range;
 
-Population::Population(const std::vector<pmix::HostRanks>& hosts) {
+ProcessMap::ProcessMap(const std::vector<pmix::HostRanks>& hosts) {
   for (std::uint32_t host = 0; host < hosts.size(); ++host) {
     living_.push_back(static_cast<std::uint32_t>(hosts[host].ranks.size()));
     for (const std::uint32_t rank : hosts[host].ranks) {
@@ -24,7 +24,7 @@ Population::Population(const std::vector<pmix::HostRanks>& hosts) {
   }
 }
 
-bool Population::valid(const std::vector<pmix::HostRanks>& hosts) {
+bool ProcessMap::valid(const std::vector<pmix::HostRanks>& hosts) {
   std::vector<std::uint32_t> all;
   for (const pmix::HostRanks& host : hosts) {
     if (!std::is_sorted(host.ranks.begin(), host.ranks.end())) return false;
@@ -35,7 +35,7 @@ bool Population::valid(const std::vector<pmix::HostRanks>& hosts) {
   return std::all_of(all.begin(), all.end(), [&](std::uint32_t rank) { return rank == next++; });
 }
 
-void Population::end(const IdSet& ranks) {
+void ProcessMap::end(const IdSet& ranks) {
   if (!ranks.valid(this->ranks())) return;
   IdSet news = ranks;
   news.remove(ended_);
@@ -47,7 +47,7 @@ void Population::end(const IdSet& ranks) {
   }
 }
 
-IdSet Population::absent(const std::string& meeting) const {
+IdSet ProcessMap::absent(const std::string& meeting) const {
   if (ended_.empty()) return {};
   const auto name = unpack<pmix::MeetingName>(oob::as_bytes(meeting));
   if (!name) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/host_board.hpp — memory through which ranks of one host do their part of a collective: a line of
+// mpi_shim/coll/team_segment.hpp — memory through which ranks of one host do their part of a collective: a line of
 // counters, some cells for short data and a few slots for long ones per rank (docs/design/mpi-collectives.md).
 // A rank writes only its own.  Operations are numbered turns, the same everywhere; a cell or slot begins with the turn
 // in which it was filled, in the line where a cell's data begin.  `finished` says up to which turn a rank has read the
@@ -21,11 +21,11 @@
 
 #include "mpi_shim/core/host_memory.hpp"
 #include "mpi_shim/p2p/engine.hpp"
-#include "opal/core/turns.hpp"
+#include "opal/core/yield_policy.hpp"
 
 namespace mpi_shim::coll {
 
-class HostBoard {
+class TeamSegment {
  public:
   static constexpr int kMostRanks = 64;  ///< bits of the word of sleepers
 
@@ -42,8 +42,8 @@ class HostBoard {
   static std::uint64_t bytes_for(int ranks, std::uint64_t slot_bytes) noexcept;
 
   /// `memory` has bytes_for(peers.size(), slot_bytes); `peers` have been reached, this process is the `rank`-th.
-  HostBoard(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers, p2p::Engine& engine,
-            Manner manner);
+  TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers, p2p::Engine& engine,
+              Manner manner);
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
@@ -211,7 +211,7 @@ class HostBoard {
   int wait(const Want& want) noexcept;
   /// Looks for a while, resp. between turns of others that run on this core.  Whether it holds.
   bool spin(const Want& want) noexcept;
-  bool give_turns(const Want& want) noexcept;
+  bool yield_while_waiting(const Want& want) noexcept;
   int sleep(const Want& want) noexcept;
   /// After a store to the own memory: one of the two, this rank or a sleeper, sees the other.
   void tell_sleepers() noexcept;
@@ -236,7 +236,7 @@ class HostBoard {
   const std::vector<p2p::Peer*> peers_;
   p2p::Engine& engine_;
   const Manner manner_;
-  std::unique_ptr<opal::Turns> turns_ = std::make_unique<opal::Turns>();
+  std::unique_ptr<opal::YieldPolicy> yield_policy_ = std::make_unique<opal::YieldPolicy>();
   std::uint64_t turn_ = 0;
   std::uint64_t begun_ = 0;  // turn_ before any refill()
   std::uint32_t place_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/coll/host_board.hpp"
+#include "mpi_shim/coll/team_segment.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -20,13 +20,13 @@ constexpr int kLooksPerPass = 32;
 
 }  // namespace
 
-std::uint64_t HostBoard::bytes_for(int ranks, std::uint64_t slot_bytes) noexcept {
+std::uint64_t TeamSegment::bytes_for(int ranks, std::uint64_t slot_bytes) noexcept {
   return sizeof(Head) + static_cast<std::uint64_t>(ranks) *
                             (sizeof(Line) + kCells * kCellStride + kSlots * (kSlotHeader + slot_bytes));
 }
 
-HostBoard::HostBoard(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
-                     p2p::Engine& engine, Manner manner)
+TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
+                         p2p::Engine& engine, Manner manner)
     : memory_(std::move(memory)),
       head_(reinterpret_cast<Head*>(memory_.bytes().data())),  // zeroes are valid counters
       ranks_(memory_.bytes().data() + sizeof(Head)),
@@ -42,7 +42,7 @@ HostBoard::HostBoard(HostMemory memory, std::uint64_t slot_bytes, int rank, std:
       manner_(manner),
       failures_seen_(engine.failures()) {}
 
-void HostBoard::arrive() noexcept {
+void TeamSegment::arrive() noexcept {
   Header& own = header(rank_, place_);
   own.spoiled.store(spoiled_ ? 1 : 0, std::memory_order_relaxed);
   own.turn.store(turn_, std::memory_order_release);
@@ -51,7 +51,7 @@ void HostBoard::arrive() noexcept {
   tell_sleepers();
 }
 
-int HostBoard::await_all() noexcept {
+int TeamSegment::await_all() noexcept {
   if (const int error = wait({turn_, kAll, place_}); error != MPI_SUCCESS) return error;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) has_come(rank);
@@ -59,7 +59,7 @@ int HostBoard::await_all() noexcept {
   return MPI_SUCCESS;
 }
 
-int HostBoard::wait_for_readers(std::uint64_t turn) noexcept {
+int TeamSegment::wait_for_readers(std::uint64_t turn) noexcept {
   if (const int error = wait({turn, kAll, kFinished}); error != MPI_SUCCESS) return error;
   all_finished_ = UINT64_MAX;
   for (int rank = 0; rank < size_; ++rank) {
@@ -68,7 +68,7 @@ int HostBoard::wait_for_readers(std::uint64_t turn) noexcept {
   return MPI_SUCCESS;
 }
 
-bool HostBoard::holds(const Want& want, int waiting) const noexcept {
+bool TeamSegment::holds(const Want& want, int waiting) const noexcept {
   if (want.rank != kAll) return counter(want.rank, want.place).load(std::memory_order_acquire) >= want.turn;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != waiting && counter(rank, want.place).load(std::memory_order_acquire) < want.turn) return false;
@@ -76,17 +76,17 @@ bool HostBoard::holds(const Want& want, int waiting) const noexcept {
   return true;
 }
 
-int HostBoard::wait(const Want& want) noexcept {
+int TeamSegment::wait(const Want& want) noexcept {
   for (int look = 0; look < (manner_.core_is_shared ? 1 : kFirstLooks); ++look) {
     if (holds(want, rank_)) [[likely]]
       return MPI_SUCCESS;
     opal::cpu_relax();
   }
   tell_sleepers();
-  return (manner_.core_is_shared ? give_turns(want) : spin(want)) ? MPI_SUCCESS : sleep(want);
+  return (manner_.core_is_shared ? yield_while_waiting(want) : spin(want)) ? MPI_SUCCESS : sleep(want);
 }
 
-bool HostBoard::spin(const Want& want) noexcept {
+bool TeamSegment::spin(const Want& want) noexcept {
   const opal::Deadline end = opal::Deadline::after(manner_.spin);
   do {
     engine_.look();  // others may need this process to move their messages
@@ -98,17 +98,17 @@ bool HostBoard::spin(const Want& want) noexcept {
   return false;
 }
 
-bool HostBoard::give_turns(const Want& want) noexcept {
-  for (std::uint32_t left = turns_->begin(manner_.spin); left != 0; --left) {
+bool TeamSegment::yield_while_waiting(const Want& want) noexcept {
+  for (std::uint32_t left = yield_policy_->begin(manner_.spin); left != 0; --left) {
     engine_.look();
-    const bool again = turns_->give();
+    const bool again = yield_policy_->give();
     if (holds(want, rank_)) return true;
     if (!again) break;
   }
   return false;
 }
 
-int HostBoard::sleep(const Want& want) noexcept {
+int TeamSegment::sleep(const Want& want) noexcept {
   line(rank_).wanted.store(want.packed(), std::memory_order_relaxed);
   bool held = false;
   engine_.wait_until(
@@ -130,18 +130,18 @@ int HostBoard::sleep(const Want& want) noexcept {
   return held ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
 }
 
-bool HostBoard::lost_a_peer() noexcept {
+bool TeamSegment::lost_a_peer() noexcept {
   if (engine_.failures() == failures_seen_) return false;
   const am::Lock::Guard guard{engine_.lock()};
   return std::any_of(peers_.begin(), peers_.end(), [](const p2p::Peer* peer) { return peer->failed; });
 }
 
-void HostBoard::tell_sleepers() noexcept {
+void TeamSegment::tell_sleepers() noexcept {
   opal::sender_fence(manner_.fences_paid);
   wake_sleepers();
 }
 
-void HostBoard::wake(std::uint64_t asleep) noexcept {
+void TeamSegment::wake(std::uint64_t asleep) noexcept {
   for (; asleep != 0; asleep &= asleep - 1) {
     const int rank = std::countr_zero(asleep);
     if (rank >= size_) return;  // not a bit that a rank sets

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/core/turns.hpp"
+#include "opal/core/yield_policy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,32 +7,32 @@ namespace opal {
 namespace {
 
 constexpr std::chrono::microseconds kSpin{50};
-constexpr std::uint32_t kMost = kSpin / Turns::kCost;
+constexpr std::uint32_t kMost = kSpin / YieldPolicy::kCost;
 
-int waits_that_sleep_at_once(Turns& turns) {
+int waits_that_sleep_at_once(YieldPolicy& turns) {
   int count = 0;
   while (turns.begin(kSpin) == 0) ++count;
   return count;
 }
 
-TEST(Turns, ShortTurnsAreGivenInEveryWait) {
-  Turns turns;
+TEST(YieldPolicy, ShortTurnsAreGivenInEveryWait) {
+  YieldPolicy turns;
   for (int wait = 0; wait < 10'000; ++wait) {
     ASSERT_EQ(turns.begin(kSpin), kMost);
     for (std::uint32_t turn = 0; turn < kMost; ++turn) ASSERT_TRUE(turns.took(20'000));
   }
 }
 
-TEST(Turns, ALongTurnEndsTheWaitAndSomeWaitsAfterItSleepAtOnce) {
-  Turns turns;
+TEST(YieldPolicy, ALongTurnEndsTheWaitAndSomeWaitsAfterItSleepAtOnce) {
+  YieldPolicy turns;
   ASSERT_EQ(turns.begin(kSpin), kMost);
   EXPECT_TRUE(turns.took(5'000));
   EXPECT_FALSE(turns.took(3'000'000));
-  EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(Turns::kLeastRest));
+  EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(YieldPolicy::kLeastRest));
 }
 
-TEST(Turns, BesideAProcessThatComputesTheCoreIsGivenAwayEverMoreRarely) {
-  Turns turns;
+TEST(YieldPolicy, BesideAProcessThatComputesTheCoreIsGivenAwayEverMoreRarely) {
+  YieldPolicy turns;
   int before = 0;
   ASSERT_EQ(turns.begin(kSpin), kMost);
   for (int time = 0; time < 20; ++time) {
@@ -42,11 +42,11 @@ TEST(Turns, BesideAProcessThatComputesTheCoreIsGivenAwayEverMoreRarely) {
     EXPECT_GE(slept, before);
     before = slept;
   }
-  EXPECT_EQ(before, static_cast<int>(Turns::kMostRest));
+  EXPECT_EQ(before, static_cast<int>(YieldPolicy::kMostRest));
 }
 
-TEST(Turns, OnceThatProcessHasGoneARareLongTurnCostsLittleAgain) {
-  Turns turns;
+TEST(YieldPolicy, OnceThatProcessHasGoneARareLongTurnCostsLittleAgain) {
+  YieldPolicy turns;
   ASSERT_EQ(turns.begin(kSpin), kMost);
   for (int time = 0; time < 20; ++time) {
     EXPECT_FALSE(turns.took(3'000'000));
@@ -54,7 +54,7 @@ TEST(Turns, OnceThatProcessHasGoneARareLongTurnCostsLittleAgain) {
   }
   for (int wait = 0; wait < 12; ++wait) EXPECT_EQ(turns.begin(kSpin), kMost);
   EXPECT_FALSE(turns.took(3'000'000));
-  EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(Turns::kLeastRest));
+  EXPECT_EQ(waits_that_sleep_at_once(turns), static_cast<int>(YieldPolicy::kLeastRest));
 }
 
 }  // namespace

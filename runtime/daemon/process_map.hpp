@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/population.hpp — where each rank of the job is, and which have ended: so which hosts nobody comes from
-// any more to a meeting of certain ranks.  Threads: the loop's thread.
+// runtime/daemon/process_map.hpp — where each rank of the job is, and which have ended: so which hosts nobody comes
+// from any more to a meeting of certain ranks.  Threads: the loop's thread.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace runtime::daemon {
 
-class Population {
+class ProcessMap {
  public:
-  Population() = default;
+  ProcessMap() = default;
   /// `hosts` are valid.
-  explicit Population(const std::vector<pmix::HostRanks>& hosts);
+  explicit ProcessMap(const std::vector<pmix::HostRanks>& hosts);
 
   /// Whether each rank from 0 on is at one host, and in its place in that host's list.
   [[nodiscard]] static bool valid(const std::vector<pmix::HostRanks>& hosts);

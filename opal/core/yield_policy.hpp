@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/turns.hpp — whether a waiting process whose core others want gives it away and looks again, or sleeps.
-// Among processes that exchange messages a turn of the others takes microseconds and brings what is waited for, which
-// costs less than sleeping and being woken.  A process that only computes keeps the core for its whole slice, some
-// milliseconds, and what arrives meanwhile does not get it back, whereas a wake-up does.  So a long turn ends the
+// opal/core/yield_policy.hpp — whether a waiting process whose core others want gives it away and looks again, or
+// sleeps. Among processes that exchange messages a turn of the others takes microseconds and brings what is waited for,
+// which costs less than sleeping and being woken.  A process that only computes keeps the core for its whole slice,
+// some milliseconds, and what arrives meanwhile does not get it back, whereas a wake-up does.  So a long turn ends the
 // wait's turns and those of some waits after it: the more, the more often it is so.
 // Threads: any; what is lost between two at the same time is one step of the adaptation.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace opal {
 
-class Turns {
+class YieldPolicy {
  public:
   static constexpr std::chrono::microseconds kCost{1};     ///< a call of the kernel, a switch, a look
   static constexpr std::uint64_t kLongTurnNs = 1'000'000;  ///< longer than a round of messages, shorter than a slice
