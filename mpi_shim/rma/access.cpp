@@ -86,7 +86,7 @@ int Window::reach(Target& target) {
   const am::Lock::Guard guard{engine().lock()};
   if (target.path.load(std::memory_order_relaxed) != Target::Path::unknown) return MPI_SUCCESS;
   if (target.accessed == nullptr) {
-    target.accessed.reset(new (std::nothrow) Target::Accessed);
+    target.accessed = std::unique_ptr<Target::Accessed>{new (std::nothrow) Target::Accessed};
     if (target.accessed == nullptr) return MPI_ERR_NO_MEM;
     Target::Queue& queue = target.accessed->queue;
     queue.window = this;
