@@ -25,7 +25,7 @@ Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
   return communicator;
 }
 
-enum class Patience { once, for_ever };
+enum class Probing { once, until_found };
 
 constexpr const char* kNobody = "everybody that such a message could come from is gone";
 
@@ -44,7 +44,7 @@ bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome)
 }
 
 /// MPI_Probe and MPI_Iprobe.
-int probe(const char* function, int source, int tag, MPI_Comm comm, Patience patience, int* flag, MPI_Status* status) {
+int probe(const char* function, int source, int tag, MPI_Comm comm, Probing probing, int* flag, MPI_Status* status) {
   Call call{function};
   if (call.failed()) return call.error();
   Communicator* const communicator = check(call, comm, source, tag);
@@ -55,7 +55,7 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, Patience pat
   if (source != MPI_PROC_NULL) {
     auto& engine = communicator->engine();
     const auto look = [&] { return engine.probe(communicator->user(), source, tag, outcome); };
-    if (patience == Patience::for_ever) {
+    if (probing == Probing::until_found) {
       if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
     } else if (!look()) {
       engine.poll();
@@ -67,7 +67,7 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, Patience pat
 }
 
 /// MPI_Mprobe and MPI_Improbe.
-int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Patience patience, int* flag,
+int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Probing probing, int* flag,
                   MPI_Message* handle, MPI_Status* status) {
   Call call{function};
   if (call.failed()) return call.error();
@@ -88,7 +88,7 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Pati
     message = engine.take(communicator->user(), source, tag, outcome);
     return message != nullptr;
   };
-  if (patience == Patience::for_ever) {
+  if (probing == Probing::until_found) {
     while (!look()) {
       if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
     }
@@ -167,18 +167,18 @@ int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_
 
 OPAL_MPI_FUNCTION(int, Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status)) {
   int flag = 0;
-  return probe("MPI_Probe", source, tag, comm, Patience::for_ever, &flag, status);
+  return probe("MPI_Probe", source, tag, comm, Probing::until_found, &flag, status);
 }
 OPAL_MPI_FUNCTION(int, Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status)) {
-  return probe("MPI_Iprobe", source, tag, comm, Patience::once, flag, status);
+  return probe("MPI_Iprobe", source, tag, comm, Probing::once, flag, status);
 }
 OPAL_MPI_FUNCTION(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
   int flag = 0;
-  return matched_probe("MPI_Mprobe", source, tag, comm, Patience::for_ever, &flag, message, status);
+  return matched_probe("MPI_Mprobe", source, tag, comm, Probing::until_found, &flag, message, status);
 }
 OPAL_MPI_FUNCTION(int, Improbe,
                   (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status)) {
-  return matched_probe("MPI_Improbe", source, tag, comm, Patience::once, flag, message, status);
+  return matched_probe("MPI_Improbe", source, tag, comm, Probing::once, flag, message, status);
 }
 OPAL_MPI_FUNCTION(int, Mrecv, (void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status)) {
   return matched_receive("MPI_Mrecv", buf, count, datatype, message, status);

@@ -180,10 +180,10 @@ class Engine {
       if (progress() != 0) continue;
       // What back-pressure holds up has no event that says there is room again: look every millisecond.
       const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
-      const auto patience = idle_observer_ == nullptr ? std::chrono::milliseconds{-1} : idle_observer_->period;
+      const auto timeout = idle_observer_ == nullptr ? std::chrono::milliseconds{-1} : idle_observer_->period;
       const bool over = context_.wait_until(
           [&] { return condition() || (nothing_stalled && stalling_.load(std::memory_order_relaxed)); },
-          nothing_stalled ? patience : std::chrono::milliseconds{1});
+          nothing_stalled ? timeout : std::chrono::milliseconds{1});
       if (over || idle_observer_ == nullptr) [[likely]]
         continue;
       if (wait == 0) wait = idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;

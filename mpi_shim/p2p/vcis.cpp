@@ -68,14 +68,14 @@ bool Vcis::stalling(Set vcis) const noexcept {
 
 void Vcis::wait(Set mine, Missing missing, void* object, const char* what) noexcept {
   IdleObserver* const watch = engines_.front()->idle_observer_;
-  const milliseconds patience = watch == nullptr ? milliseconds{-1} : watch->period;
+  const milliseconds timeout = watch == nullptr ? milliseconds{-1} : watch->period;
   std::uint64_t wait = 0;
   int looks = 0;
   milliseconds nap{1};
   auto idle = opal::Deadline::never();
   while (missing(object)) {
     if (look(mine) != 0 || ++looks < first_looks_) continue;
-    if (looks == first_looks_) idle = opal::Deadline::after(patience);
+    if (looks == first_looks_) idle = opal::Deadline::after(timeout);
     const std::size_t found = am::spin(waits_, yield_policy_, idle, [&] { return missing(object) ? look(mine) : 1; });
     if (found != 0) continue;
     sleep(mine, missing, object, stalling(all()) ? milliseconds{1} : nap);
@@ -83,7 +83,7 @@ void Vcis::wait(Set mine, Missing missing, void* object, const char* what) noexc
     if (watch == nullptr || !idle.expired()) continue;
     if (wait == 0) wait = engines_.front()->idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
     watch->look(wait, what);
-    idle = opal::Deadline::after(patience);
+    idle = opal::Deadline::after(timeout);
   }
 }
 

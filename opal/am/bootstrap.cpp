@@ -153,7 +153,7 @@ void Bootstrap::make_room() {
 
 void Bootstrap::look_at_clock() noexcept {
   if (clock_at_.is_never()) {
-    if (!visitors_.empty()) set_clock(visitors_.front().patience);
+    if (!visitors_.empty()) set_clock(visitors_.front().timeout);
     return;
   }
   if (!clock_at_.expired()) return;

@@ -52,7 +52,7 @@ class Bootstrap {
     for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
       switch (read(*visitor)) {
         case Reading::more:
-          if (visitor->patience.expired()) break;
+          if (visitor->timeout.expired()) break;
           ++visitor;
           continue;
         case Reading::broken: break;
@@ -68,8 +68,8 @@ class Bootstrap {
   }
 
  private:
-  static constexpr std::size_t kMaxVisitors = 64;      // half-finished exchanges at once; beyond, the oldest gives way
-  static constexpr std::chrono::seconds kPatience{5};  // a visitor that takes longer loses its place
+  static constexpr std::size_t kMaxVisitors = 64;     // half-finished exchanges at once; beyond, the oldest gives way
+  static constexpr std::chrono::seconds kTimeout{5};  // a visitor that takes longer loses its place
   static constexpr std::chrono::milliseconds kPause{100};  // when there are no descriptors to accept with
 
   enum class Reading { more, whole, broken };
@@ -80,7 +80,7 @@ class Bootstrap {
     bool head_is_genuine = false;
     std::vector<std::byte> blob{};  // of the announced size, once that is known to come from a friend
     std::size_t received = 0;       // of the head, then of the blob
-    Deadline patience = Deadline::after(kPatience);
+    Deadline timeout = Deadline::after(kTimeout);
   };
 
   Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Waiter& waiter) noexcept;

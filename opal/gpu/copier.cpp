@@ -64,8 +64,8 @@ struct Copier::Context {
   }
 };
 
-Copier::Copier(const Config& config, std::chrono::milliseconds patience) noexcept
-    : most_streams_(config.copy_streams), most_events_(config.copy_events), patience_(patience) {}
+Copier::Copier(const Config& config, std::chrono::milliseconds timeout) noexcept
+    : most_streams_(config.copy_streams), most_events_(config.copy_events), timeout_(timeout) {}
 
 Copier::~Copier() {
   ending_ = true;  // what is called may not start anything any more
@@ -149,7 +149,7 @@ Result<void> Copier::copy(ContextHandle handle, std::uint64_t queue, void* to, c
   const CUevent event = context->idle.back();
   if (const auto recorded = check(driver().event_record(event, stream->handle), "cuEventRecord"); !recorded) {
     // The copy is under way and nothing would tell of its end: wait for it, so that the buffers are the caller's again.
-    const auto ended = gpu::wait_for(stream->handle, patience_);
+    const auto ended = gpu::wait_for(stream->handle, timeout_);
     return !ended && ended.error().code == Errc::timed_out ? ended.error() : recorded.error();
   }
   context->idle.pop_back();
@@ -213,7 +213,7 @@ std::size_t Copier::report_done(Context& context, Stream& stream) noexcept {
 template <class Pending>
 void Copier::wait_for(Pending pending) noexcept {
   if (!pending()) return;
-  const Deadline deadline = Deadline::after(patience_);
+  const Deadline deadline = Deadline::after(timeout_);
   do {
     progress();
   } while (pending() && !deadline.expired());
@@ -235,7 +235,7 @@ void Copier::give_up(Stream& stream, Mine mine) noexcept {
   }
   if (given_up == 0) return;
   log::error("gpu", "{} copies of GPU memory have not ended within {} s: given up, their buffers may still change",
-             given_up, std::chrono::duration<double>(patience_).count());
+             given_up, std::chrono::duration<double>(timeout_).count());
 }
 
 void Copier::finish(std::span<const std::uint64_t> queues) noexcept {

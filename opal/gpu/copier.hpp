@@ -29,9 +29,9 @@ class OPAL_EXPORT Copier {
   };
 
   /// The longest wait for a copy before the device counts as hanging.
-  static constexpr std::chrono::milliseconds kPatience{30'000};
+  static constexpr std::chrono::milliseconds kTimeout{30'000};
 
-  explicit Copier(const Config& config, std::chrono::milliseconds patience = kPatience) noexcept;
+  explicit Copier(const Config& config, std::chrono::milliseconds timeout = kTimeout) noexcept;
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
   /// Ends the copies under way as finish() does; what is called can start none any more (canceled).
@@ -47,7 +47,7 @@ class OPAL_EXPORT Copier {
   /// Reports what is done; returns how many.  Looks at the oldest copy of each stream that is in use, not at all.
   std::size_t progress() noexcept;
 
-  /// Waits until the copies of these queues are done, and reports them: for at most its patience.  What is not then
+  /// Waits until the copies of these queues are done, and reports them: for at most its timeout.  What is not then
   /// is reported as timed_out: a copy cannot be called back, so its buffers are the device's for good, and may not be
   /// unmapped or used for anything else.  Copies of other queues go on, as far as the device does; new ones do not
   /// queue up behind what hangs.  Not from within what is called.
@@ -75,7 +75,7 @@ class OPAL_EXPORT Copier {
 
   const std::uint32_t most_streams_;  // per context
   const std::uint32_t most_events_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds timeout_;
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t pending_ = 0;
   std::size_t events_ = 0;  // that exist
@@ -84,8 +84,8 @@ class OPAL_EXPORT Copier {
 };
 
 /// copy() (copy.hpp) between memory of which some is not the host's.  Errors: as there; timed_out: it was not done
-/// within `patience`, or what was given up so before still is not; both ranges are then the device's, as finish() says.
-OPAL_EXPORT Result<void> copy_within(std::chrono::milliseconds patience, void* to, const void* from,
+/// within `timeout`, or what was given up so before still is not; both ranges are then the device's, as finish() says.
+OPAL_EXPORT Result<void> copy_within(std::chrono::milliseconds timeout, void* to, const void* from,
                                      std::size_t size) noexcept;
 
 }  // namespace opal::gpu

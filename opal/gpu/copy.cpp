@@ -56,7 +56,7 @@ std::mutex mutex;
 Streams streams;  // never destroyed one by one: they end with their contexts
 
 Result<void> copy_by_driver(const Memory& device, void* to, const void* from, std::size_t size,
-                            std::chrono::milliseconds patience) noexcept {
+                            std::chrono::milliseconds timeout) noexcept {
   OPAL_TRY_ASSIGN(const WorkContext work, WorkContext::of(device));
   OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(work.handle()));
   const std::lock_guard lock{mutex};
@@ -64,29 +64,29 @@ Result<void> copy_by_driver(const Memory& device, void* to, const void* from, st
   OPAL_TRY(check(
       driver().copy_async(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), size, stream->handle),
       "cuMemcpyAsync"));
-  const auto done = wait_for(stream->handle, patience);
+  const auto done = wait_for(stream->handle, timeout);
   stream->hangs = !done && done.error().code == Errc::timed_out;
   return done;
 }
 
 }  // namespace
 
-Result<void> copy_within(std::chrono::milliseconds patience, void* to, const void* from, std::size_t size) noexcept {
+Result<void> copy_within(std::chrono::milliseconds timeout, void* to, const void* from, std::size_t size) noexcept {
   if (!is_host(from)) {
     OPAL_TRY_ASSIGN(const Memory memory, inspect(from));
     make_synchronous(memory);
-    return copy_by_driver(memory, to, from, size, patience);
+    return copy_by_driver(memory, to, from, size, timeout);
   }
   if (!is_host(to)) {
     OPAL_TRY_ASSIGN(const Memory memory, inspect(to));
-    return copy_by_driver(memory, to, from, size, patience);
+    return copy_by_driver(memory, to, from, size, timeout);
   }
   std::memmove(to, from, size);
   return {};
 }
 
 Result<void> detail::copy_any(void* to, const void* from, std::size_t size) noexcept {
-  return copy_within(Copier::kPatience, to, from, size);
+  return copy_within(Copier::kTimeout, to, from, size);
 }
 
 }  // namespace opal::gpu

@@ -96,8 +96,8 @@ Status refused(std::string why) { return {.loaded = false, .driver_version = 0, 
 
 const Driver& driver() noexcept { return loaded; }
 
-Result<void> wait_for(CUstream stream, std::chrono::milliseconds patience) noexcept {
-  const Deadline deadline = Deadline::after(patience);
+Result<void> wait_for(CUstream stream, std::chrono::milliseconds timeout) noexcept {
+  const Deadline deadline = Deadline::after(timeout);
   for (;;) {
     const CUresult result = driver().stream_query(stream);
     if (result != CUDA_ERROR_NOT_READY) return check(result, "cuStreamQuery");

@@ -85,7 +85,7 @@ inline Result<void> check(CUresult result, const char* where) noexcept {
 
 /// Waits until everything in the stream is done.  Not by cuStreamSynchronize, which waits for ever for a device that
 /// hangs.  Errors: timed_out (by then it was not), those of cuStreamQuery.
-Result<void> wait_for(CUstream stream, std::chrono::milliseconds patience) noexcept;
+Result<void> wait_for(CUstream stream, std::chrono::milliseconds timeout) noexcept;
 
 /// Whether `size` bytes from `address`, where a peer's memory was mapped, are mapped: the size is only the peer's word.
 /// A driver that does not know the range of what it has mapped leaves it at that.  Errors: protocol.

@@ -17,8 +17,8 @@ struct Bootstrap {
   std::uint64_t host = 0;        ///< index in the job's list of hosts
   std::string launcher;          ///< address blob of its Context
   std::string secret;            ///< text for opal::Secret
-  std::uint64_t silence_ms = 0;  ///< Patience::silence
-  std::uint64_t start_ms = 0;    ///< Patience::start
+  std::uint64_t silence_ms = 0;  ///< Timeouts::silence
+  std::uint64_t start_ms = 0;    ///< Timeouts::start
   std::vector<std::pair<std::string, std::string>> settings;
   template <class V>
   void fields(V& v) {

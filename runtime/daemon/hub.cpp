@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kEndsGathered{100};  // most ranks of a job 
 }  // namespace
 
 Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id,
-         std::vector<pmix::HostRanks> hosts, unsigned radix, const Patience& patience, HubHost host)
+         std::vector<pmix::HostRanks> hosts, unsigned radix, const Timeouts& timeouts, HubHost host)
     : loop_(loop),
       oob_(oob),
       server_(server),
@@ -26,7 +26,7 @@ Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string 
       hosts_(std::move(hosts)),
       host_(std::move(host)),
       process_map_(hosts_),
-      tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), radix, patience), *this, {}),
+      tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), radix, timeouts), *this, {}),
       meetings_(tree_) {}
 
 void Hub::add(std::size_t host, RemoteHost& remote) { remotes_[static_cast<std::uint32_t>(host)] = &remote; }
@@ -229,7 +229,7 @@ void Hub::unpublish(unsigned owner, const std::vector<std::string>& names, Done 
   answer(PMIX_SUCCESS);
 }
 
-void Hub::finish(std::chrono::milliseconds patience) {
+void Hub::finish(std::chrono::milliseconds timeout) {
   ended_timer_ = {};
   for (const auto& [index, remote] : remotes_) remote->quit();
   tree_.acknowledge();
@@ -241,7 +241,7 @@ void Hub::finish(std::chrono::milliseconds patience) {
     finish_round_ = loop_.after(kFinishRound, look);
   };
   if (!all_gone()) {  // the loop does not remember a stop() from before it ran
-    finish_timer_ = loop_.after(patience, [this] { loop_.stop(); });
+    finish_timer_ = loop_.after(timeout, [this] { loop_.stop(); });
     look();
     loop_.run();
   }

@@ -25,7 +25,7 @@ struct HubHost {
 class Hub final : public pmix::Cluster, private overlay::Client {
  public:
   Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id, std::vector<pmix::HostRanks> hosts,
-      unsigned radix, const Patience& patience, HubHost host);
+      unsigned radix, const Timeouts& timeouts, HubHost host);
 
   /// Makes `host`, not the own one, known; it must outlive the hub.
   void add(std::size_t host, RemoteHost& remote);
@@ -44,8 +44,8 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   void on_message(opal::am::Endpoint& from, oob::Topic topic, std::string content);
   void on_lost(opal::am::Endpoint& peer, const Error& why);
 
-  /// Lets all daemons go and waits for their agents, at most `patience`; runs the loop.
-  void finish(std::chrono::milliseconds patience);
+  /// Lets all daemons go and waits for their agents, at most `timeout`; runs the loop.
+  void finish(std::chrono::milliseconds timeout);
 
   void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;

@@ -47,12 +47,12 @@ constexpr std::size_t kDescriptorsOfARank = 4;  // input, both outputs, libpmix'
 
 class Opald final : private overlay::Client {
  public:
-  Opald(const Bootstrap& bootstrap, event::Loop& loop, warden::Handle& warden, launch::Session& session,
+  Opald(const Bootstrap& bootstrap, event::Loop& loop, guard::Handle& guard, launch::Session& session,
         opal::topology::Topology topology, std::string secret_file)
       : bootstrap_(bootstrap),
-        patience_{std::chrono::milliseconds{bootstrap.silence_ms}, std::chrono::milliseconds{bootstrap.start_ms}},
+        timeouts_{std::chrono::milliseconds{bootstrap.silence_ms}, std::chrono::milliseconds{bootstrap.start_ms}},
         loop_(loop),
-        warden_(warden),
+        guard_(guard),
         session_(session),
         topology_(std::move(topology)),
         secret_file_(std::move(secret_file)),
@@ -95,9 +95,9 @@ class Opald final : private overlay::Client {
   void end(int status);
 
   const Bootstrap& bootstrap_;
-  const Patience patience_;
+  const Timeouts timeouts_;
   event::Loop& loop_;
-  warden::Handle& warden_;
+  guard::Handle& guard_;
   launch::Session& session_;
   const opal::topology::Topology topology_;
   const std::string secret_file_;
@@ -148,18 +148,18 @@ void Opald::run(const opal::Secret& secret) {
   if (const auto sent = oob_->send(*launcher_, topic(Join::kKind), pack(join)); !sent) {
     give_up(fmt::format("cannot join the job: {}", opal::to_string(sent.error())));
   }
-  place_ = loop_.after(patience_.place(), [this] {
-    launcher_gone(fmt::format("nothing heard of it for {} s", seconds(patience_.place())));
+  place_ = loop_.after(timeouts_.place(), [this] {
+    launcher_gone(fmt::format("nothing heard of it for {} s", seconds(timeouts_.place())));
   });
   stay_alive();
   loop_.run();
   ::_exit(kCannotServe);
 }
 
-/// The warden hears from us that often: should this process be stopped, it acts.
+/// The process guard hears from us that often: should this process be stopped, it acts.
 void Opald::stay_alive() {
-  (void)warden_.alive();
-  alive_ = loop_.after(patience_.silence / 8, [this] { stay_alive(); });
+  (void)guard_.alive();
+  alive_ = loop_.after(timeouts_.silence / 8, [this] { stay_alive(); });
 }
 
 /// Inside of the channel's progress.
@@ -205,7 +205,7 @@ void Opald::take_place(const Place& place) {
   std::map<overlay::Id, std::string> above{{0, bootstrap_.launcher}};
   for (const auto& [id, address] : place.above) above.emplace(id, address);
   overlay::Client& client = *this;
-  tree_.emplace(loop_, *oob_, tree_options(self, count, radix, patience_), client, std::move(above));
+  tree_.emplace(loop_, *oob_, tree_options(self, count, radix, timeouts_), client, std::move(above));
   uplink_.emplace(loop_, *oob_, *tree_, self);
   tree_->on_close = [this](opal::am::Endpoint& endpoint) { uplink_->on_closed(endpoint); };
   tree_->after_turn = [this] { leave_if_done(); };
@@ -242,7 +242,7 @@ void Opald::launcher_gone(const std::string& why) {
 
 void Opald::end(int status) {
   session_.remove();
-  warden_.quit();
+  guard_.quit();
   ::_exit(status);  // libpmix's threads may still run: nothing is destroyed under them
 }
 
@@ -431,21 +431,21 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
             oob_->catch_up();
             uplink_->send(Empty{});
           }};
-  host_.emplace(loop_, warden_, *server_, std::move(plan), std::move(resources), std::move(observer));
+  host_.emplace(loop_, guard_, *server_, std::move(plan), std::move(resources), std::move(observer));
   host_->start();
   return {};
 }
 
 }  // namespace
 
-void serve(const Bootstrap& bootstrap, warden::CommandLine command_line) {
+void serve(const Bootstrap& bootstrap, guard::CommandLine command_line) {
   // Peers that cannot be reached are a matter of the tree, which copes, or says what it means for the job.
   if (!opal::environment("OPAL_LOG")) opal::log::set_level(opal::log::Level::error);
   launch::Session session = launch::Session::plan();
-  auto warden =
-      warden::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.silence_ms});
-  if (!warden) give_up(opal::to_string(warden.error()));
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the warden die, its descendants become ours
+  auto guard =
+      guard::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.silence_ms});
+  if (!guard) give_up(opal::to_string(guard.error()));
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the process guard die, its descendants become ours
   // The launcher forwards signals; those that a terminal or an agent sends to everybody are not for us.
   auto signals = launch::Signals::block();
   if (!signals) give_up(opal::to_string(signals.error()));
@@ -455,18 +455,18 @@ void serve(const Bootstrap& bootstrap, warden::CommandLine command_line) {
   auto topology = launch::discover_host();
   if (!topology) give_up(opal::to_string(topology.error()));
   if (const auto created = session.create(); !created) {
-    warden->quit();
+    guard->quit();
     give_up(fmt::format("{}: {}", session.directory(), opal::to_string(created.error())));
   }
   auto secret_file = session.keep_secret(bootstrap.secret);
   auto loop = event::Loop::create();
   if (!secret_file || !loop) {
     session.remove();
-    warden->quit();
+    guard->quit();
     give_up(opal::to_string(secret_file ? loop.error() : secret_file.error()));
   }
   // Lives as long as the process.
-  static Opald* daemon = new Opald{bootstrap, **loop, *warden, session, std::move(*topology), *secret_file};
+  static Opald* daemon = new Opald{bootstrap, **loop, *guard, session, std::move(*topology), *secret_file};
   daemon->run(*secret);
 }
 

@@ -14,11 +14,11 @@ constexpr int kHostLost = 1;
 
 }  // namespace
 
-RemoteHost::RemoteHost(event::Loop& loop, std::string name, const Patience& patience, stdio::Output& output,
+RemoteHost::RemoteHost(event::Loop& loop, std::string name, const Timeouts& timeouts, stdio::Output& output,
                        launch::RankHostObserver observer, Hooks hooks)
     : loop_(loop),
       name_(std::move(name)),
-      patience_(patience),
+      timeouts_(timeouts),
       output_(output),
       observer_(std::move(observer)),
       hooks_(std::move(hooks)) {}
@@ -33,9 +33,9 @@ void RemoteHost::start_daemon(std::vector<std::string> command, const std::strin
     });
   }
   agent_ = std::move(*agent);
-  timer_ = loop_.after(patience_.start, [this] {
+  timer_ = loop_.after(timeouts_.start, [this] {
     lost(kHostLost, fmt::format("the daemon of host {} did not come within {} s; it was started by: {}", name_,
-                                seconds(patience_.start), to_string(command_)));
+                                seconds(timeouts_.start), to_string(command_)));
   });
 }
 
@@ -65,10 +65,10 @@ void RemoteHost::post_lost(const std::string& why) {
 void RemoteHost::lost(overlay::Loss how) {
   switch (how) {
     case overlay::Loss::silent:
-      return lost(kHostLost, fmt::format("{} has not answered for {} s", daemon(), seconds(patience_.silence)));
+      return lost(kHostLost, fmt::format("{} has not answered for {} s", daemon(), seconds(timeouts_.silence)));
     case overlay::Loss::absent:
       return lost(kHostLost, fmt::format("{} has not found its place in the tree of daemons within {} s", daemon(),
-                                         seconds(patience_.place())));
+                                         seconds(timeouts_.place())));
     default: return lost(kHostLost, fmt::format("{} is lost: its connection has ended", daemon()));
   }
 }

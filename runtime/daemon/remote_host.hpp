@@ -11,7 +11,7 @@
 
 #include "runtime/daemon/agent.hpp"
 #include "runtime/daemon/messages.hpp"
-#include "runtime/daemon/patience.hpp"
+#include "runtime/daemon/timeouts.hpp"
 #include "runtime/launch/rank_host.hpp"
 #include "runtime/overlay/wire.hpp"
 #include "runtime/stdio/output.hpp"
@@ -27,7 +27,7 @@ class RemoteHost final : public launch::RankHost {
     std::function<void()> expel;       ///< from the tree of daemons
     std::function<void()> on_settled;  ///< once: the daemon that was started has come, or will not
   };
-  RemoteHost(event::Loop& loop, std::string name, const Patience& patience, stdio::Output& output,
+  RemoteHost(event::Loop& loop, std::string name, const Timeouts& timeouts, stdio::Output& output,
              launch::RankHostObserver observer, Hooks hooks);
 
   /// Starts the daemon; a failure is reported as the loss of the host.
@@ -109,7 +109,7 @@ class RemoteHost final : public launch::RankHost {
 
   event::Loop& loop_;
   const std::string name_;
-  const Patience patience_;
+  const Timeouts timeouts_;
   stdio::Output& output_;
   const launch::RankHostObserver observer_;
   const Hooks hooks_;

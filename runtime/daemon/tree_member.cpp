@@ -16,19 +16,19 @@ using overlay::Nanoseconds;
 constexpr Nanoseconds kMillisecond = 1'000'000;
 constexpr Nanoseconds kLongestBeat = 2'000 * kMillisecond;
 constexpr Nanoseconds kLongestGrace = 3'000 * kMillisecond;  // a busy machine keeps a daemon waiting for a second
-constexpr unsigned kBeatsPerPatience = 4;
+constexpr unsigned kBeatsPerTimeout = 4;
 
 }  // namespace
 
-overlay::Options tree_options(Id self, Id count, unsigned radix, const Patience& patience) {
-  const Nanoseconds silence = static_cast<Nanoseconds>(patience.silence.count()) * kMillisecond;
+overlay::Options tree_options(Id self, Id count, unsigned radix, const Timeouts& timeouts) {
+  const Nanoseconds silence = static_cast<Nanoseconds>(timeouts.silence.count()) * kMillisecond;
   return {.self = self,
           .count = count,
           .radix = radix,
-          .beat = std::min(silence / kBeatsPerPatience, kLongestBeat),
-          .patience = silence,
-          .grace = std::min(silence / kBeatsPerPatience, kLongestGrace),
-          .start = static_cast<Nanoseconds>(patience.place().count()) * kMillisecond};
+          .beat = std::min(silence / kBeatsPerTimeout, kLongestBeat),
+          .silence_timeout = silence,
+          .grace = std::min(silence / kBeatsPerTimeout, kLongestGrace),
+          .start = static_cast<Nanoseconds>(timeouts.place().count()) * kMillisecond};
 }
 
 TreeMember::TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, overlay::Client& client,

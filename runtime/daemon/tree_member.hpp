@@ -9,14 +9,14 @@
 #include <string>
 
 #include "runtime/daemon/messages.hpp"
-#include "runtime/daemon/patience.hpp"
+#include "runtime/daemon/timeouts.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/daemon.hpp"
 #include "runtime/overlay/node.hpp"
 
 namespace runtime::daemon {
 
-overlay::Options tree_options(overlay::Id self, overlay::Id count, unsigned radix, const Patience& patience);
+overlay::Options tree_options(overlay::Id self, overlay::Id count, unsigned radix, const Timeouts& timeouts);
 
 class TreeMember final : private overlay::Port {
  public:

@@ -17,7 +17,7 @@ namespace runtime::launch {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestEmptying{10'000};  // a process stuck in the kernel ignores SIGKILL
-constexpr std::chrono::milliseconds kReaderPatience{5'000};
+constexpr std::chrono::milliseconds kReaderTimeout{5'000};
 // Waiting for a dying rank to be gone, or a host to answer or be lost: longer than it takes to lose one that crashed.
 constexpr std::chrono::milliseconds kLongestDecision{5'000};
 // Others may be about to fail for the same reason, or to end with what they still have to print; and a rank killed on
@@ -89,8 +89,8 @@ int Job::run() {
     if (phase_ == Phase::running) host.host->start();
   }
   loop_.run();
-  const std::chrono::milliseconds patience = by_hand_ ? kReaderPatience : std::chrono::milliseconds{0};
-  output_.finish(patience);
+  const std::chrono::milliseconds timeout = by_hand_ ? kReaderTimeout : std::chrono::milliseconds{0};
+  output_.finish(timeout);
   // What was written last; the writers have ended.
   if (const std::string lost = output_.problem(); !lost.empty() && status_ == 0) {
     status_ = kLauncherFailed;
@@ -185,8 +185,8 @@ void Job::decide() {
   if (!decision_overdue_ && (dying || by_itself)) {
     if (!decision_ || (dying && !decision_awaits_dying_)) {
       decision_awaits_dying_ = dying;
-      const auto patience = dying ? kLongestDecision : cause.left_properly ? options_.grace : kOthersEnd;
-      decision_ = loop_.after(patience, [this] {
+      const auto timeout = dying ? kLongestDecision : cause.left_properly ? options_.grace : kOthersEnd;
+      decision_ = loop_.after(timeout, [this] {
         decision_overdue_ = true;
         decide();
       });

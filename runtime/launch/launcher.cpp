@@ -109,12 +109,12 @@ Result<Fd> null_input() {
 /// A job from its plan on; everything here lives until the process ends.
 class Launch {
  public:
-  Launch(const std::string& name, const Options& options, event::Loop& loop, warden::Handle& warden, Session& session,
+  Launch(const std::string& name, const Options& options, event::Loop& loop, guard::Handle& guard, Session& session,
          Signals& signals, const opal::topology::Topology& topology)
       : name_(name),
         options_(options),
         loop_(loop),
-        warden_(warden),
+        guard_(guard),
         session_(session),
         signals_(signals),
         topology_(topology) {}
@@ -137,7 +137,7 @@ class Launch {
   const std::string& name_;
   const Options& options_;
   event::Loop& loop_;
-  warden::Handle& warden_;
+  guard::Handle& guard_;
   Session& session_;
   Signals& signals_;
   const opal::topology::Topology& topology_;
@@ -251,14 +251,14 @@ void Launch::add_local_host(const Program& program, const std::vector<Cpus>& cpu
       .drain = [] {},
       .say = [this](const std::string& line) { job_->say(line); },
       .report_bindings = options_.report_bindings};
-  local_.emplace(loop_, warden_, *server_, std::move(plan), std::move(resources), job_->observer_of(0));
+  local_.emplace(loop_, guard_, *server_, std::move(plan), std::move(resources), job_->observer_of(0));
   job_->add(*local_);
 }
 
 void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   if (hosts_.size() == 1) return;
   hub_.emplace(
-      loop_, *oob_, *server_, session_.job_id(), hosts_, options_.radix, options_.patience,
+      loop_, *oob_, *server_, session_.job_id(), hosts_, options_.radix, options_.timeouts,
       daemon::HubHost{
           .on_abort = [this](unsigned rank, int status,
                              const std::string& text) { job_->on_abort(rank, status, text); },
@@ -280,8 +280,8 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
                               .host = 0,
                               .launcher = std::string{oob::as_text(oob_->address())},
                               .secret = secret,
-                              .silence_ms = static_cast<std::uint64_t>(options_.patience.silence.count()),
-                              .start_ms = static_cast<std::uint64_t>(options_.patience.start.count()),
+                              .silence_ms = static_cast<std::uint64_t>(options_.timeouts.silence.count()),
+                              .start_ms = static_cast<std::uint64_t>(options_.timeouts.start.count()),
                               .settings = options_.settings};
   start_next_daemons_ = [this, slurm, bootstrap]() mutable {
     for (; job_->goes_on() && unsettled_daemons_ < options_.agents && started_daemons_ < remotes_.size();
@@ -295,7 +295,7 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   };
   for (std::size_t host = 1; host < hosts_.size(); ++host) {
     remotes_.push_back(std::make_unique<daemon::RemoteHost>(
-        loop_, hosts_[host].name, options_.patience, job_->output(), job_->observer_of(host),
+        loop_, hosts_[host].name, options_.timeouts, job_->output(), job_->observer_of(host),
         daemon::RemoteHost::Hooks{
             .send = [this, host](daemon::Kind kind,
                                  std::string content) { return hub_->send(host, kind, std::move(content)); },
@@ -398,7 +398,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   return {status, {}};
 }
 
-int launch(const std::string& name, const Options& options, warden::CommandLine command_line) {
+int launch(const std::string& name, const Options& options, guard::CommandLine command_line) {
   const std::string search_path = opal::environment("PATH").value_or("/usr/bin:/bin");
   if (!options.working_directory.empty() && ::access(options.working_directory.c_str(), X_OK) != 0) {
     return refuse(name, fmt::format("--wdir {}: no such directory, or not accessible", options.working_directory));
@@ -408,14 +408,14 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   if (program.status != 0) return refuse(name, explain_not_found(program, options), program.status);
 
   Session session = Session::plan();
-  auto warden = warden::Handle::start(session.directory(), command_line);
-  if (!warden) return refuse(name, opal::to_string(warden.error()));
+  auto guard = guard::Handle::start(session.directory(), command_line);
+  if (!guard) return refuse(name, opal::to_string(guard.error()));
   const auto refuse_now = [&](const std::string& why) {
-    warden->quit();
+    guard->quit();
     session.remove();
     return refuse(name, why);
   };
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the warden die, its descendants become ours
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the process guard die, its descendants become ours
   auto signals = Signals::block();
   if (!signals) return refuse_now(opal::to_string(signals.error()));
   const std::uint64_t open_files = raise_open_files();
@@ -438,7 +438,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   }
   auto loop = event::Loop::create();
   if (!loop) return refuse_now(opal::to_string(loop.error()));
-  Launch launch{name, options, **loop, *warden, session, *signals, *topology};
+  Launch launch{name, options, **loop, *guard, session, *signals, *topology};
   Launch::Ended ended;
   try {
     ended = launch.run(allocation, program, domains, open_files);
@@ -450,7 +450,7 @@ int launch(const std::string& name, const Options& options, warden::CommandLine 
   }
   if (!ended.problem.empty()) return refuse_now(ended.problem);
   session.remove();
-  warden->quit();
+  guard->quit();
   // libpmix's threads and a writer that is stuck on a dead terminal may still run: nothing is destroyed under them.
   ::_exit(ended.status);
 }

@@ -11,34 +11,34 @@
 #include <utility>
 
 #include "opal/core/environment.hpp"
+#include "runtime/guard/descendants.hpp"
 #include "runtime/launch/environment.hpp"
 #include "runtime/launch/liveness.hpp"
 #include "runtime/launch/messages.hpp"
 #include "runtime/launch/program.hpp"
 #include "runtime/pmix/stand_in.hpp"
-#include "runtime/warden/descendants.hpp"
 
 namespace runtime::launch {
 namespace {
 
 constexpr std::size_t kStartsInFlight = 16;  // bounded, so that neither side's socket buffer can fill while both send
 constexpr std::chrono::milliseconds kOrphanRound{10};
-constexpr std::chrono::milliseconds kSlowWarden{1000};  // a second is more than it needs for any request
+constexpr std::chrono::milliseconds kSlowGuard{1000};  // a second is more than it needs for any request
 constexpr std::chrono::milliseconds kUnblockingRound{50};
 constexpr int kLauncherFailed = 1;
 
 }  // namespace
 
-LocalHost::LocalHost(event::Loop& loop, warden::Handle& warden, pmix::Server& server, LocalPlan plan,
+LocalHost::LocalHost(event::Loop& loop, guard::Handle& guard, pmix::Server& server, LocalPlan plan,
                      LocalResources resources, RankHostObserver observer)
     : loop_(loop),
-      warden_(warden),
+      guard_(guard),
       server_(server),
       plan_(std::move(plan)),
       resources_(std::move(resources)),
       observer_(std::move(observer)),
       ranks_(plan_.ranks.size()) {
-  reports_ = loop_.on_readable(warden_.fd(), [this] { read_reports(); });
+  reports_ = loop_.on_readable(guard_.fd(), [this] { read_reports(); });
 }
 
 LocalHost::Rank* LocalHost::find(unsigned rank) noexcept {
@@ -89,38 +89,38 @@ Result<void> LocalHost::start(std::size_t index) {
   OPAL_TRY_ASSIGN(const Fd in, resources_.input(rank));
   OPAL_TRY_ASSIGN(const Fd out, resources_.output(rank, stdio::Channel::out));
   OPAL_TRY_ASSIGN(const Fd err, resources_.output(rank, stdio::Channel::err));
-  warden::SpawnPlan spawn{.path = plan_.path,
-                          .arguments = plan_.arguments,
-                          .environment = {},
-                          .working_directory = plan_.working_directory,
-                          .cpus = plan_.cpus[index],
-                          .open_files = plan_.open_files};
+  guard::SpawnPlan spawn{.path = plan_.path,
+                         .arguments = plan_.arguments,
+                         .environment = {},
+                         .working_directory = plan_.working_directory,
+                         .cpus = plan_.cpus[index],
+                         .open_files = plan_.open_files};
   OPAL_TRY_ASSIGN(spawn.environment, resources_.environment(rank));
-  return warden_.spawn(static_cast<std::int32_t>(rank), spawn, {in.get(), out.get(), err.get()});
+  return guard_.spawn(static_cast<std::int32_t>(rank), spawn, {in.get(), out.get(), err.get()});
 }
 
 void LocalHost::read_reports() {
-  while (!empty_ && !warden_lost_) {
-    auto report = warden_.next();
-    if (!report) return warden_died();
+  while (!empty_ && !guard_lost_) {
+    auto report = guard_.next();
+    if (!report) return guard_died();
     if (!report->has_value()) return;
     handle(**report);
   }
 }
 
-void LocalHost::handle(const warden::Report& report) {
-  if (report.kind == warden::Report::Kind::empty) return emptied();
+void LocalHost::handle(const guard::Report& report) {
+  if (report.kind == guard::Report::Kind::empty) return emptied();
   const auto number = static_cast<unsigned>(report.rank);
   Rank* const rank = report.rank < 0 ? nullptr : find(number);
   if (rank == nullptr) return;
   if (rank->ended) {  // what is reported is its stand-in
-    if (report.kind == warden::Report::Kind::started) return;
+    if (report.kind == guard::Report::Kind::started) return;
     stands_in_ = false;
     if (report.status != 0 && !ending_) say_awaited(number, "its stand-in failed");
     return stand_in();
   }
   switch (report.kind) {
-    case warden::Report::Kind::started:
+    case guard::Report::Kind::started:
       ++settled_;
       rank->pid = report.pid;
       observer_.on_started(number, report.pid);
@@ -130,60 +130,60 @@ void LocalHost::handle(const warden::Report& report) {
             fmt::format("rank {} is {}", number, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
       }
       // Signals that went to all ranks before this one existed.
-      if (ending_) (void)warden_.signal(report.rank, SIGTERM);
+      if (ending_) (void)guard_.signal(report.rank, SIGTERM);
       return start_more();
-    case warden::Report::Kind::refused:
+    case guard::Report::Kind::refused:
       ++settled_;
       rank->ended = true;
       return observer_.on_refused(
-          number, report.step == warden::Step::exec ? status_of_exec_error(report.status) : kLauncherFailed,
+          number, report.step == guard::Step::exec ? status_of_exec_error(report.status) : kLauncherFailed,
           describe_refusal(report.rank, report.step, report.status, plan_.arguments[0], plan_.working_directory));
-    case warden::Report::Kind::exited: {
+    case guard::Report::Kind::exited: {
       rank->ended = true;
       if (report.status == 0) miss(*rank);
       observer_.on_exited(number, report.status, server_.left_properly(report.rank));
       return server_.on_rank_ended();
     }
-    case warden::Report::Kind::empty: return;
+    case guard::Report::Kind::empty: return;
   }
 }
 
 void LocalHost::signal(int signo, bool ends_the_job) {
   ending_ = ending_ || ends_the_job;
-  if (!warden_lost_) (void)warden_.signal(warden::kEveryRank, signo);
+  if (!guard_lost_) (void)guard_.signal(guard::kEveryRank, signo);
 }
 
 void LocalHost::kill_all() {
   ending_ = emptying_ = true;
-  if (warden_lost_) return;
-  (void)warden_.kill_all();
-  unblocking_ = loop_.after(kSlowWarden, [this] { unblock_warden(); });
+  if (guard_lost_) return;
+  (void)guard_.kill_all();
+  unblocking_ = loop_.after(kSlowGuard, [this] { unblock_guard(); });
 }
 
-/// A warden that executes a program waits until that succeeds or fails.  Where the file system does not answer it
-/// waits without end, and kills nothing: what it waits for is killed here.
-void LocalHost::unblock_warden() {
-  if (empty_ || warden_lost_) return;
-  warden::kill_children_of(warden_.pid());
-  unblocking_ = loop_.after(kUnblockingRound, [this] { unblock_warden(); });
+/// A process guard that executes a program waits until that succeeds or fails.  Where the file system does not answer
+/// it waits without end, and kills nothing: what it waits for is killed here.
+void LocalHost::unblock_guard() {
+  if (empty_ || guard_lost_) return;
+  guard::kill_children_of(guard_.pid());
+  unblocking_ = loop_.after(kUnblockingRound, [this] { unblock_guard(); });
 }
 
 void LocalHost::on_disconnected(unsigned rank) {
   Rank* const member = find(rank);
   if (member == nullptr || member->ended) return;
-  member->disconnected = loop_.after(kSlowWarden, [this, rank] { end_disconnected(rank); });
+  member->disconnected = loop_.after(kSlowGuard, [this, rank] { end_disconnected(rank); });
 }
 
 void LocalHost::end_disconnected(unsigned rank) {
   const Rank* const member = find(rank);
-  if (member->ended || warden_lost_) return;
-  warden_.wake();  // when a rank has died and is not reported
+  if (member->ended || guard_lost_) return;
+  guard_.wake();  // when a rank has died and is not reported
   if (ending_ || is_exiting(member->pid)) return;
   resources_.say(
       fmt::format("rank {} (pid {}) runs on without its connection to the launcher, and is killed: a program must not "
                   "close descriptors that it has not opened",
                   rank, member->pid));
-  (void)warden_.signal(static_cast<std::int32_t>(rank), SIGKILL);
+  (void)guard_.signal(static_cast<std::int32_t>(rank), SIGKILL);
 }
 
 void LocalHost::announce_death(unsigned rank) {
@@ -229,30 +229,30 @@ Result<void> LocalHost::start_stand_in(unsigned rank) {
   OPAL_TRY_ASSIGN(const auto of_server, server_.variables(static_cast<int>(rank)));
   Variables variables = opal::environment_with_prefix("");
   append(variables, of_server);
-  const warden::SpawnPlan spawn{.path = "/proc/self/exe",
-                                .arguments = {std::string{pmix::kStandInName}},
-                                .environment = to_environment(variables),
-                                .working_directory = {},
-                                .cpus = {},
-                                .open_files = 0};
-  return warden_.spawn(static_cast<std::int32_t>(rank), spawn, {null.get(), null.get(), null.get()});
+  const guard::SpawnPlan spawn{.path = "/proc/self/exe",
+                               .arguments = {std::string{pmix::kStandInName}},
+                               .environment = to_environment(variables),
+                               .working_directory = {},
+                               .cpus = {},
+                               .open_files = 0};
+  return guard_.spawn(static_cast<std::int32_t>(rank), spawn, {null.get(), null.get(), null.get()});
 }
 
 /// The kernel kills the ranks with it (PR_SET_PDEATHSIG); everything else below it becomes our child.
-void LocalHost::warden_died() {
-  if (warden_lost_) return;
-  warden_lost_ = ending_ = true;
+void LocalHost::guard_died() {
+  if (guard_lost_) return;
+  guard_lost_ = ending_ = true;
   reports_ = {};
   for (Rank& rank : ranks_) rank.ended = true;
   observer_.on_trouble(
       128 + SIGKILL,
-      fmt::format("the process that looks after the ranks (opal-warden, pid {}) died; ending the job", warden_.pid()));
+      fmt::format("the process that looks after the ranks (opal-guard, pid {}) died; ending the job", guard_.pid()));
   kill_orphans();
 }
 
 void LocalHost::kill_orphans() {
-  warden::kill_children();
-  if (!warden::reap_children([](pid_t, int) {})) return emptied();
+  guard::kill_children();
+  if (!guard::reap_children([](pid_t, int) {})) return emptied();
   orphans_ = loop_.after(kOrphanRound, [this] { kill_orphans(); });
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/launch/local_host.hpp — the ranks of the host this process runs on: started by the warden, bound, connected
-// to the pipes that the owner makes for them.  Used by the launcher for its own host and by the daemons of the others.
-// Threads: the loop's thread.
+// runtime/launch/local_host.hpp — the ranks of the host this process runs on: started by the process guard, bound,
+// connected to the pipes that the owner makes for them.  Used by the launcher for its own host and by the daemons of
+// the others. Threads: the loop's thread.
 #pragma once
 #include <optional>
 
 #include "runtime/event/loop.hpp"
+#include "runtime/guard/handle.hpp"
 #include "runtime/launch/binding.hpp"
 #include "runtime/launch/rank_host.hpp"
 #include "runtime/pmix/server.hpp"
 #include "runtime/stdio/output.hpp"
-#include "runtime/warden/handle.hpp"
 
 namespace runtime::launch {
 
@@ -38,7 +38,7 @@ struct LocalResources {
 class LocalHost final : public RankHost {
  public:
   /// `server` may answer ranks later than they are made; it must outlive this.
-  LocalHost(event::Loop& loop, warden::Handle& warden, pmix::Server& server, LocalPlan plan, LocalResources resources,
+  LocalHost(event::Loop& loop, guard::Handle& guard, pmix::Server& server, LocalPlan plan, LocalResources resources,
             RankHostObserver observer);
 
   [[nodiscard]] const std::string& name() const noexcept override { return plan_.host; }
@@ -47,7 +47,7 @@ class LocalHost final : public RankHost {
   void signal(int signo, bool ends_the_job) override;
   void kill_all() override;
   void announce_death(unsigned rank) override;
-  [[nodiscard]] std::size_t starting() const noexcept override { return warden_lost_ ? 0 : asked_ - settled_; }
+  [[nodiscard]] std::size_t starting() const noexcept override { return guard_lost_ ? 0 : asked_ - settled_; }
   [[nodiscard]] std::vector<std::uint32_t> dying_ranks() const override;
 
   /// Starts a stand-in (runtime/pmix/stand_in.hpp) where ranks of this host wait for one that ended before it joined.
@@ -59,12 +59,12 @@ class LocalHost final : public RankHost {
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
   /// 0 until it runs, and of ranks of other hosts.
   [[nodiscard]] pid_t pid(unsigned rank) const;
-  /// True once the warden is gone; the ranks are then this process's children.
-  [[nodiscard]] bool warden_lost() const noexcept { return warden_lost_; }
+  /// True once the process guard is gone; the ranks are then this process's children.
+  [[nodiscard]] bool guard_lost() const noexcept { return guard_lost_; }
 
  private:
   struct Rank {
-    pid_t pid = 0;  // 0 until the warden reports it
+    pid_t pid = 0;  // 0 until the process guard reports it
     bool ended = false;
     bool missed = false;    // the job goes on without it
     bool reported = false;  // as dead
@@ -77,28 +77,28 @@ class LocalHost final : public RankHost {
   void say_awaited(unsigned rank, const std::string& why);
   void miss(Rank& rank);
   void read_reports();
-  void handle(const warden::Report& report);
-  void warden_died();
+  void handle(const guard::Report& report);
+  void guard_died();
   void end_disconnected(unsigned rank);
-  void unblock_warden();
+  void unblock_guard();
   void kill_orphans();
   void emptied();
 
   event::Loop& loop_;
-  warden::Handle& warden_;
+  guard::Handle& guard_;
   pmix::Server& server_;
   const LocalPlan plan_;
   const LocalResources resources_;
   const RankHostObserver observer_;
   std::vector<Rank> ranks_;  // as plan_.ranks
-  std::size_t asked_ = 0;    // ranks requested from the warden
+  std::size_t asked_ = 0;    // ranks requested from the process guard
   std::size_t settled_ = 0;  // of those, answered
   bool stands_in_ = false;   // a stand-in runs: one at a time
   bool said_absence_ = false;
   bool ending_ = false;
   bool emptying_ = false;
   bool empty_ = false;
-  bool warden_lost_ = false;
+  bool guard_lost_ = false;
   event::Watch reports_;
   event::Timer orphans_;
   event::Timer unblocking_;

@@ -33,17 +33,17 @@ int exit_status_of(int wait_status) noexcept {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-std::string describe_refusal(int rank, warden::Step step, int os_errno, const std::string& program,
+std::string describe_refusal(int rank, guard::Step step, int os_errno, const std::string& program,
                              const std::string& directory) {
   const std::string why = std::strerror(os_errno);
   switch (step) {
-    case warden::Step::fork: return fmt::format("cannot start rank {}: fork: {}", rank, why);
-    case warden::Step::chdir: return fmt::format("cannot start rank {}: directory {}: {}", rank, directory, why);
-    case warden::Step::bind: return fmt::format("cannot bind rank {}: {}; try --bind none", rank, why);
-    case warden::Step::exec: return fmt::format("cannot start rank {}: {}: {}", rank, program, why);
-    case warden::Step::plan: break;
+    case guard::Step::fork: return fmt::format("cannot start rank {}: fork: {}", rank, why);
+    case guard::Step::chdir: return fmt::format("cannot start rank {}: directory {}: {}", rank, directory, why);
+    case guard::Step::bind: return fmt::format("cannot bind rank {}: {}; try --bind none", rank, why);
+    case guard::Step::exec: return fmt::format("cannot start rank {}: {}: {}", rank, program, why);
+    case guard::Step::plan: break;
   }
-  return fmt::format("cannot start rank {}: handing it to the warden process failed: {}", rank, why);
+  return fmt::format("cannot start rank {}: handing it to the process guard failed: {}", rank, why);
 }
 
 std::string count_of_ranks(unsigned count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }

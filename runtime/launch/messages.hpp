@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/warden/protocol.hpp"
+#include "runtime/guard/protocol.hpp"
 
 namespace runtime::launch {
 
@@ -29,7 +29,7 @@ std::string describe_end(int wait_status);
 int exit_status_of(int wait_status) noexcept;
 
 /// "cannot start rank 3: ./a.out: Exec format error".
-std::string describe_refusal(int rank, warden::Step step, int os_errno, const std::string& program,
+std::string describe_refusal(int rank, guard::Step step, int os_errno, const std::string& program,
                              const std::string& directory);
 
 /// "SIGTERM"; "signal 40" for one without a name.

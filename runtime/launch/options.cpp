@@ -234,7 +234,7 @@ std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   if (const auto level = parse_level(raw.map)) options.map = by<Map>(*level);
   options.display_map = raw.display == "map";
   options.report_bindings = options.report_bindings || options.display_map;
-  options.patience = {milliseconds(raw.daemon_timeout), milliseconds(raw.start_timeout)};
+  options.timeouts = {milliseconds(raw.daemon_timeout), milliseconds(raw.start_timeout)};
   const std::optional<InputTarget> input = parse_input(raw.input);
   if (!input) return fmt::format("--stdin {}: it takes a rank, all, or none", raw.input);
   options.input = *input;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/daemon/patience.hpp"
+#include "runtime/daemon/timeouts.hpp"
 
 namespace runtime::launch {
 
@@ -66,7 +66,7 @@ struct Options {
   bool display_map = false;
   bool report_bindings = false;
   std::vector<std::string> launch_agent;  ///< words of the command that starts daemons; empty: ssh, or srun
-  daemon::Patience patience;              ///< with daemons
+  daemon::Timeouts timeouts;              ///< with daemons
   unsigned agents = 64;                   ///< that start daemons at a time
   unsigned radix = 16;                    ///< of the tree of daemons: children of each
   bool continuous = false;                ///< the end of some ranks or hosts leaves the others running

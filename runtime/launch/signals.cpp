@@ -7,12 +7,12 @@
 
 #include <cerrno>
 
-#include "runtime/warden/rank_process.hpp"
+#include "runtime/guard/rank_process.hpp"
 
 namespace runtime::launch {
 
 Result<Signals> Signals::block() {
-  const warden::SignalSet ignored = warden::ignored_signals();
+  const guard::SignalSet ignored = guard::ignored_signals();
   sigset_t handled;
   sigemptyset(&handled);
   for (const int signo : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {

@@ -356,7 +356,7 @@ void Daemon::on_peer_failed(opal::am::Endpoint& endpoint, const Error& /*why*/) 
   kick();
 }
 
-/// The job hears of dead ranks from the warden; here only the peer goes.
+/// The job hears of dead ranks from the process guard; here only the peer goes.
 void Daemon::lose(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
   if (entry == peers_.end()) return;

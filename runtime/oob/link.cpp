@@ -63,11 +63,11 @@ void Link::State::step() {
   if (connection.stream().blocked()) (void)connection.stream().advance();
 }
 
-/// Waits until the condition, which is looked at under the Context's lock, holds, or for kPatience; whether it holds.
+/// Waits until the condition, which is looked at under the Context's lock, holds, or for kTimeout; whether it holds.
 /// Errors: why the daemon is out of reach.
 template <class Condition>
 Result<bool> Link::State::wait(Condition condition) {
-  const opal::Deadline deadline = opal::Deadline::after(kPatience);
+  const opal::Deadline deadline = opal::Deadline::after(kTimeout);
   bool holds = false;
   bool alive = true;
   const auto something = [&] {

@@ -16,7 +16,7 @@ namespace runtime::oob {
 
 class OPAL_EXPORT Link {
  public:
-  static constexpr std::chrono::seconds kPatience{30};
+  static constexpr std::chrono::seconds kTimeout{30};
 
   /// Connects to the daemon named in the environment and waits for its welcome.  Errors: not_supported (this process
   /// was not started by opalrun), protocol, permission (the daemon refused), timed_out, unreachable.

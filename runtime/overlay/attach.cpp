@@ -38,7 +38,7 @@ void Node::attach_failed() {
   parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
 }
 
-/// Nobody is there, which takes no patience to find out; no root comes back.
+/// Nobody is there, which is known at once; no root comes back.
 void Node::refused_by(Id member) {
   if (member == 0) give_up_ = std::min(give_up_, now_ + options_.grace);
   attach_failed();
@@ -46,7 +46,7 @@ void Node::refused_by(Id member) {
 
 /// A connection that ended may have done so alone: its other end gets one more try.  One that is silent does not.
 void Node::lose_parent(bool silent) {
-  give_up_ = now_ + options_.patience + options_.grace;
+  give_up_ = now_ + options_.silence_timeout + options_.grace;
   if (silent) return attach_failed();
   attach_to(parent_);
 }
@@ -65,7 +65,7 @@ void Node::on_attached(const Attached& message) {
   state_ = State::attached;
   fresh_ = false;
   collectives_.forget_told();
-  parent_due_ = now_ + options_.patience;
+  parent_due_ = now_ + options_.silence_timeout;
   for (const Id member : message.moved) on_moved(member);
   for (const Range& range : message.lost.ranges()) {
     for (Id member = range.begin; member != range.end && state_ != State::out; ++member) {
@@ -134,7 +134,7 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
   child.channel = from;
   if (child.attach == 0) child.up_received = child.up_ackable = message.first - 1;
   child.attach = attach;
-  child.due = now_ + options_.patience;
+  child.due = now_ + options_.silence_timeout;
   child.up_acked = message.first - 1;
   child.down_sent = std::max(message.heard, child.down_acked);
   count_flight(child);

@@ -51,7 +51,7 @@ void Node::on_frame(Channel from, ByteSpan bytes, Nanoseconds now) {
 }
 
 void Node::on_parent_frame(const FrameHeader& header, ByteSpan body) {
-  if (state_ == State::attached) parent_due_ = now_ + options_.patience;
+  if (state_ == State::attached) parent_due_ = now_ + options_.silence_timeout;
   bool understood = true;
   switch (FrameType{header.type}) {
     case FrameType::attached: understood = with<Attached>(body, [&](const Attached& m) { on_attached(m); }); break;
@@ -67,7 +67,7 @@ void Node::on_parent_frame(const FrameHeader& header, ByteSpan body) {
 
 void Node::on_child_frame(Id member, const FrameHeader& header, ByteSpan body) {
   Child& child = children_.at(member);
-  child.due = now_ + options_.patience;
+  child.due = now_ + options_.silence_timeout;
   bool understood = true;
   switch (FrameType{header.type}) {
     case FrameType::up: return on_up(member, header.number, body);
@@ -122,7 +122,9 @@ void Node::on_time(Nanoseconds now) {
 /// Time in which this member itself did not run is no silence of its neighbours: what they said may wait to be read,
 /// and where all of them stood still nobody has said anything yet.
 void Node::excuse(Nanoseconds late) {
-  const auto later = [&](Nanoseconds due) { return std::max(due, std::min(due + late, now_ + options_.patience)); };
+  const auto later = [&](Nanoseconds due) {
+    return std::max(due, std::min(due + late, now_ + options_.silence_timeout));
+  };
   if (!is_root() && state_ == State::attached) parent_due_ = later(parent_due_);
   for (const auto& [channel, member] : by_channel_) {
     Child& child = children_.at(member);

@@ -59,14 +59,14 @@ struct Options {
   Id self = 0;
   Id count = 1;
   unsigned radix = 16;
-  Nanoseconds beat = 1'000'000'000;       ///< a neighbour hears something at least that often
-  Nanoseconds patience = 10'000'000'000;  ///< of silence, until a neighbour counts as out of reach
-  Nanoseconds grace = 2'000'000'000;      ///< out of reach, until it counts as lost, unless it attaches somewhere
-  Nanoseconds start = 60'000'000'000;     ///< until a child must have attached for the first time
-  Nanoseconds ack_delay = 250'000'000;    ///< until what has arrived is acknowledged, if it is little
-  std::size_t window = 256U << 10;        ///< bytes under way on a link
-  std::size_t queue = 16U << 20;          ///< bytes of own messages that wait
-  std::size_t keys = 256;                 ///< of operations, that are remembered when nothing of them is open
+  Nanoseconds beat = 1'000'000'000;              ///< a neighbour hears something at least that often
+  Nanoseconds silence_timeout = 10'000'000'000;  ///< of silence, until a neighbour counts as out of reach
+  Nanoseconds grace = 2'000'000'000;    ///< out of reach, until it counts as lost, unless it attaches somewhere
+  Nanoseconds start = 60'000'000'000;   ///< until a child must have attached for the first time
+  Nanoseconds ack_delay = 250'000'000;  ///< until what has arrived is acknowledged, if it is little
+  std::size_t window = 256U << 10;      ///< bytes under way on a link
+  std::size_t queue = 16U << 20;        ///< bytes of own messages that wait
+  std::size_t keys = 256;               ///< of operations, that are remembered when nothing of them is open
 };
 
 class Node {

@@ -135,8 +135,8 @@ Ownership ownership_of(int fd) {
   return find_socket(ends.own, ends.other) ? Ownership::foreign : ownership_by_proc(ends);
 }
 
-Admission::Admission(std::function<Ownership(int fd)> ownership, std::chrono::milliseconds patience)
-    : ownership_(std::move(ownership)), patience_(patience), reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+Admission::Admission(std::function<Ownership(int fd)> ownership, std::chrono::milliseconds timeout)
+    : ownership_(std::move(ownership)), timeout_(timeout), reserve_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
 /// Also sets how much must have arrived until poll(2) tells of it: what comes byte by byte wakes nothing.
 Admission::Progress Admission::look_at(int fd) noexcept {
@@ -196,7 +196,7 @@ bool Admission::take(int listener) {
   if (!fd) return true;
   const int on = 1;
   ::setsockopt(fd->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  waiting_.push_back({std::move(*fd), opal::Deadline::after(patience_)});
+  waiting_.push_back({std::move(*fd), opal::Deadline::after(timeout_)});
   return true;
 }
 

@@ -27,10 +27,10 @@ class Admission {
  public:
   static constexpr std::size_t kHeader = 16;              ///< bytes of libpmix's message header
   static constexpr std::size_t kLongestMessage = 131072;  ///< behind the header; libpmix refuses more itself
-  static constexpr std::chrono::seconds kPatience{60};    ///< until the first message must be there
+  static constexpr std::chrono::seconds kTimeout{60};     ///< until the first message must be there
 
   explicit Admission(std::function<Ownership(int fd)> ownership = ownership_of,
-                     std::chrono::milliseconds patience = kPatience);
+                     std::chrono::milliseconds timeout = kTimeout);
 
   /// accept(2) of `listener`, which is non-blocking, for one connection whose first message is there whole.  Waits
   /// while there are connections whose message is not; -1 with errno EAGAIN when there are none.  Connections of other
@@ -56,7 +56,7 @@ class Admission {
   std::optional<Fd> ready_one();
 
   const std::function<Ownership(int fd)> ownership_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds timeout_;
   std::deque<Guest> waiting_;  // the oldest first
   Fd reserve_;                 // given up to accept, and so to refuse, when there are no descriptors left
 };

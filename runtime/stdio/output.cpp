@@ -281,13 +281,13 @@ std::string Output::problem() const {
   return {};
 }
 
-bool Output::finish(std::chrono::milliseconds patience) {
+bool Output::finish(std::chrono::milliseconds timeout) {
   streams_.clear();
   for (auto& [path, sink] : files_) file_writer_->close(std::move(sink->target));
   files_.clear();
   bool done = true;
   for (Writer* writer : {&out_writer_, err_writer_.get(), file_writer_.get()}) {
-    done = (writer == nullptr || writer->finish(patience)) && done;
+    done = (writer == nullptr || writer->finish(timeout)) && done;
   }
   return done;
 }

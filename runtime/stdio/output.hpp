@@ -61,9 +61,9 @@ class Output {
   /// Reads what the pipes still hold, without waiting for anybody who keeps one open.
   void drain();
 
-  /// Writes everything read; waits for a slow reader for as long as `patience` without progress (zero: for ever).
+  /// Writes everything read; waits for a slow reader for as long as `timeout` without progress (zero: for ever).
   /// False when something was left behind; the process must then end with _exit.
-  bool finish(std::chrono::milliseconds patience);
+  bool finish(std::chrono::milliseconds timeout);
 
   /// Empty, or why output was lost: it could not be written.  A reader that has gone is no reason.
   [[nodiscard]] std::string problem() const;

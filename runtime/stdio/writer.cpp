@@ -139,16 +139,16 @@ void Writer::run(const std::shared_ptr<Shared>& shared) {
   }
 }
 
-bool Writer::finish(std::chrono::milliseconds patience) {
+bool Writer::finish(std::chrono::milliseconds timeout) {
   std::unique_lock lock{shared_->mutex};
   shared_->closing = true;
   shared_->changed.notify_all();
   while (shared_->pending > 0) {
     const std::size_t before = shared_->pending;
     const auto moved = [&] { return shared_->pending != before; };
-    if (patience.count() == 0) {
+    if (timeout.count() == 0) {
       shared_->changed.wait(lock, moved);
-    } else if (!shared_->changed.wait_for(lock, patience, moved)) {
+    } else if (!shared_->changed.wait_for(lock, timeout, moved)) {
       lock.unlock();
       thread_.detach();
       return false;

@@ -57,9 +57,9 @@ class Writer {
   /// on_drained is called after each failure.
   [[nodiscard]] std::string problem() const;
 
-  /// Waits until everything is written, or for as long as `patience` without any progress (zero: for ever).
+  /// Waits until everything is written, or for as long as `timeout` without any progress (zero: for ever).
   /// False when something was left; the thread is then abandoned, and the process must end with _exit.
-  bool finish(std::chrono::milliseconds patience);
+  bool finish(std::chrono::milliseconds timeout);
 
  private:
   struct Piece;

@@ -50,8 +50,8 @@ class Member final : private overlay::Client {
 
   void join(std::map<overlay::Id, std::string> above) {
     overlay::Client& client = *this;
-    const daemon::Patience patience{.silence = std::chrono::seconds{30}, .start = std::chrono::seconds{60}};
-    tree_.emplace(*loop_, *oob_, daemon::tree_options(self_, plan_.count, plan_.radix, patience), client,
+    const daemon::Timeouts timeouts{.silence = std::chrono::seconds{30}, .start = std::chrono::seconds{60}};
+    tree_.emplace(*loop_, *oob_, daemon::tree_options(self_, plan_.count, plan_.radix, timeouts), client,
                   std::move(above));
   }
   /// Until the root ends.

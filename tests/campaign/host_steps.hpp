@@ -36,7 +36,7 @@ constexpr DaemonStep aborting(const char* function, unsigned visit = 1) {
 inline constexpr std::array kDaemonSteps{
     // Bootstrap.
     inner("runtime::daemon::serve"),
-    inner("runtime::warden::Handle::start"),
+    inner("runtime::guard::Handle::start"),
     inner("runtime::launch::Session::create"),
     inner("runtime::launch::Session::keep_secret"),
     inner("runtime::oob::Daemon::open"),
@@ -55,7 +55,7 @@ inline constexpr std::array kDaemonSteps{
     inner("runtime::daemon::ProcessMap::valid"),
     outer("runtime::pmix::Server::start"),
     inner("runtime::launch::LocalHost::start_more"),
-    inner("runtime::warden::Handle::spawn"),
+    inner("runtime::guard::Handle::spawn"),
     inner("runtime::launch::LocalHost::handle"),
     // Meetings.
     inner("runtime::daemon::Meetings::meet"),
@@ -73,7 +73,7 @@ inline constexpr std::array kDaemonSteps{
     ending("runtime::launch::LocalHost::emptied"),
     ending("runtime::daemon::TreeMember::acknowledge"),
     ending("runtime::launch::Session::remove"),
-    ending("runtime::warden::Handle::quit"),
+    ending("runtime::guard::Handle::quit"),
     aborting("runtime::daemon::Opald::abort"),
     aborting("runtime::daemon::Opald::report"),
     aborting("runtime::launch::LocalHost::signal"),

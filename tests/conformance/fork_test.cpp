@@ -254,8 +254,8 @@ TEST(ForkedSleepers, AChildThatSleepsTakesNoWakeUpFromTheThreadThatForked) {
     shown = i;
     side.context->wake_sleepers();
     // Once it has looked it may be about to sleep; a wake-up that is lost there is lost for good.
-    const Deadline patience = Deadline::after(std::chrono::seconds{10});
-    while (seen != i && !patience.expired()) std::this_thread::yield();
+    const Deadline timeout = Deadline::after(std::chrono::seconds{10});
+    while (seen != i && !timeout.expired()) std::this_thread::yield();
     ASSERT_TRUE(seen == i || i == 1) << "wake-up " << i << " was lost";
     if (seen != i) --i;  // it does not wait yet
   }

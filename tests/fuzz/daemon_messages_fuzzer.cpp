@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Launcher& launcher = *new Launcher;
   RemoteHost host{*launcher.loop,
                   "host",
-                  Patience{},
+                  Timeouts{},
                   launcher.output,
                   {.on_started = [](unsigned rank, pid_t) { must_be_own(rank); },
                    .on_refused = [](unsigned rank, int, const std::string&) { must_be_own(rank); },

@@ -206,8 +206,8 @@ std::vector<double> get_rates(const test::Channel& other, bool ipc, void* to, st
     if (!handle) return rates;
     while (end.peer->send_inline(End::kDone + 1, {}, {static_cast<const std::byte*>(to), 8}) == Post::again) {
     }
-    const Deadline patience = Deadline::after(std::chrono::seconds{5});
-    while (ipc && !end.peer->gpu_direct() && !patience.expired()) end.context->progress();
+    const Deadline timeout = Deadline::after(std::chrono::seconds{5});
+    while (ipc && !end.peer->gpu_direct() && !timeout.expired()) end.context->progress();
     if (ipc && !end.peer->gpu_direct()) std::fprintf(stderr, "gpu_measure: the peer's memory cannot be mapped\n");
     for (const std::size_t size : sizes_up_to(most)) {
       rates.push_back(get_rate(end, to, address, *handle, size, ipc ? 20 : 4));

@@ -426,7 +426,7 @@ TEST(SmcudaTransfer, ClosingTheModuleInTheMiddleOfACopyWaitsForIt) {
 TEST(SmcudaTransfer, ACopyThatNeverEndsDoesNotHoldUpADisconnectForEver) {
   if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
   config::Store store;
-  store.set("btl_smcuda_copy_patience", "20");
+  store.set("btl_smcuda_copy_timeout", "20");
   in_two_processes(
       [](const Channel& other) {
         const CudaProgram program;

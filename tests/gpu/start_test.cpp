@@ -203,16 +203,16 @@ TEST(GpuStart, WithADriverAPageThatIsKnownCostsNoCallOfTheDriver) {
 TEST(GpuStart, ACopyThatDoesNotEndIsGivenUpAndTheNextOnesAreRefusedUntilItHas) {
   in_own_process([] {
     const CudaProgram program;
-    constexpr std::chrono::milliseconds kPatience{20};
+    constexpr std::chrono::milliseconds kTimeout{20};
     Control* const control = cuda_double::control();
     if (control == nullptr) return;
     const std::vector<std::byte> bytes = pattern(64);
     const DeviceBuffer device{64};
     ASSERT_TRUE(copy(device.at(), bytes.data(), 64));
     control->set(Setting::hold, 1);
-    EXPECT_EQ(copy_within(kPatience, device.at(), bytes.data(), 64).error().code, Errc::timed_out);
+    EXPECT_EQ(copy_within(kTimeout, device.at(), bytes.data(), 64).error().code, Errc::timed_out);
     const std::uint64_t looks = control->calls("cuStreamQuery");
-    EXPECT_EQ(copy_within(kPatience, device.at(), bytes.data(), 64).error().code, Errc::timed_out);
+    EXPECT_EQ(copy_within(kTimeout, device.at(), bytes.data(), 64).error().code, Errc::timed_out);
     EXPECT_EQ(control->calls("cuStreamQuery"), looks + 1);
     control->set(Setting::hold, 0);
     EXPECT_TRUE(copy(device.at(), bytes.data(), 64)) << "the device has come back";

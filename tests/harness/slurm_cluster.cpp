@@ -14,7 +14,7 @@
 namespace opal::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kTimeout{20};
 constexpr int kRoundMs = 20;
 
 /// Everything that belongs to one host has its name in it: the hosts share the file system.
@@ -69,7 +69,7 @@ std::unique_ptr<SlurmCluster> SlurmCluster::make(const FakeHosts& hosts, unsigne
                "--key-file=" + directory + "/munge.key", "--pid-file=" + directory + "/munged.pid",
                "--log-file=" + directory + "/munged.log", "--seed-file=" + directory + "/munged.seed"},
               directory + "/munged.out");
-  const Deadline deadline = Deadline::after(kPatience);
+  const Deadline deadline = Deadline::after(kTimeout);
   while (!std::filesystem::exists(directory + "/munge.socket") && !deadline.expired()) ::poll(nullptr, 0, kRoundMs);
   made->start(1, {"slurmctld", "-D", "-i"}, directory + "/slurmctld.out");
   for (unsigned host = 1; host <= count; ++host) {
@@ -117,7 +117,7 @@ std::string SlurmCluster::ask(const std::vector<std::string>& words) const {
 
 bool SlurmCluster::becomes_idle() const {
   const std::string idle = fmt::format("{} idle\n", count_);
-  const Deadline deadline = Deadline::after(kPatience);
+  const Deadline deadline = Deadline::after(kTimeout);
   while (!deadline.expired()) {
     if (ask({"sinfo", "-h", "-o", "%D %T"}) == idle && ask({"squeue", "-h"}).empty()) return true;
     ::poll(nullptr, 0, kRoundMs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIGKILL of a rank, of opalrun or of its warden, at any moment, leaves no process, no file and no shared memory.
+// SIGKILL of a rank, of opalrun or of its process guard, at any moment, leaves no process, no file and no shared
+// memory.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -28,7 +29,7 @@ TEST(Cleanup, KilledRankLeavesNothing) {
   LaunchedJob job{{"-n", "2", "--grace", "0.2", "sh", "-c", "sleep 300 & echo $$; sleep 300"}};
   ASSERT_TRUE(job.wait_for_output("\n"));
   for (const pid_t pid : job.processes()) {
-    if (pid == job.pid() || pid == job.warden()) continue;
+    if (pid == job.pid() || pid == job.guard()) continue;
     ::kill(pid, SIGKILL);
     break;
   }
@@ -45,15 +46,15 @@ TEST(Cleanup, KilledLauncherLeavesNothing) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
-TEST(Cleanup, KilledWardenEndsTheJobWithAMessageAndLeavesNothing) {
+TEST(Cleanup, KilledGuardEndsTheJobWithAMessageAndLeavesNothing) {
   LaunchedJob job{kFamily};
   ASSERT_TRUE(job.wait_for_output("up\nup\n"));
-  const pid_t warden = job.warden();
-  ASSERT_NE(warden, 0);
-  ::kill(warden, SIGKILL);
+  const pid_t guard = job.guard();
+  ASSERT_NE(guard, 0);
+  ::kill(guard, SIGKILL);
   const Outcome outcome = job.wait();
   EXPECT_EQ(outcome.status, 128 + SIGKILL);
-  EXPECT_THAT(outcome.err, HasSubstr("the process that looks after the ranks (opal-warden, pid "));
+  EXPECT_THAT(outcome.err, HasSubstr("the process that looks after the ranks (opal-guard, pid "));
   EXPECT_EQ(job.leftovers(), "");
 }
 
@@ -67,10 +68,10 @@ pid_t pid_of_rank(const LaunchedJob& job, unsigned rank) {
   return 0;
 }
 
-TEST(Cleanup, AStoppedWardenIsContinuedWhenARankHasDied) {
+TEST(Cleanup, AStoppedGuardIsContinuedWhenARankHasDied) {
   LaunchedJob job{{"-n", "2", helper("mpi_rank"), "run"}};
   ASSERT_TRUE(job.wait_for_output("up\n"));
-  ::kill(job.warden(), SIGSTOP);
+  ::kill(job.guard(), SIGSTOP);
   const pid_t rank = pid_of_rank(job, 1);
   ASSERT_NE(rank, 0);
   ::kill(rank, SIGKILL);
@@ -80,10 +81,10 @@ TEST(Cleanup, AStoppedWardenIsContinuedWhenARankHasDied) {
   EXPECT_EQ(job.leftovers(), "");
 }
 
-TEST(Cleanup, AStoppedWardenIsContinuedWhenTheJobIsToEnd) {
+TEST(Cleanup, AStoppedGuardIsContinuedWhenTheJobIsToEnd) {
   LaunchedJob job{kFamily};
   ASSERT_TRUE(job.wait_for_output("up\nup\n"));
-  ::kill(job.warden(), SIGSTOP);
+  ::kill(job.guard(), SIGSTOP);
   ::kill(job.pid(), SIGTERM);
   EXPECT_EQ(job.wait().status, 128 + SIGTERM);
   EXPECT_EQ(job.leftovers(), "");
@@ -115,28 +116,28 @@ TEST(Cleanup, AProgramWhoseExecutionDoesNotReturnCanBeEnded) {
   std::filesystem::remove(program);
 }
 
-enum class Victim { launcher, warden, rank };
+enum class Victim { launcher, guard, rank };
 
 class CleanupAtAnyStep : public ::testing::TestWithParam<Victim> {};
 
 /// At each step of the start: when so many processes of the job run.
 TEST_P(CleanupAtAnyStep, NothingIsLeft) {
-  constexpr int kProcesses = 14;  // launcher, warden, four ranks of three processes
+  constexpr int kProcesses = 14;  // launcher, process guard, four ranks of three processes
   for (int round = 1; round <= kProcesses; ++round) {
     LaunchedJob job{{"-n", "4", "--grace", "0.1", "sh", "-c", "sleep 300 & sleep 300; true"}};
     ASSERT_TRUE(job.wait_for_processes(round)) << "round " << round;
     if (GetParam() == Victim::launcher) {
       ::kill(job.pid(), SIGKILL);
-    } else if (GetParam() == Victim::warden) {
-      const pid_t warden = job.warden();
-      ASSERT_NE(warden, 0);
-      ::kill(warden, SIGKILL);
+    } else if (GetParam() == Victim::guard) {
+      const pid_t guard = job.guard();
+      ASSERT_NE(guard, 0);
+      ::kill(guard, SIGKILL);
     } else {
       std::vector<pid_t> ranks;
       ASSERT_TRUE(eventually([&] {
         ranks.clear();
         for (const pid_t pid : job.processes()) {
-          if (pid != job.pid() && pid != job.warden() && ::getpgid(pid) == pid) ranks.push_back(pid);
+          if (pid != job.pid() && pid != job.guard() && ::getpgid(pid) == pid) ranks.push_back(pid);
         }
         return !ranks.empty();
       }));
@@ -149,12 +150,12 @@ TEST_P(CleanupAtAnyStep, NothingIsLeft) {
 }
 
 std::string name_of_victim(const ::testing::TestParamInfo<Victim>& info) {
-  constexpr std::array kNames{"Launcher", "Warden", "Rank"};
+  constexpr std::array kNames{"Launcher", "Guard", "Rank"};
   return kNames[static_cast<std::size_t>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryVictim, CleanupAtAnyStep,
-                         ::testing::Values(Victim::launcher, Victim::warden, Victim::rank), name_of_victim);
+                         ::testing::Values(Victim::launcher, Victim::guard, Victim::rank), name_of_victim);
 
 TEST(Cleanup, DirectoryOfADeadLauncherIsSweptByTheNextOne) {
   LaunchedJob first{{"-n", "1", "sleep", "300"}};  // gives the directory; ended below

@@ -151,14 +151,14 @@ TEST(Client, TwoHundredFencesFollowEachOther) {
 
 /// At each step of its start: when so many processes of it run, and when all its ranks have met.
 TEST(Client, KilledAtAnyStepTheJobLeavesNothing) {
-  constexpr int kProcesses = 5;  // launcher, warden, ranks
+  constexpr int kProcesses = 5;  // launcher, process guard, ranks
   for (int round = 0; round < 3 * (kProcesses + 1); ++round) {
     LaunchedJob job{{"-n", "3", "--grace", "0.2", helper("client_rank"), "forever"}};
     const int step = round / 3;
     ASSERT_TRUE(step == kProcesses ? job.wait_for_output("up") : job.wait_for_processes(step + 1)) << "step " << step;
-    const pid_t warden = round % 3 == 1 ? job.warden() : 0;
+    const pid_t guard = round % 3 == 1 ? job.guard() : 0;
     if (round % 3 == 0) ::kill(job.pid(), SIGKILL);
-    if (round % 3 == 1) ::kill(warden, SIGKILL);
+    if (round % 3 == 1) ::kill(guard, SIGKILL);
     if (round % 3 == 2) ::kill(job.pid(), SIGTERM);
     EXPECT_NE(job.wait().status, 0);
     ASSERT_EQ(job.leftovers(), "") << "step " << step;

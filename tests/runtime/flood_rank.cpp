@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that prints as fast as it can: flood_rank LINES.  Its lines are "rank R line N xxx..." (flood.hpp), which the
 // borders of its writes cut anywhere.  Before and after them it says on stderr how much memory its launcher or
-// daemon, the warden's parent, has ever used: "rank R KIB".
+// daemon, the process guard's parent, has ever used: "rank R KIB".
 #include <unistd.h>
 
 #include <cstdio>

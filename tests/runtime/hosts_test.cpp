@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-constexpr char kPatience[] = "5";  // seconds: more than a busy machine makes a daemon that is well wait
+constexpr char kTimeout[] = "5";  // seconds: more than a busy machine makes a daemon that is well wait
 constexpr char kAll[] = "h1:4,h2:4,h3:4,h4:4";
 
 class Hosts : public HostJobs {
@@ -32,7 +32,7 @@ class Hosts : public HostJobs {
   Hosts() : HostJobs(4) {}
   /// 16 ranks.
   [[nodiscard]] std::unique_ptr<LaunchedJob> start_sleepers() const {
-    return HostJobs::start_sleepers({"--daemon-timeout", kPatience, "--host", kAll}, 16);
+    return HostJobs::start_sleepers({"--daemon-timeout", kTimeout, "--host", kAll}, 16);
   }
 };
 
@@ -192,7 +192,7 @@ TEST_F(Hosts, AKilledLauncherLeavesNothing) {
 TEST_F(Hosts, AStoppedDaemonIsFoundAndItsHostCleared) {
   const auto job = start_sleepers();
   kill_daemon(*job, 0, SIGSTOP);
-  expect_end(*job, 1, fmt::format("has not answered for {} s", kPatience));
+  expect_end(*job, 1, fmt::format("has not answered for {} s", kTimeout));
 }
 
 TEST_F(Hosts, ACrashedHostEndsTheJob) {

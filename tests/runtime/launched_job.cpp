@@ -174,11 +174,11 @@ bool LaunchedJob::wait_for_processes(int count) const {
   return eventually([&] { return processes().size() >= static_cast<std::size_t>(count); });
 }
 
-pid_t LaunchedJob::warden() const {
+pid_t LaunchedJob::guard() const {
   pid_t found = 0;
   eventually([&] {
     for (const pid_t pid : processes()) {
-      if (command_of(pid) == "opal-warden") found = pid;
+      if (command_of(pid) == "opal-guard") found = pid;
     }
     return found != 0;
   });

@@ -46,14 +46,14 @@ class LaunchedJob {
   /// What it has printed on stdout so far, as far as that can be had without waiting.
   const std::string& output();
 
-  /// Living processes (zombies are not counted) that were started for this job, opalrun and its warden included.
+  /// Living processes (zombies are not counted) that were started for this job, opalrun and its process guard included.
   [[nodiscard]] std::vector<pid_t> processes() const;
 
   /// Waits until at least so many processes of the job run; false after a deadline.
   [[nodiscard]] bool wait_for_processes(int count) const;
 
-  /// The warden; waits for it.  0 after a deadline.
-  [[nodiscard]] pid_t warden() const;
+  /// The process guard; waits for it.  0 after a deadline.
+  [[nodiscard]] pid_t guard() const;
 
   /// Waits until no process and no file of the job is left; a description of what is, or "".
   [[nodiscard]] std::string leftovers() const;

@@ -52,11 +52,11 @@ TEST_F(OverlayRoot, DoesNotTakeItsOwnAbsenceForTheSilenceOfOthers) {
   attach(1, 1, 1);
   const Nanoseconds late = 100 * kSecond;
   root.on_time(late);
-  root.on_time(late + options.patience - 1);
+  root.on_time(late + options.silence_timeout - 1);
   EXPECT_EQ(root.attached_children(), 1U);
   Nanoseconds now = late;  // called in time from now on
   while (root.attached_children() == 1 && now < 2 * late) root.on_time(now = root.deadline());
-  EXPECT_LE(now, late + 3 * options.patience) << "silence is noticed";
+  EXPECT_LE(now, late + 3 * options.silence_timeout) << "silence is noticed";
 }
 
 /// Found by a seed: the way to 2 had passed by 1 already when 2 was lost, and nobody would ever have acknowledged.

@@ -75,7 +75,7 @@ class Ssh : public HostJobs {
       if (!hosts->holds(1, pid) && !hosts->holds(2, pid)) continue;
       std::string command;
       std::ifstream{entry.path() / "comm"} >> command;
-      if (command == "opald" || command == "opal-warden" || command == "sleep-of-rank") names += command + " ";
+      if (command == "opald" || command == "opal-guard" || command == "sleep-of-rank") names += command + " ";
     }
     return names;
   }

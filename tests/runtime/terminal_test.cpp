@@ -188,12 +188,12 @@ TEST_F(Progress, IsNotShownElsewhere) {
 TEST(Terminal, StopAndContinueReachTheRanks) {
   LaunchedJob job{{"-n", "2", "sh", "-c", "echo $$; exec sleep 300"}};
   ASSERT_TRUE(job.wait_for_output("\n"));
-  ASSERT_NE(job.warden(), 0);
+  ASSERT_NE(job.guard(), 0);
   std::vector<pid_t> ranks;
   ASSERT_TRUE(eventually([&] {
     ranks.clear();
     for (const pid_t pid : job.processes()) {
-      if (pid != job.pid() && pid != job.warden() && ::getpgid(pid) == pid) ranks.push_back(pid);
+      if (pid != job.pid() && pid != job.guard() && ::getpgid(pid) == pid) ranks.push_back(pid);
     }
     return ranks.size() == 2;
   }));

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr unsigned kHosts = 7;
-constexpr char kPatience[] = "5";  // seconds: more than a busy machine makes a daemon that is well wait
+constexpr char kTimeout[] = "5";  // seconds: more than a busy machine makes a daemon that is well wait
 constexpr char kAll[] = "h1:2,h2:2,h3:2,h4:2,h5:2,h6:2,h7:2";
 
 class Tree : public HostJobs {
@@ -33,7 +33,7 @@ class Tree : public HostJobs {
     return start(program, input);
   }
   [[nodiscard]] std::unique_ptr<LaunchedJob> start_sleepers() const {
-    return HostJobs::start_sleepers({"--radix", "2", "--daemon-timeout", kPatience, "--host", kAll}, 2 * kHosts);
+    return HostJobs::start_sleepers({"--radix", "2", "--daemon-timeout", kTimeout, "--host", kAll}, 2 * kHosts);
   }
 };
 

@@ -20,11 +20,11 @@ OobEnd::OobEnd(SimWorld& world) : world_(world), base_(world.add(*this, "5000"))
 void OobEnd::connect(const OobEnd& to) {
   const auto endpoint = world_.context(base_).connect(world_.context(to.base_).address());
   ASSERT_TRUE(endpoint);
-  oob::BetterWays& ways = *this;
+  oob::Upgrader& ways = *this;
   connection_ = std::make_unique<oob::Connection>(**endpoint, oob::Connection::Role::asks, ways);
 }
 
-am::Endpoint* OobEnd::connect_better(ByteSpan address, const am::Endpoint& /*base*/) {
+am::Endpoint* OobEnd::connect_upgrade(ByteSpan address, const am::Endpoint& /*base*/) {
   const auto endpoint = world_.context(better_).connect(address);
   return endpoint ? *endpoint : nullptr;
 }
@@ -47,7 +47,7 @@ void OobEnd::turn() {
 void OobEnd::on_piece(btl::Delivery& delivery) noexcept {
   am::Endpoint& from = am::sender(delivery);
   if (connection_ == nullptr) {
-    oob::BetterWays& ways = *this;
+    oob::Upgrader& ways = *this;
     connection_ = std::make_unique<oob::Connection>(from, oob::Connection::Role::offers, ways);
   }
   receive(from, delivery.data);
@@ -55,13 +55,13 @@ void OobEnd::on_piece(btl::Delivery& delivery) noexcept {
 
 void OobEnd::on_better_piece(btl::Delivery& delivery) noexcept {
   am::Endpoint& from = am::sender(delivery);
-  if (&from == connection_->better()) return receive(from, delivery.data);
+  if (&from == connection_->upgrade()) return receive(from, delivery.data);
   if (std::find(strangers_.begin(), strangers_.end(), &from) != strangers_.end()) return;
   const auto header = oob::read_header(delivery.data);
   oob::Note note;
-  if (header && oob::Topic{header->topic} == oob::Topic::greet &&
+  if (header && oob::Topic{header->topic} == oob::Topic::upgrade_hello &&
       read_object(delivery.data.subspan(sizeof *header), note) && connection_->expects(note)) {
-    return connection_->on_greeting(from);
+    return connection_->on_upgrade_hello(from);
   }
   strangers_.push_back(&from);
 }

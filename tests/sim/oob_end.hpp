@@ -10,7 +10,7 @@
 
 namespace opal::test {
 
-class OobEnd final : public am::Observer, private runtime::oob::BetterWays {
+class OobEnd final : public am::Observer, private runtime::oob::Upgrader {
  public:
   explicit OobEnd(SimWorld& world);
 
@@ -26,7 +26,7 @@ class OobEnd final : public am::Observer, private runtime::oob::BetterWays {
   [[nodiscard]] bool connected() const noexcept { return connection_ != nullptr; }
   [[nodiscard]] runtime::oob::Connection& connection() noexcept { return *connection_; }
   [[nodiscard]] bool on_better() const noexcept {
-    return connection_ != nullptr && connection_->better() != nullptr && connection_->better() == stream().current();
+    return connection_ != nullptr && connection_->upgrade() != nullptr && connection_->upgrade() == stream().current();
   }
   [[nodiscard]] const std::vector<std::string>& sent() const noexcept { return sent_; }
   [[nodiscard]] const std::vector<std::string>& received() const noexcept { return received_; }
@@ -37,10 +37,10 @@ class OobEnd final : public am::Observer, private runtime::oob::BetterWays {
   void on_piece(btl::Delivery& delivery) noexcept;
   void on_better_piece(btl::Delivery& delivery) noexcept;
   void receive(am::Endpoint& from, ByteSpan piece);
-  // BetterWays
-  ByteSpan better_address() override { return world_.context(better_).address(); }
-  am::Endpoint* connect_better(ByteSpan address, const am::Endpoint& base) override;
-  void disconnect_better(am::Endpoint& endpoint) override { world_.context(better_).disconnect(endpoint); }
+  // Upgrader
+  ByteSpan upgrade_address() override { return world_.context(better_).address(); }
+  am::Endpoint* connect_upgrade(ByteSpan address, const am::Endpoint& base) override;
+  void disconnect_upgrade(am::Endpoint& endpoint) override { world_.context(better_).disconnect(endpoint); }
 
   SimWorld& world_;
   btl::sim::NodeId base_;

@@ -26,7 +26,7 @@ constexpr std::uint16_t kLaunch = runtime::overlay::kFirstUserTopic;
 constexpr std::uint16_t kNews = kLaunch + 1;
 constexpr std::size_t kLaunchBytes = 2048;
 constexpr std::size_t kNewsBytes = 1024;
-constexpr std::uint64_t kNever = 1'000'000'000'000'000;  // nothing fails here: no beats, no patience to lose
+constexpr std::uint64_t kNever = 1'000'000'000'000'000;  // nothing fails here: no beats, no timeouts
 
 std::size_t heap_in_use() {
   const auto info = ::mallinfo2();
@@ -117,7 +117,7 @@ void CrowdMember::start() {
                                     .count = crowd_.count,
                                     .radix = crowd_.radix,
                                     .beat = kNever,
-                                    .patience = kNever,
+                                    .silence_timeout = kNever,
                                     .grace = kNever,
                                     .start = kNever,
                                     .ack_delay = 1'000'000};

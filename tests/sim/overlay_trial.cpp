@@ -173,7 +173,7 @@ Trial::Trial(const TrialPlan& plan)
   world_.options = {.count = plan.members,
                     .radix = plan.radix,
                     .beat = 2 * kMillisecond,
-                    .patience = 10 * kMillisecond,
+                    .silence_timeout = 10 * kMillisecond,
                     .grace = 6 * kMillisecond,
                     .start = 100 * kMillisecond,
                     .ack_delay = kMillisecond,

@@ -14,7 +14,7 @@ namespace {
 // Looking at a few idle boxes is cheaper than the fence that parks them and the notification that brings them back.
 constexpr std::size_t kAlwaysPolled = 4;
 // A box that rings soon after it was parked is given twice the time, up to here: at most one fence per so many rounds.
-constexpr std::uint32_t kMostPatience = 1 << 16;
+constexpr std::uint32_t kMostIdleRounds = 1 << 16;
 
 }  // namespace
 
@@ -22,12 +22,12 @@ void Module::park_some() noexcept {
   if (boxes_.size() > kAlwaysPolled) park_idle(boxes_.size() - kAlwaysPolled, 0);
 }
 
-/// Parks at most `most` boxes that have been idle for their patience, or at least `least_idle` if that is less; one
-/// fence for all of them.
+/// Parks at most `most` boxes that have been idle for their limit of rounds, or at least `least_idle` if that is less;
+/// one fence for all of them.
 void Module::park_idle(std::size_t most, std::uint32_t least_idle) noexcept {
   const std::size_t before = parked_.size();
   std::erase_if(boxes_, [&](Endpoint* from) {
-    const std::uint32_t enough = least_idle != 0 ? least_idle : from->box_patience_;
+    const std::uint32_t enough = least_idle != 0 ? least_idle : from->box_idle_limit_;
     if (parked_.size() - before == most || round_ - from->box_heard_ < enough) return false;
     park(from->link_->in.box_state());
     from->box_kind_ = Endpoint::BoxIn::parked;
@@ -52,7 +52,7 @@ void Module::unpark_box(std::size_t place) noexcept {
   unpark(from.link_->in.box_state());
   from.box_kind_ = Endpoint::BoxIn::polled;
   from.box_heard_ = round_;
-  from.box_patience_ = std::min(from.box_patience_ * 2, kMostPatience);
+  from.box_idle_limit_ = std::min(from.box_idle_limit_ * 2, kMostIdleRounds);
   boxes_.push_back(&from);
 }
 
@@ -100,7 +100,7 @@ void Module::look_at_offer(Endpoint& from) noexcept {
     from.box_in_ = *box;
     from.box_kind_ = Endpoint::BoxIn::polled;
     from.box_heard_ = round_;
-    from.box_patience_ = kSweepRounds;
+    from.box_idle_limit_ = kSweepRounds;
     box_bytes_ += box->capacity();
     boxes_.push_back(&from);
   }

@@ -30,7 +30,7 @@ struct Config {
   ByteSize shared_help_from = 16_KiB;
   ByteSize pipeline_chunk = 32_KiB;
   std::uint32_t pipeline_chunks = 8;
-  std::chrono::microseconds pipeline_patience{3};
+  std::chrono::microseconds pipeline_timeout{3};
   bool cores_shared = false;
   std::chrono::milliseconds connect_timeout{5000};
 };
@@ -144,8 +144,8 @@ inline constexpr config::Var<Config> kVars[] = {
      "chunks",
      config::Level::tuner,
      "Chunks of the pipeline from one peer; all together should fit a core's cache."},
-    {"pipeline_patience",
-     &Config::pipeline_patience,
+    {"pipeline_timeout",
+     &Config::pipeline_timeout,
      {.min = 0, .max = 1'000'000},
      "us",
      config::Level::tuner,

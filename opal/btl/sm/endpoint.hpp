@@ -143,8 +143,8 @@ class Endpoint final : public btl::Endpoint {
   bool blocked_ = false;          // the box's next record waits for a message of the FIFO
   bool waits_for_us_ = false;     // the peer sleeps until we make room
   BoxReader box_in_;
-  std::uint32_t box_heard_ = 0;     // round of the last message
-  std::uint32_t box_patience_ = 0;  // idle rounds until the box is parked; grows when that was too early
+  std::uint32_t box_heard_ = 0;       // round of the last message
+  std::uint32_t box_idle_limit_ = 0;  // idle rounds until the box is parked; grows when that was too early
 
   // Large gets, made when needed.
   std::unique_ptr<Pulls> pulls_;  // ours, in which the peer helps

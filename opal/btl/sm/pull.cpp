@@ -27,7 +27,7 @@ constexpr std::uint32_t kLeastShareInStream = 8;
 constexpr std::uint32_t kMostShare = 64;
 constexpr std::uint32_t kMostAlone = 256;  // when the peer stays silent
 // A piece takes a peer that runs less than a millisecond.
-constexpr std::chrono::seconds kPatienceAtEnd{10};
+constexpr std::chrono::seconds kEndTimeout{10};
 
 std::uint64_t offset_of(std::uint32_t unit) noexcept { return unit * wire::kPullUnit; }
 /// Bytes of a range; the last unit may be a part.
@@ -168,7 +168,7 @@ std::size_t Module::take_pieces(Endpoint& from) noexcept {
 /// In a pipeline our part is to empty chunks, unless none come.
 bool Module::ours_to_copy(const Pulls& pulls) const noexcept {
   if (pulls.requests[pulls.first].way == Way::cooperative) return true;
-  return now_ns() - pulls.heard_ns >= static_cast<std::uint64_t>(config_.pipeline_patience.count()) * 1000;
+  return now_ns() - pulls.heard_ns >= static_cast<std::uint64_t>(config_.pipeline_timeout.count()) * 1000;
 }
 
 /// Copies a share of the rest by ourselves.
@@ -288,7 +288,7 @@ bool Module::pulls_have_work() const noexcept {
 void Module::wait_until_quiet(Endpoint& endpoint) noexcept {
   Pulls& pulls = *endpoint.pulls_;
   if (pulls.running().way != Way::cooperative) return;
-  const Deadline deadline = Deadline::after(kPatienceAtEnd);
+  const Deadline deadline = Deadline::after(kEndTimeout);
   while (!pulls.ring.is_quiet()) {
     if (endpoint.link_->gone->load(std::memory_order_acquire))
       return;  // it left outside of a copy, or its process ended
@@ -296,7 +296,7 @@ void Module::wait_until_quiet(Endpoint& endpoint) noexcept {
       log::error("btl.sm",
                  "peer {} has not finished its part of a transfer within {} s (is it stopped?); it may still copy from "
                  "or to memory of that transfer",
-                 to_string(endpoint.peer()), kPatienceAtEnd.count());
+                 to_string(endpoint.peer()), kEndTimeout.count());
       return;
     }
     cpu_relax();

@@ -12,7 +12,7 @@ inline constexpr std::uint32_t kExclusivity = 700;  ///< above sm, whose work it
 
 struct Config {
   bool ipc = true;
-  std::chrono::milliseconds copy_patience{30'000};
+  std::chrono::milliseconds copy_timeout{30'000};
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -22,8 +22,8 @@ inline constexpr config::Var<Config> kVars[] = {
      "",
      config::Level::user,
      "Map other processes' GPU memory where the devices allow it; else all of it moves through host memory."},
-    {"copy_patience",
-     &Config::copy_patience,
+    {"copy_timeout",
+     &Config::copy_timeout,
      {.min = 1, .max = 3'600'000},
      "ms",
      config::Level::developer,

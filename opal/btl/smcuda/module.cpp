@@ -11,7 +11,7 @@ namespace opal::btl::smcuda {
 Module::Module(const Host& host, const Settings& settings, Parts parts)
     : sm::Module(host, std::move(parts)),
       settings_(settings),
-      copier_(std::make_unique<gpu::Copier>(settings.gpu, settings.own.copy_patience)) {}
+      copier_(std::make_unique<gpu::Copier>(settings.gpu, settings.own.copy_timeout)) {}
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Settings& settings) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, settings.host));

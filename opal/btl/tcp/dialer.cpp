@@ -165,7 +165,7 @@ void Dialer::start_next() noexcept {
 
 void Dialer::on_deadline() noexcept {
   if (now_ns() >= give_up_ns_) {
-    // Where a host has answered, the peer may just be busy; its own patience is another one.
+    // Where a host has answered, the peer may just be busy; its own timeout is another one.
     std::erase_if(attempts_, [](const auto& attempt) { return !attempt->connected(); });
     const std::uint64_t later = began_ns_ + in_ns(config_.welcome_timeout);
     if (!attempts_.empty() && now_ns() < later) {

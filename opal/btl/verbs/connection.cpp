@@ -38,7 +38,7 @@ Result<void> Connection::dial(rdma_event_channel& channel, SocketAddress from, S
   if (rdma_create_id(&channel, &id, this, RDMA_PS_TCP) != 0) return manager_error("rdma_create_id");
   id_.reset(id);
   (from.any.sa_family == AF_INET ? from.v4.sin_port : from.v6.sin6_port) = 0;
-  if (rdma_resolve_addr(id, &from.any, &to.any, settings_.patience_ms) != 0) return manager_error("rdma_resolve_addr");
+  if (rdma_resolve_addr(id, &from.any, &to.any, settings_.timeout_ms) != 0) return manager_error("rdma_resolve_addr");
   return {};
 }
 
@@ -114,8 +114,8 @@ void Connection::on_event(const CmEvent& event) noexcept {
              rdma_event_str(event.type), event.status);
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-      return step(rdma_resolve_route(id_.get(), settings_.patience_ms) == 0 ? Result<void>{}
-                                                                            : manager_error("rdma_resolve_route"));
+      return step(rdma_resolve_route(id_.get(), settings_.timeout_ms) == 0 ? Result<void>{}
+                                                                           : manager_error("rdma_resolve_route"));
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       if (device_.name() != ibv_get_device_name(id_->verbs->device)) {
         return step(Error{Errc::unreachable, 0, "verbs: the way to the peer leads over another device"});

@@ -45,7 +45,7 @@ class Connection {
     bool remote_access = false;  ///< the peer may read, write and operate on memory over it
     std::uint8_t retry_count = 0;
     std::uint8_t ack_timeout = 0;
-    int patience_ms = 0;
+    int timeout_ms = 0;
   };
 
   Connection(Device& device, const Settings& settings, Owner& owner) noexcept

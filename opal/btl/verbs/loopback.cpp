@@ -11,7 +11,7 @@ namespace opal::btl::verbs {
 namespace {
 
 constexpr int kDepth = 4;
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kTimeout{2};
 
 /// The way from a port to itself.
 Result<ibv_ah_attr> way_to_itself(ibv_context* context, std::uint8_t port, const ibv_port_attr& attributes,
@@ -97,7 +97,7 @@ Result<void> Loopback::move(ibv_wr_opcode opcode, std::byte* local, std::uint32_
   if (const int code = ibv_post_send(pairs_[0].get(), &request, &bad); code != 0) {
     return device_error(code, "ibv_post_send(loopback)");
   }
-  const Deadline deadline = Deadline::after(kPatience);
+  const Deadline deadline = Deadline::after(kTimeout);
   ibv_wc end{};
   int count = 0;
   while ((count = ibv_poll_cq(completions_.get(), 1, &end)) == 0) {

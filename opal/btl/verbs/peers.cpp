@@ -13,9 +13,9 @@
 namespace opal::btl::verbs {
 namespace {
 
-constexpr std::chrono::milliseconds kRest{50};               // between attempts that the peer has refused for now
-constexpr std::chrono::milliseconds kAddressPatience{5000};  // of the connection manager, for each address
-constexpr std::uint32_t kFirstWindow = 8;                    // until the peer asks for more
+constexpr std::chrono::milliseconds kRest{50};              // between attempts that the peer has refused for now
+constexpr std::chrono::milliseconds kAddressTimeout{5000};  // of the connection manager, for each address
+constexpr std::uint32_t kFirstWindow = 8;                   // until the peer asks for more
 constexpr std::uint32_t kLeastWindow = 4;
 constexpr std::uint32_t kFirstSends = 8;  // buffers
 
@@ -225,7 +225,7 @@ Connection::Settings Endpoint::settings() const noexcept {
   settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(config.inline_size.bytes)};
   settings.retry_count = static_cast<std::uint8_t>(config.retry_count);
   settings.ack_timeout = static_cast<std::uint8_t>(config.ack_timeout);
-  settings.patience_ms = static_cast<int>(std::min(kAddressPatience, config.connect_timeout).count());
+  settings.timeout_ms = static_cast<int>(std::min(kAddressTimeout, config.connect_timeout).count());
   return settings;
 }
 

@@ -14,7 +14,7 @@ using test::kTag;
 using test::pump;
 using test::Side;
 
-constexpr int kIdleRounds = 3000;  // more than a sweep and a first patience
+constexpr int kIdleRounds = 3000;  // more than a sweep and a first limit of idle rounds
 
 Module& module_of(Side& side) { return static_cast<Module&>(side.module()); }
 

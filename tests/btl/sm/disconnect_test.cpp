@@ -40,7 +40,7 @@ config::Store store_of(const Mode& mode) {
   config::Store store;
   store.set("btl_sm_large_get", mode.way);
   store.set("btl_sm_single_copy", mode.single_copy);
-  store.set("btl_sm_pipeline_patience", "1000000");
+  store.set("btl_sm_pipeline_timeout", "1000000");
   return store;
 }
 

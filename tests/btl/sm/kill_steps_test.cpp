@@ -99,7 +99,7 @@ class SmKillInAPull : public SmKillSteps, public ::testing::WithParamInterface<s
   [[nodiscard]] static config::Store settings() {
     return with({{"btl_sm_large_get", GetParam()[0]},
                  {"btl_sm_single_copy", GetParam()[1]},
-                 {"btl_sm_pipeline_patience", "1000000"}});  // a helper that is there is waited for
+                 {"btl_sm_pipeline_timeout", "1000000"}});  // a helper that is there is waited for
   }
 };
 INSTANTIATE_TEST_SUITE_P(By, SmKillInAPull,

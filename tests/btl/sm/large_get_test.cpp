@@ -32,7 +32,7 @@ config::Store forced(std::string_view way, std::string_view single_copy = "cma")
   config::Store store;
   store.set("btl_sm_large_get", way);
   store.set("btl_sm_single_copy", single_copy);
-  store.set("btl_sm_pipeline_patience", "1000000");  // a helper that is there is waited for
+  store.set("btl_sm_pipeline_timeout", "1000000");  // a helper that is there is waited for
   return store;
 }
 
@@ -116,7 +116,7 @@ TEST(SmLargeGet, MoreThanFitTheQueueAreAllServed) {
 TEST(SmLargeGet, APeerThatIsAwayIsNotNeededWhereSingleCopyWorks) {
   for (const char* way : {"cooperative", "pipelined"}) {
     config::Store store = forced(way);
-    store.set("btl_sm_pipeline_patience", "5");
+    store.set("btl_sm_pipeline_timeout", "5");
     Side a{"sm", store};
     Side b{"sm", store};
     btl::Endpoint& route = *a.connect(b);
@@ -282,7 +282,7 @@ TEST(SmLargeGet, WhenCopyingIsForbiddenInMidTransferTheOtherMechanismsFinishIt) 
     SCOPED_TRACE(test.way);
     Child puller{[&](Channel& parent) {
       config::Store store = forced(test.way);
-      store.set("btl_sm_pipeline_patience", "0");  // tries to copy whatever the helper has not taken
+      store.set("btl_sm_pipeline_timeout", "0");  // tries to copy whatever the helper has not taken
       return get_all(parent, store, 3, [&] {
         if (test.at_puller) refuse_system_call(test.call);
       });

@@ -145,7 +145,7 @@ TEST_F(TcpSending, APeerThatDiesEndsWhatWaitsOnce) {
   EXPECT_EQ(a.failures.size(), 1U);
 }
 
-/// A peer as a plain socket, let in by a side with a short patience.
+/// A peer as a plain socket, let in by a side with a short timeout.
 struct Watched {
   Watched() {
     btl::tcp::Config config = loopback();

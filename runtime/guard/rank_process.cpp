@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/warden/rank_process.hpp"
+#include "runtime/guard/rank_process.hpp"
 #include "opal/core/sanitizer.hpp"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 
-namespace runtime::warden {
+namespace runtime::guard {
 namespace {
 
 [[noreturn]] void give_up(int report, Step step, int os_errno) {
@@ -44,14 +44,14 @@ std::vector<cpu_set_t> mask_of(const std::vector<std::uint32_t>& cpus) {
 /// A descriptor that is 0, 1 or 2 by accident would be overwritten by the dup2 of another.
 int above_stdio(int fd) { return fd > 2 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
-/// What the process that becomes a rank works with.  It shares the warden's memory until it executes the program, so
-/// everything that has to be allocated is there before.
+/// What the process that becomes a rank works with.  It shares the process guard's memory until it executes the
+/// program, so everything that has to be allocated is there before.
 struct Birth {
   Birth(const SpawnPlan& what, const Stdio& with, const SignalSet& ignoring, int report_to)
       : plan(what),
         stdio(with),
         ignored(ignoring),
-        warden(::getpid()),
+        guard(::getpid()),
         report(report_to),
         arguments(pointers(what.arguments)),
         environment(pointers(what.environment)),
@@ -62,7 +62,7 @@ struct Birth {
   const SpawnPlan& plan;
   const Stdio& stdio;
   const SignalSet& ignored;
-  const pid_t warden;
+  const pid_t guard;
   const int report;
   const std::vector<char*> arguments;
   const std::vector<char*> environment;
@@ -71,10 +71,10 @@ struct Birth {
 };
 
 [[noreturn]] void become_rank(const Birth& birth) {
-  const auto& [plan, stdio, ignored, warden, report, arguments, environment, cpus, script] = birth;
+  const auto& [plan, stdio, ignored, guard, report, arguments, environment, cpus, script] = birth;
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != warden) ::_exit(127);  // it died before the line above
+  if (::getppid() != guard) ::_exit(127);  // it died before the line above
   if (!cpus.empty() && ::sched_setaffinity(0, cpus.size() * sizeof(cpu_set_t), cpus.data()) != 0) {
     give_up(report, Step::bind, errno);
   }
@@ -115,8 +115,8 @@ pid_t give_birth(const Birth& birth) {
     if (pid == 0) become_rank(birth);
     return pid;
   }
-  // As posix_spawn(3) does it: to copy the warden's page tables and to tear the copy down again takes a third as long
-  // as a small program runs.  The caller goes on when the program is executed, or the process has ended.
+  // As posix_spawn(3) does it: to copy the process guard's page tables and to tear the copy down again takes a third as
+  // long as a small program runs.  The caller goes on when the program is executed, or the process has ended.
   alignas(16) static std::array<std::byte, 1U << 16> stack;
   const auto run = [](void* argument) -> int { become_rank(*static_cast<const Birth*>(argument)); };
   return ::clone(run, stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, const_cast<Birth*>(&birth));
@@ -155,4 +155,4 @@ SignalSet ignored_signals() {
   return ignored;
 }
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/warden/handle.hpp — the launcher's side of its warden: start it, ask it, hear from it.
+// runtime/guard/handle.hpp — the launcher's side of its process guard: start it, ask it, hear from it.
 // Threads: the launcher's main thread, and start() before any other thread exists.
 #pragma once
 #include <chrono>
 #include <span>
 
-#include "runtime/warden/protocol.hpp"
-#include "runtime/warden/rank_process.hpp"
+#include "runtime/guard/protocol.hpp"
+#include "runtime/guard/rank_process.hpp"
 
-namespace runtime::warden {
+namespace runtime::guard {
 
-/// Where the command line of this process lies, to rename the warden in ps; may be empty.
+/// Where the command line of this process lies, to rename the process guard in ps; may be empty.
 using CommandLine = std::span<char* const>;
 
 class Handle {
  public:
-  /// Forks the warden.  `session_directory` need not exist yet.  `patience`: how long alive() may stay out, before the
-  /// warden kills this process, the ranks and itself; negative: for ever.  Errors: os.
+  /// Forks the process guard.  `session_directory` need not exist yet.  `timeout`: how long alive() may stay out,
+  /// before the process guard kills this process, the ranks and itself; negative: for ever.  Errors: os.
   static Result<Handle> start(const std::string& session_directory, CommandLine command_line,
-                              std::chrono::milliseconds patience = std::chrono::milliseconds{-1});
+                              std::chrono::milliseconds timeout = std::chrono::milliseconds{-1});
 
   Handle(Handle&&) noexcept = default;
   Handle& operator=(Handle&&) noexcept = default;
@@ -37,16 +37,17 @@ class Handle {
   /// Kills every process of the job; the answer is a report `empty`.  Errors: peer_gone, os.
   Result<void> kill_all();
 
-  /// Tells a warden with patience that this process runs.  Errors: peer_gone, os.
+  /// Tells a process guard with timeout that this process runs.  Errors: peer_gone, os.
   Result<void> alive();
 
-  /// Continues a warden that a signal has stopped: no end of a process would be noticed.  Each request does it, too.
+  /// Continues a process guard that a signal has stopped: no end of a process would be noticed.  Each request does it,
+  /// too.
   void wake() noexcept;
 
-  /// The next report, or nothing when there is none now.  Errors: peer_gone (the warden died), os, protocol.
+  /// The next report, or nothing when there is none now.  Errors: peer_gone (the process guard died), os, protocol.
   Result<std::optional<Report>> next();
 
-  /// Ends the warden and waits for it; the job must be empty.
+  /// Ends the process guard and waits for it; the job must be empty.
   void quit() noexcept;
 
  private:
@@ -56,4 +57,4 @@ class Handle {
   Fd socket_;
 };
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/patience.hpp — how long launcher and daemons wait for each other.
+// runtime/daemon/timeouts.hpp — how long launcher and daemons wait for each other.
 #pragma once
 #include <chrono>
 
 namespace runtime::daemon {
 
-struct Patience {
+struct Timeouts {
   std::chrono::milliseconds silence{};  ///< of a daemon, until it counts as out of reach
   std::chrono::milliseconds start{};    ///< of a daemon that is being started, until it must have come
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/warden/protocol.hpp — what the launcher and its warden say to each other over their SOCK_SEQPACKET pair.
-// Both ends are one program forked in two, so there are no versions; sizes and kinds are checked all the same.
+// runtime/guard/protocol.hpp — what the launcher and its process guard say to each other over their SOCK_SEQPACKET
+// pair. Both ends are one program forked in two, so there are no versions; sizes and kinds are checked all the same.
 #pragma once
 #include <sys/types.h>
 
@@ -12,17 +12,17 @@
 
 #include "runtime/core_names.hpp"
 
-namespace runtime::warden {
+namespace runtime::guard {
 
 inline constexpr std::int32_t kEveryRank = -1;
 
-/// Launcher to warden.
+/// Launcher to process guard.
 struct Request {
   enum class Kind : std::uint32_t {
     spawn,     ///< with four descriptors: the plan (a memfd), stdin, stdout, stderr
     signal,    ///< `signal` to the process group of `rank`, or of every living rank
     kill_all,  ///< SIGKILL to every process of the job, until none is left; answered by `empty`
-    alive,     ///< the launcher runs; wanted regularly by a warden with patience
+    alive,     ///< the launcher runs; wanted regularly by a process guard with timeout
     quit,      ///< nothing is left to guard: exit without cleaning up
   };
   Kind kind;
@@ -33,7 +33,7 @@ struct Request {
 /// What prevented a rank from starting.
 enum class Step : std::uint32_t { fork, chdir, bind, exec, plan };
 
-/// Warden to launcher.
+/// Guard to launcher.
 struct Report {
   enum class Kind : std::uint32_t {
     started,  ///< `pid` runs the program of `rank`
@@ -76,4 +76,4 @@ struct Received {
 /// Receives one message into `message`; nothing when there is none now and `wait` is false.  Errors: protocol, os.
 Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message, bool wait);
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

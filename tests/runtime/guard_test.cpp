@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warden's protocol, and a warden at work without the rest of the launcher.
+// The process guard's protocol, and a process guard at work without the rest of the launcher.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/guard/handle.hpp"
 #include "runtime/packing.hpp"
-#include "runtime/warden/handle.hpp"
 
-namespace runtime::warden {
+namespace runtime::guard {
 namespace {
 
 const SpawnPlan kPlan{.path = "/bin/true",
@@ -42,12 +42,12 @@ TEST(SpawnPlan, IsRefusedWhenCutOffOrExtendedAnywhere) {
 }
 
 /// Waits for the next report.
-std::optional<Report> next(Handle& warden) {
+std::optional<Report> next(Handle& guard) {
   while (true) {
-    auto report = warden.next();
+    auto report = guard.next();
     if (!report) return {};
     if (report->has_value()) return **report;
-    pollfd ready{warden.fd(), POLLIN, 0};
+    pollfd ready{guard.fd(), POLLIN, 0};
     if (::poll(&ready, 1, 20'000) <= 0) return {};
   }
 }
@@ -64,31 +64,31 @@ SpawnPlan shell(const std::string& script) {
   return plan;
 }
 
-TEST(Warden, ReportsStartAndEndOfARank) {
-  auto warden = Handle::start("", {});
-  ASSERT_TRUE(warden);
+TEST(Guard, ReportsStartAndEndOfARank) {
+  auto guard = Handle::start("", {});
+  ASSERT_TRUE(guard);
   const Null null;
-  ASSERT_TRUE(warden->spawn(5, shell("exit 3"), null.stdio()));
-  const auto started = next(*warden);
+  ASSERT_TRUE(guard->spawn(5, shell("exit 3"), null.stdio()));
+  const auto started = next(*guard);
   ASSERT_TRUE(started);
   EXPECT_EQ(started->kind, Report::Kind::started);
   EXPECT_EQ(started->rank, 5);
-  const auto exited = next(*warden);
+  const auto exited = next(*guard);
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->kind, Report::Kind::exited);
   EXPECT_EQ(exited->pid, started->pid);
   EXPECT_EQ(WEXITSTATUS(exited->status), 3);
-  warden->quit();
+  guard->quit();
 }
 
-TEST(Warden, SaysWhichStepOfAStartFailed) {
-  auto warden = Handle::start("", {});
-  ASSERT_TRUE(warden);
+TEST(Guard, SaysWhichStepOfAStartFailed) {
+  auto guard = Handle::start("", {});
+  ASSERT_TRUE(guard);
   const Null null;
   SpawnPlan no_program = shell("");
   no_program.path = "/no/such/program";
-  ASSERT_TRUE(warden->spawn(0, no_program, null.stdio()));
-  auto report = next(*warden);
+  ASSERT_TRUE(guard->spawn(0, no_program, null.stdio()));
+  auto report = next(*guard);
   ASSERT_TRUE(report);
   EXPECT_EQ(report->kind, Report::Kind::refused);
   EXPECT_EQ(report->step, Step::exec);
@@ -96,51 +96,51 @@ TEST(Warden, SaysWhichStepOfAStartFailed) {
 
   SpawnPlan no_directory = shell("");
   no_directory.working_directory = "/no/such/directory";
-  ASSERT_TRUE(warden->spawn(1, no_directory, null.stdio()));
-  report = next(*warden);
+  ASSERT_TRUE(guard->spawn(1, no_directory, null.stdio()));
+  report = next(*guard);
   ASSERT_TRUE(report);
   EXPECT_EQ(report->step, Step::chdir);
 
   SpawnPlan no_cpu = shell("");
   no_cpu.cpus = {4000};
-  ASSERT_TRUE(warden->spawn(2, no_cpu, null.stdio()));
-  report = next(*warden);
+  ASSERT_TRUE(guard->spawn(2, no_cpu, null.stdio()));
+  report = next(*guard);
   ASSERT_TRUE(report);
   EXPECT_EQ(report->step, Step::bind);
-  warden->quit();
+  guard->quit();
 }
 
-TEST(Warden, KillsWhatARankLeftBehindAndSaysWhenNothingIsLeft) {
-  auto warden = Handle::start("", {});
-  ASSERT_TRUE(warden);
+TEST(Guard, KillsWhatARankLeftBehindAndSaysWhenNothingIsLeft) {
+  auto guard = Handle::start("", {});
+  ASSERT_TRUE(guard);
   const Null null;
-  ASSERT_TRUE(warden->spawn(0, shell("setsid sh -c 'sleep 300 & sleep 300' & sleep 300"), null.stdio()));
-  ASSERT_TRUE(next(*warden));
-  ASSERT_TRUE(warden->kill_all());
-  const auto exited = next(*warden);
+  ASSERT_TRUE(guard->spawn(0, shell("setsid sh -c 'sleep 300 & sleep 300' & sleep 300"), null.stdio()));
+  ASSERT_TRUE(next(*guard));
+  ASSERT_TRUE(guard->kill_all());
+  const auto exited = next(*guard);
   ASSERT_TRUE(exited);
   EXPECT_EQ(exited->kind, Report::Kind::exited);
   EXPECT_EQ(WTERMSIG(exited->status), SIGKILL);
-  const auto empty = next(*warden);
+  const auto empty = next(*guard);
   ASSERT_TRUE(empty);
   EXPECT_EQ(empty->kind, Report::Kind::empty);
-  warden->quit();
+  guard->quit();
 }
 
-TEST(Warden, ItsDeathIsSeenAndTakesTheRankAlong) {
-  auto warden = Handle::start("", {});
-  ASSERT_TRUE(warden);
+TEST(Guard, ItsDeathIsSeenAndTakesTheRankAlong) {
+  auto guard = Handle::start("", {});
+  ASSERT_TRUE(guard);
   const Null null;
-  ASSERT_TRUE(warden->spawn(0, shell("sleep 300"), null.stdio()));
-  const auto started = next(*warden);
+  ASSERT_TRUE(guard->spawn(0, shell("sleep 300"), null.stdio()));
+  const auto started = next(*guard);
   ASSERT_TRUE(started);
   const Fd rank{static_cast<int>(::syscall(SYS_pidfd_open, started->pid, 0))};
-  ::kill(warden->pid(), SIGKILL);
-  EXPECT_FALSE(next(*warden));
-  ::waitpid(warden->pid(), nullptr, 0);
+  ::kill(guard->pid(), SIGKILL);
+  EXPECT_FALSE(next(*guard));
+  ::waitpid(guard->pid(), nullptr, 0);
   pollfd gone{rank.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&gone, 1, 20'000), 1) << "the rank outlived its warden";
+  EXPECT_EQ(::poll(&gone, 1, 20'000), 1) << "the rank outlived its process guard";
 }
 
 }  // namespace
-}  // namespace runtime::warden
+}  // namespace runtime::guard

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/warden/protocol.hpp"
+#include "runtime/guard/protocol.hpp"
 
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 
-namespace runtime::warden {
+namespace runtime::guard {
 namespace {
 
 constexpr std::size_t kMostFds = 4;
@@ -14,7 +14,7 @@ constexpr std::size_t kMostFds = 4;
 }  // namespace
 
 Result<void> send_message(int socket, ByteSpan message, const std::vector<int>& fds) {
-  if (fds.size() > kMostFds) return Error{Errc::invalid_argument, 0, "warden: too many descriptors", fds.size()};
+  if (fds.size() > kMostFds) return Error{Errc::invalid_argument, 0, "process guard: too many descriptors", fds.size()};
   iovec part{const_cast<std::byte*>(message.data()), message.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(kMostFds * sizeof(int))] = {};
   msghdr header{};
@@ -34,8 +34,8 @@ Result<void> send_message(int socket, ByteSpan message, const std::vector<int>& 
     sent = ::sendmsg(socket, &header, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return {};
-  if (errno == EPIPE || errno == ECONNRESET) return Error{Errc::peer_gone, errno, "warden: sendmsg"};
-  return Error{Errc::os, errno, "warden: sendmsg"};
+  if (errno == EPIPE || errno == ECONNRESET) return Error{Errc::peer_gone, errno, "process guard: sendmsg"};
+  return Error{Errc::os, errno, "process guard: sendmsg"};
 }
 
 Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes message, bool wait) {
@@ -52,7 +52,7 @@ Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes m
   } while (size < 0 && errno == EINTR);
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<Received>{};
   if (size < 0 && errno == ECONNRESET) size = 0;
-  if (size < 0) return Error{Errc::os, errno, "warden: recvmsg"};
+  if (size < 0) return Error{Errc::os, errno, "process guard: recvmsg"};
   Received received;
   received.size = static_cast<std::size_t>(size);
   for (cmsghdr* part_of = size > 0 ? CMSG_FIRSTHDR(&header) : nullptr; part_of != nullptr;
@@ -66,9 +66,9 @@ Result<std::optional<Received>> receive_message(int socket, opal::MutableBytes m
     }
   }
   if (size > 0 && ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || received.size != message.size())) {
-    return Error{Errc::protocol, 0, "warden: message of a wrong size", received.size};
+    return Error{Errc::protocol, 0, "process guard: message of a wrong size", received.size};
   }
   return std::optional<Received>{std::move(received)};
 }
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/warden/warden.hpp"
+#include "runtime/guard/guard.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -15,20 +15,21 @@
 
 #include "opal/core/clock.hpp"
 #include "opal/core/mapping.hpp"
+#include "runtime/guard/descendants.hpp"
 #include "runtime/packing.hpp"
-#include "runtime/warden/descendants.hpp"
 
-namespace runtime::warden {
+namespace runtime::guard {
 namespace {
 
 constexpr int kKillAgainMs = 10;  // how long a fork that raced with the last round of SIGKILL may live
 
-class Warden {
+class Guard {
  public:
-  explicit Warden(const Duty& duty) : duty_(duty) {
+  explicit Guard(const Duty& duty) : duty_(duty) {
     sigset_t mask;
     sigfillset(&mask);
-    ::sigprocmask(SIG_SETMASK, &mask, nullptr);  // only SIGKILL ends a warden; the launcher decides about the rest
+    ::sigprocmask(SIG_SETMASK, &mask,
+                  nullptr);  // only SIGKILL ends a process guard; the launcher decides about the rest
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     child_ended_.reset(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -54,7 +55,7 @@ class Warden {
     auto received = receive_message(duty_.socket, std::as_writable_bytes(std::span{&request, 1}), false);
     if (!received || (received->has_value() && (*received)->size == 0)) return launcher_died();
     if (!received->has_value()) return;
-    heard_ = patience();
+    heard_ = timeout();
     doubted_ = false;
     switch (request.kind) {
       case Request::Kind::spawn: return spawn(request.rank, (*received)->fds);
@@ -112,14 +113,14 @@ class Warden {
     if (!send_message(duty_.socket, opal::bytes_of(report))) launcher_died();
   }
 
-  [[nodiscard]] opal::Deadline patience() const {
-    return opal::Deadline::after(std::chrono::milliseconds{duty_.patience_ms});
+  [[nodiscard]] opal::Deadline timeout() const {
+    return opal::Deadline::after(std::chrono::milliseconds{duty_.timeout_ms});
   }
 
   /// Where all of the machine stood still it has not had the time to be heard: it gets a little more.
   void doubt() {
     if (std::exchange(doubted_, true)) return launcher_stopped();
-    heard_ = opal::Deadline::after(std::chrono::milliseconds{duty_.patience_ms / 4});
+    heard_ = opal::Deadline::after(std::chrono::milliseconds{duty_.timeout_ms / 4});
   }
 
   /// Somebody has stopped it: nobody can tell it to clean up, and nobody else would.
@@ -137,7 +138,7 @@ class Warden {
   Duty duty_;
   Fd child_ended_;
   std::map<pid_t, std::int32_t> ranks_;  // the living ones
-  opal::Deadline heard_ = patience();
+  opal::Deadline heard_ = timeout();
   bool doubted_ = false;  // heard_ is the last chance
   bool killing_ = false;
   bool launcher_gone_ = false;
@@ -146,6 +147,6 @@ class Warden {
 
 }  // namespace
 
-void serve(const Duty& duty) { Warden{duty}.run(); }
+void serve(const Duty& duty) { Guard{duty}.run(); }
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/warden/rank_process.hpp — fork and exec of one rank: its own process group, binding, directory, stdio.
-// Only the warden calls it: a process with one thread, in which a forked child may still allocate.
+// runtime/guard/rank_process.hpp — fork and exec of one rank: its own process group, binding, directory, stdio.
+// Only the process guard calls it: a process with one thread, in which a forked child may still allocate.
 #pragma once
 #include <sys/types.h>
 
 #include <bitset>
 
-#include "runtime/warden/protocol.hpp"
+#include "runtime/guard/protocol.hpp"
 
-namespace runtime::warden {
+namespace runtime::guard {
 
 using SignalSet = std::bitset<65>;  ///< index = signal number
 
@@ -35,4 +35,4 @@ Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& i
 /// The signals this process ignores now.
 SignalSet ignored_signals();
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/warden/descendants.hpp"
+#include "runtime/guard/descendants.hpp"
 
 #include <dirent.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-namespace runtime::warden {
+namespace runtime::guard {
 namespace {
 
 struct CloseDirectory {
@@ -80,4 +80,4 @@ bool reap_children(const std::function<void(pid_t, int)>& on_exit) {
   }
 }
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

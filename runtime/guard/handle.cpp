@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/warden/handle.hpp"
+#include "runtime/guard/handle.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,13 +12,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/guard/guard.hpp"
 #include "runtime/packing.hpp"
-#include "runtime/warden/warden.hpp"
 
-namespace runtime::warden {
+namespace runtime::guard {
 namespace {
 
-constexpr char kName[] = "opal-warden";
+constexpr char kName[] = "opal-guard";
 
 /// So that ps shows what it is and nobody mistakes it for the launcher.
 void rename_process(CommandLine command_line) {
@@ -32,8 +32,8 @@ void rename_process(CommandLine command_line) {
   }
 }
 
-/// Keeps the launcher's terminal and pipes out of the warden's hands: a reader must see their end when the launcher
-/// goes.
+/// Keeps the launcher's terminal and pipes out of the process guard's hands: a reader must see their end when the
+/// launcher goes.
 void keep_only(int socket) {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {0, 1, 2}) ::dup2(null, fd);
@@ -45,8 +45,8 @@ void keep_only(int socket) {
 /// their status.
 void hear_of_children() noexcept { ::signal(SIGCHLD, SIG_DFL); }
 
-[[noreturn]] void become_warden(const std::string& session_directory, int socket, CommandLine command_line,
-                                std::chrono::milliseconds patience) {
+[[noreturn]] void become_guard(const std::string& session_directory, int socket, CommandLine command_line,
+                               std::chrono::milliseconds timeout) {
   const SignalSet ignored = ignored_signals();
   hear_of_children();
   ::setsid();  // the terminal's signals are the launcher's to pass on
@@ -54,23 +54,23 @@ void hear_of_children() noexcept { ::signal(SIGCHLD, SIG_DFL); }
   rename_process(command_line);
   const int kept = ::fcntl(socket, F_DUPFD_CLOEXEC, 3);
   keep_only(kept);
-  serve({kept, session_directory, static_cast<int>(patience.count()), ignored});
+  serve({kept, session_directory, static_cast<int>(timeout.count()), ignored});
   ::_exit(0);
 }
 
 }  // namespace
 
 Result<Handle> Handle::start(const std::string& session_directory, CommandLine command_line,
-                             std::chrono::milliseconds patience) {
+                             std::chrono::milliseconds timeout) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Error{Errc::os, errno, "socketpair(warden)"};
+    return Error{Errc::os, errno, "socketpair(guard)"};
   }
   Fd ours{ends[0]};
   Fd theirs{ends[1]};
   const pid_t pid = ::fork();
-  if (pid < 0) return Error{Errc::os, errno, "fork(warden)"};
-  if (pid == 0) become_warden(session_directory, theirs.get(), command_line, patience);
+  if (pid < 0) return Error{Errc::os, errno, "fork(guard)"};
+  if (pid == 0) become_guard(session_directory, theirs.get(), command_line, timeout);
   hear_of_children();
   return Handle{pid, std::move(ours)};
 }
@@ -104,7 +104,7 @@ Result<std::optional<Report>> Handle::next() {
   Report report{};
   OPAL_TRY_ASSIGN(auto received, receive_message(fd(), std::as_writable_bytes(std::span{&report, 1}), false));
   if (!received) return std::optional<Report>{};
-  if (received->size == 0) return Error{Errc::peer_gone, 0, "the warden process"};
+  if (received->size == 0) return Error{Errc::peer_gone, 0, "the process guard"};
   return std::optional<Report>{report};
 }
 
@@ -112,4 +112,4 @@ void Handle::quit() noexcept {
   if (ask({Request::Kind::quit, kEveryRank, 0})) ::waitpid(pid_, nullptr, 0);
 }
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/warden/descendants.hpp — ends every process below this one.  A subreaper inherits the orphans of what it
+// runtime/guard/descendants.hpp — ends every process below this one.  A subreaper inherits the orphans of what it
 // started, so that killing its children again and again reaches every descendant, sessions and daemons included.
 // Threads: the process's main thread only, which is the parent of everything it started.
 #pragma once
@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-namespace runtime::warden {
+namespace runtime::guard {
 
 /// The processes whose parent is `parent`, zombies included.
 std::vector<pid_t> children_of(pid_t parent);
@@ -22,4 +22,4 @@ void kill_children_of(pid_t parent, pid_t spared = 0);
 /// Reaps every child that has ended, telling `on_exit` pid and wait status; false when no child is left at all.
 bool reap_children(const std::function<void(pid_t, int)>& on_exit);
 
-}  // namespace runtime::warden
+}  // namespace runtime::guard
