@@ -63,7 +63,7 @@ std::vector<std::uint32_t> LocalHost::dying_ranks() const {
   std::vector<std::uint32_t> dying;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const Rank& rank = ranks_[i];
-    if (rank.pid != 0 && !rank.ended && is_exiting(rank.pid)) dying.push_back(plan_.ranks[i]);
+    if (rank.pid != 0 && !rank.ended && (rank.disconnected || is_exiting(rank.pid))) dying.push_back(plan_.ranks[i]);
   }
   return dying;
 }
@@ -170,8 +170,9 @@ void LocalHost::unblock_guard() {
 
 void LocalHost::on_disconnected(unsigned rank) {
   Rank* const member = find(rank);
-  if (member == nullptr || member->ended) return;
-  member->disconnected = loop_.after(kSlowGuard, [this, rank] { end_disconnected(rank); });
+  if (member == nullptr || member->ended || member->disconnected) return;
+  member->disconnected = true;  // the others may fail because of this: the job's failure is its end
+  member->end_of_disconnected = loop_.after(kSlowGuard, [this, rank] { end_disconnected(rank); });
 }
 
 void LocalHost::end_disconnected(unsigned rank) {

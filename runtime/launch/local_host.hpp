@@ -66,9 +66,10 @@ class LocalHost final : public RankHost {
   struct Rank {
     pid_t pid = 0;  // 0 until the process guard reports it
     bool ended = false;
-    bool missed = false;    // the job goes on without it
-    bool reported = false;  // as dead
-    event::Timer disconnected{};
+    bool missed = false;        // the job goes on without it
+    bool reported = false;      // as dead
+    bool disconnected = false;  // from the server
+    event::Timer end_of_disconnected{};
   };
   [[nodiscard]] Rank* find(unsigned rank) noexcept;
   void start_more();

@@ -81,6 +81,8 @@ Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescri
 Result<void> Server::State::start() {
   // Fences of local ranks only would not reach us, and a dead rank would pass for one that arrived.
   set_default("PMIX_MCA_pmix_server_fence_localonly_opt", "0");
+  // Else a rank's lost connection is reported a second late, when others have already failed because of it.
+  set_default("PMIX_MCA_pmix_event_caching_window", "0");
   if (job.ranks <= kSmallJob) set_default("PMIX_MCA_gds", "hash");
 
   settings.add(PMIX_SERVER_NSPACE, job.job_id + "-server");

@@ -40,12 +40,19 @@ pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_i
   return PMIX_SUCCESS;
 }
 
-void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t*, std::size_t, pmix_info_t*,
-                     std::size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
-  g_core->loop.post([who = *source] {
-    const int rank = rank_of(*g_core, who);
-    if (rank >= 0 && g_core->membership[static_cast<std::size_t>(rank)] == Core::Membership::member) {
-      g_core->host.on_disconnected(rank);
+/// libpmix may report several clients at once: the first as the source, all as affected.
+void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix_info_t* infos, std::size_t count,
+                     pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+  std::vector<pmix_proc_t> lost{*source};
+  for (const pmix_info_t& info : std::span{infos, count}) {
+    if (has_key(info, PMIX_EVENT_AFFECTED_PROC) && info.value.type == PMIX_PROC) lost.push_back(*info.value.data.proc);
+  }
+  g_core->loop.post([lost = std::move(lost)] {
+    for (const pmix_proc_t& client : lost) {
+      const int rank = rank_of(*g_core, client);
+      if (rank >= 0 && g_core->membership[static_cast<std::size_t>(rank)] == Core::Membership::member) {
+        g_core->host.on_disconnected(rank);
+      }
     }
   });
   if (done != nullptr) done(PMIX_SUCCESS, nullptr, 0, nullptr, nullptr, cookie);
