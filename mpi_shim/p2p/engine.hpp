@@ -218,7 +218,7 @@ class Engine {
 
   /// Its number among the process's Engines.
   [[nodiscard]] unsigned vci() const noexcept { return vci_; }
-  /// A round for another VCI's thread, which holds no lock: nothing happens when somebody else has this one's.
+  /// A round for another VCI's thread, which holds no lock: nothing happens when another thread has this one's.
   std::size_t glance() noexcept;
   /// Something could not go out, or a loss has to be looked at: progress is to come back soon.
   [[nodiscard]] bool stalling() const noexcept { return stalling_.load(std::memory_order_relaxed); }

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The longest sleep.  Another thread may have looked at a VCI that nobody is at now, and thereby have taken back that
+// The longest sleep.  Another thread may have polled a VCI that no thread polls now, and thereby have taken back that
 // its next message wakes this one.
 constexpr milliseconds kLongestNap{8};
 

@@ -33,7 +33,7 @@ class Vcis {
   /// The Engine becomes the next VCI; at most kMost.  Before there are other threads.
   void join(Engine& engine);
 
-  /// Of what belongs to no VCI.  Whoever has it asks for no VCI's lock.
+  /// Guards what belongs to no VCI.  A thread that holds it takes no VCI's lock.
   [[nodiscard]] am::Lock& lock() noexcept { return lock_; }
 
   [[nodiscard]] Engine& engine(unsigned vci) noexcept { return *engines_[vci]; }
@@ -84,7 +84,7 @@ class Vcis {
   std::size_t look_at_others(Set mine) noexcept;
   void sleep(Set mine, Missing missing, void* object, std::chrono::milliseconds longest) noexcept;
   [[nodiscard]] bool stalling(Set vcis) const noexcept;
-  /// Whether nobody has made a round of the VCI since a thread of VCI `from` asked the last time.
+  /// Whether no thread has progressed the VCI since a thread of VCI `from` last asked.
   bool is_left_alone(unsigned from, unsigned vci) noexcept;
 
   const am::Config waits_;

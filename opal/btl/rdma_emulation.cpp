@@ -126,8 +126,7 @@ struct RdmaEmulation::State {
   std::unique_ptr<GpuTarget> gpu;  // from the first put or get of GPU memory of this process
 };
 
-// ---- Initiator
-// ---------------------------------------------------------------------------------------------------------
+// --- Initiator
 
 /// Whether all went out.
 bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
@@ -226,8 +225,7 @@ void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) no
   operations.finish(operation, why);
 }
 
-// ---- Target
-// ------------------------------------------------------------------------------------------------------------
+// --- Target
 
 void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcept {
   replies.send(to, reply);
@@ -348,8 +346,7 @@ void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
   reply(delivery.from, {request.operation, old, done ? 0 : kNoSuchMemory});
 }
 
-// ---- Answers
-// -----------------------------------------------------------------------------------------------------------
+// --- Answers
 
 void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
@@ -385,8 +382,7 @@ void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
   finish(*operation, {});
 }
 
-// ---- Life
-// --------------------------------------------------------------------------------------------------------------
+// --- Life
 
 RdmaEmulation::RdmaEmulation(Module& module) : state_(std::make_unique<State>(module, busy_)) {}
 RdmaEmulation::~RdmaEmulation() = default;

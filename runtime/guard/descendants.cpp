@@ -13,6 +13,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace runtime::guard {
 namespace {
@@ -45,8 +47,7 @@ std::vector<pid_t> children_by_scan(pid_t parent) {
   return found;
 }
 
-}  // namespace
-
+/// The processes whose parent is `parent`, zombies included.
 std::vector<pid_t> children_of(pid_t parent) {
   std::ifstream file{fmt::format("/proc/{0}/task/{0}/children", parent)};
   if (!file) return children_by_scan(parent);
@@ -55,11 +56,10 @@ std::vector<pid_t> children_of(pid_t parent) {
   return found;
 }
 
-void kill_children(pid_t spared) { kill_children_of(getpid(), spared); }
+}  // namespace
 
-void kill_children_of(pid_t parent, pid_t spared) {
+void kill_children(pid_t parent) {
   for (const pid_t pid : children_of(parent)) {
-    if (pid == spared) continue;
     // Not yet reaped, so neither the pid nor a group that it leads can have become somebody else's.
     if (getpgid(pid) == pid) ::kill(-pid, SIGKILL);
     ::kill(pid, SIGKILL);

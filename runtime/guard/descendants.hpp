@@ -4,20 +4,15 @@
 // Threads: the process's main thread only, which is the parent of everything it started.
 #pragma once
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <functional>
-#include <vector>
 
 namespace runtime::guard {
 
-/// The processes whose parent is `parent`, zombies included.
-std::vector<pid_t> children_of(pid_t parent);
-
-/// Sends SIGKILL to every child and to the process group it leads, except to `spared`.
-void kill_children(pid_t spared = 0);
-
-/// The same for the children of another process, which must not reap them meanwhile.
-void kill_children_of(pid_t parent, pid_t spared = 0);
+/// Sends SIGKILL to every child of `parent`, this process by default, and to the process group that the child leads.
+/// Another parent must not reap its children meanwhile.
+void kill_children(pid_t parent = getpid());
 
 /// Reaps every child that has ended, telling `on_exit` pid and wait status; false when no child is left at all.
 bool reap_children(const std::function<void(pid_t, int)>& on_exit);

@@ -63,6 +63,7 @@ std::vector<std::uint32_t> LocalHost::dying_ranks() const {
   std::vector<std::uint32_t> dying;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const Rank& rank = ranks_[i];
+    // The others may fail of a lost connection: it counts as a death that is about to be reported.
     if (rank.pid != 0 && !rank.ended && (rank.disconnected || is_exiting(rank.pid))) dying.push_back(plan_.ranks[i]);
   }
   return dying;
@@ -164,15 +165,14 @@ void LocalHost::kill_all() {
 /// it waits without end, and kills nothing: what it waits for is killed here.
 void LocalHost::unblock_guard() {
   if (empty_ || guard_lost_) return;
-  guard::kill_children_of(guard_.pid());
+  guard::kill_children(guard_.pid());
   unblocking_ = loop_.after(kUnblockingRound, [this] { unblock_guard(); });
 }
 
 void LocalHost::on_disconnected(unsigned rank) {
   Rank* const member = find(rank);
   if (member == nullptr || member->ended || member->disconnected) return;
-  member->disconnected = true;  // the others may fail because of this: the job's failure is its end
-  member->end_of_disconnected = loop_.after(kSlowGuard, [this, rank] { end_disconnected(rank); });
+  member->disconnected = loop_.after(kSlowGuard, [this, rank] { end_disconnected(rank); });
 }
 
 void LocalHost::end_disconnected(unsigned rank) {

@@ -66,10 +66,9 @@ class LocalHost final : public RankHost {
   struct Rank {
     pid_t pid = 0;  // 0 until the process guard reports it
     bool ended = false;
-    bool missed = false;        // the job goes on without it
-    bool reported = false;      // as dead
-    bool disconnected = false;  // from the server
-    event::Timer end_of_disconnected{};
+    bool missed = false;          // the job goes on without it
+    bool reported = false;        // as dead
+    event::Timer disconnected{};  // from the server: until it is killed
   };
   [[nodiscard]] Rank* find(unsigned rank) noexcept;
   void start_more();

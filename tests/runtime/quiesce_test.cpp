@@ -103,6 +103,13 @@ class Notes {
   const std::string path_;
 };
 
+/// Lets the ranks end; all of them must end in order.
+void stop(LaunchedJob& job, const Notes& notes) {
+  notes.leave("stop");
+  const Outcome ended = job.wait();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+}
+
 /// Waits until all ranks are past MPI_Init; their process ids, by rank, as they see them themselves.
 std::vector<pid_t> pids_of(LaunchedJob& job, unsigned ranks) {
   std::vector<pid_t> pids(ranks);
@@ -237,9 +244,7 @@ TEST(Quiesce, RanksOfAQuietJobSleep) {
     })) << "it does not sleep";
   }
   EXPECT_EQ(command("--resume", job.pid()).status, 0);
-  notes.leave("stop");
-  const Outcome ended = job.wait();
-  EXPECT_EQ(ended.status, 0) << ended.err;
+  stop(job, notes);
 }
 
 TEST(Quiesce, ARankThatComputesIsNamedAfterTheTimeoutAndTheJobGoesOn) {
@@ -252,9 +257,7 @@ TEST(Quiesce, ARankThatComputesIsNamedAfterTheTimeoutAndTheJobGoesOn) {
   notes.leave("go");
   EXPECT_TRUE(eventually([&] { return notes.turns(1) > 3; }));
   EXPECT_THAT(command("--resume", job.pid()).err, HasSubstr("the job is not quiet"));
-  notes.leave("stop");
-  const Outcome ended = job.wait();
-  EXPECT_EQ(ended.status, 0) << ended.err;
+  stop(job, notes);
 }
 
 /// As one does that is killed.
@@ -267,9 +270,7 @@ TEST(Quiesce, ACommandThatGoesTakesItsRequestBack) {
   EXPECT_TRUE(eventually([&] { return notes.turns(1) > 3; }));
   EXPECT_EQ(command("--quiesce", job.pid()).status, 0);
   EXPECT_EQ(command("--resume", job.pid()).status, 0);
-  notes.leave("stop");
-  const Outcome ended = job.wait();
-  EXPECT_EQ(ended.status, 0) << ended.err;
+  stop(job, notes);
 }
 
 TEST(Quiesce, ARankThatIsKilledWhileTheJobIsQuietEndsIt) {
@@ -366,9 +367,7 @@ TEST(Quiesce, ClientsThatSendGarbageOrNothingHoldNobodyUp) {
   for (int i = 0; i < 20; ++i) silent.push_back(client_that_says(socket, ""));  // more than are served at a time
   EXPECT_EQ(command("--quiesce", job.pid()).status, 0);
   EXPECT_EQ(command("--resume", job.pid()).status, 0);
-  notes.leave("stop");
-  const Outcome ended = job.wait();
-  EXPECT_EQ(ended.status, 0) << ended.err;
+  stop(job, notes);
 }
 
 TEST(Quiesce, TheSocketServesItsOwnUserOnly) {
@@ -399,9 +398,7 @@ TEST(Quiesce, TheSocketServesItsOwnUserOnly) {
     if (path.string().starts_with(job.directory().string())) fs::permissions(path, fs::perms::all);
   }
   EXPECT_EQ(answer_as_nobody(), 0);
-  notes.leave("stop");
-  const Outcome ended = job.wait();
-  EXPECT_EQ(ended.status, 0) << ended.err;
+  stop(job, notes);
 }
 
 // --- The steps

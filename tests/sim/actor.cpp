@@ -65,8 +65,7 @@ Actor::~Actor() {
   if (alive_) end();
 }
 
-// ---- Peers
-// -----------------------------------------------------------------------------------------------------------
+// --- Peers
 
 void Actor::begin_life(Peer& peer, am::Endpoint& endpoint) noexcept {
   if (peer.endpoint != nullptr) former_.push_back(peer.endpoint);
@@ -156,8 +155,7 @@ bool Actor::works(const Actor& to) const noexcept {
   return peer.endpoint != nullptr && !peer.failed;
 }
 
-// ---- Messages
-// --------------------------------------------------------------------------------------------------------
+// --- Messages
 
 Post Actor::send_now(Peer& peer, std::size_t bytes, bool may_queue) {
   const Message message{index_, peer.life, peer.sent};
@@ -237,8 +235,7 @@ void Actor::on_message(btl::Delivery& delivery) noexcept {
   note(0xa0000000U + message.sender * 0x10000U + message.number);
 }
 
-// ---- Operations
-// ------------------------------------------------------------------------------------------------------
+// --- Operations
 
 Actor::Operation& Actor::make(Kind kind, const Actor& peer, std::uint64_t size) {
   Operation& operation = operations_.emplace_back();
@@ -375,8 +372,7 @@ void Actor::lend_all() {
   key_.assign(everything_->key().begin(), everything_->key().end());
 }
 
-// ---- Memory exposed for one transfer
-// ---------------------------------------------------------------------------------
+// --- Memory exposed for one transfer
 
 void Actor::offer(Actor& to, std::size_t bytes) {
   std::byte* const at = memory_.local.data() + local_used_;
@@ -425,8 +421,7 @@ void Actor::await_offers() {
   });
 }
 
-// ---- Checkpoints
-// -----------------------------------------------------------------------------------------------------
+// --- Checkpoints
 
 bool Actor::all_at(int stage) const noexcept {
   return std::all_of(shared_.actors.begin(), shared_.actors.end(),
@@ -467,8 +462,7 @@ void Actor::lose_rail() {
   });
 }
 
-// ---- Life
-// ------------------------------------------------------------------------------------------------------------
+// --- Life
 
 bool Actor::advance() {
   if (!alive_ || shared_.world.stopped(index_)) return false;

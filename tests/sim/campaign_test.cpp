@@ -267,8 +267,7 @@ class Trial {
   bool struck_ = false;
 };
 
-// ---- Exchanges
-// -------------------------------------------------------------------------------------------------------
+// --- Exchanges
 
 /// Both connect, leave while the other sends, and come back.
 void connections(Actor& a, Actor& b, Actor& c) {

@@ -56,8 +56,7 @@ Result<std::shared_ptr<Fabric>> Fabric::drive(const Config& config) {
   return fabric;
 }
 
-// ---- For whoever drives it
-// -------------------------------------------------------------------------------------------
+// --- For whoever drives it
 
 bool Fabric::step() noexcept {
   const auto lock = guard();
@@ -115,8 +114,7 @@ FabricUse Fabric::use() const noexcept {
   return use;
 }
 
-// ---- Devices
-// ---------------------------------------------------------------------------------------------------------
+// --- Devices
 
 Node& Fabric::plug(const Config& config) {
   const auto lock = guard();
@@ -174,8 +172,7 @@ void Fabric::ready_locked(Node& node) noexcept {
   }
 }
 
-// ---- Connections
-// -----------------------------------------------------------------------------------------------------
+// --- Connections
 
 Link& Fabric::open_link(Node& from, NodeId to, Endpoint& sender) {
   const auto lock = guard();
@@ -219,8 +216,7 @@ void Fabric::release_locked(Link& link) noexcept {
   if (--link.references == 0) free_links_.push_back(&link);
 }
 
-// ---- Packets
-// ---------------------------------------------------------------------------------------------------------
+// --- Packets
 
 Packet& Fabric::make(Packet::Kind kind, std::size_t size) {
   const auto lock = guard();

@@ -46,8 +46,7 @@ Module::~Module() {
   fabric_->unplug(node_);
 }
 
-// ---- Peers
-// -----------------------------------------------------------------------------------------------------------
+// --- Peers
 
 Endpoint* Module::find(NodeId node) noexcept {
   const auto found = endpoints_.find(node);
@@ -105,8 +104,7 @@ void Module::send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noe
   (void)fabric_->send(*to.out_, packet);  // only messages are refused
 }
 
-// ---- Messages
-// --------------------------------------------------------------------------------------------------------
+// --- Messages
 
 bool Module::takes(btl::Endpoint& to, std::size_t size) noexcept {
   if (to.dead()) [[unlikely]]
@@ -156,8 +154,7 @@ void Module::free(Fragment& fragment) noexcept {
   fragment.disown();
 }
 
-// ---- Memory
-// ----------------------------------------------------------------------------------------------------------
+// --- Memory
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
   if (node_.crashed) return Error{Errc::unreachable, EIO, "register_memory(sim): the device is gone"};
@@ -170,8 +167,7 @@ Result<void> Module::deregister_memory(const MemoryHandle& handle) { return node
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memory.invalidate(handle); }
 
-// ---- One-sided
-// -------------------------------------------------------------------------------------------------------
+// --- One-sided
 
 OneSided& Module::one_sided() {
   if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this, emulation());
@@ -202,8 +198,7 @@ Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   return one_sided_->flush(to, completion);
 }
 
-// ---- Progress
-// --------------------------------------------------------------------------------------------------------
+// --- Progress
 
 std::size_t Module::progress(std::size_t budget) noexcept {
   if (progressing_) return 0;

@@ -188,8 +188,7 @@ void Fabric::reset_locked(Link& link) noexcept {
   events_.push(now_ + travel_ns(), packet);
 }
 
-// ---- Faults
-// ----------------------------------------------------------------------------------------------------------
+// --- Faults
 
 void Fabric::crash(NodeId id, Crash how) noexcept {
   const auto lock = guard();
