@@ -8,7 +8,8 @@ file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_
 
 # Libraries; libmpi_abi and its headers install themselves (mpi_shim/abi).
 set_target_properties(opal_runtime PROPERTIES EXPORT_NAME runtime)
-install(TARGETS opal opal_runtime EXPORT opal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+set_target_properties(opal_sim PROPERTIES EXPORT_NAME sim)
+install(TARGETS opal opal_sim opal_runtime EXPORT opal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # Public headers: those directly in a framework's folder, but for the framework's own insides.
@@ -27,6 +28,11 @@ foreach(header IN LISTS headers)
   endif()
 endforeach()
 
+# The simulated fabric: the headers that a program which drives it includes.
+foreach(header component config event_queue fabric memory_unit node packet pages random)
+  install(FILES ${PROJECT_SOURCE_DIR}/opal/btl/sim/${header}.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/btl/sim)
+endforeach()
+
 # Programs; opal-info and the compiler wrappers install themselves.
 set_target_properties(opalrun opald opal-perf opal-info PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
 if(bin_to_lib STREQUAL "../lib")  # as in the build tree, whose run paths then need no room for another
@@ -39,7 +45,7 @@ foreach(name mpirun mpiexec)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/installed/${name} DESTINATION ${CMAKE_INSTALL_BINDIR})
 endforeach()
 
-# find_package(opal): targets opal::opal, opal::runtime, opal::mpi_abi.
+# find_package(opal): targets opal::opal, opal::sim, opal::runtime, opal::mpi_abi.
 install(EXPORT opal NAMESPACE opal:: FILE opal-targets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/opal-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/opal-config.cmake
                               INSTALL_DESTINATION ${package_dir})
@@ -54,5 +60,6 @@ function(opal_pkgconfig name description library requires)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 opal_pkgconfig(opal "${PROJECT_DESCRIPTION}" opal "")
+opal_pkgconfig(opal-sim "A simulated fabric that tests protocols over OPAL's active messages" opal_sim opal)
 opal_pkgconfig(opal-runtime "OPAL in a job: who am I, and exchange of small data between ranks" opal_runtime opal)
 opal_pkgconfig(opal-mpi "MPI 5.0, standard ABI, over OPAL" mpi_abi "")

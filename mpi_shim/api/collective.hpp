@@ -41,7 +41,7 @@ struct Form {
   int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build) const {
     if (kind == Kind::blocking) {
       if (coll::HostTeam* const team = comm.host_team.find(call.process(), comm)) {
-        if (const coll::HostTeam::Outcome outcome = share(*team)) return call.finish(team->verdict(*outcome));
+        if (const coll::HostTeam::Outcome outcome = share(*team)) return call.finish(*outcome);
       }
     }
     return run(call, comm, build);

@@ -52,7 +52,6 @@ int pack(const char* function, const char* datarep, const void* inbuf, Count inc
   OnHost from{in, OnHost::Use::read};
   OnHost to{Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, bytes), OnHost::Use::write};
   pack_external32(*it.type, from.buffer().base(), incount, {to.buffer().base(), bytes});
-  if (const int error = to.finish(from.finish()); error != MPI_SUCCESS) return call.fail_class(error);
   *position += it.bytes;
   return MPI_SUCCESS;
 }
@@ -74,7 +73,6 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
   OnHost from{Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes), OnHost::Use::read};
   OnHost to{out, OnHost::Use::update};
   unpack_external32(*it.type, to.buffer().base(), outcount, {from.buffer().base(), bytes});
-  if (const int error = to.finish(from.finish()); error != MPI_SUCCESS) return call.fail_class(error);
   *position += it.bytes;
   return MPI_SUCCESS;
 }

@@ -43,8 +43,7 @@ int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Co
   OnHost in_here{in, OnHost::Use::read};
   OnHost inout_here{inout, OnHost::Use::update};
   op->apply(in_here.buffer().base(), inout_here.buffer().base(), count, inout.type());
-  const int error = in_here.finish(inout_here.finish());
-  return error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_class(error);
+  return MPI_SUCCESS;
 }
 
 }  // namespace

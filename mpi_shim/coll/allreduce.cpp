@@ -88,8 +88,8 @@ void build_ring(Schedule& schedule, const Buffer& in, const Buffer& out, const o
 }  // namespace
 
 void build_allreduce(Schedule& schedule, const Buffer& in, const Buffer& out, const op::Op& op) {
-  const bool large = in.bytes() >= schedule.config().allreduce_ring_from.bytes &&
-                     in.count() >= static_cast<std::uint64_t>(schedule.size());
+  const bool large =
+      in.bytes() >= kAllreduceRingFrom.bytes && in.count() >= static_cast<std::uint64_t>(schedule.size());
   if (large && op.is_commutative() && schedule.size() > 2) {
     build_ring(schedule, in, out, op);
   } else {

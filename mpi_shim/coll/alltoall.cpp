@@ -12,7 +12,7 @@ std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 template <class OutTo, class InFrom>
 void exchange(Schedule& schedule, OutTo&& out_to, InFrom&& in_from) {
   const int size = schedule.size();
-  const auto window = static_cast<int>(schedule.config().alltoall_window);
+  const auto window = kAlltoallWindow;
   const int rank = schedule.rank();
   for (int step = 1; step < size; ++step) {
     const int to = (rank + step) % size;

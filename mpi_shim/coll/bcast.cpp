@@ -55,9 +55,7 @@ void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, cons
 
 void build_bcast(Schedule& schedule, const Buffer& buffer, int root) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
-  const Config& config = schedule.config();
-  if (buffer.bytes() >= config.bcast_scatter_from.bytes &&
-      static_cast<std::uint32_t>(schedule.size()) >= config.bcast_scatter_ranks &&
+  if (buffer.bytes() >= kBcastScatterFrom.bytes && schedule.size() >= kBcastScatterRanks &&
       buffer.count() >= static_cast<std::uint64_t>(schedule.size())) {
     build_scatter_ring(schedule, buffer, root, tree);
   } else {

@@ -35,9 +35,7 @@ void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
 
 /// Whether blocks of `bytes` travel along a tree: worth their copies when there are many small ones.
 bool takes_tree(const Schedule& schedule, std::uint64_t bytes) {
-  const Config& config = schedule.config();
-  return bytes < config.gather_tree_below.bytes &&
-         static_cast<std::uint32_t>(schedule.size()) >= config.gather_tree_ranks;
+  return bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks;
 }
 
 /// The packed blocks of a process's subtree, its own first.
@@ -148,7 +146,7 @@ void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optiona
 
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
   const Buffer& mine = block(blocks, schedule.rank());
-  if (mine.bytes() < schedule.config().allgather_bruck_below.bytes && schedule.size() > 2) {
+  if (mine.bytes() < kAllgatherBruckBelow.bytes && schedule.size() > 2) {
     build_bruck(schedule, own ? *own : mine, blocks);
   } else {
     build_allgatherv(schedule, own, blocks);

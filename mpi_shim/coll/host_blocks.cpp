@@ -29,7 +29,6 @@ std::byte* HostTeam::packed(std::uint64_t bytes) {
 }
 
 HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  Copies copies{segment_};
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
@@ -48,19 +47,19 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
     segment_.begin(size);
     if (me != leader) {
       OPAL_MPI_STEP(segment_.claim());
-      copies.put(*own, offset, {segment_.slot(segment_.rank()), size});
+      put(*own, offset, {segment_.slot(segment_.rank()), size});
       segment_.arrive();
       continue;
     }
     for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
       if (hosts_.here[i] == me) continue;
       OPAL_MPI_STEP(segment_.await(static_cast<int>(i)));
-      copies.get({segment_.slot(static_cast<int>(i)), size}, target(i), offset);
+      get({segment_.slot(static_cast<int>(i)), size}, target(i), offset);
     }
   }
-  if (own && me == root) copies.copy(*own, block(blocks, me));
-  if (own && me == leader && me != root) copies.put(*own, target(at(segment_.rank())).base());
-  if (one_host()) return copies.error();
+  if (own && me == root) p2p::copy(*own, block(blocks, me));
+  if (own && me == leader && me != root) put(*own, target(at(segment_.rank())).base());
+  if (one_host()) return MPI_SUCCESS;
   const auto for_each_other_host = [&](auto&& use) {  // of the root: the host's number and its packed blocks
     std::byte* next = memory;
     for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
@@ -79,18 +78,17 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
     }
     schedule.end_round();
   }));
-  if (me != root) return copies.error();
+  if (me != root) return MPI_SUCCESS;
   for_each_other_host([&](std::size_t host, const std::byte* from) {
     for (const int rank : hosts_.ranks[host]) {
-      copies.get(from, block(blocks, rank));
+      get(from, block(blocks, rank));
       from += bytes;
     }
   });
-  return copies.error();
+  return MPI_SUCCESS;
 }
 
 HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
-  Copies copies{segment_};
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;
@@ -111,7 +109,7 @@ HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Bu
         if (host == at(own_host())) continue;
         std::byte* const first = next;
         for (const int rank : hosts_.ranks[host]) {
-          copies.put(block(blocks, rank), next);
+          put(block(blocks, rank), next);
           next += bytes;
         }
         schedule.send(Buffer::of_bytes(first, bytes * hosts_.ranks[host].size()), static_cast<int>(host));
@@ -119,7 +117,7 @@ HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Bu
     }
     schedule.end_round();
   }));
-  if (me == root || me != leader) return worse(copies.error(), scatter_here(blocks, own, leader, bytes));
+  if (me == root || me != leader) return scatter_here(blocks, own, leader, bytes);
   Blocks received(at(comm_.size()));
   for (std::size_t i = 0; i < hosts_.here.size(); ++i) {
     received[at(hosts_.here[i])] = Buffer::of_bytes(memory + bytes * i, bytes);
@@ -128,26 +126,23 @@ HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Bu
 }
 
 int HostTeam::scatter_here(const Blocks& blocks, const std::optional<Buffer>& own, int leader, std::uint64_t bytes) {
-  Copies copies{segment_};
   const int from = place(leader);
   segment_.begin(bytes * static_cast<std::uint64_t>(segment_.size() - 1));
   if (comm_.rank() != leader) {
     OPAL_MPI_STEP(segment_.await(from));
-    copies.get(segment_.slot(from) + bytes * among_others(from, segment_.rank()), *own);
-    return copies.error();
+    get(segment_.slot(from) + bytes * among_others(from, segment_.rank()), *own);
+    return MPI_SUCCESS;
   }
   OPAL_MPI_STEP(segment_.claim());
   for (int to = 0; to < segment_.size(); ++to) {
-    if (to != from)
-      copies.put(block(blocks, hosts_.here[at(to)]), segment_.slot(from) + bytes * among_others(from, to));
+    if (to != from) put(block(blocks, hosts_.here[at(to)]), segment_.slot(from) + bytes * among_others(from, to));
   }
   segment_.arrive();
-  if (own) copies.copy(block(blocks, leader), *own);
-  return copies.error();
+  if (own) p2p::copy(block(blocks, leader), *own);
+  return MPI_SUCCESS;
 }
 
 int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& own, int root, std::uint64_t bytes) {
-  Copies copies{segment_};
   const int me = segment_.rank();
   for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
     const std::uint64_t size = piece(bytes, offset);
@@ -156,16 +151,16 @@ int HostTeam::scatter_pieces(const Blocks& blocks, const std::optional<Buffer>& 
       segment_.begin(size);
       if (me == root) {
         OPAL_MPI_STEP(segment_.claim());
-        copies.put(block(blocks, rank), offset, {segment_.slot(root), size});
+        put(block(blocks, rank), offset, {segment_.slot(root), size});
         segment_.arrive();
       } else if (me == rank) {
         OPAL_MPI_STEP(segment_.await(root));
-        copies.get({segment_.slot(root), size}, *own, offset);
+        get({segment_.slot(root), size}, *own, offset);
       }
     }
   }
-  if (own && me == root) copies.copy(block(blocks, root), *own);
-  return copies.error();
+  if (own && me == root) p2p::copy(block(blocks, root), *own);
+  return MPI_SUCCESS;
 }
 
 HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Blocks& blocks) {
@@ -176,7 +171,6 @@ HostTeam::Outcome HostTeam::allgather(const std::optional<Buffer>& own, const Bl
 }
 
 int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blocks) {
-  Copies copies{segment_};
   const int me = segment_.rank();
   const Buffer& mine = block(blocks, me);
   std::uint64_t longest = 0;
@@ -185,23 +179,22 @@ int HostTeam::allgather_here(const std::optional<Buffer>& own, const Blocks& blo
     segment_.begin(piece(longest, offset));
     if (offset < mine.bytes()) {
       OPAL_MPI_STEP(segment_.claim());
-      copies.put(own ? *own : mine, offset, {segment_.slot(me), piece(mine.bytes(), offset)});
+      put(own ? *own : mine, offset, {segment_.slot(me), piece(mine.bytes(), offset)});
       segment_.arrive();
       // From where it has just been put, which is in the cache.
-      if (own) copies.get({segment_.slot(me), piece(mine.bytes(), offset)}, mine, offset);
+      if (own) get({segment_.slot(me), piece(mine.bytes(), offset)}, mine, offset);
     }
     for (int rank = (me + 1) % segment_.size(); rank != me; rank = (rank + 1) % segment_.size()) {
       const Buffer& theirs = block(blocks, rank);
       if (offset >= theirs.bytes()) continue;
       OPAL_MPI_STEP(segment_.await(rank));
-      copies.get({segment_.slot(rank), piece(theirs.bytes(), offset)}, theirs, offset);
+      get({segment_.slot(rank), piece(theirs.bytes(), offset)}, theirs, offset);
     }
   }
-  return copies.error();
+  return MPI_SUCCESS;
 }
 
 HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const Blocks& blocks) {
-  Copies copies{segment_};
   // Every rank knows all sizes, so all decide alike.
   std::uint64_t total = 0;
   std::uint64_t longest = 0;
@@ -212,7 +205,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
   }
   if (total == 0) return MPI_SUCCESS;
   if (one_host()) return allgather_here(own, blocks);
-  if (total > config_.share_below.bytes) return std::nullopt;
+  if (total > kShareBelow.bytes) return std::nullopt;
   const int me = comm_.rank();
   std::byte* const memory = packed(total);
   std::vector<std::byte*> places(blocks.size());  // of each rank's block: host by host, as they travel
@@ -232,10 +225,10 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
   segment_.begin(longest);
   if (segment_.rank() != 0) {
     OPAL_MPI_STEP(segment_.claim());
-    copies.put(mine, segment_.slot(segment_.rank()));
+    put(mine, segment_.slot(segment_.rank()));
     segment_.arrive();
   } else {
-    copies.put(mine, places[at(me)]);
+    put(mine, places[at(me)]);
     for (int other = 1; other < segment_.size(); ++other) {
       const int rank = hosts_.here[at(other)];
       OPAL_MPI_STEP(segment_.await(other));
@@ -246,15 +239,14 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
     (even ? build_allgather : build_allgatherv)(schedule, std::nullopt, of_hosts);
   }));
   OPAL_MPI_STEP(bcast_here(Buffer::of_bytes(memory, total), 0));
-  if (own) copies.copy(*own, block(blocks, me));
+  if (own) p2p::copy(*own, block(blocks, me));
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    if (rank != me) copies.get(places[at(rank)], block(blocks, rank));
+    if (rank != me) get(places[at(rank)], block(blocks, rank));
   }
-  return copies.error();
+  return MPI_SUCCESS;
 }
 
 HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
-  Copies copies{segment_};
   const int me = comm_.rank();
   const std::uint64_t bytes = block(in, me).bytes();
   // A slot holds a rank's blocks for all, later the leader's for all of its host from all others.
@@ -267,42 +259,40 @@ HostTeam::Outcome HostTeam::alltoall(const Blocks& out, const Blocks& in) {
   OPAL_MPI_STEP(segment_.claim());
   std::byte* const mine = segment_.slot(segment_.rank());
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    if (rank != me) copies.put(block(out, rank), mine + bytes * among_others(me, rank));
+    if (rank != me) put(block(out, rank), mine + bytes * among_others(me, rank));
   }
   segment_.arrive();
-  if (&out != &in) copies.copy(block(out, me), block(in, me));
+  if (&out != &in) p2p::copy(block(out, me), block(in, me));
   for (int step = 1; step < segment_.size(); ++step) {
     const int other = (segment_.rank() + step) % segment_.size();
     OPAL_MPI_STEP(segment_.await(other));
     const int rank = hosts_.here[at(other)];
-    copies.get(segment_.slot(other) + bytes * among_others(rank, me), block(in, rank));
+    get(segment_.slot(other) + bytes * among_others(rank, me), block(in, rank));
   }
-  return worse(copies.error(), one_host() ? MPI_SUCCESS : alltoall_between(in, bytes));
+  return one_host() ? MPI_SUCCESS : alltoall_between(in, bytes);
 }
 
 /// Pair by pair, a slot of the one and of the other at a time, so that in place nothing is overwritten before it went.
 int HostTeam::alltoall_pieces(const Blocks& out, const Blocks& in, std::uint64_t bytes) {
-  Copies copies{segment_};
   const int me = segment_.rank();
   const int size = segment_.size();
   for (int step = 0; step < size; ++step) {
     const int partner = (step - me + size) % size;
-    if (partner == me && &out != &in) copies.copy(block(out, me), block(in, me));
+    if (partner == me && &out != &in) p2p::copy(block(out, me), block(in, me));
     for (std::uint64_t offset = 0; offset < bytes; offset += segment_.slot_bytes()) {
       segment_.begin(piece(bytes, offset));
       if (partner == me) continue;
       OPAL_MPI_STEP(segment_.claim());
-      copies.put(block(out, partner), offset, {segment_.slot(me), piece(bytes, offset)});
+      put(block(out, partner), offset, {segment_.slot(me), piece(bytes, offset)});
       segment_.arrive();
       OPAL_MPI_STEP(segment_.await(partner));
-      copies.get({segment_.slot(partner), piece(bytes, offset)}, block(in, partner), offset);
+      get({segment_.slot(partner), piece(bytes, offset)}, block(in, partner), offset);
     }
   }
-  return copies.error();
+  return MPI_SUCCESS;
 }
 
 int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
-  Copies copies{segment_};
   const std::uint64_t here = hosts_.here.size();
   const std::uint64_t elsewhere = static_cast<std::uint64_t>(comm_.size()) - here;
   std::byte* received = nullptr;
@@ -343,11 +333,11 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
   for (std::size_t host = 0; host < hosts_.ranks.size(); ++host) {
     if (host == at(own_host())) continue;
     for (const int rank : hosts_.ranks[host]) {
-      copies.get(from, block(in, rank));
+      get(from, block(in, rank));
       from += here * bytes;
     }
   }
-  return copies.error();
+  return MPI_SUCCESS;
 }
 
 }  // namespace mpi_shim::coll

@@ -42,20 +42,19 @@ HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
 }
 
 int HostTeam::bcast_here(const Buffer& buffer, int from) {
-  Copies copies{segment_};
   for (std::uint64_t offset = 0; offset < buffer.bytes(); offset += segment_.slot_bytes()) {
     const std::uint64_t bytes = piece(buffer.bytes(), offset);
     segment_.begin(bytes);
     if (segment_.rank() == from) {
       OPAL_MPI_STEP(segment_.claim());
-      copies.put(buffer, offset, {segment_.slot(from), bytes});
+      put(buffer, offset, {segment_.slot(from), bytes});
       segment_.arrive();
     } else {
       OPAL_MPI_STEP(segment_.await(from));
-      copies.get({segment_.slot(from), bytes}, buffer, offset);
+      get({segment_.slot(from), bytes}, buffer, offset);
     }
   }
-  return copies.error();
+  return MPI_SUCCESS;
 }
 
 bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
@@ -67,8 +66,7 @@ HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const o
   if (!takes(from, op)) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
-  if (in.failed()) segment_.spoil();
-  return in.finish(out.finish(reduce_on_host(in.buffer(), out.buffer(), op, root)));
+  return reduce_on_host(in.buffer(), out.buffer(), op, root);
 }
 
 int HostTeam::reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root) {
@@ -91,8 +89,7 @@ HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, cons
   if (!takes(from, op)) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
-  if (in.failed()) segment_.spoil();
-  return in.finish(out.finish(allreduce_on_host(in.buffer(), out.buffer(), op)));
+  return allreduce_on_host(in.buffer(), out.buffer(), op);
 }
 
 int HostTeam::allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op) {
@@ -156,7 +153,7 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
 /// Parts divide the work, but all ranks have to come together twice: for one that gets the result alone only many ranks
 /// make up for that, and none that wait for each other's core.
 bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
-  if (piece.bytes() < config_.share_split_from.bytes) return false;
+  if (piece.bytes() < kShareSplitFrom.bytes) return false;
   return to == kEverybody || (segment_.size() > 4 && process_.waits().ranks_per_core <= 1);
 }
 

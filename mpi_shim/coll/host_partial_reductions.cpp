@@ -16,10 +16,8 @@ HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op:
   const bool gets = !exclusive || comm_.rank() != 0;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, gets ? OnHost::Use::write : OnHost::Use::read};
-  if (in.failed()) segment_.spoil();
   std::byte* const result = out.buffer().base();
-  return in.finish(out.finish(one_host() ? scan_here(in.buffer(), result, op, exclusive)
-                                         : scan_between(in.buffer(), result, op, exclusive)));
+  return one_host() ? scan_here(in.buffer(), result, op, exclusive) : scan_between(in.buffer(), result, op, exclusive);
 }
 
 /// The hosts' last ranks, who have the result of their host, scan these; then each host puts what is of those before it
@@ -88,10 +86,9 @@ HostTeam::Outcome HostTeam::reduce_scatter(const Buffer& from, const Buffer& to,
   if (one_host() && most == 0) return std::nullopt;
   OnHost in{from, OnHost::Use::read};
   OnHost out{to, OnHost::Use::write};
-  if (in.failed()) segment_.spoil();
   std::byte* const result = out.buffer().base();
-  return in.finish(out.finish(one_host() ? reduce_scatter_here(in.buffer(), result, counts, op, most)
-                                         : reduce_scatter_between(in.buffer(), result, counts, op)));
+  return one_host() ? reduce_scatter_here(in.buffer(), result, counts, op, most)
+                    : reduce_scatter_between(in.buffer(), result, counts, op);
 }
 
 /// The leaders reduce what their hosts have, reduce-scatter that among each other, and deal out their hosts' parts.

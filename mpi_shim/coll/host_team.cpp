@@ -84,8 +84,8 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
   Introduction& mine = all[static_cast<std::size_t>(comm.rank())];
   mine.leader = here.front();
-  mine.longest.message = (opal::gpu::active() ? config.share_gpu_below : config.share_below).bytes;
-  mine.longest.alltoall = std::min(mine.longest.message, cores_shared ? config.share_alltoall_below.bytes : UINT64_MAX);
+  mine.longest.message = (opal::gpu::active() ? kShareGpuBelow : kShareBelow).bytes;
+  mine.longest.alltoall = std::min(mine.longest.message, cores_shared ? kShareAlltoallBelow.bytes : UINT64_MAX);
   mine.fences = !cores_shared && opal::accept_remote_fences() ? 1 : 0;
   HostMemory memory;
   if (leads) {

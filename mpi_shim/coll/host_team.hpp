@@ -37,8 +37,6 @@ struct Longest {
   std::uint64_t alltoall;  ///< of a block for one rank
 };
 
-class Copies;
-
 class HostTeam {
  public:
   using Outcome = std::optional<int>;
@@ -65,12 +63,6 @@ class HostTeam {
   Outcome gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome scatterv(const Blocks& blocks, const std::optional<Buffer>& own, int root);
   Outcome alltoallv(const Blocks& out, const Blocks& in);
-
-  /// The error class of an operation whose own part ended so: also what happened to others' parts of what it brought.
-  [[nodiscard]] int verdict(int outcome) noexcept {
-    const bool spoiled = segment_.take_spoiled();
-    return outcome == MPI_SUCCESS && spoiled ? MPI_ERR_OTHER : outcome;
-  }
 
  private:
   HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
@@ -113,7 +105,7 @@ class HostTeam {
   int exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are);
   template <class BlockOf>
   std::vector<const Buffer*> blocks_left(const BlockOf& block_of, std::uint64_t left) const;
-  Blocks put_aside(Copies& copies, std::span<const Buffer*> blocks);
+  Blocks put_aside(std::span<const Buffer*> blocks);
   /// Memory for packed blocks, until the next call; kept for the next operation.
   std::byte* packed(std::uint64_t bytes);
 

@@ -17,42 +17,19 @@ inline std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank)
 /// The first of two that is an error.
 inline int worse(int first, int second) noexcept { return first != MPI_SUCCESS ? first : second; }
 
-/// Copies of one operation, and the first thing that went wrong with one: the operation is gone through all the same,
-/// since the other ranks wait for it; what they get is marked.
-class Copies {
- public:
-  explicit Copies(TeamSegment& segment) noexcept : segment_(segment) {}
-
-  /// Of something that others get.
-  void put(const Buffer& from, std::byte* to) noexcept {
-    copy(from, Buffer::of_bytes(to, from.bytes()));
-    if (error_ != MPI_SUCCESS) [[unlikely]]
-      segment_.spoil();
-  }
-  void get(const std::byte* from, const Buffer& to) noexcept { copy(Buffer::of_bytes(from, to.bytes()), to); }
-  void copy(const Buffer& from, const Buffer& to) noexcept { note(p2p::copy(from, to)); }
-
-  /// Of a part of the message, from byte `offset` on.
-  void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept {
-    if (from.contiguous() != nullptr) return put(Buffer::of_bytes(from.contiguous() + offset, to.size()), to.data());
-    note(p2p::pack(from, to, offset));
-    if (error_ != MPI_SUCCESS) [[unlikely]]
-      segment_.spoil();
-  }
-  void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
-    if (to.contiguous() != nullptr) return get(from.data(), Buffer::of_bytes(to.contiguous() + offset, from.size()));
-    note(p2p::unpack(from, to, offset));
-  }
-  [[nodiscard]] int error() const noexcept { return error_; }
-
- private:
-  void note(int error) noexcept {
-    if (error_ == MPI_SUCCESS) error_ = error;
-  }
-
-  TeamSegment& segment_;
-  int error_ = MPI_SUCCESS;
-};
+/// Into a slot.
+inline void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
+/// A part of the message, from byte `offset` on, into a slot.
+inline void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept {
+  if (from.contiguous() != nullptr) return put(Buffer::of_bytes(from.contiguous() + offset, to.size()), to.data());
+  p2p::pack(from, to, offset);
+}
+/// Out of a slot.
+inline void get(const std::byte* from, const Buffer& to) noexcept { p2p::copy(Buffer::of_bytes(from, to.bytes()), to); }
+inline void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
+  if (to.contiguous() != nullptr) return get(from.data(), Buffer::of_bytes(to.contiguous() + offset, from.size()));
+  p2p::unpack(from, to, offset);
+}
 
 inline int HostTeam::next_tag() {
   const am::Lock::Guard guard{comm_.engine().lock()};
@@ -67,16 +44,11 @@ int HostTeam::among(const std::vector<int>& leaders, Build&& build) {
   return by_messages(Team{static_cast<int>(own - leaders.begin()), leaders}, tag, build);
 }
 
-/// Errors: what ends the operation.  What only spoils it is marked.
 template <class Build>
 int HostTeam::by_messages(const Team& team, int tag, Build&& build) {
   Schedule& schedule = comm_.vci().scheduler().begin(comm_, team, tag);
   build(schedule);
-  if (segment_.spoiled()) schedule.spoil();
-  const int error = run(schedule);
-  if (error == MPI_SUCCESS || error == MPI_ERR_PROC_ABORTED || error == MPI_ERR_TRUNCATE) return error;
-  segment_.spoil();
-  return MPI_SUCCESS;
+  return run(schedule);
 }
 
 }  // namespace mpi_shim::coll

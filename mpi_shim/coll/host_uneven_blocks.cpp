@@ -31,7 +31,7 @@ class Offer {
       : segment_(segment), longest_(longest), number_(number) {}
 
   /// Writes it and says so; `blocks` may have null ones.
-  int put(Copies& copies, std::span<const Buffer* const> blocks) {
+  int put(std::span<const Buffer* const> blocks) {
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < number_; ++i) {
       const std::uint64_t bytes = blocks[i] == nullptr ? 0 : blocks[i]->bytes();
@@ -47,7 +47,7 @@ class Offer {
     std::byte* to = is_short ? cell + behind_lengths(number_) : segment_.beside(segment_.rank());
     for (std::size_t i = 0; i < number_; ++i) {
       if (lengths_[i] == 0 || lengths_[i] == kByMessage) continue;
-      copies.put(*blocks[i], to);
+      coll::put(*blocks[i], to);
       to += lengths_[i];
     }
     segment_.arrive();
@@ -55,7 +55,7 @@ class Offer {
   }
 
   /// Reads the `index`-th block of `from` into `to`, if by_message() does not say that it is not there.
-  int take(Copies& copies, int from, std::size_t index, const Buffer& to) {
+  int take(int from, std::size_t index, const Buffer& to) {
     OPAL_MPI_STEP(segment_.await(from));
     const std::byte* const cell = segment_.slot(from);
     std::memcpy(lengths_.data(), cell, number_ * sizeof(Length));
@@ -68,7 +68,7 @@ class Offer {
     }
     if (total > segment_.slot_bytes()) return MPI_ERR_INTERN;  // no rank of ours says that
     const std::byte* const blocks = fits_cell(number_, total) ? cell + behind_lengths(number_) : segment_.beside(from);
-    copies.get({blocks + before, std::min<std::uint64_t>(lengths_[index], to.bytes())}, to, 0);
+    coll::get({blocks + before, std::min<std::uint64_t>(lengths_[index], to.bytes())}, to, 0);
     return lengths_[index] <= to.bytes() ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
   }
 
@@ -86,10 +86,10 @@ class Offer {
 
 HostTeam::Outcome HostTeam::gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const bool is_root = comm_.rank() == root;
-  const int copied = is_root && own ? p2p::copy(*own, blocks[at(root)]) : MPI_SUCCESS;
+  if (is_root && own) p2p::copy(*own, blocks[at(root)]);
   const auto out_to = [&](int rank) { return rank == root ? &*own : nullptr; };
   const auto in_from = [&](int rank) { return is_root ? &blocks[at(rank)] : nullptr; };
-  return worse(copied, exchange_pairs(out_to, in_from, {.to_one = true}));
+  return exchange_pairs(out_to, in_from, {.to_one = true});
 }
 
 HostTeam::Outcome HostTeam::scatterv(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
@@ -97,15 +97,16 @@ HostTeam::Outcome HostTeam::scatterv(const Blocks& blocks, const std::optional<B
   const auto out_to = [&](int rank) { return is_root ? &blocks[at(rank)] : nullptr; };
   const auto in_from = [&](int rank) { return rank == root ? &*own : nullptr; };
   const int outcome = exchange_pairs(out_to, in_from, {});
-  return worse(is_root && own ? p2p::copy(blocks[at(root)], *own) : MPI_SUCCESS, outcome);
+  if (is_root && own) p2p::copy(blocks[at(root)], *own);
+  return outcome;
 }
 
 HostTeam::Outcome HostTeam::alltoallv(const Blocks& out, const Blocks& in) {
   const bool in_place = &out == &in;
-  const int copied = in_place ? MPI_SUCCESS : p2p::copy(out[at(comm_.rank())], in[at(comm_.rank())]);
+  if (!in_place) p2p::copy(out[at(comm_.rank())], in[at(comm_.rank())]);
   const auto out_to = [&](int rank) { return &out[at(rank)]; };
   const auto in_from = [&](int rank) { return &in[at(rank)]; };
-  return worse(copied, exchange_pairs(out_to, in_from, {.in_place = in_place}));
+  return exchange_pairs(out_to, in_from, {.in_place = in_place});
 }
 
 /// `out_to(rank)`, `in_from(rank)`: this rank's block for another and from it; null where the operation knows none.
@@ -116,7 +117,6 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
   const std::vector<int>& here = hosts_.here;
   const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for it
   const auto bit = [](int place) { return std::uint64_t{1} << place; };
-  Copies copies{segment_};
   Offer offer{segment_, longest_.message, are.to_one ? 1 : here.size()};
   struct {
     std::uint64_t out = 0;
@@ -133,7 +133,7 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
       has_any = true;
     }
   }
-  if (has_any) OPAL_MPI_STEP(offer.put(copies, mine));
+  if (has_any) OPAL_MPI_STEP(offer.put(mine));
   for (int place = 0; place < segment_.size(); ++place) {
     if (has_any && offer.by_message(index(place))) left.out |= bit(place);
   }
@@ -142,7 +142,7 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
   Blocks aside;
   if (left.out != 0 || !one_host()) {
     out = blocks_left(out_to, left.out);
-    if (are.in_place) aside = put_aside(copies, out);
+    if (are.in_place) aside = put_aside(out);
   }
 
   int error = MPI_SUCCESS;
@@ -150,12 +150,11 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
     const int from = (me + step) % segment_.size();
     const Buffer* const block = in_from(here[at(from)]);
     if (block == nullptr) continue;
-    const int taken = offer.take(copies, from, index(me), *block);
+    const int taken = offer.take(from, index(me), *block);
     if (taken == MPI_ERR_PROC_ABORTED) return taken;
     error = worse(error, taken);
     if (taken == MPI_SUCCESS && offer.by_message(index(me))) left.in |= bit(from);
   }
-  error = worse(error, copies.error());
   if (one_host() && left.out == 0 && left.in == 0) return error;
   const std::vector<const Buffer*> in = blocks_left(in_from, left.in);
   out.resize(in.size());
@@ -176,7 +175,7 @@ std::vector<const Buffer*> HostTeam::blocks_left(const BlockOf& block_of, std::u
 }
 
 /// Has the blocks, some of them null, lie elsewhere: in what is returned.
-Blocks HostTeam::put_aside(Copies& copies, std::span<const Buffer*> blocks) {
+Blocks HostTeam::put_aside(std::span<const Buffer*> blocks) {
   std::uint64_t bytes = 0;
   for (const Buffer* block : blocks) bytes += block == nullptr ? 0 : block->bytes();
   std::byte* to = packed(bytes);
@@ -184,7 +183,7 @@ Blocks HostTeam::put_aside(Copies& copies, std::span<const Buffer*> blocks) {
   aside.reserve(blocks.size());  // pointed to
   for (const Buffer*& block : blocks) {
     if (block == nullptr) continue;
-    copies.put(*block, to);
+    coll::put(*block, to);
     aside.push_back(Buffer::of_bytes(to, block->bytes()));
     to += block->bytes();
     block = &aside.back();

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "mpi_shim/include/mpi.h"
 #include "mpi_shim/p2p/buffer.hpp"
 
 namespace mpi_shim::coll {
@@ -24,30 +23,22 @@ class OnHost {
     const p2p::Buffer::Span span = buffer.padded_span();
     copy_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(span.size));
     here_ = buffer.at(copy_.get() - span.offset);
-    if (use != Use::write) error_ = p2p::copy(original_, here_);
+    if (use != Use::write) p2p::copy(original_, here_);
   }
   OnHost(const OnHost&) = delete;
   OnHost& operator=(const OnHost&) = delete;
 
-  /// Writes back what was written.  Returns `outcome`, or, if that is a success, the class of what went wrong with the
-  /// copies: the caller's result.  The operation itself is gone through whatever that is, since other ranks wait for
-  /// it.
-  [[nodiscard]] int finish(int outcome = MPI_SUCCESS) noexcept {
-    if (copy_ != nullptr && use_ != Use::read && outcome == MPI_SUCCESS && error_ == MPI_SUCCESS) {
-      error_ = p2p::copy(here_, original_);
-    }
-    return outcome == MPI_SUCCESS ? error_ : outcome;
+  /// Writes back what was written.
+  ~OnHost() {
+    if (copy_ != nullptr && use_ != Use::read) p2p::copy(here_, original_);
   }
 
   [[nodiscard]] const p2p::Buffer& buffer() const noexcept { return here_; }
-  /// What is here is not what it should be.
-  [[nodiscard]] bool failed() const noexcept { return error_ != MPI_SUCCESS; }
 
  private:
   const p2p::Buffer original_;
   p2p::Buffer here_;
   const Use use_;
-  int error_ = MPI_SUCCESS;
   std::unique_ptr<std::byte[]> copy_;
 };
 

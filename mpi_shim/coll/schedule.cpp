@@ -75,8 +75,6 @@ void Schedule::begin_rounds() noexcept {
   const am::Lock::Guard guard{scheduler_.engine_.lock()};
   begin();
   position_ = 0;
-  ends_ = false;
-  if (spoiled_) note(MPI_ERR_OTHER);
   run();
 }
 
@@ -90,7 +88,6 @@ void Schedule::run() noexcept {
       return;  // one_done() goes on
     }
     finish_round();
-    if (ends_) leave_rounds();
   }
   running_ = false;
   finish();
@@ -106,25 +103,21 @@ void Schedule::start_round() noexcept {
   }
 }
 
-void Schedule::note(int error_class) noexcept {
-  if (outcome_.error == MPI_SUCCESS) outcome_.error = error_class;
-}
-
 void Schedule::finish_round() noexcept {
+  if (outcome_.error != MPI_SUCCESS) [[unlikely]]
+    return leave_rounds();
   for (; position_ < steps_.size(); ++position_) {
     const Step& step = steps_[position_];
     if (step.kind == Step::Kind::end_round) {
       ++position_;
       return;
     }
-    if (spoiled()) continue;
-    if (step.kind == Step::Kind::copy) note(p2p::copy(step.buffer, step.other));
+    if (step.kind == Step::Kind::copy) p2p::copy(step.buffer, step.other);
     if (step.kind == Step::Kind::reduce) {
-      OnHost in{step.buffer.at(step.in), OnHost::Use::read};
-      OnHost inout{step.buffer, OnHost::Use::update};
+      const OnHost in{step.buffer.at(step.in), OnHost::Use::read};
+      const OnHost inout{step.buffer, OnHost::Use::update};
       step.op->apply(in.buffer().base(), inout.buffer().base(), static_cast<std::int64_t>(step.buffer.count()),
                      step.buffer.type());
-      note(in.finish(inout.finish()));
     }
   }
 }
@@ -136,13 +129,8 @@ void Schedule::start_receive(const Step& step) noexcept {
 
 void Schedule::start_send(const Step& step) noexcept {
   p2p::Engine& engine = scheduler_.engine_;
-  if (!spoiled() && engine.send_at_once(comm_->collective(), step.buffer, step.rank, message_tag_)) return;
-  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_, mode()));
-}
-
-p2p::Mode Schedule::mode() const noexcept {
-  if (!spoiled()) return p2p::Mode::standard;
-  return outcome_.error == MPI_ERR_PROC_ABORTED ? p2p::Mode::orphaned : p2p::Mode::broken;
+  if (engine.send_at_once(comm_->collective(), step.buffer, step.rank, message_tag_)) return;
+  watch(engine.new_send(comm_->collective(), step.buffer, step.rank, message_tag_, p2p::Mode::standard));
 }
 
 void Schedule::watch(Request& request) noexcept {
@@ -152,18 +140,17 @@ void Schedule::watch(Request& request) noexcept {
 }
 
 void Schedule::one_done(Request& request) noexcept {
-  const int error = request.outcome().error;
-  note(error);
-  ends_ = ends_ || error == MPI_ERR_PROC_ABORTED || error == MPI_ERR_TRUNCATE;
+  if (outcome_.error == MPI_SUCCESS) outcome_.error = request.outcome().error;
   request.put_back();
   if (--pending_ != 0 || running_) return;
   finish_round();
-  if (ends_) leave_rounds();
   run();
 }
 
 void Schedule::leave_rounds() noexcept {
   p2p::Engine& engine = scheduler_.engine_;
+  const auto mode = outcome_.error == MPI_ERR_PROC_ABORTED ? p2p::Mode::aborted : p2p::Mode::failed;
+  while (position_ < steps_.size() && steps_[position_].kind != Step::Kind::end_round) ++position_;  // of this round
   const auto start = [](Request& request) {
     request.set_watcher({[](void* /*object*/, Request& done) noexcept { done.put_back(); }, nullptr});
     request.start();
@@ -171,7 +158,7 @@ void Schedule::leave_rounds() noexcept {
   for (; position_ < steps_.size(); ++position_) {
     const Step& step = steps_[position_];
     if (step.kind == Step::Kind::receive) start(engine.new_receive(comm_->collective(), {}, step.rank, message_tag_));
-    if (step.kind == Step::Kind::send) start(engine.new_send(comm_->collective(), {}, step.rank, message_tag_, mode()));
+    if (step.kind == Step::Kind::send) start(engine.new_send(comm_->collective(), {}, step.rank, message_tag_, mode));
   }
 }
 
@@ -183,7 +170,6 @@ void Schedule::put_away() noexcept {
   memory_.clear();
   types_.clear();
   op_ = {};
-  spoiled_ = false;
   scheduler_.pool_.give_back(*this);
 }
 

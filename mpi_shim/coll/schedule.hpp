@@ -29,9 +29,6 @@ class Schedule final : public Request {
  public:
   explicit Schedule(Scheduler& scheduler) noexcept;
 
-  /// What this process was to send cannot be read: who gets its messages, or what is made of them, hears of it.
-  void spoil() noexcept { spoiled_ = true; }
-
   // --- Writing it down
 
   /// Whose ranks the following steps name; at first those of the process's own side of the communicator.
@@ -78,15 +75,9 @@ class Schedule final : public Request {
   void run() noexcept;
   void start_round() noexcept;
   void finish_round() noexcept;
-  void note(int error_class) noexcept;
-  /// What this process would have sent and received in the rounds that are left goes on without it: live peers get
-  /// messages without bytes, and end as well.
+  /// After a message that did not come or did not fit, whose error is the result.  In place of the messages of the
+  /// rounds that are left, peers are sent that there is none, so that they end as well.
   void leave_rounds() noexcept;
-  /// Something went wrong with a copy, here or with somebody before: rounds go on, since others wait for their
-  /// messages, but in place of each stands that there is none (p2p::Mode::broken), and nothing is calculated any more.
-  [[nodiscard]] bool spoiled() const noexcept { return outcome_.error != MPI_SUCCESS; }
-  /// Of the messages that it sends now.
-  [[nodiscard]] p2p::Mode mode() const noexcept;
   void start_receive(const Step& step) noexcept;
   void start_send(const Step& step) noexcept;
   void watch(Request& request) noexcept;
@@ -102,8 +93,6 @@ class Schedule final : public Request {
   handle::Ref<op::Op> op_;
   std::size_t position_ = 0;  // first step of the round that runs
   std::uint32_t pending_ = 0;
-  bool spoiled_ = false;  // from the start
-  bool ends_ = false;     // a message did not come, or did not fit: its error is the result
   bool running_ = false;  // in run(): a message that is done at once must not start it again
 };
 

@@ -43,9 +43,7 @@ TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, 
       failures_seen_(engine.failures()) {}
 
 void TeamSegment::arrive() noexcept {
-  Header& own = header(rank_, place_);
-  own.spoiled.store(spoiled_ ? 1 : 0, std::memory_order_relaxed);
-  own.turn.store(turn_, std::memory_order_release);
+  header(rank_, place_).turn.store(turn_, std::memory_order_release);
   filled_[place_] = turn_;
   for_lines_of_cell(rank_, 1, [](const std::byte* address) { opal::prefetch_to_write(address); });
   tell_sleepers();

@@ -5,8 +5,6 @@
 // in which it was filled, in the line where a cell's data begin.  `finished` says up to which turn a rank has read the
 // others'.  Whoever waits looks for a while, then says in its line what it waits for and sleeps as for messages; the
 // one that makes it true wakes it with one.
-// A rank that cannot read what it was to fill its slot with fills it all the same and marks it as spoiled, and so do
-// those that make something of it: everybody whom it reaches knows.
 // Threads: one at a time, as the standard has it for the collectives of a communicator.
 #pragma once
 #include <algorithm>
@@ -90,12 +88,6 @@ class TeamSegment {
     return MPI_SUCCESS;
   }
   int await_all() noexcept;
-  /// What this rank's slots hold from here on, until the end of the operation, is not what it should be.
-  void spoil() noexcept { spoiled_ = true; }
-  /// Whether it has done that, or has waited for a slot of somebody who has.
-  [[nodiscard]] bool spoiled() const noexcept { return spoiled_; }
-  /// The end of the operation, of however many turns: whether it was spoiled.
-  [[nodiscard]] bool take_spoiled() noexcept { return std::exchange(spoiled_, false); }
   /// From here on arrive() and await() mean a second filling of the same slots, of parts that nobody else reads yet.
   void refill() noexcept { ++turn_; }
 
@@ -119,8 +111,7 @@ class TeamSegment {
   };
   /// Of a cell or slot.
   struct Header {
-    std::atomic<std::uint64_t> turn;     // in which it was filled
-    std::atomic<std::uint64_t> spoiled;  // not 0: it is
+    std::atomic<std::uint64_t> turn;  // in which it was filled
   };
   static_assert(sizeof(Header) <= kCellHeader);
 
@@ -197,11 +188,8 @@ class TeamSegment {
     return all_finished_ >= filled_[place] ? MPI_SUCCESS : wait_for_readers(filled_[place]);
   }
   int wait_for_readers(std::uint64_t turn) noexcept;
-  /// What this rank sees of the `rank`-th's slot: whether that was spoiled, and that it is in this turn, so has
-  /// finished those before.
+  /// The `rank`-th has filled its slot in this turn, so has finished those before.
   void has_come(int rank) noexcept {
-    if (header(rank, place_).spoiled.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      spoiled_ = true;
     came_ |= std::uint64_t{1} << rank;
     if (came_ == others_) all_finished_ = begun_ - 1;
   }
@@ -241,10 +229,9 @@ class TeamSegment {
   std::uint64_t begun_ = 0;  // turn_ before any refill()
   std::uint32_t place_ = 0;
   bool slots_used_ = false;
-  std::uint64_t cell_lines_ = 0;  // that are worth to be fetched ahead
-  std::uint64_t data_ = 0;        // of place_
-  std::uint64_t came_ = 0;        // who was seen to be in this turn
-  bool spoiled_ = false;
+  std::uint64_t cell_lines_ = 0;                         // that are worth to be fetched ahead
+  std::uint64_t data_ = 0;                               // of place_
+  std::uint64_t came_ = 0;                               // who was seen to be in this turn
   std::array<std::uint64_t, kCells + kSlots> filled_{};  // the own ones: when last
   std::uint64_t all_finished_ = 0;                       // as far as known
   std::uint32_t failures_seen_;

@@ -42,11 +42,6 @@ Result<void> count_ranks_per_core(config::Store& store, unsigned ranks) {
   const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   const unsigned per_core = config.ranks_per_core != 0 ? config.ranks_per_core : (ranks + cores - 1) / cores;
   if (config.ranks_per_core == 0) store.set("am_ranks_per_core", std::to_string(per_core));
-  // Which way large messages take depends on it, too.
-  constexpr std::string_view kShared = "btl_sm_cores_shared";
-  const auto is_said = [&](const config::Setting& setting) { return setting.name == kShared; };
-  const auto settings = store.settings();
-  if (per_core > 1 && std::none_of(settings.begin(), settings.end(), is_said)) store.set(kShared, "yes");
   return {};
 }
 

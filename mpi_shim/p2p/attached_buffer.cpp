@@ -73,11 +73,8 @@ int AttachedBuffer::send(Engine& engine, Channel& channel, const Buffer& message
     if (piece == nullptr) return MPI_ERR_BUFFER;
   }
   std::byte* const memory = piece->own != nullptr ? piece->own.get() : base_ + piece->offset;
-  int error = MPI_SUCCESS;
-  if (message.bytes() != 0) error = pack(message, {memory, static_cast<std::size_t>(message.bytes())});
-  // Of one that cannot be read the receiver, which may wait for it, hears all the same.
-  const Mode mode = error == MPI_SUCCESS ? Mode::standard : Mode::broken;
-  Request& send = engine.new_send(channel, Buffer::of_bytes(memory, message.bytes()), destination, tag, mode);
+  if (message.bytes() != 0) pack(message, {memory, static_cast<std::size_t>(message.bytes())});
+  Request& send = engine.new_send(channel, Buffer::of_bytes(memory, message.bytes()), destination, tag, Mode::standard);
   send.set_watcher({[](void* object, Request& done) noexcept {
                       done.put_back();
                       auto& sent = *static_cast<Piece*>(object);
@@ -85,7 +82,7 @@ int AttachedBuffer::send(Engine& engine, Channel& channel, const Buffer& message
                     },
                     piece});
   send.start();
-  return error;
+  return MPI_SUCCESS;
 }
 
 void AttachedBuffer::left(Piece& piece) noexcept {

@@ -31,8 +31,7 @@ class AttachedBuffer {
   };
   Memory detach();
 
-  /// Copies a message and sends it by the channel's Engine.  MPI_ERR_BUFFER: no room; pack()'s error: of that one the
-  /// receiver hears.
+  /// Copies a message and sends it by the channel's Engine.  MPI_ERR_BUFFER: no room.
   int send(Engine& engine, Channel& channel, const Buffer& message, int destination, int tag);
 
   /// Waits until all messages sent so far have left.

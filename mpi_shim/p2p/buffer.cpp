@@ -2,6 +2,7 @@
 #include "mpi_shim/p2p/buffer.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "mpi_shim/datatype/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
@@ -41,38 +42,38 @@ void Buffer::start(datatype::Cursor& cursor) const noexcept {
   }
 }
 
-int copy_error(const Error& error) noexcept {
-  if (error.code == Errc{}) return MPI_SUCCESS;
-  log::error("mpi", "GPU memory of a buffer cannot be copied: {}", to_string(error));
-  switch (error.code) {
-    case Errc::no_memory: return MPI_ERR_NO_MEM;
-    case Errc::invalid_argument: return MPI_ERR_BUFFER;
-    default: return MPI_ERR_OTHER;
-  }
+void check_copy(const Error& error) noexcept {
+  if (error.code == Errc{}) [[likely]]
+    return;
+  log::error("mpi", "GPU memory of a buffer cannot be copied, so this process ends: {}", to_string(error));
+  std::abort();
 }
 
-int pack(const Buffer& from, MutableBytes to, std::uint64_t offset) noexcept {
+void copy_bytes(void* to, const void* from, std::size_t size) noexcept {
+  if (const auto copied = opal::gpu::copy(to, from, size); !copied) check_copy(copied.error());
+}
+
+void pack(const Buffer& from, MutableBytes to, std::uint64_t offset) noexcept {
   datatype::Cursor cursor;
   from.start(cursor);
   cursor.seek(static_cast<std::int64_t>(offset));
   cursor.pack(to);
-  return copy_error(cursor.failure());
+  check_copy(cursor.failure());
 }
 
-int unpack(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
+void unpack(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
   datatype::Cursor cursor;
   to.start(cursor);
   cursor.seek(static_cast<std::int64_t>(offset));
   cursor.unpack(from);
-  return copy_error(cursor.failure());
+  check_copy(cursor.failure());
 }
 
-int copy(const Buffer& from, const Buffer& to) noexcept {
+void copy(const Buffer& from, const Buffer& to) noexcept {
   const std::size_t bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
-  if (bytes == 0) return MPI_SUCCESS;
+  if (bytes == 0) return;
   if (from.contiguous() != nullptr && to.contiguous() != nullptr) {
-    const auto copied = opal::gpu::copy(to.contiguous(), from.contiguous(), bytes);
-    return copied ? MPI_SUCCESS : copy_error(copied.error());
+    return copy_bytes(to.contiguous(), from.contiguous(), bytes);
   }
   if (from.contiguous() != nullptr) return unpack({from.contiguous(), bytes}, to);
   if (to.contiguous() != nullptr) return pack(from, {to.contiguous(), bytes});
@@ -86,7 +87,7 @@ int copy(const Buffer& from, const Buffer& to) noexcept {
     target.unpack({piece.data, piece.bytes});
     left -= piece.bytes;
   }
-  return copy_error(target.failure());
+  check_copy(target.failure());
 }
 
 }  // namespace mpi_shim::p2p

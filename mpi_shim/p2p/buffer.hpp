@@ -82,18 +82,20 @@ class Buffer {
   const datatype::Datatype* type_ = nullptr;
 };
 
-// The functions below return MPI_SUCCESS or the class of what went wrong with GPU memory, after which the target's
-// bytes are undefined; between host memory nothing can.
+// Between host memory the functions below cannot fail.  A failed copy of GPU memory ends the process, with a message:
+// after it a CUDA context is of no more use, and no other rank can make up for the bytes.
 
-/// The class of an error over a buffer's memory, with the details in the log; MPI_SUCCESS for none.
-[[nodiscard]] int copy_error(const Error& error) noexcept;
+/// Ends the process if `error`, of a copy over a buffer's memory, is one.
+void check_copy(const Error& error) noexcept;
+/// GPU memory or host memory, in either direction.
+void copy_bytes(void* to, const void* from, std::size_t size) noexcept;
 
 /// Packs the message from byte `offset` on into `to`, as much as both have.
-[[nodiscard]] int pack(const Buffer& from, MutableBytes to, std::uint64_t offset = 0) noexcept;
+void pack(const Buffer& from, MutableBytes to, std::uint64_t offset = 0) noexcept;
 /// Unpacks what there is to the message's bytes from `offset` on, at most to its end.
-[[nodiscard]] int unpack(ByteSpan from, const Buffer& to, std::uint64_t offset = 0) noexcept;
+void unpack(ByteSpan from, const Buffer& to, std::uint64_t offset = 0) noexcept;
 
 /// The bytes of `from`, as far as both reach, into `to`.  The buffers do not overlap, unless they are the same.
-[[nodiscard]] int copy(const Buffer& from, const Buffer& to) noexcept;
+void copy(const Buffer& from, const Buffer& to) noexcept;
 
 }  // namespace mpi_shim::p2p

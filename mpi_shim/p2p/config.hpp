@@ -6,9 +6,11 @@
 
 namespace mpi_shim::p2p {
 
+/// Bytes that are fetched at a time when a large message has to be unpacked into a non-contiguous buffer.
+inline constexpr ByteSize kFetchChunk = 256_KiB;
+
 struct Config {
   ByteSize eager_limit{0};
-  ByteSize fetch_chunk = 256_KiB;
   ByteSize unexpected_limit = 4_MiB;
 };
 
@@ -18,21 +20,13 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 0, .max = 1ULL << 30},
      "bytes",
      config::Level::tuner,
-     "Largest message that is sent without asking the receiver first; 0 takes each transport's own limit. Never more "
-     "than one active message can carry."},
-    {"fetch_chunk",
-     &Config::fetch_chunk,
-     {.min = 4096, .max = 1ULL << 30},
-     "bytes",
-     config::Level::tuner,
-     "Bytes that are fetched at a time when a large message has to be unpacked into a non-contiguous buffer."},
+     "Largest eager message; larger ones use rendezvous. 0: the limit of each transport. At most one active message."},
     {"unexpected_limit",
      &Config::unexpected_limit,
      {.min = 4096, .max = 1ULL << 40},
      "bytes",
      config::Level::tuner,
-     "What one process may have sent to another without it being received yet; beyond that it only offers its data. "
-     "Bounds the memory that a flood of messages takes at their target."},
+     "Most bytes of unexpected messages from one process to another; beyond it the sender uses rendezvous."},
 };
 inline constexpr config::Group<Config> kGroup{"mpi_p2p", "MPI point-to-point messages", kVars};
 

@@ -27,7 +27,7 @@ Engine::Engine(am::Context& context, Connector& connector, const Config& config,
 
 Result<void> Engine::install() {
   OPAL_TRY(context_.set_handler(wire::kEager, btl::bind<&Engine::on_eager>(*this, "mpi eager message")));
-  for (const Tag tag : {wire::kEagerSync, wire::kRendezvous, wire::kBroken}) {
+  for (const Tag tag : {wire::kEagerSync, wire::kRendezvous, wire::kFailure}) {
     OPAL_TRY(context_.set_handler(tag, btl::bind<&Engine::on_first_message>(*this, "mpi message")));
   }
   OPAL_TRY(context_.set_handler(wire::kMatched, btl::bind<&Engine::on_matched>(*this, "mpi matched")));

@@ -51,7 +51,7 @@ Post Fetch::post() noexcept {
     asked_ = left;
     target += fetched_;
   } else {
-    asked_ = std::min(left, engine_.config_.fetch_chunk.bytes);
+    asked_ = std::min(left, kFetchChunk.bytes);
     bounce_.resize(static_cast<std::size_t>(asked_));
     target = bounce_.data();
   }
@@ -65,7 +65,7 @@ void Fetch::took() noexcept {
 
 void Fetch::end() noexcept {
   engine_.answer(*from_, wire::kFinished, wire::Finished{send_id_});
-  receive_->end(receive_->outcome_after_cursor());
+  receive_->end_of_data();
   --engine_.fetching_;
   engine_.fetches_.give_back(*this);
 }

@@ -34,10 +34,10 @@ bool Incoming::parse(const btl::Delivery& delivery) noexcept {
       if (payload.size() > MemoryHandle::kMaxSize) return false;
       return true;
     }
-    case wire::kBroken: {
+    case wire::kFailure: {
       if (!read_object(data, match)) return false;
       payload = data.subspan(sizeof match);
-      return payload.size() == sizeof(wire::Broken);
+      return payload.size() == sizeof(wire::Failure);
     }
     default: return false;
   }

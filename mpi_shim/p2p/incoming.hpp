@@ -11,12 +11,12 @@ namespace mpi_shim::p2p {
 
 struct Incoming {
   am::Endpoint* from = nullptr;
-  Tag kind = 0;  ///< wire::kEager, kEagerSync, kRendezvous or kBroken
+  Tag kind = 0;  ///< wire::kEager, kEagerSync, kRendezvous or kFailure
   wire::MatchHeader match{};
-  std::uint64_t send_id = 0;  ///< not for kEager and kBroken
+  std::uint64_t send_id = 0;  ///< not for kEager and kFailure
   std::uint64_t size = 0;     ///< bytes of the whole message
   std::uint64_t address = 0;  ///< kRendezvous with a memory handle: where the sender has it
-  ByteSpan payload;           ///< the data; kRendezvous: the memory handle, or nothing; kBroken: Broken
+  ByteSpan payload;           ///< the data; kRendezvous: the memory handle, or nothing; kFailure: Failure
 
   /// Fills a fresh one; false when the bytes are no such message.
   [[nodiscard]] bool parse(const btl::Delivery& delivery) noexcept;

@@ -75,11 +75,10 @@ void Receive::accept_eager(int source, int tag, ByteSpan data) noexcept {
 void Receive::accept(const Incoming& message) noexcept {
   from_ = message.from;
   accept_size(message.match.source, message.match.tag, message.size);
-  if (message.kind == wire::kBroken) {
-    wire::Broken why{};
-    const bool orphaned = read_object(message.payload, why) && why.error == MPI_ERR_PROC_ABORTED;
-    outcome_.error = orphaned ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;
-    return finish();
+  if (message.kind == wire::kFailure) {
+    wire::Failure why{};
+    const bool aborted = read_object(message.payload, why) && why.error == MPI_ERR_PROC_ABORTED;
+    return end(aborted ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER);
   }
   if (message.kind == wire::kRendezvous) return begin_rendezvous(message);
   if (message.kind == wire::kEagerSync) engine_.answer(*from_, wire::kMatched, wire::Matched{message.send_id});
@@ -89,10 +88,9 @@ void Receive::accept(const Incoming& message) noexcept {
 void Receive::accept_data(ByteSpan data) noexcept {
   const ByteSpan wanted = data.first(static_cast<std::size_t>(wanted_));
   if (buffer_.contiguous() != nullptr) {
-    if (const auto copied = opal::gpu::copy(buffer_.contiguous(), wanted.data(), wanted.size()); !copied) [[unlikely]]
-      outcome_.error = copy_error(copied.error());
-  } else if (const int error = unpack(wanted, buffer_); error != MPI_SUCCESS) [[unlikely]] {
-    outcome_.error = error;
+    copy_bytes(buffer_.contiguous(), wanted.data(), wanted.size());
+  } else {
+    unpack(wanted, buffer_);
   }
   finish();
 }
@@ -117,28 +115,21 @@ void Receive::ask_for_data(std::uint64_t send_id) noexcept {
 }
 
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
-  if (header.offset == wire::kNoMoreData) {
-    end(MPI_ERR_OTHER);
-    return true;
-  }
   if (header.offset != received_ || data.size() > wanted_ - received_) return false;
   if (buffer_.contiguous() != nullptr) {
-    if (const auto copied = opal::gpu::copy(buffer_.contiguous() + received_, data.data(), data.size()); !copied)
-        [[unlikely]]
-      outcome_.error = copy_error(copied.error());
+    copy_bytes(buffer_.contiguous() + received_, data.data(), data.size());
   } else {
     cursor_.unpack(data);
   }
   received_ += data.size();
-  if (received_ == wanted_) end(outcome_after_cursor());
+  if (received_ == wanted_) end_of_data();
   return true;
 }
 
-/// How the receive ends: as it has been, or with what went wrong while the cursor unpacked.
-int Receive::outcome_after_cursor() const noexcept {
-  if (buffer_.contiguous() != nullptr || cursor_.failure().code == Errc{}) [[likely]]
-    return outcome_.error;
-  return copy_error(cursor_.failure());
+/// All has come.
+void Receive::end_of_data() noexcept {
+  if (buffer_.contiguous() == nullptr) check_copy(cursor_.failure());
+  end(outcome_.error);
 }
 
 void Receive::end(int error_class) noexcept {

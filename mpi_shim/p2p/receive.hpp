@@ -68,7 +68,7 @@ class Receive final : public Request, private match::PostedRecv {
   void ask_for_data(std::uint64_t send_id) noexcept;
   /// A piece of pushed data; false when it does not belong where the peer says.
   bool on_data(const wire::DataHeader& header, ByteSpan data) noexcept;
-  [[nodiscard]] int outcome_after_cursor() const noexcept;
+  void end_of_data() noexcept;
   void end(int error_class) noexcept;
 
   Engine& engine_;

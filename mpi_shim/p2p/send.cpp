@@ -28,9 +28,6 @@ void Send::begin_sending() noexcept {
   outcome_.bytes = buffer_.bytes();
   step_ = Step::first_message;
   cancelling_ = false;
-  unreadable_ = MPI_SUCCESS;
-  if (mode_ == Mode::broken) unreadable_ = MPI_ERR_OTHER;
-  if (mode_ == Mode::orphaned) unreadable_ = MPI_ERR_PROC_ABORTED;
   if (given_up()) [[unlikely]]
     return end(MPI_ERR_PROC_ABORTED);
   if (const int error = engine_.reach(*peer_); error != MPI_SUCCESS) return end(error);
@@ -39,7 +36,7 @@ void Send::begin_sending() noexcept {
     const Post post = post_first_message();
     if (post == Post::failed) return end(why_failed());
     if (post != Post::again) {
-      if (step_ == Step::first_message) end(unreadable_);
+      if (step_ == Step::first_message) end(first_outcome());
       return;
     }
   }
@@ -63,7 +60,16 @@ bool Send::withdraw() noexcept {
   return true;
 }
 
-/// A message that says that there is none (Mode::broken, Mode::orphaned) is sent all the same.
+/// How a send ends whose first message is its last.
+int Send::first_outcome() const noexcept {
+  switch (mode_) {
+    case Mode::failed: return MPI_ERR_OTHER;
+    case Mode::aborted: return MPI_ERR_PROC_ABORTED;
+    default: return MPI_SUCCESS;
+  }
+}
+
+/// What stands in place of a message is sent all the same.
 bool Send::given_up() const noexcept { return mode_ == Mode::standard && channel_->gives_up(tag_); }
 
 void Send::on_cancelled() noexcept {
@@ -84,22 +90,19 @@ bool Send::try_again() noexcept {
   if (post == Post::failed) {
     end(why_failed());
   } else if (step_ == Step::first_message) {
-    end(unreadable_);
+    end(first_outcome());
   }
   return true;
 }
 
 Post Send::post_first_message() noexcept {
   am::Endpoint& endpoint = *peer_->endpoint;
-  if (unreadable_ == MPI_SUCCESS) [[likely]] {
-    const Post post = post_message(endpoint);
-    if (post != Post::failed || endpoint.dead()) return post;
-    unreadable_ = why_failed();
-  }
-  // The receiver, which may wait for it, hears of it in its place.
+  const int error = first_outcome();
+  if (error == MPI_SUCCESS) [[likely]]
+    return post_message(endpoint);
   const wire::MatchHeader header = match_header();
-  const wire::Broken why{static_cast<std::uint32_t>(unreadable_)};
-  return endpoint.send_inline(wire::kBroken, bytes_of(header), bytes_of(why));
+  const wire::Failure why{static_cast<std::uint32_t>(error)};
+  return endpoint.send_inline(wire::kFailure, bytes_of(header), bytes_of(why));
 }
 
 Post Send::post_message(am::Endpoint& endpoint) noexcept {
@@ -144,9 +147,7 @@ Post Send::post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcep
   btl::Fragment fragment = endpoint.alloc(header.size() + bytes);
   if (!fragment) return endpoint.dead() ? Post::failed : Post::again;
   std::memcpy(fragment.data().data(), header.data(), header.size());
-  if ((copy_error_ = pack(buffer_, fragment.data().subspan(header.size(), bytes))) != MPI_SUCCESS) {
-    return Post::failed;
-  }
+  pack(buffer_, fragment.data().subspan(header.size(), bytes));
   fragment.shrink(header.size() + bytes);
   return endpoint.send(fragment, tag);
 }
@@ -196,7 +197,10 @@ bool Send::push() noexcept {
     if (buffer_.contiguous() != nullptr && !opal::gpu::is_host(buffer_.contiguous())) {
       const Post post = endpoint.send_inline(wire::kData, bytes_of(header), {buffer_.contiguous() + pushed_, piece});
       if (post == Post::again) return false;
-      if (post == Post::failed) return stop_pushing();
+      if (post == Post::failed) {
+        end(why_failed());
+        return true;
+      }
       pushed_ += piece;
       continue;
     }
@@ -212,10 +216,7 @@ bool Send::push() noexcept {
     } else {
       cursor_.seek(static_cast<std::int64_t>(pushed_));  // it is further when a packed fragment did not go
       cursor_.pack(fragment.data().subspan(sizeof header, piece));
-      if (cursor_.failure().code != Errc{}) {
-        copy_error_ = copy_error(cursor_.failure());
-        return stop_pushing();
-      }
+      check_copy(cursor_.failure());
     }
     fragment.shrink(sizeof header + piece);
     const Post post = endpoint.send(fragment, wire::kData);
@@ -230,21 +231,12 @@ bool Send::push() noexcept {
   return true;
 }
 
-/// Half of the message is there, and the receiver waits for the rest.
-bool Send::stop_pushing() noexcept {
-  am::Endpoint& endpoint = *peer_->endpoint;
-  if (!endpoint.dead()) engine_.answer(endpoint, wire::kData, wire::DataHeader{receive_id_, wire::kNoMoreData});
-  end(why_failed());
-  return true;
-}
-
-/// The class for a post that has failed: the peer's death, or GPU memory that could not be copied into the message.
+/// The class for a post that has failed: the peer has died, or its GPU memory cannot be copied.
 int Send::why_failed() noexcept {
   const am::Endpoint& endpoint = *peer_->endpoint;
   if (endpoint.dead() || given_up()) return MPI_ERR_PROC_ABORTED;
-  if (const int error = std::exchange(copy_error_, MPI_SUCCESS); error != MPI_SUCCESS) return error;
-  const int error = copy_error(endpoint.error());
-  return error == MPI_SUCCESS ? MPI_ERR_OTHER : error;
+  check_copy(endpoint.error());
+  return MPI_ERR_OTHER;
 }
 
 void Send::end(int error_class) noexcept {

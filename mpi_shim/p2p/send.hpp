@@ -21,8 +21,8 @@ class Engine;
 enum class Mode : std::uint8_t {
   standard,
   synchronous,
-  broken,    ///< in place of a message whose bytes there are not: the receive that it matches ends with MPI_ERR_OTHER
-  orphaned,  ///< the same because a process died on which the bytes depend: with MPI_ERR_PROC_ABORTED
+  failed,   ///< no message, but in its place: the sender's collective failed; its receive ends with MPI_ERR_OTHER
+  aborted,  ///< the same because of a dead process: with MPI_ERR_PROC_ABORTED
 };
 
 class Send final : public Request, private Stalled {
@@ -45,7 +45,7 @@ class Send final : public Request, private Stalled {
   Post post_eager(am::Endpoint& endpoint) noexcept;
   Post post_offer(am::Endpoint& endpoint) noexcept;
   Post post_packed(am::Endpoint& endpoint, Tag tag, ByteSpan header) noexcept;
-  bool stop_pushing() noexcept;
+  [[nodiscard]] int first_outcome() const noexcept;
   [[nodiscard]] int why_failed() noexcept;
   /// Sends as much of the data as the transport takes; false: there is more.
   bool push() noexcept;
@@ -74,8 +74,6 @@ class Send final : public Request, private Stalled {
   bool cancelling_ = false;   // the receiver has been asked to forget it
   std::uint64_t id_ = 0;      // in Engine::sending_; 0: none
   am::ExposedMemory memory_;  // what the receiver fetches from
-  int copy_error_ = 0;        // class, of the last attempt to pack; see why_failed()
-  int unreadable_ = 0;        // class: the receiver is to hear that there is no message
   datatype::Cursor cursor_;   // where pushing a non-contiguous buffer stands
   std::uint64_t receive_id_ = 0;
   std::uint64_t pushed_ = 0;

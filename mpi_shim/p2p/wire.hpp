@@ -29,7 +29,7 @@ inline constexpr Tag kCancelled = kMatched + 5;     ///< Cancelled: it is forgot
 
 inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (core/deadlock.cpp)
 
-inline constexpr Tag kBroken = kMpiTags.first + 6;  ///< MatchHeader, Broken: the sender has not what it was to send
+inline constexpr Tag kFailure = kMpiTags.first + 6;  ///< MatchHeader, Failure: in place of a message
 
 inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
 
@@ -39,8 +39,8 @@ struct MatchHeader {
   std::int32_t source;    ///< sender's rank there
   std::int32_t tag;
 };
-/// Why a message has no bytes.
-struct Broken {
+/// Why there is no message.
+struct Failure {
   std::uint32_t error;  ///< MPI_ERR_PROC_ABORTED; anything else counts as MPI_ERR_OTHER
 };
 static_assert(sizeof(MatchHeader) == 12, "an 8-byte MPI_Send is 20 bytes on the wire");
@@ -96,9 +96,6 @@ struct DataHeader {
   std::uint64_t receive_id;
   std::uint64_t offset;  ///< of these bytes in the message; pieces come in order
 };
-
-/// As DataHeader::offset: the sender cannot read the rest of its buffer.
-inline constexpr std::uint64_t kNoMoreData = UINT64_MAX;
 
 struct Finished {
   std::uint64_t send_id;

@@ -167,8 +167,8 @@ int Window::put(const Buffer& origin, const Place& place, MPI_Request* request) 
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
   if (way.path == Target::Path::mapped) {
-    const int copied = p2p::copy(origin, here(target, there));
-    return copied == MPI_SUCCESS ? done(request) : copied;
+    p2p::copy(origin, here(target, there));
+    return done(request);
   }
   const am::Lock::Guard guard{engine().lock()};
   if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
@@ -192,8 +192,8 @@ int Window::get(const Buffer& origin, const Place& place, MPI_Request* request) 
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
   if (way.path == Target::Path::mapped) {
-    const int copied = p2p::copy(here(target, there), origin);
-    return copied == MPI_SUCCESS ? done(request) : copied;
+    p2p::copy(here(target, there), origin);
+    return done(request);
   }
   const am::Lock::Guard guard{engine().lock()};
   if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
@@ -239,8 +239,7 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   Buffer there;
   if (const int error = enter(place.rank, false); error != MPI_SUCCESS) return error;
   if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
-  SwapValues values;
-  if (const int error = values.read(origin, compare, there.bytes()); error != MPI_SUCCESS) return error;
+  const SwapValues values{origin, compare, there.bytes()};
   Target& target = this->target(place.rank);
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;

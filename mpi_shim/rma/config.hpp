@@ -18,16 +18,15 @@ inline constexpr opal::config::Var<Config> kVars[] = {
      {},
      "",
      opal::config::Level::tuner,
-     "Whether the ranks of a host share memory for the locks of windows and for what MPI_Win_allocate gives; without "
-     "it "
-     "MPI_Win_allocate_shared refuses, and accesses go as they do between hosts."},
+     "Whether the ranks of a host share memory for the locks of windows and for MPI_Win_allocate. Otherwise "
+     "MPI_Win_allocate_shared fails, and accesses go as between hosts."},
     {"helper",
      &Config::helper,
      {.choices = "auto|on|off"},
      "",
      opal::config::Level::user,
-     "Whether a thread serves accesses to windows while the program is not inside MPI; auto: in jobs of several hosts, "
-     "once there is a window to which some rank needs the help of its owner."},
+     "Whether a thread serves accesses to windows while the program is outside MPI. auto: in jobs of several hosts, "
+     "once a window exists to which some rank needs the help of its owner."},
 };
 inline constexpr opal::config::Group<Config> kGroup{"mpi_rma", "MPI one-sided communication", kVars};
 

@@ -27,17 +27,11 @@ class Held {
 };
 
 /// The bytes of `buffer` one after the other in host memory: in place, or packed into `room`.
-int find_dense(const Buffer& buffer, std::vector<std::byte>& room, const std::byte*& dense) {
-  dense = buffer.contiguous();
-  if (dense != nullptr && !buffer.on_gpu()) return MPI_SUCCESS;
+const std::byte* find_dense(const Buffer& buffer, std::vector<std::byte>& room) {
+  if (buffer.contiguous() != nullptr && !buffer.on_gpu()) return buffer.contiguous();
   room.resize(buffer.bytes());
-  dense = room.data();
-  return pack(buffer, room);
-}
-
-int copy_bytes(void* to, const void* from, std::size_t size) noexcept {
-  const auto copied = opal::gpu::copy(to, from, size);
-  return copied ? MPI_SUCCESS : p2p::copy_error(copied.error());
+  pack(buffer, room);
+  return room.data();
 }
 
 bool is_pair(datatype::Element element) noexcept {
@@ -66,16 +60,11 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
   const datatype::Element element = *there.type().signature().uniform();
   std::vector<std::byte> room;
   const bool stores = kind != op::OpKind::no_op;
-  const std::byte* source = nullptr;
-  if (stores) {
-    if (const int error = find_dense(origin, room, source); error != MPI_SUCCESS) return error;
-  }
+  const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
   const std::uint64_t bytes = there.bytes();
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const Held held{target.control->update};
-  if (result != nullptr) {
-    if (const int error = p2p::copy(there, *result); error != MPI_SUCCESS) return error;
-  }
+  if (result != nullptr) p2p::copy(there, *result);
   if (!stores) return MPI_SUCCESS;
   if (there.contiguous() != nullptr && !is_pair(element) && !there.on_gpu()) {
     op::find_kernel(kind, element)(source, there.contiguous(),
@@ -85,7 +74,8 @@ int Window::update_mapped(Target& target, op::OpKind kind, const Buffer& origin,
   datatype::Cursor cursor;
   there.start(cursor);
   if (!accumulate(kind, element, {source, bytes}, cursor)) return MPI_ERR_OP;
-  return p2p::copy_error(cursor.failure());
+  p2p::check_copy(cursor.failure());
+  return MPI_SUCCESS;
 }
 
 /// Copies bytes [first, first + dense.size()) of `there` to `dense`, or back.
@@ -130,10 +120,7 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
   const std::uint64_t chunk = std::max<std::uint64_t>(kCopyChunk / unit, 1) * unit;
   std::vector<std::byte> room;
   const bool stores = kind != op::OpKind::no_op;
-  const std::byte* source = nullptr;
-  if (stores) {
-    if (const int error = find_dense(origin, room, source); error != MPI_SUCCESS) return error;
-  }
+  const std::byte* const source = stores ? find_dense(origin, room) : nullptr;
   datatype::Cursor results;
   if (result != nullptr) result->start(results);
   std::array<std::byte, 64> few;
@@ -153,13 +140,13 @@ int Window::update_by_copy(Target& target, const MemoryHandle& handle, op::OpKin
     op::combine_packed(kind, element, {source + first, bytes}, values);
     if (const int error = copy_pieces(target, handle, there, first, values, true); error != MPI_SUCCESS) return error;
   }
-  return p2p::copy_error(results.failure());
+  p2p::check_copy(results.failure());
+  return MPI_SUCCESS;
 }
 
-int SwapValues::read(const void* value, const void* compare, std::size_t size) noexcept {
-  size_ = size;
-  if (const int error = copy_bytes(bytes_.data(), value, size); error != MPI_SUCCESS) return error;
-  return copy_bytes(bytes_.data() + size, compare, size);
+SwapValues::SwapValues(const void* value, const void* compare, std::size_t size) noexcept : size_(size) {
+  p2p::copy_bytes(bytes_.data(), value, size);
+  p2p::copy_bytes(bytes_.data() + size, compare, size);
 }
 
 int Window::swap_mapped(Target& target, const SwapValues& values, void* result, const Buffer& there) {
@@ -168,10 +155,10 @@ int Window::swap_mapped(Target& target, const SwapValues& values, void* result, 
   const MutableBytes found = MutableBytes{room}.first(there.bytes());
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const Held held{target.control->update};
-  if (const int error = copy_bytes(found.data(), memory, found.size()); error != MPI_SUCCESS) return error;
-  if (const int error = copy_bytes(result, found.data(), found.size()); error != MPI_SUCCESS) return error;
-  if (!std::ranges::equal(found, values.compare())) return MPI_SUCCESS;
-  return copy_bytes(memory, values.value().data(), found.size());
+  p2p::copy_bytes(found.data(), memory, found.size());
+  p2p::copy_bytes(result, found.data(), found.size());
+  if (std::ranges::equal(found, values.compare())) p2p::copy_bytes(memory, values.value().data(), found.size());
+  return MPI_SUCCESS;
 }
 
 int Window::swap_by_copy(Target& target, const MemoryHandle& handle, const SwapValues& values, void* result,
@@ -181,7 +168,7 @@ int Window::swap_by_copy(Target& target, const MemoryHandle& handle, const SwapV
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const Held held{target.control->update};
   if (const int error = copy_pieces(target, handle, there, 0, found, false); error != MPI_SUCCESS) return error;
-  if (const int error = copy_bytes(result, found.data(), found.size()); error != MPI_SUCCESS) return error;
+  p2p::copy_bytes(result, found.data(), found.size());
   if (!std::ranges::equal(found, values.compare())) return MPI_SUCCESS;
   std::ranges::copy(values.value(), found.begin());
   return copy_pieces(target, handle, there, 0, found, true);

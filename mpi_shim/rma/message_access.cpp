@@ -39,7 +39,6 @@ void MessageAccess::prepare(Window& window, Target& target, wire::Action action,
   if (action == wire::Action::update) piece_unit_ = datatype::info(*there.type().signature().uniform()).size;
   if (action == wire::Action::compare_swap) piece_unit_ = static_cast<std::uint32_t>(bytes_);
   sent_ = answered_ = 0;
-  unreadable_ = MPI_SUCCESS;
   stores_ = fetches_ = named_ = false;
 }
 
@@ -47,9 +46,9 @@ void MessageAccess::from(const p2p::Buffer& origin) {
   stores_ = true;
   origin_ = origin;
   bytes_ = std::min(bytes_, origin.bytes());
-  if (origin.on_gpu()) {  // all of it now: of an access that cannot be read nothing is to happen at the target
+  if (origin.on_gpu()) {
     on_host_.resize(bytes_);
-    unreadable_ = pack(origin, on_host_);
+    pack(origin, on_host_);
     origin_ = p2p::Buffer::of_bytes(on_host_.data(), bytes_);
     return;
   }
@@ -74,10 +73,6 @@ void MessageAccess::begin_sending() noexcept {
   outcome_.bytes = bytes_;
   target_->pending.fetch_add(1, std::memory_order_relaxed);
   header_.id = windows_.under_way_.add(*this);
-  if (unreadable_ != MPI_SUCCESS) {
-    outcome_.error = unreadable_;
-    return end();
-  }
   target_->accessed->queue.accesses.push_back(this);
   pump(*window_, *target_);
 }
@@ -158,13 +153,11 @@ void MessageAccess::on_reply(const wire::AccessReply& reply, ByteSpan data) noex
   } else if (fetches_ && (data.size() != bytes || reply.offset != answered_)) {
     outcome_.error = MPI_ERR_INTERN;
   } else if (fetches_ && result_.contiguous() != nullptr) {
-    if (const auto copied = opal::gpu::copy(result_.contiguous() + answered_, data.data(), bytes); !copied) {
-      outcome_.error = p2p::copy_error(copied.error());
-    }
+    p2p::copy_bytes(result_.contiguous() + answered_, data.data(), bytes);
   } else if (fetches_) {
     result_cursor_.seek(static_cast<std::int64_t>(answered_));
     result_cursor_.unpack(data);
-    if (outcome_.error == MPI_SUCCESS) outcome_.error = p2p::copy_error(result_cursor_.failure());
+    p2p::check_copy(result_cursor_.failure());
   }
   answered_ += bytes;
   Window& window = *window_;

@@ -60,7 +60,6 @@ class MessageAccess final : public Request {
   datatype::DatatypeRef type_;      // the target's
   p2p::Buffer origin_;              // host memory
   std::vector<std::byte> on_host_;  // what was read of GPU memory for it; keeps its capacity
-  int unreadable_ = 0;              // class: why it was not, so that nothing is sent
   datatype::DatatypeRef origin_type_;
   datatype::Cursor origin_cursor_;
   p2p::Buffer result_;

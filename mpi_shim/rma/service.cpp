@@ -179,7 +179,7 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
   if (header.fetches != 0) {
     fetched_.resize(header.bytes);
     cursor.pack(fetched_);
-    if (const int error = p2p::copy_error(cursor.failure()); error != MPI_SUCCESS) return error;
+    p2p::check_copy(cursor.failure());
     cursor.seek(static_cast<std::int64_t>(header.offset));
   }
   if (header.stores == 0) return MPI_SUCCESS;
@@ -198,7 +198,8 @@ int Window::carry_out(const wire::AccessHeader& header, const datatype::Datatype
       break;
     default: return MPI_ERR_INTERN;
   }
-  return p2p::copy_error(cursor.failure());
+  p2p::check_copy(cursor.failure());
+  return MPI_SUCCESS;
 }
 
 }  // namespace mpi_shim::rma

@@ -45,7 +45,6 @@ void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& 
   bytes_ = direction == Direction::put ? origin.bytes() : there.bytes();
   posted_ = 0;
   piece_ = {};
-  pack_error_ = MPI_SUCCESS;
   if (origin.contiguous() != nullptr) {
     dense_ = origin.contiguous();
     return;
@@ -53,13 +52,12 @@ void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& 
   packed_.resize(bytes_);
   dense_ = packed_.data();
   if (direction != Direction::put) return;
-  pack_error_ = pack(origin, packed_);
+  pack(origin, packed_);
 }
 
 void Transfer::begin_moving() noexcept {
   begin();
   outcome_.bytes = bytes_;
-  outcome_.error = pack_error_;
   target_->pending.fetch_add(1, std::memory_order_relaxed);
   if (!step()) {
     stalled_ = true;
@@ -130,8 +128,7 @@ void Transfer::end_if_over() noexcept {
   if (outcome_.error != MPI_SUCCESS) {
     target_->note(outcome_.error);
   } else if (direction_ == Direction::get && origin_.contiguous() == nullptr) {
-    outcome_.error = unpack(ByteSpan{packed_}.first(bytes_), origin_);
-    if (outcome_.error != MPI_SUCCESS) target_->note(outcome_.error);
+    unpack(ByteSpan{packed_}.first(bytes_), origin_);
   }
   target_->pending.fetch_sub(1, std::memory_order_release);
   finish();

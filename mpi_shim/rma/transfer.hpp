@@ -54,7 +54,6 @@ class Transfer final : public Request, private p2p::Stalled {
   datatype::Cursor there_;
   std::vector<std::byte> packed_;  // the origin's bytes when they do not lie together; keeps its capacity
   std::byte* dense_ = nullptr;
-  int pack_error_ = 0;  // class; what the origin could not be packed with
   std::uint64_t posted_ = 0;
   std::uint64_t bytes_ = 0;
   datatype::Piece piece_;  // next to be posted

@@ -51,15 +51,15 @@ struct Place {
 /// The operands of a compare-and-swap, as access messages carry them: the new value, then the one to compare with.
 class SwapValues {
  public:
-  /// An MPI error class: they may be GPU memory that cannot be read.
-  int read(const void* value, const void* compare, std::size_t size) noexcept;
+  /// Copies both, which may be GPU memory.
+  SwapValues(const void* value, const void* compare, std::size_t size) noexcept;
   [[nodiscard]] ByteSpan value() const noexcept { return ByteSpan{bytes_}.first(size_); }
   [[nodiscard]] ByteSpan compare() const noexcept { return ByteSpan{bytes_}.subspan(size_, size_); }
   [[nodiscard]] ByteSpan both() const noexcept { return ByteSpan{bytes_}.first(2 * size_); }
 
  private:
   std::array<std::byte, 64> bytes_{};
-  std::size_t size_ = 0;
+  const std::size_t size_;
 };
 
 class Window final : public handle::Object {

@@ -14,6 +14,7 @@ struct Config {
   ByteSize pending_limit = 16_MiB;
   std::chrono::microseconds spin = std::chrono::microseconds{50};
   std::uint32_t ranks_per_core = 0;
+  std::chrono::milliseconds connect_timeout = std::chrono::milliseconds{30'000};
   std::uint32_t registrations = 65536;
   std::string secret_file;  ///< empty: the user's; "none": no proofs
 };
@@ -24,7 +25,7 @@ inline constexpr config::Var<Config> kVars[] = {
      {},
      "",
      config::Level::user,
-     "Transports to use, comma separated, e.g. \"self,tcp\"; a leading ^ means all but these; empty means all usable."},
+     "Transports to use, separated by commas (\"self,tcp\"). A leading ^ means all others. Empty: all usable ones."},
     {"pending_limit",
      &Config::pending_limit,
      {.min = 4096, .max = 1ULL << 40},
@@ -36,20 +37,27 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 0, .max = 1'000'000},
      "us",
      config::Level::tuner,
-     "How much of its own time wait() polls before it sleeps; about the cost of one wake-up."},
+     "Processor time that wait() polls before it sleeps; about the cost of one wake-up."},
     {"ranks_per_core",
      &Config::ranks_per_core,
      {.min = 0, .max = 65536},
      "processes",
      config::Level::tuner,
-     "Processes that share a core: above 1 a waiting one gives it away between two looks. 0: an MPI process finds out, "
-     "others assume 1."},
+     "Processes that share a core: above 1 a waiting process yields its core between two polls. 0: an MPI process "
+     "determines it, other processes assume 1."},
+    {"connect_timeout",
+     &Config::connect_timeout,
+     {.min = 10, .max = 3'600'000},
+     "ms",
+     config::Level::user,
+     "A peer on another host that does not answer for so long is unreachable."},
     {"registrations",
      &Config::registrations,
      {.min = 16, .max = 1U << 24},
      "slots",
      config::Level::tuner,
-     "Memory registrations one process may hold at once on transports that check them in software (32 bytes each)."},
+     "Memory registrations that one process holds at a time, for transports that check them in software (32 bytes "
+     "each)."},
     {"secret_file",
      &Config::secret_file,
      {},

@@ -55,7 +55,15 @@ Result<void> Context::State::open_transports(const config::Store& store) {
   const btl::Registry& registry = options.registry != nullptr ? *options.registry : builtins;
   OPAL_TRY_ASSIGN(const TransportFilter filter, TransportFilter::parse(config.transports, registry));
   OPAL_TRY_ASSIGN(const rcache::Config cache_config, store.load(rcache::kGroup));
-  const btl::Host host{id, handlers, registrations, *this, secret.secret};
+  const btl::Host host{
+      .id = id,
+      .handlers = handlers,
+      .registrations = registrations,
+      .observer = *this,
+      .secret = secret.secret,
+      .cores_shared = config.ranks_per_core > 1,
+      .connect_timeout = config.connect_timeout,
+  };
   transports = Transports::open(host, store, registry, filter);
   if (transports.modules.empty()) {
     for (const Refused& refused : transports.refused) {

@@ -7,7 +7,6 @@
 #include "opal/memory/config.hpp"
 #include "opal/mpool/config.hpp"
 #include "opal/rcache/config.hpp"
-#include "opal/rcache/rgpusm_config.hpp"
 
 namespace opal::am {
 
@@ -20,7 +19,6 @@ std::vector<const config::GroupInfo*> config_groups(const btl::Registry& registr
   groups.push_back(&memory::kGroup);
   groups.push_back(&mpool::kGroup);
   groups.push_back(&rcache::kGroup);
-  groups.push_back(&rcache::kRgpusmGroup);
   return groups;
 }
 

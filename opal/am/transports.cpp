@@ -30,7 +30,7 @@ Result<TransportFilter> TransportFilter::parse(std::string_view list, const btl:
 
 bool TransportFilter::allows(const btl::Component& component) const {
   const bool named = std::find(names_.begin(), names_.end(), component.name) != names_.end();
-  return named != exclude_ && (named || !component.on_request);
+  return named != exclude_;
 }
 
 Transports Transports::open(const btl::Host& host, const config::Store& store, const btl::Registry& registry,
@@ -38,8 +38,7 @@ Transports Transports::open(const btl::Host& host, const config::Store& store, c
   Transports result;
   for (const btl::Component* component : registry.components()) {
     if (!filter.allows(*component)) {
-      result.refused.push_back(
-          {component->name, component->on_request ? "only where am_transports names it" : "not among am_transports"});
+      result.refused.push_back({component->name, "not among am_transports"});
       continue;
     }
     const auto does_its_work = [&](const auto& module) { return module->attributes().also == component->name; };

@@ -13,7 +13,7 @@
 
 namespace opal::am {
 
-/// Which transports a list like "self,tcp" or "^tcp" allows.  Those on request must be in the list.
+/// Which transports a list like "self,tcp" or "^tcp" allows.
 class OPAL_EXPORT TransportFilter {
  public:
   /// Errors: invalid_argument (a name the registry does not have; logged with the known ones).

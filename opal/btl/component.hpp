@@ -22,13 +22,12 @@ enum class Reach : std::uint8_t {
 
 using Modules = std::vector<std::unique_ptr<Module>>;  ///< one per device or rail; most transports have one
 
-/// Component::open of a transport with one module: loads the variables of `group`, then asks M::open(host, config).
-template <class M, const auto& group>
-Result<Modules> open_one(const Host& host, const config::Store& store) {
-  OPAL_TRY_ASSIGN(const auto config, store.load(group));
-  OPAL_TRY_ASSIGN(auto module, M::open(host, config));
+/// What Component::open of a transport with one module returns.
+template <class M>
+Result<Modules> only(Result<std::unique_ptr<M>> module) {
+  if (!module) return module.error();
   Modules modules;
-  modules.push_back(std::move(module));
+  modules.push_back(std::move(*module));
   return modules;
 }
 
@@ -44,7 +43,6 @@ struct Component {
   std::uint32_t exclusivity = 0;  ///< higher is preferred among those that reach a peer: smcuda > sm > verbs > tcp
   const config::GroupInfo* vars = nullptr;  ///< its configuration variables
   Reach reach = Reach::others;
-  bool on_request = false;  ///< opened only if am_transports names it: not for production
   /// Checks whether this process can use the transport here.  The error is the reason: "no /dev/infiniband".  Opens
   /// nothing.
   Result<void> (*usable)(const config::Store& store) noexcept = &always_usable;

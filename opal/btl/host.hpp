@@ -2,6 +2,8 @@
 // opal/btl/host.hpp — what the opener (a Context, or a test) gives a module: identity, handlers, registrations and an
 // observer.  The opener owns them; they are valid until the module is destroyed.
 #pragma once
+#include <chrono>
+
 #include "opal/btl/handlers.hpp"
 #include "opal/btl/peer_id.hpp"
 #include "opal/btl/registration_table.hpp"
@@ -30,7 +32,9 @@ struct Host {
   HandlerTable& handlers;
   RegistrationTable& registrations;
   Observer& observer;
-  Secret secret{};  ///< of the job: a peer that connects must prove that it knows the secret
+  Secret secret{};            ///< of the job: a peer that connects must prove that it knows the secret
+  bool cores_shared = false;  ///< processes outnumber cores: a peer may have to wait for our core
+  std::chrono::milliseconds connect_timeout{30'000};  ///< a peer that does not answer for so long is unreachable
 };
 
 }  // namespace opal::btl

@@ -11,6 +11,7 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/post.hpp"
+#include "opal/core/export.hpp"
 
 namespace opal::btl {
 
@@ -34,7 +35,7 @@ struct RdmaOperation {
   MemoryHandle handle;      // put: the caller's is only borrowed for the call
 };
 
-class RdmaOperations {
+class OPAL_EXPORT RdmaOperations {
  public:
   static constexpr std::size_t kMost = 1024;  ///< under way at once per module
 

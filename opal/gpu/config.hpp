@@ -12,9 +12,16 @@ namespace opal::gpu {
 struct Config {
   std::string use = "auto";
   std::string library = "libcuda.so.1";
+
+  // Not variables: constants, which tests make smaller.
+  /// Streams per CUDA context in which asynchronous copies run side by side.
   std::uint32_t copy_streams = 4;
+  /// Asynchronous copies in flight at a time; more have to wait.
   std::uint32_t copy_events = 400;
+
   ByteSize stage_chunk = 512_KiB;
+  /// No variable.  Such pieces of one Context; while one is copied by the GPU others are in flight.  Allocated at the
+  /// first use.
   std::uint32_t stage_chunks = 8;
 };
 
@@ -24,32 +31,16 @@ inline constexpr config::Var<Config> kVars[] = {
      {.choices = "auto|on|off"},
      "",
      config::Level::user,
-     "Whether pointers may be device memory: where there is a driver, always (without one it is said), or never."},
+     "Whether pointers may be GPU memory. auto: if there is a driver; on: the same, with a warning if there is none; "
+     "off: never."},
     {"library", &Config::library, {}, "", config::Level::developer, "The CUDA driver's library, by name or path."},
-    {"copy_streams",
-     &Config::copy_streams,
-     {.min = 1, .max = 64},
-     "streams",
-     config::Level::tuner,
-     "Streams per CUDA context in which asynchronous copies run side by side."},
-    {"copy_events",
-     &Config::copy_events,
-     {.min = 1, .max = 65536},
-     "copies",
-     config::Level::tuner,
-     "Asynchronous copies under way at a time; more have to wait."},
     {"stage_chunk",
      &Config::stage_chunk,
      {.min = 4_KiB, .max = 64_MiB},
      "bytes",
      config::Level::tuner,
-     "Pieces in which GPU memory goes through pinned host memory where a transport cannot take it."},
-    {"stage_chunks",
-     &Config::stage_chunks,
-     {.min = 2, .max = 1024},
-     "pieces",
-     config::Level::tuner,
-     "Such pieces of one Context; while one is copied by the GPU others are under way. Allocated at the first use."},
+     "Size of the pieces in which GPU memory goes through pinned host memory, if a transport does not take it "
+     "directly."},
 };
 inline constexpr config::Group<Config> kGroup{"gpu", "GPU memory", kVars};
 

@@ -123,7 +123,8 @@ Result<void> Copier::take_event(Context& context) noexcept {
   if (!context.idle.empty()) return {};
   if (events_ >= most_events_) {
     const auto other = std::find_if(contexts_.begin(), contexts_.end(), [](const auto& c) { return !c->idle.empty(); });
-    if (other == contexts_.end()) return Error{Errc::busy, 0, "gpu::Copier(gpu_copy_events are under way)", events_};
+    if (other == contexts_.end())
+      return Error{Errc::busy, 0, "gpu::Copier(as many copies as it may have events are in flight)", events_};
     driver().event_destroy((*other)->idle.back());  // of whatever context: the function does not mind
     (*other)->idle.pop_back();
     --events_;

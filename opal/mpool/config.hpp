@@ -6,9 +6,11 @@
 
 namespace opal::mpool {
 
+/// Memory that a shared pool commits at a time.
+inline constexpr ByteSize kSharedChunk = 256_KiB;
+
 struct Config {
   ByteSize shared_size = 16_GiB;
-  ByteSize shared_chunk = 256_KiB;
   bool guard = false;
 };
 
@@ -19,12 +21,6 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Address space of a shared pool; memory is committed only as it is used."},
-    {"shared_chunk",
-     &Config::shared_chunk,
-     {.min = 4_KiB, .max = 1_GiB, .power_of_two = true},
-     "bytes",
-     config::Level::tuner,
-     "Memory that a shared pool commits at a time."},
     {"guard",
      &Config::guard,
      {},

@@ -14,7 +14,7 @@ namespace {
 /// A pool of this kind of pages that has shown that it can commit one.
 Result<SharedPool> create_checked(const Config& config, PageKind pages) {
   OPAL_TRY_ASSIGN(SharedPool pool, SharedPool::create("opal-pool", config.shared_size.bytes,
-                                                      {.chunk = config.shared_chunk.bytes, .pages = pages}));
+                                                      {.chunk = kSharedChunk.bytes, .pages = pages}));
   OPAL_TRY_ASSIGN(const SharedBlock probe, pool.allocate(pool.page_size()));
   OPAL_TRY(pool.deallocate(probe.address));
   pool.trim();

@@ -23,21 +23,12 @@ std::size_t machine_page_size() noexcept {
   return size;
 }
 
-Overlap overlap_named(const std::string& name) {
-  if (name == "page_refcount") return Overlap::page_refcount;
-  if (name != "containing") {
-    log::error("rcache", "rcache_grdma_overlap \"{}\" is neither containing nor page_refcount: containing", name);
-  }
-  return Overlap::containing;
-}
-
 }  // namespace
 
 Cache::Cache(Device& device, const Config& config, std::size_t granularity)
     : device_(device),
       config_(config),
-      overlap_(overlap_named(config.overlap)),
-      counted_under_lock_(!config.leave_pinned || overlap_ == Overlap::page_refcount),
+      counted_under_lock_(!config.leave_pinned || config.overlap == Overlap::page_refcount),
       granularity_(granularity != 0 ? granularity : machine_page_size()),
       id_(next_cache_id.fetch_add(1, std::memory_order_relaxed)) {
   asymmetric_fence::start();
@@ -159,7 +150,7 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
 
 /// What a lease by pages has to have; null with the other policies.
 Result<std::unique_ptr<PageHold>> Cache::make_hold(const Request& request) const noexcept {
-  if (overlap_ != Overlap::page_refcount) return std::unique_ptr<PageHold>{};
+  if (config_.overlap != Overlap::page_refcount) return std::unique_ptr<PageHold>{};
   std::unique_ptr<PageHold> hold{new (std::nothrow) PageHold{request.begin, request.end}};
   if (hold == nullptr) return Error{Errc::no_memory, 0, "rcache get(bookkeeping)", sizeof(PageHold)};
   return hold;

@@ -33,12 +33,6 @@
 
 namespace opal::rcache {
 
-/// What becomes of registrations that share memory.
-enum class Overlap : std::uint8_t {
-  containing,     ///< they coexist, each with its own users
-  page_refcount,  ///< they coexist; a registration is in use while any of its pages is, through whichever one
-};
-
 class OPAL_EXPORT Cache final : private ForkListener {
  public:
   /// Ranges are rounded to multiples of `granularity`, a power of two: 0 takes the machine's page size, 1 rounds
@@ -242,7 +236,6 @@ class OPAL_EXPORT Cache final : private ForkListener {
 
   Device& device_;
   const Config config_;
-  const Overlap overlap_;
   const bool counted_under_lock_;  // leases: where hits do not matter, or every one is a page hold
   const std::size_t granularity_;
   const std::uint64_t id_;  // of this cache, in the process, for ever

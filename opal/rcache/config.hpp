@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/config.hpp — the variables of the cache for local memory; the only place where these defaults are
-// written.
+// opal/rcache/config.hpp — what a registration cache can be told, and what of it users can set.
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/config.hpp"
 
 namespace opal::rcache {
 
+/// What becomes of registrations that share memory.
+enum class Overlap : std::uint8_t {
+  containing,     ///< they coexist, each with its own users
+  page_refcount,  ///< they coexist; one is in use while any of its pages is, through whichever of them
+};
+
 struct Config {
   bool leave_pinned = true;
   ByteSize size_limit = 0_B;
+  /// No variable.  Registrations with one device at a time, in use or not; 0 leaves it to the device.
   std::uint64_t count_limit = 0;
   ByteSize max_chunk = 2_MiB;
-  std::string overlap = "containing";
+  Overlap overlap = Overlap::containing;  ///< no variable
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -24,34 +29,20 @@ inline constexpr config::Var<Config> kVars[] = {
      {},
      "",
      config::Level::user,
-     "Keep memory registered after its last use, until the room is needed."},
+     "Keep memory registered, and GPU memory of other processes mapped, after the last use, until the room is needed."},
     {"size_limit",
      &Config::size_limit,
      {},
      "bytes",
      config::Level::user,
-     "Bytes registered at a time with one device, in use or not; 0 leaves it to the device."},
-    {"count_limit",
-     &Config::count_limit,
-     {},
-     "registrations",
-     config::Level::user,
-     "Registrations with one device at a time, in use or not; 0 leaves it to the device."},
+     "Bytes that are registered with one device at a time, in use or not. 0: the device decides."},
     {"max_chunk",
      &Config::max_chunk,
      {.min = 4_KiB, .max = 1_GiB, .power_of_two = true},
      "bytes",
      config::Level::tuner,
-     "Bytes of a buffer that one transfer holds registered at a time; larger ones move as a pipeline of pieces of half "
-     "of "
-     "it."},
-    {"overlap",
-     &Config::overlap,
-     {.choices = "containing|page_refcount"},
-     "",
-     config::Level::tuner,
-     "When a registration that overlaps others counts as in use: while it has users of its own (containing), or while "
-     "any of its pages is in use (page_refcount)."},
+     "Bytes of a buffer that one transfer holds registered at a time; larger transfers move as a pipeline of pieces of "
+     "half that size."},
 };
 inline constexpr config::Group<Config> kGroup{"rcache_grdma", "Registration cache for local memory", kVars};
 

@@ -20,10 +20,6 @@ const void* key(std::uint64_t address) noexcept {
   return reinterpret_cast<const void*>(static_cast<std::uintptr_t>(address));
 }
 
-Config engine_config(const RgpusmConfig& config) {
-  return {.leave_pinned = config.leave_pinned, .size_limit = config.size_limit, .count_limit = config.count_limit};
-}
-
 GpuOpener& driver_opener() noexcept {
   static GpuOpener opener;
   return opener;
@@ -40,10 +36,10 @@ void GpuOpener::close(const gpu::MemoryHandle& /*handle*/, std::uintptr_t addres
   gpu::close_memory(address, context);
 }
 
-Rgpusm::Rgpusm(gpu::ContextHandle context, const RgpusmConfig& config) : Rgpusm(context, config, driver_opener()) {}
+Rgpusm::Rgpusm(gpu::ContextHandle context, const Config& config) : Rgpusm(context, config, driver_opener()) {}
 
-Rgpusm::Rgpusm(gpu::ContextHandle context, const RgpusmConfig& config, GpuOpener& opener)
-    : opener_(opener), context_(context), cache_(*this, engine_config(config), kToTheByte) {}
+Rgpusm::Rgpusm(gpu::ContextHandle context, const Config& config, GpuOpener& opener)
+    : opener_(opener), context_(context), cache_(*this, config, kToTheByte) {}
 
 Result<RemoteGpuMemory> Rgpusm::get(const gpu::MemoryHandle& handle) noexcept {
   if (handle.size == 0 || handle.base == 0 || handle.size >= std::numeric_limits<std::uintptr_t>::max() - handle.base) {

@@ -14,7 +14,7 @@
 #include "opal/core/result.hpp"
 #include "opal/gpu/remote_memory.hpp"
 #include "opal/rcache/cache.hpp"
-#include "opal/rcache/rgpusm_config.hpp"
+#include "opal/rcache/config.hpp"
 
 namespace opal::rcache {
 
@@ -53,8 +53,8 @@ class RemoteGpuMemory {
 class OPAL_EXPORT Rgpusm final : private Device {
  public:
   /// Maps into `context`, which outlives it or takes the mappings with it.
-  Rgpusm(gpu::ContextHandle context, const RgpusmConfig& config);
-  Rgpusm(gpu::ContextHandle context, const RgpusmConfig& config, GpuOpener& opener);
+  Rgpusm(gpu::ContextHandle context, const Config& config);
+  Rgpusm(gpu::ContextHandle context, const Config& config, GpuOpener& opener);
 
   /// The allocation that `handle` names, mapped now or before.  Errors: protocol (empty or wrapping range), busy (what
   /// is in the way is in use: after the end of that lease it works), limit_reached (size_limit, count_limit or the

@@ -48,7 +48,7 @@ Cache::Use Cache::use_of_locked(const Registration& registration) const noexcept
 /// True when it is unused, and with page_refcount its pages, too; `use` is its last use.
 bool Cache::idle_locked(const Registration& registration, Use& use) const noexcept {
   use = use_of_locked(registration);
-  return use.users == 0 && (overlap_ != Overlap::page_refcount || !pages_held_locked(registration));
+  return use.users == 0 && (config_.overlap != Overlap::page_refcount || !pages_held_locked(registration));
 }
 
 /// No hit finds it from now on; hits under way may still have taken it.

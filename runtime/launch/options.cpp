@@ -13,6 +13,8 @@
 #include "opal/core/environment.hpp"
 #include "opal/core/nearest_name.hpp"
 #include "opal/core/text.hpp"
+#include "runtime/launch/config.hpp"
+#include "runtime/launch/settings.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -45,7 +47,7 @@ struct Raw {
   std::string display;
   std::string agent;
   std::string input = "0";
-  double daemon_timeout = 30;
+  double daemon_timeout = 0;
   double start_timeout = 60;
   double timeout = 0;
   double grace = 2;
@@ -118,17 +120,19 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--launch-agent", raw.agent,
                  "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)")
       ->option_text("CMD");
-  app.add_option("--agents", options.agents, "How many launch agents start daemons at the same time (default: 64)")
+  app.add_option("--agents", options.agents,
+                 "How many launch agents start daemons at the same time (runtime_agents; 64)")
       ->option_text("N")
       ->check(CLI::Range(1U, 1U << 20));
-  app.add_option("--daemon-timeout", raw.daemon_timeout, "A host that is silent for so long is lost (default: 30)")
+  app.add_option("--daemon-timeout", raw.daemon_timeout,
+                 "A host that is silent for so long is lost (runtime_daemon_timeout; 30)")
       ->option_text("SECONDS")
       ->check(seconds(0.1, 86400.0));
   app.add_option("--start-timeout", raw.start_timeout,
                  "A host whose daemon has not come after so long is lost (default: 60)")
       ->option_text("SECONDS")
       ->check(seconds(0.1, 86400.0));
-  app.add_option("--radix", options.radix, "Children of each daemon in the tree that connects them (default: 16)")
+  app.add_option("--radix", options.radix, "Children of each daemon in the tree that connects them (runtime_radix; 16)")
       ->option_text("N")
       ->check(CLI::Range(1U, 4096U));
   app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
@@ -280,6 +284,16 @@ ParsedCommandLine usage_error(const std::string& name, const std::string& what) 
   return {{}, fmt::format("{}: {}\nTry '{} --help'.\n", name, what, name), kUsageError};
 }
 
+/// What the command line leaves open is as the variables say.  Empty, or what is wrong.
+std::string take_variables(const CLI::App& app, Options& options) {
+  const auto config = store_with(options.settings).load(kGroup);
+  if (!config) return to_string(config.error());
+  if (app.count("--radix") == 0) options.radix = config->radix;
+  if (app.count("--agents") == 0) options.agents = config->agents;
+  if (app.count("--daemon-timeout") == 0) options.timeouts.silence = config->daemon_timeout;
+  return {};
+}
+
 }  // namespace
 
 ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments) {
@@ -316,6 +330,7 @@ ParsedCommandLine parse_command_line(const std::string& name, const std::vector<
     return usage_error(name, error.what());
   }
   if (const std::string wrong = convert(raw, app, options); !wrong.empty()) return usage_error(name, wrong);
+  if (const std::string wrong = take_variables(app, options); !wrong.empty()) return usage_error(name, wrong);
   if (options.quiesce != 0 || options.resume != 0) {
     if (!options.program.empty())
       return usage_error(name, "--quiesce and --resume are for a job that runs: no program");

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "opal/am/groups.hpp"
+#include "runtime/launch/config.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -24,7 +25,8 @@ opal::config::Store store_with(const std::vector<std::pair<std::string, std::str
 }
 
 std::string check_settings(const Options& options) {
-  const auto groups = opal::am::config_groups(opal::btl::Registry::with_builtins());
+  auto groups = opal::am::config_groups(opal::btl::Registry::with_builtins());
+  groups.push_back(&kGroup);
   opal::config::Store ours;
   add(ours, options.settings);
   std::string text;

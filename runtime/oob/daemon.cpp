@@ -65,7 +65,7 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
   options.secret = secret_;
   opal::config::Store ours = store;
   // A daemon sleeps after almost every message: who sends to it fences, it does not interrupt all senders each time.
-  ours.set("btl_sm_cores_shared", "yes");
+  ours.set("am_ranks_per_core", "2");
   // It is woken by the first piece of a message, and would sleep again before the next one.
   if (!is_set(store, "btl_sm_max_send") && !is_set(store, "btl_sm_segment_size")) {
     ours.set("btl_sm_max_send", kPieceOverSm);

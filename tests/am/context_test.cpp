@@ -176,7 +176,7 @@ TEST(Context, NoTransportLeftDoesNotOpen) {
   std::string all = "^self";
   for (const std::string& name : joining_transports()) all += "," + name;
   store.set("am_transports", all);
-  const auto opened = am::Context::open(store);
+  const auto opened = am::Context::open(store, {.registry = &all_transports()});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unreachable);
 }

@@ -34,15 +34,6 @@ TEST(TransportFilter, ACaretAllowsAllOthers) {
   EXPECT_FALSE(parse("^slow,fast").allows(kFast));
 }
 
-TEST(TransportFilter, WhatIsOnRequestMustBeNamed) {
-  btl::Component on_request = kSlow;
-  on_request.on_request = true;
-  EXPECT_FALSE(parse("").allows(on_request));
-  EXPECT_FALSE(parse("^fast").allows(on_request));
-  EXPECT_FALSE(parse("^slow").allows(on_request));
-  EXPECT_TRUE(parse("fast,slow").allows(on_request));
-}
-
 TEST(TransportFilter, UnknownNamesAreErrors) {
   btl::Registry registry;
   registry.add(kFast);

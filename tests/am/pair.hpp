@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "opal/am/context.hpp"
+#include "tests/harness/transports.hpp"
 
 namespace opal::test {
 
@@ -17,8 +18,7 @@ inline constexpr Tag kTag = kUserTags.first;
 /// Transports of this machine that reach at least so far; the default: those that join two Contexts of this process.
 inline std::vector<std::string> joining_transports(btl::Reach reach = btl::Reach::process) {
   std::vector<std::string> names;
-  const btl::Registry registry = btl::Registry::with_builtins();
-  for (const btl::Component* component : registry.components()) {
+  for (const btl::Component* component : all_transports().components()) {
     if (component->reach >= reach && component->usable(config::Store{})) names.emplace_back(component->name);
   }
   return names;
@@ -29,7 +29,8 @@ struct Side final : am::Observer {
   explicit Side(const std::string& transports, am::ThreadLevel threads = am::ThreadLevel::single,
                 const std::optional<Secret>& secret = {}, config::Store store = {}) {
     store.set("am_transports", transports);
-    auto opened = am::Context::open(store, {.threads = threads, .observer = this, .secret = secret});
+    auto opened = am::Context::open(
+        store, {.threads = threads, .observer = this, .registry = &all_transports(), .secret = secret});
     EXPECT_TRUE(opened);
     context = std::move(*opened);
     EXPECT_TRUE(context->set_handler(kTag, btl::bind<&Side::on_message>(*this, "test")));

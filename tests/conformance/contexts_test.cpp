@@ -144,7 +144,7 @@ struct Reaper final : am::Observer {
   explicit Reaper(const std::string& transport) {
     config::Store store;
     store.set("am_transports", transport);
-    context = std::move(*am::Context::open(store, {.observer = this}));
+    context = std::move(*am::Context::open(store, {.observer = this, .registry = &all_transports()}));
     EXPECT_TRUE(context->set_handler(kTag, btl::bind<&Reaper::on_message>(*this, "echo")));
   }
   void on_message(btl::Delivery& delivery) noexcept { (void)am::sender(delivery).send_or_queue(kTag, {}, {}); }

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/harness/transports.hpp"
+
 namespace opal::test {
 namespace {
 
@@ -19,13 +21,22 @@ T must(Result<T> result) {
 }  // namespace
 
 Side::Side(const std::string& transport, const config::Store& store)
-    : registrations_(must(btl::RegistrationTable::create(1024))) {
+    : Side([&](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
+        const config::Store& settings = store.settings().empty() ? config::Store::from_environment() : store;
+        OPAL_TRY_ASSIGN(auto modules, all_transports().find(transport)->open(host, settings));
+        return std::move(modules.front());
+      }) {}
+
+Side::Side(const Open& open, bool cores_shared) : registrations_(must(btl::RegistrationTable::create(1024))) {
   if (auto installed = btl::RdmaEmulation::install(handlers_); !installed) std::abort();
   if (auto set = handlers_.set(kTag, btl::bind<&Side::on_message>(*this, "test")); !set) std::abort();
-  const btl::Host host{id_, handlers_, registrations_, *this};
-  const btl::Registry registry = btl::Registry::with_builtins();
-  const config::Store& settings = store.settings().empty() ? config::Store::from_environment() : store;
-  module_ = std::move(must(registry.find(transport)->open(host, settings)).front());
+  module_ = must(open({
+      .id = id_,
+      .handlers = handlers_,
+      .registrations = registrations_,
+      .observer = *this,
+      .cores_shared = cores_shared,
+  }));
 }
 
 Side::~Side() = default;
@@ -65,8 +76,7 @@ std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
 
 std::vector<std::string> transports_reaching(btl::Reach reach) {
   std::vector<std::string> names;
-  const btl::Registry registry = btl::Registry::with_builtins();
-  for (const btl::Component* component : registry.components()) {
+  for (const btl::Component* component : all_transports().components()) {
     if (component->reach < reach) continue;
     if (auto usable = component->usable(config::Store{}); usable) {
       names.emplace_back(component->name);

@@ -33,7 +33,10 @@ struct CountedCompletion : Completion {
 
 class Side final : public btl::Observer {
  public:
+  using Open = std::function<Result<std::unique_ptr<btl::Module>>(const btl::Host& host)>;
+
   explicit Side(const std::string& transport, const config::Store& store = {});  ///< an empty one: the environment's
+  explicit Side(const Open& open, bool cores_shared = false);  ///< for a module with constants of its own
   ~Side();
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;

@@ -52,7 +52,7 @@ std::ptrdiff_t descriptors() {
   return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, std::filesystem::directory_iterator{});
 }
 
-void read_with(const Channel& other, const rcache::RgpusmConfig& config, bool refusing, std::uint64_t most_open) {
+void read_with(const Channel& other, const rcache::Config& config, bool refusing, std::uint64_t most_open) {
   const CudaProgram program;
   Control* const control = cuda_double::control();
   if (control != nullptr) control->set(Setting::already_mapped, refusing ? 1 : 0);

@@ -139,7 +139,7 @@ void print_handles(const MemoryHandle& handle, CUcontext context, int calls) {
   const bool first = not_kept.get(handle).has_value();
   std::printf("| opened and closed, the very first | %.2f%s |\n", static_cast<double>(now_ns() - begin) / 1e3,
               first ? "" : " (failed)");
-  std::printf("| opened and closed each time (`rcache_rgpusm_leave_pinned` off) | %.2f |\n",
+  std::printf("| opened and closed each time (`rcache_grdma_leave_pinned` off) | %.2f |\n",
               median_ns(9, std::max(calls / 100, 1), [&] { seen = not_kept.get(handle).has_value(); }) / 1e3);
   seen = kept.get(handle).has_value();
   std::printf("| kept | %.3f |\n", median_ns(9, calls, [&] { seen = kept.get(handle).has_value(); }) / 1e3);

@@ -76,16 +76,9 @@ inline int error_class(int error) {
   return value;
 }
 
-/// The driver of this rank refuses its next copies.
-inline void fail_copies(unsigned times = 1'000'000) {
-  cuda_double::control()->fail("cuMemcpyAsync", CUDA_ERROR_ILLEGAL_ADDRESS, times);
-}
-inline void copies_work() { cuda_double::control()->fail("cuMemcpyAsync", CUDA_SUCCESS, 1); }
-
 struct Group {
   const char* name;
   void (*run)();
-  bool injects = false;  ///< needs the double
   bool for_any = false;  ///< number of ranks; the others are between two
 };
 
@@ -103,7 +96,6 @@ inline int run(int argc, char** argv, std::initializer_list<Group> groups) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   for (const Group& group : groups) {
     if (ranks != 2 && !group.for_any) continue;
-    if (group.injects && cuda_double::control() == nullptr) continue;
     group.run();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) std::printf("%s: all right\n", group.name);

@@ -24,7 +24,11 @@ inline constexpr Tag kMeet = kUserTags.first + 1;
 /// One process's end: a smcuda module without a Context above it.
 class SideEnd {
  public:
-  explicit SideEnd(const opal::test::Channel& other, const config::Store& store = {}) : side("smcuda", store) {
+  explicit SideEnd(const opal::test::Channel& other, const btl::smcuda::Settings& settings = {})
+      : side([&](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
+          OPAL_TRY_ASSIGN(auto module, btl::smcuda::Module::open(host, settings));
+          return std::unique_ptr<btl::Module>{std::move(module)};
+        }) {
     EXPECT_TRUE(side.handlers().set(kMeet, btl::bind<&SideEnd::on_meet>(*this, "meet")));
     other.send(ByteSpan{side.blob()});
     peer = side.connect(other.receive());
@@ -132,7 +136,7 @@ using User = std::function<void(SideEnd& here, const MemoryHandle& handle, std::
 
 /// Both, over smcuda, after they have agreed to map each other's memory; nothing stays open with either.
 template <class Buffer>
-void owner_and_user(const Owner<Buffer>& owner, const User& user, const config::Store& store = {}) {
+void owner_and_user(const Owner<Buffer>& owner, const User& user, const btl::smcuda::Settings& settings = {}) {
   in_two_processes(
       [&](const opal::test::Channel& other) {
         const CudaProgram program;
@@ -157,7 +161,7 @@ void owner_and_user(const Owner<Buffer>& owner, const User& user, const config::
         const CudaProgram program;
         {
           const DeviceBuffer buffer{64};
-          SideEnd here{other, store};
+          SideEnd here{other, settings};
           here.connect_gpus(buffer.at());
           const auto window = receive<Window>(other);
           user(here, window.memory(), window.address);

@@ -75,17 +75,16 @@ void owner(const Channel& other) {
   }
 }
 
-void reader(const Channel& other, const std::string& leave_pinned, const std::string& limit, bool refusing,
-            std::uint64_t most_open) {
+void reader(const Channel& other, bool leave_pinned, std::uint64_t limit, bool refusing, std::uint64_t most_open) {
   const CudaProgram program;
   Control* const control = cuda_double::control();
   if (control != nullptr) control->set(Setting::already_mapped, refusing ? 1 : 0);
   const DeviceBuffer to{kPiece};
   {
-    config::Store store;
-    store.set("rcache_rgpusm_leave_pinned", leave_pinned);
-    store.set("rcache_rgpusm_count_limit", limit);
-    SideEnd here{other, store};
+    btl::smcuda::Settings settings;
+    settings.cache.leave_pinned = leave_pinned;
+    settings.cache.count_limit = limit;
+    SideEnd here{other, settings};
     Inbox inbox;
     ASSERT_TRUE(here.side.handlers().set(kOffer, btl::bind<&Inbox::on_offer>(inbox, "offer")));
     here.connect_gpus(to.at());
@@ -111,15 +110,15 @@ void reader(const Channel& other, const std::string& leave_pinned, const std::st
 }
 
 TEST(SmcudaCycles, TenThousandBuffersKeptForLaterLeaveNothingOpen) {
-  in_two_processes(owner, [](const Channel& other) { reader(other, "true", "0", false, 1'000); });
+  in_two_processes(owner, [](const Channel& other) { reader(other, true, 0, false, 1'000); });
 }
 
 TEST(SmcudaCycles, TenThousandBuffersWithinALimitOnADriverThatRefusesToMapTwice) {
-  in_two_processes(owner, [](const Channel& other) { reader(other, "true", "4", true, 4); });
+  in_two_processes(owner, [](const Channel& other) { reader(other, true, 4, true, 4); });
 }
 
 TEST(SmcudaCycles, TenThousandBuffersNeverKept) {
-  in_two_processes(owner, [](const Channel& other) { reader(other, "false", "0", false, 0); });
+  in_two_processes(owner, [](const Channel& other) { reader(other, false, 0, false, 0); });
 }
 
 }  // namespace

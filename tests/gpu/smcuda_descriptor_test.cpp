@@ -47,9 +47,9 @@ std::uint64_t opened() {
 class SmcudaDescriptor : public ::testing::TestWithParam<Kind> {
  protected:
   static void with_owner(const User& user, const std::function<void(Control&)>& owners_driver = {},
-                         const config::Store& store = {}) {
+                         const btl::smcuda::Settings& settings = {}) {
     const auto make = [] { return std::make_unique<SharedBuffer>(GetParam(), 1); };
-    owner_and_user<SharedBuffer>({make, owners_driver}, user, store);
+    owner_and_user<SharedBuffer>({make, owners_driver}, user, settings);
   }
 
   /// Gets of GPU memory are to be staged until the descriptor is here.
@@ -134,8 +134,8 @@ TEST_P(SmcudaDescriptor, ACheckpointUnmapsThePeersMemoryAndItIsMappedAnewAfterwa
 }
 
 TEST_P(SmcudaDescriptor, NotPinnedEveryTransferMapsAnew) {
-  config::Store store;
-  store.set("rcache_rgpusm_leave_pinned", "false");
+  btl::smcuda::Settings settings;
+  settings.cache.leave_pinned = false;
   with_owner(
       [](SideEnd& here, const MemoryHandle& handle, std::uint64_t address) {
         const DeviceBuffer to{64};
@@ -143,7 +143,7 @@ TEST_P(SmcudaDescriptor, NotPinnedEveryTransferMapsAnew) {
         EXPECT_EQ(here.get(to.at(), address, handle, 64).code, Errc{});
         EXPECT_EQ(opened(), 0u);
       },
-      {}, store);
+      {}, settings);
 }
 
 // R13, for memory without a handle of its own: the buffer id tells the next allocation from the one before.
@@ -285,9 +285,9 @@ TEST(SmcudaDescriptorOwner, ManyAllocationsLeaveABoundedNumberOfImports) {
         const CudaProgram program;
         const DeviceBuffer to{64};
         {
-          config::Store store;
-          store.set("rcache_rgpusm_count_limit", "8");
-          SideEnd here{other, store};
+          btl::smcuda::Settings settings;
+          settings.cache.count_limit = 8;
+          SideEnd here{other, settings};
           here.connect_gpus(to.at());
           for (std::size_t i = 0; i < kMany; ++i) {
             const auto window = receive<Window>(other);

@@ -198,9 +198,9 @@ TEST(SmcudaIpc, R16SwitchedOffItIsRefused) {
       },
       [](const Channel& other) {
         const CudaProgram program;
-        config::Store store;
-        store.set("btl_smcuda_ipc", "false");
-        SideEnd here{other, store};
+        btl::smcuda::Settings settings;
+        settings.own.ipc = false;
+        SideEnd here{other, settings};
         here.meet();
         EXPECT_FALSE(here.peer->gpu_direct);
       });

@@ -20,13 +20,13 @@ constexpr std::size_t kSize = 100'000;
 
 /// A buffer of kSize bytes with an owner, while `user` does what it wants.
 void with_owner(const User& user, const std::function<void(DeviceBuffer&)>& afterwards = {},
-                const config::Store& store = {}) {
+                const btl::smcuda::Settings& settings = {}) {
   const auto make = [] {
     auto buffer = std::make_unique<DeviceBuffer>(kSize);
     buffer->write(pattern(kSize));
     return buffer;
   };
-  owner_and_user<DeviceBuffer>({make, {}, afterwards}, user, store);
+  owner_and_user<DeviceBuffer>({make, {}, afterwards}, user, settings);
 }
 
 std::vector<std::byte> part(const std::vector<std::byte>& all, std::size_t offset, std::size_t size) {
@@ -180,8 +180,8 @@ TEST(SmcudaTransfer, CopiesOfOnePeerEndInTheOrderInWhichTheyWerePosted) {
 
 TEST(SmcudaTransfer, EventsAreBoundedAndWhoFindsNoneComesAgain) {
   if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
-  config::Store store;
-  store.set("gpu_copy_events", "3");
+  btl::smcuda::Settings settings;
+  settings.gpu.copy_events = 3;
   with_owner(
       [](SideEnd& here, const MemoryHandle& handle, std::uint64_t address) {
         Control& control = *cuda_double::control();
@@ -199,7 +199,7 @@ TEST(SmcudaTransfer, EventsAreBoundedAndWhoFindsNoneComesAgain) {
         EXPECT_EQ(here.get(to.at(), address, handle, 64).code, Errc{});
         EXPECT_EQ(control.count(Count::events), 3u);
       },
-      {}, store);
+      {}, settings);
 }
 
 TEST(SmcudaTransfer, AFlushWaitsForThePutsBeforeIt) {
@@ -425,8 +425,8 @@ TEST(SmcudaTransfer, ClosingTheModuleInTheMiddleOfACopyWaitsForIt) {
 // A device that hangs must not take the process with it.
 TEST(SmcudaTransfer, ACopyThatNeverEndsDoesNotHoldUpADisconnectForEver) {
   if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
-  config::Store store;
-  store.set("btl_smcuda_copy_timeout", "20");
+  btl::smcuda::Settings settings;
+  settings.own.copy_timeout = std::chrono::milliseconds{20};
   in_two_processes(
       [](const Channel& other) {
         const CudaProgram program;
@@ -444,7 +444,7 @@ TEST(SmcudaTransfer, ACopyThatNeverEndsDoesNotHoldUpADisconnectForEver) {
         const DeviceBuffer to{kSize};
         opal::test::CountedCompletion gets[3];
         {
-          SideEnd here{other, store};
+          SideEnd here{other, settings};
           here.leaves_at_once = true;
           here.connect_gpus(to.at());
           const auto window = receive<Window>(other);

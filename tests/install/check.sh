@@ -28,6 +28,7 @@ case $step in
     cmake -S "$here/external" -B "$work/external" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" --log-level=WARNING
     cmake --build "$work/external"
     run "$work/external/cxx_user"
+    run "$work/external/sim_user"
     run "$work/external/c_user"
     run "$work/external/mpi_user"
     run opalrun -n 2 "$work/external/mpi_user"
@@ -40,6 +41,8 @@ case $step in
     done
     $CC -o "$work/c_pkg" "$here/external/c_user.c" $(pkg-config --cflags --libs opal)
     LD_LIBRARY_PATH="$prefix/lib" run "$work/c_pkg"
+    c++ -std=c++20 -o "$work/sim_pkg" "$here/external/sim_user.cpp" $(pkg-config --cflags --libs opal-sim opal)
+    LD_LIBRARY_PATH="$prefix/lib" run "$work/sim_pkg"
     $CC -o "$work/mpi_pkg" "$here/external/mpi_user.c" $(pkg-config --cflags --libs opal-mpi)
     LD_LIBRARY_PATH="$prefix/lib" run "$work/mpi_pkg"
     c++ -std=c++20 -o "$work/job_pkg" "$here/external/job_user.cpp" $(pkg-config --cflags --libs opal-runtime opal)

@@ -157,14 +157,13 @@ TEST(PoolHint, OrderAndBlanksDoNotMatter) {
 TEST(PoolHint, SharedPoolsTakeTheirSizeFromTheConfiguration) {
   config::Store store;
   store.set("mpool_shared_size", "8M");
-  store.set("mpool_shared_chunk", "64K");
   const auto config = store.load(kGroup);
   ASSERT_TRUE(config) << to_string(config.error());
   const auto pool = open("shared", *config);
   ASSERT_TRUE(pool);
   EXPECT_EQ((*pool)->allocate(9 << 20).error().code, Errc::limit_reached);
   ASSERT_TRUE((*pool)->allocate(1));
-  EXPECT_EQ((*pool)->usage().managed, 64u << 10);
+  EXPECT_EQ(ByteSize{(*pool)->usage().managed}, kSharedChunk);
 }
 
 TEST(HugePool, AsksTheKernelForHugePagesWhenNoneAreReserved) {

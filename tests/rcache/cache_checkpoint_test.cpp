@@ -16,13 +16,13 @@ using test::at;
 using test::FakeDevice;
 using test::kPage;
 
-class CacheCheckpoint : public testing::TestWithParam<const char*> {
+class CacheCheckpoint : public testing::TestWithParam<Overlap> {
  protected:
   FakeDevice device_;
   Cache cache_{device_, {.overlap = GetParam()}, kPage};
 };
-INSTANTIATE_TEST_SUITE_P(Policies, CacheCheckpoint, testing::Values("containing", "page_refcount"),
-                         [](const auto& info) { return std::string{info.param}; });
+INSTANTIATE_TEST_SUITE_P(Policies, CacheCheckpoint, testing::Values(Overlap::containing, Overlap::page_refcount),
+                         [](const auto& info) { return std::string{test::name(info.param)}; });
 
 TEST_P(CacheCheckpoint, WhatIsIdleGoesAtOnceAndWhatIsInUseWithItsLastLease) {
   for (std::uintptr_t i = 1; i <= 100; ++i) ASSERT_TRUE(cache_.get(at(2 * i * kPage), kPage, 1));

@@ -33,7 +33,7 @@ const void* page(std::uintptr_t number) { return at(number * kPage); }
 enum class Moment : std::uint8_t { while_the_narrower_is_undone, while_the_wider_is_registered };
 
 struct Window {
-  const char* overlap;
+  Overlap overlap;
   Moment moment;
 };
 
@@ -68,12 +68,12 @@ TEST_P(EventDuringWidening, LeavesNothingRegisteredOfTheUnmappedPart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, EventDuringWidening,
-                         ::testing::Values(Window{"containing", Moment::while_the_narrower_is_undone},
-                                           Window{"containing", Moment::while_the_wider_is_registered},
-                                           Window{"page_refcount", Moment::while_the_narrower_is_undone},
-                                           Window{"page_refcount", Moment::while_the_wider_is_registered}),
+                         ::testing::Values(Window{Overlap::containing, Moment::while_the_narrower_is_undone},
+                                           Window{Overlap::containing, Moment::while_the_wider_is_registered},
+                                           Window{Overlap::page_refcount, Moment::while_the_narrower_is_undone},
+                                           Window{Overlap::page_refcount, Moment::while_the_wider_is_registered}),
                          [](const auto& info) {
-                           return std::string{info.param.overlap} +
+                           return std::string{test::name(info.param.overlap)} +
                                   (info.param.moment == Moment::while_the_narrower_is_undone ? "Undoing"
                                                                                              : "Registering");
                          });

@@ -65,9 +65,11 @@ TEST_P(CacheFork, TheChildRegistersAnewAndUndoesNothingOfItsParents) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CacheFork,
-                         testing::Values(Config{}, Config{.overlap = "page_refcount"}, Config{.leave_pinned = false}),
+                         testing::Values(Config{}, Config{.overlap = Overlap::page_refcount},
+                                         Config{.leave_pinned = false}),
                          [](const auto& info) {
-                           return info.param.overlap + (info.param.leave_pinned ? "" : "_not_pinned");
+                           return std::string{test::name(info.param.overlap)} +
+                                  (info.param.leave_pinned ? "" : "_not_pinned");
                          });
 
 TEST(CacheForkUnderLoad, ForksWhileOtherThreadsUseTheCacheLeaveItUsable) {

@@ -33,9 +33,7 @@ struct Scenario {
   Access rights;
 
   [[nodiscard]] Config config() const {
-    constexpr const char* kNames[] = {"containing", "page_refcount"};
-    return {
-        .leave_pinned = leave_pinned, .count_limit = count_limit, .overlap = kNames[static_cast<std::size_t>(overlap)]};
+    return {.leave_pinned = leave_pinned, .count_limit = count_limit, .overlap = overlap};
   }
   [[nodiscard]] std::size_t capacity() const {
     return count_limit != 0 ? std::min<std::size_t>(device_capacity, count_limit) : device_capacity;

@@ -58,7 +58,7 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-class CachePressure : public testing::TestWithParam<const char*> {};
+class CachePressure : public testing::TestWithParam<Overlap> {};
 
 TEST_P(CachePressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows) {
   SmallDevice device;
@@ -94,8 +94,8 @@ TEST_P(CachePressure, AWorkingSetFarBeyondADeviceOfAThousandNeitherFailsNorGrows
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, CachePressure, testing::Values("containing", "page_refcount"),
-                         [](const auto& info) { return std::string{info.param}; });
+INSTANTIATE_TEST_SUITE_P(Policies, CachePressure, testing::Values(Overlap::containing, Overlap::page_refcount),
+                         [](const auto& info) { return std::string{test::name(info.param)}; });
 
 }  // namespace
 }  // namespace opal::rcache

@@ -17,7 +17,7 @@ using test::kPage;
 
 constexpr Access kRead = 1;
 
-class EveryPolicy : public testing::TestWithParam<const char*> {
+class EveryPolicy : public testing::TestWithParam<Overlap> {
  protected:
   [[nodiscard]] static Config config(bool leave_pinned, std::size_t pages_at_most) {
     return {.leave_pinned = leave_pinned, .size_limit = {pages_at_most * kPage}, .overlap = GetParam()};
@@ -104,8 +104,8 @@ TEST_P(EveryPolicy, AGetWhoseBaseWasFreedAndAllocatedAgainLargerNeverGetsTheOldR
   EXPECT_EQ(device_.table.size(), 1u) << "the old one was undone before the new one was made";
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::Values("containing", "page_refcount"),
-                         [](const auto& info) { return std::string{info.param}; });
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, testing::Values(Overlap::containing, Overlap::page_refcount),
+                         [](const auto& info) { return std::string{test::name(info.param)}; });
 
 // Where the policies differ: [0x1000, 0x4000) and [0x3000, 0x6000).
 class PartialOverlap : public testing::Test {
@@ -116,7 +116,7 @@ class PartialOverlap : public testing::Test {
 
 TEST_F(PartialOverlap, ContainingKeepsBothAndEachHasItsOwnUsers) {
   device_.capacity = 2;
-  Cache cache{device_, {.overlap = "containing"}, kPage};
+  Cache cache{device_, {.overlap = Overlap::containing}, kPage};
   Lease low = *cache.get(at(0x1000), kLength, kRead);
   const Lease high = *cache.get(at(0x3000), kLength, kRead);
   low.reset();
@@ -125,7 +125,7 @@ TEST_F(PartialOverlap, ContainingKeepsBothAndEachHasItsOwnUsers) {
 
 TEST_F(PartialOverlap, PageRefcountKeepsARegistrationWhileAnyOfItsPagesIsInUseThroughAnother) {
   device_.capacity = 2;
-  Cache cache{device_, {.overlap = "page_refcount"}, kPage};
+  Cache cache{device_, {.overlap = Overlap::page_refcount}, kPage};
   Lease low = *cache.get(at(0x1000), kLength, kRead);
   Lease high = *cache.get(at(0x3000), kLength, kRead);
   low.reset();

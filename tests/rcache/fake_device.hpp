@@ -23,6 +23,8 @@ inline constexpr std::size_t kPage = 4096;
 /// Addresses are only numbers to a cache: nothing is mapped there.
 inline const void* at(std::uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
+inline const char* name(Overlap overlap) { return overlap == Overlap::containing ? "containing" : "page_refcount"; }
+
 class FakeDevice final : public Device {
  public:
   struct Entry {

@@ -22,7 +22,7 @@ constexpr std::uint64_t kKiB = 1024;
 
 class RemoteGpu : public testing::Test {
  protected:
-  Rgpusm& with(const RgpusmConfig& config) { return cache_.emplace(nullptr, config, driver_); }
+  Rgpusm& with(const Config& config) { return cache_.emplace(nullptr, config, driver_); }
 
   /// A transfer: the memory is mapped while it lasts.
   static void transfer(Rgpusm& cache, const gpu::MemoryHandle& handle) {
@@ -70,8 +70,8 @@ TEST_F(RemoteGpu, R12Case2NotPinnedLimitedBeyondTheLimitIsAnError) {
 }
 
 TEST_F(RemoteGpu, R12Case3PinnedUnlimitedIsTheDefaultAndEverythingStays) {
-  EXPECT_TRUE(RgpusmConfig{}.leave_pinned);
-  EXPECT_EQ(RgpusmConfig{}.size_limit, 0_B);
+  EXPECT_TRUE(Config{}.leave_pinned);
+  EXPECT_EQ(Config{}.size_limit, 0_B);
   Rgpusm& cache = with({});
   std::vector<gpu::MemoryHandle> handles;
   for (std::uint64_t i = 0; i < 1'000; ++i) handles.push_back(allocated_at(kBase + i * kKiB, kKiB));

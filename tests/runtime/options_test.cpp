@@ -88,6 +88,20 @@ TEST(Options, TimesAreSecondsWithFractions) {
   EXPECT_EQ(options.grace, std::chrono::milliseconds{1500});
 }
 
+TEST(Options, VariablesGiveTheDefaultsOfASiteAndOptionsWin) {
+  EXPECT_EQ(parsed({"prog"}).radix, 16U);
+  EXPECT_EQ(parsed({"--set", "runtime_radix=4", "prog"}).radix, 4U);
+  EXPECT_EQ(parsed({"--set", "runtime_radix=4", "--radix", "8", "prog"}).radix, 8U);
+  ::setenv("OPAL_RUNTIME_AGENTS", "3", 1);
+  ::setenv("OPAL_RUNTIME_DAEMON_TIMEOUT", "5s", 1);
+  const Options options = parsed({"prog"});
+  ::unsetenv("OPAL_RUNTIME_AGENTS");
+  ::unsetenv("OPAL_RUNTIME_DAEMON_TIMEOUT");
+  EXPECT_EQ(options.agents, 3U);
+  EXPECT_EQ(options.timeouts.silence, std::chrono::seconds{5});
+  EXPECT_THAT(refused({"--set", "runtime_radix=0", "prog"}), HasSubstr("runtime_radix"));
+}
+
 TEST(Options, MistakesAreNamed) {
   EXPECT_THAT(refused({"-n"}), HasSubstr("--np"));
   EXPECT_THAT(refused({"-n", "0", "prog"}), HasSubstr("--np"));

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/harness/transports.hpp"
+
 namespace opal::test {
 
 SimWorld::SimWorld(btl::sim::Config config, std::uint32_t rails) {
@@ -22,7 +24,7 @@ btl::sim::NodeId SimWorld::add(am::Observer& observer, const std::string& max_se
   store.set("btl_sim_fabric", name_);
   store.set("btl_sim_rails", std::to_string(rails()));
   store.set("btl_sim_max_send", max_send);
-  auto context = am::Context::open(store, {.observer = &observer});
+  auto context = am::Context::open(store, {.observer = &observer, .registry = &all_transports()});
   EXPECT_TRUE(context);
   contexts_.push_back(std::move(*context));
   stopped_.push_back(false);

@@ -48,8 +48,6 @@ Measurements machine() {
   measured[Path::pipelined] = line(3000, 0.12, 4096, 1 << 20);
   measured[Path::mapped] = line(900, 0.06, 4096, 1 << 20);
   measured[Path::mapped_cooperative] = line(4000, 0.03, 4096, 1 << 20);  // ahead from 128 KiB on
-  measured[Path::message_one_core] = line(2000, 0.10, 1024, 32768);
-  measured[Path::offer_one_core] = line(3000, 0.05, 1024, 32768);  // the message wins to 16 KiB
   return measured;
 }
 
@@ -57,7 +55,6 @@ TEST(SwitchPoints, LieWhereTheNextWayBecomesFaster) {
   const auto points = switch_points(machine());
   EXPECT_EQ(value(points, "btl_sm_fbox_limit"), 4096U + 128);
   EXPECT_EQ(value(points, "btl_sm_eager"), 8192U);
-  EXPECT_EQ(value(points, "btl_sm_eager_shared_core"), 16384U);
   EXPECT_EQ(value(points, "btl_sm_pipeline_from"), 16384U);
   EXPECT_EQ(value(points, "btl_sm_shared_help_from"), 131072U);
   for (const SwitchPoint& point : points) EXPECT_FALSE(point.reason.empty()) << point.variable;
@@ -67,10 +64,8 @@ TEST(SwitchPoints, OfWaysThatWereNotMeasuredKeepTheirDefaults) {
   Measurements measured = machine();
   measured.erase(Path::alone);  // no single copy here
   measured.erase(Path::cooperative);
-  measured.erase(Path::offer_one_core);
   const auto points = switch_points(measured);
   EXPECT_EQ(value(points, "btl_sm_pipeline_from"), std::nullopt);
-  EXPECT_EQ(value(points, "btl_sm_eager_shared_core"), std::nullopt);
   EXPECT_TRUE(value(points, "btl_sm_eager"));
   EXPECT_TRUE(switch_points({}).empty());
 }
@@ -96,14 +91,12 @@ TEST(SwitchPoints, ASingleNoisyPointIsNoSwitchWhenItDiffersByLittle) {
 TEST(SwitchPoints, AreValuesWithWhichTheTransportOpens) {
   for (const double box : {1.0, 1e3, 1e9}) {
     for (const double get : {1.0, 1e3, 1e9}) {
-      for (const double one_core : {1.0, 1e3, 1e9}) {
+      {
         Measurements measured;
         measured[Path::box] = measured[Path::fragment] = line(box, 0.1, 64, 32768);
         measured[Path::fragment][64] = 2e9;
         measured[Path::alone] = line(get, 0.1, 64, 1 << 20);
         measured[Path::cooperative] = line(1e3, 0.1, 4096, 1 << 20);
-        measured[Path::message_one_core] = line(one_core, 0.1, 1024, 32768);
-        measured[Path::offer_one_core] = line(1e3, 0.1, 1024, 32768);
         config::Store store;
         store.set("am_transports", "sm");
         std::string said;

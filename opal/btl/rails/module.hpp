@@ -19,6 +19,7 @@
 #include "opal/btl/rails/endpoint.hpp"
 #include "opal/btl/rails/transfers.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 
 namespace opal::btl::rails {
@@ -129,6 +130,6 @@ class OPAL_EXPORT Module final : public btl::Module {
 };
 
 /// Component::open of a transport that may be used over several devices: one module as it is, more as rails.
-Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Opener& opener);
+OPAL_EXPORT Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Opener& opener);
 
 }  // namespace opal::btl::rails

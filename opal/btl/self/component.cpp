@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::uint32_t kExclusivity = 65536;  // no other transport carries messages to the own process
 
+Result<Modules> open(const Host& host, const config::Store& /*store*/) { return only(Module::open(host)); }
+
 constexpr Component kComponent{
     .name = "self",
     .summary = "Messages of a process to itself",
     .exclusivity = kExclusivity,
-    .vars = &kGroup,
     .reach = Reach::itself,
-    .usable = [](const config::Store&) noexcept { return Result<void>{}; },
-    .open = &open_one<Module, kGroup>,
+    .open = &open,
 };
 
 }  // namespace

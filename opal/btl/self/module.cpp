@@ -12,12 +12,15 @@
 namespace opal::btl::self {
 namespace {
 
-Attributes attributes_for(const Config& config) {
+constexpr std::size_t kMaxSend = 64U << 10;
+constexpr std::size_t kFragments = 64;  // that may be allocated and not yet sent at a time
+
+Attributes attributes_for(std::size_t ring) {
   Attributes result;
   result.transport = "self";
   result.exclusivity = 65536;
   result.gpu_memory = true;  // the driver copies within a process
-  result.max_send = std::min(config.max_send.bytes, config.ring_size.bytes / 4);
+  result.max_send = std::min(kMaxSend, ring / 4);
   result.eager = std::min<std::size_t>(result.max_send, 4096);
   result.latency_ns = 20;
   result.bandwidth_Bps = 10'000'000'000;
@@ -33,16 +36,16 @@ Post fail(Completion& completion, const Error& why) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
+Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t ring) {
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(self)"};
-  return std::unique_ptr<Module>{new Module{host, config, std::move(doorbell)}};
+  return std::unique_ptr<Module>{new Module{host, ring, std::move(doorbell)}};
 }
 
-Module::Module(const Host& host, const Config& config, Fd doorbell)
-    : btl::Module(host, attributes_for(config)), ring_(config.ring_size.bytes), doorbell_(std::move(doorbell)) {
-  fragments_.reserve(config.fragments);
-  for (std::uint32_t i = 0; i < config.fragments; ++i) fragments_.emplace_back();  // buffers are made at first use
+Module::Module(const Host& host, std::size_t ring, Fd doorbell)
+    : btl::Module(host, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {
+  fragments_.reserve(kFragments);
+  for (std::size_t i = 0; i < kFragments; ++i) fragments_.emplace_back();  // buffers are made at first use
   endpoint_ = std::make_unique<Endpoint>(*this, host.id);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "opal/btl/module.hpp"
-#include "opal/btl/self/config.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/fd.hpp"
 
 namespace opal::btl::self {
@@ -19,10 +19,12 @@ class Endpoint final : public btl::Endpoint {
   [[nodiscard]] std::string describe() const override { return "this very process"; }
 };
 
-class Module final : public btl::Module {
+class OPAL_EXPORT Module final : public btl::Module {
  public:
-  /// Errors: no_memory, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
+  /// Bytes of messages to oneself that may wait for progress.
+  static constexpr std::size_t kRing = 1U << 20;
+  /// `ring`: a power of two.  Errors: no_memory, os.
+  static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t ring = kRing);
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
@@ -54,7 +56,7 @@ class Module final : public btl::Module {
   static constexpr std::uint16_t kMessage = 0;
   static constexpr std::uint16_t kSkip = 1;  // nothing more up to the end of the ring
 
-  Module(const Host& host, const Config& config, Fd doorbell);
+  Module(const Host& host, std::size_t ring, Fd doorbell);
   /// Room for a record of `size` bytes in one piece, or null; commit() makes it a message.
   std::byte* reserve(std::size_t size) noexcept;
   void commit(std::byte* place, std::size_t size, Tag tag) noexcept;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that the registry sees of this folder.
-#include "opal/btl/component.hpp"
+#include "opal/btl/sim/component.hpp"
 
 #include <fmt/format.h>
 
@@ -27,8 +26,6 @@ constexpr Component kComponent{
     .exclusivity = 1,
     .vars = &kGroup,
     .reach = Reach::process,
-    .on_request = true,
-    .usable = [](const config::Store&) noexcept { return Result<void>{}; },
     .open = &open,
 };
 

@@ -73,8 +73,9 @@ void Module::answer_notifications() noexcept {
 
 /// Whether a box of `size` bytes may be accepted; takes parked ones back for it, the one parked longest first.
 bool Module::room_for_box(std::uint32_t size) noexcept {
-  const auto full = [&] { return boxes_in() >= config_.fbox_max || box_bytes_ + size > config_.fbox_budget.bytes; };
-  if (config_.fbox_max == 0 || size > config_.fbox_budget.bytes) return false;
+  const std::uint64_t most = config_.fbox_max * config_.fbox_size.bytes;  // the sender has chosen the size of its box
+  const auto full = [&] { return boxes_in() >= config_.fbox_max || box_bytes_ + size > most; };
+  if (size > most) return false;
   if (!full()) return true;
   if (parked_.empty()) park_idle(1, kSweepRounds);
   for (std::size_t i = 0; i < parked_.size() && full();) {

@@ -15,13 +15,18 @@ Result<void> usable(const config::Store& /*store*/) noexcept {
   return here ? Result<void>{} : Result<void>{here.error()};
 }
 
+Result<Modules> open(const Host& host, const config::Store& store) {
+  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+  return only(Module::open(host, config));
+}
+
 constexpr Component kComponent{
     .name = "sm",
     .summary = "Shared memory between processes of one host",
     .exclusivity = kExclusivity,
     .vars = &kGroup,
     .usable = &usable,
-    .open = &open_one<Module, kGroup>,
+    .open = &open,
 };
 
 }  // namespace

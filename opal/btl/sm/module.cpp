@@ -24,8 +24,6 @@ Attributes attributes_of(const Config& config) {
   attributes.exclusivity = kExclusivity;
   attributes.max_send = config.max_send.bytes;
   attributes.eager = config.eager.bytes;
-  if (config.cores_shared) attributes.eager = std::max(attributes.eager, config.eager_shared_core.bytes);
-  attributes.eager = std::min<std::size_t>(attributes.eager, config.max_send.bytes);
   attributes.latency_ns = 100;
   attributes.bandwidth_Bps = 10'000'000'000;
   return attributes;
@@ -36,14 +34,13 @@ Result<void> check(const Config& config) {
     return Error{Errc::invalid_argument, 0, "btl_sm_eager must be below btl_sm_max_send", config.eager.bytes};
   }
   if (config.small_fragment >= config.max_send) {
-    return Error{Errc::invalid_argument, 0, "btl_sm_small_fragment must be below btl_sm_max_send",
+    return Error{Errc::invalid_argument, 0, "btl_sm_max_send must be above the size of a small fragment",
                  config.small_fragment.bytes};
   }
   // A quarter of the segment is for small fragments, the rest for large ones: two of each keep a stream going.
   if (config.segment_size.bytes / 4 < 3 * config.small_fragment.bytes ||
       config.segment_size.bytes < 4 * config.max_send.bytes) {
-    return Error{Errc::invalid_argument, 0,
-                 "btl_sm_segment_size is too small for btl_sm_small_fragment and btl_sm_max_send",
+    return Error{Errc::invalid_argument, 0, "btl_sm_segment_size is too small for four messages of btl_sm_max_send",
                  config.segment_size.bytes};
   }
   return {};
@@ -109,7 +106,7 @@ Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config
                forced_way,
                std::move(inbox),
                std::move(doorbell),
-               !config.cores_shared && accept_remote_fences()};
+               !host.cores_shared && accept_remote_fences()};
 }
 
 Result<void> Module::start() {

@@ -59,7 +59,7 @@ Ways Module::ways(Endpoint& from, const RemoteRange& range, bool put) const noex
   const bool mapped = mechanisms.map(range) != nullptr;
   const bool alone = can_copy(from, range);
   // Waking the peer, or waiting until it has our core, costs more than copying alone, if we can.
-  const bool away = config_.cores_shared || from.asleep();
+  const bool away = host().cores_shared || from.asleep();
   const ByteSize least = mapped ? config_.shared_help_from : config_.pipeline_from;
   const bool helped = range.size >= least.bytes && range.size <= offset_of(wire::kMostPullUnits) && !(alone && away);
   Ways ways{{alone, alone && helped, helped && !mapped && !put}};  // chunks between two mapped memories would be absurd
@@ -87,11 +87,11 @@ bool Module::is_streamed(Endpoint& from) const noexcept {
 /// False: without help, please.
 bool Module::begin_pull(Endpoint& from, const Pulls::Request& request) noexcept {
   if (from.pulls_ == nullptr) {
-    const auto units = static_cast<std::uint32_t>(config_.pipeline_chunk.bytes / wire::kPullUnit);
-    const auto memory = from.link_->out->allocate(PullRing::bytes(config_.pipeline_chunks, units));
+    constexpr std::uint32_t units = kPipelineChunk.bytes / wire::kPullUnit;
+    const auto memory = from.link_->out->allocate(PullRing::bytes(kPipelineChunks, units));
     if (!memory) return false;
-    populate({memory->address, PullRing::bytes(config_.pipeline_chunks, units)});
-    from.pulls_ = std::make_unique<Pulls>(PullRing{memory->address, config_.pipeline_chunks, units},
+    populate({memory->address, PullRing::bytes(kPipelineChunks, units)});
+    from.pulls_ = std::make_unique<Pulls>(PullRing{memory->address, kPipelineChunks, units},
                                           static_cast<std::uint32_t>(memory->offset / kCacheLine));
   }
   Pulls& pulls = *from.pulls_;

@@ -21,8 +21,7 @@ Result<std::unique_ptr<OutSegment>> OutSegment::create(const Config& config, con
   mpool::SharedPool::Options options;
   options.chunk = 4096;  // an idle segment is one page
   // Beside the fragments: header, box, pipeline, and what rounding to lines and pages loses.
-  const std::size_t pipeline = PullRing::bytes(
-      config.pipeline_chunks, static_cast<std::uint32_t>(config.pipeline_chunk.bytes / wire::kPullUnit));
+  const std::size_t pipeline = PullRing::bytes(kPipelineChunks, kPipelineChunk.bytes / wire::kPullUnit);
   const std::size_t size = config.segment_size.bytes + config.fbox_size.bytes + pipeline + 16384;
   OPAL_TRY_ASSIGN(mpool::SharedPool memory, mpool::SharedPool::create("opal-sm-segment", size, options));
   OPAL_TRY_ASSIGN(const mpool::SharedBlock block, memory.allocate(sizeof(wire::SegmentHeader), 4096));

@@ -3,6 +3,7 @@
 #include "opal/btl/component.hpp"
 
 #include "opal/btl/smcuda/module.hpp"
+#include "opal/rcache/config.hpp"
 
 namespace opal::btl::smcuda {
 namespace {
@@ -12,11 +13,9 @@ Result<Modules> open(const Host& host, const config::Store& store) {
   OPAL_TRY_ASSIGN(settings.own, store.load(kGroup));
   OPAL_TRY_ASSIGN(settings.host, store.load(sm::kGroup));
   OPAL_TRY_ASSIGN(settings.gpu, store.load(gpu::kGroup));
-  OPAL_TRY_ASSIGN(settings.cache, store.load(rcache::kRgpusmGroup));
-  OPAL_TRY_ASSIGN(auto module, Module::open(host, settings));
-  Modules modules;
-  modules.push_back(std::move(module));
-  return modules;
+  OPAL_TRY_ASSIGN(const rcache::Config registrations, store.load(rcache::kGroup));
+  settings.cache.leave_pinned = registrations.leave_pinned;  // the limits are those of other devices
+  return only(Module::open(host, settings));
 }
 
 constexpr Component kComponent{

@@ -12,6 +12,10 @@ inline constexpr std::uint32_t kExclusivity = 700;  ///< above sm, whose work it
 
 struct Config {
   bool ipc = true;
+
+  // Not variables: constants, which tests make smaller.
+  /// How long the end of a connection waits for its copies before it takes the device to hang; the buffers of copies
+  /// that it gives up may still change.
   std::chrono::milliseconds copy_timeout{30'000};
 };
 
@@ -21,14 +25,7 @@ inline constexpr config::Var<Config> kVars[] = {
      {},
      "",
      config::Level::user,
-     "Map other processes' GPU memory where the devices allow it; else all of it moves through host memory."},
-    {"copy_timeout",
-     &Config::copy_timeout,
-     {.min = 1, .max = 3'600'000},
-     "ms",
-     config::Level::developer,
-     "How long the end of a connection waits for its copies before it takes the device to hang; the buffers of copies "
-     "that it gives up may still change."},
+     "Map the GPU memory of other processes if the devices allow it; otherwise it moves through host memory."},
 };
 inline constexpr config::Group<Config> kGroup{"btl_smcuda", "Shared memory with GPU memory", kVars};
 

@@ -27,7 +27,7 @@ struct Settings {
   Config own;
   sm::Config host;
   gpu::Config gpu;
-  rcache::RgpusmConfig cache;
+  rcache::Config cache;
 };
 
 class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {

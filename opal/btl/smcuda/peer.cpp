@@ -5,7 +5,7 @@
 
 namespace opal::btl::smcuda {
 
-Result<Window*> Peer::window(gpu::WorkContext work, const rcache::RgpusmConfig& config) noexcept try {
+Result<Window*> Peer::window(gpu::WorkContext work, const rcache::Config& config) noexcept try {
   OPAL_TRY_ASSIGN(const std::uint64_t id, gpu::context_id(work.handle()));
   for (const auto& window : windows) {
     if (window->id == id) return window.get();

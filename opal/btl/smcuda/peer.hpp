@@ -13,13 +13,19 @@
 
 namespace opal::btl::smcuda {
 
+/// The same limits; nothing stays mapped after its last use.
+inline rcache::Config unpinned(rcache::Config config) noexcept {
+  config.leave_pinned = false;
+  return config;
+}
+
 /// The peer's memory as it is mapped into one of this process's contexts.
 struct Window {
-  Window(gpu::WorkContext work, std::uint64_t id, const rcache::RgpusmConfig& config, rcache::GpuOpener& opener)
+  Window(gpu::WorkContext work, std::uint64_t id, const rcache::Config& config, rcache::GpuOpener& opener)
       : id(id),
         work(std::move(work)),
         kept(this->work.handle(), config, opener),
-        passing(this->work.handle(), {false, config.size_limit, config.count_limit}, opener) {}
+        passing(this->work.handle(), unpinned(config), opener) {}
 
   /// The cache for this memory.  An allocation of a pool has to be unmapped before its owner frees it
   /// (cuMemPoolImportPointer), of which nobody tells us: it is mapped while it is in use, whatever is configured.
@@ -49,7 +55,7 @@ struct Peer {
   std::vector<std::unique_ptr<Window>> windows;
 
   /// Its memory as `work` sees it.  Errors: those of gpu::context_id(), no_memory.
-  Result<Window*> window(gpu::WorkContext work, const rcache::RgpusmConfig& config) noexcept;
+  Result<Window*> window(gpu::WorkContext work, const rcache::Config& config) noexcept;
 };
 
 }  // namespace opal::btl::smcuda

@@ -7,13 +7,18 @@
 namespace opal::btl::tcp {
 namespace {
 
+Result<Modules> open(const Host& host, const config::Store& store) {
+  OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
+  config.connect_timeout = host.connect_timeout;
+  return only(Module::open(host, config));
+}
+
 constexpr Component kComponent{
     .name = "tcp",
     .summary = "TCP connections between any hosts",
     .exclusivity = 100,
     .vars = &kGroup,
-    .usable = [](const config::Store&) noexcept { return Result<void>{}; },
-    .open = &open_one<Module, kGroup>,
+    .open = &open,
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ class Attempt final : public Source {
   [[nodiscard]] bool connected() const noexcept { return connected_; }
 
   Result<void> start() noexcept {
-    OPAL_TRY_ASSIGN(Fd fd, start_connect(dialer_.config_, dialer_.candidates_[candidate_]));
+    OPAL_TRY_ASSIGN(Fd fd, start_connect(dialer_.candidates_[candidate_]));
     return watch(std::move(fd));
   }
 

@@ -41,7 +41,7 @@ iovec vector_of(ByteSpan bytes) noexcept { return {const_cast<std::byte*>(bytes.
 Result<std::unique_ptr<Endpoint>> Endpoint::create(Module& module, Reactor& reactor, const PeerId& peer) {
   const Config& config = module.config();
   const std::size_t least = 2 * wire::frame_size(config.max_send.bytes) + OutputQueue::kReserve;
-  OPAL_TRY_ASSIGN(Mapping ring, Mapping::anonymous(std::max<std::size_t>(config.send_ring.bytes, least), false));
+  OPAL_TRY_ASSIGN(Mapping ring, Mapping::anonymous(std::max<std::size_t>(kSendRing.bytes, least), false));
   return std::unique_ptr<Endpoint>{new Endpoint{module, reactor, peer, std::move(ring)}};
 }
 
@@ -70,7 +70,7 @@ void Endpoint::adopt(Fd fd, std::uint32_t peer_max_send) noexcept {
   // The first event tells what the socket can do; it is probably both, and trying is cheap.
   readable = writable = true;
   if (leaving_) {
-    set_deadline(after(tcp_.config().linger_timeout));
+    set_deadline(after(kLingerTimeout));
   } else {
     watch_for_silence();
   }
@@ -329,7 +329,7 @@ void Endpoint::leave(const Error& why) noexcept {
   queue_.detach(detached_, [&](const OutputQueue::Referenced& what) { finished(what, why); });
   const wire::Frame goodbye{0, 0, static_cast<std::uint16_t>(wire::Kind::goodbye)};
   queue_.append(bytes_of(goodbye));
-  set_deadline(after(tcp_.config().linger_timeout));
+  set_deadline(after(kLingerTimeout));
   if (connected()) {
     if (writable) flush();
     finish_leaving();

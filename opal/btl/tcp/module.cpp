@@ -47,7 +47,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   const bool filtered = !include.empty() || !exclude.empty();
 
   OPAL_TRY_ASSIGN(Reactor reactor, Reactor::open());
-  OPAL_TRY_ASSIGN(FragmentPool fragments, FragmentPool::create(config.fragments, config.max_send.bytes));
+  OPAL_TRY_ASSIGN(FragmentPool fragments, FragmentPool::create(kFragments, config.max_send.bytes));
   // One address: listen there only.  Several of many: listen everywhere and refuse what comes in elsewhere.
   const bool one = chosen.size() == 1 && (filtered || chosen[0].address.is_loopback());
   OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config, one ? &chosen[0].address : nullptr));
@@ -82,7 +82,7 @@ Module::~Module() {
 }
 
 void Module::linger() noexcept {
-  const Deadline deadline = Deadline::after(config_.close_timeout);
+  const Deadline deadline = Deadline::after(kCloseTimeout);
   const auto done = [](const auto& endpoint) { return endpoint->left() || endpoint->delivered(); };
   while (!std::all_of(leaving_.begin(), leaving_.end(), done) && !deadline.expired()) {
     reactor_.collect();

@@ -27,7 +27,7 @@ class OPAL_EXPORT Module final : public btl::Module, public Listening, private A
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
-  /// Brings out what was posted, for at most Config::close_timeout.
+  /// Brings out what was posted, for at most kCloseTimeout.
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }

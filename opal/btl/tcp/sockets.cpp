@@ -24,25 +24,10 @@ void set(int fd, int level, int option, int value, const char* what) {
   log::once(log::Level::warn, what, "btl.tcp", "cannot set {} to {}: {}", what, value, std::strerror(error));
 }
 
-/// Before connect and listen: the window's scale is agreed on in the first packet.
-void set_buffers(const Config& config, int fd) {
-  if (config.sndbuf.bytes != 0) set(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(config.sndbuf.bytes), "SO_SNDBUF");
-  if (config.rcvbuf.bytes != 0) set(fd, SOL_SOCKET, SO_RCVBUF, static_cast<int>(config.rcvbuf.bytes), "SO_RCVBUF");
-}
-
-void set_congestion(const Config& config, int fd) {
-  std::string name = config.congestion;
-  if (name == "system") return;
-  if (name == "auto") {
-    // Within a host nothing is ever congested; what paces (bbr, often the default) is two to four times slower there.
-    if (local_address(fd).ip != peer_address(fd).ip) return;
-    name = "reno";
-  }
-  if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.c_str(), static_cast<socklen_t>(name.size())) == 0) return;
-  const int error = errno;
-  if (config.congestion == "auto") return;
-  log::once(log::Level::warn, "TCP_CONGESTION", "btl.tcp", "cannot use congestion control \"{}\": {}", name,
-            std::strerror(error));
+/// Within a host nothing is ever congested; what paces (bbr, often the default) is two to four times slower there.
+void set_congestion(int fd) noexcept {
+  if (local_address(fd).ip != peer_address(fd).ip) return;
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);  // where it cannot be had, the system's choice stays
 }
 
 Result<Fd> make_socket(int family) {
@@ -67,7 +52,6 @@ Result<ListeningSocket> listen_in_range(const Config& config, const SocketAddres
     OPAL_TRY_ASSIGN(Fd fd, make_socket(address.is_v4() ? AF_INET : AF_INET6));
     const int off = 0;
     if (!address.is_v4()) (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    set_buffers(config, fd.get());
     const int error = try_listen(fd.get(), address, static_cast<std::uint16_t>(port));
     if (error == 0) {
       const std::uint16_t taken = local_address(fd.get()).port_number();
@@ -97,9 +81,8 @@ Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* onl
   return listen_in_range(config, any_v4);
 }
 
-Result<Fd> start_connect(const Config& config, const SocketAddress& address) {
+Result<Fd> start_connect(const SocketAddress& address) {
   OPAL_TRY_ASSIGN(Fd fd, make_socket(address.is_v4() ? AF_INET : AF_INET6));
-  set_buffers(config, fd.get());
   const int on = 1;
   (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // the greeting must not wait either
   sockaddr_storage storage{};
@@ -112,7 +95,7 @@ Result<Fd> start_connect(const Config& config, const SocketAddress& address) {
 
 void tune(const Config& config, int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-  set_congestion(config, fd);
+  set_congestion(fd);
   if (config.peer_timeout.count() == 0) return;
   // For a silent connection; is_silent() looks after one with data under way.  TCP_USER_TIMEOUT would also kill a
   // peer that lives and only does not read.

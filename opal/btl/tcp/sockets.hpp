@@ -22,7 +22,7 @@ struct ListeningSocket {
 Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* only);
 
 /// A socket on its way to `address`.  Errors: unreachable (with errno), os.
-Result<Fd> start_connect(const Config& config, const SocketAddress& address);
+Result<Fd> start_connect(const SocketAddress& address);
 
 /// Options of a connection that stands.  What cannot be set is said once in the log and left as it is.
 void tune(const Config& config, int fd);

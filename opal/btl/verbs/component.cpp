@@ -9,7 +9,8 @@ namespace opal::btl::verbs {
 namespace {
 
 Result<Modules> open(const Host& host, const config::Store& store) {
-  OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
+  OPAL_TRY_ASSIGN(Config config, store.load(kGroup));
+  config.connect_timeout = host.connect_timeout;
   const auto open_rail = [&](const Host& below, std::size_t rail) -> Result<std::unique_ptr<btl::Module>> {
     OPAL_TRY_ASSIGN(auto module, Module::open(below, config, rail));
     return std::unique_ptr<btl::Module>{std::move(module)};

@@ -13,24 +13,40 @@ namespace opal::btl::verbs {
 inline constexpr std::string_view kSummary = "RDMA devices (InfiniBand, RoCE, iWARP) through libibverbs and librdmacm";
 inline constexpr std::uint32_t kExclusivity = 300;  ///< above tcp, below sm
 
+/// How often the device sends again what is not acknowledged.  7 would mean for ever to some devices, and a dead peer
+/// would never be reported.
+inline constexpr std::uint8_t kRetryCount = 6;
+/// How long an accepted connection may take to prove who it is.
+inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
+/// How long messages posted before a disconnect may take to be acknowledged.
+inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};
+
 struct Config {
   std::string devices;
   std::uint32_t rails = 1;
   ByteSize max_send = 16_KiB;
-  std::uint32_t credits = 64;
-  std::uint32_t receive_buffers = 8192;
-  std::uint32_t send_buffers = 1024;
-  ByteSize message_memory = 0_B;
-  ByteSize inline_size = 256_B;
-  ByteSize max_request = 64_KiB;
   ByteSize pin_limit = 0_B;
   std::string on_demand = "auto";
   std::string atomics = "auto";
-  std::uint32_t retry_count = 6;
   std::uint32_t ack_timeout = 18;
-  std::chrono::milliseconds connect_timeout{30'000};
-  std::chrono::milliseconds handshake_timeout{10'000};
-  std::chrono::milliseconds close_timeout{2'000};
+  std::chrono::milliseconds connect_timeout{30'000};  ///< no variable: the Context gives it
+  std::uint32_t receive_buffers = 8192;
+
+  // Not variables: constants, which tests make smaller.
+  /// Most buffers for messages that the device has not sent yet; they are made as they are needed.
+  std::uint32_t send_buffers = 1024;
+  /// Messages up to this size are given to the device with their data; less where the device allows less.
+  ByteSize inline_size = 256_B;
+  /// Most messages that one peer may have in flight to us before we have taken the first.  It begins with a few, and
+  /// gets more as it needs them and receive_buffers and message_memory have room.
+  std::uint32_t credits = 64;
+  /// Most bytes of a put or get in one request to the device; less where the device allows less.  A device may count
+  /// every lost packet of a request against kRetryCount: the larger, the sooner a lossy network makes a
+  /// living peer look dead.
+  ByteSize max_request = 64_KiB;
+  /// Memory of the message buffers beyond which no peer gets more of them than the least.  0: half of what the process
+  /// may lock (ulimit -l), or any amount where that does not bind it.
+  ByteSize message_memory = 0_B;
 };
 
 inline constexpr config::Var<Config> kVars[] = {
@@ -56,47 +72,7 @@ inline constexpr config::Var<Config> kVars[] = {
      "bytes",
      config::Level::tuner,
      "Largest active message, header and payload; the same on all sides.  Every peer costs at least 15 buffers of this "
-     "size, at most btl_verbs_credits and seven."},
-    {"credits",
-     &Config::credits,
-     {.min = 4, .max = 4096},
-     "messages",
-     config::Level::tuner,
-     "Most messages that one peer may have under way to us before we have taken the first.  It begins with a few, and "
-     "gets more as it needs them and btl_verbs_receive_buffers and btl_verbs_message_memory have room."},
-    {"receive_buffers",
-     &Config::receive_buffers,
-     {.min = 64, .max = 1 << 20},
-     "buffers",
-     config::Level::tuner,
-     "Most receive buffers of all peers together; they are made as peers come."},
-    {"send_buffers",
-     &Config::send_buffers,
-     {.min = 16, .max = 1 << 20},
-     "buffers",
-     config::Level::tuner,
-     "Most buffers for messages that the device has not sent yet; they are made as they are needed."},
-    {"message_memory",
-     &Config::message_memory,
-     {},
-     "bytes",
-     config::Level::tuner,
-     "Memory of the process's message buffers beyond which nobody gets more of them than the least.  0: half of what "
-     "the process may lock (ulimit -l), or any amount where that does not bind it."},
-    {"inline_size",
-     &Config::inline_size,
-     {.min = 0, .max = 4_KiB},
-     "bytes",
-     config::Level::tuner,
-     "Messages up to this size are given to the device with their data; less where the device allows less."},
-    {"max_request",
-     &Config::max_request,
-     {.min = 4_KiB, .max = 1_GiB},
-     "bytes",
-     config::Level::tuner,
-     "Most bytes of a put or get in one request to the device; less where the device allows less.  A device may count "
-     "every lost packet of a request against btl_verbs_retry_count: the larger, the sooner a lossy network makes a "
-     "living peer look dead."},
+     "size, at most 64 and seven."},
     {"pin_limit",
      &Config::pin_limit,
      {},
@@ -116,40 +92,22 @@ inline constexpr config::Var<Config> kVars[] = {
      {.choices = "auto|device|messages"},
      "",
      config::Level::tuner,
-     "Who carries out 64-bit add and compare_swap: auto takes the device where its atomics are atomic with the "
-     "processor's, device takes it wherever it has them (then nothing else may touch those words), messages never."},
-    {"retry_count",
-     &Config::retry_count,
-     {.min = 0, .max = 6},
-     "times",
-     config::Level::tuner,
-     "How often the device sends again what is not acknowledged.  7 would mean for ever to some devices, and a dead "
-     "peer would never be reported."},
+     "64-bit add and compare_swap by the device or by messages. auto: by the device if its atomics are atomic with "
+     "those of the processor; device: whenever it has them (then no processor may touch those words); messages: "
+     "never."},
     {"ack_timeout",
      &Config::ack_timeout,
      {.min = 1, .max = 31},
      "",
      config::Level::tuner,
      "The device waits 4.096 us times two to this power for an acknowledgement; a silent peer counts as dead after "
-     "btl_verbs_retry_count + 1 of these."},
-    {"connect_timeout",
-     &Config::connect_timeout,
-     {.min = 10, .max = 3'600'000},
-     "ms",
-     config::Level::user,
-     "A peer with which no connection stands by then counts as unreachable."},
-    {"handshake_timeout",
-     &Config::handshake_timeout,
-     {.min = 10, .max = 3'600'000},
-     "ms",
+     "7 of these."},
+    {"receive_buffers",
+     &Config::receive_buffers,
+     {.min = 64, .max = 1 << 20},
+     "buffers",
      config::Level::tuner,
-     "How long an accepted connection may take to prove who it is."},
-    {"close_timeout",
-     &Config::close_timeout,
-     {.min = 0, .max = 600'000},
-     "ms",
-     config::Level::tuner,
-     "How long messages posted before a disconnect may take to be acknowledged."},
+     "Most receive buffers of all peers together; they are allocated as peers connect."},
 };
 inline constexpr config::Group<Config> kGroup{"btl_verbs", "Verbs (RDMA) transport", kVars};
 

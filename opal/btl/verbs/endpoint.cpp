@@ -279,7 +279,7 @@ bool Endpoint::leave() noexcept {
   if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is for nobody
   leaving_ = true;
   mark_dead({Errc::canceled, 0, "disconnect"});
-  give_up_ns_ = verbs_.time_after(verbs_.config().close_timeout);
+  give_up_ns_ = verbs_.time_after(kCloseTimeout);
   return true;
 }
 

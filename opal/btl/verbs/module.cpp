@@ -97,7 +97,7 @@ Module::~Module() {
   if (inherited()) return;
   listener_.id.reset();
   while (Endpoint* endpoint = endpoints_.any()) disconnect(*endpoint);
-  const Deadline deadline = Deadline::after(config_.close_timeout);
+  const Deadline deadline = Deadline::after(kCloseTimeout);
   while (!leaving_.empty() && !deadline.expired()) {
     if (progress(1) == 0 && arm()) {
       pollfd fd{waiting_.fd(), POLLIN, 0};

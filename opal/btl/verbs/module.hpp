@@ -27,7 +27,7 @@ class OPAL_EXPORT Module final : public btl::Module {
  public:
   /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, std::size_t rail);
-  /// Waits for what was posted to be acknowledged, for at most Config::close_timeout.
+  /// Waits for what was posted to be acknowledged, for at most kCloseTimeout.
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }

@@ -3,7 +3,7 @@
 // A peer's device that refuses one operation breaks the queue pair.  Here it breaks nothing else: the operation that
 // was refused fails, a new connection is made, and what stood behind it is posted again; it had not been carried out.
 // Operations are registered chunk by chunk, so that registering one overlaps with moving the one before, and posted as
-// requests of at most btl_verbs_max_request, because a device counts its retries by request.  Memory that cannot be
+// requests of at most Config::max_request, because a device counts its retries by request.  Memory that cannot be
 // registered now goes through message buffers, once nothing is under way that would give room back.
 // Owned by its endpoint; made with the first operation.
 #pragma once

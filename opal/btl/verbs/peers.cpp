@@ -223,7 +223,7 @@ Connection::Settings Endpoint::settings() const noexcept {
   const Config& config = verbs_.config();
   Connection::Settings settings;
   settings.shape = {sends_for(config.credits), static_cast<std::uint32_t>(config.inline_size.bytes)};
-  settings.retry_count = static_cast<std::uint8_t>(config.retry_count);
+  settings.retry_count = kRetryCount;
   settings.ack_timeout = static_cast<std::uint8_t>(config.ack_timeout);
   settings.timeout_ms = static_cast<int>(std::min(kAddressTimeout, config.connect_timeout).count());
   return settings;
@@ -275,7 +275,7 @@ Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Reques
   sent_.assign(connection_->shape().sends, nullptr);
   posted_ = retired_ = 0;
   state_ = State::half_open;
-  give_up_ns_ = Module::time_after(verbs_.config().handshake_timeout);
+  give_up_ns_ = Module::time_after(kHandshakeTimeout);
   verbs_.enter(*connection_, *this);
   return {};
 }
@@ -392,8 +392,7 @@ bool Endpoint::serve(CmId& id, const CmEvent& event, const wire::Request& reques
 bool Endpoint::superseded() noexcept {
   const std::uint64_t now = now_ns();
   if (superseded_ns_ == 0) superseded_ns_ = now;
-  return now - superseded_ns_ >
-         static_cast<std::uint64_t>(std::chrono::nanoseconds{verbs_.config().handshake_timeout}.count());
+  return now - superseded_ns_ > static_cast<std::uint64_t>(std::chrono::nanoseconds{kHandshakeTimeout}.count());
 }
 
 std::string Endpoint::describe() const {

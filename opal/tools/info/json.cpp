@@ -47,8 +47,7 @@ std::string to_json(const Report& report, const Filter& filter) {
     json entry{{"name", transport.name},
                {"summary", transport.summary},
                {"exclusivity", transport.exclusivity},
-               {"usable", transport.refused.empty()},
-               {"on_request", transport.on_request}};
+               {"usable", transport.refused.empty()}};
     if (!transport.refused.empty()) entry["why"] = transport.refused;
     object["transports"].push_back(std::move(entry));
   }

@@ -11,11 +11,7 @@ Report collect(const btl::Registry& registry, std::span<const config::GroupInfo*
   const Result<gpu::Config> gpu_config = store.load(gpu::kGroup);  // if it is bad, report.problems says so
   report.gpu = gpu::start(gpu_config ? *gpu_config : gpu::Config{});
   for (const btl::Component* component : registry.components()) {
-    Transport transport{std::string{component->name},
-                        std::string{component->summary},
-                        component->exclusivity,
-                        {},
-                        component->on_request};
+    Transport transport{std::string{component->name}, std::string{component->summary}, component->exclusivity, {}};
     if (const Result<void> usable = component->usable(store); !usable) transport.refused = to_string(usable.error());
     report.transports.push_back(std::move(transport));
   }

@@ -17,7 +17,6 @@ struct Transport {
   std::string summary;
   std::uint32_t exclusivity;
   std::string refused;  ///< why it cannot be used here; empty when it can
-  bool on_request;      ///< opened only where am_transports names it
 };
 
 struct Group {

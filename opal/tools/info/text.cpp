@@ -49,9 +49,8 @@ std::string overview_text(const Report& report) {
 
   std::vector<Row> rows;
   for (const Transport& transport : report.transports) {
-    const char* usable = transport.on_request ? "on request" : "usable";
     rows.push_back(
-        {transport.name, transport.refused.empty() ? usable : "refused",
+        {transport.name, transport.refused.empty() ? "usable" : "refused",
          transport.refused.empty() ? transport.summary : fmt::format("{}: {}", transport.summary, transport.refused)});
   }
   text += aligned(rows, "  ");

@@ -100,8 +100,6 @@ const char* name(Path path) noexcept {
     case Path::pipelined: return "get, pipelined";
     case Path::mapped: return "get, mapped memory";
     case Path::mapped_cooperative: return "get, mapped memory, cooperative";
-    case Path::message_one_core: return "message, both on one core";
-    case Path::offer_one_core: return "get, both on one core";
   }
   return "?";
 }
@@ -118,9 +116,6 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
     const std::uint64_t ring =
         std::clamp<std::uint64_t>(std::bit_ceil(4 * (last + kHeaders)), default_of("btl_sm_fbox_size"), 1 << 20);
     points.push_back({"btl_sm_fbox_size", ring, fmt::format("holds four messages of {}", size_text(last))});
-    if (ring * 8 > default_of("btl_sm_fbox_budget")) {
-      points.push_back({"btl_sm_fbox_budget", ring * 8, "room for eight such boxes"});
-    }
   }
 
   const Times* const alone = find(measured, Path::alone);
@@ -132,20 +127,10 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
     eager = std::clamp<std::uint64_t>(last_good(message, get), 256, kMostEager);
     points.push_back({"btl_sm_eager", eager, reason("message against offer and get", message, get, eager)});
   }
-  std::uint64_t eager_one_core = std::max(eager, default_of("btl_sm_eager_shared_core"));
-  const Times* const message_one_core = find(measured, Path::message_one_core);
-  const Times* const offer_one_core = find(measured, Path::offer_one_core);
-  if (message_one_core != nullptr && offer_one_core != nullptr) {
-    eager_one_core = std::clamp<std::uint64_t>(last_good(*message_one_core, *offer_one_core), eager, kMostEager);
-    points.push_back(
-        {"btl_sm_eager_shared_core", eager_one_core,
-         reason("on one core, message against offer and get", *message_one_core, *offer_one_core, eager_one_core)});
-  }
   // A message of `eager` bytes has headers besides, and four of the largest must fit into a segment.
-  const std::uint64_t most = std::max(eager, eager_one_core);
-  if (most >= default_of("btl_sm_max_send")) {
-    points.push_back({"btl_sm_max_send", most + 4096, fmt::format("above {} and its headers", size_text(most))});
-    points.push_back({"btl_sm_segment_size", std::max(default_of("btl_sm_segment_size"), std::bit_ceil(16 * most)),
+  if (eager >= default_of("btl_sm_max_send")) {
+    points.push_back({"btl_sm_max_send", eager + 4096, fmt::format("above {} and its headers", size_text(eager))});
+    points.push_back({"btl_sm_segment_size", std::max(default_of("btl_sm_segment_size"), std::bit_ceil(16 * eager)),
                       "sixteen of the largest messages"});
   }
 

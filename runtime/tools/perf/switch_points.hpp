@@ -18,8 +18,6 @@ enum class Path : std::uint8_t {
   pipelined,           ///< an offer, then a get through chunks
   mapped,              ///< an offer, then a get of memory that is mapped here
   mapped_cooperative,  ///< the same by both sides
-  message_one_core,    ///< as fragment, both processes on one core
-  offer_one_core,      ///< as alone, both processes on one core
 };
 const char* name(Path path) noexcept;
 

@@ -25,16 +25,14 @@ struct Forced {
   std::uint64_t last;
   bool message;         ///< one message; else an offer and a get
   bool shared_pool;     ///< the memory lies in a shared pool
-  bool one_core;        ///< both processes on one core
   bool by_single_copy;  ///< needs it
 };
 
 const std::vector<Forced>& forced_paths() {
   // Wide enough for every message that is measured, so that only the way differs.
-  static const Settings wide{{"btl_sm_max_send", "128K"},      {"btl_sm_segment_size", "4M"},
-                             {"btl_sm_fbox_size", "256K"},     {"btl_sm_fbox_limit", "64K"},
-                             {"btl_sm_fbox_threshold", "1"},   {"btl_sm_pipeline_from", "4K"},
-                             {"btl_sm_shared_help_from", "4K"}};
+  static const Settings wide{{"btl_sm_max_send", "128K"},    {"btl_sm_segment_size", "4M"},
+                             {"btl_sm_fbox_size", "256K"},   {"btl_sm_fbox_limit", "64K"},
+                             {"btl_sm_pipeline_from", "4K"}, {"btl_sm_shared_help_from", "4K"}};
   const auto with = [](Settings more) {
     Settings all = wide;
     all.insert(all.end(), more.begin(), more.end());
@@ -43,18 +41,13 @@ const std::vector<Forced>& forced_paths() {
   constexpr std::uint64_t kLargestMessage = 32 << 10;
   constexpr std::uint64_t kLargestGet = 1 << 20;
   static const std::vector<Forced> paths{
-      {Path::box, with({}), 64, kLargestMessage, true, false, false, false},
-      {Path::fragment, with({{"btl_sm_fbox_max", "0"}}), 64, kLargestMessage, true, false, false, false},
-      {Path::alone, with({{"btl_sm_large_get", "alone"}}), 64, kLargestGet, false, false, false, true},
-      {Path::cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, false, false, true},
-      {Path::pipelined, with({{"btl_sm_large_get", "pipelined"}}), 4096, kLargestGet, false, false, false, false},
-      {Path::mapped, with({{"btl_sm_large_get", "alone"}}), 4096, kLargestGet, false, true, false, false},
-      {Path::mapped_cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, true, false,
-       false},
-      {Path::message_one_core, with({{"am_ranks_per_core", "2"}, {"btl_sm_cores_shared", "yes"}}), 1024,
-       kLargestMessage, true, false, true, false},
-      {Path::offer_one_core, with({{"am_ranks_per_core", "2"}, {"btl_sm_cores_shared", "yes"}}), 1024, kLargestMessage,
-       false, false, true, true},
+      {Path::box, with({}), 64, kLargestMessage, true, false, false},
+      {Path::fragment, with({{"btl_sm_fbox_max", "0"}}), 64, kLargestMessage, true, false, false},
+      {Path::alone, with({{"btl_sm_large_get", "alone"}}), 64, kLargestGet, false, false, true},
+      {Path::cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, false, true},
+      {Path::pipelined, with({{"btl_sm_large_get", "pipelined"}}), 4096, kLargestGet, false, false, false},
+      {Path::mapped, with({{"btl_sm_large_get", "alone"}}), 4096, kLargestGet, false, true, false},
+      {Path::mapped_cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, true, false},
   };
   return paths;
 }
@@ -94,14 +87,9 @@ Result<Times> deliveries(Conversation& with, const Forced& forced, const Plan& p
 Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Report& report) {
   Measurements measured;
   for (const Forced& forced : forced_paths()) {
-    if (forced.one_core && !pairing.place(0)) {
-      log::warn("perf", "tune: \"{}\" is left out: the launcher has placed the processes", name(forced.path));
-      continue;
-    }
     Conversation::Options options;
     options.settings = forced.settings;
     options.shared_pool = forced.shared_pool;
-    options.patient = forced.one_core;
     OPAL_TRY_ASSIGN(const auto conversation, Conversation::open(pairing, "sm", 1 << 20, options));
     const bool possible = !forced.by_single_copy || conversation->peer().one_sided();
     if (pairing.rank() == 0) {
@@ -115,7 +103,6 @@ Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Rep
       conversation->respond();
     }
     OPAL_TRY(pairing.exchange(bytes_of(forced.path)));  // both are through before either closes
-    if (forced.one_core) (void)pairing.place(pairing.rank());
   }
   return measured;
 }

@@ -4,8 +4,7 @@
 
 #include <vector>
 
-#include "opal/btl/registry.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/btl/self/module.hpp"
 
 namespace opal::test {
 namespace {
@@ -13,13 +12,10 @@ namespace {
 constexpr Tag kTag = kUserTags.first;
 
 struct Self : ::testing::Test, btl::Observer {
-  void open(const char* ring_size) {
-    config::Store store;
-    store.set("btl_self_ring_size", ring_size);
-    const btl::Registry registry = btl::Registry::with_builtins();
-    auto modules = registry.find("self")->open(btl::Host{id, handlers, registrations, *this}, store);
-    ASSERT_TRUE(modules);
-    module = std::move(modules->front());
+  void open(std::size_t ring) {
+    auto opened = btl::self::Module::open(btl::Host{id, handlers, registrations, *this}, ring);
+    ASSERT_TRUE(opened);
+    module = std::move(*opened);
     endpoint = *module->connect(id, module->address());
     ASSERT_TRUE(handlers.set(kTag, btl::bind<&Self::on_message>(*this, "test")));
   }
@@ -48,7 +44,7 @@ struct Self : ::testing::Test, btl::Observer {
 };
 
 TEST_F(Self, MessagesThatWaitWhenTheEndpointIsDisconnectedAreDropped) {
-  open("4096");
+  open(4096);
   std::uint32_t number = 1;
   for (; number <= 20; ++number) ASSERT_EQ(module->send_inline(*endpoint, kTag, bytes_of(number), {}), Post::done);
   module->disconnect(*endpoint);
@@ -62,7 +58,7 @@ TEST_F(Self, MessagesThatWaitWhenTheEndpointIsDisconnectedAreDropped) {
 }
 
 TEST_F(Self, AMessageSentByAHandlerIsDeliveredAfterItReturned) {
-  open("64K");
+  open(64U << 10);
   const std::uint32_t first = 1;
   answer = true;
   ASSERT_EQ(module->send_inline(*endpoint, kTag, bytes_of(first), {}), Post::done);
@@ -73,7 +69,7 @@ TEST_F(Self, AMessageSentByAHandlerIsDeliveredAfterItReturned) {
 }
 
 TEST_F(Self, TheRingFillsWrapsAndKeepsTheOrder) {
-  open("4K");
+  open(4096);
   std::uint32_t sent = 0;
   std::uint32_t refused = 0;
   const std::vector<std::byte> payload(700);
@@ -95,14 +91,14 @@ TEST_F(Self, TheRingFillsWrapsAndKeepsTheOrder) {
 }
 
 TEST_F(Self, AnotherPeerIsNotReached) {
-  open("64K");
+  open(64U << 10);
   const auto other = module->connect(PeerId::random(), {});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, Errc::unreachable);
 }
 
 TEST_F(Self, AnAtomicIsCheckedLikeAtAStranger) {
-  open("64K");
+  open(64U << 10);
   std::uint64_t words[2] = {10, 20};
   const auto handle = module->register_memory(words, sizeof words, Rights::remote_atomic);
   ASSERT_TRUE(handle);

@@ -32,7 +32,9 @@ void idle(Side& side, int rounds = kIdleRounds) {
 
 /// One receiver and several senders; every message carries the number of its sender and its place in that stream.
 struct Star {
-  Star(std::size_t count, const config::Store& store) : receiver("sm", store), received(count), sent(count) {
+  Star(std::size_t count, const config::Store& store) : Star(count, store, store) {}
+  Star(std::size_t count, const config::Store& store, const config::Store& of_senders)
+      : receiver("sm", store), received(count), sent(count) {
     receiver.handler = [this](btl::Delivery& delivery) {
       std::uint32_t words[2] = {};
       ASSERT_TRUE(read_object(delivery.data, words));
@@ -41,7 +43,7 @@ struct Star {
       ++received[words[0]];
     };
     for (std::size_t i = 0; i < count; ++i) {
-      senders.push_back(std::make_unique<Side>("sm", store));
+      senders.push_back(std::make_unique<Side>("sm", of_senders));
       routes.push_back(senders.back()->connect(receiver));
     }
   }
@@ -147,27 +149,29 @@ TEST(SmBoxes, AMessageOfTheFifoBringsOutNoMoreOfTheBoxThanTheRoundMayTake) {
   }
 }
 
-TEST(SmBoxes, TheirBytesStayWithinTheBudget) {
-  Star star{5, with("btl_sm_fbox_budget", "12288")};
+TEST(SmBoxes, ThoseThatAreLargerThanTheReceiversOwnStayWithinItsBytes) {
+  config::Store smaller = with("btl_sm_fbox_max", "12");
+  smaller.set("btl_sm_fbox_size", "1K");
+  Star star{5, smaller, with("btl_sm_fbox_max", "12")};
   for (std::uint32_t i = 0; i < 5; ++i) {
     star.exchange(i, 30);
     EXPECT_LE(module_of(star.receiver).boxes_in(), 3U) << "of 4 KiB each";
   }
   EXPECT_EQ(module_of(star.receiver).boxes_in(), 3U);
   EXPECT_FALSE(star.on(4));
-  Star tight{1, with("btl_sm_fbox_budget", "4095")};
+  smaller.set("btl_sm_fbox_max", "3");
+  Star tight{1, smaller, with("btl_sm_fbox_max", "3")};
   tight.exchange(0, 40);
   EXPECT_EQ(module_of(tight.receiver).boxes_in(), 0U);
 }
 
 TEST(SmBoxes, OrderHoldsWhileBoxesComeAndGoInMidStream) {
   config::Store store = with("btl_sm_fbox_max", "2");
-  store.set("btl_sm_fbox_threshold", "1");
   Star star{6, store};
   std::uint32_t random = 7;
   const auto next = [&] { return (random = random * 1664525U + 1013904223U) >> 8; };
   int grants = 0;
-  for (int step = 0; step < 1500; ++step) {
+  for (int step = 0; step < 5000; ++step) {
     // One or two of them talk, in runs of mixed sizes, while the receiver lags by chance; then all are idle.
     const std::uint32_t first = next() % 6;
     const std::uint32_t second = next() % 6;

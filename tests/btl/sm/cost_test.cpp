@@ -6,6 +6,7 @@
 
 #include "opal/am/context.hpp"
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/sides.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/stepper.hpp"
 
@@ -144,12 +145,10 @@ TEST(SmCost, AnIdleRoundCostsTheSameWithAnyNumberOfGrantedBoxes) {
   EXPECT_EQ((*pieces)[1].instructions, (*pieces)[0].instructions) << "30 boxes, and 4";
 }
 
-std::uint64_t system_calls_of_going_to_sleep(const char* cores_shared) {
+std::uint64_t system_calls_of_going_to_sleep(bool cores_shared) {
   const auto pieces = count_steps([cores_shared] {
-    config::Store store;
-    store.set("btl_sm_cores_shared", cores_shared);
-    Side receiver{"sm", store};
-    Side sender{"sm", store};
+    Side receiver{with(Config{}), cores_shared};
+    Side sender{with(Config{}), cores_shared};
     (void)sender.connect(receiver);
     while (receiver.accepted.empty()) receiver.module().progress(64);
     step_mark();
@@ -161,10 +160,10 @@ std::uint64_t system_calls_of_going_to_sleep(const char* cores_shared) {
 }
 
 TEST(SmCost, WhereCoresAreSharedGoingToSleepInterruptsNoOtherCore) {
-  const std::uint64_t alone = system_calls_of_going_to_sleep("no");
+  const std::uint64_t alone = system_calls_of_going_to_sleep(false);
   if (alone == 0) GTEST_SKIP() << kNeeds;
   EXPECT_EQ(alone, 2U) << "the doorbell is read, the senders are fenced";
-  EXPECT_EQ(system_calls_of_going_to_sleep("yes"), 1U) << "the doorbell is read";
+  EXPECT_EQ(system_calls_of_going_to_sleep(true), 1U) << "the doorbell is read";
 }
 
 }  // namespace

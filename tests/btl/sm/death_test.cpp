@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/sides.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 
@@ -133,9 +134,9 @@ TEST(SmDeath, AStoppedPeerCannotHoldUpOthers) {
   ::kill(stopped.pid(), SIGSTOP);
   int status = 0;
   ASSERT_EQ(::waitpid(stopped.pid(), &status, WUNTRACED), stopped.pid());
-  config::Store store;
-  store.set("btl_sm_connect_timeout", "50");
-  Side side{"sm", store};
+  Config config;
+  config.connect_timeout = std::chrono::milliseconds{50};
+  Side side{with(config)};
   PeerId peer;
   ASSERT_TRUE(read_object(stopped_blob, peer));
   const auto refused = side.module().connect(peer, ByteSpan{stopped_blob}.subspan(sizeof peer));

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/btl/sm/own_memory.hpp"
+#include "tests/btl/sm/sides.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/in_child.hpp"
 
@@ -36,13 +37,7 @@ constexpr Mode kModes[] = {{"alone", "cma", false},      {"alone", "cma", true},
                            {"pipelined", "cma", false},  {"auto", "none", false}, {"auto", "none", true},
                            {"pipelined", "none", false}};
 
-config::Store store_of(const Mode& mode) {
-  config::Store store;
-  store.set("btl_sm_large_get", mode.way);
-  store.set("btl_sm_single_copy", mode.single_copy);
-  store.set("btl_sm_pipeline_timeout", "1000000");
-  return store;
-}
+test::Side::Open open(const Mode& mode) { return with(forced(mode.way, mode.single_copy)); }
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
@@ -59,8 +54,8 @@ class SmDisconnect : public testing::TestWithParam<Mode> {
   }
   [[nodiscard]] bool arrived() const { return own_ == region_; }
 
-  Side a_{"sm", store_of(GetParam())};
-  Side b_{"sm", store_of(GetParam())};
+  Side a_{open(GetParam())};
+  Side b_{open(GetParam())};
   btl::Endpoint* there_;
   std::vector<std::byte> region_;
   std::vector<std::byte> own_;

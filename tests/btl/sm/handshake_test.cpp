@@ -19,6 +19,7 @@
 
 #include "opal/btl/sm/module.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
+#include "tests/btl/sm/sides.hpp"
 #include "tests/harness/child.hpp"
 
 namespace opal::btl::sm {
@@ -241,9 +242,9 @@ TEST_F(Handshake, AListenerThatNeverAnswersIsUnreachableInTime) {
   const PeerId door = PeerId::random();
   const PeerId peer = PeerId::random();
   const Fd listener = *listen_at(door);
-  config::Store store;
-  store.set("btl_sm_connect_timeout", "30");
-  Side unauthenticated{"sm", store};
+  Config config;
+  config.connect_timeout = std::chrono::milliseconds{30};
+  Side unauthenticated{with(config)};
   const Address address = *Address::here(peer, door);
   const auto result = unauthenticated.module().connect(peer, bytes_of(address));
   ASSERT_FALSE(result);

@@ -6,6 +6,7 @@
 
 #include "opal/mpool/pool.hpp"
 #include "tests/btl/sm/kill_steps.hpp"
+#include "tests/btl/sm/sides.hpp"
 
 namespace opal::btl::sm {
 namespace {
@@ -96,11 +97,7 @@ class SmKillInAPull : public SmKillSteps, public ::testing::WithParamInterface<s
  protected:
   /// Large enough to be helped with; chunks are filled byte by byte, single copy takes one call for any number.
   const std::size_t size_ = GetParam()[0] == "pipelined" ? 17'000 : 1'000'000;
-  [[nodiscard]] static config::Store settings() {
-    return with({{"btl_sm_large_get", GetParam()[0]},
-                 {"btl_sm_single_copy", GetParam()[1]},
-                 {"btl_sm_pipeline_timeout", "1000000"}});  // a helper that is there is waited for
-  }
+  [[nodiscard]] static Side::Open settings() { return sm::with(forced(GetParam()[0], GetParam()[1])); }
 };
 INSTANTIATE_TEST_SUITE_P(By, SmKillInAPull,
                          ::testing::Values(std::array<std::string_view, 2>{"pipelined", "none"},
@@ -111,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(By, SmKillInAPull,
                          });
 
 TEST_P(SmKillInAPull, AnywhereOnTheInitiatorsSide) {
-  Side side{"sm", settings()};
+  Side side{settings()};
   const auto blob = side.blob();
   const auto memory = pattern(size_, 1);
   const auto handle =
@@ -119,7 +116,7 @@ TEST_P(SmKillInAPull, AnywhereOnTheInitiatorsSide) {
   kill_everywhere(
       {&side},
       [&] {
-        Side own{"sm", settings()};
+        Side own{settings()};
         btl::Endpoint* const route = own.connect(blob);
         if (route == nullptr) ::_exit(3);
         std::vector<std::byte> copy(size_);
@@ -136,7 +133,7 @@ TEST_P(SmKillInAPull, AnywhereOnTheInitiatorsSide) {
 }
 
 TEST_P(SmKillInAPull, AnywhereOnTheHelpersSide) {
-  Side side{"sm", settings()};
+  Side side{settings()};
   const auto blob = side.blob();
   std::vector<std::byte> copy(size_);
   std::unique_ptr<CountedCompletion> get;
@@ -157,7 +154,7 @@ TEST_P(SmKillInAPull, AnywhereOnTheHelpersSide) {
   kill_everywhere(
       {&side},
       [&] {
-        Side own{"sm", settings()};
+        Side own{settings()};
         auto memory = pattern(size_, 1);
         const auto handle = *own.module().register_memory(memory.data(), memory.size(), Rights::remote_read);
         board_->address = reinterpret_cast<std::uint64_t>(memory.data());

@@ -13,6 +13,7 @@
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/sm/pull_ring.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
+#include "tests/btl/sm/sides.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/refused_call.hpp"
@@ -27,14 +28,6 @@ using test::pattern;
 using test::pump;
 using test::refuse_system_call;
 using test::Side;
-
-config::Store forced(std::string_view way, std::string_view single_copy = "cma") {
-  config::Store store;
-  store.set("btl_sm_large_get", way);
-  store.set("btl_sm_single_copy", single_copy);
-  store.set("btl_sm_pipeline_timeout", "1000000");  // a helper that is there is waited for
-  return store;
-}
 
 constexpr std::size_t kRegion = 6'000'000;
 
@@ -53,8 +46,8 @@ struct Get : CountedCompletion {
 TEST(SmLargeGet, EveryWayBringsEveryByteForManySizesAtOnce) {
   for (const char* way : {"alone", "cooperative", "pipelined", "auto"}) {
     SCOPED_TRACE(way);
-    Side a{"sm", forced(way)};
-    Side b{"sm", forced(way)};
+    Side a{with(forced(way))};
+    Side b{with(forced(way))};
     const Remote remote{a.connect(b), 0, {}};
     auto region = pattern(kRegion, 5);
     const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
@@ -94,8 +87,8 @@ TEST(SmLargeGet, EveryWayBringsEveryByteForManySizesAtOnce) {
 }
 
 TEST(SmLargeGet, MoreThanFitTheQueueAreAllServed) {
-  Side a{"sm", forced("pipelined")};
-  Side b{"sm", forced("pipelined")};
+  Side a{with(forced("pipelined"))};
+  Side b{with(forced("pipelined"))};
   btl::Endpoint& route = *a.connect(b);
   auto region = pattern(100'000, 5);
   const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
@@ -115,10 +108,10 @@ TEST(SmLargeGet, MoreThanFitTheQueueAreAllServed) {
 
 TEST(SmLargeGet, APeerThatIsAwayIsNotNeededWhereSingleCopyWorks) {
   for (const char* way : {"cooperative", "pipelined"}) {
-    config::Store store = forced(way);
-    store.set("btl_sm_pipeline_timeout", "5");
-    Side a{"sm", store};
-    Side b{"sm", store};
+    Config config = forced(way);
+    config.pipeline_timeout = std::chrono::microseconds{5};
+    Side a{with(config)};
+    Side b{with(config)};
     btl::Endpoint& route = *a.connect(b);
     if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
     auto region = pattern(kRegion, 5);
@@ -140,8 +133,8 @@ TEST(SmLargeGet, APeerThatIsAwayIsNotNeededWhereSingleCopyWorks) {
 }
 
 TEST(SmLargeGet, ASleepingPeerIsLeftAsleepWhereSingleCopyWorks) {
-  Side a{"sm", forced("pipelined")};
-  Side b{"sm", forced("pipelined")};
+  Side a{with(forced("pipelined"))};
+  Side b{with(forced("pipelined"))};
   btl::Endpoint& route = *a.connect(b);
   if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
   auto region = pattern(kRegion, 5);
@@ -155,14 +148,9 @@ TEST(SmLargeGet, ASleepingPeerIsLeftAsleepWhereSingleCopyWorks) {
   EXPECT_EQ(get.bytes, region);
 }
 
-TEST(SmLargeGet, WhereProcessesOutnumberCoresNobodyIsAskedToHelpAndMessagesMayBeLonger) {
-  config::Store crowded = forced("pipelined");
-  crowded.set("btl_sm_cores_shared", "yes");
-  Side a{"sm", crowded};
-  Side b{"sm", forced("pipelined")};
-  const Config defaults;
-  EXPECT_EQ(a.module().attributes().eager, defaults.eager_shared_core.bytes);
-  EXPECT_EQ(b.module().attributes().eager, defaults.eager.bytes);
+TEST(SmLargeGet, WhereProcessesOutnumberCoresNobodyIsAskedToHelp) {
+  Side a{with(forced("pipelined")), true};
+  Side b{with(forced("pipelined"))};
   btl::Endpoint& route = *a.connect(b);
   if (!route.one_sided()) GTEST_SKIP() << "needs CMA: a kernel that allows process_vm_readv: " << route.describe();
   auto region = pattern(kRegion, 5);
@@ -176,8 +164,8 @@ TEST(SmLargeGet, WhereProcessesOutnumberCoresNobodyIsAskedToHelpAndMessagesMayBe
 }
 
 TEST(SmLargeGet, WithoutSingleCopyThePeerDoesItAllAndBothMaySleepInBetween) {
-  Side a{"sm", forced("auto", "none")};
-  Side b{"sm", forced("auto", "none")};
+  Side a{with(forced("auto", "none"))};
+  Side b{with(forced("auto", "none"))};
   btl::Endpoint& route = *a.connect(b);
   auto region = pattern(kRegion, 5);
   const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
@@ -208,8 +196,8 @@ TEST(SmLargeGet, WithoutSingleCopyThePeerDoesItAllAndBothMaySleepInBetween) {
 
 TEST(SmLargeGet, ARegistrationThatEndsMeanwhileEndsTheGetWithAnError) {
   for (const char* single_copy : {"none", "cma"}) {
-    Side a{"sm", forced("pipelined", single_copy)};
-    Side b{"sm", forced("pipelined", single_copy)};
+    Side a{with(forced("pipelined", single_copy))};
+    Side b{with(forced("pipelined", single_copy))};
     btl::Endpoint& route = *a.connect(b);
     auto region = pattern(kRegion, 5);
     const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
@@ -227,8 +215,8 @@ TEST(SmLargeGet, ARegistrationThatEndsMeanwhileEndsTheGetWithAnError) {
 }
 
 TEST(SmLargeGet, DisconnectingCompletesWhatIsUnderWayOnce) {
-  Side a{"sm", forced("pipelined")};
-  Side b{"sm", forced("pipelined")};
+  Side a{with(forced("pipelined"))};
+  Side b{with(forced("pipelined"))};
   btl::Endpoint& route = *a.connect(b);
   auto region = pattern(kRegion, 5);
   const auto handle = b.module().register_memory(region.data(), region.size(), Rights::remote_read);
@@ -250,12 +238,12 @@ TEST(SmLargeGet, DisconnectingCompletesWhatIsUnderWayOnce) {
 }
 
 /// Gets all of the region that the parent exposes, `rounds` times; `before` runs when connected.  0 when all was right.
-int get_all(Channel& parent, const config::Store& store, int rounds, const std::function<void()>& before) {
+int get_all(Channel& parent, const Config& config, int rounds, const std::function<void()>& before) {
   const auto blob = parent.receive();
   const MemoryHandle handle = *MemoryHandle::from_bytes(parent.receive());
   std::uint64_t address = 0;
   if (!read_object(parent.receive(), address)) return 1;
-  Side own{"sm", store};
+  Side own{with(config)};
   btl::Endpoint* route = own.connect(blob);
   before();
   for (int i = 0; i < rounds; ++i) {
@@ -281,14 +269,14 @@ TEST(SmLargeGet, WhenCopyingIsForbiddenInMidTransferTheOtherMechanismsFinishIt) 
                            Case{"pipelined", SYS_process_vm_readv, true}, Case{"alone", SYS_process_vm_readv, true}}) {
     SCOPED_TRACE(test.way);
     Child puller{[&](Channel& parent) {
-      config::Store store = forced(test.way);
-      store.set("btl_sm_pipeline_timeout", "0");  // tries to copy whatever the helper has not taken
-      return get_all(parent, store, 3, [&] {
+      Config config = forced(test.way);
+      config.pipeline_timeout = {};  // tries to copy whatever the helper has not taken
+      return get_all(parent, config, 3, [&] {
         if (test.at_puller) refuse_system_call(test.call);
       });
     }};
     Child target{[&](Channel& parent) {
-      Side own{"sm", forced(test.way)};
+      Side own{with(forced(test.way))};
       auto region = pattern(kRegion, 5);
       const auto handle = own.module().register_memory(region.data(), region.size(), Rights::remote_read);
       parent.send(own.blob());
@@ -313,7 +301,7 @@ TEST(SmLargeGet, AHelperKilledAtAnyMomentEndsTheGetOnceWithPeerGone) {
     const char* single_copy = round % 3 == 0 ? "none" : "cma";
     SCOPED_TRACE(way);
     Child target{[&](Channel& parent) {
-      Side own{"sm", forced(way, single_copy)};
+      Side own{with(forced(way, single_copy))};
       auto region = pattern(kRegion, 5);
       const auto handle = own.module().register_memory(region.data(), region.size(), Rights::remote_read);
       parent.send(own.blob());
@@ -322,7 +310,7 @@ TEST(SmLargeGet, AHelperKilledAtAnyMomentEndsTheGetOnceWithPeerGone) {
       while (true) own.module().progress(64);
       return 0;
     }};
-    Side side{"sm", forced(way, single_copy)};
+    Side side{with(forced(way, single_copy))};
     const auto blob = target.channel().receive();
     const MemoryHandle handle = *MemoryHandle::from_bytes(target.channel().receive());
     std::uint64_t address = 0;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <random>
 
+#include "tests/btl/sm/sides.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/refused_call.hpp"
@@ -25,16 +26,9 @@ using test::Side;
 
 constexpr std::size_t kRegion = 6'000'000;
 
-config::Store forced(std::string_view way) {
-  config::Store store;
-  store.set("btl_sm_large_get", way);
-  store.set("btl_sm_single_copy", "cma");
-  return store;
-}
-
 /// Two sides, and a region of the second that the first may write.
 struct Pair {
-  explicit Pair(std::string_view way) : a("sm", forced(way)), b("sm", forced(way)), route(*a.connect(b)) {
+  explicit Pair(std::string_view way) : a(with(forced(way))), b(with(forced(way))), route(*a.connect(b)) {
     handle = *b.module().register_memory(region.data(), region.size(), Rights::remote_write);
   }
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(region.data()); }
@@ -172,7 +166,7 @@ int put_all(Channel& parent, int rounds, const std::function<void()>& before) {
   const MemoryHandle handle = *MemoryHandle::from_bytes(parent.receive());
   std::uint64_t address = 0;
   if (!read_object(parent.receive(), address)) return 1;
-  Side own{"sm", forced("cooperative")};
+  Side own{with(forced("cooperative"))};
   btl::Endpoint* route = own.connect(blob);
   before();
   const auto bytes = pattern(kRegion, 5);
@@ -197,7 +191,7 @@ TEST(SmLargePut, WhenCopyingIsForbiddenInMidTransferTheOtherSideOrMessagesFinish
       });
     }};
     Child target{[&](Channel& parent) {
-      Side own{"sm", forced("cooperative")};
+      Side own{with(forced("cooperative"))};
       std::vector<std::byte> region(kRegion);
       const auto handle = own.module().register_memory(region.data(), region.size(), Rights::remote_write);
       parent.send(own.blob());
@@ -229,7 +223,7 @@ TEST(SmLargePut, WhenCopyingIsForbiddenInMidTransferTheOtherSideOrMessagesFinish
 TEST(SmLargePut, ATargetKilledAtAnyMomentEndsPutsAndFlushesOnce) {
   for (int round = 0; round < 12; ++round) {
     Child target{[&](Channel& parent) {
-      Side own{"sm", forced("cooperative")};
+      Side own{with(forced("cooperative"))};
       std::vector<std::byte> region(kRegion);
       const auto handle = own.module().register_memory(region.data(), region.size(), Rights::remote_write);
       parent.send(own.blob());
@@ -238,7 +232,7 @@ TEST(SmLargePut, ATargetKilledAtAnyMomentEndsPutsAndFlushesOnce) {
       while (true) own.module().progress(64);
       return 0;
     }};
-    Side side{"sm", forced("cooperative")};
+    Side side{with(forced("cooperative"))};
     const auto blob = target.channel().receive();
     const MemoryHandle handle = *MemoryHandle::from_bytes(target.channel().receive());
     std::uint64_t address = 0;

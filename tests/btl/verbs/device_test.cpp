@@ -8,12 +8,20 @@
 #include <array>
 #include <cstring>
 
+#include "opal/btl/verbs/module.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::test {
 namespace {
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+Side::Open with(const btl::verbs::Config& config) {
+  return [config](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
+    OPAL_TRY_ASSIGN(auto module, btl::verbs::Module::open(host, config, 0));
+    return std::unique_ptr<btl::Module>{std::move(module)};
+  };
+}
 
 class VerbsDevice : public ::testing::Test {
  protected:
@@ -23,9 +31,9 @@ class VerbsDevice : public ::testing::Test {
       GTEST_SKIP() << "needs rdma: tests/vm/run build/tests/btl_verbs_device_test";
     }
   }
-  void open(const config::Store& store = {}) {
-    a_ = std::make_unique<Side>("verbs", store);
-    b_ = std::make_unique<Side>("verbs", store);
+  void open(const btl::verbs::Config& config = {}) {
+    a_ = std::make_unique<Side>(with(config));
+    b_ = std::make_unique<Side>(with(config));
     to_b_ = a_->connect(*b_);
     // The first operation makes the one-sided connection, for which b is needed.
     handle_ = *b_->module().register_memory(memory_.data(), memory_.size(), Rights::all);
@@ -96,10 +104,11 @@ TEST_F(VerbsDevice, APeerThatSendsALotGetsALargerWindowAndOneThatIsSilentKeepsTh
 TEST_F(VerbsDevice, ManyPeersShareLittleMemoryWithSmallWindows) {
   constexpr std::uint32_t kSenders = 12;
   constexpr std::uint32_t kEach = 100;
-  config::Store store;
-  store.set("btl_verbs_message_memory", "1M");
-  store.set("btl_verbs_inline_size", "0");  // every frame of credits needs one of the few send buffers
-  Side receiver{"verbs", store};
+  btl::verbs::Config config;
+  config.message_memory = 1_MiB;
+  config.inline_size = 0_B;  // every frame of credits needs one of the few send buffers
+  const Side::Open with_little_memory = with(config);
+  Side receiver{with_little_memory};
   std::array<std::uint32_t, kSenders> next{};
   receiver.handler = [&](btl::Delivery& delivery) {
     std::uint32_t who[2];
@@ -110,7 +119,7 @@ TEST_F(VerbsDevice, ManyPeersShareLittleMemoryWithSmallWindows) {
   std::vector<btl::Endpoint*> routes;
   std::array<std::uint32_t, kSenders> sent{};
   for (std::uint32_t i = 0; i < kSenders; ++i) {
-    senders.push_back(std::make_unique<Side>("verbs", store));
+    senders.push_back(std::make_unique<Side>(with_little_memory));
     routes.push_back(senders.back()->connect(receiver));
   }
   ASSERT_TRUE(pump(
@@ -204,9 +213,9 @@ TEST_F(VerbsDevice, ARefusedOperationFailsAloneAmongOthersUnderWay) {
 }
 
 TEST_F(VerbsDevice, OperationsOfMoreRequestsThanTheSendQueueHoldsEndOnceAlsoBehindOneThatIsRefused) {
-  config::Store store;
-  store.set("btl_verbs_max_request", "4K");
-  open(store);
+  btl::verbs::Config config;
+  config.max_request = 4_KiB;
+  open(config);
   std::vector<std::byte> gone(memory_.size());
   const MemoryHandle stale = *b_->module().register_memory(gone.data(), gone.size(), Rights::all);
   ASSERT_TRUE(b_->module().deregister_memory(stale));
@@ -241,9 +250,9 @@ TEST_F(VerbsDevice, OperationsOfMoreRequestsThanTheSendQueueHoldsEndOnceAlsoBehi
 }
 
 TEST_F(VerbsDevice, AMemoryRegionLargerThanMayBePinnedIsReachedByMessages) {
-  config::Store store;
-  store.set("btl_verbs_pin_limit", "2M");
-  open(store);
+  btl::verbs::Config config;
+  config.pin_limit = 2_MiB;
+  open(config);
   std::vector<std::byte> large(3 << 20);
   const auto handle = b_->module().register_memory(large.data(), large.size(), Rights::all);
   ASSERT_TRUE(handle);
@@ -284,9 +293,9 @@ TEST_F(VerbsDevice, AForkedChildThatEndsItsCopiesOfModulesLeavesThoseOfItsParent
 }
 
 TEST_F(VerbsDevice, AtomicsOfTheDeviceNeedNothingFromThePeersProcess) {
-  config::Store store;
-  store.set("btl_verbs_atomics", "device");
-  open(store);
+  btl::verbs::Config config;
+  config.atomics = "device";
+  open(config);
   alignas(8) std::uint64_t word = 40;
   const MemoryHandle handle = *b_->module().register_memory(&word, sizeof word, Rights::all);
   const auto run = [&](AtomicOp op, std::uint64_t operand, std::uint64_t compare) {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/btl/sm/sides.hpp — sides whose module has constants of its own.
+#pragma once
+#include "opal/btl/sm/module.hpp"
+#include "tests/conformance/side.hpp"
+
+namespace opal::btl::sm {
+
+/// For Side: opens a module with these settings.
+inline test::Side::Open with(const Config& config) {
+  return [config](const Host& host) -> Result<std::unique_ptr<btl::Module>> {
+    OPAL_TRY_ASSIGN(auto module, Module::open(host, config));
+    return std::unique_ptr<btl::Module>{std::move(module)};
+  };
+}
+
+/// Large gets and puts are done in this way alone, and a helper that is there is waited for.
+inline Config forced(std::string_view way, std::string_view single_copy = "cma") {
+  Config config;
+  config.large_get = way;
+  config.single_copy = single_copy;
+  config.pipeline_timeout = std::chrono::seconds{1};
+  return config;
+}
+
+}  // namespace opal::btl::sm
