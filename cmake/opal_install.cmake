@@ -12,25 +12,40 @@ set_target_properties(opal_sim PROPERTIES EXPORT_NAME sim)
 install(TARGETS opal opal_sim opal_runtime EXPORT opal LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-# Public headers: those directly in a framework's folder, but for the framework's own insides.
-set(private_headers
-    am/address am/bootstrap am/bootstrap_wire am/groups am/key am/no_transport am/registration_cache am/secret_choice am/staged_transfers am/state am/transports am/waiter
-    btl/builtin_components btl/endpoint_book btl/flush_both btl/gpu_target btl/lent_registrations btl/pipelined_transfers btl/rdma_operations btl/rdma_replies btl/rdma_wire
-    core/build_info core/core_config core/environment core/log core/nearest_name core/text
-    gpu/driver gpu/load mpool/aligned_mapping rcache/page_hold topology/topology)
+# Public headers: those directly in a framework's folder and in the folders named here, but for the framework's own
+# insides; and all that they include.
+set(private_headers am/groups am/state btl/builtin_components mpool/aligned_mapping)
 file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/opal CONFIGURE_DEPENDS
-     ${PROJECT_SOURCE_DIR}/opal/*/*.hpp ${PROJECT_SOURCE_DIR}/opal/capi/*.h)
+     ${PROJECT_SOURCE_DIR}/opal/capi/opal.h ${PROJECT_SOURCE_DIR}/opal/core/clock.hpp
+     ${PROJECT_SOURCE_DIR}/opal/allocator/*.hpp ${PROJECT_SOURCE_DIR}/opal/am/*.hpp
+     ${PROJECT_SOURCE_DIR}/opal/am/memory/*.hpp ${PROJECT_SOURCE_DIR}/opal/btl/*.hpp
+     ${PROJECT_SOURCE_DIR}/opal/btl/shared/endpoint_book.hpp ${PROJECT_SOURCE_DIR}/opal/btl/shared/message_transport.hpp
+     ${PROJECT_SOURCE_DIR}/opal/btl/shared/registration_table.hpp ${PROJECT_SOURCE_DIR}/opal/gpu/memory.hpp
+     ${PROJECT_SOURCE_DIR}/opal/memory/events/*.hpp ${PROJECT_SOURCE_DIR}/opal/mpool/*.hpp
+     ${PROJECT_SOURCE_DIR}/opal/rcache/*.hpp)
+list(TRANSFORM private_headers APPEND .hpp)
+list(REMOVE_ITEM headers ${private_headers})
+set(position 0)
+list(LENGTH headers count)
+while(position LESS count)
+  list(GET headers ${position} header)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/opal/${header} includes REGEX "^#include \"opal/")
+  list(TRANSFORM includes REPLACE "^#include \"opal/([^\"]*)\".*" "\\1")
+  list(APPEND headers ${includes})
+  list(REMOVE_DUPLICATES headers)
+  list(LENGTH headers count)
+  math(EXPR position "${position} + 1")
+endwhile()
 foreach(header IN LISTS headers)
-  cmake_path(REMOVE_EXTENSION header OUTPUT_VARIABLE stem)
   cmake_path(GET header PARENT_PATH folder)
-  if(NOT stem IN_LIST private_headers)
-    install(FILES ${PROJECT_SOURCE_DIR}/opal/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/${folder})
-  endif()
+  install(FILES ${PROJECT_SOURCE_DIR}/opal/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/${folder})
 endforeach()
 
 # The simulated fabric: the headers that a program which drives it includes.
-foreach(header component config event_queue fabric memory_unit node packet pages random)
-  install(FILES ${PROJECT_SOURCE_DIR}/opal/btl/sim/${header}.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/btl/sim)
+foreach(header component config event_queue fabric memory/memory_unit memory/pages node packet random)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/opal/btl/sim/${header}.hpp
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/opal/btl/sim/${folder})
 endforeach()
 
 # Programs; opal-info and the compiler wrappers install themselves.

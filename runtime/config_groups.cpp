@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "opal/core/export.hpp"
-#include "runtime/launch/config.hpp"
+#include "runtime/options/config.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "opal/core/bytes.hpp"
 #include "opal/core/error.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
 
 namespace runtime {

@@ -7,9 +7,9 @@
 #include <array>
 #include <string_view>
 
-#include "mpi_shim/core/error_class.hpp"
-#include "mpi_shim/core/raise.hpp"
-#include "mpi_shim/core/user_errors.hpp"
+#include "mpi_shim/base/error_class.hpp"
+#include "mpi_shim/process/raise.hpp"
+#include "mpi_shim/process/user_errors.hpp"
 #include "mpi_shim/info/info.hpp"
 #include "mpi_shim/rma/window.hpp"
 

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <string>
 
-#include "mpi_shim/core/handles.hpp"
-#include "mpi_shim/core/process.hpp"
-#include "mpi_shim/core/raise.hpp"
+#include "mpi_shim/process/handles.hpp"
+#include "mpi_shim/process/process.hpp"
+#include "mpi_shim/process/raise.hpp"
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
 

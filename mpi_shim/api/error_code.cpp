@@ -4,9 +4,9 @@
 #include <string>
 
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/core/error_class.hpp"
-#include "mpi_shim/core/raise.hpp"
-#include "mpi_shim/core/user_errors.hpp"
+#include "mpi_shim/base/error_class.hpp"
+#include "mpi_shim/process/raise.hpp"
+#include "mpi_shim/process/user_errors.hpp"
 
 namespace {
 

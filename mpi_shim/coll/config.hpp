@@ -4,8 +4,8 @@
 #pragma once
 #include <cstdint>
 
-#include "mpi_shim/core/names.hpp"
-#include "opal/core/config.hpp"
+#include "mpi_shim/base/names.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace mpi_shim::coll {
 

@@ -6,7 +6,7 @@
 
 #include "mpi_shim/coll/gather.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/core/vci.hpp"
+#include "mpi_shim/job/vci.hpp"
 
 namespace mpi_shim::coll {
 

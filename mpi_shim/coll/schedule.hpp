@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "mpi_shim/coll/team.hpp"
+#include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/buffer.hpp"

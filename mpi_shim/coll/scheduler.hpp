@@ -4,7 +4,7 @@
 #pragma once
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/schedule.hpp"
-#include "mpi_shim/core/object_pool.hpp"
+#include "mpi_shim/base/object_pool.hpp"
 
 namespace mpi_shim::coll {
 

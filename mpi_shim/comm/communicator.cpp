@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/comm/communicator.hpp"
 
-#include "mpi_shim/coll/host_team.hpp"
+#include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/core/vci.hpp"
+#include "mpi_shim/job/vci.hpp"
 
 namespace mpi_shim::comm {
 namespace {

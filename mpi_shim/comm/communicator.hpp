@@ -3,7 +3,7 @@
 // groups whose members talk to those of the other one (an intercommunicator).
 // The collectives' channel has the processes of both groups, the same one first on both sides: what happens on one side
 // and what goes across are then steps of one schedule.
-// Owned by the process (core/process.hpp); its two channels are known to its VCI's Engine as long as it lives.
+// Owned by the process (process/process.hpp); its two channels are known to its VCI's Engine as long as it lives.
 // Threads: the group and the channels do not change; the rest under its VCI's lock.
 #pragma once
 #include <cstdint>
@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
-#include "mpi_shim/coll/host_team_place.hpp"
-#include "mpi_shim/coll/team.hpp"
+#include "mpi_shim/comm/host_team_place.hpp"
+#include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/comm/errhandler.hpp"
 #include "mpi_shim/comm/group.hpp"
 #include "mpi_shim/comm/topology.hpp"
 #include "mpi_shim/handle/object.hpp"
 #include "mpi_shim/handle/table.hpp"
-#include "mpi_shim/p2p/attached_buffer.hpp"
+#include "mpi_shim/p2p/buffered/attached_buffer.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 
 namespace mpi_shim {

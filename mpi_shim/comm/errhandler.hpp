@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "mpi_shim/include/mpi.h"
-#include "opal/core/spin_lock.hpp"
+#include "opal/core/sync/spin_lock.hpp"
 
 namespace mpi_shim {
 struct ErrhandlerObject;
@@ -20,7 +20,7 @@ struct Errhandler {
   Kind kind = Kind::fatal;
   MPI_Comm_errhandler_function* function = nullptr;     ///< comm_function only
   MPI_Win_errhandler_function* win_function = nullptr;  ///< win_function only
-  mutable ErrhandlerObject* object = nullptr;           ///< behind the program's handle, if any; core/handles.cpp
+  mutable ErrhandlerObject* object = nullptr;           ///< behind the program's handle, if any; process/handles.cpp
 };
 
 /// The error handler of an object.  Threads: safe from any thread.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "opal/gpu/copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
 
 namespace mpi_shim::datatype {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "opal/core/spin_lock.hpp"
+#include "opal/core/sync/spin_lock.hpp"
 
 namespace mpi_shim::handle {
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
 #include "opal/core/log.hpp"
-#include "opal/gpu/copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
 
 namespace mpi_shim::p2p {
 

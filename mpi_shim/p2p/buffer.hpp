@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/datatype.hpp"
 #include "opal/gpu/memory.hpp"

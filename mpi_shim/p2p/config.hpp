@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/p2p/config.hpp — the variables of point-to-point messages; the only place where these defaults are written.
 #pragma once
-#include "mpi_shim/core/names.hpp"
-#include "opal/core/config.hpp"
+#include "mpi_shim/base/names.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace mpi_shim::p2p {
 

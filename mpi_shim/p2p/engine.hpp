@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "mpi_shim/core/names.hpp"
-#include "mpi_shim/core/object_pool.hpp"
-#include "mpi_shim/core/pool.hpp"
+#include "mpi_shim/base/names.hpp"
+#include "mpi_shim/base/object_pool.hpp"
+#include "mpi_shim/base/pool.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
 #include "mpi_shim/p2p/channel.hpp"
 #include "mpi_shim/p2p/config.hpp"
@@ -25,7 +25,7 @@
 #include "mpi_shim/p2p/send.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"
 #include "opal/am/context.hpp"
-#include "opal/core/yield_policy.hpp"
+#include "opal/core/sync/yield_policy.hpp"
 
 namespace mpi_shim::p2p {
 
@@ -195,7 +195,7 @@ class Engine {
     if (!request.done()) look_for(request, awaited);
   }
 
-  // --- Checkpoints (core/checkpoint.hpp)
+  // --- Checkpoints (process/checkpoint.hpp)
 
   /// Threads that come to their next round of progress() call by->wait() there; null: no more.  From any thread.
   void halt(Halt* by) noexcept;

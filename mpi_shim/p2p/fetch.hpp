@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "mpi_shim/p2p/receive.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
 #include "opal/btl/memory_handle.hpp"

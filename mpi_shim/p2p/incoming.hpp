@@ -2,7 +2,7 @@
 // mpi_shim/p2p/incoming.hpp — the first message of a send as it arrived: read once out of the peer's bytes and checked.
 // A value; `payload` borrows the delivery's bytes or an Unexpected's copy.
 #pragma once
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "mpi_shim/p2p/wire.hpp"
 #include "opal/am/endpoint.hpp"
 #include "opal/core/bytes.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "opal/am/endpoint.hpp"
 
 namespace mpi_shim::p2p {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "mpi_shim/p2p/engine.hpp"
-#include "opal/gpu/copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
 
 namespace mpi_shim::p2p {
 

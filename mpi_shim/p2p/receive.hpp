@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
 #include "mpi_shim/p2p/channel.hpp"
 #include "mpi_shim/p2p/incoming.hpp"

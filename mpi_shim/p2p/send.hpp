@@ -5,7 +5,7 @@
 #pragma once
 #include <cstdint>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
 #include "mpi_shim/p2p/channel.hpp"
 #include "mpi_shim/p2p/stalled.hpp"

@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "opal/am/config.hpp"
 #include "opal/core/bytes.hpp"
-#include "opal/core/yield_policy.hpp"
+#include "opal/core/sync/yield_policy.hpp"
 
 namespace mpi_shim::p2p {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "opal/btl/answer.hpp"
 
 namespace mpi_shim::p2p::wire {
@@ -27,7 +27,7 @@ inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages h
 inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: forget this send's message unless it was matched
 inline constexpr Tag kCancelled = kMatched + 5;     ///< Cancelled: it is forgotten; otherwise the send goes on as usual
 
-inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (core/deadlock.cpp)
+inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (process/deadlock.cpp)
 
 inline constexpr Tag kFailure = kMpiTags.first + 6;  ///< MatchHeader, Failure: in place of a message
 

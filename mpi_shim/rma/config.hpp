@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace mpi_shim::rma {
 

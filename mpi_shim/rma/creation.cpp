@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "mpi_shim/coll/run.hpp"
-#include "mpi_shim/comm/creation.hpp"
-#include "mpi_shim/core/process.hpp"
+#include "mpi_shim/comm/creation/creation.hpp"
+#include "mpi_shim/process/process.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
 

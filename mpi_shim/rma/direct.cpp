@@ -8,7 +8,7 @@
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/gpu/copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
 
 namespace mpi_shim::rma {
 namespace {

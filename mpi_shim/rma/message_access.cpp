@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi_shim/datatype/fortran_kinds.hpp"
+#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
-#include "opal/gpu/copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
 
 namespace mpi_shim::rma {
 

@@ -2,8 +2,8 @@
 // Passive target synchronisation.  Locks of ranks on this host are words in shared memory; those of other hosts are
 // asked for, and their owner takes the word for the asker.
 #include "mpi_shim/rma/window.hpp"
-#include "opal/core/fence.hpp"
-#include "opal/core/yield_policy.hpp"
+#include "opal/core/sync/fence.hpp"
+#include "opal/core/sync/yield_policy.hpp"
 
 namespace mpi_shim::rma {
 namespace {

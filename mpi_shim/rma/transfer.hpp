@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 #include "mpi_shim/p2p/buffer.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
 #include "mpi_shim/request/request.hpp"
-#include "mpi_shim/rma/target.hpp"
+#include "mpi_shim/rma/target/target.hpp"
 
 namespace mpi_shim::rma {
 

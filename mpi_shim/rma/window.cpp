@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "mpi_shim/core/process.hpp"
+#include "mpi_shim/process/process.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
 

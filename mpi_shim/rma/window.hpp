@@ -18,11 +18,11 @@
 
 #include "mpi_shim/attribute/attributes.hpp"
 #include "mpi_shim/comm/communicator.hpp"
-#include "mpi_shim/core/host_memory.hpp"
+#include "mpi_shim/base/host_memory.hpp"
 #include "mpi_shim/info/info.hpp"
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
-#include "mpi_shim/rma/target.hpp"
+#include "mpi_shim/rma/target/target.hpp"
 #include "mpi_shim/rma/wire.hpp"
 #include "opal/am/region.hpp"
 

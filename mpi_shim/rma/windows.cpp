@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "mpi_shim/datatype/description.hpp"
-#include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/datatype/construction/description.hpp"
+#include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/log.hpp"
 

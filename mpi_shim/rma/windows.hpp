@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
-#include "mpi_shim/core/object_pool.hpp"
+#include "mpi_shim/base/object_pool.hpp"
 #include "mpi_shim/datatype/datatype.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "mpi_shim/p2p/transfer_table.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "mpi_shim/core/names.hpp"
+#include "mpi_shim/base/names.hpp"
 
 namespace mpi_shim::rma::wire {
 
@@ -35,7 +35,7 @@ struct LockRequest {
   std::uint32_t reserved;
 };
 
-/// Part of the description of a datatype (datatype/description.hpp) that accesses will name by `slot`.
+/// Part of the description of a datatype (datatype/construction/description.hpp) that accesses will name by `slot`.
 struct TypeHeader {
   std::uint32_t slot;
   std::uint32_t reserved;

@@ -6,16 +6,16 @@
 
 #include <algorithm>
 
-#include "opal/am/address.hpp"
+#include "opal/am/bootstrap/address.hpp"
 #include "opal/am/groups.hpp"
-#include "opal/am/key.hpp"
+#include "opal/am/transports/key.hpp"
 #include "opal/am/state.hpp"
 #include "opal/btl/listening.hpp"
-#include "opal/btl/rdma_emulation.hpp"
-#include "opal/core/core_config.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/core/config/core_config.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/gpu.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 
 namespace opal::am {
 namespace {

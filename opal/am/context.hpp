@@ -20,9 +20,9 @@
 #include "opal/am/region.hpp"
 #include "opal/btl/registry.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/secret.hpp"
+#include "opal/core/system/secret.hpp"
 #include "opal/rcache/statistics.hpp"
 
 namespace opal::am {

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <utility>
 
-#include "opal/am/key.hpp"
+#include "opal/am/transports/key.hpp"
 #include "opal/am/state.hpp"
-#include "opal/gpu/copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
 
 namespace opal::am {
 

@@ -2,7 +2,7 @@
 #include "opal/am/groups.hpp"
 
 #include "opal/am/config.hpp"
-#include "opal/core/core_config.hpp"
+#include "opal/core/config/core_config.hpp"
 #include "opal/gpu/config.hpp"
 #include "opal/memory/config.hpp"
 #include "opal/mpool/config.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "opal/btl/registry.hpp"
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::am {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "opal/am/key.hpp"
+#include "opal/am/transports/key.hpp"
 #include "opal/am/state.hpp"
 #include "opal/btl/remote_memory.hpp"
 #include "opal/core/log.hpp"

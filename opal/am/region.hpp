@@ -12,7 +12,7 @@
 #include "opal/btl/memory_handle.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/rcache/lease.hpp"
+#include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::am {
 

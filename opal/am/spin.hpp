@@ -7,7 +7,7 @@
 
 #include "opal/am/config.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/yield_policy.hpp"
+#include "opal/core/sync/yield_policy.hpp"
 
 namespace opal::am {
 

@@ -8,18 +8,18 @@
 #include <unordered_map>
 #include <vector>
 
-#include "opal/am/address.hpp"
-#include "opal/am/bootstrap.hpp"
+#include "opal/am/bootstrap/address.hpp"
+#include "opal/am/bootstrap/bootstrap.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
-#include "opal/am/no_transport.hpp"
-#include "opal/am/registration_cache.hpp"
-#include "opal/am/secret_choice.hpp"
-#include "opal/am/staged_transfers.hpp"
-#include "opal/am/transports.hpp"
-#include "opal/am/waiter.hpp"
-#include "opal/core/fork_listener.hpp"
-#include "opal/core/yield_policy.hpp"
+#include "opal/am/transports/no_transport.hpp"
+#include "opal/am/transports/registration_cache.hpp"
+#include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/transports/staged_transfers.hpp"
+#include "opal/am/transports/transports.hpp"
+#include "opal/am/bootstrap/waiter.hpp"
+#include "opal/core/system/fork_listener.hpp"
+#include "opal/core/sync/yield_policy.hpp"
 
 namespace opal::am {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "opal/btl/module.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::btl {

@@ -10,7 +10,7 @@
 #include "opal/btl/peer_id.hpp"
 #include "opal/core/error.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/spin_lock.hpp"
+#include "opal/core/sync/spin_lock.hpp"
 
 namespace opal::btl {
 

@@ -6,13 +6,13 @@
 
 #include "opal/btl/handlers.hpp"
 #include "opal/btl/peer_id.hpp"
-#include "opal/btl/registration_table.hpp"
 #include "opal/core/error.hpp"
-#include "opal/core/secret.hpp"
+#include "opal/core/system/secret.hpp"
 
 namespace opal::btl {
 
 class Endpoint;
+class RegistrationTable;
 
 /// Receives the events of a module, always from inside progress(), connect() or a post.
 class Observer {

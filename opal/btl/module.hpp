@@ -12,6 +12,9 @@
 //
 // Cost of the data path (send*, put, get, atomic, progress): no allocation, lock, throw or formatting.  A system call
 // only where the transport is one (tcp) or the copy is one (cma).
+//
+// A new transport derives from MessageTransport (shared/message_transport.hpp), which implements all but messages,
+// connections and progress.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -28,6 +31,7 @@
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
+#include "opal/memory/range.hpp"
 
 namespace opal::rcache {
 class Cache;
@@ -36,7 +40,6 @@ class Cache;
 namespace opal::btl {
 
 class PipelinedTransfers;
-class Quiescence;
 class RdmaEmulation;
 
 /// Limits and estimates.  The layer above chooses a transport and cuts messages by them.  Constant after open.
@@ -110,9 +113,9 @@ class OPAL_EXPORT Module {
   virtual Fragment alloc(Endpoint& to, std::size_t size) noexcept = 0;
 
   /// Returns a fragment of `header` plus a reference to `payload`.  The caller keeps the payload unchanged until
-  /// `completion` runs or send() answers `done`.  The default copies it into alloc(): a copy that costs less than
-  /// pinning.  The payload may be GPU memory, which is always copied; every other post takes host memory only.
-  virtual Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
+  /// `completion` runs or send() answers `done`.  A transport may copy it, if a copy costs less than pinning.  The
+  /// payload may be GPU memory, which is always copied; every other post takes host memory only.
+  virtual Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept = 0;
 
   /// Sends a fragment.  After `done` or `queued` it is empty, after `again` unchanged, after `failed` returned to the
   /// transport.
@@ -124,21 +127,21 @@ class OPAL_EXPORT Module {
   // --- One-sided ----------------------------------------------------------------------------------------------------
   // [remote_address, +size) may be any part of the registration `remote`.  If it is outside, stale or lacks the right,
   // that operation alone fails and writes nothing.  `local` may be null unless the transport needs it.  A completed put
-  // is visible at the target.  The defaults use active messages (rdma_emulation.hpp).
+  // is visible at the target.
 
-  /// Makes [base, +size) addressable by peers.  The default takes a slot of the Context's RegistrationTable.
-  virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights);
+  /// Makes [base, +size) addressable by peers.
+  virtual Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) = 0;
   // The whole address space has one handle, of that table.  Every transport takes it; a transport with handles of its
   // own uses PipelinedTransfers for it.
   /// Makes the handle stale at once.  Errors: invalid_argument (not live).
-  virtual Result<void> deregister_memory(const MemoryHandle& handle);
+  virtual Result<void> deregister_memory(const MemoryHandle& handle) = 0;
   /// The memory of a live handle is being unmapped.  Refuses peers from now on; a device refuses them from the next
   /// progress() on.  deregister_memory() follows.  Runs inside the memory event, in any thread, without the module's
   /// lock: no allocation, lock or system call.
-  virtual void invalidate_memory(const MemoryHandle& handle) noexcept;
+  virtual void invalidate_memory(const MemoryHandle& handle) noexcept = 0;
   /// The same for a part of the handle's memory; the rest stays valid.  A device that holds the old pages may use them
   /// until deregister_memory().
-  virtual void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept;
+  virtual void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept = 0;
 
   /// Sets the cache that the opener made over register_memory(): cookies are MemoryHandles, access bits are Rights.  A
   /// transport whose device needs registered local buffers takes them from it when `local` is null, so exposed and
@@ -150,14 +153,14 @@ class OPAL_EXPORT Module {
   [[nodiscard]] virtual PipelinedTransfers* transfers() noexcept { return nullptr; }
 
   virtual Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
+                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept = 0;
   virtual Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
-  virtual Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
+                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept = 0;
+  virtual Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept = 0;
 
   /// Completes when every put and atomic posted before on `to` (all endpoints if null) is visible at its target.
   /// Never `again`.
-  virtual Post flush(Endpoint* to, Completion& completion) noexcept;
+  virtual Post flush(Endpoint* to, Completion& completion) noexcept = 0;
 
   // --- Checkpoints (docs/design/checkpoint.md) ----------------------------------------------------------------------
   // Called by the module's owner: a Context, or a program without one.  Connections do not survive the restore of an
@@ -165,16 +168,16 @@ class OPAL_EXPORT Module {
 
   /// Begins a checkpoint.  The owner posts nothing on this module until resume().  All connected modules take part,
   /// with the same `round`, which is higher than any before.
-  void quiesce(std::uint64_t round) noexcept;
+  virtual void quiesce(std::uint64_t round) noexcept = 0;
   /// True when this module's share is drained.  The owner calls progress() and quiet() until it was true at every
   /// module.  Then nothing is in flight, every message posted before quiesce() was handled, puts and atomics are
   /// visible.
-  [[nodiscard]] bool quiet() noexcept;
+  [[nodiscard]] virtual bool quiet() noexcept = 0;
   /// Empties registrations(), which answer `busy` until resume().
   /// Errors: busy (not quiet, or the number of cached registrations in use: try again).
-  Result<void> checkpoint() noexcept;
+  virtual Result<void> checkpoint() noexcept = 0;
   /// Ends the checkpoint, complete or not.
-  void resume() noexcept;
+  virtual void resume() noexcept = 0;
 
   // --- Progress and waiting -----------------------------------------------------------------------------------------
 
@@ -194,23 +197,20 @@ class OPAL_EXPORT Module {
   virtual bool arm() noexcept = 0;
 
  protected:
-  Module(const Host& host, const Attributes& attributes);
-  /// The put, get and atomics over active messages that the defaults use.  A transport calls its progress() from its
-  /// own and reports dead endpoints to it.
-  [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+  Module(const Host& host, const Attributes& attributes) noexcept : host_(host), attributes_(attributes) {}
   /// True after leave_to_parent().
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
 
  private:
   virtual void close_in_child() noexcept {}
+  /// The receiver of the emulation's messages; null: the module has no emulation, and they are ignored.
+  virtual RdmaEmulation* own_emulation() noexcept { return nullptr; }
 
   friend class Endpoint;
   friend class Quiescence;
   friend class RdmaEmulation;
   Host host_;
   Attributes attributes_;
-  std::unique_ptr<RdmaEmulation> emulation_;
-  std::unique_ptr<Quiescence> quiescence_;
   Endpoint* endpoints_ = nullptr;  // list of all, dead ones included
   rcache::Cache* registrations_ = nullptr;
   bool inherited_ = false;

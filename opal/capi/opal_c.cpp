@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "opal/allocator/guarded.hpp"
-#include "opal/am/address_space_registration.hpp"
+#include "opal/am/memory/address_space_registration.hpp"
 #include "opal/am/context.hpp"
-#include "opal/am/registered_pool.hpp"
+#include "opal/am/memory/registered_pool.hpp"
 #include "opal/capi/internal.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/gpu/gpu.hpp"
-#include "opal/memory/events.hpp"
+#include "opal/memory/events/events.hpp"
 #include "opal/mpool/pool.hpp"
 
 using opal::ByteSpan;

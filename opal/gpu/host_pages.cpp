@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 
 namespace opal::gpu {
 namespace {

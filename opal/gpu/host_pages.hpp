@@ -10,7 +10,7 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/memory/events.hpp"
+#include "opal/memory/events/events.hpp"
 
 namespace opal::gpu {
 

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "opal/memory/raw_syscall.hpp"
+#include "opal/core/system/raw_syscall.hpp"
 
 namespace opal::memory {
 namespace {

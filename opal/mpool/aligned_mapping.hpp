@@ -4,7 +4,7 @@
 #pragma once
 #include <cstddef>
 
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::mpool {

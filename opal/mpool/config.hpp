@@ -2,7 +2,7 @@
 // opal/mpool/config.hpp — the variables of memory pools; the only place where these defaults are written.
 #pragma once
 #include "opal/core/bytes.hpp"
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace opal::mpool {
 

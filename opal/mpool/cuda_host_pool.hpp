@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "opal/core/bytes.hpp"
-#include "opal/gpu/pinned.hpp"
+#include "opal/gpu/copies/pinned.hpp"
 #include "opal/mpool/mapped_pools.hpp"
 
 namespace opal::mpool {

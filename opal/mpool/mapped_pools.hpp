@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/mpool/pool.hpp"
 
 namespace opal::mpool {

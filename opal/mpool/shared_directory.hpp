@@ -10,9 +10,9 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
-#include "opal/memory/events.hpp"
+#include "opal/memory/events/events.hpp"
 
 namespace opal::mpool {
 

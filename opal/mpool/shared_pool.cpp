@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "opal/allocator/first_fit.hpp"
-#include "opal/core/fd.hpp"
-#include "opal/core/memory_file.hpp"
+#include "opal/core/system/fd.hpp"
+#include "opal/core/system/memory_file.hpp"
 #include "opal/mpool/aligned_mapping.hpp"
 
 namespace opal::mpool {

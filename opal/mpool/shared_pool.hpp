@@ -14,7 +14,7 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/core/result.hpp"
 #include "opal/mpool/page_kind.hpp"
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "opal/core/log.hpp"
-#include "opal/memory/events.hpp"
-#include "opal/rcache/page_hold.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/rcache/registrations/page_hold.hpp"
 
 namespace opal::rcache {
 namespace {

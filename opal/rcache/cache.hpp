@@ -17,19 +17,19 @@
 #include <optional>
 
 #include "opal/core/export.hpp"
-#include "opal/core/fork_listener.hpp"
+#include "opal/core/system/fork_listener.hpp"
 #include "opal/core/result.hpp"
 #include "opal/memory/range.hpp"
 #include "opal/rcache/config.hpp"
 #include "opal/rcache/device.hpp"
 #include "opal/rcache/event_backlog.hpp"
-#include "opal/rcache/hint_table.hpp"
-#include "opal/rcache/interval_index.hpp"
-#include "opal/rcache/lease.hpp"
-#include "opal/rcache/lease_table.hpp"
-#include "opal/rcache/registration_pool.hpp"
+#include "opal/rcache/registrations/hint_table.hpp"
+#include "opal/rcache/registrations/interval_index.hpp"
+#include "opal/rcache/registrations/lease.hpp"
+#include "opal/rcache/registrations/lease_table.hpp"
+#include "opal/rcache/registrations/registration_pool.hpp"
 #include "opal/rcache/statistics.hpp"
-#include "opal/rcache/use_order.hpp"
+#include "opal/rcache/registrations/use_order.hpp"
 
 namespace opal::rcache {
 

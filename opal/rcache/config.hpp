@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "opal/core/bytes.hpp"
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace opal::rcache {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "opal/core/result.hpp"
 #include "opal/memory/range.hpp"
-#include "opal/rcache/registration.hpp"
+#include "opal/rcache/registrations/registration.hpp"
 
 namespace opal::rcache {
 

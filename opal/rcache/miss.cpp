@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "opal/core/clock.hpp"
-#include "opal/memory/events.hpp"
+#include "opal/memory/events/events.hpp"
 #include "opal/rcache/cache.hpp"
-#include "opal/rcache/page_hold.hpp"
+#include "opal/rcache/registrations/page_hold.hpp"
 
 namespace opal::rcache {
 namespace {

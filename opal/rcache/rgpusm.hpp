@@ -12,7 +12,7 @@
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
-#include "opal/gpu/remote_memory.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
 #include "opal/rcache/cache.hpp"
 #include "opal/rcache/config.hpp"
 

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "opal/rcache/cache.hpp"
-#include "opal/rcache/page_hold.hpp"
+#include "opal/rcache/registrations/page_hold.hpp"
 
 namespace opal::rcache {
 

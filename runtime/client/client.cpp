@@ -18,12 +18,12 @@
 #include <utility>
 
 #include "opal/am/config.hpp"
-#include "opal/am/secret_choice.hpp"
+#include "opal/am/bootstrap/secret_choice.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "runtime/checkpoint_words.hpp"
 #include "runtime/pmix/info_list.hpp"
 #include "runtime/pmix/status.hpp"

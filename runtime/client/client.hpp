@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "opal/core/bytes.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
-#include "opal/core/secret.hpp"
+#include "opal/core/system/secret.hpp"
 
 namespace runtime {
 

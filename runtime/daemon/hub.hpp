@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/daemon/meetings.hpp"
-#include "runtime/daemon/process_map.hpp"
+#include "runtime/daemon/tree/fences.hpp"
+#include "runtime/daemon/tree/process_map.hpp"
 #include "runtime/daemon/remote_host.hpp"
 #include "runtime/pmix/server.hpp"
 

@@ -3,7 +3,7 @@
 // Ends with the job, when the launcher is gone or silent, and when its process guard is; nothing of the job stays on
 // its host.
 #pragma once
-#include "runtime/daemon/bootstrap.hpp"
+#include "runtime/daemon/tree/bootstrap.hpp"
 #include "runtime/guard/handle.hpp"
 
 namespace runtime::daemon {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "runtime/launch/messages.hpp"
+#include "runtime/host/messages.hpp"
 
 namespace runtime::daemon {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "runtime/daemon/agent.hpp"
-#include "runtime/daemon/messages.hpp"
-#include "runtime/daemon/timeouts.hpp"
-#include "runtime/launch/rank_host.hpp"
+#include "runtime/daemon/tree/messages.hpp"
+#include "runtime/options/timeouts.hpp"
+#include "runtime/host/rank_host.hpp"
 #include "runtime/overlay/wire.hpp"
 #include "runtime/stdio/output.hpp"
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "opal/core/log.hpp"
-#include "runtime/daemon/direct_links.hpp"
-#include "runtime/daemon/meetings.hpp"
-#include "runtime/daemon/process_map.hpp"
+#include "runtime/daemon/tree/direct_links.hpp"
+#include "runtime/daemon/tree/fences.hpp"
+#include "runtime/daemon/tree/process_map.hpp"
 #include "runtime/pmix/server.hpp"
 
 namespace runtime::daemon {

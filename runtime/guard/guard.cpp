@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "opal/core/clock.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "runtime/guard/descendants.hpp"
 #include "runtime/packing.hpp"
 

@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "runtime/launch/session.hpp"
+#include "runtime/host/session.hpp"
 
 namespace runtime::launch {
 namespace {

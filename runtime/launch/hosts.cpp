@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "opal/core/environment.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/core/text.hpp"
 
 namespace runtime::launch {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/launch/options.hpp"
+#include "runtime/options/options.hpp"
 #include "runtime/launch/placement.hpp"
 
 namespace runtime::launch {

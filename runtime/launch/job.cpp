@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "runtime/launch/messages.hpp"
+#include "runtime/host/messages.hpp"
 
 namespace runtime::launch {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/event/loop.hpp"
-#include "runtime/launch/options.hpp"
-#include "runtime/launch/rank_host.hpp"
+#include "runtime/options/options.hpp"
+#include "runtime/host/rank_host.hpp"
 #include "runtime/stdio/output.hpp"
 
 namespace runtime::launch {

@@ -2,7 +2,7 @@
 // runtime/launch/launcher.hpp — opalrun from a parsed command line to an exit status.
 #pragma once
 #include "runtime/guard/handle.hpp"
-#include "runtime/launch/options.hpp"
+#include "runtime/options/options.hpp"
 
 namespace runtime::launch {
 

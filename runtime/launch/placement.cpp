@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "runtime/launch/number_list.hpp"
+#include "runtime/options/number_list.hpp"
 
 namespace runtime::launch {
 

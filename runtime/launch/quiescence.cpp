@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/checkpoint_words.hpp"
-#include "runtime/launch/number_list.hpp"
+#include "runtime/options/number_list.hpp"
 
 namespace runtime::launch {
 

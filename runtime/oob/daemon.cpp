@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "opal/am/config.hpp"
-#include "opal/am/transports.hpp"
+#include "opal/am/transports/transports.hpp"
 
 namespace runtime::oob {
 namespace {

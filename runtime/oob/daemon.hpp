@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "opal/am/context.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/connection.hpp"
 #include "runtime/oob/wire.hpp"

@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "opal/am/address_space_registration.hpp"
+#include "opal/am/memory/address_space_registration.hpp"
 #include "opal/core/sanitizer.hpp"
-#include "opal/memory/monitor.hpp"
-#include "opal/memory/raw_syscall.hpp"
+#include "opal/memory/events/monitor.hpp"
+#include "opal/core/system/raw_syscall.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {
@@ -115,7 +115,7 @@ TEST_P(WholeAddressSpace, ExcludedAndUnregisteredMemoryIsOutOfReach) {
 
 TEST_P(WholeAddressSpace, MemoryMappedWithoutLibcIsFoundWhenAPeerAsksForIt) {
   std::vector<std::byte> bytes(kSize);
-  const long at = memory::raw_syscall(SYS_mmap, 0, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const long at = raw_syscall(SYS_mmap, 0, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_GT(at, 0);
   auto* const unseen = reinterpret_cast<std::byte*>(at);
   std::fill_n(unseen, kSize, std::byte{9});
@@ -124,7 +124,7 @@ TEST_P(WholeAddressSpace, MemoryMappedWithoutLibcIsFoundWhenAPeerAsksForIt) {
   EXPECT_TRUE(pump([&] { return (last = get(bytes, unseen)) != Errc::invalid_argument; }, *a.context, *b.context));
   EXPECT_EQ(last, Errc{});
   EXPECT_EQ(bytes[0], std::byte{9});
-  memory::raw_syscall(SYS_munmap, at, kSize);
+  raw_syscall(SYS_munmap, at, kSize);
 }
 
 TEST_P(WholeAddressSpace, TheKeyIsStaleWhenItEndsAndANewOneCanBeMade) {

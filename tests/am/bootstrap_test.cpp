@@ -20,10 +20,10 @@
 #include <sstream>
 #include <thread>
 
-#include "opal/am/bootstrap.hpp"
-#include "opal/am/bootstrap_wire.hpp"
-#include "opal/am/secret_choice.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/am/bootstrap/bootstrap.hpp"
+#include "opal/am/bootstrap/wire.hpp"
+#include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/core/system/fd.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/in_child.hpp"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {

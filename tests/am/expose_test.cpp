@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "opal/am/region.hpp"
-#include "opal/am/registered_pool.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/am/memory/registered_pool.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/log_lines.hpp"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "opal/am/transports.hpp"
+#include "opal/am/transports/transports.hpp"
 #include "tests/am/scripted_transport.hpp"
 
 namespace opal::test {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "opal/core/sanitizer.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory keys: one handle per kind of transport, found again by name; a peer's garbage is refused.
-#include "opal/am/key.hpp"
+#include "opal/am/transports/key.hpp"
 
 #include <gtest/gtest.h>
 

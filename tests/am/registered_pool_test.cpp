@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that devices know before it is used: it grows, shrinks, and needs no registration of its own.
-#include "opal/am/registered_pool.hpp"
+#include "opal/am/memory/registered_pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/btl/sim/pages.hpp"
+#include "opal/btl/sim/memory/pages.hpp"
 #include "opal/core/sanitizer.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/apart.hpp"

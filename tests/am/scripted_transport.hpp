@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "opal/am/address.hpp"
+#include "opal/am/bootstrap/address.hpp"
 #include "opal/am/context.hpp"
 #include "opal/btl/component.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::test {
 
-class ScriptedModule final : public btl::Module {
+class ScriptedModule final : public btl::MessageTransport {
  public:
   class Endpoint final : public btl::Endpoint {
    public:
@@ -27,7 +27,7 @@ class ScriptedModule final : public btl::Module {
   };
 
   ScriptedModule(const btl::Host& host, const btl::Component& component)
-      : btl::Module(host, {.transport = component.name, .exclusivity = component.exclusivity, .max_send = 256}) {
+      : btl::MessageTransport(host, {.transport = component.name, .exclusivity = component.exclusivity, .max_send = 256}) {
     opened.push_back(this);
   }
   ~ScriptedModule() override { std::erase(opened, this); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Without a launcher, too, a process that does not know the secret gets no message handled and reaches no memory.
-#include "opal/am/secret_choice.hpp"
+#include "opal/am/bootstrap/secret_choice.hpp"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

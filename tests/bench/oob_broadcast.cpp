@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
-#include "runtime/daemon/tree_member.hpp"
+#include "runtime/daemon/tree/tree_member.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/endpoint_book.hpp"
+#include "opal/btl/shared/endpoint_book.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "opal/am/address_space_registration.hpp"
+#include "opal/am/memory/address_space_registration.hpp"
 #include "opal/am/context.hpp"
 #include "runtime/client/client.hpp"
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <limits>
 
-#include "opal/core/fd.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/fd.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/core/sanitizer.hpp"
 #include "tests/conformance/side.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/registry.hpp"
 #include "opal/core/clock.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "opal/core/core_config.hpp"
+#include "opal/core/config/core_config.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::config {

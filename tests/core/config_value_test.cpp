@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/core/config_value.hpp"
+#include "opal/core/config/value.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies from and to memory that cannot be touched, whatever the program does with its signals.
-#include "opal/core/guarded_copy.hpp"
+#include "opal/core/system/guarded_copy.hpp"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/core/sanitizer.hpp"
 
 namespace opal {

@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "opal/core/config_store.hpp"
-#include "opal/core/core_config.hpp"
+#include "opal/core/config/store.hpp"
+#include "opal/core/config/core_config.hpp"
 #include "opal/core/environment.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::log {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/core/machine.hpp"
+#include "opal/core/system/machine.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 
 namespace opal {
 namespace {

@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "opal/core/clock.hpp"
-#include "opal/core/fd.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/fd.hpp"
+#include "opal/core/system/mapping.hpp"
 
 namespace opal {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "opal/core/nearest_name.hpp"
+#include "opal/core/config/nearest_name.hpp"
 
 namespace opal {
 namespace {

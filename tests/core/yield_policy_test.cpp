@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/core/yield_policy.hpp"
+#include "opal/core/sync/yield_policy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "opal/am/address.hpp"
-#include "opal/am/key.hpp"
+#include "opal/am/bootstrap/address.hpp"
+#include "opal/am/transports/key.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const opal::ByteSpan bytes = std::as_bytes(std::span{data, size});

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/log.hpp"
 
 namespace {

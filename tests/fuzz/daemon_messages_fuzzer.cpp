@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launcher and daemons may send each other (runtime/daemon/messages.hpp): each input is messages, of two bytes of
+// What launcher and daemons may send each other (runtime/daemon/tree/messages.hpp): each input is messages, of two bytes of
 // length, one that names the kind, and the content.  What unpacks packs into the same bytes; what a daemon sends about
 // ranks reaches the job only for ranks of its own host; a plan of the job that passes for valid can be used.
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "runtime/daemon/bootstrap.hpp"
-#include "runtime/daemon/process_map.hpp"
+#include "runtime/daemon/tree/bootstrap.hpp"
+#include "runtime/daemon/tree/process_map.hpp"
 #include "runtime/daemon/remote_host.hpp"
 
 namespace {

@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/pipelined_transfers.hpp"
-#include "opal/btl/rdma_emulation.hpp"
-#include "opal/btl/rdma_wire.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/btl/sim/module.hpp"
 #include "opal/rcache/cache.hpp"
 

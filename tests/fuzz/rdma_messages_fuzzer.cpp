@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/btl/rdma_wire.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "tests/btl/emulation/fake_transport.hpp"
 
 namespace {

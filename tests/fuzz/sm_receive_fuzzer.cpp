@@ -12,10 +12,10 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/btl/sm/fast_box.hpp"
-#include "opal/btl/sm/fifo.hpp"
-#include "opal/btl/sm/handshake.hpp"
-#include "opal/btl/sm/segment.hpp"
+#include "opal/btl/sm/messages/fast_box.hpp"
+#include "opal/btl/sm/messages/fifo.hpp"
+#include "opal/btl/sm/connections/handshake.hpp"
+#include "opal/btl/sm/messages/segment.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "opal/btl/tcp/address.hpp"
+#include "opal/btl/tcp/connections/address.hpp"
 #include "opal/btl/tcp/frame_reader.hpp"
 
 using opal::btl::tcp::FrameReader;

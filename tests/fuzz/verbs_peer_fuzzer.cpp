@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "opal/btl/verbs/address.hpp"
-#include "opal/btl/verbs/handshake.hpp"
+#include "opal/btl/verbs/connections/address.hpp"
+#include "opal/btl/verbs/connections/handshake.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace opal;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asynchronous copies: bytes, order, bounds, failures.
-#include "opal/gpu/copier.hpp"
+#include "opal/gpu/copies/copier.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "opal/allocator/bucket.hpp"
-#include "opal/gpu/pinned.hpp"
+#include "opal/gpu/copies/pinned.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/gpu/program.hpp"
 

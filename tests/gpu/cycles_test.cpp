@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "opal/gpu/copier.hpp"
-#include "opal/gpu/remote_memory.hpp"
+#include "opal/gpu/copies/copier.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
 #include "opal/rcache/rgpusm.hpp"
 #include "tests/gpu/program.hpp"
 

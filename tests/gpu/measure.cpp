@@ -13,9 +13,9 @@
 
 #include "opal/am/context.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/gpu/copier.hpp"
-#include "opal/gpu/remote_memory.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/gpu/copies/copier.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "opal/rcache/rgpusm.hpp"
 #include "tests/gpu/double/control.hpp"
 #include "tests/harness/child.hpp"

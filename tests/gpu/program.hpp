@@ -12,7 +12,7 @@
 
 #include "opal/gpu/gpu.hpp"
 #include "opal/gpu/memory.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "tests/gpu/double/control.hpp"
 #include "tests/harness/child.hpp"
 

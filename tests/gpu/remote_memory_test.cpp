@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory of one process in another one.
-#include "opal/gpu/remote_memory.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
 
 #include <gtest/gtest.h>
 

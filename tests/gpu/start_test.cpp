@@ -10,9 +10,9 @@
 #include <cstdlib>
 
 #include "opal/gpu/context.hpp"
-#include "opal/gpu/copier.hpp"
-#include "opal/gpu/copy.hpp"
-#include "opal/gpu/device.hpp"
+#include "opal/gpu/copies/copier.hpp"
+#include "opal/gpu/copies/copy.hpp"
+#include "opal/gpu/sharing/device.hpp"
 #include "opal/gpu/memory.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/gpu/program.hpp"

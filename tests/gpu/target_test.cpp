@@ -2,7 +2,7 @@
 // The owner's side of puts and gets of GPU memory by messages: several copies under way, order, failures, ends.
 #include <algorithm>
 
-#include "opal/btl/rdma_wire.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "tests/gpu/target.hpp"
 
 namespace opal::gpu::test {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "opal/core/bytes.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::test {
 

@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::test {
 

@@ -30,7 +30,7 @@ TEST(Layers, EveryFolderBelongsToItsDeepestRow) {
   EXPECT_EQ(layer_of("opal/core/result.hpp"), "opal/core");
   EXPECT_EQ(layer_of("opal/btl/module.hpp"), "opal/btl");
   EXPECT_EQ(layer_of("opal/btl/sm/module.hpp"), "opal/btl/sm");
-  EXPECT_EQ(layer_of("runtime/launch/session.hpp"), "runtime");
+  EXPECT_EQ(layer_of("runtime/host/session.hpp"), "runtime");
   EXPECT_EQ(layer_of("runtime/client/client.hpp"), "runtime/client");
   EXPECT_EQ(layer_of("mpi_shim/coll/bcast.cpp"), "mpi_shim");
   EXPECT_EQ(layer_of("opal/novelty/x.hpp"), "");
@@ -43,7 +43,7 @@ TEST(Layers, DependenciesPointDownwards) {
   EXPECT_TRUE(allowed("opal/mpool/pool.hpp", "opal/allocator/allocator.hpp"));
   EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/mpool/shared_pool.hpp"));
   EXPECT_TRUE(allowed("opal/tools/opal_info.cpp", "opal/btl/registry.hpp"));
-  EXPECT_TRUE(allowed("runtime/launch/session.cpp", "opal/am/context.hpp"));
+  EXPECT_TRUE(allowed("runtime/host/session.cpp", "opal/am/context.hpp"));
   EXPECT_TRUE(allowed("runtime/tools/perf/main.cpp", "runtime/client/client.hpp"));
   EXPECT_TRUE(allowed("mpi_shim/init.cpp", "runtime/client/client.hpp"));
   EXPECT_TRUE(allowed("opal/btl/smcuda/module.cpp", "opal/btl/sm/module.hpp"));
@@ -54,7 +54,7 @@ TEST(Layers, EveryForbiddenDirectionIsRefused) {
   const std::pair<const char*, const char*> edges[] = {
       {"opal/core/log.cpp", "opal/allocator/allocator.hpp"},
       {"opal/core/log.cpp", "opal/topology/topology.hpp"},
-      {"opal/topology/topology.cpp", "opal/memory/monitor.hpp"},
+      {"opal/topology/topology.cpp", "opal/memory/events/monitor.hpp"},
       {"opal/allocator/basic.cpp", "opal/mpool/pool.hpp"},
       {"opal/mpool/pool.cpp", "opal/rcache/cache.hpp"},
       {"opal/rcache/cache.cpp", "opal/mpool/pool.hpp"},
@@ -70,10 +70,10 @@ TEST(Layers, EveryForbiddenDirectionIsRefused) {
       {"opal/capi/opal_c.cpp", "opal/tools/table.hpp"},
       {"opal/am/context.cpp", "runtime/client/client.hpp"},
       {"opal/tools/opal_info.cpp", "mpi_shim/abi/function.hpp"},
-      {"runtime/launch/session.cpp", "mpi_shim/abi/function.hpp"},
-      {"runtime/launch/session.cpp", "opal/btl/tcp/module.hpp"},
-      {"runtime/launch/session.cpp", "runtime/client/client.hpp"},
-      {"mpi_shim/init.cpp", "runtime/launch/session.hpp"},
+      {"runtime/host/session.cpp", "mpi_shim/abi/function.hpp"},
+      {"runtime/host/session.cpp", "opal/btl/tcp/module.hpp"},
+      {"runtime/host/session.cpp", "runtime/client/client.hpp"},
+      {"mpi_shim/init.cpp", "runtime/host/session.hpp"},
       {"mpi_shim/init.cpp", "opal/btl/sm/module.hpp"},
       {"opal/novelty/x.cpp", "opal/core/log.hpp"},
       {"opal/core/log.cpp", "opal/novelty/x.hpp"},
@@ -90,7 +90,7 @@ TEST(Layers, HeadersOfPmixAndMpiStayInTheirLayer) {
   EXPECT_TRUE(system("opal/core/log.cpp", "vector"));
   EXPECT_FALSE(system("opal/am/context.cpp", "pmix.h"));
   EXPECT_FALSE(system("mpi_shim/init.cpp", "pmix.h"));
-  EXPECT_FALSE(system("runtime/launch/session.cpp", "mpi.h"));
+  EXPECT_FALSE(system("runtime/host/session.cpp", "mpi.h"));
   EXPECT_FALSE(system("opal/core/log.cpp", "runtime/client/client.hpp")) << "angle brackets are no way around";
 }
 

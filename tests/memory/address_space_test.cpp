@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of mappings against the kernel's list: after every call of random traffic, after threads, and in a fork.
-#include "opal/memory/address_space.hpp"
+#include "opal/memory/address_space/address_space.hpp"
 #include "opal/core/sanitizer.hpp"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@
 #include <thread>
 #include <vector>
 
-#include "opal/core/config_store.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/core/config/store.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "opal/memory/process_maps.hpp"
 
 namespace opal::memory {

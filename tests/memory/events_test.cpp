@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listeners of memory events: who hears what, and that removal waits for calls under way.
-#include "opal/memory/events.hpp"
+#include "opal/memory/events/events.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "opal/core/config_store.hpp"
-#include "opal/memory/address_space.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/core/config/store.hpp"
+#include "opal/memory/address_space/address_space.hpp"
+#include "opal/memory/events/monitor.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "opal/memory/events.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/memory/events/monitor.hpp"
 
 namespace {
 

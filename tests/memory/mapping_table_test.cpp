@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tree of mappings against a plain array of pages, its depth, and what it does when it is full.
-#include "opal/memory/mapping_table.hpp"
+#include "opal/memory/address_space/mapping_table.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory monitors in whole programs: with the allocators and the hooks of others, and when they have to refuse.
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "opal/core/sanitizer.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "opal/capi/opal.h"
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/program.hpp"

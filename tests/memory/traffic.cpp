@@ -21,10 +21,10 @@
 #include <thread>
 #include <vector>
 
-#include "opal/core/config_store.hpp"
-#include "opal/memory/events.hpp"
-#include "opal/memory/monitor.hpp"
-#include "opal/memory/raw_syscall.hpp"
+#include "opal/core/config/store.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/memory/events/monitor.hpp"
+#include "opal/core/system/raw_syscall.hpp"
 
 namespace {
 
@@ -111,7 +111,7 @@ void process_madvise_of_oneself() {
 /// What was unmapped by an instruction that nobody watches is found when something else is mapped there.
 void memory_that_left_unseen() {
   std::byte* const at = map(4 * kPage);
-  opal::memory::raw_syscall(SYS_munmap, reinterpret_cast<long>(at), static_cast<long>(4 * kPage));
+  opal::raw_syscall(SYS_munmap, reinterpret_cast<long>(at), static_cast<long>(4 * kPage));
   void* const again = ::mmap(at, 4 * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const auto place = reinterpret_cast<std::uintptr_t>(again);
   if (watch.last_mapped != Range{place, place + 4 * kPage}) fail("what mmap() has mapped was not told");

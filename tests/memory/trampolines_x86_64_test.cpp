@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sites found in machine code written here, and what their trampolines do to registers, stack and memory events.
-#include "opal/memory/trampolines.hpp"
+#include "opal/memory/patcher/trampolines.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,9 +9,9 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/core/mapping.hpp"
-#include "opal/memory/events.hpp"
-#include "opal/memory/syscall_entry.hpp"
+#include "opal/core/system/mapping.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/memory/patcher/syscall_entry.hpp"
 
 namespace opal::memory {
 namespace {

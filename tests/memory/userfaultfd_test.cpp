@@ -16,10 +16,10 @@
 #include <functional>
 #include <thread>
 
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/core/sanitizer.hpp"
-#include "opal/memory/events.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "opal/rcache/cache.hpp"
 #include "tests/harness/apart.hpp"
 #include "tests/harness/child.hpp"

@@ -15,8 +15,8 @@
 
 #include "opal/allocator/basic.hpp"
 #include "opal/allocator/bucket.hpp"
-#include "opal/core/config_store.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/core/config/store.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/mpool/shared_pool.hpp"
 
 namespace opal::mpool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fence of hits and evictions, above all when the kernel takes back what it had granted.
-#include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

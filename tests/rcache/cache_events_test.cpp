@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "opal/memory/events.hpp"
+#include "opal/memory/events/events.hpp"
 #include "tests/harness/stepper.hpp"
 #include "tests/rcache/fake_device.hpp"
 

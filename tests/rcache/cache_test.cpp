@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "tests/rcache/fake_device.hpp"
 
 namespace opal::rcache {

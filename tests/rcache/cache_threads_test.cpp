@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/rcache/cache.hpp"
 #include "tests/rcache/fake_device.hpp"
 

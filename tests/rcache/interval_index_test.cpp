@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/rcache/interval_index.hpp"
+#include "opal/rcache/registrations/interval_index.hpp"
 
 #include <gtest/gtest.h>
 

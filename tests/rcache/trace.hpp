@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "opal/rcache/registration.hpp"
+#include "opal/rcache/registrations/registration.hpp"
 
 namespace opal::rcache::test {
 

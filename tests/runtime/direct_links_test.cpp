@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links straight to another daemon: made when asked for, used again, closed when nothing is asked any more.
-#include "runtime/daemon/direct_links.hpp"
+#include "runtime/daemon/tree/direct_links.hpp"
 
 #include <gtest/gtest.h>
 

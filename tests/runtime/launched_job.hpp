@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace runtime::test {
 

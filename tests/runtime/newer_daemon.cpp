@@ -6,10 +6,10 @@
 
 #include <iostream>
 
-#include "opal/core/secret.hpp"
-#include "runtime/daemon/bootstrap.hpp"
-#include "runtime/daemon/messages.hpp"
-#include "runtime/launch/settings.hpp"
+#include "opal/core/system/secret.hpp"
+#include "runtime/daemon/tree/bootstrap.hpp"
+#include "runtime/daemon/tree/messages.hpp"
+#include "runtime/options/settings.hpp"
 #include "runtime/oob/daemon.hpp"
 
 int main() {

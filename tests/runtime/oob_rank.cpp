@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "opal/am/context.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "runtime/client/client.hpp"
 #include "runtime/oob/link.hpp"
 #include "tests/runtime/cut_local_sockets.hpp"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "opal/btl/registry.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "runtime/oob/wire.hpp"
 #include "tests/runtime/launched_job.hpp"
 

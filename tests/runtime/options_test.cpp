@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's command line, hosts, binding and wording, without starting anything.
-#include "runtime/launch/options.hpp"
+#include "runtime/options/options.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,10 +14,10 @@
 #include <string>
 
 #include "opal/core/environment.hpp"
-#include "runtime/launch/binding.hpp"
-#include "runtime/launch/environment.hpp"
+#include "runtime/host/binding.hpp"
+#include "runtime/host/environment.hpp"
 #include "runtime/launch/hosts.hpp"
-#include "runtime/launch/messages.hpp"
+#include "runtime/host/messages.hpp"
 
 namespace runtime::launch {
 namespace {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/daemon/bootstrap.hpp"
-#include "runtime/daemon/messages.hpp"
+#include "runtime/daemon/tree/bootstrap.hpp"
+#include "runtime/daemon/tree/messages.hpp"
 #include "runtime/launch/hosts.hpp"
 #include "runtime/packing.hpp"
 

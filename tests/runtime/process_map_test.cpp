@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/daemon/process_map.hpp"
+#include "runtime/daemon/tree/process_map.hpp"
 
 #include <gtest/gtest.h>
 #include <pmix_common.h>

@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "tests/runtime/launched_job.hpp"
 
 namespace runtime::test {

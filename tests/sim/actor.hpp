@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "opal/am/address_space_registration.hpp"
+#include "opal/am/memory/address_space_registration.hpp"
 #include "tests/sim/world.hpp"
 
 namespace opal::test {

@@ -12,9 +12,9 @@
 #include <set>
 
 #include "opal/btl/rails/wire.hpp"
-#include "opal/btl/rdma_wire.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/core/sanitizer.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "tests/sim/actor.hpp"
 
 namespace opal::test {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {

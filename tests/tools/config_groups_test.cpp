@@ -6,7 +6,7 @@
 #include <string>
 
 #include "opal/am/groups.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 
 namespace opal {
 namespace {

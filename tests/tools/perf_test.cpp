@@ -14,8 +14,8 @@
 #include "opal/btl/registry.hpp"
 #include "opal/core/build_info.hpp"
 #include "opal/core/environment.hpp"
-#include "runtime/tools/perf/report.hpp"
-#include "runtime/tools/perf/sampling.hpp"
+#include "runtime/tools/perf/report/report.hpp"
+#include "runtime/tools/perf/tests/sampling.hpp"
 
 namespace opal::perf {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for libopal_runtime, to show that opal-info finds the variables of libraries above libopal.
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 #include "opal/core/export.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What opal-perf tune makes of measured times: switch points on machines that were made up, and the way through a file
 // into the configuration of the next process.
-#include "runtime/tools/perf/switch_points.hpp"
+#include "runtime/tools/perf/report/switch_points.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 #include "opal/am/context.hpp"
 #include "opal/btl/sm/config.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "runtime/tools/perf/tune.hpp"
 
 namespace opal::perf {

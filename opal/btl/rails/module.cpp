@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "opal/btl/claims.hpp"
-#include "opal/btl/flush_both.hpp"
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/claims.hpp"
+#include "opal/btl/shared/flush_both.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::rails {
@@ -110,7 +110,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t count
 }
 
 Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll)
-    : btl::Module(host, attributes),
+    : MessageTransport(host, attributes),
       owned_below_(std::move(below)),
       below_(*owned_below_),
       epoll_(std::move(epoll)),
@@ -366,7 +366,7 @@ void Module::free(Fragment& fragment) noexcept {
 // ---- One-sided --------------------------------------------------------------------------------------------------
 
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
-  OPAL_TRY_ASSIGN(const MemoryHandle software, btl::Module::register_memory(base, size, rights));
+  OPAL_TRY_ASSIGN(const MemoryHandle software, MessageTransport::register_memory(base, size, rights));
   // A rail whose device is gone is left out: the others do its work.
   std::vector<MemoryHandle> parts(below_.modules.size());
   std::size_t known = 0;
@@ -384,13 +384,13 @@ Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rig
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i].bytes().empty()) (void)below_.modules[i]->deregister_memory(parts[i]);
   }
-  (void)btl::Module::deregister_memory(software);
+  (void)MessageTransport::deregister_memory(software);
   return joined;
 }
 
 Result<void> Module::deregister_memory(const MemoryHandle& handle) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, software_of(handle));
-  Result<void> verdict = btl::Module::deregister_memory(software);
+  Result<void> verdict = MessageTransport::deregister_memory(software);
   for (std::uint32_t i = 0; i < below_.modules.size(); ++i) {
     const auto part = part_of(handle, i);
     if (!part) continue;

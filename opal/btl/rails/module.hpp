@@ -13,20 +13,20 @@
 #include <vector>
 
 #include "opal/btl/component.hpp"
-#include "opal/btl/endpoint_book.hpp"
-#include "opal/btl/module.hpp"
-#include "opal/btl/pipelined_transfers.hpp"
+#include "opal/btl/shared/endpoint_book.hpp"
+#include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/rails/endpoint.hpp"
 #include "opal/btl/rails/transfers.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::rails {
 
 inline constexpr std::size_t kMostRails = 4;
 
-class OPAL_EXPORT Module final : public btl::Module {
+class OPAL_EXPORT Module final : public MessageTransport {
  public:
   /// Opens the module of one rail with the host that it is given.
   using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const Host& below, std::size_t rail)>;

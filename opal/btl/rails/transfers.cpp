@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "opal/btl/rails/module.hpp"
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl::rails {

@@ -10,9 +10,9 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/rails/endpoint.hpp"
-#include "opal/btl/rdma_operations.hpp"
-#include "opal/btl/registration_table.hpp"
-#include "opal/rcache/lease.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/shared/registration_table.hpp"
+#include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::btl {
 class RdmaEmulation;

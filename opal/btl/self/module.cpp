@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "opal/gpu/copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl::self {
 namespace {
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t ring)
 }
 
 Module::Module(const Host& host, std::size_t ring, Fd doorbell)
-    : btl::Module(host, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {
+    : MessageTransport(host, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {
   fragments_.reserve(kFragments);
   for (std::size_t i = 0; i < kFragments; ++i) fragments_.emplace_back();  // buffers are made at first use
   endpoint_ = std::make_unique<Endpoint>(*this, host.id);

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/module.hpp"
+#include "opal/btl/shared/message_transport.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::self {
 
@@ -19,7 +19,7 @@ class Endpoint final : public btl::Endpoint {
   [[nodiscard]] std::string describe() const override { return "this very process"; }
 };
 
-class OPAL_EXPORT Module final : public btl::Module {
+class OPAL_EXPORT Module final : public MessageTransport {
  public:
   /// Bytes of messages to oneself that may wait for progress.
   static constexpr std::size_t kRing = 1U << 20;

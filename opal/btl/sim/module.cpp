@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 
 namespace opal::btl::sim {
 namespace {
@@ -32,7 +32,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 }
 
 Module::Module(const Host& host, const Config& config, std::shared_ptr<Fabric> fabric)
-    : btl::Module(host, attributes_for(config)),
+    : MessageTransport(host, attributes_for(config)),
       fabric_(std::move(fabric)),
       node_(fabric_->plug(config)),
       register_ns_(config.register_ns),

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "opal/btl/module.hpp"
+#include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/sim/config.hpp"
 #include "opal/btl/sim/endpoint.hpp"
 #include "opal/btl/sim/fabric.hpp"
@@ -16,7 +16,7 @@
 
 namespace opal::btl::sim {
 
-class OPAL_EXPORT Module final : public btl::Module {
+class OPAL_EXPORT Module final : public MessageTransport {
  public:
   /// Plugs a device into the fabric of config.fabric's name.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);

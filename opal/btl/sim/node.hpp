@@ -4,9 +4,9 @@
 #pragma once
 #include <cstdint>
 
-#include "opal/btl/sim/memory_unit.hpp"
+#include "opal/btl/sim/memory/memory_unit.hpp"
 #include "opal/btl/sim/packet.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::sim {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/sim/module.hpp"
 
 namespace opal::btl::sim {

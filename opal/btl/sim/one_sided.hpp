@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
-#include "opal/btl/pipelined_transfers.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/post.hpp"
-#include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/sim/transfer.hpp"
 #include "opal/rcache/cache.hpp"
 

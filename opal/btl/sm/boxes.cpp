@@ -4,9 +4,9 @@
 // rings.
 #include <algorithm>
 
-#include "opal/btl/sm/box_state.hpp"
+#include "opal/btl/sm/messages/box_state.hpp"
 #include "opal/btl/sm/module.hpp"
-#include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 
 namespace opal::btl::sm {
 namespace {

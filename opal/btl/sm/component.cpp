@@ -3,7 +3,7 @@
 #include "opal/btl/component.hpp"
 
 #include "opal/btl/sm/config.hpp"
-#include "opal/btl/sm/handshake.hpp"
+#include "opal/btl/sm/connections/handshake.hpp"
 #include "opal/btl/sm/module.hpp"
 
 namespace opal::btl::sm {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "opal/core/bytes.hpp"
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace opal::btl::sm {
 

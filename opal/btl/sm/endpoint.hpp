@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "opal/btl/endpoint.hpp"
-#include "opal/btl/sm/box_state.hpp"
-#include "opal/btl/sm/fast_box.hpp"
-#include "opal/btl/sm/link.hpp"
-#include "opal/btl/sm/pull.hpp"
-#include "opal/core/asymmetric_fence.hpp"
+#include "opal/btl/sm/messages/box_state.hpp"
+#include "opal/btl/sm/messages/fast_box.hpp"
+#include "opal/btl/sm/connections/link.hpp"
+#include "opal/btl/sm/helped/pull.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/core/clock.hpp"
 
 namespace opal::btl::sm {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "opal/btl/rdma_emulation.hpp"
-#include "opal/btl/sm/cma.hpp"
-#include "opal/core/asymmetric_fence.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/sm/single_copy/cma.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::sm {
@@ -59,7 +59,7 @@ Result<std::optional<Way>> parse_way(const std::string& name) {
 }  // namespace
 
 Module::Module(const Host& host, Parts parts)
-    : btl::Module(host, parts.attributes),
+    : MessageTransport(host, parts.attributes),
       config_(parts.config),
       forced_way_(parts.forced_way),
       inbox_(std::move(parts.inbox)),

@@ -12,16 +12,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "opal/btl/module.hpp"
+#include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/sm/config.hpp"
-#include "opal/btl/sm/connection_manager.hpp"
+#include "opal/btl/sm/connections/connection_manager.hpp"
 #include "opal/btl/sm/endpoint.hpp"
-#include "opal/btl/sm/inbox.hpp"
+#include "opal/btl/sm/messages/inbox.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::btl::sm {
 
-class OPAL_EXPORT Module : public btl::Module {
+class OPAL_EXPORT Module : public MessageTransport {
  public:
   /// Errors: invalid_argument (a variable), no_memory, no_space, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);

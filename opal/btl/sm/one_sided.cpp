@@ -68,7 +68,7 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
     }
     copied = outcome.copied;
   }
-  return btl::Module::put(to, from + copied, local, remote_address + copied, remote, size - copied, completion);
+  return MessageTransport::put(to, from + copied, local, remote_address + copied, remote, size - copied, completion);
 }
 
 Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
@@ -100,13 +100,13 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
     }
     copied = outcome.copied;
   }
-  return btl::Module::get(to, into + copied, local, remote_address + copied, remote, size - copied, completion);
+  return MessageTransport::get(to, into + copied, local, remote_address + copied, remote, size - copied, completion);
 }
 
 /// Puts in which the peer helps are no operations of the emulation, so its flush would not wait for them.
 Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   const PendingFlush flush{to, puts_posted_, &completion};
-  if (!puts_before(flush)) return btl::Module::flush(to, completion);
+  if (!puts_before(flush)) return MessageTransport::flush(to, completion);
   completion.error = {};
   flushes_.push_back(flush);
   return Post::queued;
@@ -127,7 +127,7 @@ void Module::check_flushes() noexcept {
     }
     const PendingFlush flush = flushes_[i];
     flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (btl::Module::flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
+    if (MessageTransport::flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
     i = 0;  // the completion may have posted or flushed
   }
 }
@@ -145,7 +145,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
       return Post::done;
     }
   }
-  return btl::Module::atomic(to, request, completion);
+  return MessageTransport::atomic(to, request, completion);
 }
 
 }  // namespace opal::btl::sm

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/sm/module.hpp"
 
 namespace opal::btl::sm {

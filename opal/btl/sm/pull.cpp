@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large gets and puts.  While it is inside the library the target helps: straight from place to place, or, of a get,
 // through a few chunks that stay in the cache.  Whatever it leaves undone is copied by the copy mechanisms.
-#include "opal/btl/sm/pull.hpp"
+#include "opal/btl/sm/helped/pull.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/guarded_copy.hpp"
+#include "opal/core/system/guarded_copy.hpp"
 #include "opal/core/log.hpp"
 #include "opal/mpool/shared_directory.hpp"
 
@@ -214,7 +214,7 @@ bool Module::end_pull(Endpoint& from) noexcept {
   bool by_messages = false;
   if (pulls.left_over.count != 0 && pulls.error.code == Errc{} && !pulls.ring.claims().refused) {
     const std::uint64_t offset = offset_of(pulls.left_over.first);
-    const Post post = btl::Module::put(from, request.here + offset, nullptr, request.there.address + offset,
+    const Post post = MessageTransport::put(from, request.here + offset, nullptr, request.there.address + offset,
                                        *MemoryHandle::from_bytes(bytes_of(request.there.region)),
                                        bytes_of_units(pulls.left_over, request.there.size), *request.completion);
     if (post == Post::again) return false;

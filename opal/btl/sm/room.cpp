@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Senders that sleep for want of room, and the receivers that wake them: room.hpp has the protocol.
-#include "opal/btl/sm/room.hpp"
+#include "opal/btl/sm/messages/room.hpp"
 
 #include <algorithm>
 #include <span>

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace opal::btl::smcuda {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors of memory that has no other handle: asked for in a message, given over sm's socket
-// (sm/connection_manager.hpp).
+// (sm/connections/connection_manager.hpp).
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "opal/btl/smcuda/wire.hpp"
-#include "opal/memory/events.hpp"
+#include "opal/memory/events/events.hpp"
 
 namespace opal::btl::smcuda {
 

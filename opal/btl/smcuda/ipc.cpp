@@ -4,7 +4,7 @@
 
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
-#include "opal/gpu/device.hpp"
+#include "opal/gpu/sharing/device.hpp"
 
 namespace opal::btl::smcuda {
 namespace {

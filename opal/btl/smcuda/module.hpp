@@ -11,14 +11,14 @@
 #include <memory>
 #include <unordered_map>
 
-#include "opal/btl/rdma_operations.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/remote_memory.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/smcuda/config.hpp"
 #include "opal/btl/smcuda/exports.hpp"
 #include "opal/btl/smcuda/peer.hpp"
 #include "opal/btl/smcuda/wire.hpp"
-#include "opal/gpu/copier.hpp"
+#include "opal/gpu/copies/copier.hpp"
 
 namespace opal::btl::smcuda {
 

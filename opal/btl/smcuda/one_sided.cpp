@@ -2,7 +2,7 @@
 // Handles of GPU memory, and put and get where either side is GPU memory.
 #include <utility>
 
-#include "opal/btl/flush_both.hpp"
+#include "opal/btl/shared/flush_both.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/lost.hpp"
@@ -111,8 +111,8 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64
   }
   if (gpu_here) return failed(completion, kStage);
   // NOLINTBEGIN(bugprone-parent-virtual-call): by messages, not by sm's copies
-  return kind == Kind::put ? btl::Module::put(to, here, nullptr, remote_address, slot, size, completion)
-                           : btl::Module::get(to, here, nullptr, remote_address, slot, size, completion);
+  return kind == Kind::put ? MessageTransport::put(to, here, nullptr, remote_address, slot, size, completion)
+                           : MessageTransport::get(to, here, nullptr, remote_address, slot, size, completion);
   // NOLINTEND(bugprone-parent-virtual-call)
 }
 

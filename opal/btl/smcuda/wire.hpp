@@ -6,9 +6,9 @@
 #include <type_traits>
 
 #include "opal/btl/answer.hpp"
-#include "opal/btl/registration_table.hpp"
+#include "opal/btl/shared/registration_table.hpp"
 #include "opal/btl/tag.hpp"
-#include "opal/gpu/remote_memory.hpp"
+#include "opal/gpu/sharing/remote_memory.hpp"
 
 namespace opal::btl::smcuda::wire {
 

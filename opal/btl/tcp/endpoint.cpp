@@ -10,7 +10,7 @@
 #include <chrono>
 
 #include "opal/btl/tcp/module.hpp"
-#include "opal/btl/tcp/sockets.hpp"
+#include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 

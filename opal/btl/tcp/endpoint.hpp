@@ -11,11 +11,11 @@
 #include "opal/btl/endpoint.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
-#include "opal/btl/tcp/dialer.hpp"
+#include "opal/btl/tcp/connections/dialer.hpp"
 #include "opal/btl/tcp/frame_reader.hpp"
 #include "opal/btl/tcp/output_queue.hpp"
-#include "opal/btl/tcp/reactor.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/btl/tcp/connections/reactor.hpp"
+#include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::tcp {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::btl::tcp {

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <span>
 
-#include "opal/btl/rdma_emulation.hpp"
-#include "opal/btl/tcp/handshake.hpp"
-#include "opal/btl/tcp/sockets.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/tcp/connections/handshake.hpp"
+#include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"
@@ -68,7 +68,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 
 Module::Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
                std::vector<Interface> allowed)
-    : btl::Module(host, attributes_of(config)),
+    : MessageTransport(host, attributes_of(config)),
       config_(config),
       reactor_(std::move(reactor)),
       fragments_(std::move(fragments)),
@@ -221,7 +221,7 @@ Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
 
 Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
   if (payload.size() <= kSmallPayload || !gpu::is_host(payload.data()))
-    return btl::Module::prepare_src(to, header, payload, completion);
+    return MessageTransport::prepare_src(to, header, payload, completion);
   if (header.size() + payload.size() > attributes().max_send) {
     to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", payload.size()});
     return {};

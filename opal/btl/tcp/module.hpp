@@ -10,19 +10,19 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/endpoint_book.hpp"
+#include "opal/btl/shared/endpoint_book.hpp"
 #include "opal/btl/listening.hpp"
-#include "opal/btl/module.hpp"
-#include "opal/btl/tcp/acceptor.hpp"
+#include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/tcp/connections/acceptor.hpp"
 #include "opal/btl/tcp/config.hpp"
 #include "opal/btl/tcp/endpoint.hpp"
 #include "opal/btl/tcp/fragment_pool.hpp"
-#include "opal/btl/tcp/interfaces.hpp"
-#include "opal/btl/tcp/reactor.hpp"
+#include "opal/btl/tcp/connections/interfaces.hpp"
+#include "opal/btl/tcp/connections/reactor.hpp"
 
 namespace opal::btl::tcp {
 
-class OPAL_EXPORT Module final : public btl::Module, public Listening, private Acceptor::Owner {
+class OPAL_EXPORT Module final : public MessageTransport, public Listening, private Acceptor::Owner {
  public:
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.

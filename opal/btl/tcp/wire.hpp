@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
-#include "opal/core/secret.hpp"
+#include "opal/core/system/secret.hpp"
 
 namespace opal::btl::tcp::wire {
 

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "opal/btl/rdma_emulation.hpp"
-#include "opal/btl/verbs/host_memory.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/verbs/device/host_memory.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
@@ -71,7 +71,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 
 Module::Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand,
                Waiting waiting, const wire::Address& address)
-    : btl::Module(host, attributes_of(config)),
+    : MessageTransport(host, attributes_of(config)),
       config_(config),
       listener_(std::move(listener)),
       device_(std::move(device)),

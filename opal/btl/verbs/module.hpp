@@ -11,19 +11,19 @@
 #include <unordered_map>
 #include <vector>
 
-#include "opal/btl/endpoint_book.hpp"
-#include "opal/btl/module.hpp"
-#include "opal/btl/pipelined_transfers.hpp"
-#include "opal/btl/verbs/buffers.hpp"
+#include "opal/btl/shared/endpoint_book.hpp"
+#include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/endpoint.hpp"
-#include "opal/btl/verbs/listener.hpp"
-#include "opal/btl/verbs/memory.hpp"
+#include "opal/btl/verbs/connections/listener.hpp"
+#include "opal/btl/verbs/device/memory.hpp"
 #include "opal/btl/verbs/waiting.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::verbs {
 
-class OPAL_EXPORT Module final : public btl::Module {
+class OPAL_EXPORT Module final : public MessageTransport {
  public:
   /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, std::size_t rail);

@@ -116,7 +116,11 @@ void OneSidedQueue::on_refused(ByteSpan bytes) noexcept {
 void OneSidedQueue::on_lost(const Error& why) noexcept {
   if (state_ == State::broken) return;  // the completions tell more
   if (state_ == State::connected) return endpoint_.break_off(why);
-  if (!unfinished_.empty()) return endpoint_.break_off(why);  // it worked before
+  if (!unfinished_.empty()) {  // it worked before: the peer is lost, whatever stands in the way of a new connection
+    Error lost = why;
+    lost.code = Errc::peer_gone;
+    return endpoint_.break_off(lost);
+  }
   log::warn("btl.verbs", "peer {}: put, get and atomics go as messages: {}", to_string(endpoint_.peer()),
             opal::to_string(why));
   drop();

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "opal/btl/atomic.hpp"
-#include "opal/btl/rdma_operations.hpp"
-#include "opal/btl/verbs/buffers.hpp"
-#include "opal/btl/verbs/connection.hpp"
-#include "opal/btl/verbs/memory.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
+#include "opal/btl/verbs/connections/connection.hpp"
+#include "opal/btl/verbs/device/memory.hpp"
 #include "opal/btl/verbs/queue_user.hpp"
-#include "opal/rcache/lease.hpp"
+#include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::btl::verbs {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/verbs/module.hpp"
 #include "opal/btl/verbs/work_id.hpp"
 #include "opal/core/log.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::btl::verbs {

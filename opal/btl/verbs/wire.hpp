@@ -10,9 +10,9 @@
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
-#include "opal/btl/registration_table.hpp"
+#include "opal/btl/shared/registration_table.hpp"
 #include "opal/btl/tag.hpp"
-#include "opal/core/secret.hpp"
+#include "opal/core/system/secret.hpp"
 
 namespace opal::btl::verbs::wire {
 

@@ -8,8 +8,8 @@
 #include <cstdio>
 
 #include "opal/am/groups.hpp"
-#include "opal/am/secret_choice.hpp"
-#include "opal/core/machine.hpp"
+#include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/core/system/machine.hpp"
 #include "opal/tools/info/report.hpp"
 #include "opal/tools/info/upper_groups.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "opal/btl/registry.hpp"
 #include "opal/core/build_info.hpp"
-#include "opal/core/config_store.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/gpu/gpu.hpp"
 
 namespace opal::tools::info {

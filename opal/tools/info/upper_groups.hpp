@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "opal/core/config.hpp"
+#include "opal/core/config/config.hpp"
 
 namespace opal::tools::info {
 

@@ -12,9 +12,9 @@
 #include <map>
 
 #include "opal/core/build_info.hpp"
-#include "runtime/tools/perf/floor.hpp"
-#include "runtime/tools/perf/report.hpp"
-#include "runtime/tools/perf/tests.hpp"
+#include "runtime/tools/perf/tests/floor.hpp"
+#include "runtime/tools/perf/report/report.hpp"
+#include "runtime/tools/perf/tests/tests.hpp"
 #include "runtime/tools/perf/tune.hpp"
 
 namespace opal::perf {

@@ -10,9 +10,9 @@
 #include <fstream>
 
 #include "opal/core/log.hpp"
-#include "opal/core/machine.hpp"
-#include "runtime/tools/perf/conversation.hpp"
-#include "runtime/tools/perf/sampling.hpp"
+#include "opal/core/system/machine.hpp"
+#include "runtime/tools/perf/tests/conversation.hpp"
+#include "runtime/tools/perf/tests/sampling.hpp"
 
 namespace opal::perf {
 namespace {

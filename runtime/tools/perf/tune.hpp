@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/tools/perf/pairing.hpp"
-#include "runtime/tools/perf/switch_points.hpp"
-#include "runtime/tools/perf/tests.hpp"
+#include "runtime/tools/perf/tests/pairing.hpp"
+#include "runtime/tools/perf/report/switch_points.hpp"
+#include "runtime/tools/perf/tests/tests.hpp"
 
 namespace opal::perf {
 
@@ -16,7 +16,7 @@ namespace opal::perf {
 /// Errors: those of Conversation::open, the endpoint's.
 Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Report& report);
 
-/// The file that processes on this kind of machine read (opal/core/machine.hpp).  Errors: unreachable (no home).
+/// The file that processes on this kind of machine read (opal/core/system/machine.hpp).  Errors: unreachable (no home).
 Result<std::string> tuning_file();
 
 /// Replaces `path` by these points; folders are made as needed.  Errors: os.

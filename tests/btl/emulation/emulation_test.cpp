@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "opal/btl/rdma_wire.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "tests/btl/emulation/fake_transport.hpp"
 
 namespace opal::test {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/module.hpp"
-#include "opal/btl/rdma_emulation.hpp"
+#include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
 
 namespace opal::test {
 
@@ -25,10 +25,10 @@ struct FakeMessage {
   std::vector<std::byte> bytes;
 };
 
-class FakeModule final : public btl::Module {
+class FakeModule final : public btl::MessageTransport {
  public:
   FakeModule(const btl::Host& host, std::size_t max_send)
-      : btl::Module(host, {.transport = "fake", .exclusivity = 1, .max_send = max_send, .eager = max_send}),
+      : btl::MessageTransport(host, {.transport = "fake", .exclusivity = 1, .max_send = max_send, .eager = max_send}),
         endpoint_(*this, PeerId{1, 1}) {}
 
   FakeModule* peer = nullptr;

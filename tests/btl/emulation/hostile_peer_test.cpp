@@ -8,8 +8,8 @@
 #include <cstring>
 #include <random>
 
-#include "opal/btl/rdma_wire.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "tests/btl/emulation/fake_transport.hpp"
 
 namespace opal::test {

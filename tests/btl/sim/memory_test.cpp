@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "tests/btl/sim/world.hpp"
 
 namespace opal::test {

@@ -5,9 +5,9 @@
 
 #include <cstring>
 
-#include "opal/btl/pipelined_transfers.hpp"
-#include "opal/core/mapping.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/core/system/mapping.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "tests/btl/sim/world.hpp"
 
 namespace opal::test {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The single-copy mechanisms: its list, its probes, and that a transfer whose mechanism fails
 // half-way is finished by the next one, or else by messages.
-#include "opal/btl/sm/copy_mechanisms.hpp"
+#include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "opal/btl/sm/cma.hpp"
+#include "opal/btl/sm/single_copy/cma.hpp"
 #include "opal/btl/sm/module.hpp"
-#include "opal/btl/sm/probe_page.hpp"
+#include "opal/btl/sm/single_copy/probe_page.hpp"
 #include "tests/btl/sm/own_memory.hpp"
 #include "tests/conformance/side.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // At the door: unauthenticated connections that bring the wrong things, say nothing, or come from elsewhere are
 // refused; the module lives.
-#include "opal/btl/sm/handshake.hpp"
+#include "opal/btl/sm/connections/handshake.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -12,7 +12,7 @@
 #include <cstddef>
 
 #include "opal/btl/sm/module.hpp"
-#include "opal/core/asymmetric_fence.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/core/sanitizer.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single copy through KNEM against a double of the kernel module's interface: first its two halves, then two modules
 // that have nothing else.
-#include "opal/btl/sm/knem.hpp"
+#include "opal/btl/sm/single_copy/knem.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

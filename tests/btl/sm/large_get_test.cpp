@@ -11,7 +11,7 @@
 #include <random>
 
 #include "opal/btl/sm/module.hpp"
-#include "opal/btl/sm/pull_ring.hpp"
+#include "opal/btl/sm/helped/pull_ring.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/btl/sm/sides.hpp"
 #include "tests/conformance/side.hpp"

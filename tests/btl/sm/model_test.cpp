@@ -6,10 +6,10 @@
 
 #include <optional>
 
-#include "opal/btl/sm/box_state.hpp"
-#include "opal/btl/sm/fast_box.hpp"
-#include "opal/btl/sm/fifo.hpp"
-#include "opal/btl/sm/room.hpp"
+#include "opal/btl/sm/messages/box_state.hpp"
+#include "opal/btl/sm/messages/fast_box.hpp"
+#include "opal/btl/sm/messages/fifo.hpp"
+#include "opal/btl/sm/messages/room.hpp"
 #include "tests/model/memory.hpp"
 
 namespace opal::btl::sm {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "opal/btl/sm/pull_ring.hpp"
+#include "opal/btl/sm/helped/pull_ring.hpp"
 #include "tests/model/memory.hpp"
 
 namespace opal::btl::sm {

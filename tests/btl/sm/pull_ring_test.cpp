@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory protocol of a helped get: whatever the interleaving of both sides, every unit arrives exactly once.
-#include "opal/btl/sm/pull_ring.hpp"
+#include "opal/btl/sm/helped/pull_ring.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "opal/btl/sm/way_chooser.hpp"
+#include "opal/btl/sm/helped/way_chooser.hpp"
 
 namespace opal::btl::sm {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/sm/link.hpp"
+#include "opal/btl/sm/connections/link.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "opal/btl/sm/module.hpp"
-#include "opal/memory/monitor.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/btl/sm/single_copy.hpp"

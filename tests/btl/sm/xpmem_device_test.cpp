@@ -10,8 +10,8 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/btl/sm/xpmem.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/btl/sm/single_copy/xpmem.hpp"
+#include "opal/core/system/fd.hpp"
 #include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single copy through XPMEM against a double of the kernel module's interface: a "peer" whose address space is a memory
 // file at addresses of its own.  And the copy that survives the loss of the pages under it.
-#include "opal/btl/sm/xpmem.hpp"
+#include "opal/btl/sm/single_copy/xpmem.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,9 +12,9 @@
 #include <cstring>
 #include <random>
 
-#include "opal/btl/sm/copy_mechanisms.hpp"
-#include "opal/btl/sm/probe_page.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
+#include "opal/btl/sm/single_copy/probe_page.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
 

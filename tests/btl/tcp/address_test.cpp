@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Address blobs and the choice of interfaces.
-#include "opal/btl/tcp/address.hpp"
+#include "opal/btl/tcp/connections/address.hpp"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "opal/btl/tcp/interfaces.hpp"
+#include "opal/btl/tcp/connections/interfaces.hpp"
 
 namespace opal::btl::tcp {
 namespace {

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "opal/btl/rdma_emulation.hpp"
-#include "opal/btl/tcp/address.hpp"
-#include "opal/btl/tcp/handshake.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/tcp/connections/address.hpp"
+#include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/module.hpp"
 #include "opal/core/clock.hpp"
-#include "opal/core/fd.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::test {
 

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "opal/btl/tcp/handshake.hpp"
+#include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/wire.hpp"
 #include "tests/btl/tcp/side.hpp"
 

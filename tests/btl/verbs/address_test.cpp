@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/address.hpp"
+#include "opal/btl/verbs/connections/address.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/handshake.hpp"
+#include "opal/btl/verbs/connections/handshake.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/host_memory.hpp"
+#include "opal/btl/verbs/device/host_memory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "opal/btl/verbs/module.hpp"
-#include "opal/core/mapping.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::test {

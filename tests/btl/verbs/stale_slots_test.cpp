@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/stale_slots.hpp"
+#include "opal/btl/verbs/device/stale_slots.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datatypes described as bytes: the same type comes out, and bytes that describe none are refused.
-#include "mpi_shim/datatype/description.hpp"
+#include "mpi_shim/datatype/construction/description.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <numeric>
 #include <random>
 
-#include "mpi_shim/datatype/constructors.hpp"
+#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
-#include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/datatype/construction/predefined.hpp"
 
 namespace mpi_shim::datatype {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "mpi_shim/datatype/constructors.hpp"
-#include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/datatype/construction/constructors.hpp"
+#include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
 
 namespace mpi_shim::datatype {

@@ -5,9 +5,9 @@
 #include <random>
 #include <set>
 
-#include "mpi_shim/datatype/constructors.hpp"
+#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
-#include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/datatype/construction/predefined.hpp"
 #include "tests/mpi_shim/datatype/typemap.hpp"
 
 namespace mpi_shim::datatype {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "mpi.h"
-#include "mpi_shim/datatype/constructors.hpp"
-#include "mpi_shim/datatype/predefined.hpp"
+#include "mpi_shim/datatype/construction/constructors.hpp"
+#include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/handle/table.hpp"
 #include "mpi_shim/op/op.hpp"
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI_Gather, Gatherv, Scatter, Scatterv, Allgather, Allgatherv.
+#include "mpi_shim/coll/gather.hpp"
+
+#include <optional>
+
+#include "mpi_shim/api/coll/blocks.hpp"
+#include "mpi_shim/api/coll/collective.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::api::even_blocks;
+using mpi_shim::api::Form;
+using mpi_shim::api::listed_blocks;
+using mpi_shim::api::RootPart;
+using mpi_shim::api::sides_of;
+using mpi_shim::coll::Blocks;
+using mpi_shim::coll::HostTeam;
+using mpi_shim::coll::Schedule;
+using mpi_shim::comm::Communicator;
+using mpi_shim::p2p::Buffer;
+
+/// A rank's own block; nothing where MPI_IN_PLACE says that it is in its place already.
+std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count, MPI_Datatype datatype,
+                                bool may_be_in_place) {
+  if (buffer == MPI_IN_PLACE) {
+    if (!may_be_in_place) call.fail_in_place();
+    return std::nullopt;
+  }
+  return call.buffer(buffer, count, datatype);
+}
+
+/// The two ways of an operation: by messages, and through memory of the host.
+struct GatherWays {
+  void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&, int root);
+  HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&, int root);
+};
+struct ScatterWays {
+  void (*build)(Schedule&, const Blocks&, const std::optional<Buffer>&, int root);
+  HostTeam::Outcome (HostTeam::*share)(const Blocks&, const std::optional<Buffer>&, int root);
+};
+struct AllgatherWays {
+  void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&);
+  HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&);
+};
+constexpr GatherWays kGather{mpi_shim::coll::build_gather, &HostTeam::gather};
+constexpr GatherWays kGatherv{mpi_shim::coll::build_gatherv, &HostTeam::gatherv};
+constexpr ScatterWays kScatter{mpi_shim::coll::build_scatter, &HostTeam::scatter};
+constexpr ScatterWays kScatterv{mpi_shim::coll::build_scatterv, &HostTeam::scatterv};
+constexpr AllgatherWays kAllgather{mpi_shim::coll::build_allgather, &HostTeam::allgather};
+constexpr AllgatherWays kAllgatherv{mpi_shim::coll::build_allgatherv, &HostTeam::allgatherv};
+
+/// What Form::run wants: the team's operation with these arguments.
+template <class Share, class... Arguments>
+auto sharing(Share share, const Arguments&... arguments) {
+  return [share, &arguments...](HostTeam& team) { return (team.*share)(arguments...); };
+}
+
+template <class MakeBlocks>
+int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int root,
+                MPI_Comm comm, const GatherWays& ways, MakeBlocks&& make_blocks) {
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  call.root(communicator, root);
+  if (call.failed()) return call.error();
+  const RootPart part{*communicator, root};
+  const bool sends = part.takes_part && !(communicator->is_inter() && part.is_root);
+  const std::optional<Buffer> own = sends ? own_block(call, sendbuf, sendcount, sendtype, part.is_root) : Buffer{};
+  const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator, sharing(ways.share, own, blocks, root), [&](Schedule& schedule) {
+    if (communicator->is_inter()) {
+      build_inter_gather(schedule, sides_of(*communicator), *own, blocks, root);
+    } else {
+      ways.build(schedule, own, blocks, root);
+    }
+  });
+}
+
+template <class Count>
+int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+           Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGather,
+                     [&](Call& call, const Communicator& communicator) {
+                       return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
+                     });
+}
+
+template <class Count, class Displacement>
+int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+            const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGatherv,
+                     [&](Call& call, const Communicator& communicator) {
+                       return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
+                     });
+}
+
+template <class MakeBlocks>
+int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+                 const ScatterWays& ways, MakeBlocks&& make_blocks) {
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  call.root(communicator, root);
+  if (call.failed()) return call.error();
+  const RootPart part{*communicator, root};
+  const bool receives = part.takes_part && !(communicator->is_inter() && part.is_root);
+  const std::optional<Buffer> own = receives ? own_block(call, recvbuf, recvcount, recvtype, part.is_root) : Buffer{};
+  const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator, sharing(ways.share, blocks, own, root), [&](Schedule& schedule) {
+    if (communicator->is_inter()) {
+      build_inter_scatter(schedule, sides_of(*communicator), blocks, *own, root);
+    } else {
+      ways.build(schedule, blocks, own, root);
+    }
+  });
+}
+
+template <class Count>
+int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+            Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatter,
+                      [&](Call& call, const Communicator& communicator) {
+                        return even_blocks(call, communicator.remote_size(), sendbuf, sendcount, sendtype);
+                      });
+}
+
+template <class Count, class Displacement>
+int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
+             MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatterv,
+                      [&](Call& call, const Communicator& communicator) {
+                        return listed_blocks(call, communicator.remote_size(), sendbuf, sendcounts, displs, sendtype);
+                      });
+}
+
+template <class MakeBlocks>
+int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Comm comm,
+                   const AllgatherWays& ways, MakeBlocks&& make_blocks) {
+  Call call{form.function};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  if (call.failed()) return call.error();
+  const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
+  const Blocks blocks = make_blocks(call, *communicator);
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator, sharing(ways.share, own, blocks), [&](Schedule& schedule) {
+    if (communicator->is_inter()) {
+      build_inter_allgather(schedule, sides_of(*communicator), *own, blocks);
+    } else {
+      ways.build(schedule, own, blocks);
+    }
+  });
+}
+
+template <class Count>
+int allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+              Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgather,
+                        [&](Call& call, const Communicator& communicator) {
+                          return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
+                        });
+}
+
+template <class Count, class Displacement>
+int allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+               const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgatherv,
+                        [&](Call& call, const Communicator& communicator) {
+                          return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
+                        });
+}
+
+}  // namespace
+
+#define OPAL_MPI_GATHER(Count, Displacement)                                                                          \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
+      int root, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Gather, gather, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
+                    comm)
+OPAL_MPI_COLLECTIVE(Scatter, scatter, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
+                    comm)
+
+#define OPAL_MPI_GATHERV(Count, Displacement)                                                           \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
+      const Displacement displs[], MPI_Datatype recvtype, int root, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Gatherv, gatherv, OPAL_MPI_GATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
+                    recvtype, root, comm)
+
+#define OPAL_MPI_SCATTERV(Count, Displacement)                                                                      \
+  const void *sendbuf, const Count sendcounts[], const Displacement displs[], MPI_Datatype sendtype, void *recvbuf, \
+      Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Scatterv, scatterv, OPAL_MPI_SCATTERV, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,
+                    recvtype, root, comm)
+
+#define OPAL_MPI_ALLGATHER(Count, Displacement)                                                                       \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
+      MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Allgather, allgather, OPAL_MPI_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                    recvtype, comm)
+
+#define OPAL_MPI_ALLGATHERV(Count, Displacement)                                                        \
+  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
+      const Displacement displs[], MPI_Datatype recvtype, MPI_Comm comm
+OPAL_MPI_COLLECTIVE(Allgatherv, allgatherv, OPAL_MPI_ALLGATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts,
+                    displs, recvtype, comm)

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cartesian topologies.
+#include <vector>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/comm/creation/creation.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::comm::Cartesian;
+using mpi_shim::comm::Communicator;
+using mpi_shim::comm::Topology;
+
+/// The grid of a communicator that has one.
+const Cartesian* grid_of(Call& call, MPI_Comm comm, Communicator*& communicator) {
+  communicator = call.comm(comm);
+  if (call.failed()) return nullptr;
+  const auto* const grid = communicator->topology_as<Cartesian>();
+  if (grid == nullptr) call.fail(MPI_ERR_TOPOLOGY, "argument comm has no cartesian topology");
+  return grid;
+}
+
+std::size_t count_of(const Cartesian& grid, int maxdims) {
+  return static_cast<std::size_t>(std::min(maxdims, grid.dimensions()));
+}
+
+/// The grid that the arguments describe; it must fit into the communicator.
+Cartesian described(Call& call, const Communicator* communicator, int ndims, const int dims[], const int periods[]) {
+  Cartesian grid;
+  if (ndims < 0) call.fail(MPI_ERR_DIMS, "argument ndims is negative");
+  if (ndims > 0) {
+    call.pointer(dims, "dims");
+    call.pointer(periods, "periods");
+  }
+  for (int i = 0; i < ndims && !call.failed(); ++i) {
+    if (dims[i] <= 0) call.fail(MPI_ERR_DIMS, "dimension " + std::to_string(i) + " is not positive");
+    grid.dims.push_back(dims[i]);
+    grid.periodic.push_back(periods[i] != 0);
+  }
+  if (!call.failed() && (grid.points() < 0 || grid.points() > communicator->size())) {
+    call.fail(MPI_ERR_ARG, "the grid has more points than the communicator has processes");
+  }
+  return grid;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Dims_create, (int nnodes, int ndims, int dims[])) {
+  Call call{"MPI_Dims_create"};
+  if (nnodes <= 0) call.fail(MPI_ERR_ARG, "argument nnodes is not positive");
+  if (ndims < 0) call.fail(MPI_ERR_DIMS, "argument ndims is negative");
+  if (ndims > 0) call.pointer(dims, "dims");
+  for (int i = 0; i < ndims && !call.failed(); ++i) {
+    if (dims[i] < 0) call.fail(MPI_ERR_DIMS, "dimension " + std::to_string(i) + " is negative");
+  }
+  if (call.failed() || ndims == 0) return call.error();
+  if (!mpi_shim::comm::balance_dimensions(nnodes, {dims, static_cast<std::size_t>(ndims)})) {
+    return call.fail(MPI_ERR_DIMS, "argument nnodes is no multiple of the dimensions that are given");
+  }
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cart_create,
+                  (MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int /*reorder*/,
+                   MPI_Comm* comm_cart)) {
+  Call call{"MPI_Cart_create"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  call.pointer(comm_cart, "comm_cart");
+  if (call.failed()) return call.error();
+  *comm_cart = MPI_COMM_NULL;  // also for whoever goes on after an error
+  const Cartesian grid = described(call, parent, ndims, dims, periods);
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
+  if (const int error = split(call.process(), *parent, color, 0, made); error != MPI_SUCCESS) return call.finish(error);
+  if (made == nullptr) return MPI_SUCCESS;
+  made->topology = std::make_shared<const Topology>(grid);
+  *comm_cart = made->mpi_handle();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cart_map, (MPI_Comm comm, int ndims, const int dims[], const int periods[], int* newrank)) {
+  Call call{"MPI_Cart_map"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(newrank, "newrank");
+  if (call.failed()) return call.error();
+  const Cartesian grid = described(call, communicator, ndims, dims, periods);
+  if (call.failed()) return call.error();
+  *newrank = communicator->rank() < grid.points() ? communicator->rank() : MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cartdim_get, (MPI_Comm comm, int* ndims)) {
+  Call call{"MPI_Cartdim_get"};
+  if (call.failed()) return call.error();
+  Communicator* communicator = nullptr;
+  const Cartesian* const grid = grid_of(call, comm, communicator);
+  call.pointer(ndims, "ndims");
+  if (call.failed()) return call.error();
+  *ndims = grid->dimensions();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])) {
+  Call call{"MPI_Cart_get"};
+  if (call.failed()) return call.error();
+  Communicator* communicator = nullptr;
+  const Cartesian* const grid = grid_of(call, comm, communicator);
+  if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
+  if (call.failed()) return call.error();
+  const std::size_t count = count_of(*grid, maxdims);
+  if (count != 0) {
+    call.pointer(dims, "dims");
+    call.pointer(periods, "periods");
+    call.pointer(coords, "coords");
+  }
+  if (call.failed()) return call.error();
+  for (std::size_t i = 0; i < count; ++i) {
+    dims[i] = grid->dims[i];
+    periods[i] = grid->periodic[i];
+  }
+  grid->coordinates_of(communicator->rank(), {coords, count});
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int coords[])) {
+  Call call{"MPI_Cart_coords"};
+  if (call.failed()) return call.error();
+  Communicator* communicator = nullptr;
+  const Cartesian* const grid = grid_of(call, comm, communicator);
+  if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
+  if (!call.failed() && (rank < 0 || rank >= communicator->size())) {
+    call.fail(MPI_ERR_RANK, "argument rank is " + std::to_string(rank) + ", which is not in the communicator");
+  }
+  if (call.failed()) return call.error();
+  const std::size_t count = count_of(*grid, maxdims);
+  if (count != 0) call.pointer(coords, "coords");
+  if (call.failed()) return call.error();
+  grid->coordinates_of(rank, {coords, count});
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)) {
+  Call call{"MPI_Cart_rank"};
+  if (call.failed()) return call.error();
+  Communicator* communicator = nullptr;
+  const Cartesian* const grid = grid_of(call, comm, communicator);
+  call.pointer(rank, "rank");
+  if (!call.failed() && !grid->dims.empty()) call.pointer(coords, "coords");
+  if (call.failed()) return call.error();
+  const int found = grid->rank_of({coords, grid->dims.size()});
+  if (found == MPI_PROC_NULL) {
+    return call.fail(MPI_ERR_ARG, "argument coords lies outside of the grid in a dimension that is not periodic");
+  }
+  *rank = found;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
+  Call call{"MPI_Cart_shift"};
+  if (call.failed()) return call.error();
+  Communicator* communicator = nullptr;
+  const Cartesian* const grid = grid_of(call, comm, communicator);
+  call.pointer(rank_source, "rank_source");
+  call.pointer(rank_dest, "rank_dest");
+  if (!call.failed() && (direction < 0 || direction >= grid->dimensions())) {
+    call.fail(MPI_ERR_DIMS, "argument direction is " + std::to_string(direction) + ", but the grid has " +
+                                std::to_string(grid->dimensions()) + " dimensions");
+  }
+  if (call.failed()) return call.error();
+  const Cartesian::Shift shift = grid->shift(communicator->rank(), direction, disp);
+  *rank_source = shift.source;
+  *rank_dest = shift.destination;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
+  Call call{"MPI_Cart_sub"};
+  if (call.failed()) return call.error();
+  Communicator* parent = nullptr;
+  const Cartesian* const grid = grid_of(call, comm, parent);
+  call.pointer(newcomm, "newcomm");
+  if (!call.failed() && grid->dimensions() > 0) call.pointer(remain_dims, "remain_dims");
+  if (call.failed()) return call.error();
+  // Those with the same coordinates in the dimensions that are left out stay together.
+  std::vector<int> here(grid->dims.size());
+  grid->coordinates_of(parent->rank(), here);
+  Cartesian rest;
+  int color = 0;
+  int key = 0;
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    int& number = remain_dims[i] != 0 ? key : color;
+    number = number * grid->dims[i] + here[i];
+    if (remain_dims[i] == 0) continue;
+    rest.dims.push_back(grid->dims[i]);
+    rest.periodic.push_back(grid->periodic[i]);
+  }
+  Communicator* made = nullptr;
+  if (const int error = split(call.process(), *parent, color, key, made); error != MPI_SUCCESS)
+    return call.finish(error);
+  made->topology = std::make_shared<const Topology>(std::move(rest));
+  *newcomm = made->mpi_handle();
+  return MPI_SUCCESS;
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators: asking, creating, freeing, naming.
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/comm/creation/creation.hpp"
+#include "mpi_shim/info/info.hpp"
+
+namespace {
+
+using mpi_shim::Request;
+using mpi_shim::api::Call;
+using mpi_shim::api::hand_out;
+using mpi_shim::comm::Communicator;
+
+int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.info(info);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  *newcomm = MPI_COMM_NULL;  // what it stays if a copy callback refuses
+  Communicator* made = nullptr;
+  const int error = duplicate(call.process(), *parent, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.info(info);
+  call.pointer(newcomm, "newcomm");
+  call.pointer(request, "request");
+  if (call.failed()) return call.error();
+  Request* started = nullptr;
+  if (const int error = start_duplicating(call.process(), *parent, newcomm, started); error != MPI_SUCCESS) {
+    return call.finish(error);
+  }
+  *request = started->mpi_handle();
+  return MPI_SUCCESS;
+}
+
+/// Whether a guided split asks for the one resource that is known here.
+bool names_shared_memory(int split_type, MPI_Info info) {
+  if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) return false;
+  const auto* const hints = mpi_shim::handle::find<mpi_shim::info::Info>(info);
+  const std::string* const type = hints != nullptr ? hints->find("mpi_hw_resource_type") : nullptr;
+  return type != nullptr && *type == "mpi_shared_memory";
+}
+
+/// The members must be of the communicator's own side.
+void check_subset(Call& call, const Communicator& comm, const mpi_shim::comm::Group& members) {
+  for (const int process : members.processes()) {
+    if (comm.group()->rank_of(process) != MPI_UNDEFINED) continue;
+    call.fail(MPI_ERR_GROUP, "argument group has a process that is not in argument comm");
+    return;
+  }
+}
+
+/// `wait`: first until everything that was started on it is over.
+int release(const char* function, MPI_Comm* comm, bool wait) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  call.pointer(comm, "comm");
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(*comm);
+  if (call.failed()) return call.error();
+  if (communicator->is_predefined()) return call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
+  if (wait) {
+    communicator->engine().wait_until([&] { return !communicator->has_pending(); },
+                                      "in MPI_Comm_disconnect for pending communication");
+    if (const int error = mpi_shim::coll::run(*communicator, [&](auto& schedule) { build_barrier(schedule); });
+        error != MPI_SUCCESS)
+      return call.finish(error);
+  }
+  if (const int error = communicator->attributes.clear(*comm); error != MPI_SUCCESS) return call.finish(error);
+  call.process().free_communicator(*communicator);
+  *comm = MPI_COMM_NULL;
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Comm_rank, (MPI_Comm comm, int* rank)) {
+  Call call{"MPI_Comm_rank"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(rank, "rank");
+  if (call.failed()) return call.error();
+  *rank = communicator->rank();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_size, (MPI_Comm comm, int* size)) {
+  Call call{"MPI_Comm_size"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(size, "size");
+  if (call.failed()) return call.error();
+  *size = communicator->size();
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
+  return dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
+}
+OPAL_MPI_FUNCTION(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
+  return dup("MPI_Comm_dup_with_info", comm, info, newcomm);
+}
+OPAL_MPI_FUNCTION(int, Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
+  return idup("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request);
+}
+OPAL_MPI_FUNCTION(int, Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
+  return idup("MPI_Comm_idup_with_info", comm, info, newcomm, request);
+}
+
+// Hints may be ignored, and all are: MPI_Comm_get_info then rightly reports none.
+OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
+  Call call{"MPI_Comm_set_info"};
+  if (call.failed()) return call.error();
+  call.comm(comm);
+  call.info(info);
+  return call.error();
+}
+
+OPAL_MPI_FUNCTION(int, Comm_get_info, (MPI_Comm comm, MPI_Info* info_used)) {
+  Call call{"MPI_Comm_get_info"};
+  if (call.failed()) return call.error();
+  call.comm(comm);
+  call.pointer(info_used, "info_used");
+  if (call.failed()) return call.error();
+  auto made = mpi_shim::handle::create<mpi_shim::info::Info>();
+  if (!made) return call.finish(MPI_ERR_NO_MEM);
+  *info_used = mpi_shim::handle::to_handle<MPI_Info>(*made->detach());  // the program's reference
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_split"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.pointer(newcomm, "newcomm");
+  if (color < 0 && color != MPI_UNDEFINED) {
+    call.fail(MPI_ERR_ARG, "argument color is " + std::to_string(color) + ", but colours are 0 or more");
+  }
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int error = split(call.process(), *parent, color, key, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_split_type"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  call.pointer(newcomm, "newcomm");
+  call.info(info);
+  int color = MPI_UNDEFINED;
+  if (split_type == MPI_COMM_TYPE_SHARED || (!call.failed() && names_shared_memory(split_type, info))) {
+    // The ranks of one host: named by the first of them.
+    if (!call.failed()) color = static_cast<int>(call.process().client().local_peers().front());
+  } else if (split_type != MPI_UNDEFINED && split_type != MPI_COMM_TYPE_HW_GUIDED &&
+             split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) {
+    call.fail(MPI_ERR_ARG, "argument split_type is none of MPI_COMM_TYPE_*");
+  }  // The guided types may answer MPI_COMM_NULL: no resource of that name divides the processes.
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int error = split(call.process(), *parent, color, key, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_create"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.comm(comm);
+  const auto members = call.group(group);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  check_subset(call, *parent, *members);
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int error = create(call.process(), *parent, members, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
+  Call call{"MPI_Comm_create_group"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.intracomm(comm);
+  const auto members = call.group(group);
+  call.send_tag(tag);
+  call.pointer(newcomm, "newcomm");
+  if (call.failed()) return call.error();
+  check_subset(call, *parent, *members);
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int error = create_group(call.process(), *parent, members, tag, made);
+  return hand_out(call, error, made, newcomm);
+}
+
+OPAL_MPI_FUNCTION(int, Comm_free, (MPI_Comm * comm)) { return release("MPI_Comm_free", comm, false); }
+// All processes of the job stay connected through MPI_COMM_WORLD: what is left of disconnecting is to wait.
+OPAL_MPI_FUNCTION(int, Comm_disconnect, (MPI_Comm * comm)) { return release("MPI_Comm_disconnect", comm, true); }
+
+OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* result)) {
+  Call call{"MPI_Comm_compare"};
+  if (call.failed()) return call.error();
+  const Communicator* const first = call.comm(comm1, "comm1");
+  const Communicator* const second = call.comm(comm2, "comm2");
+  call.pointer(result, "result");
+  if (call.failed()) return call.error();
+  if (first == second) {
+    *result = MPI_IDENT;
+  } else if (first->is_inter() != second->is_inter()) {
+    *result = MPI_UNEQUAL;
+  } else {
+    int groups = first->group()->compare(*second->group());
+    if (first->is_inter()) {
+      // Both pairs of groups must be alike; the values grow with the difference.
+      groups = std::max(groups, first->sides().other->compare(*second->sides().other));
+    }
+    *result = groups == MPI_IDENT ? MPI_CONGRUENT : groups;
+  }
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_group, (MPI_Comm comm, MPI_Group* group)) {
+  Call call{"MPI_Comm_group"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(group, "group");
+  if (call.failed()) return call.error();
+  *group = mpi_shim::new_handle(communicator->group());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_set_name, (MPI_Comm comm, const char* comm_name)) {
+  Call call{"MPI_Comm_set_name"};
+  if (call.failed()) return call.error();
+  Communicator* const communicator = call.comm(comm);
+  call.pointer(comm_name, "comm_name");
+  if (call.failed()) return call.error();
+  communicator->name.assign(comm_name, ::strnlen(comm_name, MPI_MAX_OBJECT_NAME - 1));
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Comm_get_name, (MPI_Comm comm, char* comm_name, int* resultlen)) {
+  Call call{"MPI_Comm_get_name"};
+  if (call.failed()) return call.error();
+  call.pointer(comm_name, "comm_name");
+  call.pointer(resultlen, "resultlen");
+  std::string name = "MPI_COMM_NULL";
+  if (comm != MPI_COMM_NULL) {
+    const Communicator* const communicator = call.comm(comm);
+    if (!call.failed()) name = communicator->name;
+  }
+  if (call.failed()) return call.error();
+  *std::copy(name.begin(), name.end(), comm_name) = '\0';
+  *resultlen = static_cast<int>(name.size());
+  return MPI_SUCCESS;
+}

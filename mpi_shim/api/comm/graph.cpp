@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph topologies, known as a whole (MPI_Graph_*) or in parts (MPI_Dist_graph_*).
+#include <algorithm>
+#include <vector>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/comm/creation/creation.hpp"
+#include "mpi_shim/comm/creation/edges.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::comm::Cartesian;
+using mpi_shim::comm::Communicator;
+using mpi_shim::comm::DistGraph;
+using mpi_shim::comm::Edge;
+using mpi_shim::comm::Graph;
+using mpi_shim::comm::Topology;
+
+template <class T>
+const T* topology_of(Call& call, const Communicator* communicator, const char* mistake) {
+  if (call.failed()) return nullptr;
+  const T* const topology = communicator->topology_as<T>();
+  if (topology == nullptr) call.fail(MPI_ERR_TOPOLOGY, mistake);
+  return topology;
+}
+
+/// The graph that the arguments describe; it must fit into the communicator.
+Graph described(Call& call, const Communicator* communicator, int nnodes, const int* index, const int* edges) {
+  Graph graph;
+  if (call.failed()) return graph;
+  if (nnodes < 0 || nnodes > communicator->size()) {
+    call.fail(MPI_ERR_ARG, "argument nnodes is not between 0 and the number of processes");
+  }
+  if (nnodes > 0) call.pointer(index, "indx");
+  int last = 0;
+  for (int node = 0; node < nnodes && !call.failed(); ++node) {
+    if (index[node] < last) call.fail(MPI_ERR_ARG, "argument indx descends at entry " + std::to_string(node));
+    last = index[node];
+    graph.index.push_back(last);
+  }
+  if (last > 0) call.pointer(edges, "edges");
+  for (int i = 0; i < last && !call.failed(); ++i) {
+    if (edges[i] < 0 || edges[i] >= nnodes) call.fail(MPI_ERR_ARG, "edge " + std::to_string(i) + " leads to no node");
+    graph.edges.push_back(edges[i]);
+  }
+  return graph;
+}
+
+/// A communicator of the same processes with the topology.
+int hang_on(Call& call, Communicator& parent, Topology topology, MPI_Comm* newcomm) {
+  Communicator* made = nullptr;
+  if (const int error = split(call.process(), parent, 0, 0, made); error != MPI_SUCCESS) return call.finish(error);
+  made->topology = std::make_shared<const Topology>(std::move(topology));
+  return hand_out(call, MPI_SUCCESS, made, newcomm);
+}
+
+void check_ranks(Call& call, const Communicator& comm, int count, const int* ranks, const char* argument) {
+  if (count > 0) call.pointer(ranks, argument);
+  for (int i = 0; i < count && !call.failed(); ++i) {
+    if (ranks[i] >= 0 && ranks[i] < comm.size()) continue;
+    call.fail(MPI_ERR_RANK, "entry " + std::to_string(i) + " of argument " + argument + " is " +
+                                std::to_string(ranks[i]) + ", which is not in the communicator");
+  }
+}
+
+void check_weights(Call& call, int count, const int* weights, const char* argument) {
+  if (count > 0 && weights == MPI_WEIGHTS_EMPTY) {
+    call.fail(MPI_ERR_ARG, std::string{"argument "} + argument + " is MPI_WEIGHTS_EMPTY, but there are edges");
+  } else if (count > 0 && weights != MPI_UNWEIGHTED) {
+    call.pointer(weights, argument);
+  }
+  for (int i = 0; i < count && weights != MPI_UNWEIGHTED && !call.failed(); ++i) {
+    if (weights[i] < 0) call.fail(MPI_ERR_ARG, std::string{"argument "} + argument + " has a negative weight");
+  }
+}
+
+std::vector<int> list(int count, const int* values) {
+  return count == 0 ? std::vector<int>{} : std::vector<int>{values, values + count};
+}
+
+/// At most `room` of `values`.
+void store(const std::vector<int>& values, int* target, int room) {
+  std::copy_n(values.begin(), std::min(values.size(), static_cast<std::size_t>(std::max(room, 0))), target);
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Topo_test, (MPI_Comm comm, int* status)) {
+  Call call{"MPI_Topo_test"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  call.pointer(status, "status");
+  if (call.failed()) return call.error();
+  *status = MPI_UNDEFINED;
+  if (communicator->topology_as<Cartesian>() != nullptr) *status = MPI_CART;
+  if (communicator->topology_as<Graph>() != nullptr) *status = MPI_GRAPH;
+  if (communicator->topology_as<DistGraph>() != nullptr) *status = MPI_DIST_GRAPH;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Graph_create,
+                  (MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int /*reorder*/,
+                   MPI_Comm* comm_graph)) {
+  Call call{"MPI_Graph_create"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  call.pointer(comm_graph, "comm_graph");
+  const Graph graph = described(call, parent, nnodes, indx, edges);
+  if (call.failed()) return call.error();
+  Communicator* made = nullptr;
+  const int color = parent->rank() < nnodes ? 0 : MPI_UNDEFINED;
+  if (const int error = split(call.process(), *parent, color, 0, made); error != MPI_SUCCESS) return call.finish(error);
+  if (made != nullptr) made->topology = std::make_shared<const Topology>(graph);
+  return hand_out(call, MPI_SUCCESS, made, comm_graph);
+}
+
+OPAL_MPI_FUNCTION(int, Graph_map, (MPI_Comm comm, int nnodes, const int indx[], const int edges[], int* newrank)) {
+  Call call{"MPI_Graph_map"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.intracomm(comm);
+  call.pointer(newrank, "newrank");
+  described(call, communicator, nnodes, indx, edges);
+  if (call.failed()) return call.error();
+  *newrank = communicator->rank() < nnodes ? communicator->rank() : MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Graphdims_get, (MPI_Comm comm, int* nnodes, int* nedges)) {
+  Call call{"MPI_Graphdims_get"};
+  if (call.failed()) return call.error();
+  const auto* const graph = topology_of<Graph>(call, call.comm(comm), "argument comm has no graph topology");
+  call.pointer(nnodes, "nnodes");
+  call.pointer(nedges, "nedges");
+  if (call.failed()) return call.error();
+  *nnodes = static_cast<int>(graph->index.size());
+  *nedges = static_cast<int>(graph->edges.size());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[])) {
+  Call call{"MPI_Graph_get"};
+  if (call.failed()) return call.error();
+  const auto* const graph = topology_of<Graph>(call, call.comm(comm), "argument comm has no graph topology");
+  if (maxindex > 0) call.pointer(indx, "indx");
+  if (maxedges > 0) call.pointer(edges, "edges");
+  if (call.failed()) return call.error();
+  store(graph->index, indx, maxindex);
+  store(graph->edges, edges, maxedges);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Graph_neighbors_count, (MPI_Comm comm, int rank, int* nneighbors)) {
+  Call call{"MPI_Graph_neighbors_count"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  const auto* const graph = topology_of<Graph>(call, communicator, "argument comm has no graph topology");
+  if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
+  call.pointer(nneighbors, "nneighbors");
+  if (call.failed()) return call.error();
+  *nneighbors = static_cast<int>(graph->neighbours(rank).size());
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Graph_neighbors, (MPI_Comm comm, int rank, int maxneighbors, int neighbors[])) {
+  Call call{"MPI_Graph_neighbors"};
+  if (call.failed()) return call.error();
+  const Communicator* const communicator = call.comm(comm);
+  const auto* const graph = topology_of<Graph>(call, communicator, "argument comm has no graph topology");
+  if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
+  if (maxneighbors > 0) call.pointer(neighbors, "neighbors");
+  if (call.failed()) return call.error();
+  const std::span<const int> found = graph->neighbours(rank);
+  store({found.begin(), found.end()}, neighbors, maxneighbors);
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
+                  (MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[], int outdegree,
+                   const int destinations[], const int destweights[], MPI_Info info, int /*reorder*/,
+                   MPI_Comm* comm_dist_graph)) {
+  Call call{"MPI_Dist_graph_create_adjacent"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  call.pointer(comm_dist_graph, "comm_dist_graph");
+  call.info(info);
+  if (indegree < 0 || outdegree < 0) call.fail(MPI_ERR_ARG, "argument indegree or outdegree is negative");
+  if (call.failed()) return call.error();
+  check_ranks(call, *parent, indegree, sources, "sources");
+  check_ranks(call, *parent, outdegree, destinations, "destinations");
+  check_weights(call, indegree, sourceweights, "sourceweights");
+  check_weights(call, outdegree, destweights, "destweights");
+  if (call.failed()) return call.error();
+  DistGraph graph;
+  graph.sources = list(indegree, sources);
+  graph.destinations = list(outdegree, destinations);
+  graph.weighted = sourceweights != MPI_UNWEIGHTED && destweights != MPI_UNWEIGHTED;
+  if (graph.weighted) {
+    graph.source_weights = list(indegree, sourceweights);
+    graph.destination_weights = list(outdegree, destweights);
+  }
+  return hang_on(call, *parent, std::move(graph), comm_dist_graph);
+}
+
+OPAL_MPI_FUNCTION(int, Dist_graph_create,
+                  (MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[],
+                   const int weights[], MPI_Info info, int /*reorder*/, MPI_Comm* comm_dist_graph)) {
+  Call call{"MPI_Dist_graph_create"};
+  if (call.failed()) return call.error();
+  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  call.pointer(comm_dist_graph, "comm_dist_graph");
+  call.info(info);
+  if (n < 0) call.fail(MPI_ERR_ARG, "argument n is negative");
+  if (call.failed()) return call.error();
+  check_ranks(call, *parent, n, sources, "sources");
+  if (n > 0) call.pointer(degrees, "degrees");
+  int edge_count = 0;
+  for (int i = 0; i < n && !call.failed(); ++i) {
+    if (degrees[i] < 0) call.fail(MPI_ERR_ARG, "argument degrees has a negative entry");
+    edge_count += degrees[i];
+  }
+  if (call.failed()) return call.error();
+  check_ranks(call, *parent, edge_count, destinations, "destinations");
+  check_weights(call, edge_count, weights, "weights");
+  if (call.failed()) return call.error();
+  const bool weighted = weights != MPI_UNWEIGHTED;
+  std::vector<Edge> edges;
+  for (int i = 0, next = 0; i < n; ++i) {
+    for (int degree = 0; degree < degrees[i]; ++degree, ++next) {
+      edges.push_back({sources[i], destinations[next], weighted ? weights[next] : 0});
+    }
+  }
+  DistGraph graph;
+  if (const int error = gather_edges(*parent, edges, weighted, graph); error != MPI_SUCCESS) {
+    return call.finish(error);
+  }
+  return hang_on(call, *parent, std::move(graph), comm_dist_graph);
+}
+
+OPAL_MPI_FUNCTION(int, Dist_graph_neighbors_count, (MPI_Comm comm, int* indegree, int* outdegree, int* weighted)) {
+  Call call{"MPI_Dist_graph_neighbors_count"};
+  if (call.failed()) return call.error();
+  const auto* const graph =
+      topology_of<DistGraph>(call, call.comm(comm), "argument comm has no distributed graph topology");
+  call.pointer(indegree, "indegree");
+  call.pointer(outdegree, "outdegree");
+  call.pointer(weighted, "weighted");
+  if (call.failed()) return call.error();
+  *indegree = static_cast<int>(graph->sources.size());
+  *outdegree = static_cast<int>(graph->destinations.size());
+  *weighted = graph->weighted;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Dist_graph_neighbors,
+                  (MPI_Comm comm, int maxindegree, int sources[], int sourceweights[], int maxoutdegree,
+                   int destinations[], int destweights[])) {
+  Call call{"MPI_Dist_graph_neighbors"};
+  if (call.failed()) return call.error();
+  const auto* const graph =
+      topology_of<DistGraph>(call, call.comm(comm), "argument comm has no distributed graph topology");
+  if (maxindegree < 0 || maxoutdegree < 0) call.fail(MPI_ERR_ARG, "argument maxindegree or maxoutdegree is negative");
+  if (maxindegree > 0) call.pointer(sources, "sources");
+  if (maxoutdegree > 0) call.pointer(destinations, "destinations");
+  if (call.failed()) return call.error();
+  store(graph->sources, sources, maxindegree);
+  store(graph->destinations, destinations, maxoutdegree);
+  if (!graph->weighted) return MPI_SUCCESS;
+  if (sourceweights != MPI_UNWEIGHTED) store(graph->source_weights, sourceweights, maxindegree);
+  if (destweights != MPI_UNWEIGHTED) store(graph->destination_weights, destweights, maxoutdegree);
+  return MPI_SUCCESS;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a datatype was made: MPI_Type_get_envelope and MPI_Type_get_contents; the types that are found by what they are.
+#include <algorithm>
+#include <vector>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::datatype::Combiner;
+using mpi_shim::datatype::Datatype;
+using mpi_shim::datatype::DatatypeRef;
+using mpi_shim::datatype::Recipe;
+
+/// The arguments of a constructor as the standard sorts them.
+struct Contents {
+  std::vector<std::int64_t> integers;
+  std::vector<std::int64_t> addresses;
+  std::vector<std::int64_t> large_counts;
+
+  explicit Contents(const Recipe& recipe) : integers(recipe.integers), addresses(recipe.addresses) {
+    if (!recipe.large_counts) return;
+    // Every count, length and displacement is one; what never is large stays an integer.
+    std::vector<std::int64_t> all = std::move(integers);
+    integers.clear();
+    switch (recipe.combiner) {
+      case Combiner::subarray: {  // n | sizes, subsizes, starts | order
+        integers = {all.front(), all.back()};
+        large_counts.assign(all.begin() + 1, all.end() - 1);
+        break;
+      }
+      case Combiner::darray: {  // size, rank, n | sizes | the rest
+        const auto sizes = all.begin() + 3;
+        integers.assign(all.begin(), sizes);
+        large_counts.assign(sizes, sizes + all[2]);
+        integers.insert(integers.end(), sizes + all[2], all.end());
+        break;
+      }
+      default:
+        large_counts = std::move(all);
+        large_counts.insert(large_counts.end(), addresses.begin(), addresses.end());
+        addresses.clear();
+    }
+  }
+};
+
+template <class Count>
+int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count* addresses, Count* large_counts,
+             Count* types, int* combiner) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const Datatype* const type = call.any_type(datatype);
+  call.pointer(integers, "num_integers");
+  call.pointer(addresses, "num_addresses");
+  if constexpr (sizeof(Count) > sizeof(int)) call.pointer(large_counts, "num_large_counts");
+  call.pointer(types, "num_datatypes");
+  call.pointer(combiner, "combiner");
+  if (call.failed()) return call.error();
+  const Recipe& recipe = recipe_of(*type);
+  const Contents contents{recipe};
+  if (large_counts == nullptr && !contents.large_counts.empty()) {
+    return call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_envelope_c tells");
+  }
+  *integers = static_cast<Count>(contents.integers.size());
+  *addresses = static_cast<Count>(contents.addresses.size());
+  if (large_counts != nullptr) *large_counts = static_cast<Count>(contents.large_counts.size());
+  *types = static_cast<Count>(recipe.types.size());
+  *combiner = static_cast<int>(recipe.combiner);
+  return MPI_SUCCESS;
+}
+
+/// A handle for a part: one of MPI's own types stands for itself, of any other the program may have freed the one it
+/// had, so it gets a type of its own that is made alike.
+MPI_Datatype handle_of(Call& call, Datatype& part) {
+  if (predefined_handle(part) != 0) return mpi_shim::handle::to_handle<MPI_Datatype>(part);
+  auto made = mpi_shim::handle::create<Datatype>(part.bounds(), part.layout(), part.signature(), part.recipe());
+  if (!made) {
+    call.finish(MPI_ERR_NO_MEM);
+    return MPI_DATATYPE_NULL;
+  }
+  if (part.is_committed()) (*made)->commit();
+  return mpi_shim::handle::to_handle<MPI_Datatype>(*made->detach());  // the program's reference
+}
+
+template <class Count>
+int contents(const char* function, MPI_Datatype datatype, Count max_integers, Count max_addresses,
+             Count max_large_counts, Count max_types, int* integers, MPI_Aint* addresses, MPI_Count* large_counts,
+             MPI_Datatype* types) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  const Datatype* const type = call.any_type(datatype);
+  if (call.failed()) return call.error();
+  const Recipe& recipe = recipe_of(*type);
+  if (recipe.combiner == Combiner::named) return call.fail(MPI_ERR_TYPE, "a predefined datatype has no contents");
+  const Contents found{recipe};
+  const auto fits = [&](std::size_t count, Count room) { return static_cast<std::int64_t>(count) <= room; };
+  if (!fits(found.integers.size(), max_integers) || !fits(found.addresses.size(), max_addresses) ||
+      !fits(found.large_counts.size(), max_large_counts) || !fits(recipe.types.size(), max_types)) {
+    return call.fail(MPI_ERR_ARG, "one of the arrays is smaller than MPI_Type_get_envelope says");
+  }
+  std::transform(found.integers.begin(), found.integers.end(), integers,
+                 [](std::int64_t value) { return static_cast<int>(value); });
+  std::copy(found.addresses.begin(), found.addresses.end(), addresses);
+  for (std::size_t i = 0; i < found.large_counts.size(); ++i) large_counts[i] = found.large_counts[i];
+  for (const DatatypeRef& part : recipe.types) *types++ = handle_of(call, *part);
+  return call.error();
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Type_get_envelope,
+                  (MPI_Datatype datatype, int* num_integers, int* num_addresses, int* num_datatypes, int* combiner)) {
+  return envelope<int>("MPI_Type_get_envelope", datatype, num_integers, num_addresses, nullptr, num_datatypes,
+                       combiner);
+}
+OPAL_MPI_FUNCTION(int, Type_get_envelope_c,
+                  (MPI_Datatype datatype, MPI_Count* num_integers, MPI_Count* num_addresses,
+                   MPI_Count* num_large_counts, MPI_Count* num_datatypes, int* combiner)) {
+  return envelope("MPI_Type_get_envelope_c", datatype, num_integers, num_addresses, num_large_counts, num_datatypes,
+                  combiner);
+}
+
+OPAL_MPI_FUNCTION(int, Type_get_contents,
+                  (MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,
+                   int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[])) {
+  return contents("MPI_Type_get_contents", datatype, max_integers, max_addresses, 0, max_datatypes, array_of_integers,
+                  array_of_addresses, nullptr, array_of_datatypes);
+}
+OPAL_MPI_FUNCTION(int, Type_get_contents_c,
+                  (MPI_Datatype datatype, MPI_Count max_integers, MPI_Count max_addresses, MPI_Count max_large_counts,
+                   MPI_Count max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[],
+                   MPI_Count array_of_large_counts[], MPI_Datatype array_of_datatypes[])) {
+  return contents("MPI_Type_get_contents_c", datatype, max_integers, max_addresses, max_large_counts, max_datatypes,
+                  array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes);
+}
+
+OPAL_MPI_FUNCTION(int, Type_get_value_index,
+                  (MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type)) {
+  Call call{"MPI_Type_get_value_index"};
+  if (call.failed()) return call.error();
+  call.any_type(value_type, "value_type");
+  call.any_type(index_type, "index_type");
+  call.pointer(pair_type, "pair_type");
+  if (call.failed()) return call.error();
+  *pair_type = MPI_DATATYPE_NULL;  // as the standard says of pairs that there are not
+  if (index_type != MPI_INT) return MPI_SUCCESS;
+  if (value_type == MPI_FLOAT) *pair_type = MPI_FLOAT_INT;
+  if (value_type == MPI_DOUBLE) *pair_type = MPI_DOUBLE_INT;
+  if (value_type == MPI_LONG) *pair_type = MPI_LONG_INT;
+  if (value_type == MPI_INT) *pair_type = MPI_2INT;
+  if (value_type == MPI_SHORT) *pair_type = MPI_SHORT_INT;
+  if (value_type == MPI_LONG_DOUBLE) *pair_type = MPI_LONG_DOUBLE_INT;
+  return MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Type_match_size, (int typeclass, int size, MPI_Datatype* datatype)) {
+  Call call{"MPI_Type_match_size"};
+  if (call.failed()) return call.error();
+  call.pointer(datatype, "datatype");
+  if (call.failed()) return call.error();
+  const auto match = [&](std::initializer_list<MPI_Datatype> candidates) {
+    for (const MPI_Datatype candidate : candidates) {
+      const auto* const type = mpi_shim::handle::find<Datatype>(candidate);
+      if (type != nullptr && type->size() == size) {
+        *datatype = candidate;
+        return MPI_SUCCESS;
+      }
+    }
+    return call.fail(MPI_ERR_ARG, "no type of the class has argument size");
+  };
+  switch (typeclass) {
+    case MPI_TYPECLASS_REAL: return match({MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16});
+    case MPI_TYPECLASS_INTEGER: return match({MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16});
+    case MPI_TYPECLASS_COMPLEX: return match({MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32});
+    default: return call.fail(MPI_ERR_ARG, "argument typeclass is none of MPI_TYPECLASS_*");
+  }
+}

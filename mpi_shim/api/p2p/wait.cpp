@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for requests and testing them.
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/request/status.hpp"
+#include "mpi_shim/p2p/waiting.hpp"
+
+namespace {
+
+using mpi_shim::active_request;
+using mpi_shim::any_done;
+using mpi_shim::find_done;
+using mpi_shim::Found;
+using mpi_shim::Outcome;
+using mpi_shim::Request;
+using mpi_shim::still_active;
+using mpi_shim::api::Call;
+
+constexpr Outcome kEmpty{};
+
+[[gnu::cold]] void fail_entry(Call& call, int index) {
+  call.fail(MPI_ERR_REQUEST,
+            "entry " + std::to_string(index) + " of argument array_of_requests is not a valid request");
+}
+
+void check(Call& call, int count, MPI_Request* requests) {
+  if (count < 0) return call.fail_count(count);
+  if (count > 0) call.pointer(requests, "array_of_requests");
+  for (int i = 0; i < count && !call.failed(); ++i) {
+    if (requests[i] != MPI_REQUEST_NULL && mpi_shim::handle::find<Request>(requests[i]) == nullptr) [[unlikely]]
+      fail_entry(call, i);
+  }
+}
+
+std::span<MPI_Request> span_of(MPI_Request* requests, int count) { return {requests, static_cast<std::size_t>(count)}; }
+
+/// A round of progress that may end some of these.
+void poll(Call& call, int count, MPI_Request* requests) {
+  auto& vcis = call.process().vcis();
+  vcis.poll(mpi_shim::vcis_of(vcis, span_of(requests, count)));
+}
+
+MPI_Status* entry(MPI_Status* statuses, int index) {
+  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
+}
+
+void store_with_error(const Outcome& outcome, MPI_Status* status) {
+  store(outcome, status);
+  if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = outcome.error;
+}
+
+/// Hands out every request of the array, all of which are done; MPI_ERR_IN_STATUS if one failed.
+int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statuses) {
+  bool failed = false;
+  MPI_Comm comm = MPI_COMM_NULL;
+  for (int i = 0; i < count; ++i) {
+    Request* const request = still_active(requests[i]);
+    if (request == nullptr) {
+      store_with_error(kEmpty, entry(statuses, i));
+      continue;
+    }
+    const Outcome& outcome = request->query();
+    const MPI_Comm of_request = request->comm();
+    int error = outcome.error;
+    store_with_error(outcome, entry(statuses, i));
+    if (const int refused = mpi_shim::let_go(requests[i], *request); refused != MPI_SUCCESS) [[unlikely]] {
+      error = refused;
+      if (statuses != MPI_STATUSES_IGNORE) statuses[i].MPI_ERROR = refused;
+    }
+    if (error != MPI_SUCCESS && !failed) [[unlikely]] {
+      failed = true;
+      comm = of_request;
+    }
+  }
+  return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+}
+
+bool all_done(int count, MPI_Request* requests) {
+  for (int i = 0; i < count; ++i) {
+    const Request* request = active_request(requests[i]);
+    if (request != nullptr && !request->done()) return false;
+  }
+  return true;
+}
+
+int report(Call& call, const Found& found, MPI_Status* status) {
+  store(found.outcome, status);
+  if (!found.any_done && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;  // as of every empty status
+  return found.outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_on(found.comm, found.outcome.error);
+}
+
+/// MPI_Waitsome and MPI_Testsome after something is done or nothing is active.
+int hand_out_some(Call& call, int count, MPI_Request* requests, int* outcount, int* indices, MPI_Status* statuses) {
+  *outcount = 0;
+  bool active = false;
+  bool failed = false;
+  MPI_Comm comm = MPI_COMM_NULL;
+  for (int i = 0; i < count; ++i) {
+    Request* request = active_request(requests[i]);
+    if (request == nullptr) continue;
+    active = true;
+    if (!request->done()) continue;
+    if (!failed) comm = request->comm();
+    const Outcome outcome = mpi_shim::hand_out(requests[i], *request);
+    failed = failed || outcome.error != MPI_SUCCESS;
+    store_with_error(outcome, entry(statuses, *outcount));
+    indices[(*outcount)++] = i;
+  }
+  if (!active) *outcount = MPI_UNDEFINED;
+  return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
+  Call call{"MPI_Wait"};
+  if (call.failed()) return call.error();
+  check(call, 1, request);
+  if (call.failed()) return call.error();
+  if (const Request* active = active_request(*request)) call.process().vcis().wait(*active);
+  const Found found = find_done(call.process().vcis(), span_of(request, 1), true);
+  return report(call, found, status);
+}
+
+OPAL_MPI_FUNCTION(int, Test, (MPI_Request * request, int* flag, MPI_Status* status)) {
+  Call call{"MPI_Test"};
+  if (call.failed()) return call.error();
+  check(call, 1, request);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().vcis(), span_of(request, 1), false);
+  *flag = found.any_done || !found.any_active;
+  return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Waitany, (int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
+  Call call{"MPI_Waitany"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(indx, "indx");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().vcis(), span_of(array_of_requests, count), true);
+  *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
+  return report(call, found, status);
+}
+
+OPAL_MPI_FUNCTION(int, Testany,
+                  (int count, MPI_Request array_of_requests[], int* indx, int* flag, MPI_Status* status)) {
+  Call call{"MPI_Testany"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(indx, "indx");
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().vcis(), span_of(array_of_requests, count), false);
+  *flag = found.any_done || !found.any_active;
+  *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
+  return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Waitall"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  if (call.failed()) return call.error();
+  for (int i = 0; i < count; ++i) {
+    const Request* const request = still_active(array_of_requests[i]);
+    if (request != nullptr && !request->done())
+      call.process().vcis().wait(*request, static_cast<std::size_t>(count - i));
+  }
+  return hand_out_all(call, count, array_of_requests, array_of_statuses);
+}
+
+OPAL_MPI_FUNCTION(int, Testall,
+                  (int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Testall"};
+  if (call.failed()) return call.error();
+  check(call, count, array_of_requests);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  *flag = all_done(count, array_of_requests);
+  if (*flag == 0) {
+    poll(call, count, array_of_requests);
+    *flag = all_done(count, array_of_requests);
+  }
+  return *flag != 0 ? hand_out_all(call, count, array_of_requests, array_of_statuses) : MPI_SUCCESS;
+}
+
+OPAL_MPI_FUNCTION(int, Waitsome,
+                  (int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
+                   MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Waitsome"};
+  if (call.failed()) return call.error();
+  check(call, incount, array_of_requests);
+  call.pointer(outcount, "outcount");
+  if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
+  if (call.failed()) return call.error();
+  for (;;) {
+    const int error = hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+    if (*outcount != 0) return error;
+    auto& vcis = call.process().vcis();
+    const std::span<MPI_Request> requests = span_of(array_of_requests, incount);
+    vcis.wait_until(mpi_shim::vcis_of(vcis, requests), [&] { return any_done(requests); });
+  }
+}
+
+OPAL_MPI_FUNCTION(int, Testsome,
+                  (int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
+                   MPI_Status array_of_statuses[])) {
+  Call call{"MPI_Testsome"};
+  if (call.failed()) return call.error();
+  check(call, incount, array_of_requests);
+  call.pointer(outcount, "outcount");
+  if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
+  if (call.failed()) return call.error();
+  if (!any_done(span_of(array_of_requests, incount))) poll(call, incount, array_of_requests);
+  return hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Synchronisation of one-sided accesses: fence; post, start, complete, wait; lock, unlock, flush.
+#include <fmt/format.h>
+
+#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/rma/window.hpp"
+#include "opal/core/sync/fence.hpp"
+
+namespace {
+
+using mpi_shim::api::Call;
+using mpi_shim::rma::Window;
+
+/// Calls `act(Window&)` on a window whose arguments are fine.
+template <class Act>
+int synchronise(const char* function, MPI_Win win, const char* wrong, Act&& act) {
+  Call call{function};
+  if (call.failed()) return call.error();
+  Window* const window = call.window(win);
+  if (call.failed()) return call.error();
+  const int error = act(call, *window);
+  if (call.failed()) return call.error();
+  return error == MPI_ERR_RMA_SYNC ? call.fail(error, wrong) : call.finish(error);
+}
+
+/// The assertions are those that the function knows.
+bool asserts(Call& call, int assertion, int known) {
+  if ((assertion & ~known) == 0) return true;
+  call.fail(MPI_ERR_ASSERT, fmt::format("argument assert is {}, which no combination of its assertions is", assertion));
+  return false;
+}
+
+bool is_rank(Call& call, const Window& window, int rank) {
+  if (rank >= 0 && rank < window.size()) return true;
+  call.fail(MPI_ERR_RANK,
+            fmt::format("argument rank is {}, but the window has the ranks 0 to {}", rank, window.size() - 1));
+  return false;
+}
+
+constexpr int kPostAssertions = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
+constexpr int kFenceAssertions = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+constexpr const char* kOtherEpoch = "an epoch is open that this call does not end";
+constexpr const char* kNoEpoch = "the epoch that this call would end is not open";
+constexpr const char* kNotPassive = "no passive target epoch is open towards the rank";
+
+int flush(const char* function, int rank, MPI_Win win) {
+  return synchronise(function, win, kNotPassive, [&](Call& call, Window& window) {
+    if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+    return is_rank(call, window, rank) ? window.flush(rank) : MPI_ERR_RANK;
+  });
+}
+
+int flush_all(const char* function, MPI_Win win) {
+  return synchronise(function, win, kNotPassive, [](Call& /*call*/, Window& window) { return window.flush_all(); });
+}
+
+}  // namespace
+
+OPAL_MPI_FUNCTION(int, Win_fence, (int assertion, MPI_Win win)) {
+  return synchronise("MPI_Win_fence", win, kOtherEpoch, [&](Call& call, Window& window) {
+    return asserts(call, assertion, kFenceAssertions) ? window.fence(assertion) : MPI_ERR_ASSERT;
+  });
+}
+
+OPAL_MPI_FUNCTION(int, Win_start, (MPI_Group group, int assertion, MPI_Win win)) {
+  return synchronise("MPI_Win_start", win, kOtherEpoch, [&](Call& call, Window& window) {
+    const auto members = call.group(group);
+    if (call.failed() || !asserts(call, assertion, MPI_MODE_NOCHECK)) return call.error();
+    return window.start(*members, assertion);
+  });
+}
+
+OPAL_MPI_FUNCTION(int, Win_complete, (MPI_Win win)) {
+  return synchronise("MPI_Win_complete", win, kNoEpoch,
+                     [](Call& /*call*/, Window& window) { return window.complete(); });
+}
+
+OPAL_MPI_FUNCTION(int, Win_post, (MPI_Group group, int assertion, MPI_Win win)) {
+  return synchronise("MPI_Win_post", win, kOtherEpoch, [&](Call& call, Window& window) {
+    const auto members = call.group(group);
+    if (call.failed() || !asserts(call, assertion, kPostAssertions)) return call.error();
+    return window.post(*members, assertion);
+  });
+}
+
+OPAL_MPI_FUNCTION(int, Win_wait, (MPI_Win win)) {
+  return synchronise("MPI_Win_wait", win, kNoEpoch, [](Call& /*call*/, Window& window) { return window.wait(); });
+}
+
+OPAL_MPI_FUNCTION(int, Win_test, (MPI_Win win, int* flag)) {
+  return synchronise("MPI_Win_test", win, kNoEpoch, [&](Call& call, Window& window) {
+    call.pointer(flag, "flag");
+    if (call.failed()) return call.error();
+    bool over = false;
+    const int error = window.test(over);
+    *flag = over ? 1 : 0;
+    return error;
+  });
+}
+
+OPAL_MPI_FUNCTION(int, Win_lock, (int lock_type, int rank, int assertion, MPI_Win win)) {
+  return synchronise("MPI_Win_lock", win, kOtherEpoch, [&](Call& call, Window& window) {
+    if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED) {
+      return call.fail(MPI_ERR_LOCKTYPE, "argument lock_type is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED");
+    }
+    if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+    if (!is_rank(call, window, rank) || !asserts(call, assertion, MPI_MODE_NOCHECK)) return call.error();
+    return window.lock(rank, lock_type == MPI_LOCK_EXCLUSIVE, assertion);
+  });
+}
+
+OPAL_MPI_FUNCTION(int, Win_unlock, (int rank, MPI_Win win)) {
+  return synchronise("MPI_Win_unlock", win, kNoEpoch, [&](Call& call, Window& window) {
+    if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
+    return is_rank(call, window, rank) ? window.unlock(rank) : MPI_ERR_RANK;
+  });
+}
+
+OPAL_MPI_FUNCTION(int, Win_lock_all, (int assertion, MPI_Win win)) {
+  return synchronise("MPI_Win_lock_all", win, kOtherEpoch, [&](Call& call, Window& window) {
+    return asserts(call, assertion, MPI_MODE_NOCHECK) ? window.lock_all(assertion) : MPI_ERR_ASSERT;
+  });
+}
+
+OPAL_MPI_FUNCTION(int, Win_unlock_all, (MPI_Win win)) {
+  return synchronise("MPI_Win_unlock_all", win, kNoEpoch,
+                     [](Call& /*call*/, Window& window) { return window.unlock_all(); });
+}
+
+// An access is complete here only when it is complete there: the local forms wait for the same.
+OPAL_MPI_FUNCTION(int, Win_flush, (int rank, MPI_Win win)) { return flush("MPI_Win_flush", rank, win); }
+OPAL_MPI_FUNCTION(int, Win_flush_local, (int rank, MPI_Win win)) { return flush("MPI_Win_flush_local", rank, win); }
+OPAL_MPI_FUNCTION(int, Win_flush_all, (MPI_Win win)) { return flush_all("MPI_Win_flush_all", win); }
+OPAL_MPI_FUNCTION(int, Win_flush_local_all, (MPI_Win win)) { return flush_all("MPI_Win_flush_local_all", win); }
+
+OPAL_MPI_FUNCTION(int, Win_sync, (MPI_Win win)) {
+  return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, Window& window) {
+    // The memory model is unified: only the order of this process's own loads and stores is to be kept.
+    opal::full_fence();
+    window.engine().poll();  // programs spin on memory with it
+    return MPI_SUCCESS;
+  });
+}

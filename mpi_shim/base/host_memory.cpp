@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/base/host_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "opal/core/system/fd.hpp"
+
+namespace mpi_shim {
+namespace {
+
+constexpr std::uint64_t kHeader = 4096;  // the token, and then nothing: what is shared begins on a page
+
+}  // namespace
+
+Result<HostMemory> HostMemory::create(std::uint64_t size) {
+  if (size > (std::uint64_t{1} << 46)) return Error{Errc::limit_reached, 0, "memory of a host", size};
+  OPAL_TRY_ASSIGN(auto pool, opal::mpool::SharedPool::create("opal-mpi-host", kHeader + size));
+  OPAL_TRY_ASSIGN(const auto block, pool.allocate(kHeader + size, kHeader));
+  HostMemory memory;
+  if (::getrandom(&memory.offer_.token, sizeof memory.offer_.token, 0) != sizeof memory.offer_.token) {
+    return Error{Errc::os, errno, "getrandom"};
+  }
+  std::memcpy(block.address, &memory.offer_.token, sizeof memory.offer_.token);
+  memory.bytes_ = {block.address + kHeader, size};
+  memory.offer_.offset = block.offset;
+  memory.offer_.size = size;
+  memory.offer_.pid = ::getpid();
+  memory.offer_.fd = pool.fd();
+  memory.pool_.emplace(std::move(pool));
+  return memory;
+}
+
+Result<HostMemory> HostMemory::attach(const Offer& offer) {
+  const std::string path = "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.fd);
+  const opal::Fd fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+  if (!fd) return Error{errno == EACCES ? Errc::permission : Errc::os, errno, "open /proc/PID/fd/N"};
+  HostMemory memory;
+  OPAL_TRY_ASSIGN(memory.mapping_, opal::mpool::SharedPool::attach(fd.get()));
+  const MutableBytes all = memory.mapping_.bytes();
+  std::uint64_t token = 0;
+  if (offer.offset > all.size() || all.size() - offer.offset < kHeader ||
+      offer.size > all.size() - offer.offset - kHeader ||
+      (std::memcpy(&token, all.data() + offer.offset, sizeof token), token != offer.token)) {
+    return Error{Errc::protocol, 0, "memory of a host: not what was offered", offer.size};
+  }
+  memory.bytes_ = all.subspan(offer.offset + kHeader, offer.size);
+  return memory;
+}
+
+}  // namespace mpi_shim

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks of a host do through their team segment, and the two levels made of it: barrier, broadcast,
+// reductions.
+#include <algorithm>
+#include <cstring>
+
+#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/bcast.hpp"
+#include "mpi_shim/coll/host/team_steps.hpp"
+#include "mpi_shim/coll/on_host.hpp"
+#include "mpi_shim/coll/reduce.hpp"
+#include "mpi_shim/process/process.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+constexpr int kEverybody = -1;
+
+}  // namespace
+
+HostTeam::Outcome HostTeam::barrier() {
+  segment_.begin(0);
+  OPAL_MPI_STEP(segment_.claim());
+  segment_.arrive();
+  if (one_host()) return segment_.await_all();
+  if (segment_.rank() == 0) OPAL_MPI_STEP(segment_.await_all());
+  OPAL_MPI_STEP(among(hosts_.leaders, [](Schedule& schedule) { build_barrier(schedule); }));
+  segment_.begin(0);
+  if (segment_.rank() != 0) return segment_.await(0);
+  OPAL_MPI_STEP(segment_.claim());
+  segment_.arrive();
+  return MPI_SUCCESS;
+}
+
+HostTeam::Outcome HostTeam::bcast(const Buffer& buffer, int root) {
+  if (buffer.bytes() > longest_.message) return std::nullopt;
+  if (one_host()) return bcast_here(buffer, root);
+  const std::vector<int> leaders = leaders_for(root);
+  const int roots_host = hosts_.of_rank[static_cast<std::size_t>(root)];
+  OPAL_MPI_STEP(among(leaders, [&](Schedule& schedule) { build_bcast(schedule, buffer, roots_host); }));
+  return bcast_here(buffer, place(leaders[static_cast<std::size_t>(own_host())]));
+}
+
+int HostTeam::bcast_here(const Buffer& buffer, int from) {
+  for (std::uint64_t offset = 0; offset < buffer.bytes(); offset += segment_.slot_bytes()) {
+    const std::uint64_t bytes = piece(buffer.bytes(), offset);
+    segment_.begin(bytes);
+    if (segment_.rank() == from) {
+      OPAL_MPI_STEP(segment_.claim());
+      put(buffer, offset, {segment_.slot(from), bytes});
+      segment_.arrive();
+    } else {
+      OPAL_MPI_STEP(segment_.await(from));
+      get({segment_.slot(from), bytes}, buffer, offset);
+    }
+  }
+  return MPI_SUCCESS;
+}
+
+bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
+  return in.bytes() <= longest_.message && (op.is_commutative() || hosts_.in_order) &&
+         (in.bytes() == 0 || (!in.has_derived_type() && in.type().size() == in.type().extent()));
+}
+
+HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const op::Op& op, int root) {
+  if (!takes(from, op)) return std::nullopt;
+  OnHost in{from, OnHost::Use::read};
+  OnHost out{to, OnHost::Use::write};
+  return reduce_on_host(in.buffer(), out.buffer(), op, root);
+}
+
+int HostTeam::reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root) {
+  if (one_host()) return reduce_here(in, out.base(), op, root);
+  const std::vector<int> leaders = leaders_for(root);
+  const int leader = leaders[static_cast<std::size_t>(own_host())];
+  std::unique_ptr<std::byte[]> memory;
+  Buffer result = out;
+  if (comm_.rank() == leader && leader != root) {
+    memory = std::make_unique_for_overwrite<std::byte[]>(in.bytes());
+    result = in.at(memory.get());
+  }
+  OPAL_MPI_STEP(reduce_here(in, result.base(), op, place(leader)));
+  return among(leaders, [&](Schedule& schedule) {
+    build_reduce(schedule, result, out, op, hosts_.of_rank[static_cast<std::size_t>(root)]);
+  });
+}
+
+HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, const op::Op& op) {
+  if (!takes(from, op)) return std::nullopt;
+  OnHost in{from, OnHost::Use::read};
+  OnHost out{to, OnHost::Use::write};
+  return allreduce_on_host(in.buffer(), out.buffer(), op);
+}
+
+int HostTeam::allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op) {
+  if (one_host()) return reduce_here(in, out.base(), op, kEverybody);
+  OPAL_MPI_STEP(reduce_here(in, out.base(), op, 0));
+  OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_allreduce(schedule, out, out, op); }));
+  return bcast_here(out, 0);
+}
+
+int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to) {
+  if (in.bytes() == 0) return MPI_SUCCESS;
+  const auto element = static_cast<std::uint64_t>(in.type().size());
+  const std::uint64_t most = segment_.slot_bytes() / element;
+  const bool gets = to == kEverybody || to == segment_.rank();
+  for (std::uint64_t first = 0; first < in.count(); first += most) {
+    const Buffer piece = in.part(first, std::min(most, in.count() - first));
+    OPAL_MPI_STEP(reduce_piece(piece, gets ? out + first * element : nullptr, op, to));
+  }
+  return MPI_SUCCESS;
+}
+
+/// Everybody but who alone gets the result fills a slot.  Of a short piece whoever gets the result makes all of it; of
+/// a long one each rank makes a part and puts that into its slot, where nobody else needs what was there.
+int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to) {
+  const int rank = segment_.rank();
+  const int size = segment_.size();
+  const bool in_parts = makes_parts(in, to);
+  segment_.begin(in.bytes());
+  if (in_parts || to != rank) {
+    OPAL_MPI_STEP(segment_.claim());
+    std::memcpy(segment_.slot(rank), in.base(), in.bytes());
+    segment_.arrive();
+  }
+  if (!in_parts) {
+    if (out == nullptr) return MPI_SUCCESS;
+    OPAL_MPI_STEP(segment_.await_all());
+    combine(in, 0, out, op);
+    return MPI_SUCCESS;
+  }
+  OPAL_MPI_STEP(segment_.await_all());
+  const auto element = static_cast<std::uint64_t>(in.type().size());
+  const auto cut = [&](int part) {
+    return in.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(size);
+  };
+  const Buffer own = in.part(cut(rank), cut(rank + 1) - cut(rank));
+  const std::uint64_t offset = cut(rank) * element;
+  std::byte* const made = out == nullptr ? part_.data() : out + offset;
+  combine(own, offset, made, op);
+  segment_.refill();
+  if (to != rank) std::memcpy(segment_.slot(rank) + offset, made, own.bytes());
+  segment_.arrive();
+  if (out == nullptr) return MPI_SUCCESS;
+  for (int other = (rank + 1) % size; other != rank; other = (other + 1) % size) {
+    OPAL_MPI_STEP(segment_.await(other));
+    std::memcpy(out + cut(other) * element, segment_.slot(other) + cut(other) * element,
+                (cut(other + 1) - cut(other)) * element);
+  }
+  return MPI_SUCCESS;
+}
+
+/// Parts divide the work, but all ranks have to come together twice: for one that gets the result alone only many ranks
+/// make up for that, and none that wait for each other's core.
+bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
+  if (piece.bytes() < kShareSplitFrom.bytes) return false;
+  return to == kEverybody || (segment_.size() > 4 && process_.waits().ranks_per_core <= 1);
+}
+
+/// out = rank 0's op rank 1's op ... for `own`, this rank's elements, and the others' at `offset` of their slots.
+void HostTeam::combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op) {
+  if (own.count() == 0) return;
+  const int last = segment_.size() - 1;
+  const std::byte* mine = own.base();
+  if (mine == out && segment_.rank() != last) {  // in place: aside before it is overwritten
+    std::memcpy(part_.data(), mine, own.bytes());
+    mine = part_.data();
+  }
+  const auto elements_of = [&](int rank) { return rank == segment_.rank() ? mine : segment_.slot(rank) + offset; };
+  if (elements_of(last) != out) std::memcpy(out, elements_of(last), own.bytes());
+  for (int rank = last - 1; rank >= 0; --rank) {
+    op.apply(elements_of(rank), out, static_cast<std::int64_t>(own.count()), own.type());
+  }
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of which every rank gets another part: scans and reduce-scatters.  Across hosts, where each host's ranks
+// follow one another, only what the ranks of a host have in common crosses the network, once.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "mpi_shim/coll/host/team_steps.hpp"
+#include "mpi_shim/coll/on_host.hpp"
+#include "mpi_shim/coll/reduce.hpp"
+
+namespace mpi_shim::coll {
+
+HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op::Op& op, bool exclusive) {
+  if (!hosts_.in_order || !takes(from, op)) return std::nullopt;
+  const bool gets = !exclusive || comm_.rank() != 0;
+  OnHost in{from, OnHost::Use::read};
+  OnHost out{to, gets ? OnHost::Use::write : OnHost::Use::read};
+  std::byte* const result = out.buffer().base();
+  return one_host() ? scan_here(in.buffer(), result, op, exclusive) : scan_between(in.buffer(), result, op, exclusive);
+}
+
+/// The hosts' last ranks, who have the result of their host, scan these; then each host puts what is of those before it
+/// in front of its own.
+int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
+  if (in.bytes() == 0) return MPI_SUCCESS;
+  const auto count = static_cast<std::int64_t>(in.count());
+  const bool is_last = segment_.rank() == segment_.size() - 1;
+  const bool has_result = !exclusive || segment_.rank() != 0;  // from this host
+  std::vector<int> leaders;
+  for (const std::vector<int>& ranks : hosts_.ranks) leaders.push_back(ranks.back());
+  std::byte* const before = packed(2 * in.bytes());
+  std::byte* const whole = before + in.bytes();  // this host's result, of its last rank
+  if (is_last) std::memcpy(whole, in.base(), in.bytes());
+  OPAL_MPI_STEP(scan_here(in, out, op, exclusive));
+  if (is_last && !exclusive) std::memcpy(whole, out, in.bytes());
+  if (is_last && exclusive && has_result) op.apply(out, whole, count, in.type());
+  OPAL_MPI_STEP(
+      among(leaders, [&](Schedule& schedule) { build_scan(schedule, in.at(whole), in.at(before), op, true); }));
+  if (own_host() == 0) return MPI_SUCCESS;
+  OPAL_MPI_STEP(bcast_here(in.at(before), segment_.size() - 1));
+  if (has_result) {
+    op.apply(before, out, count, in.type());
+  } else {
+    std::memcpy(out, before, in.bytes());
+  }
+  return MPI_SUCCESS;
+}
+
+/// Along the ranks: each takes the result of the one before it out of its slot and puts its own into its slot, while
+/// the others are at other pieces.
+int HostTeam::scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
+  if (in.bytes() == 0) return MPI_SUCCESS;
+  const int rank = segment_.rank();
+  const bool last = rank == segment_.size() - 1;
+  const auto element = static_cast<std::uint64_t>(in.type().size());
+  const std::uint64_t most = segment_.slot_bytes() / element;
+  for (std::uint64_t first = 0; first < in.count(); first += most) {
+    const Buffer piece = in.part(first, std::min(most, in.count() - first));
+    std::byte* const result = out + first * element;
+    segment_.begin(piece.bytes());
+    std::byte* sum = result;  // of the ranks up to this one
+    if (!last) {
+      OPAL_MPI_STEP(segment_.claim());
+      sum = segment_.slot(rank);
+    }
+    const bool needs_sum = !last || !exclusive;
+    if (needs_sum && sum != piece.base()) std::memcpy(sum, piece.base(), piece.bytes());
+    if (rank != 0) {
+      OPAL_MPI_STEP(segment_.await(rank - 1));
+      if (needs_sum) op.apply(segment_.slot(rank - 1), sum, static_cast<std::int64_t>(piece.count()), in.type());
+    }
+    if (!last) segment_.arrive();
+    if (exclusive && rank != 0) std::memcpy(result, segment_.slot(rank - 1), piece.bytes());
+    if (!exclusive && sum != result) std::memcpy(result, sum, piece.bytes());
+  }
+  return MPI_SUCCESS;
+}
+
+HostTeam::Outcome HostTeam::reduce_scatter(const Buffer& from, const Buffer& to, std::span<const std::uint64_t> counts,
+                                           const op::Op& op) {
+  if (!(one_host() || hosts_.in_order) || !takes(from, op)) return std::nullopt;
+  if (from.bytes() == 0) return MPI_SUCCESS;
+  // A slot holds a piece of every rank's part.
+  const std::uint64_t most = segment_.slot_bytes() / static_cast<std::uint64_t>(from.type().size()) / counts.size();
+  if (one_host() && most == 0) return std::nullopt;
+  OnHost in{from, OnHost::Use::read};
+  OnHost out{to, OnHost::Use::write};
+  std::byte* const result = out.buffer().base();
+  return one_host() ? reduce_scatter_here(in.buffer(), result, counts, op, most)
+                    : reduce_scatter_between(in.buffer(), result, counts, op);
+}
+
+/// The leaders reduce what their hosts have, reduce-scatter that among each other, and deal out their hosts' parts.
+int HostTeam::reduce_scatter_between(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts,
+                                     const op::Op& op) {
+  const bool leads = segment_.rank() == 0;
+  const auto element = static_cast<std::uint64_t>(in.type().size());
+  std::vector<std::uint64_t> of_hosts(hosts_.ranks.size());
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) of_hosts[at(hosts_.of_rank[rank])] += counts[rank];
+  const std::uint64_t here = of_hosts[at(own_host())];
+  std::byte* const whole = leads ? packed(in.bytes() + here * element) : nullptr;
+  std::byte* const parts = leads ? whole + in.bytes() : nullptr;
+  OPAL_MPI_STEP(reduce_here(in, whole, op, 0));
+  OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) {
+    build_reduce_scatter(schedule, in.at(whole), {parts, here, in.type()}, of_hosts, op);
+  }));
+  // This rank's part of them.
+  const auto first = counts.begin() + hosts_.here.front();
+  const std::uint64_t begin = std::accumulate(first, first + segment_.rank(), std::uint64_t{0}) * element;
+  const std::uint64_t end = begin + first[segment_.rank()] * element;
+  for (std::uint64_t offset = 0; offset < here * element; offset += segment_.slot_bytes()) {
+    const std::uint64_t bytes = piece(here * element, offset);
+    segment_.begin(bytes);
+    if (leads) {
+      OPAL_MPI_STEP(segment_.claim());
+      std::memcpy(segment_.slot(0), parts + offset, bytes);
+      segment_.arrive();
+    } else {
+      OPAL_MPI_STEP(segment_.await(0));
+    }
+    const std::uint64_t from = std::max(begin, offset);
+    const std::uint64_t to = std::min(end, offset + bytes);
+    if (from < to) std::memcpy(out + (from - begin), segment_.slot(0) + (from - offset), to - from);
+  }
+  return MPI_SUCCESS;
+}
+
+/// In place the result of a piece overwrites elements that are in the slots by then: an element's place in its rank's
+/// part is not behind its place in the whole.
+int HostTeam::reduce_scatter_here(const Buffer& in, std::byte* out, std::span<const std::uint64_t> counts,
+                                  const op::Op& op, std::uint64_t most) {
+  const int rank = segment_.rank();
+  const auto element = static_cast<std::uint64_t>(in.type().size());
+  const std::uint64_t own = counts[static_cast<std::size_t>(rank)];
+  const std::uint64_t longest = *std::max_element(counts.begin(), counts.end());
+  for (std::uint64_t first = 0; first < longest; first += most) {
+    const auto size_of = [&](std::uint64_t count) { return first < count ? std::min(most, count - first) : 0; };
+    const std::uint64_t bytes = size_of(longest) * element;  // of each rank's part in a slot
+    segment_.begin(bytes * counts.size());
+    OPAL_MPI_STEP(segment_.claim());
+    std::byte* to = segment_.slot(rank);
+    std::uint64_t start = 0;
+    for (const std::uint64_t count : counts) {
+      if (first < count) std::memcpy(to, in.base() + (start + first) * element, size_of(count) * element);
+      to += bytes;
+      start += count;
+    }
+    segment_.arrive();
+    if (first >= own) continue;
+    OPAL_MPI_STEP(segment_.await_all());
+    const std::uint64_t offset = static_cast<std::uint64_t>(rank) * bytes;
+    combine({segment_.slot(rank) + offset, size_of(own), in.type()}, offset, out + first * element, op);
+  }
+  return MPI_SUCCESS;
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a communicator's ranks find their team.
+#include "mpi_shim/coll/host/team.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/process/process.hpp"
+#include "opal/am/config.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
+#include "opal/core/log.hpp"
+#include "opal/gpu/gpu.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+constexpr std::uint64_t kPiecesOnSharedCores = 4;
+
+/// Ranks of `comm` that share a segment with this process: those of its host, at most `most` of them.
+std::vector<int> group_here(Process& process, const comm::Communicator& comm, std::uint32_t most) {
+  std::vector<int> local;
+  std::size_t own = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (rank == comm.rank()) own = local.size();
+    if (rank == comm.rank() || process.client().is_local(static_cast<unsigned>(comm.group()->process(rank)))) {
+      local.push_back(rank);
+    }
+  }
+  const std::size_t first = own / most * most;
+  const std::size_t end = std::min(local.size(), first + most);
+  return {local.begin() + static_cast<std::ptrdiff_t>(first), local.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+/// What each rank tells all others.
+struct Introduction {
+  std::int64_t leader;
+  Longest longest;          // what it wants to share
+  std::int64_t fences;      // 1: who sleeps may pay for its fences
+  HostMemory::Offer offer;  // a leader's
+};
+
+Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
+  Hosts hosts;
+  hosts.here = std::move(here);
+  for (const Introduction& one : all) hosts.leaders.push_back(static_cast<int>(one.leader));
+  std::sort(hosts.leaders.begin(), hosts.leaders.end());
+  hosts.leaders.erase(std::unique(hosts.leaders.begin(), hosts.leaders.end()), hosts.leaders.end());
+  for (const Introduction& one : all) {
+    const auto found = std::lower_bound(hosts.leaders.begin(), hosts.leaders.end(), static_cast<int>(one.leader));
+    hosts.of_rank.push_back(static_cast<int>(found - hosts.leaders.begin()));
+  }
+  hosts.ranks.resize(hosts.leaders.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::vector<int>& ranks = hosts.ranks[static_cast<std::size_t>(hosts.of_rank[rank])];
+    ranks.push_back(static_cast<int>(rank));
+    hosts.most = std::max(hosts.most, ranks.size());
+  }
+  hosts.in_order = std::is_sorted(hosts.of_rank.begin(), hosts.of_rank.end());
+  return hosts;
+}
+
+}  // namespace
+
+HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest)
+    : process_(process),
+      comm_(comm),
+      hosts_(std::move(hosts)),
+      segment_(std::move(segment)),
+      config_(comm.vci().scheduler().config()),
+      longest_(longest),
+      part_(segment_.slot_bytes()) {}
+
+std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& comm) {
+  const Config& config = comm.vci().scheduler().config();
+  std::vector<int> here = group_here(process, comm, config.share_ranks);
+  const bool leads = here.front() == comm.rank();
+  // Ranks that share cores lose more by each meeting than by larger pieces.
+  const bool cores_shared = process.waits().ranks_per_core > 1;
+  const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
+  const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
+  const std::uint64_t size = TeamSegment::bytes_for(static_cast<int>(here.size()), slot);
+
+  std::vector<Introduction> all(static_cast<std::size_t>(comm.size()));
+  Introduction& mine = all[static_cast<std::size_t>(comm.rank())];
+  mine.leader = here.front();
+  mine.longest.message = (opal::gpu::active() ? kShareGpuBelow : kShareBelow).bytes;
+  mine.longest.alltoall = std::min(mine.longest.message, cores_shared ? kShareAlltoallBelow.bytes : UINT64_MAX);
+  mine.fences = !cores_shared && opal::accept_remote_fences() ? 1 : 0;
+  HostMemory memory;
+  if (leads) {
+    auto made = HostMemory::create(size);
+    if (made) {
+      memory = std::move(*made);
+      mine.offer = memory.offer();
+    } else {
+      log::warn("mpi", "no shared memory of {} bytes for collectives: {}", size, to_string(made.error()));
+    }
+  }
+  if (exchange(comm, all) != MPI_SUCCESS) return nullptr;
+  if (!leads) {
+    auto attached = HostMemory::attach(all[static_cast<std::size_t>(here.front())].offer);
+    if (attached) {
+      memory = std::move(*attached);
+    } else {
+      log::warn("mpi", "collectives without shared memory: {}", to_string(attached.error()));
+    }
+  }
+  std::vector<p2p::Peer*> peers;
+  bool ready = memory && memory.bytes().size() == size;
+  for (const int rank : here) {
+    p2p::Peer& peer = comm.peer(rank);
+    const am::Lock::Guard guard{comm.engine().lock()};
+    // Connected, so that it can be woken, and its end is noticed.
+    ready = ready && (rank == comm.rank() || comm.engine().reach(peer) == MPI_SUCCESS);
+    peers.push_back(&peer);
+  }
+  std::vector<std::int64_t> answers(static_cast<std::size_t>(comm.size()));
+  answers[static_cast<std::size_t>(comm.rank())] = ready ? 1 : 0;
+  if (exchange(comm, answers) != MPI_SUCCESS) return nullptr;
+  if (std::find(answers.begin(), answers.end(), 0) != answers.end()) return nullptr;
+
+  Longest longest = mine.longest;
+  for (const Introduction& one : all) {
+    longest.message = std::min(longest.message, one.longest.message);
+    longest.alltoall = std::min(longest.alltoall, one.longest.alltoall);
+  }
+  Hosts hosts = hosts_of(std::move(here), all);
+  if (hosts.leaders.size() == all.size()) return nullptr;
+  const auto own = std::find(hosts.here.begin(), hosts.here.end(), comm.rank()) - hosts.here.begin();
+  const am::Config& waits = process.waits();
+  const bool fences_paid = std::all_of(hosts.here.begin(), hosts.here.end(),
+                                       [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
+  TeamSegment segment{std::move(memory), slot,          static_cast<int>(own),
+                      std::move(peers),  comm.engine(), {waits.spin, cores_shared, fences_paid}};
+  return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(segment), longest}};
+}
+
+int HostTeam::place(int rank) const noexcept {
+  if (one_host()) return rank;
+  return static_cast<int>(std::lower_bound(hosts_.here.begin(), hosts_.here.end(), rank) - hosts_.here.begin());
+}
+
+std::vector<int> HostTeam::leaders_for(int root) const {
+  std::vector<int> leaders = hosts_.leaders;
+  leaders[static_cast<std::size_t>(hosts_.of_rank[static_cast<std::size_t>(root)])] = root;
+  return leaders;
+}
+
+HostTeamPlace::HostTeamPlace() noexcept = default;
+HostTeamPlace::~HostTeamPlace() = default;
+
+HostTeam* HostTeamPlace::find(Process& process, comm::Communicator& comm) {
+  if (team_ != nullptr) [[likely]]
+    return team_.get();
+  const Config& config = comm.vci().scheduler().config();
+  if (uses_ > config.share_after || !config.share || comm.is_inter() || comm.size() == 1) return nullptr;
+  if (uses_++ == config.share_after) team_ = HostTeam::make(process, comm);
+  return team_.get();
+}
+
+}  // namespace mpi_shim::coll

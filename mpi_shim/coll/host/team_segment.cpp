@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/coll/host/team_segment.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "opal/core/sync/asymmetric_fence.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/prefetch.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "shared between processes");
+
+// Looks before anything else is tried: a peer on another core answers within them, if it is there already.
+constexpr int kFirstLooks = 200;
+constexpr int kLooksPerPass = 32;
+
+}  // namespace
+
+std::uint64_t TeamSegment::bytes_for(int ranks, std::uint64_t slot_bytes) noexcept {
+  return sizeof(Head) + static_cast<std::uint64_t>(ranks) *
+                            (sizeof(Line) + kCells * kCellStride + kSlots * (kSlotHeader + slot_bytes));
+}
+
+TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, std::vector<p2p::Peer*> peers,
+                         p2p::Engine& engine, Manner manner)
+    : memory_(std::move(memory)),
+      head_(reinterpret_cast<Head*>(memory_.bytes().data())),  // zeroes are valid counters
+      ranks_(memory_.bytes().data() + sizeof(Head)),
+      slot_bytes_(slot_bytes),
+      slot_stride_(kSlotHeader + slot_bytes),
+      rank_stride_(bytes_for(1, slot_bytes) - sizeof(Head)),
+      rank_(rank),
+      size_(static_cast<int>(peers.size())),
+      own_bit_(std::uint64_t{1} << rank),
+      others_((UINT64_MAX >> (kMostRanks - peers.size())) & ~own_bit_),
+      peers_(std::move(peers)),
+      engine_(engine),
+      manner_(manner),
+      failures_seen_(engine.failures()) {}
+
+void TeamSegment::arrive() noexcept {
+  header(rank_, place_).turn.store(turn_, std::memory_order_release);
+  filled_[place_] = turn_;
+  for_lines_of_cell(rank_, 1, [](const std::byte* address) { opal::prefetch_to_write(address); });
+  tell_sleepers();
+}
+
+int TeamSegment::await_all() noexcept {
+  if (const int error = wait({turn_, kAll, place_}); error != MPI_SUCCESS) return error;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) has_come(rank);
+  }
+  return MPI_SUCCESS;
+}
+
+int TeamSegment::wait_for_readers(std::uint64_t turn) noexcept {
+  if (const int error = wait({turn, kAll, kFinished}); error != MPI_SUCCESS) return error;
+  all_finished_ = UINT64_MAX;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) all_finished_ = std::min(all_finished_, line(rank).finished.load(std::memory_order_acquire));
+  }
+  return MPI_SUCCESS;
+}
+
+bool TeamSegment::holds(const Want& want, int waiting) const noexcept {
+  if (want.rank != kAll) return counter(want.rank, want.place).load(std::memory_order_acquire) >= want.turn;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != waiting && counter(rank, want.place).load(std::memory_order_acquire) < want.turn) return false;
+  }
+  return true;
+}
+
+int TeamSegment::wait(const Want& want) noexcept {
+  for (int look = 0; look < (manner_.core_is_shared ? 1 : kFirstLooks); ++look) {
+    if (holds(want, rank_)) [[likely]]
+      return MPI_SUCCESS;
+    opal::cpu_relax();
+  }
+  tell_sleepers();
+  return (manner_.core_is_shared ? yield_while_waiting(want) : spin(want)) ? MPI_SUCCESS : sleep(want);
+}
+
+bool TeamSegment::spin(const Want& want) noexcept {
+  const opal::Deadline end = opal::Deadline::after(manner_.spin);
+  do {
+    engine_.look();  // others may need this process to move their messages
+    for (int look = 0; look < kLooksPerPass; ++look) {
+      if (holds(want, rank_)) return true;
+      opal::cpu_relax();
+    }
+  } while (!end.expired());
+  return false;
+}
+
+bool TeamSegment::yield_while_waiting(const Want& want) noexcept {
+  for (std::uint32_t left = yield_policy_->begin(manner_.spin); left != 0; --left) {
+    engine_.look();
+    const bool again = yield_policy_->give();
+    if (holds(want, rank_)) return true;
+    if (!again) break;
+  }
+  return false;
+}
+
+int TeamSegment::sleep(const Want& want) noexcept {
+  line(rank_).wanted.store(want.packed(), std::memory_order_relaxed);
+  bool held = false;
+  engine_.wait_until(
+      [&] {
+        held = holds(want, rank_);
+        if (held || lost_a_peer()) return true;
+        if ((head_->sleepers.load(std::memory_order_relaxed) & own_bit_) == 0) {
+          // Announced first, looked after: with the fence of tell_sleepers(), whoever pays for it, one of the two sees
+          // the other.  A waker that was late may have taken the bit for what was waited for before: then it woke us
+          // for nothing, and we say it again.
+          head_->sleepers.fetch_or(own_bit_, std::memory_order_seq_cst);
+          opal::receiver_fence(manner_.fences_paid);
+          held = holds(want, rank_);
+        }
+        return held;
+      },
+      "in a collective function for other ranks of this host");
+  head_->sleepers.fetch_and(~own_bit_, std::memory_order_relaxed);
+  return held ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
+}
+
+bool TeamSegment::lost_a_peer() noexcept {
+  if (engine_.failures() == failures_seen_) return false;
+  const am::Lock::Guard guard{engine_.lock()};
+  return std::any_of(peers_.begin(), peers_.end(), [](const p2p::Peer* peer) { return peer->failed; });
+}
+
+void TeamSegment::tell_sleepers() noexcept {
+  opal::sender_fence(manner_.fences_paid);
+  wake_sleepers();
+}
+
+void TeamSegment::wake(std::uint64_t asleep) noexcept {
+  for (; asleep != 0; asleep &= asleep - 1) {
+    const int rank = std::countr_zero(asleep);
+    if (rank >= size_) return;  // not a bit that a rank sets
+    const Want want = Want::unpack(line(rank).wanted.load(std::memory_order_relaxed));
+    // What holds stays true: the first who sees it takes the bit and wakes, the others need not.
+    const std::uint64_t bit = std::uint64_t{1} << rank;
+    if (want.rank < size_ && want.place <= kFinished && holds(want, rank) &&
+        (head_->sleepers.fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0) {
+      engine_.wake(*peers_[static_cast<std::size_t>(rank)]);
+    }
+  }
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/host/team_steps.hpp — what the files that implement HostTeam share: the level between hosts.
+#pragma once
+#include <algorithm>
+
+#include "mpi_shim/coll/host/team.hpp"
+#include "mpi_shim/coll/run.hpp"
+
+/// An error ends the operation: the other ranks find out in their own waits.
+#define OPAL_MPI_STEP(expression) \
+  if (const int error = (expression); error != MPI_SUCCESS) return error
+
+namespace mpi_shim::coll {
+
+inline std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
+
+/// The first of two that is an error.
+inline int worse(int first, int second) noexcept { return first != MPI_SUCCESS ? first : second; }
+
+/// Into a slot.
+inline void put(const Buffer& from, std::byte* to) noexcept { p2p::copy(from, Buffer::of_bytes(to, from.bytes())); }
+/// A part of the message, from byte `offset` on, into a slot.
+inline void put(const Buffer& from, std::uint64_t offset, MutableBytes to) noexcept {
+  if (from.contiguous() != nullptr) return put(Buffer::of_bytes(from.contiguous() + offset, to.size()), to.data());
+  p2p::pack(from, to, offset);
+}
+/// Out of a slot.
+inline void get(const std::byte* from, const Buffer& to) noexcept { p2p::copy(Buffer::of_bytes(from, to.bytes()), to); }
+inline void get(ByteSpan from, const Buffer& to, std::uint64_t offset) noexcept {
+  if (to.contiguous() != nullptr) return get(from.data(), Buffer::of_bytes(to.contiguous() + offset, from.size()));
+  p2p::unpack(from, to, offset);
+}
+
+inline int HostTeam::next_tag() {
+  const am::Lock::Guard guard{comm_.engine().lock()};
+  return comm_.next_collective_tag();
+}
+
+template <class Build>
+int HostTeam::among(const std::vector<int>& leaders, Build&& build) {
+  const int tag = next_tag();
+  const auto own = std::find(leaders.begin(), leaders.end(), comm_.rank());
+  if (own == leaders.end()) return MPI_SUCCESS;
+  return by_messages(Team{static_cast<int>(own - leaders.begin()), leaders}, tag, build);
+}
+
+template <class Build>
+int HostTeam::by_messages(const Team& team, int tag, Build&& build) {
+  Schedule& schedule = comm_.vci().scheduler().begin(comm_, team, tag);
+  build(schedule);
+  return run(schedule);
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gatherv, scatterv, alltoallv and alltoallw: blocks of which only the two ranks know the size that they are from and
+// for.  All take one turn, whatever the sizes: each rank puts the lengths of its blocks into its cell, and the blocks
+// behind these, or into the slot beside it when they are long.  What does not fit there and what is for other hosts
+// goes by messages; of a host's the lengths say so.
+#include <array>
+#include <cstring>
+
+#include "mpi_shim/coll/alltoall.hpp"
+#include "mpi_shim/coll/host/team_steps.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+using Length = std::uint32_t;
+using Lengths = std::array<Length, TeamSegment::kMostRanks>;
+constexpr Length kByMessage = UINT32_MAX;
+static_assert(sizeof(Lengths) < TeamSegment::kCellBytes);
+
+/// Where the blocks begin in a cell.
+std::uint64_t behind_lengths(std::size_t number) { return align_up(number * sizeof(Length), 16); }
+bool fits_cell(std::size_t number, std::uint64_t bytes) {
+  return bytes <= TeamSegment::kCellBytes - behind_lengths(number);
+}
+
+/// What one rank has for others in a turn.
+class Offer {
+ public:
+  /// No block longer than `longest` goes through slots.
+  Offer(TeamSegment& segment, std::uint64_t longest, std::size_t number) noexcept
+      : segment_(segment), longest_(longest), number_(number) {}
+
+  /// Writes it and says so; `blocks` may have null ones.
+  int put(std::span<const Buffer* const> blocks) {
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < number_; ++i) {
+      const std::uint64_t bytes = blocks[i] == nullptr ? 0 : blocks[i]->bytes();
+      const bool fits = bytes <= longest_ && bytes <= segment_.slot_bytes() - total;
+      lengths_[i] = fits ? static_cast<Length>(bytes) : kByMessage;
+      if (fits) total += bytes;
+    }
+    OPAL_MPI_STEP(segment_.claim());
+    const bool is_short = fits_cell(number_, total);
+    if (!is_short) OPAL_MPI_STEP(segment_.claim_beside());
+    std::byte* const cell = segment_.slot(segment_.rank());
+    std::memcpy(cell, lengths_.data(), number_ * sizeof(Length));
+    std::byte* to = is_short ? cell + behind_lengths(number_) : segment_.beside(segment_.rank());
+    for (std::size_t i = 0; i < number_; ++i) {
+      if (lengths_[i] == 0 || lengths_[i] == kByMessage) continue;
+      coll::put(*blocks[i], to);
+      to += lengths_[i];
+    }
+    segment_.arrive();
+    return MPI_SUCCESS;
+  }
+
+  /// Reads the `index`-th block of `from` into `to`, if by_message() does not say that it is not there.
+  int take(int from, std::size_t index, const Buffer& to) {
+    OPAL_MPI_STEP(segment_.await(from));
+    const std::byte* const cell = segment_.slot(from);
+    std::memcpy(lengths_.data(), cell, number_ * sizeof(Length));
+    if (by_message(index)) return MPI_SUCCESS;
+    std::uint64_t total = 0;
+    std::uint64_t before = 0;
+    for (std::size_t i = 0; i < number_; ++i) {
+      if (i == index) before = total;
+      if (!by_message(i)) total += lengths_[i];
+    }
+    if (total > segment_.slot_bytes()) return MPI_ERR_INTERN;  // no rank of ours says that
+    const std::byte* const blocks = fits_cell(number_, total) ? cell + behind_lengths(number_) : segment_.beside(from);
+    coll::get({blocks + before, std::min<std::uint64_t>(lengths_[index], to.bytes())}, to, 0);
+    return lengths_[index] <= to.bytes() ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
+  }
+
+  /// Of the last put() or take().
+  [[nodiscard]] bool by_message(std::size_t index) const noexcept { return lengths_[index] == kByMessage; }
+
+ private:
+  TeamSegment& segment_;
+  const std::uint64_t longest_;
+  const std::size_t number_;
+  Lengths lengths_;
+};
+
+}  // namespace
+
+HostTeam::Outcome HostTeam::gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  const bool is_root = comm_.rank() == root;
+  if (is_root && own) p2p::copy(*own, blocks[at(root)]);
+  const auto out_to = [&](int rank) { return rank == root ? &*own : nullptr; };
+  const auto in_from = [&](int rank) { return is_root ? &blocks[at(rank)] : nullptr; };
+  return exchange_pairs(out_to, in_from, {.to_one = true});
+}
+
+HostTeam::Outcome HostTeam::scatterv(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+  const bool is_root = comm_.rank() == root;
+  const auto out_to = [&](int rank) { return is_root ? &blocks[at(rank)] : nullptr; };
+  const auto in_from = [&](int rank) { return rank == root ? &*own : nullptr; };
+  const int outcome = exchange_pairs(out_to, in_from, {});
+  if (is_root && own) p2p::copy(blocks[at(root)], *own);
+  return outcome;
+}
+
+HostTeam::Outcome HostTeam::alltoallv(const Blocks& out, const Blocks& in) {
+  const bool in_place = &out == &in;
+  if (!in_place) p2p::copy(out[at(comm_.rank())], in[at(comm_.rank())]);
+  const auto out_to = [&](int rank) { return &out[at(rank)]; };
+  const auto in_from = [&](int rank) { return &in[at(rank)]; };
+  return exchange_pairs(out_to, in_from, {.in_place = in_place});
+}
+
+/// `out_to(rank)`, `in_from(rank)`: this rank's block for another and from it; null where the operation knows none.
+template <class OutTo, class InFrom>
+int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAre are) {
+  const int me = segment_.rank();
+  const int tag = next_tag();
+  const std::vector<int>& here = hosts_.here;
+  const auto index = [&](int place) { return are.to_one ? 0 : at(place); };  // of the block for it
+  const auto bit = [](int place) { return std::uint64_t{1} << place; };
+  Offer offer{segment_, longest_.message, are.to_one ? 1 : here.size()};
+  struct {
+    std::uint64_t out = 0;
+    std::uint64_t in = 0;
+  } left;  // to go, resp. come, by message: bits of places on the team segment
+  segment_.begin_uneven();
+
+  std::array<const Buffer*, TeamSegment::kMostRanks> mine{};
+  bool has_any = false;
+  for (int place = 0; place < segment_.size(); ++place) {
+    if (place == me) continue;
+    if (const Buffer* const block = out_to(here[at(place)])) {
+      mine[index(place)] = block;
+      has_any = true;
+    }
+  }
+  if (has_any) OPAL_MPI_STEP(offer.put(mine));
+  for (int place = 0; place < segment_.size(); ++place) {
+    if (has_any && offer.by_message(index(place))) left.out |= bit(place);
+  }
+  // By rank of the communicator, null where there is no message.
+  std::vector<const Buffer*> out;
+  Blocks aside;
+  if (left.out != 0 || !one_host()) {
+    out = blocks_left(out_to, left.out);
+    if (are.in_place) aside = put_aside(out);
+  }
+
+  int error = MPI_SUCCESS;
+  for (int step = 1; step < segment_.size(); ++step) {
+    const int from = (me + step) % segment_.size();
+    const Buffer* const block = in_from(here[at(from)]);
+    if (block == nullptr) continue;
+    const int taken = offer.take(from, index(me), *block);
+    if (taken == MPI_ERR_PROC_ABORTED) return taken;
+    error = worse(error, taken);
+    if (taken == MPI_SUCCESS && offer.by_message(index(me))) left.in |= bit(from);
+  }
+  if (one_host() && left.out == 0 && left.in == 0) return error;
+  const std::vector<const Buffer*> in = blocks_left(in_from, left.in);
+  out.resize(in.size());
+  const int exchanged = by_messages(Team{comm_.rank(), comm_.size()}, tag,
+                                    [&](Schedule& schedule) { build_exchange(schedule, out, in); });
+  return worse(error, exchanged);
+}
+
+/// Those of other hosts, and of this one those of the places in `left`.
+template <class BlockOf>
+std::vector<const Buffer*> HostTeam::blocks_left(const BlockOf& block_of, std::uint64_t left) const {
+  std::vector<const Buffer*> blocks(at(comm_.size()));
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    const bool goes = hosts_.of_rank[at(rank)] != own_host() || (left >> place(rank) & 1) != 0;
+    if (goes && rank != comm_.rank()) blocks[at(rank)] = block_of(rank);
+  }
+  return blocks;
+}
+
+/// Has the blocks, some of them null, lie elsewhere: in what is returned.
+Blocks HostTeam::put_aside(std::span<const Buffer*> blocks) {
+  std::uint64_t bytes = 0;
+  for (const Buffer* block : blocks) bytes += block == nullptr ? 0 : block->bytes();
+  std::byte* to = packed(bytes);
+  Blocks aside;
+  aside.reserve(blocks.size());  // pointed to
+  for (const Buffer*& block : blocks) {
+    if (block == nullptr) continue;
+    coll::put(*block, to);
+    aside.push_back(Buffer::of_bytes(to, block->bytes()));
+    to += block->bytes();
+    block = &aside.back();
+  }
+  return aside;
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/comm/creation/agreement.hpp"
+
+#include <algorithm>
+
+#include "mpi_shim/coll/reduce.hpp"
+#include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/process/process.hpp"
+#include "mpi_shim/datatype/construction/predefined.hpp"
+
+namespace mpi_shim::comm {
+
+Meeting Meeting::of_all(Communicator& comm) {
+  const am::Lock::Guard guard{comm.engine().lock()};
+  return {comm, comm.everybody(), comm.next_collective_tag()};
+}
+
+int private_tag(std::uint64_t common) noexcept {
+  // The two largest negative numbers are wildcards.
+  const std::uint64_t mixed = (common * 0x9e3779b97f4a7c15U) >> 32;
+  return INT32_MIN + static_cast<int>(mixed % static_cast<std::uint64_t>(INT32_MAX - 2));
+}
+
+void IdAgreement::start(const Watcher& watcher) {
+  watcher_ = watcher;
+  propose();
+}
+
+void IdAgreement::propose() {
+  {
+    const am::Lock::Guard guard{process_.lock()};
+    mine_ = process_.communicator_ids().reserve_free(from_);
+  }
+  reserved_ = true;
+  confirming_ = false;
+  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{process_.vcis().count()}};
+  find_maximum();
+}
+
+void IdAgreement::find_maximum() {
+  static const datatype::Datatype& int64 = *datatype::predefined(reinterpret_cast<std::uintptr_t>(MPI_INT64_T));
+  static const op::Op& max = *op::predefined(reinterpret_cast<std::uintptr_t>(MPI_MAX));
+  const p2p::Buffer buffer{values_.data(), values_.size(), int64};
+  // One tag for all rounds: each pair's messages stay in order, and nobody is a round ahead of a partner's receives.
+  coll::Schedule& schedule = meeting_.comm.vci().scheduler().begin(meeting_.comm, meeting_.team, meeting_.tag);
+  coll::build_allreduce(schedule, buffer, buffer, max);
+  schedule.set_watcher({[](void* self, Request& done) noexcept {
+                          auto& agreement = *static_cast<IdAgreement*>(self);
+                          const int error = done.outcome().error;
+                          done.put_back();
+                          if (error != MPI_SUCCESS) return agreement.end(error);
+                          agreement.found();
+                        },
+                        this});
+  schedule.start();
+}
+
+void IdAgreement::found() noexcept {
+  if (!confirming_) {
+    vcis_ = static_cast<unsigned>(-values_[2]);
+    if (values_[0] == -values_[1]) return end(MPI_SUCCESS);
+    const auto highest = static_cast<std::uint32_t>(values_[0]);
+    if (highest != mine_) {
+      const am::Lock::Guard guard{process_.lock()};
+      IdTable& ids = process_.communicator_ids();
+      ids.release(mine_);
+      mine_ = highest;
+      reserved_ = ids.reserve(highest);
+    }
+    confirming_ = true;
+    values_ = {reserved_ ? 0 : 1, 0, 0};
+    return find_maximum();
+  }
+  if (values_[0] == 0) return end(MPI_SUCCESS);
+  if (reserved_) give_up(process_, {mine_, 0});
+  // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
+  // the next number.  All processes of the meeting compute the same place.
+  ++rounds_;
+  const std::uint64_t meeting = std::uint64_t{meeting_.comm.id()} << 32 | static_cast<std::uint32_t>(meeting_.tag);
+  const std::uint64_t mixed = (meeting * 0x9e3779b97f4a7c15U) ^ (rounds_ * 0xbf58476d1ce4e5b9U);
+  from_ = mine_ + 1 + static_cast<std::uint32_t>((mixed >> 33) % (std::uint64_t{4} << std::min(rounds_, 8U)));
+  propose();
+}
+
+void IdAgreement::end(int error) noexcept {
+  if (error != MPI_SUCCESS && reserved_) give_up(process_, {mine_, 0});
+  error_ = error;
+  const Watcher watcher = watcher_;
+  over_.store(true, std::memory_order_release);  // whoever waits for it, in another thread, may end this object now
+  if (watcher.fn != nullptr) watcher.fn(watcher.object, *this);
+}
+
+/// In turn; the first VCI, which has MPI_COMM_WORLD, comes last.
+Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % vcis_}; }
+
+int agree_on_number(Process& process, const Meeting& meeting, Number& number) {
+  process.sweep_communicators();  // numbers that can be had again
+  IdAgreement agreement{process, meeting};
+  agreement.start({});
+  meeting.comm.engine().wait_until([&] { return agreement.over(); });
+  number = agreement.number();
+  return agreement.error();
+}
+
+void give_up(Process& process, const Number& number) {
+  const am::Lock::Guard guard{process.lock()};
+  process.communicator_ids().release(number.id);
+}
+
+}  // namespace mpi_shim::comm

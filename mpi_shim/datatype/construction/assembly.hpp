@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/datatype/construction/assembly.hpp — bounds, layout and signature of a type under construction, kept in step.
+// Owned by the constructor that uses it.  Threads: one.  Invariants: bounds are checked first, so that the other two
+// never see numbers that overflow; parts outlive the assembly.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "mpi_shim/datatype/datatype.hpp"
+#include "opal/core/result.hpp"
+
+namespace mpi_shim::datatype {
+
+class Assembly {
+ public:
+  /// `count` copies of `part`, one extent apart, the first at `offset`.
+  void add(const Datatype& part, std::int64_t count, std::int64_t offset) {
+    if (failed_ || count == 0) return;
+    if (!bounds_.add(part.bounds(), count, part.extent(), offset)) {
+      failed_ = true;
+      return;
+    }
+    layout_.add(part.layout(), count, part.extent(), offset);
+    signature_.add(part.signature(), count);
+  }
+
+  /// Everything so far `count` times, `stride` bytes apart.
+  void repeat(std::int64_t count, std::int64_t stride) {
+    if (failed_) return;
+    Bounds repeated;
+    if (!repeated.add(bounds_, count, stride, 0)) {
+      failed_ = true;
+      return;
+    }
+    bounds_ = repeated;
+    layout_.repeat(count, stride);
+    signature_.repeat(count);
+  }
+
+  /// Moves everything so far by `offset` bytes.
+  void shift(std::int64_t offset) {
+    if (failed_) return;
+    Bounds moved;
+    if (!moved.add(bounds_, 1, 0, offset)) {
+      failed_ = true;
+      return;
+    }
+    bounds_ = moved;
+    layout_.shift(offset);
+  }
+
+  /// Sets explicit bounds.
+  void set_markers(std::int64_t lb, std::int64_t ub) noexcept {
+    bounds_.marker_lb = lb;
+    bounds_.marker_ub = ub;
+    bounds_.has_markers = true;
+  }
+
+  /// The type.  Errors: limit_reached, no_memory.
+  opal::Result<DatatypeRef> finish(Recipe recipe) && {
+    Layout layout = std::move(layout_).finish();
+    if (failed_ || layout_.overflowed())
+      return opal::Error{opal::Errc::limit_reached, 0, "size or bounds of a datatype"};
+    return handle::create<Datatype>(bounds_, std::move(layout), std::move(signature_).finish(), std::move(recipe));
+  }
+
+ private:
+  Bounds bounds_;
+  LayoutBuilder layout_;
+  SignatureBuilder signature_;
+  bool failed_ = false;
+};
+
+}  // namespace mpi_shim::datatype

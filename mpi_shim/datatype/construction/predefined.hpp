@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/datatype/construction/predefined.hpp — the datatypes that the ABI names: one static object per handle value.
+// Threads: immutable once made, on first use.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "mpi_shim/datatype/datatype.hpp"
+
+namespace mpi_shim::datatype {
+
+/// All of them, in order of their handles.  They live until the process ends.
+std::span<Datatype* const> predefined_types();
+
+/// The type with this handle value, e.g. 0x209 for MPI_INT; null when there is none (MPI_DATATYPE_NULL included).
+Datatype* predefined(std::uintptr_t handle);
+
+/// Publishes all of them in the handle table; once, while MPI is started.
+void publish_predefined_types();
+
+}  // namespace mpi_shim::datatype

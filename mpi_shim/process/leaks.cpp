@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/process/leaks.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "mpi_shim/comm/communicator.hpp"
+#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
+#include "mpi_shim/request/immediate.hpp"
+#include "mpi_shim/rma/window.hpp"
+
+namespace mpi_shim {
+namespace {
+
+using handle::Kind;
+using handle::Object;
+
+struct KindName {
+  Kind kind;
+  const char* one;
+};
+constexpr KindName kKinds[] = {{Kind::comm, "communicator"}, {Kind::datatype, "datatype"},
+                               {Kind::win, "window"},        {Kind::request, "request"},
+                               {Kind::group, "group"},       {Kind::op, "operation"},
+                               {Kind::info, "info object"},  {Kind::errhandler, "error handler"},
+                               {Kind::message, "message"}};
+constexpr int kMostNamed = 4;  // of each kind
+
+/// What the program calls it, or the handle.
+std::string name_of(Kind kind, const Object& object) {
+  std::string name;
+  if (kind == Kind::comm) name = static_cast<const comm::Communicator&>(object).name;
+  if (kind == Kind::datatype) name = static_cast<const datatype::Datatype&>(object).name();
+  if (kind == Kind::win) name = static_cast<const rma::Window&>(object).name;
+  return name.empty() ? fmt::format("{:#x}", object.handle()) : name;
+}
+
+/// A type of MPI's own, which the program could not free.
+bool is_our_own(Kind kind, const Object& object) {
+  return kind == Kind::datatype && predefined_handle(static_cast<const datatype::Datatype&>(object)) != 0;
+}
+
+}  // namespace
+
+std::string describe_leaks() {
+  struct Found {
+    int count = 0;
+    std::string names;
+  };
+  std::array<Found, std::size(kKinds)> found;
+  const std::uintptr_t shared[] = {done_send_request().handle(), no_proc_receive_request().handle()};
+  const handle::Arena& arena = handle::Arena::process();
+  // Every slot that has an object begins with its magic word, which also says whether the program may name it.
+  for (int number = 0; arena.is_slot_address(arena.slot_address(number)); ++number) {
+    const std::uintptr_t address = arena.slot_address(number);
+    if (address == shared[0] || address == shared[1]) continue;
+    const auto* object = reinterpret_cast<const Object*>(address);
+    for (std::size_t i = 0; i < std::size(kKinds); ++i) {
+      if (object->magic() != Object::live_magic(kKinds[i].kind) || is_our_own(kKinds[i].kind, *object)) continue;
+      Found& of_kind = found[i];
+      if (++of_kind.count <= kMostNamed) {
+        of_kind.names += (of_kind.count == 1 ? "" : ", ") + name_of(kKinds[i].kind, *object);
+      }
+    }
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::size(kKinds); ++i) {
+    const Found& of_kind = found[i];
+    if (of_kind.count == 0) continue;
+    text += fmt::format("{} {}{} not freed: {}{}\n", of_kind.count, kKinds[i].one, of_kind.count == 1 ? "" : "s",
+                        of_kind.names, of_kind.count > kMostNamed ? ", ..." : "");
+  }
+  return text;
+}
+
+}  // namespace mpi_shim

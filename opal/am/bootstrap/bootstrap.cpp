@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The listening side of the bootstrap.
+#include "opal/am/bootstrap/bootstrap.hpp"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "opal/am/bootstrap/address.hpp"
+#include "opal/am/bootstrap/waiter.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::am {
+
+namespace wire = bootstrap_wire;
+
+namespace {
+
+constexpr int kAcceptsPerRound = 64;
+
+std::string name_of(const sockaddr_storage& address) {
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), sizeof address, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return {};
+  }
+  return address.ss_family == AF_INET6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+sockaddr_storage address_of(const Fd& socket) noexcept {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  (void)::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return address;
+}
+
+/// The place of the port is the same in both families.
+std::uint16_t& port_of(sockaddr_storage& address) noexcept {
+  return reinterpret_cast<sockaddr_in*>(&address)->sin_port;
+}
+static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+
+/// Listens at `entry`, at `port` (network byte order) if it is not 0.
+Result<Fd> listen_at(const addrinfo& entry, std::uint16_t port) {
+  Fd socket{::socket(entry.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!socket) return Error{Errc::os, errno, "socket(bootstrap)"};
+  const int yes = 1;
+  (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  // Else the socket of every IPv6 address would take the IPv4 ones as well.
+  if (entry.ai_family == AF_INET6) (void)::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+  sockaddr_storage address{};
+  std::memcpy(&address, entry.ai_addr, entry.ai_addrlen);
+  if (port != 0) port_of(address) = port;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), entry.ai_addrlen) != 0) {
+    return Error{Errc::os, errno, "bind(bootstrap)", ntohs(port_of(address))};
+  }
+  if (::listen(socket.get(), SOMAXCONN) != 0) return Error{Errc::os, errno, "listen(bootstrap)"};
+  return socket;
+}
+
+}  // namespace
+
+Bootstrap::Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Waiter& waiter) noexcept
+    : sockets_(std::move(sockets)),
+      clock_(std::move(clock)),
+      where_(name_of(address_of(sockets_.front()))),
+      address_(address_of(sockets_.front())),
+      secret_(secret),
+      waiter_(waiter) {}
+
+Bootstrap::~Bootstrap() {
+  while (!visitors_.empty()) drop(visitors_.begin());
+  for (const Fd& socket : sockets_) waiter_.remove(socket.get());
+  waiter_.remove(clock_.get());
+}
+
+void Bootstrap::close_in_child() noexcept {
+  for (Fd& socket : sockets_) socket.reset();
+  for (Visitor& visitor : visitors_) visitor.socket.reset();
+  clock_.reset();
+}
+
+Result<std::unique_ptr<Bootstrap>> Bootstrap::listen(std::string_view host_port, const Secret& secret, Waiter& waiter) {
+  OPAL_TRY_ASSIGN(const AddressList list, resolve(host_port, true));
+  std::vector<Fd> sockets;
+  std::uint16_t port = 0;
+  Error last{Errc::unreachable, 0, "bootstrap: no address to listen at"};
+  for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+    auto socket = listen_at(*entry, port);
+    if (socket) {
+      sockaddr_storage address = address_of(*socket);
+      port = port_of(address);
+      sockets.push_back(std::move(*socket));
+      continue;
+    }
+    last = socket.error();
+    // A name may have addresses that this host does not; but a port that is taken at one of them is another program's.
+    if (last.os_errno == EADDRINUSE) return last;
+    log::debug("am", "listen {}: {}", host_port, to_string(last));
+  }
+  if (sockets.empty()) return last;
+  Fd clock{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+  if (!clock) return Error{Errc::os, errno, "timerfd_create(bootstrap)"};
+  for (const Fd& socket : sockets) OPAL_TRY(waiter.add(socket.get()));
+  OPAL_TRY(waiter.add(clock.get()));
+  return std::unique_ptr<Bootstrap>{new Bootstrap{std::move(sockets), std::move(clock), secret, waiter}};
+}
+
+void Bootstrap::accept_new() {
+  if (!pause_.is_never()) {
+    if (!pause_.expired()) return;
+    pause_ = Deadline::never();
+    for (const Fd& socket : sockets_) (void)waiter_.add(socket.get());
+  }
+  for (const Fd& socket : sockets_) accept_at(socket);
+}
+
+void Bootstrap::accept_at(const Fd& listening) {
+  for (int i = 0; i < kAcceptsPerRound && pause_.is_never(); ++i) {
+    Fd socket{::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!socket) {
+      if (errno == EAGAIN) return;
+      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) continue;  // of that one alone
+      log::once(log::Level::warn, "am.bootstrap.accept", "am", "bootstrap: cannot accept connections now: {}",
+                std::strerror(errno));
+      // They wait in the kernel's queue; a socket that stays readable would keep every wait() from sleeping.
+      for (const Fd& watched : sockets_) waiter_.remove(watched.get());
+      pause_ = Deadline::after(kPause);
+      set_clock(pause_);
+      return;
+    }
+    const wire::Challenge challenge{wire::kMagic, wire::kVersion, 0, fresh_nonce()};
+    // A fresh connection takes so little whole.
+    if (::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) continue;
+    if (visitors_.size() == kMaxVisitors) make_room();
+    if (!waiter_.add(socket.get())) continue;
+    visitors_.push_back({std::move(socket), challenge});
+  }
+}
+
+/// Those that have not proved to know the secret give way first.
+void Bootstrap::make_room() {
+  const auto stranger =
+      std::find_if(visitors_.begin(), visitors_.end(), [](const Visitor& visitor) { return !visitor.head_is_genuine; });
+  drop(stranger != visitors_.end() ? stranger : visitors_.begin());
+}
+
+void Bootstrap::look_at_clock() noexcept {
+  if (clock_at_.is_never()) {
+    if (!visitors_.empty()) set_clock(visitors_.front().timeout);
+    return;
+  }
+  if (!clock_at_.expired()) return;
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const ssize_t got = ::read(clock_.get(), &rings, sizeof rings);
+  clock_at_ = Deadline::never();
+}
+
+void Bootstrap::set_clock(const Deadline& at) noexcept {
+  clock_at_ = at;
+  const std::int64_t left = std::max<std::int64_t>(at.remaining().count(), 1);  // 0 would stop it
+  itimerspec when{};
+  when.it_value = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+  (void)::timerfd_settime(clock_.get(), 0, &when, nullptr);
+}
+
+Bootstrap::Reading Bootstrap::read(Visitor& visitor) {
+  for (;;) {
+    const MutableBytes wanted =
+        visitor.head_is_genuine ? MutableBytes{visitor.blob} : std::as_writable_bytes(std::span{&visitor.head, 1});
+    while (visitor.received < wanted.size()) {
+      const ssize_t got =
+          ::recv(visitor.socket.get(), wanted.data() + visitor.received, wanted.size() - visitor.received, 0);
+      if (got == 0) return Reading::broken;
+      if (got < 0) return errno == EAGAIN || errno == EINTR ? Reading::more : Reading::broken;
+      visitor.received += static_cast<std::size_t>(got);
+    }
+    if (visitor.head_is_genuine) {
+      return same(visitor.head.blob, wire::proof_of_blob(secret_, visitor.blob)) ? Reading::whole : Reading::broken;
+    }
+    if (!same(visitor.head.proof, wire::proof_of(secret_, wire::kVisitor, visitor.challenge, visitor.head))) {
+      log::once(log::Level::warn, "am.bootstrap.stranger", "am",
+                "bootstrap: refused a connection that does not know our secret: another am_secret_file, or a stranger; "
+                "more are refused silently");
+      return Reading::broken;
+    }
+    if (visitor.head.size == 0 || visitor.head.size > kMaxAddressSize) return Reading::broken;
+    visitor.head_is_genuine = true;
+    visitor.received = 0;
+    visitor.blob.resize(visitor.head.size);
+  }
+}
+
+void Bootstrap::answer(Visitor& visitor, ByteSpan own) {
+  const wire::Head head = wire::make_head(secret_, wire::kListener, visitor.challenge, visitor.head.nonce, own);
+  // A fresh socket's buffer takes a blob whole; a visitor that does not read within a second has gone.
+  const Deadline deadline = Deadline::after(std::chrono::seconds{1});
+  if (!send_all(visitor.socket.get(), bytes_of(head), deadline) || !send_all(visitor.socket.get(), own, deadline)) {
+    log::warn("am", "bootstrap: a visitor went away before it had our address");
+  }
+}
+
+std::list<Bootstrap::Visitor>::iterator Bootstrap::drop(std::list<Visitor>::iterator visitor) {
+  waiter_.remove(visitor->socket.get());
+  return visitors_.erase(visitor);
+}
+
+}  // namespace opal::am

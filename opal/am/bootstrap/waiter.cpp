@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/am/bootstrap/waiter.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include "opal/core/system/fork_listener.hpp"
+
+namespace opal::am {
+namespace {
+
+/// Counts the forks that lie between the first process and this one.
+class Forks final : private ForkListener {
+ public:
+  Forks() noexcept { follow_forks(); }
+  [[nodiscard]] unsigned count() const noexcept { return count_; }
+
+ private:
+  void before_fork() noexcept override {}
+  void after_fork_in_parent() noexcept override {}
+  void after_fork_in_child() noexcept override { ++count_; }
+  unsigned count_ = 0;
+};
+
+/// The calling thread's eventfd.  -1 (no descriptors left) only means that others cannot wake us early.
+/// A forked child makes its own: it would take the wake-ups of the thread that forked.
+int thread_event() noexcept {
+  // A few bytes, once; threads that use it outlive static objects.
+  static const Forks& forks = *new Forks;  // NOLINT(bugprone-unhandled-exception-at-new)
+  struct Event {
+    Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    unsigned forks;
+  };
+  thread_local Event event{.forks = forks.count()};
+  if (event.forks != forks.count()) event = {.forks = forks.count()};
+  return event.fd.get();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Waiter>> Waiter::create() {
+  Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+  if (!epoll) return Error{Errc::os, errno, "epoll_create1(context)"};
+  return std::unique_ptr<Waiter>{new Waiter{std::move(epoll)}};
+}
+
+Result<void> Waiter::renew() noexcept {
+  const Fd fresh{::epoll_create1(EPOLL_CLOEXEC)};
+  if (!fresh) return Error{Errc::os, errno, "epoll_create1(context)"};
+  // By its number, since others may be reading that, or be asleep on it.
+  if (::dup3(fresh.get(), epoll_.get(), O_CLOEXEC) < 0) return Error{Errc::os, errno, "dup3(context)"};
+  wake_others();
+  return {};
+}
+
+Result<void> Waiter::add(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Error{Errc::os, errno, "epoll_ctl(context)"};
+  return {};
+}
+
+void Waiter::remove(int fd) noexcept { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+
+Waiter::Sleeper::Sleeper(Waiter& waiter) noexcept : waiter_(waiter), event_(thread_event()) {
+  const std::lock_guard guard{waiter_.mutex_};
+  waiter_.sleepers_.push_back(event_);
+  waiter_.sleepers_count_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+Waiter::Sleeper::~Sleeper() {
+  const std::lock_guard guard{waiter_.mutex_};
+  const auto own = std::find(waiter_.sleepers_.begin(), waiter_.sleepers_.end(), event_);
+  if (own == waiter_.sleepers_.end()) return;  // take_over() since
+  waiter_.sleepers_.erase(own);
+  waiter_.sleepers_count_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Waiter::take_over() noexcept {
+  std::construct_at(&mutex_);
+  sleepers_.clear();
+  sleepers_count_ = 0;
+}
+
+void Waiter::Sleeper::sleep(const Deadline& deadline) noexcept {
+  const int fd = waiter_.epoll_.get();
+  Waiter::sleep({&fd, 1}, deadline);
+}
+
+void Waiter::sleep(std::span<const int> fds, const Deadline& deadline) noexcept {
+  const int own = thread_event();
+  std::array<pollfd, kMostWatched + 1> polled;
+  const std::size_t count = std::min(fds.size(), kMostWatched);
+  polled[0] = {own, POLLIN, 0};
+  for (std::size_t i = 0; i < count; ++i) polled[i + 1] = {fds[i], POLLIN, 0};
+  if (::poll(polled.data(), count + 1, deadline.poll_timeout_ms()) > 0 && (polled[0].revents & POLLIN) != 0) {
+    eventfd_t woken = 0;
+    (void)::eventfd_read(own, &woken);
+  }
+}
+
+void Waiter::wake_all() noexcept {
+  const std::lock_guard guard{mutex_};
+  for (const int event : sleepers_) (void)::eventfd_write(event, 1);
+}
+
+}  // namespace opal::am

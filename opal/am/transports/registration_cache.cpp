@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/am/transports/registration_cache.hpp"
+
+#include "opal/btl/shared/registration_table.hpp"
+#include "opal/core/log.hpp"
+#include "opal/gpu/memory.hpp"
+#include "opal/memory/events/monitor.hpp"
+
+namespace opal::am {
+
+RegistrationCache::RegistrationCache(btl::Module& module, const rcache::Config& config, Handles handles)
+    : module_(module), handles_(handles), cache_(*this, config, granularity(module, handles)) {
+  if (handles == Handles::of_module && module.attributes().own_handles && module.transfers() != nullptr) {
+    in_pieces_ = std::make_unique<RegistrationCache>(module, config, Handles::of_table);
+  }
+}
+
+RegistrationCache* RegistrationCache::in_pieces(const void* base, std::uint64_t size) noexcept {
+  return size > cache_.config().max_chunk.bytes && in_pieces_ != nullptr && gpu::is_host(base) ? in_pieces_.get()
+                                                                                               : nullptr;
+}
+
+rcache::Config RegistrationCache::monitored(rcache::Config config) noexcept {
+  const memory::Choice* const choice = memory::chosen_monitor();
+  config.leave_pinned = config.leave_pinned && choice != nullptr && choice->monitor != nullptr;
+  return config;
+}
+
+Result<void> RegistrationCache::register_memory(rcache::Registration& registration) noexcept {
+  if (!listening_) {
+    // From here on no release of the memory that is being registered goes unseen.
+    OPAL_TRY(memory::add_listener(*this));
+    listening_ = true;
+    if (const auto* const choice = memory::chosen_monitor(); choice == nullptr || choice->monitor == nullptr) {
+      log::once(log::Level::warn, "no memory monitor", "am",
+                "registrations of memory are not kept, nobody tells when it is unmapped: {}",
+                choice != nullptr ? choice->reasons : "no monitor was started");
+    }
+  }
+  if (const auto* const choice = memory::chosen_monitor();
+      choice != nullptr && choice->monitor != nullptr && gpu::is_host(registration.base())) {
+    if (!choice->monitor->watch({registration.begin(), registration.end()})) registration.use_once();
+  }
+  // Nobody tells when GPU memory is freed, and a handle of it costs next to nothing (gpusm, R17): nothing is kept.
+  if (!gpu::is_host(registration.base())) registration.use_once();
+  const auto rights = static_cast<Rights>(registration.access());
+  OPAL_TRY_ASSIGN(const MemoryHandle handle,
+                  handles_ == Handles::of_table
+                      ? module_.host().registrations.add(registration.base(), registration.length(), rights)
+                      : module_.register_memory(registration.base(), registration.length(), rights));
+  registration.cookie().set(handle);
+  return {};
+}
+
+void RegistrationCache::deregister_memory(rcache::Registration& registration) noexcept {
+  const auto handle = registration.cookie().get<MemoryHandle>();
+  const auto gone =
+      handles_ == Handles::of_table ? module_.host().registrations.remove(handle) : module_.deregister_memory(handle);
+  if (!gone) log::error("am", "registration cache: {}", to_string(gone.error()));
+}
+
+void RegistrationCache::invalidated(const rcache::Registration& registration) noexcept {
+  const auto handle = registration.cookie().get<MemoryHandle>();
+  handles_ == Handles::of_table ? module_.host().registrations.invalidate(handle) : module_.invalidate_memory(handle);
+}
+
+void RegistrationCache::invalidated_part(const rcache::Registration& registration, memory::Range gone) noexcept {
+  const auto handle = registration.cookie().get<MemoryHandle>();
+  handles_ == Handles::of_table ? module_.host().registrations.invalidate_part(handle, gone)
+                                : module_.invalidate_memory_part(handle, gone);
+}
+
+void RegistrationCache::released(memory::Range range) noexcept {
+  cache_.invalidate(reinterpret_cast<const void*>(range.begin), range.size());  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace opal::am

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/am/transports/transports.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "opal/core/log.hpp"
+
+namespace opal::am {
+
+Result<TransportFilter> TransportFilter::parse(std::string_view list, const btl::Registry& registry) {
+  TransportFilter filter;
+  filter.exclude_ = list.empty() || list.front() == '^';
+  if (!list.empty() && list.front() == '^') list.remove_prefix(1);
+  while (!list.empty()) {
+    const std::string_view name = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), name.size() + 1));
+    if (registry.find(name) == nullptr) {
+      std::vector<std::string_view> known;
+      for (const btl::Component* component : registry.components()) known.push_back(component->name);
+      log::error("am", "am_transports names \"{}\"; there are: {}", name, fmt::join(known, ", "));
+      return Error{Errc::invalid_argument, 0, "am_transports: unknown transport"};
+    }
+    filter.names_.emplace_back(name);
+  }
+  return filter;
+}
+
+bool TransportFilter::allows(const btl::Component& component) const {
+  const bool named = std::find(names_.begin(), names_.end(), component.name) != names_.end();
+  return named != exclude_;
+}
+
+Transports Transports::open(const btl::Host& host, const config::Store& store, const btl::Registry& registry,
+                            const TransportFilter& filter) {
+  Transports result;
+  for (const btl::Component* component : registry.components()) {
+    if (!filter.allows(*component)) {
+      result.refused.push_back({component->name, "not among am_transports"});
+      continue;
+    }
+    const auto does_its_work = [&](const auto& module) { return module->attributes().also == component->name; };
+    if (const auto other = std::find_if(result.modules.begin(), result.modules.end(), does_its_work);
+        other != result.modules.end()) {
+      result.refused.push_back({component->name, fmt::format("{} does its work", (*other)->attributes().transport)});
+      continue;
+    }
+    if (auto usable = component->usable(store); !usable) {
+      result.refused.push_back({component->name, to_string(usable.error())});
+      continue;
+    }
+    auto modules = component->open(host, store);
+    if (!modules) {
+      log::warn("am", "transport {} is left out: {}", component->name, to_string(modules.error()));
+      result.refused.push_back({component->name, to_string(modules.error())});
+      continue;
+    }
+    for (auto& module : *modules) result.modules.push_back(std::move(module));
+  }
+  std::stable_sort(result.modules.begin(), result.modules.end(), [](const auto& a, const auto& b) {
+    return a->attributes().exclusivity > b->attributes().exclusivity;
+  });
+  return result;
+}
+
+}  // namespace opal::am

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/shared/message_transport.hpp"
+
+#include <cstring>
+
+#include "opal/btl/shared/quiescence.hpp"
+#include "opal/gpu/copies/copy.hpp"
+
+namespace opal::btl {
+
+MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
+    : Module(host, attributes),
+      emulation_(std::make_unique<RdmaEmulation>(*this)),
+      quiescence_(std::make_unique<Quiescence>(*this)) {}
+
+MessageTransport::~MessageTransport() = default;
+
+Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload,
+                                       Completion& completion) noexcept {
+  Fragment fragment = alloc(to, header.size() + payload.size());
+  if (!fragment) return fragment;
+  if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
+  if (const auto copied = gpu::copy(fragment.data().data() + header.size(), payload.data(), payload.size()); !copied) {
+    to.set_error(copied.error());
+    return {};
+  }
+  fragment.completion = &completion;
+  return fragment;
+}
+
+Result<MemoryHandle> MessageTransport::register_memory(void* base, std::uint64_t size, Rights rights) {
+  return host().registrations.add(base, size, rights);
+}
+
+Result<void> MessageTransport::deregister_memory(const MemoryHandle& handle) {
+  return host().registrations.remove(handle);
+}
+
+void MessageTransport::invalidate_memory(const MemoryHandle& handle) noexcept {
+  if (!attributes().own_handles) host().registrations.invalidate(handle);
+}
+
+void MessageTransport::invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  if (!attributes().own_handles) host().registrations.invalidate_part(handle, gone);
+}
+
+Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle* /*local*/,
+                           std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                           Completion& completion) noexcept {
+  return emulation_->put(to, source, remote_address, remote, size, completion);
+}
+
+Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* /*local*/,
+                           std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                           Completion& completion) noexcept {
+  return emulation_->get(to, destination, remote_address, remote, size, completion);
+}
+
+Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  return emulation_->atomic(to, request, completion);
+}
+
+Post MessageTransport::flush(Endpoint* to, Completion& completion) noexcept {
+  return emulation_->flush(to, completion);
+}
+
+void MessageTransport::quiesce(std::uint64_t round) noexcept { quiescence_->begin(round); }
+
+bool MessageTransport::quiet() noexcept { return quiescence_->reached(); }
+
+Result<void> MessageTransport::checkpoint() noexcept { return quiescence_->checkpoint(); }
+
+void MessageTransport::resume() noexcept { quiescence_->end(); }
+
+}  // namespace opal::btl

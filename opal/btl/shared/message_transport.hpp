@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, active
+// messages, progress and waiting; this class implements the rest of btl::Module over them:
+//
+// * put, get, atomic and flush by active messages (rdma_emulation.hpp).  A transport overrides those that its device
+//   does better.
+// * registrations in the Context's RegistrationTable, unless the device has handles of its own.
+// * fragments that reference a payload, by a copy.
+// * checkpoints, by a marker behind the last message to each peer (quiescence.hpp).
+//
+// Obligations of a transport that derives from it: progress() calls emulation().progress(); arm() answers false while
+// emulation() is not idle(); a failed endpoint is reported by emulation().endpoint_gone(), then by Observer::on_failed().
+#pragma once
+#include <memory>
+
+#include "opal/btl/module.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registration_table.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::btl {
+
+class Quiescence;
+
+class OPAL_EXPORT MessageTransport : public Module {
+ public:
+  ~MessageTransport() override;
+
+  Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
+
+  Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
+  Result<void> deregister_memory(const MemoryHandle& handle) override;
+  void invalidate_memory(const MemoryHandle& handle) noexcept override;
+  void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
+
+  Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
+  Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
+  Post flush(Endpoint* to, Completion& completion) noexcept override;
+
+  void quiesce(std::uint64_t round) noexcept final;
+  [[nodiscard]] bool quiet() noexcept final;
+  Result<void> checkpoint() noexcept final;
+  void resume() noexcept final;
+
+ protected:
+  MessageTransport(const Host& host, const Attributes& attributes);
+  [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+
+ private:
+  RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
+
+  std::unique_ptr<RdmaEmulation> emulation_;
+  std::unique_ptr<Quiescence> quiescence_;
+};
+
+}  // namespace opal::btl

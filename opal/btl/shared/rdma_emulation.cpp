@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/shared/rdma_emulation.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "opal/btl/shared/gpu_target.hpp"
+#include "opal/btl/module.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
+#include "opal/btl/shared/quiescence.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/shared/rdma_replies.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
+#include "opal/core/system/guarded_copy.hpp"
+#include "opal/gpu/copies/copy.hpp"
+
+namespace opal::btl {
+namespace {
+
+/// What one peer may have waiting at us: no honest initiator has more operations under way.
+constexpr std::size_t kMostGets = RdmaOperations::kMost;
+
+/// Takes a header off the front of a peer's message.
+template <class T>
+bool take(ByteSpan& message, T& header) noexcept {
+  if (!read_object(message, header)) return false;
+  message = message.subspan(sizeof header);
+  return true;
+}
+
+/// Takes `size` bytes of handle off the front.
+Result<MemoryHandle> take_handle(ByteSpan& message, std::uint64_t size) noexcept {
+  if (size > message.size()) return Error{Errc::protocol, 0, "emulated put/get: truncated handle", size};
+  auto handle = MemoryHandle::from_bytes(message.first(size));
+  message = message.subspan(size);
+  return handle;
+}
+
+template <class T>
+std::size_t write_header(std::byte* to, const T& header, ByteSpan handle) noexcept {
+  std::memcpy(to, &header, sizeof header);
+  if (!handle.empty()) std::memcpy(to + sizeof header, handle.data(), handle.size());
+  return sizeof header + handle.size();
+}
+
+std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
+
+/// The answer where a live registration's memory cannot be touched: it is unmapped, or protected.
+constexpr auto kNoSuchMemory = static_cast<std::uint64_t>(Errc::invalid_argument);
+
+/// What the handle itself tells the initiator: bounds and rights.  Refusing here keeps a put with an absurd size from
+/// reading far beyond its source before the target's refusal arrives.  The target checks everything again.
+Result<void> check_here(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept {
+  SoftwareHandle claims{};
+  if (handle.bytes().size() != sizeof claims || !read_object(handle.bytes(), claims)) {
+    return Error{Errc::invalid_argument, 0, "emulated put/get: not a handle of a software registration",
+                 handle.bytes().size()};
+  }
+  if (address < claims.base || size > claims.size || address - claims.base > claims.size - size) {
+    return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
+  }
+  if (!includes(static_cast<Rights>(claims.rights), wanted)) {
+    return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
+  }
+  return {};
+}
+
+/// A peer's get that we are answering.
+struct Serving {
+  std::uint64_t operation;
+  std::uint64_t base;
+  std::uint64_t total;
+  std::uint64_t sent;
+  MemoryHandle handle;
+};
+
+}  // namespace
+
+struct RdmaEmulation::State {
+  State(Module& module, bool& busy) : busy(busy), module(module), replies(module) {}
+
+  // Initiator
+  Post begin_put(RdmaOperation& operation) noexcept;
+  bool send_put_pieces(RdmaOperation& operation) noexcept;
+  void finish(RdmaOperation& operation, const Error& why) noexcept;
+
+  // Target
+  void reply(Endpoint& to, const wire::Reply& reply) noexcept;
+  bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
+  bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
+  GpuTarget& gpu_target();
+  /// Whether the range at the target is GPU memory.
+  static bool on_gpu(std::uint64_t base, std::uint64_t total) noexcept {
+    return gpu::active() && total != 0 && !gpu::is_host(at(base));
+  }
+
+  // Handlers
+  void on_put_piece(Delivery& delivery) noexcept;
+  void on_get_request(Delivery& delivery) noexcept;
+  void on_get_piece(Delivery& delivery) noexcept;
+  void on_atomic_request(Delivery& delivery) noexcept;
+  void on_reply(Delivery& delivery) noexcept;
+
+  [[nodiscard]] const RegistrationTable& registrations() const noexcept { return module.host().registrations; }
+  [[nodiscard]] std::size_t max_send() const noexcept { return module.attributes().max_send; }
+
+  bool& busy;  // set by whatever lets something wait
+  Module& module;
+  RdmaOperations operations;
+  std::vector<RdmaOperation*> sending;                      // puts with pieces left to send
+  std::unordered_map<Endpoint*, std::deque<Serving>> gets;  // that peers have asked and not been given yet; none empty
+  RdmaReplies replies;
+  /// The piece of a get that goes out next.  A transport that reads the program's memory itself would meet a fault in
+  /// the middle of a message.
+  struct Staged {
+    const Endpoint* to = nullptr;
+    std::uint64_t operation = 0;
+    std::uint64_t address = 0;
+    std::vector<std::byte> bytes;
+    std::byte* data = nullptr;  // within bytes, at the place in its page that the source has: copies are fastest so
+  };
+  Staged staged;
+  std::unique_ptr<GpuTarget> gpu;  // from the first put or get of GPU memory of this process
+};
+
+// --- Initiator
+
+/// Whether all went out.
+bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
+  const ByteSpan handle = operation.handle.bytes();
+  const std::size_t room = max_send() - sizeof(wire::PutPiece) - handle.size();
+  // At most a few pieces at a time, so that operations take turns.
+  for (int turn = 0; turn < 8; ++turn) {
+    const std::uint64_t size = std::min<std::uint64_t>(room, operation.total - operation.moved);
+    const wire::PutPiece piece{operations.name_of(operation), operation.base, operation.total, operation.moved,
+                               handle.size()};
+    std::byte header[sizeof piece + MemoryHandle::kMaxSize];
+    const std::size_t header_size = write_header(header, piece, handle);
+    const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, header_size},
+                                         {operation.source + operation.moved, size});
+    if (post != Post::done) return false;  // again, or dead: then endpoint_gone ends the operation
+    operation.moved += size;
+    if (operation.moved == operation.total) return true;
+  }
+  return false;
+}
+
+Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
+                        std::uint64_t size, Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (auto checked = check_here(remote, remote_address, size, Rights::remote_write); !checked) {
+    return completion.error = checked.error(), Post::failed;
+  }
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion);
+  if (operation == nullptr) return Post::again;
+  completion.error = {};
+  operation->source = static_cast<const std::byte*>(source);
+  operation->base = remote_address;
+  operation->total = size;
+  operation->handle = remote;
+  if (!state_->send_put_pieces(*operation)) {
+    state_->sending.push_back(operation);
+    busy_ = true;
+  }
+  return Post::queued;
+}
+
+Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
+                        std::uint64_t size, Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (auto checked = check_here(remote, remote_address, size, Rights::remote_read); !checked) {
+    return completion.error = checked.error(), Post::failed;
+  }
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion);
+  if (operation == nullptr) return Post::again;
+  completion.error = {};
+  operation->destination = static_cast<std::byte*>(destination);
+  operation->total = size;
+  const wire::GetRequest request{state_->operations.name_of(*operation), remote_address, size, remote.bytes().size()};
+  const Post post = state_->module.send_inline(to, wire::kGetRequest, bytes_of(request), remote.bytes());
+  if (post == Post::done) return Post::queued;
+  (void)state_->operations.end(*operation);
+  if (post == Post::failed) completion.error = to.error();
+  return post;
+}
+
+Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (!is_supported(request.op, request.type)) {
+    completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
+    return Post::failed;
+  }
+  const std::size_t size = size_of(request.type);
+  if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
+    return completion.error = checked.error(), Post::failed;
+  }
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion);
+  if (operation == nullptr) return Post::again;
+  completion.error = {};
+  operation->result = request.result;
+  const ByteSpan handle = request.remote->bytes();
+  const wire::AtomicRequest message{state_->operations.name_of(*operation),
+                                    request.remote_address,
+                                    request.operand,
+                                    request.compare,
+                                    static_cast<std::uint32_t>(request.op),
+                                    static_cast<std::uint32_t>(request.type),
+                                    handle.size()};
+  const Post post = state_->module.send_inline(to, wire::kAtomicRequest, bytes_of(message), handle);
+  if (post == Post::done) return Post::queued;
+  (void)state_->operations.end(*operation);
+  if (post == Post::failed) completion.error = to.error();
+  return post;
+}
+
+Post RdmaEmulation::flush(Endpoint* to, Completion& completion) noexcept {
+  return state_->operations.flush(to, completion);
+}
+
+void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) noexcept {
+  std::erase(sending, &operation);
+  operations.finish(operation, why);
+}
+
+// --- Target
+
+void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcept {
+  replies.send(to, reply);
+  busy = busy || !replies.idle();
+}
+
+GpuTarget& RdmaEmulation::State::gpu_target() {
+  if (gpu == nullptr) gpu = std::make_unique<GpuTarget>(module, replies);
+  busy = true;
+  return *gpu;
+}
+
+void RdmaEmulation::State::on_put_piece(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::PutPiece piece{};
+  if (!take(data, piece)) return;
+  auto handle = take_handle(data, piece.handle_size);
+  if (!handle || piece.offset > piece.total || data.size() > piece.total - piece.offset) {
+    return reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
+  }
+  // The whole range, at every piece: nothing is written by a put that is not wholly inside, and a registration that
+  // goes away in the middle stops it.
+  Result<void> checked = registrations().check(*handle, piece.base, piece.total, Rights::remote_write);
+  if ((gpu != nullptr && gpu->lands(delivery.from, piece.operation)) || (checked && on_gpu(piece.base, piece.total))) {
+    return gpu_target().land(delivery.from, piece, *handle, data, checked);
+  }
+  // Each piece that is refused is answered, since later ones may be written again: the first answer counts.
+  if (!checked) {
+    reply(delivery.from, {piece.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
+  } else if (!guarded_copy(at(piece.base + piece.offset), data.data(), data.size())) {
+    reply(delivery.from, {piece.operation, 0, kNoSuchMemory});
+  } else if (piece.offset + data.size() == piece.total) {
+    reply(delivery.from, {piece.operation, 0, 0});
+  }
+}
+
+/// Copies the next piece of a get to `staged`, once however often it has to be posted.  False: it cannot be read.
+bool RdmaEmulation::State::stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept {
+  const std::uint64_t address = serving.base + serving.sent;
+  if (staged.to == &to && staged.operation == serving.operation && staged.address == address) return true;
+  staged.to = nullptr;
+  constexpr std::uintptr_t kPage = 4096;
+  if (staged.bytes.size() < size + 2 * kPage) staged.bytes.resize(size + 2 * kPage);
+  const auto begin = reinterpret_cast<std::uintptr_t>(staged.bytes.data());
+  staged.data = staged.bytes.data() + (address - begin) % kPage;
+  if (!guarded_copy(staged.data, at(address), size)) return false;
+  staged.to = &to;
+  staged.operation = serving.operation;
+  staged.address = address;
+  return true;
+}
+
+bool RdmaEmulation::State::send_get_pieces(Endpoint& to, Serving& serving) noexcept {
+  const std::size_t room = max_send() - sizeof(wire::GetPiece);
+  for (int turn = 0; turn < 8; ++turn) {
+    if (auto checked = registrations().check(serving.handle, serving.base, serving.total, Rights::remote_read);
+        !checked) {
+      reply(to, {serving.operation, 0, static_cast<std::uint64_t>(checked.error().code)});
+      return true;
+    }
+    const std::uint64_t size = std::min<std::uint64_t>(room, serving.total - serving.sent);
+    if (!stage(to, serving, size)) {
+      reply(to, {serving.operation, 0, kNoSuchMemory});
+      return true;
+    }
+    const wire::GetPiece piece{serving.operation, serving.sent};
+    const Post post = module.send_inline(to, wire::kGetPiece, bytes_of(piece), {staged.data, size});
+    if (post == Post::again) return false;
+    staged.to = nullptr;
+    if (post == Post::failed) return true;  // the peer is gone
+    serving.sent += size;
+    if (serving.sent == serving.total) return true;
+  }
+  return false;
+}
+
+void RdmaEmulation::State::on_get_request(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::GetRequest request{};
+  if (!take(data, request)) return;
+  auto handle = take_handle(data, request.handle_size);
+  if (!handle) return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::protocol)});
+  if (on_gpu(request.base, request.total) &&
+      registrations().check(*handle, request.base, request.total, Rights::remote_read)) {
+    return gpu_target().serve(delivery.from, request, *handle);
+  }
+  Serving serving{request.operation, request.base, request.total, 0, *handle};
+  if (!gets.contains(&delivery.from) && send_get_pieces(delivery.from, serving)) return;
+  std::deque<Serving>& waiting = gets[&delivery.from];
+  if (waiting.size() >= kMostGets) {
+    return reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(Errc::limit_reached)});
+  }
+  waiting.push_back(serving);
+  busy = true;
+}
+
+void RdmaEmulation::State::on_atomic_request(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::AtomicRequest request{};
+  if (!take(data, request)) return;
+  const auto refuse = [&](Errc code) {
+    reply(delivery.from, {request.operation, 0, static_cast<std::uint64_t>(code)});
+  };
+  auto handle = take_handle(data, request.handle_size);
+  if (!handle || request.op > 0xff || request.type > 0xff) return refuse(Errc::protocol);
+  const auto op = static_cast<AtomicOp>(request.op);
+  const auto type = static_cast<AtomicType>(request.type);
+  if (!is_supported(op, type)) return refuse(Errc::not_supported);
+  if (request.address % size_of(type) != 0) return refuse(Errc::invalid_argument);
+  if (auto checked = registrations().check(*handle, request.address, size_of(type), Rights::remote_atomic); !checked) {
+    return refuse(checked.error().code);
+  }
+  if (!gpu::is_host(at(request.address))) return refuse(Errc::not_supported);  // the processor cannot
+  std::uint64_t old = 0;
+  const bool done = guarded_access(at(request.address), size_of(type), [&] {
+    old = execute_atomic(op, type, at(request.address), request.operand, request.compare);
+  });
+  reply(delivery.from, {request.operation, old, done ? 0 : kNoSuchMemory});
+}
+
+// --- Answers
+
+void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
+  ByteSpan data = delivery.data;
+  wire::GetPiece piece{};
+  if (!take(data, piece)) return;
+  RdmaOperation* operation = operations.find(piece.operation, delivery.from);
+  if (operation == nullptr || operation->kind != RdmaOperation::Kind::get) return;  // ended meanwhile
+  if (piece.offset != operation->moved || data.size() > operation->total - operation->moved) {
+    return finish(*operation, {Errc::protocol, 0, "emulated get: a piece out of place", piece.offset});
+  }
+  if (const auto copied = gpu::copy(operation->destination + operation->moved, data.data(), data.size()); !copied) {
+    return finish(*operation, copied.error());
+  }
+  operation->moved += data.size();
+  if (operation->moved == operation->total) finish(*operation, {});
+}
+
+void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
+  wire::Reply reply{};
+  if (!read_object(delivery.data, reply)) return;
+  RdmaOperation* operation = operations.find(reply.operation, delivery.from);
+  if (operation == nullptr) return;  // ended meanwhile
+  if (reply.code != 0) {
+    const bool known = reply.code <= static_cast<std::uint64_t>(Errc::internal);
+    return finish(*operation, {known ? static_cast<Errc>(reply.code) : Errc::protocol, 0, "refused by the target",
+                               operation->base});
+  }
+  const bool all_sent = operation->kind != RdmaOperation::Kind::put || operation->moved == operation->total;
+  if (operation->kind == RdmaOperation::Kind::get || !all_sent) {
+    return finish(*operation, {Errc::protocol, 0, "emulated put/get: an answer to what was not asked"});
+  }
+  if (operation->kind == RdmaOperation::Kind::atomic && operation->result != nullptr) *operation->result = reply.value;
+  finish(*operation, {});
+}
+
+// --- Life
+
+RdmaEmulation::RdmaEmulation(Module& module) : state_(std::make_unique<State>(module, busy_)) {}
+RdmaEmulation::~RdmaEmulation() = default;
+
+Result<void> RdmaEmulation::install(HandlerTable& handlers) {
+  using Method = void (State::*)(Delivery&) noexcept;
+  const auto set = [&]<Method method>(Tag tag, const char* name, std::integral_constant<Method, method>) {
+    const auto fn = [](void*, Delivery& delivery) noexcept {
+      if (RdmaEmulation* const emulation = delivery.from.module().own_emulation(); emulation != nullptr) {
+        ((*emulation->state_).*method)(delivery);
+      }
+    };
+    return handlers.set(tag, {fn, nullptr, name});
+  };
+  OPAL_TRY(set(wire::kPutPiece, "put", std::integral_constant<Method, &State::on_put_piece>{}));
+  OPAL_TRY(set(wire::kGetRequest, "get", std::integral_constant<Method, &State::on_get_request>{}));
+  OPAL_TRY(set(wire::kGetPiece, "get piece", std::integral_constant<Method, &State::on_get_piece>{}));
+  OPAL_TRY(set(wire::kAtomicRequest, "atomic", std::integral_constant<Method, &State::on_atomic_request>{}));
+  OPAL_TRY(set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{}));
+  OPAL_TRY(PipelinedTransfers::install(handlers));
+  return Quiescence::install(handlers);
+}
+
+std::size_t RdmaEmulation::send_waiting() noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < state_->sending.size();) {
+    RdmaOperation& operation = *state_->sending[i];
+    const std::uint64_t before = operation.moved;
+    if (state_->send_put_pieces(operation)) {
+      state_->sending.erase(state_->sending.begin() + static_cast<std::ptrdiff_t>(i));
+      ++count;
+    } else {
+      count += operation.moved != before ? 1 : 0;
+      ++i;
+    }
+  }
+  count += state_->replies.progress();
+  for (auto entry = state_->gets.begin(); entry != state_->gets.end();) {
+    auto& [endpoint, waiting] = *entry;
+    // One turn for the get at the head, which then goes to the back: a small one never waits for all of a large one.
+    const std::uint64_t before = waiting.front().sent;
+    const bool ended = state_->send_get_pieces(*endpoint, waiting.front());
+    const bool moved = waiting.front().sent != before;
+    count += ended || moved ? 1 : 0;
+    if (!ended && moved && waiting.size() > 1) waiting.push_back(waiting.front());
+    if (ended || (moved && waiting.size() > 1)) waiting.pop_front();
+    entry = waiting.empty() ? state_->gets.erase(entry) : std::next(entry);
+  }
+  if (state_->gpu != nullptr) [[unlikely]]
+    count += state_->gpu->progress();
+  busy_ = !idle();
+  return count;
+}
+
+bool RdmaEmulation::idle() const noexcept {
+  return state_->sending.empty() && state_->gets.empty() && state_->replies.idle() &&
+         (state_->gpu == nullptr || state_->gpu->idle());
+}
+
+bool RdmaEmulation::arm() noexcept {
+  return idle() || (progress() == 0 && (state_->gpu == nullptr || !state_->gpu->copying()));
+}
+
+void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
+  state_->gets.erase(&endpoint);
+  if (state_->staged.to == &endpoint) state_->staged.to = nullptr;
+  state_->replies.endpoint_gone(endpoint);
+  if (state_->gpu != nullptr) state_->gpu->endpoint_gone(endpoint);
+  // By index: a completion may post elsewhere, which may add slots.
+  for (std::size_t i = 0; i < state_->operations.slots().size(); ++i) {
+    RdmaOperation& operation = state_->operations.slots()[i];
+    if (operation.kind != RdmaOperation::Kind::none && operation.to == &endpoint) state_->finish(operation, why);
+  }
+}
+
+}  // namespace opal::btl

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/shared/rdma_operations.hpp"
+
+#include <algorithm>
+
+namespace opal::btl {
+
+void RdmaOperations::finish(RdmaOperation& operation, const Error& why) noexcept {
+  end(operation).finish(why);
+  if (!flushes_.empty()) check_flushes();
+}
+
+bool RdmaOperations::open_before(const Flush& flush) const noexcept {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const RdmaOperation& operation) {
+    return (operation.kind == RdmaOperation::Kind::put || operation.kind == RdmaOperation::Kind::atomic) &&
+           (flush.to == nullptr || operation.to == flush.to) && operation.order <= flush.upto;
+  });
+}
+
+Post RdmaOperations::flush(const Endpoint* to, Completion& completion) noexcept {
+  completion.error = {};
+  const Flush flush{to, posted_, &completion};
+  if (active_ == 0 || !open_before(flush)) return Post::done;
+  flushes_.push_back(flush);
+  return Post::queued;
+}
+
+void RdmaOperations::check_flushes() noexcept {
+  for (std::size_t i = 0; i < flushes_.size();) {
+    if (open_before(flushes_[i])) {
+      ++i;
+      continue;
+    }
+    Completion& completion = *flushes_[i].completion;
+    flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
+    completion.finish();
+    i = 0;  // the completion may have posted or flushed
+  }
+}
+
+}  // namespace opal::btl

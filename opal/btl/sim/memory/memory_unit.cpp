@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sim/memory/memory_unit.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "opal/core/log.hpp"
+
+namespace opal::btl::sim {
+
+Result<Key> key_of(const MemoryHandle& handle) noexcept {
+  Key key{};
+  if (handle.bytes().size() != sizeof key || !read_object(handle.bytes(), key) || key.magic != kKeyMagic) {
+    return Error{Errc::invalid_argument, 0, "sim: not a handle of this transport", handle.bytes().size()};
+  }
+  return key;
+}
+
+MemoryUnit::MemoryUnit(Pages& pages, const Config& config, std::uint64_t first_generation) noexcept
+    : pages_(pages),
+      mode_(config.memory == "pinned"      ? Mode::pinned
+            : config.memory == "on_demand" ? Mode::on_demand
+                                           : Mode::automatic),
+      pin_limit_(config.pin_limit.bytes),
+      limits_{config.registrations, config.registered_bytes.bytes == 0 ? UINT64_MAX : config.registered_bytes.bytes},
+      next_generation_(first_generation) {}
+
+MemoryUnit::~MemoryUnit() {
+  for (const Slot& slot : slots_) pages_.unpin(slot.pin);
+}
+
+/// Pages for a new registration; none when it is to be reached on demand.
+Result<Pin> MemoryUnit::pin(void* base, std::uint64_t size, Rights rights) noexcept {
+  if (mode_ == Mode::on_demand || size == 0 || size > pin_limit_) return Pin{};
+  const Result<Pin> pin = pages_.pin(base, size);
+  if (pin) return pin;
+  const Error& why = pin.error();
+  // What the kernel pins must be writable; memory that is only read from need not be.
+  const bool read_only = why.code == Errc::invalid_argument && !includes(rights, Rights::remote_write) &&
+                         !includes(rights, Rights::remote_atomic);
+  if (read_only) return Pin{};
+  if (mode_ == Mode::pinned || why.code == Errc::invalid_argument) return why;
+  log::once(log::Level::info, "sim.unpinned", "sim",
+            "memory of simulated devices is not pinned ({}): stale registrations are not told from good ones",
+            to_string(why));
+  return Pin{};
+}
+
+Result<MemoryHandle> MemoryUnit::add(void* base, std::uint64_t size, Rights rights) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  if (size > std::numeric_limits<std::uint64_t>::max() - address) {
+    return Error{Errc::invalid_argument, 0, "register_memory(sim): the range wraps around the address space", size};
+  }
+  const std::lock_guard lock{mutex_};
+  if (use_.count >= limits_.count || size > limits_.bytes || use_.bytes > limits_.bytes - size) {
+    ++use_.refused;
+    return Error{Errc::limit_reached, 0, "register_memory(sim): the device has no room", size};
+  }
+  OPAL_TRY_ASSIGN(const Pin pinned, pin(base, size, rights));
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  next_generation_ += 2;  // stays odd: never the generation of a free slot
+  slots_[index] = {next_generation_, address, size, rights, pinned};
+  ++use_.count;
+  ++use_.registered;
+  use_.bytes += size;
+  use_.pinned += pinned ? 1 : 0;
+  use_.most_count = std::max(use_.most_count, use_.count);
+  use_.most_bytes = std::max(use_.most_bytes, use_.bytes);
+  const Key key{kKeyMagic, next_generation_, address, size, index, static_cast<std::uint32_t>(rights)};
+  return MemoryHandle::from_bytes(bytes_of(key));
+}
+
+Result<void> MemoryUnit::remove(const MemoryHandle& handle) noexcept {
+  OPAL_TRY_ASSIGN(const Key key, key_of(handle));
+  const std::lock_guard lock{mutex_};
+  if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation) {
+    return Error{Errc::invalid_argument, 0, "deregister_memory(sim): handle is not live here", key.base};
+  }
+  take_over_stale_locked();
+  Slot& slot = slots_[key.slot];
+  --use_.count;
+  use_.bytes -= slot.size;
+  use_.pinned -= slot.pin ? 1 : 0;
+  pages_.unpin(slot.pin);
+  slot = {};
+  free_.push_back(key.slot);
+  return {};
+}
+
+void MemoryUnit::invalidate(const MemoryHandle& handle) noexcept {
+  const auto key = key_of(handle);
+  if (!key) return;
+  constexpr int kAttempts = 1000;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    for (std::atomic<std::uint32_t>& place : stale_) {
+      std::uint32_t none = 0;
+      if (place.compare_exchange_strong(none, key->slot + 1, std::memory_order_release)) return;
+    }
+    // Full.  This very thread may be the one that holds the lock.
+    if (const std::unique_lock lock{mutex_, std::try_to_lock}; lock) take_over_stale_locked();
+  }
+  stale_overflow_.store(true, std::memory_order_release);
+}
+
+/// The registration of a slot named here is still the one that was invalidated: remove() takes over first.
+void MemoryUnit::take_over_stale_locked() noexcept {
+  for (std::atomic<std::uint32_t>& place : stale_) {
+    const std::uint32_t slot = place.exchange(0, std::memory_order_acquire);
+    if (slot != 0 && slot <= slots_.size()) slots_[slot - 1].stale = true;
+  }
+  if (stale_overflow_.exchange(false, std::memory_order_acquire)) {
+    for (Slot& slot : slots_) slot.stale = true;
+  }
+}
+
+Result<MemoryUnit::Slot*> MemoryUnit::find_locked(const Key& key, std::uint64_t address, std::uint64_t size,
+                                                  Rights wanted) noexcept {
+  take_over_stale_locked();
+  if (key.slot >= slots_.size() || key.generation == 0 || slots_[key.slot].generation != key.generation ||
+      slots_[key.slot].stale) {
+    ++use_.faults;
+    return Error{Errc::invalid_argument, 0, "sim: the registration is not live", address};
+  }
+  Slot& slot = slots_[key.slot];
+  if (address < slot.base || size > slot.size || address - slot.base > slot.size - size) {
+    ++use_.faults;
+    return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
+  }
+  if (!includes(slot.rights, wanted)) {
+    ++use_.faults;
+    return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
+  }
+  return &slot;
+}
+
+Result<void> MemoryUnit::check(const Key& key, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept {
+  const std::lock_guard lock{mutex_};
+  OPAL_TRY_ASSIGN([[maybe_unused]] const Slot* slot, find_locked(key, address, size, wanted));
+  return {};
+}
+
+Result<void> MemoryUnit::read(const Key& key, std::uint64_t address, MutableBytes out, Rights wanted) noexcept {
+  const std::lock_guard lock{mutex_};
+  OPAL_TRY_ASSIGN(const Slot* slot, find_locked(key, address, out.size(), wanted));
+  return pages_.read(slot->pin, address, out);
+}
+
+Result<void> MemoryUnit::write(const Key& key, std::uint64_t address, ByteSpan bytes, Rights wanted) noexcept {
+  const std::lock_guard lock{mutex_};
+  OPAL_TRY_ASSIGN(const Slot* slot, find_locked(key, address, bytes.size(), wanted));
+  return pages_.write(slot->pin, address, bytes);
+}
+
+void MemoryUnit::set_limits(const MemoryLimits& limits) noexcept {
+  const std::lock_guard lock{mutex_};
+  limits_ = limits;
+}
+
+MemoryUse MemoryUnit::use() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return use_;
+}
+
+}  // namespace opal::btl::sim

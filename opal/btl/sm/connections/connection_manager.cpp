@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connection manager's thread and the passive half of connecting; the module's half is
+// connection_manager_connect.cpp.
+#include "opal/btl/sm/connections/connection_manager.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <span>
+#include <system_error>
+
+#include "opal/core/log.hpp"
+#include "opal/mpool/shared_directory.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+constexpr std::uint64_t kListenerId = 1;
+constexpr int kMostMessages = 16;         // of one peer at a time
+constexpr std::size_t kMostSilent = 256;  // connections without a hello cost a descriptor each
+constexpr int kPauseMs = 100;             // without accepting, when descriptors have run out
+
+bool add_to(int epoll, int fd, std::uint64_t id) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/// Waits for events, at most kPauseMs while `pause`.  This is the only point where a thread may be cancelled.
+int wait_cancelable(int epoll, std::span<epoll_event> events, bool pause) {
+  int state = 0;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+  const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), pause ? kPauseMs : -1);
+  const int os_errno = errno;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+  errno = os_errno;
+  return count;
+}
+
+/// A thread that inherits a full signal mask: handlers run in the program's own threads only.
+template <class Body>
+Result<std::thread> start_quiet_thread(Body body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  Result<std::thread> result = Error{Errc::os, EAGAIN, "start thread (sm connection manager)"};
+  try {
+    result = std::thread{body};
+  } catch (const std::system_error& error) {
+    result = Error{Errc::os, error.code().value(), "start thread (sm connection manager)"};
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return result;
+}
+
+}  // namespace
+
+ConnectionManager::ConnectionManager(const LocalSide& local, Fd listener, Fd epoll, int doorbell)
+    : local_(local),
+      listener_(std::move(listener)),
+      epoll_(std::move(epoll)),
+      doorbell_(doorbell),
+      indices_(wire::kMaxPeers) {}
+
+Result<std::unique_ptr<ConnectionManager>> ConnectionManager::start(const LocalSide& local, const PeerId& door,
+                                                                    int doorbell) {
+  OPAL_TRY_ASSIGN(Fd listener, listen_at(door));
+  Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+  if (!epoll) return Error{Errc::os, errno, "epoll_create1(sm connection manager)"};
+  if (!add_to(epoll.get(), listener.get(), kListenerId)) {
+    return Error{Errc::os, errno, "epoll_ctl(sm connection manager)"};
+  }
+  std::unique_ptr<ConnectionManager> connection_manager{
+      new ConnectionManager{local, std::move(listener), std::move(epoll), doorbell}};
+  OPAL_TRY_ASSIGN(connection_manager->thread_, start_quiet_thread([self = connection_manager.get()] { self->run(); }));
+  connection_manager->follow_forks();
+  return connection_manager;
+}
+
+ConnectionManager::~ConnectionManager() {
+  if (!inherited_ && !thread_.joinable()) return;
+  unfollow_forks();
+  if (inherited_) return;
+  // A descriptor would not wake the thread of a program that has closed all descriptors.
+  (void)::pthread_cancel(thread_.native_handle());
+  thread_.join();
+  for (auto& [id, connection] : connections_) {
+    if (connection.established && !connection.we_left) {
+      (void)send_hello(connection.socket.get(), local_.plain(HelloKind::goodbye, connection.peer));
+    }
+  }
+}
+
+void ConnectionManager::run() {
+  int state = 0;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+  std::array<epoll_event, 16> events;
+  for (;;) {
+    const int count = wait_cancelable(epoll_.get(), events, deaf_);
+    if (deaf_) listen_again();
+    if (count < 0 && errno != EINTR) {
+      log::error("btl.sm", "connection manager: epoll_wait failed ({}): no more peers can connect", errno);
+      return;
+    }
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t id = events[static_cast<std::size_t>(i)].data.u64;
+      if (id == kListenerId) {
+        accept_connections();
+      } else {
+        on_readable(id);
+      }
+    }
+  }
+}
+
+void ConnectionManager::accept_connections() noexcept {
+  for (;;) {
+    Fd socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (!socket) {
+      // The process is out of descriptors, or the kernel of memory: those that wait are accepted after a pause.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) stop_listening();
+      return;
+    }
+    // The abstract name is open to every user.
+    if (!PeerProcess::of(socket.get())) continue;
+    const std::lock_guard lock{mutex_};
+    if (silent_ >= kMostSilent) drop_oldest_silent_locked();
+    const std::uint64_t id = next_id_++;
+    if (!add_to(epoll_.get(), socket.get(), id)) continue;
+    ++silent_;
+    connections_[id].socket = std::move(socket);
+  }
+}
+
+/// Else the listener, which stays readable, would keep the thread awake.
+void ConnectionManager::stop_listening() noexcept {
+  deaf_ = ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr) == 0;
+}
+
+void ConnectionManager::listen_again() noexcept { deaf_ = !add_to(epoll_.get(), listener_.get(), kListenerId); }
+
+void ConnectionManager::drop_oldest_silent_locked() noexcept {
+  const auto oldest = std::min_element(connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {
+    return std::pair{a.second.established, a.first} < std::pair{b.second.established, b.first};
+  });
+  connections_.erase(oldest);
+  --silent_;
+}
+
+void ConnectionManager::on_readable(std::uint64_t id) noexcept {
+  int unauthenticated = -1;
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;  // ended since epoll reported it
+    if (found->second.established) {
+      (void)still_stands_locked(id);
+      return;
+    }
+    unauthenticated = found->second.socket.get();  // only this thread touches unauthenticated connections
+  }
+  handshake(id, unauthenticated);
+}
+
+void ConnectionManager::handshake(std::uint64_t id, int socket) noexcept {
+  Result<void> outcome;
+  bool crossing = false;
+  if (auto received = receive_hello(socket, Deadline::after(std::chrono::nanoseconds{0})); !received) {
+    outcome = received.error();
+  } else if (received->hello.kind != HelloKind::hello) {
+    outcome = Error{Errc::protocol, 0, "sm hello: not a hello", static_cast<std::uint64_t>(received->hello.kind)};
+  } else {
+    outcome = welcome(id, socket, *received, crossing);
+    const PeerId& from = received->hello.from;
+    if (crossing) {
+      (void)send_hello(socket, local_.plain(HelloKind::crossing, from));
+    } else if (!outcome) {
+      log::info("btl.sm", "an unauthenticated connection is refused: {}", to_string(outcome.error()));
+      (void)send_hello(socket, local_.plain(HelloKind::refused, from, outcome.error().code));
+    }
+  }
+  if (outcome && !crossing) return;
+  const std::lock_guard lock{mutex_};
+  connections_.erase(id);  // closes the socket
+  --silent_;
+}
+
+bool ConnectionManager::must_cross_locked(const PeerId& peer) noexcept {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return false;
+  if (found->second.link != 0 && still_stands_locked(found->second.link)) return true;
+  // still_stands_locked may have dropped the entry
+  const auto now = peers_.find(peer);
+  return now != peers_.end() && now->second.connecting && local_.self() < peer;
+}
+
+Result<void> ConnectionManager::welcome(std::uint64_t id, int socket, ReceivedHello& received, bool& crossing) {
+  const PeerId peer = received.hello.from;
+  OPAL_TRY_ASSIGN(const PeerProcess process, PeerProcess::of(socket));
+  if (peer == local_.self()) return Error{Errc::invalid_argument, 0, "sm: this is the module itself", 0};
+  std::uint32_t index = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    crossing = must_cross_locked(peer);
+    if (crossing) return {};
+    OPAL_TRY_ASSIGN(index, take_index_locked());
+  }
+  auto link = local_.prepare(peer, index);
+  Result<void> completed;
+  if (link) completed = local_.complete(**link, process.pid, received);
+  const std::lock_guard lock{mutex_};
+  // connect() may have begun or even succeeded meanwhile.
+  if (link && completed) crossing = must_cross_locked(peer);
+  if (!link || !completed || crossing) {
+    indices_[index] = false;  // the peer has never heard of it
+    if (!link) return link.error();
+    return completed;
+  }
+  Connection& connection = connections_[id];
+  --silent_;
+  establish_locked(connection, **link, id);
+  Link& established = **link;
+  // The event comes first: once the peer has our answer its messages may come, and progress() must know whose
+  // they are.
+  report_locked({ConnectionEvent::Kind::accepted, id, index, std::move(*link)});
+  if (!local_.introduce(socket, HelloKind::accept, established)) peer_ended_locked(id, false);
+  return {};
+}
+
+void ConnectionManager::establish_locked(Connection& connection, Link& link, std::uint64_t id) {
+  link.id = id;
+  connection.peer = link.peer;
+  connection.index = link.index;
+  connection.gone = link.gone;
+  connection.established = true;
+  peers_[link.peer].link = id;
+  changed_.notify_all();
+}
+
+Result<std::uint32_t> ConnectionManager::take_index_locked() noexcept {
+  const auto free = std::find(indices_.begin(), indices_.end(), false);
+  if (free == indices_.end()) return Error{Errc::limit_reached, 0, "sm: too many local peers", indices_.size()};
+  *free = true;
+  return static_cast<std::uint32_t>(free - indices_.begin());
+}
+
+/// Listens to the peer of an established link, who may ask for a pool or cookie, give one, or go.
+bool ConnectionManager::still_stands_locked(std::uint64_t id) noexcept {
+  for (int messages = 0;; ++messages) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end() || found->second.peer_left) return false;
+    if (messages == kMostMessages) return true;  // epoll will report the rest
+    Connection& connection = found->second;
+    auto received = receive_hello(connection.socket.get(), Deadline::after(std::chrono::nanoseconds{0}));
+    if (!received && received.error().code == Errc::timed_out) return true;
+    if (received && received->hello.kind == HelloKind::ask_pool) {
+      give_pool_locked(connection, received->hello.pool);
+    } else if (received && received->hello.kind == HelloKind::pool && connection.asked != 0) {
+      --connection.asked;
+      report_locked({ConnectionEvent::Kind::pool, id, connection.index, nullptr, PeerPool::attach(received->hello.pool, received->hello.pool_base, received->pool.get())});
+    } else if (received && received->hello.kind == HelloKind::ask_cookie) {
+      Hello answer = local_.plain(HelloKind::cookie, connection.peer);
+      const KnemCookie made = local_.cookie_of(received->hello.region);
+      answer.region = made.region;
+      answer.knem_cookie = made.cookie;
+      (void)send_hello(connection.socket.get(), answer);
+    } else if (received && received->hello.kind == HelloKind::cookie && connection.asked != 0) {
+      --connection.asked;
+      report_locked({ConnectionEvent::Kind::cookie,
+                     id,
+                     connection.index,
+                     nullptr,
+                     {},
+                     {received->hello.region, received->hello.knem_cookie}});
+    } else if (received && received->hello.kind == HelloKind::file && connection.asked != 0) {
+      --connection.asked;
+      ConnectionEvent event{ConnectionEvent::Kind::file, id, connection.index, nullptr};
+      event.file = {received->hello.region, received->hello.note, std::move(received->pool)};
+      report_locked(std::move(event));
+    } else {
+      const bool goodbye = received && received->hello.kind == HelloKind::goodbye;
+      if (received && !goodbye) log::info("btl.sm", "peer {} talks out of turn, dropped", to_string(connection.peer));
+      peer_ended_locked(id, goodbye);
+      return false;
+    }
+  }
+}
+
+void ConnectionManager::give_pool_locked(const Connection& connection, std::uint32_t number) noexcept {
+  Hello answer = local_.plain(HelloKind::pool, connection.peer);
+  answer.pool = number;
+  const auto access = mpool::open_shared_pool(number);
+  if (access) answer.pool_base = access->base;
+  const int fd = access ? access->fd.get() : -1;
+  // Should the socket be full, the peer goes on without the pool.
+  (void)send_hello(connection.socket.get(), answer, {&fd, access ? 1U : 0U});
+}
+
+void ConnectionManager::peer_ended_locked(std::uint64_t id, bool goodbye) noexcept {
+  Connection& connection = connections_[id];
+  if (connection.peer_left) return;
+  connection.peer_left = true;
+  connection.gone->store(true, std::memory_order_release);
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+  forget_link_locked(connection.peer, id);
+  if (!connection.we_left)
+    report_locked({goodbye ? ConnectionEvent::Kind::left : ConnectionEvent::Kind::died, id, connection.index, nullptr});
+  settle_locked(id);
+}
+
+void ConnectionManager::forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end() || found->second.link != id) return;
+  found->second.link = 0;
+  if (!found->second.connecting) peers_.erase(found);
+}
+
+void ConnectionManager::settle_locked(std::uint64_t id) noexcept {
+  const auto found = connections_.find(id);
+  if (!found->second.we_left || !found->second.peer_left) return;
+  const std::uint32_t index = found->second.index;
+  connections_.erase(found);
+  report_locked({ConnectionEvent::Kind::closed, id, index, nullptr});
+}
+
+void ConnectionManager::report_locked(ConnectionEvent event) noexcept {
+  events_.push_back(std::move(event));
+  has_events_.store(true, std::memory_order_release);
+  (void)::eventfd_write(doorbell_, 1);
+}
+
+}  // namespace opal::btl::sm

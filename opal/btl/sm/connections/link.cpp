@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sm/connections/link.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "opal/btl/sm/single_copy/cma.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+constexpr std::uint32_t kLargestMaxSend = 1U << 24;
+
+/// Maps a peer's registration table read-only; it must not be able to shrink under us.
+Result<Mapping> map_registrations(int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return Error{Errc::protocol, 0, "sm registrations: not sealed against shrinking"};
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return Error{Errc::os, errno, "fstat(sm registrations)"};
+  if (status.st_size <= 0) return Error{Errc::protocol, 0, "sm registrations: empty"};
+  return Mapping::shared(fd, static_cast<std::size_t>(status.st_size), 0, false);
+}
+
+/// A descriptor that we write 8 bytes to whenever the peer sleeps must be an eventfd, not something that could block.
+Result<void> check_doorbell(int fd) {
+  std::array<char, 64> target{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+  if (size <= 0 || std::string_view{target.data(), static_cast<std::size_t>(size)} != "anon_inode:[eventfd]") {
+    return Error{Errc::protocol, 0, "sm doorbell: not an eventfd"};
+  }
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || (flags & O_NONBLOCK) == 0) return Error{Errc::protocol, 0, "sm doorbell: it could block"};
+  return {};
+}
+
+}  // namespace
+
+KernelDevices KernelDevices::open(const MechanismOrder& order) {
+  const Error unwanted{Errc::not_supported, 0, "not in btl_sm_single_copy"};
+  return {order.has(MechanismKind::xpmem) ? XpmemDevice::open() : Xpmem{unwanted},
+          order.has(MechanismKind::knem) ? KnemDevice::open() : Knem{unwanted}};
+}
+
+LocalSide::LocalSide(const Config& config, const PeerId& self, int inbox_fd, RegistrationTable& registrations,
+                     int doorbell_fd, MechanismOrder order, KernelDevices devices, bool fences)
+    : config_(config),
+      self_(self),
+      inbox_fd_(inbox_fd),
+      registrations_(registrations),
+      doorbell_fd_(doorbell_fd),
+      order_(std::move(order)),
+      fences_(fences),
+      probe_(PeerId::random().low),
+      xpmem_(std::move(devices.xpmem)),
+      knem_(devices.knem
+                ? Result<std::unique_ptr<KnemRegions>>{std::make_unique<KnemRegions>(*devices.knem, registrations)}
+                : devices.knem.error()) {
+  if (!xpmem_) return;
+  if (const auto segment = (*xpmem_)->make()) {
+    xpmem_segment_ = *segment;
+  } else {
+    xpmem_ = segment.error();
+  }
+}
+
+LocalSide::~LocalSide() {
+  if (xpmem_segment_ != 0) (*xpmem_)->remove(xpmem_segment_);
+}
+
+Result<std::unique_ptr<Link>> LocalSide::prepare(const PeerId& peer, std::uint32_t index) const {
+  auto link = std::make_unique<Link>();
+  link->peer = peer;
+  link->index = index;
+  OPAL_TRY_ASSIGN(link->out, OutSegment::create(config_, self_, peer));
+  return link;
+}
+
+Hello LocalSide::plain(HelloKind kind, const PeerId& to, Errc refusal) const noexcept {
+  Hello hello;
+  hello.kind = kind;
+  hello.refusal = static_cast<std::uint32_t>(refusal);
+  hello.from = self_;
+  hello.to = to;
+  return hello;
+}
+
+Result<void> LocalSide::introduce(int socket, HelloKind kind, const Link& link) const {
+  Hello hello = plain(kind, link.peer);
+  hello.your_index = link.index;
+  hello.max_send = static_cast<std::uint32_t>(config_.max_send.bytes);
+  hello.fences = fences_ ? 1 : 0;
+  hello.extensions = extensions_;
+  hello.probe_address = probe_.address();
+  hello.probe_seed = probe_.seed();
+  hello.xpmem_segment = xpmem_segment_;
+  if (knem_) hello.knem_cookie = (*knem_)->cookie_of_page(probe_.address(), ProbePage::kSize);
+  const std::array fds{inbox_fd_, link.out->fd(), registrations_.fd(), doorbell_fd_};
+  return send_hello(socket, hello, fds);
+}
+
+Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) const {
+  const Hello& hello = received.hello;
+  if (hello.to != self_) return Error{Errc::protocol, 0, "sm hello: meant for somebody else"};
+  if (hello.from != link.peer) return Error{Errc::protocol, 0, "sm hello: from somebody else"};
+  if (hello.your_index >= wire::kMaxPeers) return Error{Errc::protocol, 0, "sm hello: index", hello.your_index};
+  if (hello.max_send == 0 || hello.max_send > kLargestMaxSend) {
+    return Error{Errc::protocol, 0, "sm hello: largest message", hello.max_send};
+  }
+  link.index_there = hello.your_index;
+  link.peer_max_send = hello.max_send;
+  link.fences_paid = fences_ && hello.fences == 1;
+  link.extensions = hello.extensions;
+  OPAL_TRY_ASSIGN(link.in, InSegment::attach(received.fds.segment.get(), link.peer, self_));
+  OPAL_TRY_ASSIGN(link.inbox, PeerInbox::attach(received.fds.inbox.get(), link.peer));
+  // A quarter: one sender alone cannot fill what the others need, and a stopped receiver is noticed early.
+  link.out->fragments().set_window(static_cast<std::uint32_t>(link.inbox.fifo().slots() / 4));
+  OPAL_TRY_ASSIGN(link.registrations_map, map_registrations(received.fds.registrations.get()));
+  OPAL_TRY_ASSIGN(link.registrations, RegistrationView::over(link.registrations_map.bytes()));
+  OPAL_TRY(check_doorbell(received.fds.doorbell.get()));
+  link.doorbell = std::move(received.fds.doorbell);
+  build_mechanisms(link, pid, hello);
+  return {};
+}
+
+Result<std::unique_ptr<XpmemMechanism>> LocalSide::open_xpmem(const Hello& hello) const {
+  if (!xpmem_) return xpmem_.error();
+  if (hello.xpmem_segment == 0) return Error{Errc::not_supported, 0, "the peer offers no segment"};
+  return XpmemMechanism::open(*xpmem_, hello.xpmem_segment);
+}
+
+Result<std::unique_ptr<KnemMechanism>> LocalSide::open_knem(const Hello& hello) const {
+  if (!knem_) return knem_.error();
+  if (hello.knem_cookie == 0) return Error{Errc::not_supported, 0, "the peer offers no cookie"};
+  const SoftwareHandle page{0, hello.probe_address, ProbePage::kSize, 0, 0};
+  return std::make_unique<KnemMechanism>((*knem_)->device(), KnemCookie{page, hello.knem_cookie});
+}
+
+KnemCookie LocalSide::cookie_of(const SoftwareHandle& claimed) const noexcept {
+  return knem_ ? (*knem_)->cookie_of(claimed) : KnemCookie{claimed, 0};
+}
+
+void LocalSide::build_mechanisms(Link& link, int pid, const Hello& hello) const {
+  if (order_.kinds.empty()) link.copy.refuse_all("btl_sm_single_copy is none");
+  const RemoteRange page{hello.probe_address, ProbePage::kSize, {}};
+  for (const MechanismKind kind : order_.kinds) {
+    switch (kind) {
+      case MechanismKind::shared: {
+        auto mechanism = std::make_unique<SharedMechanism>();
+        link.shared = mechanism.get();
+        link.copy.add(std::move(mechanism), "memory of shared pools");
+        break;
+      }
+      case MechanismKind::xpmem:
+        if (auto mechanism = open_xpmem(hello)) {
+          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
+        } else {
+          link.copy.refuse(kind, mechanism.error());
+        }
+        break;
+      case MechanismKind::cma:
+        if (pid > 0) {
+          link.copy.try_mechanism(std::make_unique<CmaMechanism>(pid), page, hello.probe_seed);
+        } else {
+          link.copy.refuse(kind, "the peer's process is not visible in this PID namespace");
+        }
+        break;
+      case MechanismKind::knem:
+        if (auto mechanism = open_knem(hello)) {
+          link.copy.try_mechanism(std::move(*mechanism), page, hello.probe_seed);
+        } else {
+          link.copy.refuse(kind, mechanism.error());
+        }
+        break;
+    }
+  }
+}
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/connections/link.hpp — everything that one connection consists of, made by both sides in the same two steps:
+// prepare() makes what we bring, complete() checks and maps what the peer has brought.
+// Threads: LocalSide is constant after open (but for KnemRegions, which has a lock) and used by the module's
+// thread and the connection manager's.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "opal/btl/peer_id.hpp"
+#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/sm/config.hpp"
+#include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
+#include "opal/btl/sm/connections/handshake.hpp"
+#include "opal/btl/sm/messages/inbox.hpp"
+#include "opal/btl/sm/single_copy/knem.hpp"
+#include "opal/btl/sm/single_copy/probe_page.hpp"
+#include "opal/btl/sm/messages/segment.hpp"
+#include "opal/btl/sm/single_copy/shared_mechanism.hpp"
+#include "opal/btl/sm/single_copy/xpmem.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/system/fd.hpp"
+#include "opal/core/system/mapping.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::btl::sm {
+
+/// One connection.  Becomes part of an Endpoint.
+struct Link {
+  std::uint64_t id = 0;  ///< the connection manager's name of it
+  PeerId peer;
+  std::uint32_t index = 0;        ///< what the peer calls itself in our FIFO
+  std::uint32_t index_there = 0;  ///< what we call ourselves in the peer's FIFO
+  std::uint32_t peer_max_send = 0;
+  bool fences_paid = false;      ///< see sender_fence()
+  std::uint64_t extensions = 0;  ///< the peer's: kExtension...
+  std::unique_ptr<OutSegment> out;
+  InSegment in;
+  PeerInbox inbox;
+  Fd doorbell;
+  Mapping registrations_map;
+  RegistrationView registrations;
+  CopyMechanisms copy;
+  SharedMechanism* shared = nullptr;  ///< the mechanism of `copy`, if it has one
+  /// Set by the connection manager as soon as the peer has hung up; shared because the connection manager may learn it
+  /// at any time.
+  std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
+};
+
+/// The kernel modules that single copy can use: the kernel's, or doubles.
+struct KernelDevices {
+  using Xpmem = Result<std::shared_ptr<XpmemDevice>>;
+  using Knem = Result<std::shared_ptr<KnemDevice>>;
+  Xpmem xpmem;
+  Knem knem;
+
+  /// Opens those that are in the order.
+  OPAL_EXPORT static KernelDevices open(const MechanismOrder& order);
+};
+
+/// What this module is, as far as others are told.
+class OPAL_EXPORT LocalSide {
+ public:
+  LocalSide(const Config& config, const PeerId& self, int inbox_fd, RegistrationTable& registrations, int doorbell_fd,
+            MechanismOrder order, KernelDevices devices, bool fences);
+
+  LocalSide(const LocalSide&) = delete;
+  LocalSide& operator=(const LocalSide&) = delete;
+  ~LocalSide();
+
+  [[nodiscard]] const PeerId& self() const noexcept { return self_; }
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
+  /// This process pays for the fences of those who send to it (core/sync/asymmetric_fence.hpp).
+  [[nodiscard]] bool fences() const noexcept { return fences_; }
+
+  /// What this side can beyond sm; before the first peer hears of it.
+  void offer(std::uint64_t extensions) noexcept { extensions_ = extensions; }
+
+  /// What we bring: a segment to `peer`, who is to call himself `index` here.
+  [[nodiscard]] Result<std::unique_ptr<Link>> prepare(const PeerId& peer, std::uint32_t index) const;
+
+  /// Sends it.
+  [[nodiscard]] Result<void> introduce(int socket, HelloKind kind, const Link& link) const;
+
+  /// Adds what the peer, process `pid` (0 = unknown), has sent: maps, checks, probes.  Errors: protocol,
+  /// version_mismatch, permission, no_memory, os.
+  [[nodiscard]] Result<void> complete(Link& link, int pid, ReceivedHello& received) const;
+
+  /// A message without descriptors.
+  [[nodiscard]] Hello plain(HelloKind kind, const PeerId& to, Errc refusal = {}) const noexcept;
+
+  /// Our answer to ask_cookie.
+  [[nodiscard]] KnemCookie cookie_of(const SoftwareHandle& claimed) const noexcept;
+
+ private:
+  Result<std::unique_ptr<XpmemMechanism>> open_xpmem(const Hello& hello) const;
+  Result<std::unique_ptr<KnemMechanism>> open_knem(const Hello& hello) const;
+  void build_mechanisms(Link& link, int pid, const Hello& hello) const;
+
+  const Config config_;
+  const PeerId self_;
+  const int inbox_fd_;
+  RegistrationTable& registrations_;
+  const int doorbell_fd_;
+  const MechanismOrder order_;
+  const bool fences_;
+  std::uint64_t extensions_ = 0;
+  ProbePage probe_;
+  KernelDevices::Xpmem xpmem_;
+  std::int64_t xpmem_segment_ = 0;  // 0: we offer none
+  Result<std::unique_ptr<KnemRegions>> knem_;
+};
+
+}  // namespace opal::btl::sm

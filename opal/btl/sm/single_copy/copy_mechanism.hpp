@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/single_copy/copy_mechanism.hpp — one mechanism that copies between this process's memory and a peer's without a
+// bounce buffer. A CopyMechanisms owns the mechanisms of one peer and steps down from one to the next.  Threads: as the
+// module.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "opal/btl/shared/registration_table.hpp"
+#include "opal/core/error.hpp"
+
+namespace opal::btl::sm {
+
+/// In the order of btl_sm_single_copy's default.
+enum class MechanismKind : std::uint8_t { shared, xpmem, cma, knem };
+inline constexpr std::size_t kMechanismKinds = 4;
+
+constexpr std::string_view name(MechanismKind kind) noexcept {
+  constexpr std::string_view kNames[kMechanismKinds] = {"shared", "xpmem", "cma", "knem"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+/// Bytes of a peer's memory, which its table has said may be touched, and the registration they belong to: the
+/// mechanisms differ in whether they count from 0 or from the base of what was registered.
+struct RemoteRange {
+  std::uint64_t address;
+  std::uint64_t size;
+  SoftwareHandle region;
+  std::uint32_t pool = 0;  ///< number of the shared pool in which it lies; 0: none
+
+  /// Without the first `bytes`.
+  [[nodiscard]] RemoteRange after(std::uint64_t bytes) const noexcept {
+    return {address + bytes, size - bytes, region, pool};
+  }
+};
+
+/// What a mechanism has done: the first `copied` bytes, and why not the rest.
+struct CopyOutcome {
+  std::uint64_t copied = 0;
+  Error error{};  ///< not_supported: the mechanism is broken for good; busy: it cannot serve this region (yet);
+                  ///< peer_gone, invalid_argument (the peer has no such memory), os: the copy itself has failed
+
+  [[nodiscard]] bool ok() const noexcept { return error.code == Errc{}; }
+};
+
+/// When to repeat a question to a peer whose answer does not come: question or answer are lost where a socket is full.
+class AskAgain {
+ public:
+  /// Called at each use that would have needed the answer; true at the 64th, then after twice as many each time.
+  bool is_due() noexcept {
+    if (++uses_ != limit_) return false;
+    limit_ = limit_ < UINT32_MAX / 2 ? 2 * limit_ : limit_;
+    uses_ = 0;
+    return true;
+  }
+
+ private:
+  std::uint32_t uses_ = 0;
+  std::uint32_t limit_ = 64;
+};
+
+class CopyMechanism {
+ public:
+  CopyMechanism() noexcept = default;
+  virtual ~CopyMechanism() = default;
+  CopyMechanism(const CopyMechanism&) = delete;
+  CopyMechanism& operator=(const CopyMechanism&) = delete;
+
+  [[nodiscard]] virtual MechanismKind kind() const noexcept = 0;
+  /// True when any memory of the peer can be reached, false when only some can (memory of the shared pool, regions of
+  /// which we know the cookie).
+  [[nodiscard]] virtual bool reaches_all() const noexcept { return true; }
+  /// Whether this range can be reached now.
+  [[nodiscard]] virtual bool reaches(const RemoteRange& /*range*/) noexcept { return true; }
+
+  virtual CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept = 0;
+  virtual CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept = 0;
+  /// Where the range can be read and written here; null when the mechanism copies and does not map.
+  virtual std::byte* map(const RemoteRange& /*range*/) noexcept { return nullptr; }
+};
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "opal/btl/sm/single_copy/cma.hpp"
+#include "opal/btl/sm/single_copy/probe_page.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+std::string text_of(const Error& error) {
+  if (error.os_errno == 0) return error.where;
+  return fmt::format("{}: {}", error.where,
+                     std::strerror(error.os_errno));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+}
+
+}  // namespace
+
+bool MechanismOrder::has(MechanismKind kind) const noexcept {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+Result<MechanismOrder> MechanismOrder::parse(std::string_view list) {
+  MechanismOrder order;
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    const std::string_view word = list.substr(0, comma);
+    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+    if (word == "none") return order;
+    bool known = false;
+    for (std::size_t i = 0; i < kMechanismKinds && !known; ++i) {
+      const auto kind = static_cast<MechanismKind>(i);
+      known = word == name(kind);
+      if (known && !order.has(kind)) order.kinds.push_back(kind);
+    }
+    if (!known) {
+      log::error("btl.sm", "btl_sm_single_copy: \"{}\" is none of shared, xpmem, cma, knem, none", word);
+      return Error{Errc::invalid_argument, 0, "btl_sm_single_copy: allowed are shared, xpmem, cma, knem and none"};
+    }
+  }
+  return order;
+}
+
+void CopyMechanisms::update() noexcept {
+  reaches_all_ = std::any_of(mechanisms_.begin(), mechanisms_.end(),
+                             [](const Step& step) { return step.mechanism->reaches_all(); });
+}
+
+void CopyMechanisms::add(std::unique_ptr<CopyMechanism> mechanism, std::string why) {
+  mechanisms_.push_back({std::move(mechanism), std::move(why)});
+  update();
+}
+
+void CopyMechanisms::try_mechanism(std::unique_ptr<CopyMechanism> mechanism, const RemoteRange& page,
+                                   std::uint64_t seed) {
+  std::array<std::byte, ProbePage::kSize> copy{};
+  const CopyOutcome outcome = mechanism->read(copy.data(), page);
+  if (!outcome.ok()) {
+    refuse(mechanism->kind(),
+           text_of(outcome.error) + (mechanism->kind() == MechanismKind::cma ? CmaMechanism::ptrace_rule() : ""));
+  } else if (!ProbePage::matches(seed, copy)) {
+    refuse(mechanism->kind(), "the probe read something else, that process is not the peer");
+  } else {
+    add(std::move(mechanism), fmt::format("probe copied {} bytes", copy.size()));
+  }
+}
+
+void CopyMechanisms::refuse(MechanismKind kind, std::string_view reason) {
+  refused_ += fmt::format("{}no {}: {}", refused_.empty() ? "" : "; ", name(kind), reason);
+}
+
+void CopyMechanisms::refuse(MechanismKind kind, const Error& error) { refuse(kind, text_of(error)); }
+
+void CopyMechanisms::refuse_all(std::string_view reason) { refused_ = fmt::format("no single copy: {}", reason); }
+
+std::string CopyMechanisms::why() const {
+  std::string text;
+  for (const Step& step : mechanisms_) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name(step.mechanism->kind()), step.why);
+  }
+  if (!refused_.empty()) text += (text.empty() ? "" : "; ") + refused_;
+  return text.empty() ? "no single copy" : text;
+}
+
+bool CopyMechanisms::reaches(const RemoteRange& range) noexcept {
+  return reaches_all_ || std::any_of(mechanisms_.begin(), mechanisms_.end(),
+                                     [&](const Step& step) { return step.mechanism->reaches(range); });
+}
+
+CopyMechanism* CopyMechanisms::find(MechanismKind kind) const noexcept {
+  const auto found = std::find_if(mechanisms_.begin(), mechanisms_.end(),
+                                  [&](const Step& step) { return step.mechanism->kind() == kind; });
+  return found == mechanisms_.end() ? nullptr : found->mechanism.get();
+}
+
+std::byte* CopyMechanisms::map(const RemoteRange& range) noexcept {
+  for (const Step& step : mechanisms_) {
+    if (std::byte* const here = step.mechanism->map(range)) return here;
+  }
+  return nullptr;
+}
+
+void CopyMechanisms::demote(std::size_t index, const Error& error) noexcept {
+  const MechanismKind kind = mechanisms_[index].mechanism->kind();
+  const std::string reason = text_of(error);
+  mechanisms_.erase(mechanisms_.begin() + static_cast<std::ptrdiff_t>(index));
+  update();
+  refuse(kind, "given up, " + reason);
+  const std::string_view instead = index < mechanisms_.size() ? name(mechanisms_[index].mechanism->kind()) : "messages";
+  log::once(log::Level::warn, "sm single copy demoted", "btl.sm", "{} does not work any more ({}); {} instead",
+            name(kind), reason, instead);
+}
+
+}  // namespace opal::btl::sm

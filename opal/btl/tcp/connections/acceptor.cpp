@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/tcp/connections/acceptor.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "opal/btl/tcp/connections/handshake.hpp"
+#include "opal/btl/tcp/connections/sockets.hpp"
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
+
+namespace opal::btl::tcp {
+namespace {
+
+constexpr std::uint64_t kPauseWithoutDescriptorsNs = 100'000'000;
+constexpr int kAcceptsPerTurn = 64;
+
+std::uint64_t after(std::chrono::milliseconds time) noexcept {
+  return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
+}
+
+/// True when the kernel took everything, as it does on a fresh connection.
+bool say(int fd, ByteSpan bytes) noexcept {
+  iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return send_some(fd, &vector, 1) == static_cast<std::int64_t>(bytes.size());
+}
+
+}  // namespace
+
+/// A connection that has not been let in.
+class Incoming final : public Source {
+ public:
+  Incoming(Reactor& reactor, Acceptor& acceptor) noexcept : Source(reactor), acceptor_(acceptor) {}
+
+  [[nodiscard]] const wire::Challenge& challenge() const noexcept { return challenge_; }
+  [[nodiscard]] const wire::Hello& hello() const noexcept { return hello_; }
+  [[nodiscard]] bool parked() const noexcept { return parked_; }
+  void park() noexcept {
+    parked_ = true;
+    set_deadline(after(acceptor_.config_.handshake_timeout));
+  }
+
+  /// True when the peer has closed the connection, or sent something before it was let in.
+  [[nodiscard]] bool spoiled() noexcept {
+    std::byte unexpected{};
+    return receive_some(fd(), {&unexpected, 1}) != -EAGAIN;
+  }
+
+  void on_ready() noexcept override {
+    if (!readable) return;
+    if (parked_) {
+      if (spoiled()) return acceptor_.drop(*this, nullptr);
+      readable = false;
+      return;
+    }
+    while (received_ < sizeof hello_) {
+      const std::int64_t got = receive_some(fd(), MutableBytes{bytes_}.subspan(received_));
+      if (got == -EAGAIN) {
+        readable = false;
+        return;
+      }
+      if (got <= 0) return acceptor_.drop(*this, nullptr);
+      received_ += static_cast<std::size_t>(got);
+    }
+    std::memcpy(&hello_, bytes_.data(), sizeof hello_);
+    acceptor_.greeted(*this);
+  }
+
+  void on_deadline() noexcept override {
+    if (!parked_) return acceptor_.drop(*this, "it did not prove in time that it belongs to this job");
+    if (spoiled()) return acceptor_.drop(*this, nullptr);
+    park();
+    acceptor_.owner_.on_overdue(PeerId{hello_.from});
+  }
+
+ private:
+  Acceptor& acceptor_;
+  const wire::Challenge challenge_ = make_challenge();
+  std::array<std::byte, sizeof(wire::Hello)> bytes_{};
+  std::size_t received_ = 0;
+  wire::Hello hello_{};
+  bool parked_ = false;
+};
+
+Acceptor::Acceptor(Reactor& reactor, const Config& config, const PeerId& self, const Secret& key,
+                   std::vector<Interface> allowed, Owner& owner)
+    : Source(reactor), config_(config), self_(self), key_(key), allowed_(std::move(allowed)), owner_(owner) {}
+
+Acceptor::~Acceptor() = default;
+
+void Acceptor::stop() noexcept {
+  close();
+  incoming_.clear();
+}
+
+void Acceptor::on_ready() noexcept {
+  for (int i = 0; i < kAcceptsPerTurn && readable; ++i) {
+    Fd fd{::accept4(this->fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+    if (fd) {
+      take(std::move(fd));
+      continue;
+    }
+    const int error = errno;
+    if (error == EAGAIN) {
+      readable = false;
+    } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+      log::once(log::Level::warn, "tcp accept", "btl.tcp", "cannot accept connections now: {}", std::strerror(error));
+      readable = false;  // the connection stays in the kernel's queue: look again in a moment
+      set_deadline(now_ns() + kPauseWithoutDescriptorsNs);
+    }
+    // Everything else concerns the one connection that was to be accepted.
+  }
+  if (readable) schedule();
+}
+
+void Acceptor::on_deadline() noexcept {
+  readable = true;
+  schedule();
+}
+
+void Acceptor::take(Fd fd) noexcept {
+  const auto arrived_on = [&, local = local_address(fd.get())](const Interface& interface) {
+    return interface.address.ip == local.ip;
+  };
+  if (!allowed_.empty() && std::none_of(allowed_.begin(), allowed_.end(), arrived_on)) {
+    log::debug("btl.tcp", "connection from {} refused: it came in on an interface not in use",
+               to_string(peer_address(fd.get())));
+    return;
+  }
+  if (incoming_.size() >= config_.half_open) drop(*incoming_.front(), "too many connections wait to be let in");
+  auto incoming = std::make_unique<Incoming>(reactor(), *this);
+  if (!say(fd.get(), bytes_of(incoming->challenge()))) return;
+  if (!incoming->watch(std::move(fd))) return;
+  incoming->set_deadline(after(config_.handshake_timeout));
+  incoming->readable = true;
+  incoming->schedule();
+  incoming_.push_back(std::move(incoming));
+}
+
+void Acceptor::greeted(Incoming& incoming) noexcept {
+  const wire::Hello& hello = incoming.hello();
+  if (!is_genuine(key_, incoming.challenge(), hello)) {
+    return drop(incoming, "it does not know the job's secret: another job, another am_secret_file, or a stranger");
+  }
+  if (hello.to != self_) return drop(incoming, "it looks for somebody else");
+  if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of an absurd size");
+  switch (owner_.judge(hello.from)) {
+    case Verdict::accept: return let_in(incoming);
+    case Verdict::park: return incoming.park();
+    case Verdict::refuse: return drop(incoming, "its identity is not acceptable");
+  }
+}
+
+void Acceptor::let_in(Incoming& incoming) noexcept {
+  const wire::Hello hello = incoming.hello();
+  const wire::Welcome welcome = make_welcome(key_, incoming.challenge(), hello, config_.max_send.bytes);
+  Fd fd = incoming.release();
+  std::erase_if(incoming_, [&](const auto& mine) { return mine.get() == &incoming; });
+  (void)say(fd.get(), bytes_of(welcome));  // if the peer has gone meanwhile, the next read says so
+  owner_.on_connection(hello.from, std::move(fd), static_cast<std::uint32_t>(hello.max_send));
+}
+
+void Acceptor::drop(Incoming& incoming, const char* why) noexcept {
+  if (why != nullptr) {
+    log::once(log::Level::warn, why, "btl.tcp", "connection from {} closed: {} (further ones are not mentioned)",
+              to_string(peer_address(incoming.fd())), why);
+  }
+  std::erase_if(incoming_, [&](const auto& mine) { return mine.get() == &incoming; });
+}
+
+bool Acceptor::has_parked(const PeerId& from) const noexcept {
+  return std::any_of(incoming_.begin(), incoming_.end(),
+                     [&](const auto& one) { return one->parked() && one->hello().from == from; });
+}
+
+void Acceptor::unpark(const PeerId& from) noexcept {
+  while (true) {
+    const auto found = std::find_if(incoming_.begin(), incoming_.end(),
+                                    [&](const auto& one) { return one->parked() && one->hello().from == from; });
+    if (found == incoming_.end()) return;
+    if (!(*found)->spoiled()) return let_in(**found);
+    drop(**found, nullptr);
+  }
+}
+
+}  // namespace opal::btl::tcp

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/tcp/connections/acceptor.hpp — the listening socket, and connections whose peer has not been let in yet.
+// A connection costs a descriptor and ~250 bytes until its Hello has proved to be genuine; Config::half_open bounds
+// them. Parking: a good Hello of a peer that we have a connection or an attempt with already waits, until that other
+// one has ended (the peer reconnects: its new connection overtook the goodbye on the old one) or until the peer closes
+// this one (both sides had connected at the same time; the rule which one stays is the module's). Owned by its module.
+// Nothing a stranger sends is looked at before the proof in it.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "opal/btl/tcp/config.hpp"
+#include "opal/btl/tcp/connections/interfaces.hpp"
+#include "opal/btl/tcp/connections/reactor.hpp"
+#include "opal/btl/tcp/wire.hpp"
+
+namespace opal::btl::tcp {
+
+class Incoming;
+
+class Acceptor final : public Source {
+ public:
+  enum class Verdict { accept, park, refuse };
+
+  /// Who decides.  All calls come from inside the reactor.
+  class Owner {
+   public:
+    virtual Verdict judge(const PeerId& from) noexcept = 0;
+    /// The peer was let in and has been told so.
+    virtual void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept = 0;
+    /// A connection has been parked for Config::handshake_timeout and the peer still wants it.
+    virtual void on_overdue(const PeerId& from) noexcept = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  /// `key` is what connectors must prove to know.
+  Acceptor(Reactor& reactor, const Config& config, const PeerId& self, const Secret& key,
+           std::vector<Interface> allowed, Owner& owner);
+  ~Acceptor() override;
+
+  /// Closes everything; nobody is let in any more.
+  void stop() noexcept;
+  /// Lets the oldest parked connection of `from` in that the peer has not closed, if there is one.
+  void unpark(const PeerId& from) noexcept;
+  [[nodiscard]] bool has_parked(const PeerId& from) const noexcept;
+  [[nodiscard]] std::size_t half_open() const noexcept { return incoming_.size(); }
+
+  void on_ready() noexcept override;
+  void on_deadline() noexcept override;
+
+ private:
+  friend class Incoming;
+  void take(Fd fd) noexcept;
+  void greeted(Incoming& incoming) noexcept;
+  void let_in(Incoming& incoming) noexcept;
+  void drop(Incoming& incoming, const char* why) noexcept;
+
+  const Config& config_;
+  const PeerId self_;
+  const Secret key_;
+  const std::vector<Interface> allowed_;  // empty: every local address
+  Owner& owner_;
+  std::vector<std::unique_ptr<Incoming>> incoming_;  // oldest first
+};
+
+}  // namespace opal::btl::tcp

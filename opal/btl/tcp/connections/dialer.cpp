@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/tcp/connections/dialer.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "opal/btl/tcp/connections/handshake.hpp"
+#include "opal/btl/tcp/connections/sockets.hpp"
+#include "opal/core/clock.hpp"
+
+namespace opal::btl::tcp {
+namespace {
+
+constexpr unsigned kMostRounds = 5;
+constexpr std::uint64_t kFirstPauseNs = 50'000'000;
+
+std::uint64_t in_ns(std::chrono::milliseconds time) noexcept {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
+}
+
+}  // namespace
+
+/// One address being tried.
+class Attempt final : public Source {
+ public:
+  Attempt(Reactor& reactor, Dialer& dialer, std::size_t candidate) noexcept
+      : Source(reactor), dialer_(dialer), candidate_(candidate) {}
+
+  [[nodiscard]] std::size_t candidate() const noexcept { return candidate_; }
+  /// True once the peer's host has answered; the peer itself may be busy.
+  [[nodiscard]] bool connected() const noexcept { return connected_; }
+
+  Result<void> start() noexcept {
+    OPAL_TRY_ASSIGN(Fd fd, start_connect(dialer_.candidates_[candidate_]));
+    return watch(std::move(fd));
+  }
+
+  void on_ready() noexcept override {
+    if (!connected_) {
+      if (!writable && !ended) return;
+      int error = 0;
+      socklen_t length = sizeof error;
+      if (::getsockopt(fd(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error != 0) {
+        return dialer_.failed(*this, {Errc::unreachable, error, "connect(tcp)"}, false);
+      }
+      connected_ = true;
+    }
+    if (!challenged_) {
+      if (!receive(sizeof challenge_)) return;
+      if (!answer_challenge()) return;
+    }
+    if (receive(sizeof(wire::Welcome))) read_welcome();
+  }
+
+ private:
+  /// True when `size` bytes are here; they are taken from the front of bytes_.  Ends the attempt when none will come.
+  bool receive(std::size_t size) noexcept {
+    while (received_ < size) {
+      if (!readable) return false;
+      const std::int64_t got = receive_some(fd(), MutableBytes{bytes_}.first(size).subspan(received_));
+      if (got == -EAGAIN) {
+        readable = false;
+        return false;
+      }
+      if (got <= 0) {
+        const char* const where = challenged_ ? "tcp greeting: closed without an answer; do both have the same secret?"
+                                              : "tcp greeting: closed without a challenge";
+        dialer_.failed(*this, {Errc::unreachable, static_cast<int>(-got), where}, true);
+        return false;
+      }
+      received_ += static_cast<std::size_t>(got);
+    }
+    received_ = 0;
+    return true;
+  }
+
+  /// False when that ended the attempt.
+  bool answer_challenge() noexcept {
+    std::memcpy(&challenge_, bytes_.data(), sizeof challenge_);
+    if (challenge_.magic != wire::kMagic) {
+      return dialer_.failed(*this, {Errc::unreachable, 0, "tcp greeting: somebody else answered"}, false), false;
+    }
+    if (challenge_.version != wire::kWireVersion) {
+      const Error why{Errc::version_mismatch, 0, "tcp greeting: the peer has another version of OPAL",
+                      challenge_.version};
+      return dialer_.failed(*this, why, false), false;
+    }
+    const Greeting& greeting = dialer_.greeting_;
+    hello_ = make_hello(greeting.key, challenge_, greeting.from, greeting.to, greeting.max_send);
+    const ByteSpan bytes = bytes_of(hello_);
+    iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    const std::int64_t sent = send_some(fd(), &vector, 1);
+    // A fresh connection takes so little whole.
+    if (sent != static_cast<std::int64_t>(bytes.size())) {
+      const int error = sent < 0 ? static_cast<int>(-sent) : 0;
+      return dialer_.failed(*this, {Errc::unreachable, error, "tcp greeting: send"}, true), false;
+    }
+    challenged_ = true;
+    return true;
+  }
+
+  void read_welcome() noexcept {
+    wire::Welcome welcome{};
+    std::memcpy(&welcome, bytes_.data(), sizeof welcome);
+    if (!is_genuine(dialer_.greeting_.key, challenge_, hello_, welcome)) {
+      return dialer_.failed(*this, {Errc::permission, 0, "tcp greeting: the peer does not know the secret"}, false);
+    }
+    if (welcome.max_send > kLargestMaxSend.bytes) {
+      return dialer_.failed(*this, {Errc::protocol, 0, "tcp greeting: absurd message size", welcome.max_send}, false);
+    }
+    dialer_.welcomed(*this, welcome.max_send);
+  }
+
+  Dialer& dialer_;
+  const std::size_t candidate_;
+  bool connected_ = false;
+  bool challenged_ = false;  // and answered
+  wire::Challenge challenge_{};
+  wire::Hello hello_{};
+  std::array<std::byte, std::max(sizeof(wire::Challenge), sizeof(wire::Welcome))> bytes_{};
+  std::size_t received_ = 0;
+};
+
+Dialer::Dialer(Reactor& reactor, const Config& config, const Greeting& greeting, std::vector<SocketAddress> candidates,
+               Owner& owner)
+    : Source(reactor),
+      config_(config),
+      greeting_(greeting),
+      candidates_(std::move(candidates)),
+      outcomes_(candidates_.size()),
+      owner_(owner) {}
+
+Dialer::~Dialer() = default;
+
+void Dialer::start() noexcept {
+  began_ns_ = now_ns();
+  give_up_ns_ = began_ns_ + in_ns(config_.connect_timeout);
+  start_next();
+}
+
+void Dialer::record(std::size_t candidate, const Error& why) noexcept {
+  outcomes_[candidate] = {why, now_ns() - began_ns_};
+}
+
+void Dialer::start_next() noexcept {
+  while (next_ < candidates_.size()) {
+    auto attempt = std::make_unique<Attempt>(reactor(), *this, next_++);
+    if (const auto started = attempt->start(); !started) {
+      record(attempt->candidate(), started.error());
+      continue;
+    }
+    attempts_.push_back(std::move(attempt));
+    const std::uint64_t next_at = next_ < candidates_.size() ? now_ns() + in_ns(config_.stagger) : give_up_ns_;
+    return set_deadline(std::min(next_at, give_up_ns_));
+  }
+  // Through the clock, so that the owner is never called from inside start().
+  set_deadline(attempts_.empty() ? now_ns() : give_up_ns_);
+}
+
+void Dialer::on_deadline() noexcept {
+  if (now_ns() >= give_up_ns_) {
+    // Where a host has answered, the peer may just be busy; its own timeout is another one.
+    std::erase_if(attempts_, [](const auto& attempt) { return !attempt->connected(); });
+    const std::uint64_t later = began_ns_ + in_ns(config_.welcome_timeout);
+    if (!attempts_.empty() && now_ns() < later) {
+      give_up_ns_ = later;
+      return set_deadline(later);
+    }
+    return owner_.on_unreachable({Errc::unreachable, ETIMEDOUT, "tcp connect: no address of the peer answered in time",
+                                  (now_ns() - began_ns_) / 1'000'000});
+  }
+  if (next_ == candidates_.size() && attempts_.empty()) return end_of_round();
+  start_next();
+}
+
+void Dialer::end_of_round() noexcept {
+  if (worth_another_round_ && ++rounds_ < kMostRounds) {
+    worth_another_round_ = false;
+    next_ = 0;
+    return set_deadline(now_ns() + (kFirstPauseNs << rounds_));
+  }
+  // The most telling of the errors: anything an OPAL peer said itself, else the last one.
+  Error why{Errc::unreachable, 0, "tcp connect: the peer has no address"};
+  for (const Outcome& outcome : outcomes_) {
+    if (why.code == Errc::unreachable) why = outcome.error;
+  }
+  owner_.on_unreachable(why);
+}
+
+void Dialer::failed(Attempt& attempt, const Error& why, bool may_come_again) noexcept {
+  record(attempt.candidate(), why);
+  worth_another_round_ = worth_another_round_ || may_come_again;
+  std::erase_if(attempts_, [&](const auto& mine) { return mine.get() == &attempt; });
+  if (next_ < candidates_.size() || attempts_.empty()) set_deadline(now_ns());
+}
+
+void Dialer::welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept {
+  owner_.on_connected(attempt.release(), static_cast<std::uint32_t>(peer_max_send));
+}
+
+std::string Dialer::describe() const {
+  std::string text;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Outcome& outcome = outcomes_[i];
+    const bool started = i < next_ || rounds_ > 0;
+    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", to_string(candidates_[i]),
+                        outcome.error.code != Errc{} ? opal::to_string(outcome.error)
+                        : started                    ? "no answer yet"
+                                                     : "not tried yet");
+  }
+  return text;
+}
+
+}  // namespace opal::btl::tcp

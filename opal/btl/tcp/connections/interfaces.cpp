@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/tcp/connections/interfaces.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <memory>
+
+#include "opal/core/text.hpp"
+
+namespace opal::btl::tcp {
+namespace {
+
+Result<SocketAddress> parse_ip(const std::string& text) {
+  sockaddr_in v4{};
+  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
+    return SocketAddress::from(v4);
+  }
+  sockaddr_in6 v6{};
+  if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
+    return SocketAddress::from(v6);
+  }
+  return Error{Errc::invalid_argument, 0, "interface list: not an IP address"};
+}
+
+bool same_prefix(const SocketAddress& a, const SocketAddress& b, unsigned bits) noexcept {
+  for (unsigned i = 0; i < 16 && bits > 0; ++i) {
+    const unsigned now = std::min(bits, 8U);
+    const unsigned mask = 0xff00U >> now & 0xffU;
+    if (((a.ip[i] ^ b.ip[i]) & mask) != 0) return false;
+    bits -= now;
+  }
+  return true;
+}
+
+bool is_link_local(const SocketAddress& address) noexcept {
+  if (address.is_v4()) return address.ip[12] == 169 && address.ip[13] == 254;
+  return address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
+}
+
+}  // namespace
+
+Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
+  InterfaceFilter filter;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    const std::string_view entry = trimmed(text.substr(0, comma));
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    if (entry.empty()) continue;
+    const std::size_t slash = entry.find('/');
+    if (slash == std::string_view::npos) {
+      filter.names_.emplace_back(entry);
+      continue;
+    }
+    OPAL_TRY_ASSIGN(const SocketAddress base, parse_ip(std::string{entry.substr(0, slash)}));
+    const std::string_view number = entry.substr(slash + 1);
+    unsigned bits = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), bits);
+    const unsigned most = base.is_v4() ? 32 : 128;
+    if (error != std::errc{} || end != number.data() + number.size() || bits > most) {
+      return Error{Errc::invalid_argument, 0, "interface list: the number of bits after '/' is not one", bits};
+    }
+    filter.networks_.push_back({base, base.is_v4() ? bits + 96 : bits});
+  }
+  return filter;
+}
+
+bool InterfaceFilter::matches(const Interface& interface) const noexcept {
+  return std::find(names_.begin(), names_.end(), interface.name) != names_.end() ||
+         std::any_of(networks_.begin(), networks_.end(), [&](const Network& network) {
+           return same_prefix(network.base, interface.address, network.bits);
+         });
+}
+
+Result<std::vector<Interface>> local_interfaces() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return Error{Errc::os, errno, "getifaddrs"};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
+  std::vector<Interface> result;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const auto address = SocketAddress::from(*entry->ifa_addr);
+    if (!address || is_link_local(*address)) continue;
+    Interface interface { entry->ifa_name, *address };
+    interface.address.port = {};
+    result.push_back(std::move(interface));
+  }
+  return result;
+}
+
+std::vector<Interface> select(const std::vector<Interface>& all, const InterfaceFilter& include,
+                              const InterfaceFilter& exclude) {
+  std::vector<Interface> chosen;
+  std::vector<Interface> loopback;
+  for (const Interface& interface : all) {
+    if (exclude.matches(interface) || (!include.empty() && !include.matches(interface))) continue;
+    (interface.address.is_loopback() ? loopback : chosen).push_back(interface);
+  }
+  // Asked for by name or network: it stays, behind the others.  Otherwise it is the last resort.
+  if (chosen.empty() || !include.empty()) chosen.insert(chosen.end(), loopback.begin(), loopback.end());
+  return chosen;
+}
+
+}  // namespace opal::btl::tcp

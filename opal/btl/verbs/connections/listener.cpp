@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/verbs/connections/listener.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "opal/core/log.hpp"
+
+namespace opal::btl::verbs {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+/// Where a comma separated list has `name`; any place in an empty one; kNowhere when it has not.
+constexpr std::size_t kNowhere = ~std::size_t{0};
+std::size_t place_in(std::string_view list, std::string_view name) noexcept {
+  if (list.empty()) return 0;
+  for (std::size_t place = 0; !list.empty(); ++place) {
+    const std::string_view entry = list.substr(0, list.find(','));
+    if (entry == name) return place;
+    list.remove_prefix(std::min(list.size(), entry.size() + 1));
+  }
+  return kNowhere;
+}
+
+/// An address by which a peer on another host may reach this one.
+bool is_reachable(const ifaddrs& interface) noexcept {
+  if (interface.ifa_addr == nullptr || (interface.ifa_flags & IFF_UP) == 0) return false;
+  if ((interface.ifa_flags & IFF_LOOPBACK) != 0) return false;
+  if (interface.ifa_addr->sa_family == AF_INET) return true;
+  if (interface.ifa_addr->sa_family != AF_INET6) return false;
+  sockaddr_in6 v6;
+  std::memcpy(&v6, interface.ifa_addr, sizeof v6);
+  return !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr);
+}
+
+SocketAddress copy_of(const sockaddr& any) noexcept {
+  SocketAddress socket{};
+  std::memcpy(&socket, &any, any.sa_family == AF_INET ? sizeof socket.v4 : sizeof socket.v6);
+  return socket;
+}
+
+}  // namespace
+
+Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
+  Listener listener;
+  listener.channel.reset(rdma_create_event_channel());
+  if (listener.channel == nullptr) return device_error(errno, "rdma_create_event_channel (kernel module rdma_ucm)");
+  const int fd = listener.channel->fd;
+  if (const int flags = ::fcntl(fd, F_GETFL); flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return Error{Errc::os, errno, "fcntl(O_NONBLOCK, rdma event channel)"};
+  }
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return Error{Errc::os, errno, "getifaddrs"};
+  const std::unique_ptr<ifaddrs, Destroyer<&::freeifaddrs>> owner{list};
+  struct Candidate {
+    CmId id;  // bound
+    std::string device;
+    std::size_t place;  // in `devices`
+  };
+  std::vector<Candidate> candidates;  // one per device
+  std::string seen;
+  for (const ifaddrs* interface = list; interface != nullptr; interface = interface->ifa_next) {
+    if (!is_reachable(*interface)) continue;
+    rdma_cm_id* raw = nullptr;
+    if (rdma_create_id(listener.channel.get(), &raw, nullptr, RDMA_PS_TCP) != 0) {
+      return device_error(errno, "rdma_create_id");
+    }
+    CmId id{raw};
+    SocketAddress socket = copy_of(*interface->ifa_addr);
+    const bool bound = rdma_bind_addr(raw, &socket.any) == 0 && raw->verbs != nullptr;
+    const char* name = bound ? ibv_get_device_name(raw->verbs->device) : "no RDMA device";
+    seen += fmt::format("{}{} {}: {}", seen.empty() ? "" : ", ", interface->ifa_name, to_string(socket), name);
+    const std::size_t place = bound ? place_in(devices, name) : kNowhere;
+    const bool known = std::any_of(candidates.begin(), candidates.end(),
+                                   [&](const Candidate& candidate) { return candidate.device == name; });
+    if (place != kNowhere && !known) candidates.push_back({std::move(id), name, place});
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.place < b.place; });
+  if (rail < candidates.size()) {
+    Candidate& taken = candidates[rail];
+    if (rdma_listen(taken.id.get(), kBacklog) != 0) return device_error(errno, "rdma_listen");
+    listener.socket = copy_of(*rdma_get_local_addr(taken.id.get()));
+    listener.device = std::move(taken.device);
+    listener.id = std::move(taken.id);
+    return listener;
+  }
+  log::info("btl.verbs", "no address of an RDMA device that may be used: {}", seen);
+  return Error{Errc::unreachable, 0, "verbs: no interface with an address belongs to an RDMA device that may be used"};
+}
+
+Result<void> devices_present() noexcept {
+  DIR* const directory = ::opendir("/sys/class/infiniband");
+  bool any = false;
+  if (directory != nullptr) {
+    while (const dirent* entry = ::readdir(directory)) any = any || entry->d_name[0] != '.';
+    ::closedir(directory);
+  }
+  if (!any) return Error{Errc::not_supported, 0, "verbs: no RDMA device on this host (/sys/class/infiniband)"};
+  if (::access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0) {
+    return Error{Errc::not_supported, errno, "verbs: /dev/infiniband/rdma_cm (kernel module rdma_ucm)"};
+  }
+  return {};
+}
+
+}  // namespace opal::btl::verbs

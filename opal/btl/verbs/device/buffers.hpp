@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/verbs/device/buffers.hpp — the buffers of messages, registered with the device in slabs that are made as peers
+// come and need them. They stay until the module's end: a peer that comes later uses what one that left has freed.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "opal/btl/verbs/device/device.hpp"
+#include "opal/core/system/mapping.hpp"
+
+namespace opal::btl::verbs {
+
+struct Buffer {
+  std::byte* data;
+  std::uint32_t key;    ///< lkey
+  std::uint32_t index;  ///< in its pool
+};
+
+class BufferPool {
+ public:
+  explicit BufferPool(std::size_t size) noexcept : size_(size) {}
+  ~BufferPool() { total_ -= buffers_.size() * stride(); }
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  /// Makes `count` more buffers.  Errors: no_memory, limit_reached (no more memory may be pinned), os.
+  Result<void> grow(const Device& device, std::uint32_t count);
+
+  /// Bytes that all pools of this process have registered: they share one limit.
+  [[nodiscard]] static std::uint64_t total() noexcept { return total_.load(std::memory_order_relaxed); }
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(buffers_.size()); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }  ///< of each buffer, bytes
+  [[nodiscard]] std::size_t stride() const noexcept { return align_up(size_, kCacheLine); }
+  [[nodiscard]] Buffer& at(std::uint32_t index) noexcept { return buffers_[index]; }
+
+  /// A free buffer, or null.  Last in, first out: a program that uses few touches few.
+  Buffer* take() noexcept {
+    if (free_.empty()) return nullptr;
+    Buffer* buffer = free_.back();
+    free_.pop_back();
+    return buffer;
+  }
+  void give_back(Buffer& buffer) noexcept { free_.push_back(&buffer); }  // its room is there since grow()
+
+ private:
+  struct Slab {
+    Mapping memory;
+    MemoryRegion region;  // before the memory goes
+  };
+  static inline std::atomic<std::uint64_t> total_{0};
+  std::size_t size_;
+  std::vector<Slab> slabs_;
+  std::deque<Buffer> buffers_;  // stable addresses
+  std::vector<Buffer*> free_;
+};
+
+}  // namespace opal::btl::verbs

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/verbs/device/stale_slots.hpp — registrations whose memory is going, noted inside the event that says so and taken
+// by the module's next progress().  When more come between two than there is room for, all have to be looked at.
+// Threads: add() from any, inside an event (no lock, allocation or system call); take() from the module's.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace opal::btl::verbs {
+
+class StaleSlots {
+ public:
+  void add(std::uint32_t slot) noexcept {
+    auto& place = ring_[next_.fetch_add(1, std::memory_order_relaxed) % ring_.size()];
+    if (place.exchange(std::uint64_t{slot} + 1, std::memory_order_relaxed) != 0) {
+      lost_.store(true, std::memory_order_relaxed);
+    }
+    any_.store(true, std::memory_order_release);
+  }
+
+  [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
+
+  /// Calls `each(slot)` for what was added since the last call; true when some of it did not fit.
+  template <class Each>
+  [[nodiscard]] bool take(Each each) noexcept {
+    if (!any_.exchange(false, std::memory_order_acquire)) return false;
+    for (auto& place : ring_) {
+      if (const std::uint64_t entry = place.exchange(0, std::memory_order_relaxed); entry != 0) {
+        each(static_cast<std::uint32_t>(entry - 1));
+      }
+    }
+    return lost_.exchange(false, std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, 64> ring_{};  // slot + 1; 0: empty
+  std::atomic<std::uint32_t> next_{0};
+  std::atomic<bool> lost_{false};
+  std::atomic<bool> any_{false};
+};
+
+}  // namespace opal::btl::verbs

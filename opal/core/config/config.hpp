@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/core/config/config.hpp — configuration variables, each declared once: a struct with defaults plus a row per variable.
+//   struct Config { ByteSize fbox_size = 4_KiB; };
+//   inline constexpr config::Var<Config> kVars[] = {
+//       {"fbox_size", &Config::fbox_size, {.min = 1_KiB, .max = 1_MiB, .power_of_two = true}, "bytes", Level::tuner,
+//        "Bytes of each per-peer fast box."}};
+//   inline constexpr config::Group<Config> kGroup{"btl_sm", "Shared-memory transport", kVars};
+// The variable is then btl_sm_fbox_size in files, for `opalrun --set` and in Store::set, OPAL_BTL_SM_FBOX_SIZE in the
+// environment.  Groups are constants without static constructors; config_store.hpp turns settings into a Config.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "opal/core/config/value.hpp"
+#include "opal/core/export.hpp"
+
+namespace opal::config {
+
+/// One row: a variable of the plain struct C.
+template <class C>
+struct Var {
+  const char* name;  ///< without the group's prefix
+  Member<C> member;
+  Range range;
+  const char* unit;  ///< what one of it is: "bytes", "sends", "ms"; "" when it has none
+  Level level;
+  const char* doc;  ///< one sentence
+};
+
+/// What a listing says about one variable, whatever struct it belongs to.
+struct VarInfo {
+  const char* name;  ///< without the group's prefix
+  Type type;
+  Range range;
+  const char* unit;
+  Level level;
+  const char* doc;
+};
+
+/// A group of variables with its struct's type erased.  Borrowed everywhere: groups live as long as their library.
+class GroupInfo {
+ public:
+  [[nodiscard]] constexpr const char* name() const noexcept { return name_; }
+  [[nodiscard]] constexpr const char* title() const noexcept { return title_; }
+
+  /// "btl_sm_fbox_size" for variable `index`; the group called "core" has no prefix.
+  [[nodiscard]] OPAL_EXPORT std::string full_name(std::size_t index) const;
+
+  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
+  [[nodiscard]] virtual VarInfo var(std::size_t index) const noexcept = 0;  ///< index < size()
+  [[nodiscard]] virtual Value default_value(std::size_t index) const = 0;   ///< index < size()
+
+ protected:
+  constexpr GroupInfo(const char* name, const char* title) noexcept : name_(name), title_(title) {}
+  ~GroupInfo() = default;
+  GroupInfo(const GroupInfo&) = default;
+  GroupInfo& operator=(const GroupInfo&) = default;
+
+ private:
+  const char* name_;
+  const char* title_;
+};
+
+/// A library above libopal shows its variables to opal-info by exporting this function under this name:
+///   extern "C" OPAL_EXPORT const config::GroupInfo* const* opal_config_groups(std::size_t* count) noexcept;
+using ListGroups = const GroupInfo* const* (*)(std::size_t* count) noexcept;
+inline constexpr const char* kListGroupsSymbol = "opal_config_groups";
+
+/// The variables of struct C.
+template <class C>
+class Group final : public GroupInfo {
+ public:
+  template <std::size_t N>
+  constexpr Group(const char* name, const char* title, const Var<C> (&vars)[N]) noexcept
+      : GroupInfo(name, title), vars_(vars) {}
+
+  [[nodiscard]] std::size_t size() const noexcept override { return vars_.size(); }
+
+  [[nodiscard]] VarInfo var(std::size_t index) const noexcept override {
+    const Var<C>& row = vars_[index];
+    return {row.name, static_cast<Type>(row.member.index()), row.range, row.unit, row.level, row.doc};
+  }
+
+  [[nodiscard]] Value default_value(std::size_t index) const override {
+    const C defaults{};
+    return read(defaults, vars_[index].member);
+  }
+
+  /// Stores `value`, of the variable's own type, into its member of `config`.
+  [[gnu::noinline]] void assign(C& config, std::size_t index, const Value& value) const {
+    std::visit([&]<class T>(T C::*member) { config.*member = std::get<T>(value); }, vars_[index].member);
+  }
+
+ private:
+  // Not inlined, like assign(): where g++ 12 sees how small a C is, it warns of members of the other types, which
+  // this C does not have.
+  [[gnu::noinline]] static Value read(const C& config, const Member<C>& member) {
+    return std::visit([&](auto pointer) { return Value{config.*pointer}; }, member);
+  }
+
+  std::span<const Var<C>> vars_;
+};
+
+}  // namespace opal::config

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/core/config/value.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "opal/core/config/nearest_name.hpp"
+#include "opal/core/text.hpp"
+
+namespace opal::config {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+struct Suffix {
+  std::string_view text;
+  std::uint64_t factor;
+};
+
+// The first spelling of a factor is the one that is printed.  "KB" is left out on purpose: people disagree what it
+// means.
+constexpr std::array kSizeSuffixes{Suffix{"TiB", 1ULL << 40},
+                                   Suffix{"T", 1ULL << 40},
+                                   Suffix{"GiB", 1ULL << 30},
+                                   Suffix{"G", 1ULL << 30},
+                                   Suffix{"MiB", 1ULL << 20},
+                                   Suffix{"M", 1ULL << 20},
+                                   Suffix{"KiB", 1ULL << 10},
+                                   Suffix{"K", 1ULL << 10},
+                                   Suffix{"k", 1ULL << 10},
+                                   Suffix{"m", 1ULL << 20},
+                                   Suffix{"g", 1ULL << 30},
+                                   Suffix{"t", 1ULL << 40},
+                                   Suffix{"B", 1}};
+
+constexpr std::array kTimeSuffixes{Suffix{"h", 3'600'000'000ULL}, Suffix{"min", 60'000'000ULL},
+                                   Suffix{"s", 1'000'000ULL}, Suffix{"ms", 1'000ULL}, Suffix{"us", 1ULL}};
+
+Parsed bad(std::string problem) { return {Value{}, std::move(problem)}; }
+
+Parsed parse_bool(std::string_view text) {
+  for (const std::string_view word : {"true", "yes", "on", "1"}) {
+    if (text == word) return {Value{true}, {}};
+  }
+  for (const std::string_view word : {"false", "no", "off", "0"}) {
+    if (text == word) return {Value{false}, {}};
+  }
+  return bad("is neither true nor false");
+}
+
+/// A whole number at the start of `text`, in decimal or with 0x; `rest` is what follows it.
+template <class N>
+std::optional<N> leading_number(std::string_view text, std::string_view& rest, bool& too_large) {
+  const bool negative = text.starts_with('-');
+  std::string_view digits = negative ? text.substr(1) : text;
+  const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
+  if (hexadecimal) digits.remove_prefix(2);
+  if (digits.starts_with('-')) return std::nullopt;
+  std::uint64_t magnitude = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, hexadecimal ? 16 : 10);
+  too_large = error == std::errc::result_out_of_range;
+  if (error != std::errc{}) return std::nullopt;
+  rest = digits.substr(static_cast<std::size_t>(end - digits.data()));
+
+  const std::uint64_t limit = static_cast<std::uint64_t>(std::numeric_limits<N>::max()) + (negative ? 1 : 0);
+  if constexpr (std::is_unsigned_v<N>) {
+    if (negative) return std::nullopt;
+  }
+  if (magnitude > limit) {
+    too_large = true;
+    return std::nullopt;
+  }
+  return static_cast<N>(negative ? 0 - magnitude : magnitude);
+}
+
+template <class N>
+Parsed parse_integer(std::string_view text) {
+  std::string_view rest;
+  bool too_large = false;
+  const std::optional<N> number = leading_number<N>(text, rest, too_large);
+  if (too_large) return bad(fmt::format("does not fit into {} bits", sizeof(N) * 8));
+  if (!number || !rest.empty()) {
+    return bad(std::is_unsigned_v<N> ? "is not a whole number >= 0" : "is not a whole number");
+  }
+  return {Value{*number}, {}};
+}
+
+Parsed parse_real(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number)) return bad("is not a number");
+  return {Value{number}, {}};
+}
+
+/// `text` = whole number, optional blanks, optional suffix; a bare number counts `bare_factor` each.
+template <std::size_t N>
+std::optional<std::uint64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes,
+                                          std::uint64_t bare_factor, bool& too_large) {
+  std::string_view rest;
+  const std::optional<std::uint64_t> number = leading_number<std::uint64_t>(text, rest, too_large);
+  if (!number) return std::nullopt;
+  rest = trimmed(rest);
+  std::uint64_t factor = rest.empty() ? bare_factor : 0;
+  for (const Suffix& suffix : suffixes) {
+    if (rest == suffix.text) factor = suffix.factor;
+  }
+  if (factor == 0) return std::nullopt;
+  std::uint64_t scaled = 0;
+  if (__builtin_mul_overflow(*number, factor, &scaled)) {
+    too_large = true;
+    return std::nullopt;
+  }
+  return scaled;
+}
+
+Parsed parse_size(std::string_view text) {
+  bool too_large = false;
+  const std::optional<std::uint64_t> bytes = parse_scaled(text, kSizeSuffixes, 1, too_large);
+  if (too_large) return bad("does not fit into 64 bits");
+  if (!bytes) return bad("is not a size (a whole number, then nothing, K, M, G or T)");
+  return {Value{ByteSize{*bytes}}, {}};
+}
+
+template <class Duration>
+Parsed parse_duration(std::string_view text) {
+  constexpr std::uint64_t kUnit = microseconds{Duration{1}}.count();
+  bool too_large = false;
+  const std::optional<std::uint64_t> us = parse_scaled(text, kTimeSuffixes, kUnit, too_large);
+  if (too_large || (us && *us > static_cast<std::uint64_t>(INT64_MAX))) return bad("is too long a time");
+  if (!us) return bad("is not a time (a whole number, then us, ms, s, min or h)");
+  if (*us % kUnit != 0) return bad("is not a whole number of milliseconds");
+  return {Value{Duration{static_cast<std::int64_t>(*us / kUnit)}}, {}};
+}
+
+/// True when one of the words of "a|b|c" is `text`.
+bool is_choice(std::string_view choices, std::string_view text) {
+  for (const std::string_view choice : split(choices, '|')) {
+    if (choice == text) return true;
+  }
+  return false;
+}
+
+template <std::size_t N>
+std::string format_scaled(std::uint64_t value, const std::array<Suffix, N>& suffixes, const char* separator) {
+  for (const Suffix& suffix : suffixes) {
+    if (value != 0 && value % suffix.factor == 0)
+      return fmt::format("{}{}{}", value / suffix.factor, separator, suffix.text);
+  }
+  return fmt::format("0{}{}", separator, suffixes.back().text);
+}
+
+std::string format_bound(double value, Type type) {
+  switch (type) {
+    case Type::size: return format_scaled(static_cast<std::uint64_t>(value), kSizeSuffixes, " ");
+    case Type::milliseconds: return to_string(Value{milliseconds{static_cast<std::int64_t>(value)}});
+    case Type::microseconds: return to_string(Value{microseconds{static_cast<std::int64_t>(value)}});
+    case Type::real: return fmt::format("{}", value);
+    default: return fmt::format("{:.0f}", value);
+  }
+}
+
+/// The number a Range compares; text and bool have none.
+std::optional<double> magnitude(const Value& value) {
+  return std::visit(
+      [](const auto& v) -> std::optional<double> {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+          return std::nullopt;
+        } else if constexpr (std::is_same_v<T, ByteSize>) {
+          return static_cast<double>(v.bytes);
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          return static_cast<double>(v);
+        } else {
+          return static_cast<double>(v.count());
+        }
+      },
+      value);
+}
+
+bool is_power_of_two(const Value& value) {
+  if (const auto* size = std::get_if<ByteSize>(&value)) return std::has_single_bit(size->bytes);
+  if (const auto* u32 = std::get_if<std::uint32_t>(&value)) return std::has_single_bit(*u32);
+  if (const auto* u64 = std::get_if<std::uint64_t>(&value)) return std::has_single_bit(*u64);
+  const std::optional<double> number = magnitude(value);
+  int exponent = 0;
+  return number && *number >= 1 && std::frexp(*number, &exponent) == 0.5;
+}
+
+}  // namespace
+
+const char* name(Type type) noexcept {
+  switch (type) {
+    case Type::boolean: return "yes/no";
+    case Type::u32:
+    case Type::u64:
+    case Type::i32:
+    case Type::i64: return "number";
+    case Type::real: return "real";
+    case Type::size: return "size";
+    case Type::text: return "text";
+    case Type::milliseconds:
+    case Type::microseconds: return "time";
+  }
+  return "unknown";
+}
+
+const char* name(Level level) noexcept {
+  switch (level) {
+    case Level::user: return "user";
+    case Level::tuner: return "tuner";
+    case Level::developer: return "developer";
+  }
+  return "unknown";
+}
+
+std::string to_string(const Value& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          return v;
+        } else if constexpr (std::is_same_v<T, bool>) {
+          return v ? "true" : "false";
+        } else if constexpr (std::is_same_v<T, ByteSize>) {
+          return format_scaled(v.bytes, kSizeSuffixes, " ");
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          return fmt::format("{}", v);
+        } else {
+          // A negative time cannot be written, only be a default: it means "never" where a variable says so.
+          if (v.count() < 0) return fmt::format("{}", v.count());
+          return format_scaled(static_cast<std::uint64_t>(microseconds{v}.count()), kTimeSuffixes, "");
+        }
+      },
+      value);
+}
+
+std::string to_string(const Range& range, Type type) {
+  if (type == Type::boolean) return "true | false";
+  if (type == Type::text) {
+    std::string text;
+    if (range.choices == nullptr) return text;
+    for (const std::string_view choice : split(range.choices, '|')) {
+      text += fmt::format("{}{}", text.empty() ? "" : " | ", choice);
+    }
+    return text;
+  }
+  std::string text;
+  const bool has_min = std::isfinite(range.min.value);
+  const bool has_max = std::isfinite(range.max.value);
+  if (has_min && has_max) {
+    text = fmt::format("{} .. {}", format_bound(range.min.value, type), format_bound(range.max.value, type));
+  } else if (has_min) {
+    text = fmt::format(">= {}", format_bound(range.min.value, type));
+  } else if (has_max) {
+    text = fmt::format("<= {}", format_bound(range.max.value, type));
+  }
+  if (range.power_of_two) text += text.empty() ? "power of two" : ", power of two";
+  return text;
+}
+
+Parsed parse(std::string_view text, Type type, const Range& range) {
+  const std::string_view word = trimmed(text);
+  Parsed parsed;
+  switch (type) {
+    case Type::boolean: parsed = parse_bool(word); break;
+    case Type::u32: parsed = parse_integer<std::uint32_t>(word); break;
+    case Type::u64: parsed = parse_integer<std::uint64_t>(word); break;
+    case Type::i32: parsed = parse_integer<std::int32_t>(word); break;
+    case Type::i64: parsed = parse_integer<std::int64_t>(word); break;
+    case Type::real: parsed = parse_real(word); break;
+    case Type::size: parsed = parse_size(word); break;
+    case Type::text: parsed = {Value{std::string{word}}, {}}; break;
+    case Type::milliseconds: parsed = parse_duration<milliseconds>(word); break;
+    case Type::microseconds: parsed = parse_duration<microseconds>(word); break;
+  }
+  if (parsed.problem.empty()) parsed.problem = problem_with(parsed.value, range);
+  return parsed;
+}
+
+std::string problem_with(const Value& value, const Range& range) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    if (range.choices == nullptr || is_choice(range.choices, *text)) return {};
+    const std::string_view nearest = nearest_name(*text, split(range.choices, '|'));
+    return nearest.empty() ? "is not a known choice" : fmt::format("is not a known choice; did you mean {}?", nearest);
+  }
+  const std::optional<double> number = magnitude(value);
+  if (!number) return {};
+  if (*number < range.min.value) return "is too small";
+  if (*number > range.max.value) return "is too large";
+  if (range.power_of_two && !is_power_of_two(value)) return "is not a power of two";
+  return {};
+}
+
+}  // namespace opal::config

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/core/system/mapping.hpp — owns one mmap()ed range and unmaps it.  Threads: a resource, one owner at a time.
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal {
+
+/// Bytes of a huge page, the size that x86-64 and arm64 with 4 KiB base pages have in common.
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+class OPAL_EXPORT Mapping {
+ public:
+  Mapping() noexcept = default;
+  Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    if (this != &other) {
+      unmap();
+      bytes_ = std::exchange(other.bytes_, {});
+    }
+    return *this;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { unmap(); }
+
+  /// Maps `size` bytes of `fd` from `offset`, shared, readable and writable (or read-only).  Errors: no_memory, os.
+  static Result<Mapping> shared(int fd, std::size_t size, std::size_t offset = 0, bool writable = true) noexcept;
+
+  /// Maps `size` zeroed private bytes; `reserve` false leaves them uncommitted (MAP_NORESERVE).  Errors: no_memory, os.
+  static Result<Mapping> anonymous(std::size_t size, bool reserve = true) noexcept;
+
+  /// Takes over a range that the caller mmap()ed in its own way.
+  static Mapping adopt(MutableBytes mapped) noexcept { return Mapping{mapped}; }
+
+  [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::byte* data() const noexcept { return bytes_.data(); }
+  [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
+  explicit operator bool() const noexcept { return !bytes_.empty(); }
+
+ private:
+  explicit Mapping(MutableBytes bytes) noexcept : bytes_(bytes) {}
+  void unmap() noexcept;
+
+  MutableBytes bytes_;
+};
+
+/// Maps the pages of writable memory now, in one call instead of a fault for each at its first touch, which is what
+/// happens where the kernel cannot do it (Linux before 5.14).  Pages that the range only touches count as well.
+OPAL_EXPORT void populate(MutableBytes range) noexcept;
+
+}  // namespace opal

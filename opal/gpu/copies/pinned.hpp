@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/gpu/copies/pinned.hpp — host memory made known to the driver, so that copies from and to it are asynchronous and fast.
+// Memory of our own is registered instead of taken from cuMemHostAlloc: it outlives the context in which that was done.
+// Threads: a resource, one owner at a time.
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include "opal/core/bytes.hpp"
+#include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
+
+namespace opal::gpu {
+
+/// A registration for all contexts; undone at its end, before which the memory may not be unmapped.
+class OPAL_EXPORT Pinned {
+ public:
+  /// Errors: not_supported (no driver, or the program has no context yet), no_memory (what may be locked is used up),
+  /// invalid_argument (part of it is registered already).
+  static Result<Pinned> make(MutableBytes memory) noexcept;
+
+  Pinned() noexcept = default;
+  Pinned(Pinned&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
+  Pinned& operator=(Pinned&& other) noexcept {
+    if (this != &other) {
+      undo();
+      memory_ = std::exchange(other.memory_, {});
+    }
+    return *this;
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  ~Pinned() { undo(); }
+
+ private:
+  explicit Pinned(MutableBytes memory) noexcept : memory_(memory) {}
+  void undo() noexcept;
+
+  MutableBytes memory_;
+};
+
+}  // namespace opal::gpu

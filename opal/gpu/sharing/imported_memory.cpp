@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/gpu/sharing/imported_memory.hpp"
+
+#include <cstring>
+
+#include "opal/core/log.hpp"
+#include "opal/gpu/context.hpp"
+#include "opal/gpu/driver.hpp"
+
+namespace opal::gpu {
+namespace {
+
+static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(Descriptor::Note));
+static_assert(sizeof(CUmemGenericAllocationHandle) == sizeof(std::uint64_t) &&
+              sizeof(CUmemoryPool) == sizeof(std::uint64_t));
+
+constexpr auto kByFile = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+CUmemoryPool pool_of(std::uint64_t imported) noexcept { return reinterpret_cast<CUmemoryPool>(imported); }
+
+Result<Descriptor> export_mapped(const Memory& memory) noexcept {
+  CUmemGenericAllocationHandle allocation = 0;
+  OPAL_TRY(check(driver().retain_allocation(&allocation, reinterpret_cast<void*>(memory.base)),
+                 "cuMemRetainAllocationHandle"));
+  int fd = -1;
+  const CUresult result = driver().export_allocation(&fd, allocation, kByFile, 0);
+  driver().release_allocation(allocation);
+  OPAL_TRY(check(result, "cuMemExportToShareableHandle"));
+  return Descriptor{Fd{fd}, {}};
+}
+
+Result<Descriptor> export_pooled(const Memory& memory) noexcept {
+  CUmemoryPool pool = nullptr;
+  OPAL_TRY(check(driver().pointer_get_attribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, memory.base),
+                 "cuPointerGetAttribute(MEMPOOL_HANDLE)"));
+  int fd = -1;
+  OPAL_TRY(check(driver().export_pool(&fd, pool, kByFile, 0), "cuMemPoolExportToShareableHandle"));
+  Descriptor descriptor{Fd{fd}, {}};
+  CUmemPoolPtrExportData which{};
+  OPAL_TRY(check(driver().export_pool_pointer(&which, memory.base), "cuMemPoolExportPointer"));
+  std::memcpy(descriptor.note.data(), &which, sizeof which);
+  return descriptor;
+}
+
+/// The device of a current context may read and write.
+Result<CUmemAccessDesc> access_from_here() noexcept {
+  CUdevice device = 0;
+  OPAL_TRY(check(driver().context_get_device(&device), "cuCtxGetDevice"));
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
+Result<std::uintptr_t> map_allocation(CUmemGenericAllocationHandle allocation, std::size_t size) noexcept {
+  OPAL_TRY_ASSIGN(const CUmemAccessDesc access, access_from_here());
+  CUdeviceptr address = 0;
+  OPAL_TRY(check(driver().reserve_addresses(&address, size, 0, 0, 0), "cuMemAddressReserve"));
+  // The size is the peer's word; the driver knows how large the memory is.
+  auto done = check(driver().map(address, size, 0, allocation, 0), "cuMemMap");
+  if (done) {
+    done = check(driver().set_access(address, size, &access, 1), "cuMemSetAccess");
+    if (!done) driver().unmap(address, size);
+  }
+  if (done) return std::uintptr_t{address};
+  driver().free_addresses(address, size);
+  return done.error();
+}
+
+Result<std::uintptr_t> map_pointer(CUmemoryPool pool, const Descriptor::Note& note, std::size_t size) noexcept {
+  OPAL_TRY_ASSIGN(const CUmemAccessDesc access, access_from_here());
+  OPAL_TRY(check(driver().set_pool_access(pool, &access, 1), "cuMemPoolSetAccess"));
+  CUmemPoolPtrExportData which{};
+  std::memcpy(&which, note.data(), sizeof which);
+  CUdeviceptr address = 0;
+  OPAL_TRY(check(driver().import_pool_pointer(&address, pool, &which), "cuMemPoolImportPointer"));
+  if (const auto checked = check_range(address, size); !checked) {
+    driver().free_memory(address);
+    return checked.error();
+  }
+  return std::uintptr_t{address};
+}
+
+}  // namespace
+
+Result<Descriptor> export_descriptor(const Memory& memory) noexcept {
+  OPAL_TRY(usable());
+  switch (memory.kind) {
+    case MemoryKind::mapped: return export_mapped(memory);
+    case MemoryKind::pooled: return export_pooled(memory);
+    default:
+      return Error{Errc::not_supported, 0, "gpu::export_descriptor(not memory that has one)",
+                   static_cast<std::uint64_t>(memory.kind)};
+  }
+}
+
+Result<ImportedMemory> ImportedMemory::take(const MemoryHandle& handle, Descriptor descriptor) noexcept {
+  OPAL_TRY(usable());
+  // The driver takes the number in place of a pointer.
+  void* const fd = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor.file.get()));
+  switch (handle.memory_kind()) {
+    case MemoryKind::mapped: {
+      CUmemGenericAllocationHandle allocation = 0;
+      OPAL_TRY(check(driver().import_allocation(&allocation, fd, kByFile), "cuMemImportFromShareableHandle"));
+      return ImportedMemory{handle, descriptor.note, allocation};
+    }
+    case MemoryKind::pooled: {
+      CUmemoryPool pool = nullptr;
+      OPAL_TRY(check(driver().import_pool(&pool, fd, kByFile, 0), "cuMemPoolImportFromShareableHandle"));
+      return ImportedMemory{handle, descriptor.note, reinterpret_cast<std::uint64_t>(pool)};
+    }
+    default: return Error{Errc::protocol, 0, "gpu: a descriptor of memory that has none", handle.kind};
+  }
+}
+
+ImportedMemory& ImportedMemory::operator=(ImportedMemory&& other) noexcept {
+  if (this != &other) {
+    release();
+    handle_ = other.handle_;
+    note_ = other.note_;
+    imported_ = std::exchange(other.imported_, 0);
+  }
+  return *this;
+}
+
+void ImportedMemory::release() noexcept {
+  const std::uint64_t imported = std::exchange(imported_, 0);
+  if (imported == 0) return;
+  // What is mapped of either stays until it is unmapped.
+  if (handle_.memory_kind() == MemoryKind::mapped) {
+    driver().release_allocation(imported);
+  } else {
+    driver().destroy_pool(pool_of(imported));
+  }
+}
+
+Result<std::uintptr_t> ImportedMemory::map(ContextHandle context) const noexcept {
+  OPAL_TRY_ASSIGN(const CurrentContext current, CurrentContext::enter(context));
+  return handle_.memory_kind() == MemoryKind::mapped ? map_allocation(imported_, handle_.size)
+                                                     : map_pointer(pool_of(imported_), note_, handle_.size);
+}
+
+void ImportedMemory::unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept {
+  const auto current = CurrentContext::enter(context);  // neither kind goes with its context
+  CUresult result = CUDA_SUCCESS;
+  if (handle.memory_kind() == MemoryKind::mapped) {
+    result = driver().unmap(address, handle.size);
+    if (result == CUDA_SUCCESS) result = driver().free_addresses(address, handle.size);
+  } else {
+    result = driver().free_memory(address);
+  }
+  if (const auto undone = check(result, "cuMemUnmap or cuMemFree"); !undone) {
+    log::warn("gpu", "a mapping of another process's memory stays: {}", to_string(undone.error()));
+  }
+}
+
+}  // namespace opal::gpu

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two locks, both spinning, because this runs inside malloc.  Mapping calls hold the gate shared, from before the first
+// change until after the last; refresh() holds it alone, so that the kernel's list stands still while it is read.
+// The tables' own lock is held for one change.  A signal handler that maps memory in the middle of any of this does not
+// wait for its own thread: it leaves the tables alone, and they are refreshed when the interrupted call ends.
+// All state is on a page that is empty in a forked child.
+#include "opal/memory/address_space/address_space.hpp"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include "opal/core/clock.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/memory/events/monitor.hpp"
+#include "opal/memory/process_maps.hpp"
+#include "opal/core/system/raw_syscall.hpp"
+
+namespace opal::memory::address_space {
+namespace {
+
+constexpr std::size_t kMostTables = 64;
+constexpr std::uint32_t kAlone = 1U << 31;
+
+struct State {
+  std::atomic<std::uint32_t> gate;   // threads within, or kAlone
+  std::atomic<bool> changing;        // the tables' lock
+  std::atomic<bool> missed;          // changes that could not be made: refresh
+  std::atomic<std::uint32_t> count;  // of tables
+  std::array<MappingTable*, kMostTables> tables;
+};
+
+std::atomic<State*> state_page{nullptr};
+
+State* state() noexcept { return state_page.load(std::memory_order_acquire); }
+
+/// True while this thread is in here.  Not a dynamic TLS variable: its first use would call malloc.
+__attribute__((tls_model("initial-exec"))) thread_local bool inside = false;
+
+class Inside {
+ public:
+  Inside() noexcept { inside = true; }
+  ~Inside() { inside = false; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+void pause() noexcept { raw_syscall(SYS_sched_yield); }
+
+/// Runs `body` with the tables' lock.
+template <class Body>
+void locked(State& state, Body body) noexcept {
+  while (state.changing.exchange(true, std::memory_order_acquire)) pause();
+  body();
+  state.changing.store(false, std::memory_order_release);
+}
+
+/// Applies `change` to every table.
+template <class Change>
+void change_tables(State& state, Change change) noexcept {
+  locked(state, [&] {
+    for (std::uint32_t i = 0; i < state.count.load(std::memory_order_relaxed); ++i) change(*state.tables[i]);
+  });
+}
+
+void enter(State& state) noexcept {
+  for (std::uint32_t within = state.gate.load(std::memory_order_relaxed);;) {
+    if (within == kAlone) {
+      pause();
+      within = state.gate.load(std::memory_order_relaxed);
+    } else if (state.gate.compare_exchange_weak(within, within + 1, std::memory_order_acquire)) {
+      return;
+    }
+  }
+}
+
+void leave(State& state) noexcept { state.gate.fetch_sub(1, std::memory_order_release); }
+
+/// The kernel's list into every table; the gate is held alone.
+void read_all(State& state) noexcept {
+  change_tables(state, [](MappingTable& table) {
+    table.begin_replacing();
+    ProcessMaps maps;
+    for (MapsEntry entry; maps.next(entry);) {
+      constexpr std::uintptr_t kUserEnd = std::uintptr_t{1} << 63;  // beyond: [vsyscall], which is no memory
+      if (entry.range.end < kUserEnd) table.replace({entry.range, access_of(entry.protection)});
+    }
+    table.end_replacing();
+  });
+}
+
+void enter_alone(State& state) noexcept {
+  std::uint32_t nobody = 0;
+  while (!state.gate.compare_exchange_weak(nobody, kAlone, std::memory_order_acquire)) {
+    pause();
+    nobody = 0;
+  }
+}
+
+void leave_alone(State& state) noexcept { state.gate.store(0, std::memory_order_release); }
+
+void refresh_all(State& state) noexcept {
+  do {
+    const Inside guard;
+    enter_alone(state);
+    state.missed.store(false, std::memory_order_relaxed);
+    read_all(state);
+    leave_alone(state);
+  } while (state.missed.load(std::memory_order_relaxed));
+}
+
+/// One call: what it changes in the tables before and after.
+class Following {
+ public:
+  explicit Following(State& state) noexcept : state_(state) {}
+
+  void assign(Range range, std::uint32_t access) noexcept {
+    change_tables(state_, [&](MappingTable& table) { table.assign(range, access); });
+  }
+  void change(Range range, std::uint32_t keep, std::uint32_t add) noexcept {
+    change_tables(state_, [&](MappingTable& table) { table.change(range, keep, add); });
+  }
+  /// How all of `range` is mapped, as the tables have it, but for exclusion, which each has its own; 0 if in several
+  /// ways.
+  [[nodiscard]] std::uint32_t access_throughout(Range range) const noexcept {
+    std::uint32_t access = 0;
+    change_tables(state_, [&](const MappingTable& table) { access = table.access_throughout(range); });
+    return access;
+  }
+  /// True when some table excludes some of `range`.
+  [[nodiscard]] bool exclude_some(Range range) const noexcept {
+    bool some = false;
+    change_tables(state_, [&](const MappingTable& table) { some = some || table.excludes_some(range); });
+    return some;
+  }
+  void carry(Range from, Range to, std::uint32_t access) noexcept {
+    change_tables(state_, [&](MappingTable& table) { table.carry(from, to, access); });
+  }
+  /// What follows from the call is not to be known here: read the list again afterwards.
+  void unclear() noexcept { unclear_ = true; }
+  [[nodiscard]] bool is_unclear() const noexcept { return unclear_; }
+
+ private:
+  State& state_;
+  bool unclear_ = false;
+};
+
+Range range_of(long address, long length) noexcept {
+  return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
+}
+
+bool failed(long result) noexcept { return result < 0 && result > -4096; }
+
+long follow_mmap(const SystemCall& call, Following& tables) noexcept {
+  const long flags = call.arguments[3];
+  const bool replaces = (flags & MAP_FIXED) != 0;
+  if (replaces) tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
+  const long result = carry_out(call);
+  if (failed(result)) {
+    if (replaces) tables.unclear();
+    return result;
+  }
+  if ((flags & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();  // larger than was asked for
+  tables.assign(range_of(result, call.arguments[1]), access_of(static_cast<int>(call.arguments[2])));
+  return result;
+}
+
+long follow_munmap(const SystemCall& call, Following& tables) noexcept {
+  tables.assign(range_of(call.arguments[0], call.arguments[1]), 0);
+  const long result = carry_out(call);
+  if (failed(result)) tables.unclear();
+  return result;
+}
+
+long follow_mprotect(const SystemCall& call, Following& tables) noexcept {
+  const Range range = range_of(call.arguments[0], call.arguments[1]);
+  const std::uint32_t access = access_of(static_cast<int>(call.arguments[2]));
+  tables.change(range, access | kExcluded, 0);  // rights go before, and come after
+  const long result = carry_out(call);
+  if (failed(result) || (call.arguments[2] & (PROT_GROWSDOWN | PROT_GROWSUP)) != 0) {
+    tables.unclear();
+  } else {
+    tables.change(range, kExcluded, access);
+  }
+  return result;
+}
+
+long follow_brk(const SystemCall& call, Following& tables) noexcept {
+  const auto page_end = [](long address) { return Range::pages(0, static_cast<std::uintptr_t>(address)).end; };
+  const std::uintptr_t before = page_end(raw_syscall(SYS_brk, 0));
+  const std::uintptr_t wanted = page_end(call.arguments[0]);
+  if (call.arguments[0] != 0 && wanted < before) tables.assign({wanted, before}, 0);
+  const long result = carry_out(call);
+  const std::uintptr_t after = page_end(result);
+  if (after > before) tables.assign({before, after}, access_of(PROT_READ | PROT_WRITE));
+  if (call.arguments[0] != 0 && wanted < before && after != wanted) tables.unclear();  // refused
+  return result;
+}
+
+long follow_mremap(const SystemCall& call, Following& tables) noexcept {
+  const auto& a = call.arguments;
+  const Range before = range_of(a[0], a[1]);
+  const Range after = range_of(a[0], a[2]);
+  const bool fixed = (a[3] & MREMAP_FIXED) != 0;
+  const bool known_flags = (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) == 0;
+  if (known_flags && !fixed && a[2] != 0 && after.end <= before.end) {  // shrinks in place, whatever mappings it spans
+    tables.assign({after.end, before.end}, 0);
+    const long result = carry_out(call);
+    if (failed(result)) tables.unclear();
+    return result;
+  }
+  const std::uint32_t access = tables.access_throughout(before);
+  if (fixed) tables.assign(range_of(a[4], a[2]), 0);
+  tables.assign(before, 0);
+  const long result = carry_out(call);
+  if (failed(result) || !known_flags || access == 0) {
+    tables.unclear();
+  } else {
+    tables.assign(range_of(result, a[2]), access);
+  }
+  return result;
+}
+
+/// What a call takes away: what it moves, removes or replaces.
+struct Taken {
+  Range range;   // of mremap: what it moves
+  Range target;  // of mremap to a fixed place: what was there
+};
+
+Taken taken_by(const SystemCall& call) noexcept {
+  const auto& a = call.arguments;
+  switch (call.number) {
+    case SYS_munmap: return {range_of(a[0], a[1]), {}};
+    case SYS_mmap: return {(a[3] & MAP_FIXED) != 0 ? range_of(a[0], a[1]) : Range{}, {}};
+    case SYS_mremap:  // with length 0 a shared mapping is mapped once more
+      return {range_of(a[0], a[1] != 0 ? a[1] : a[2]), (a[3] & MREMAP_FIXED) != 0 ? range_of(a[4], a[2]) : Range{}};
+    default: return {};
+  }
+}
+
+/// A call that takes memory away of which some is excluded.  Nobody else changes mappings meanwhile, so the tables can
+/// keep what is excluded until the kernel has answered: it moves with the memory, and stays where the kernel refuses.
+long perform_alone(State& shared, const SystemCall& call, const Taken& taken, bool& again) noexcept {
+  const Inside guard;
+  enter_alone(shared);
+  Following tables{shared};
+  const auto& a = call.arguments;
+  const std::uint32_t access = tables.access_throughout(taken.range);
+  tables.change(taken.range, kMapped | kExcluded, 0);
+  tables.change(taken.target, kMapped | kExcluded, 0);
+  const long result = carry_out(call);
+  if (failed(result)) {
+    tables.unclear();
+  } else if (call.number == SYS_munmap) {
+    tables.assign(taken.range, 0);
+  } else if (call.number == SYS_mmap) {
+    tables.assign(range_of(result, a[1]), access_of(static_cast<int>(a[2])));
+    if ((a[3] & (MAP_HUGETLB | MAP_GROWSDOWN)) != 0) tables.unclear();
+  } else {
+    const Range now = range_of(result, a[2]);
+    tables.carry(taken.range, now, access != 0 ? access : kMapped);
+    const bool old_stays = a[1] == 0 || (a[3] & ~(MREMAP_MAYMOVE | MREMAP_FIXED)) != 0;
+    if (result == a[0]) {
+      tables.assign({now.end, taken.range.end}, 0);
+    } else if (!old_stays) {
+      tables.assign(taken.range, 0);
+    }
+    if (access == 0 || old_stays) tables.unclear();
+  }
+  if (tables.is_unclear()) read_all(shared);
+  leave_alone(shared);
+  again = shared.missed.load(std::memory_order_relaxed);
+  return result;
+}
+
+/// `again`: the tables have to be refreshed.
+long perform_within_gate(State& shared, const SystemCall& call, bool& again) noexcept {
+  const Inside guard;
+  enter(shared);
+  Following tables{shared};
+  long result = 0;
+  switch (call.number) {
+    case SYS_mmap: result = follow_mmap(call, tables); break;
+    case SYS_munmap: result = follow_munmap(call, tables); break;
+    case SYS_mprotect:
+    case SYS_pkey_mprotect: result = follow_mprotect(call, tables); break;
+    case SYS_brk: result = follow_brk(call, tables); break;
+    case SYS_mremap: result = follow_mremap(call, tables); break;
+    case SYS_shmat:
+    case SYS_shmdt:
+    case SYS_remap_file_pages:
+      result = carry_out(call);
+      tables.unclear();
+      break;
+    default: result = carry_out(call); break;  // madvise changes no mapping
+  }
+  leave(shared);
+  again = tables.is_unclear() || shared.missed.load(std::memory_order_relaxed);
+  return result;
+}
+
+/// Whether some table excludes some of it.
+bool excluded_some(State& shared, const Taken& taken) noexcept {
+  if (taken.range.empty() && taken.target.empty()) return false;
+  const Inside guard;
+  const Following tables{shared};
+  return tables.exclude_some(taken.range) || tables.exclude_some(taken.target);
+}
+
+}  // namespace
+
+bool followed() noexcept {
+  const State* const shared = state();
+  return shared != nullptr && shared->count.load(std::memory_order_acquire) != 0;
+}
+
+long perform_followed(const SystemCall& call) noexcept {
+  State& shared = *state();
+  if (inside) {  // a signal handler in the middle of another call
+    const long result = carry_out(call);
+    shared.missed.store(true, std::memory_order_relaxed);
+    return result;
+  }
+  bool again = false;
+  const Taken taken = taken_by(call);
+  const bool alone = excluded_some(shared, taken);
+  const long result = alone ? perform_alone(shared, call, taken, again) : perform_within_gate(shared, call, again);
+  if (again) refresh_all(shared);
+  return result;
+}
+
+Result<void> follow(MappingTable& table) noexcept {
+  const Choice* const choice = chosen_monitor();
+  if (choice == nullptr || choice->monitor == nullptr || choice->monitor->name() != "patcher") {
+    return Error{Errc::not_supported, 0,
+                 "address space: mappings can be followed only with the patcher (memory_monitor)"};
+  }
+  State* shared = state();
+  if (shared == nullptr) {
+    void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return Error{Errc::no_memory, errno, "mmap(address space state)", 4096};
+    if (::madvise(page, 4096, MADV_WIPEONFORK) != 0) {
+      const int refused = errno;
+      ::munmap(page, 4096);
+      return Error{Errc::not_supported, refused, "madvise(MADV_WIPEONFORK)"};
+    }
+    static_assert(sizeof(State) <= 4096);
+    State* expected = nullptr;
+    shared = std::construct_at(static_cast<State*>(page));
+    if (!state_page.compare_exchange_strong(expected, shared, std::memory_order_acq_rel)) {
+      ::munmap(page, 4096);
+      shared = expected;
+    }
+  }
+  bool full = false;
+  detail::interested.fetch_add(1, std::memory_order_seq_cst);
+  {
+    const Inside guard;
+    locked(*shared, [&] {
+      const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
+      full = count == kMostTables;
+      if (full) return;
+      shared->tables[count] = &table;
+      shared->count.store(count + 1, std::memory_order_release);
+    });
+  }
+  if (full) {
+    detail::interested.fetch_sub(1, std::memory_order_seq_cst);
+    return Error{Errc::limit_reached, 0, "address space: tables that follow in one process", kMostTables};
+  }
+  refresh_all(*shared);
+  return {};
+}
+
+void unfollow(MappingTable& table) noexcept {
+  State* const shared = state();
+  if (shared == nullptr) return;
+  bool found = false;
+  {
+    const Inside guard;
+    locked(*shared, [&] {
+      const std::uint32_t count = shared->count.load(std::memory_order_relaxed);
+      auto* const end = shared->tables.begin() + count;
+      auto* const place = std::find(shared->tables.begin(), end, &table);
+      if (place == end) return;
+      *place = end[-1];
+      shared->count.store(count - 1, std::memory_order_release);
+      found = true;
+    });
+  }
+  if (found) detail::interested.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void refresh() noexcept {
+  if (followed()) refresh_all(*state());
+}
+
+bool refresh_after_miss() noexcept {
+  static constinit std::atomic<std::uint64_t> last{0};
+  const std::uint64_t now = now_ns();
+  std::uint64_t before = last.load(std::memory_order_relaxed);
+  const auto interval = static_cast<std::uint64_t>(std::chrono::nanoseconds{kMissInterval}.count());
+  if (before != 0 && now - before < interval) return false;
+  if (!last.compare_exchange_strong(before, now, std::memory_order_relaxed)) return false;  // another one does it
+  refresh();
+  return true;
+}
+
+void exclude(MappingTable& table, Range range, bool excluded) noexcept {
+  if (State* const shared = state(); shared != nullptr) {
+    const Inside guard;
+    enter(*shared);
+    change_tables(*shared, [&](MappingTable& each) {
+      if (&each == &table) each.change(range, excluded ? ~0U : ~kExcluded, excluded ? kExcluded : 0U);
+    });
+    leave(*shared);
+  }
+}
+
+long map_excluded(MappingTable& table, std::size_t size, int protection, int flags, int fd, long offset) noexcept {
+  State* const shared = state();
+  if (shared == nullptr) return -ENOSYS;
+  const Inside guard;
+  enter(*shared);
+  const long result = raw_syscall(SYS_mmap, 0, static_cast<long>(size), protection, flags & ~MAP_FIXED, fd, offset);
+  if (!failed(result)) {
+    change_tables(*shared, [&](MappingTable& each) {
+      each.assign(range_of(result, static_cast<long>(size)),
+                  access_of(protection) | (&each == &table ? kExcluded : 0U));
+    });
+  }
+  leave(*shared);
+  return result;
+}
+
+}  // namespace opal::memory::address_space

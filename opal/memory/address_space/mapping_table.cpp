@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/memory/address_space/mapping_table.hpp"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "opal/core/system/raw_syscall.hpp"
+
+namespace opal::memory {
+namespace {
+
+constexpr std::uint64_t kAccessBits = 4095;
+constexpr auto kRelaxed = std::memory_order_relaxed;
+// What the sequence number guards is ordered by its own loads and stores, not by fences, which ThreadSanitizer does not
+// understand: no load of it moves behind the second look at the number, no store of it before the first change of that.
+constexpr auto kEntryLoad = std::memory_order_acquire;
+constexpr auto kEntryStore = std::memory_order_release;
+constexpr std::uint32_t kBackedAtATime = 4096;  // nodes: 96 KiB
+constexpr int kPopulateWrite = 23;              // MADV_POPULATE_WRITE, Linux 5.14
+
+/// Decides which of two nodes is above the other: fixed for a node, as if random (the finaliser of MurmurHash3).
+std::uint32_t priority(std::uint32_t node) noexcept {
+  node = (node ^ (node >> 16)) * 0x85ebca6bU;
+  node = (node ^ (node >> 13)) * 0xc2b2ae35U;
+  return node ^ (node >> 16);
+}
+
+Range range_of(const SharedMappings::Entry& entry) noexcept {
+  return {entry.begin.load(kEntryLoad), entry.end_and_access.load(kEntryLoad) & ~kAccessBits};
+}
+
+}  // namespace
+
+// ---- Readers.  The memory may be a peer's, and may change meanwhile: every link is checked, every walk is bounded.
+
+Error MappingView::not_found(std::uint64_t address) const noexcept {
+  if (shared_ != nullptr && shared_->dropped.load(kRelaxed) != 0) {
+    return {
+        Errc::limit_reached, 0,
+        "remote address is not in its owner's table of mappings, which is full (2^18 ranges): map less, or register "
+        "the memory itself",
+        address};
+  }
+  return {Errc::invalid_argument, 0, "remote address is not mapped, or excluded from the address-space registration",
+          address};
+}
+
+Result<void> MappingView::look(std::uint64_t address, std::uint64_t end, std::uint32_t wanted,
+                               std::uint64_t& steps) const noexcept {
+  const Error torn{Errc::busy, 0, "the peer's table of mappings is being changed all the time"};
+  while (address < end) {
+    std::uint32_t found = 0;
+    for (std::uint32_t node = shared_->root.load(kEntryLoad); node != 0;) {
+      if (node >= SharedMappings::kCapacity || steps == 0) return torn;
+      --steps;
+      const SharedMappings::Entry& entry = shared_->entries[node];
+      const bool after = (entry.end_and_access.load(kEntryLoad) & ~kAccessBits) > address;
+      if (after) found = node;
+      node = (after ? entry.left : entry.right).load(kEntryLoad);
+    }
+    if (found == 0) return not_found(address);
+    const SharedMappings::Entry& entry = shared_->entries[found];
+    if (entry.begin.load(kEntryLoad) > address) return not_found(address);
+    const std::uint64_t word = entry.end_and_access.load(kEntryLoad);
+    const auto access = static_cast<std::uint32_t>(word & kAccessBits);
+    if ((access & kExcluded) != 0) return not_found(address);
+    if ((wanted & ~access) != 0)
+      return Error{Errc::permission, 0, "remote memory is not mapped with these rights", address};
+    if ((word & ~kAccessBits) <= address) return torn;
+    address = word & ~kAccessBits;
+  }
+  return {};
+}
+
+Result<void> MappingView::check(std::uint64_t address, std::uint64_t size, std::uint32_t wanted) const noexcept {
+  if (shared_ == nullptr || size > UINT64_MAX - address) return not_found(address);
+  constexpr int kAttempts = 1 << 16;  // some milliseconds; a change takes microseconds
+  std::uint64_t steps = 1U << 24;     // in all attempts: many times what the largest table takes
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::uint64_t before = shared_->sequence.load(std::memory_order_acquire);
+    if (before % 2 != 0) continue;
+    const Result<void> outcome = look(address, address + size, wanted, steps);
+    if (shared_->sequence.load(kRelaxed) == before) return outcome;
+  }
+  return Error{Errc::busy, 0, "the peer's table of mappings is being changed all the time"};
+}
+
+// ---- The writer
+
+/// While it exists readers try again.  Changes may be nested.
+class MappingTable::Change {
+ public:
+  explicit Change(MappingTable& table) noexcept
+      : sequence_(table.shared_->sequence), outermost_(sequence_.load(kRelaxed) % 2 == 0) {
+    if (outermost_) sequence_.store(sequence_.load(kRelaxed) + 1, kRelaxed);
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+  ~Change() {
+    if (outermost_) sequence_.store(sequence_.load(kRelaxed) + 1, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<std::uint64_t>& sequence_;
+  const bool outermost_;
+};
+
+Result<MappingTable> MappingTable::create(SharedMappings& shared) noexcept {
+  MappingTable table{shared};
+  const Change change{table};
+  shared.root.store(0, kEntryStore);  // another one may have written here before
+  shared.dropped.store(0, kEntryStore);
+  // A table is filled where nothing can be said any more: its first part is there before.
+  const std::uint32_t first = table.take_node();
+  if (first == 0) return Error{Errc::no_memory, 0, "table of mappings", kBackedAtATime * sizeof(Entry)};
+  table.entry(first).left.store(0, kEntryStore);
+  table.free_ = first;
+  return table;
+}
+
+MappedRange MappingTable::at(std::uint32_t node) const noexcept {
+  return {range_of(entry(node)), static_cast<std::uint32_t>(entry(node).end_and_access.load(kRelaxed) & kAccessBits)};
+}
+
+std::uint32_t MappingTable::first_ending_after(std::uintptr_t address) const noexcept {
+  std::uint32_t found = 0;
+  for (std::uint32_t node = shared_->root.load(kRelaxed); node != 0;) {
+    const bool after = range_of(entry(node)).end > address;
+    if (after) found = node;
+    node = (after ? entry(node).left : entry(node).right).load(kRelaxed);
+  }
+  return found;
+}
+
+std::uint32_t MappingTable::last_beginning_before(std::uintptr_t address) const noexcept {
+  std::uint32_t found = 0;
+  for (std::uint32_t node = shared_->root.load(kRelaxed); node != 0;) {
+    const bool before = range_of(entry(node)).begin < address;
+    if (before) found = node;
+    node = (before ? entry(node).right : entry(node).left).load(kRelaxed);
+  }
+  return found;
+}
+
+void MappingTable::set(std::uint32_t node, MappedRange value) noexcept {
+  const bool was = (entry(node).end_and_access.load(kRelaxed) & kExcluded) != 0;
+  const bool is = (value.access & kExcluded) != 0;
+  excluded_ += (is ? 1U : 0U) - (was ? 1U : 0U);
+  entry(node).begin.store(value.range.begin, kEntryStore);
+  entry(node).end_and_access.store(value.range.end | value.access, kEntryStore);
+}
+
+/// A node with nothing in it; 0 when there is none.
+std::uint32_t MappingTable::take_node() noexcept {
+  if (free_ != 0) return std::exchange(free_, entry(free_).left.load(kRelaxed));
+  if (next_unused_ >= SharedMappings::kCapacity) return 0;
+  if (next_unused_ >= backed_) {
+    // Missing memory is "no room" here, but a SIGBUS at first touch otherwise.  A kernel that does not know the advice
+    // leaves it at that.
+    const auto begin = reinterpret_cast<std::uintptr_t>(&entry(next_unused_)) & ~std::uintptr_t{4095};
+    const std::uint32_t last = std::min(next_unused_ + kBackedAtATime, SharedMappings::kCapacity);
+    const auto end = reinterpret_cast<std::uintptr_t>(shared_->entries + last);
+    const long refused =
+        raw_syscall(SYS_madvise, static_cast<long>(begin), static_cast<long>(end - begin), kPopulateWrite);
+    if (refused != 0 && refused != -EINVAL) return 0;
+    backed_ = last;
+  }
+  return next_unused_++;
+}
+
+void MappingTable::insert(MappedRange value) noexcept {
+  const std::uint32_t fresh = take_node();
+  if (fresh == 0) {  // unreachable is safe; readers are told why
+    shared_->dropped.store(1, kEntryStore);
+    return;
+  }
+  entry(fresh).end_and_access.store(0, kEntryStore);
+  set(fresh, value);
+  const std::uintptr_t key = value.range.begin;
+  const auto begins_before = [&](std::uint32_t node) { return range_of(entry(node)).begin < key; };
+  Link* link = &shared_->root;
+  std::uint32_t node = link->load(kRelaxed);
+  while (node != 0 && priority(node) >= priority(fresh)) {
+    link = begins_before(node) ? &entry(node).right : &entry(node).left;
+    node = link->load(kRelaxed);
+  }
+  link->store(fresh, kEntryStore);
+  // What was there is divided into what comes before the new one and what comes after.
+  Link* low = &entry(fresh).left;
+  Link* high = &entry(fresh).right;
+  while (node != 0) {
+    Link*& side = begins_before(node) ? low : high;
+    side->store(node, kEntryStore);
+    side = &side == &low ? &entry(node).right : &entry(node).left;
+    node = side->load(kRelaxed);
+  }
+  low->store(0, kEntryStore);
+  high->store(0, kEntryStore);
+}
+
+void MappingTable::erase(std::uint32_t node) noexcept {
+  const std::uintptr_t key = range_of(entry(node)).begin;
+  Link* link = &shared_->root;
+  for (std::uint32_t each = link->load(kRelaxed); each != node; each = link->load(kRelaxed)) {
+    link = range_of(entry(each)).begin < key ? &entry(each).right : &entry(each).left;
+  }
+  std::uint32_t low = entry(node).left.load(kRelaxed);
+  std::uint32_t high = entry(node).right.load(kRelaxed);
+  while (low != 0 && high != 0) {
+    const bool low_above = priority(low) > priority(high);
+    std::uint32_t& above = low_above ? low : high;
+    link->store(above, kEntryStore);
+    link = low_above ? &entry(above).right : &entry(above).left;
+    above = link->load(kRelaxed);
+  }
+  link->store(low != 0 ? low : high, kEntryStore);
+  set(node, {});
+  entry(node).left.store(std::exchange(free_, node), kEntryStore);
+}
+
+/// Nothing is mapped in `range`.
+void MappingTable::clear(Range range) noexcept {
+  for (;;) {
+    const std::uint32_t node = first_ending_after(range.begin);
+    if (node == 0) return;
+    const MappedRange found = at(node);
+    if (found.range.begin >= range.end) return;
+    const MappedRange left{{found.range.begin, range.begin}, found.access};
+    const MappedRange right{{range.end, found.range.end}, found.access};
+    if (!left.range.empty()) {
+      set(node, left);
+      if (!right.range.empty()) insert(right);
+    } else if (!right.range.empty()) {
+      set(node, right);
+    } else {
+      erase(node);
+    }
+  }
+}
+
+/// Maps `range`, which is clear, as one with neighbours of the same access.
+void MappingTable::add(Range range, std::uint32_t access) noexcept {
+  const std::uint32_t before = last_beginning_before(range.begin);
+  const std::uint32_t after = first_ending_after(range.begin);
+  const bool joins_before = before != 0 && at(before).range.end == range.begin && at(before).access == access;
+  const bool joins_after = after != 0 && at(after).range.begin == range.end && at(after).access == access;
+  if (joins_before) range.begin = at(before).range.begin;
+  if (joins_after) {
+    range.end = at(after).range.end;
+    if (joins_before) erase(after);
+  }
+  if (joins_before) {
+    set(before, {range, access});
+  } else if (joins_after) {
+    set(after, {range, access});
+  } else {
+    insert({range, access});
+  }
+}
+
+void MappingTable::assign(Range range, std::uint32_t access) noexcept {
+  if (range.empty()) return;
+  if (const std::uint32_t node = first_ending_after(range.begin); node == 0 || at(node).range.begin >= range.end) {
+    if (access == 0) return;  // nothing was there
+  } else if (at(node).range.contains(range) && at(node).access == access) {
+    return;
+  }
+  const Change change{*this};
+  clear(range);
+  if (access != 0) add(range, access);
+}
+
+void MappingTable::change(Range range, std::uint32_t keep, std::uint32_t add) noexcept {
+  for (std::uintptr_t from = range.begin; from < range.end;) {
+    const std::uint32_t node = first_ending_after(from);
+    if (node == 0) return;
+    const MappedRange found = at(node);
+    if (found.range.begin >= range.end) return;
+    const Range piece{std::max(from, found.range.begin), std::min(range.end, found.range.end)};
+    from = piece.end;
+    assign(piece, (found.access & keep) | add);
+  }
+}
+
+void MappingTable::begin_replacing() noexcept {
+  replaced_ = 0;
+  shared_->dropped.store(0, kEntryStore);
+}
+
+void MappingTable::replace(MappedRange entry) noexcept {
+  settle({replaced_, entry.range.begin}, 0);
+  settle(entry.range, entry.access);
+  replaced_ = entry.range.end;
+}
+
+void MappingTable::end_replacing() noexcept { settle({replaced_, UINTPTR_MAX & ~kAccessBits}, 0); }
+
+/// Makes `range` what the kernel says it is; what is excluded stays so as long as it is mapped.
+void MappingTable::settle(Range range, std::uint32_t access) noexcept {
+  for (std::uintptr_t from = range.begin; from < range.end;) {
+    const std::uint32_t node = first_ending_after(from);
+    const MappedRange found = node != 0 ? at(node) : MappedRange{{range.end, range.end}, 0};
+    const std::uintptr_t begin = std::min(std::max(found.range.begin, from), range.end);
+    const std::uintptr_t end = std::min(found.range.end, range.end);
+    assign({from, begin}, access);
+    if (begin < end) assign({begin, end}, access == 0 ? 0 : access | (found.access & kExcluded));
+    from = std::max(begin, end);
+  }
+}
+
+std::uint32_t MappingTable::access_throughout(Range range) const noexcept {
+  std::uint32_t access = 0;
+  for (std::uintptr_t from = range.begin; from < range.end;) {
+    const std::uint32_t node = first_ending_after(from);
+    if (node == 0) return 0;
+    const MappedRange found = at(node);
+    const std::uint32_t here = found.access & ~kExcluded;
+    if (found.range.begin > from || (access != 0 && access != here)) return 0;
+    access = here;
+    from = found.range.end;
+  }
+  return access;
+}
+
+bool MappingTable::excludes_some(Range range) const noexcept {
+  if (excluded_ == 0) return false;
+  for (std::uintptr_t from = range.begin; from < range.end;) {
+    const std::uint32_t node = first_ending_after(from);
+    if (node == 0 || at(node).range.begin >= range.end) return false;
+    if ((at(node).access & kExcluded) != 0) return true;
+    from = at(node).range.end;
+  }
+  return false;
+}
+
+void MappingTable::carry(Range from, Range to, std::uint32_t access) noexcept {
+  bool last_excluded = false;
+  for (std::uintptr_t offset = 0; offset < to.size();) {
+    const std::uintptr_t source = from.begin + offset;
+    std::uintptr_t end = to.size();
+    if (source < from.end) {
+      const std::uint32_t node = first_ending_after(source);
+      const MappedRange found = node != 0 ? at(node) : MappedRange{{from.end, from.end}, 0};
+      const bool here = found.range.begin <= source;
+      last_excluded = here && (found.access & kExcluded) != 0;
+      end = std::min({end, from.size(), (here ? found.range.end : found.range.begin) - from.begin});
+    }
+    assign({to.begin + offset, to.begin + end}, access | (last_excluded ? kExcluded : 0U));
+    offset = end;
+  }
+}
+
+std::vector<MappedRange> MappingTable::ranges() const {
+  std::vector<MappedRange> all;
+  all.reserve(4096);  // growing may map memory
+  for (std::uint32_t node = first_ending_after(0); node != 0; node = first_ending_after(all.back().range.end)) {
+    all.push_back(at(node));
+  }
+  return all;
+}
+
+std::size_t MappingTable::depth_below(std::uint32_t node) const noexcept {
+  if (node == 0) return 0;
+  return 1 + std::max(depth_below(entry(node).left.load(kRelaxed)), depth_below(entry(node).right.load(kRelaxed)));
+}
+
+std::size_t MappingTable::depth() const noexcept { return depth_below(shared_->root.load(kRelaxed)); }
+
+}  // namespace opal::memory

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Listeners stand in slots that never move and are never freed.  An event announces itself at a slot before it reads
+// the listener there; removal takes the listener out and waits until no thread uses the slot.
+#include "opal/memory/events/events.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <new>
+
+namespace opal::memory {
+namespace {
+
+struct Slot {
+  std::atomic<Listener*> listener{nullptr};
+  std::atomic<std::uint32_t> visitors{0};  // events that may be calling it right now
+};
+
+struct Block {
+  std::array<Slot, 32> slots;
+  std::atomic<Block*> next{nullptr};
+};
+
+constinit Block first_block;
+constinit std::mutex list_mutex;  // adding and removing; events never take it
+
+template <class Visit>
+void for_each_slot(Visit visit) noexcept {
+  for (Block* block = &first_block; block != nullptr; block = block->next.load(std::memory_order_acquire)) {
+    for (Slot& slot : block->slots) visit(slot);
+  }
+}
+
+/// A release under way; `begin` is 0 in a free place and kTaken in one that is being filled.
+struct Place {
+  std::atomic<std::uintptr_t> begin{0};
+  std::atomic<std::uintptr_t> end{0};
+};
+constexpr std::uintptr_t kTaken = 1;  // no page begins there
+constexpr int kNoPlace = -1;
+constexpr int kNotCounted = -2;
+constinit std::array<Place, 64> releases;
+constinit std::atomic<std::uint32_t> releases_under_way{0};
+constinit std::atomic<std::uint32_t> releases_without_place{0};  // then every range counts as being released
+
+/// A child has only the thread that forked: events of others will never end there.
+void forget_visitors_in_child() noexcept {
+  for (Place& place : releases) place.begin.store(0, std::memory_order_relaxed);
+  releases_under_way.store(0, std::memory_order_relaxed);
+  releases_without_place.store(0, std::memory_order_relaxed);
+  for_each_slot([](Slot& slot) { slot.visitors.store(0, std::memory_order_relaxed); });
+  list_mutex.unlock();
+}
+
+Slot* free_slot_locked() noexcept {
+  for (Block* block = &first_block;;) {
+    for (Slot& slot : block->slots) {
+      if (slot.listener.load(std::memory_order_relaxed) == nullptr) return &slot;
+    }
+    Block* next = block->next.load(std::memory_order_relaxed);
+    if (next == nullptr) {
+      auto fresh = std::unique_ptr<Block>{new (std::nothrow) Block};
+      if (!fresh) return nullptr;
+      next = fresh.release();  // lives as long as the process: an event may be reading it at any time
+      block->next.store(next, std::memory_order_release);
+    }
+    block = next;
+  }
+}
+
+}  // namespace
+
+namespace detail {
+constinit std::atomic<std::uint32_t> interested{0};
+constinit std::atomic<void (*)() noexcept> wait_for_reports{nullptr};
+}  // namespace detail
+
+Result<void> add_listener(Listener& listener) noexcept {
+  static const int prepared =
+      ::pthread_atfork([] { list_mutex.lock(); }, [] { list_mutex.unlock(); }, forget_visitors_in_child);
+  if (prepared != 0) return Error{Errc::no_memory, prepared, "pthread_atfork(memory events)"};
+  const std::lock_guard lock{list_mutex};
+  Slot* const slot = free_slot_locked();
+  if (slot == nullptr) return Error{Errc::no_memory, 0, "memory events: one more listener", sizeof(Block)};
+  slot->listener.store(&listener, std::memory_order_seq_cst);
+  detail::interested.fetch_add(1, std::memory_order_seq_cst);
+  return {};
+}
+
+void remove_listener(Listener& listener) noexcept {
+  const std::lock_guard lock{list_mutex};
+  for_each_slot([&](Slot& slot) {
+    if (slot.listener.load(std::memory_order_relaxed) != &listener) return;
+    slot.listener.store(nullptr, std::memory_order_seq_cst);
+    detail::interested.fetch_sub(1, std::memory_order_seq_cst);
+    while (slot.visitors.load(std::memory_order_seq_cst) != 0) ::sched_yield();
+  });
+}
+
+namespace {
+
+template <class Tell>
+void tell_all(Range range, Tell tell) noexcept {
+  if (range.empty()) return;
+  for_each_slot([&](Slot& slot) {
+    if (slot.listener.load(std::memory_order_relaxed) == nullptr) return;
+    slot.visitors.fetch_add(1, std::memory_order_seq_cst);
+    if (Listener* const listener = slot.listener.load(std::memory_order_seq_cst); listener != nullptr) tell(*listener);
+    slot.visitors.fetch_sub(1, std::memory_order_seq_cst);
+  });
+}
+
+}  // namespace
+
+void released(Range range) noexcept {
+  tell_all(range, [range](Listener& listener) { listener.released(range); });
+}
+
+void mapped(Range range) noexcept {
+  tell_all(range, [range](Listener& listener) { listener.mapped(range); });
+}
+
+Releasing::Releasing(Range range) noexcept : place_(kNotCounted) {
+  if (range.empty()) return;
+  releases_under_way.fetch_add(1, std::memory_order_relaxed);
+  place_ = kNoPlace;
+  for (std::size_t i = 0; i < releases.size(); ++i) {
+    std::uintptr_t expected = 0;
+    if (releases[i].begin.load(std::memory_order_relaxed) != 0 ||
+        !releases[i].begin.compare_exchange_strong(expected, kTaken, std::memory_order_acquire)) {
+      continue;
+    }
+    releases[i].end.store(range.end, std::memory_order_relaxed);
+    releases[i].begin.store(std::max(range.begin, kTaken), std::memory_order_release);
+    place_ = static_cast<int>(i);
+    return;
+  }
+  releases_without_place.fetch_add(1, std::memory_order_relaxed);
+}
+
+Releasing::~Releasing() {
+  if (place_ == kNotCounted) return;
+  if (place_ == kNoPlace) {
+    releases_without_place.fetch_sub(1, std::memory_order_release);
+  } else {
+    releases[static_cast<std::size_t>(place_)].begin.store(0, std::memory_order_release);
+  }
+  releases_under_way.fetch_sub(1, std::memory_order_release);
+}
+
+bool being_released(Range range) noexcept {
+  if (releases_under_way.load(std::memory_order_acquire) == 0) return false;
+  if (releases_without_place.load(std::memory_order_acquire) != 0) return true;
+  return std::any_of(releases.begin(), releases.end(), [range](const Place& place) {
+    const std::uintptr_t begin = place.begin.load(std::memory_order_acquire);
+    return begin != 0 && range.overlaps({begin, place.end.load(std::memory_order_relaxed)});
+  });
+}
+
+}  // namespace opal::memory

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/memory/events/self_test.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+
+#include "opal/memory/events/events.hpp"
+#include "opal/memory/events/monitor.hpp"
+
+/// Of sanitizers, which keep freed blocks for a while and give them back by system calls of their own: gives them back
+/// now.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): so they call it
+extern "C" [[gnu::weak]] void __sanitizer_purge_allocator();
+
+namespace opal::memory {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSize = 16 * kPage;
+constexpr std::size_t kLargeBlock = std::size_t{64} << 20;  // beyond every threshold up to which allocators keep memory
+
+/// Remembers whether the watched page was reported.
+class Watch final : public Listener {
+ public:
+  explicit Watch(Monitor& monitor) noexcept : monitor_(monitor) {}
+  void released(Range range) noexcept override {
+    const std::uintptr_t page = page_.load(std::memory_order_relaxed);
+    if (range.overlaps(Range::pages(page, 1))) seen_.store(true, std::memory_order_relaxed);
+  }
+  /// Looks out for the page of `address`; false when that cannot be watched.
+  bool expect(const void* address) noexcept {
+    settle();
+    const auto page = reinterpret_cast<std::uintptr_t>(address);
+    page_.store(page, std::memory_order_relaxed);
+    seen_.store(false, std::memory_order_relaxed);
+    return static_cast<bool>(monitor_.watch(Range::pages(page, 1)));
+  }
+  [[nodiscard]] bool seen() const noexcept {
+    settle();
+    return seen_.load(std::memory_order_relaxed);
+  }
+  /// True when the page is mapped and still holds what was put there: whoever freed it kept it.
+  [[nodiscard]] bool still_there() const noexcept {
+    unsigned char resident = 0;
+    const std::uintptr_t page = Range::pages(page_.load(std::memory_order_relaxed), 1).begin;
+    return ::mincore(reinterpret_cast<void*>(page), kPage, &resident) == 0 && (resident & 1U) != 0;
+  }
+  /// Of a block that was freed: true unless its page went unseen.
+  [[nodiscard]] bool seen_or_kept() const noexcept {
+    if (!seen() && __sanitizer_purge_allocator != nullptr) __sanitizer_purge_allocator();
+    return seen() || still_there();
+  }
+
+ private:
+  Monitor& monitor_;
+  std::atomic<std::uintptr_t> page_{0};  // its address; read by whichever thread reports
+  std::atomic<bool> seen_{false};
+};
+
+std::byte* map(std::size_t size) noexcept {
+  void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  *static_cast<volatile std::byte*>(at) = std::byte{1};
+  return static_cast<std::byte*>(at);
+}
+
+Error unseen(const char* what) noexcept { return {Errc::not_supported, 0, what}; }
+Error no_memory() noexcept { return {Errc::no_memory, errno, "memory monitor self-test: mmap", kSize}; }
+
+Result<void> test_munmap(Watch& watch) noexcept {
+  std::byte* const at = map(kSize);
+  if (at == nullptr) return no_memory();
+  watch.expect(at);
+  ::munmap(at, kSize);
+  return watch.seen() ? Result<void>{} : unseen("self-test: munmap went unseen");
+}
+
+Result<void> test_madvise(Watch& watch) noexcept {
+  std::byte* const at = map(kSize);
+  if (at == nullptr) return no_memory();
+  watch.expect(at);
+  ::madvise(at, kSize, MADV_DONTNEED);
+  const bool seen = watch.seen();
+  ::munmap(at, kSize);
+  return seen ? Result<void>{} : unseen("self-test: madvise(MADV_DONTNEED) went unseen");
+}
+
+Result<void> test_map_over(Watch& watch) noexcept {
+  std::byte* const at = map(kSize);
+  if (at == nullptr) return no_memory();
+  watch.expect(at);
+  void* const again = ::mmap(at, kSize, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  const bool seen = watch.seen();
+  ::munmap(at, kSize);
+  return seen || again == MAP_FAILED ? Result<void>{} : unseen("self-test: mmap(MAP_FIXED) went unseen");
+}
+
+Result<void> test_mremap(Watch& watch) noexcept {
+  std::byte* const from = map(kSize);
+  std::byte* const to = map(kSize);
+  if (from == nullptr || to == nullptr) return no_memory();
+  watch.expect(from);
+  void* const moved = ::mremap(from, kSize, kSize, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+  const bool seen = watch.seen();
+  ::munmap(to, kSize);
+  return seen || moved == MAP_FAILED ? Result<void>{} : unseen("self-test: mremap went unseen");
+}
+
+Result<void> test_free(Watch& watch) noexcept {
+  auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
+  if (block == nullptr) return {};  // a small memory limit: no such block can be freed either
+  *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
+  watch.expect(block + kPage);
+  std::free(block);
+  return watch.seen_or_kept() ? Result<void>{} : unseen("self-test: free() of a large block went unseen");
+}
+
+Result<void> test_realloc(Watch& watch) noexcept {
+  auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
+  if (block == nullptr) return {};
+  *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
+  watch.expect(block + kPage);
+  void* const larger = std::realloc(block, 2 * kLargeBlock);
+  const bool fine = watch.seen_or_kept();
+  std::free(larger != nullptr ? larger : block);
+  return fine ? Result<void>{} : unseen("self-test: realloc() of a large block went unseen");
+}
+
+}  // namespace
+
+Result<void> self_test(Monitor& monitor) noexcept {
+  Watch watch{monitor};
+  OPAL_TRY(add_listener(watch));
+  Result<void> outcome;
+  for (const auto test : {test_munmap, test_madvise, test_map_over, test_mremap, test_free, test_realloc}) {
+    outcome = test(watch);
+    if (!outcome) break;
+  }
+  remove_listener(watch);
+  return outcome;
+}
+
+}  // namespace opal::memory

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/daemon/tree/direct_links.hpp"
+
+#include "opal/core/log.hpp"
+
+namespace runtime::daemon {
+
+DirectLinks::DirectLinks(event::Loop& loop, oob::Daemon& oob, std::function<bool(opal::am::Endpoint&)> serves_others)
+    : loop_(loop), oob_(oob), serves_others_(std::move(serves_others)) {}
+
+void DirectLinks::learn(std::uint32_t host, std::string address) { addresses_[host] = std::move(address); }
+
+bool DirectLinks::ask(std::uint32_t host, Kind kind, const std::string& content) {
+  const auto address = addresses_.find(host);
+  if (address == addresses_.end()) return false;
+  Link& link = links_[host];
+  if (link.endpoint == nullptr) {
+    const auto endpoint = oob_.connect(oob::as_bytes(address->second));
+    if (!endpoint || (*endpoint)->dead()) {
+      links_.erase(host);
+      return false;
+    }
+    link.endpoint = *endpoint;
+    opal::log::debug("runtime", "questions go straight to host {}", host);
+  }
+  if (!timer_) timer_ = loop_.after(kIdle, [this] { look(); });
+  if (!oob_.send(*link.endpoint, topic(kind), content)) return false;
+  ++link.open;
+  link.used = true;
+  return true;
+}
+
+void DirectLinks::answered(std::uint32_t host) {
+  const auto link = links_.find(host);
+  if (link != links_.end() && link->second.open > 0) --link->second.open;
+}
+
+std::optional<std::uint32_t> DirectLinks::on_closed(const opal::am::Endpoint& endpoint) {
+  for (auto link = links_.begin(); link != links_.end(); ++link) {
+    if (link->second.endpoint != &endpoint) continue;
+    const std::uint32_t host = link->first;
+    links_.erase(link);
+    return host;
+  }
+  return std::nullopt;
+}
+
+void DirectLinks::look() {
+  timer_ = {};
+  for (auto link = links_.begin(); link != links_.end();) {
+    if (link->second.open > 0 || std::exchange(link->second.used, false)) {
+      ++link;
+      continue;
+    }
+    opal::log::debug("runtime", "nothing more to ask of host {}", link->first);
+    if (!serves_others_(*link->second.endpoint)) oob_.disconnect(*link->second.endpoint);
+    link = links_.erase(link);
+  }
+  if (!links_.empty()) timer_ = loop_.after(kIdle, [this] { look(); });
+}
+
+}  // namespace runtime::daemon

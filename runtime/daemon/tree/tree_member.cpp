@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/daemon/tree/tree_member.hpp"
+
+#include <algorithm>
+
+#include "opal/core/clock.hpp"
+
+namespace runtime::daemon {
+namespace {
+
+using overlay::Channel;
+using overlay::Id;
+using overlay::IdSet;
+using overlay::Nanoseconds;
+
+constexpr Nanoseconds kMillisecond = 1'000'000;
+constexpr Nanoseconds kLongestBeat = 2'000 * kMillisecond;
+constexpr Nanoseconds kLongestGrace = 3'000 * kMillisecond;  // a busy machine keeps a daemon waiting for a second
+constexpr unsigned kBeatsPerTimeout = 4;
+
+}  // namespace
+
+overlay::Options tree_options(Id self, Id count, unsigned radix, const Timeouts& timeouts) {
+  const Nanoseconds silence = static_cast<Nanoseconds>(timeouts.silence.count()) * kMillisecond;
+  return {.self = self,
+          .count = count,
+          .radix = radix,
+          .beat = std::min(silence / kBeatsPerTimeout, kLongestBeat),
+          .silence_timeout = silence,
+          .grace = std::min(silence / kBeatsPerTimeout, kLongestGrace),
+          .start = static_cast<Nanoseconds>(timeouts.place().count()) * kMillisecond};
+}
+
+TreeMember::TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, overlay::Client& client,
+                       std::map<Id, std::string> addresses)
+    : loop_(loop), oob_(oob), addresses_(std::move(addresses)) {
+  overlay::Port& port = *this;
+  node_.emplace(options, port, client, opal::now_ns());
+  schedule();
+}
+
+void TreeMember::on_frame(opal::am::Endpoint& from, std::string frame) { take({channel_of(from), std::move(frame)}); }
+
+void TreeMember::on_closed(opal::am::Endpoint& peer) {
+  const auto entry = channels_.find(&peer);
+  if (entry == channels_.end()) return;
+  const Channel channel = entry->second;
+  channels_.erase(entry);
+  endpoints_.erase(channel);
+  take({channel, {}, true});
+}
+
+Result<void> TreeMember::send_up(Kind kind, std::string content) {
+  if (content.size() > overlay::kLargestContent) {
+    return Error{Errc::limit_reached, 0, "daemon: message", content.size()};
+  }
+  waiting_.push_back({{}, kind, std::move(content)});
+  schedule();
+  return {};
+}
+
+Result<void> TreeMember::send_down(const IdSet& to, Kind kind, std::string content) {
+  if (content.size() > overlay::kLargestContent) {
+    return Error{Errc::limit_reached, 0, "daemon: message", content.size()};
+  }
+  if (!waiting_.empty()) {
+    Message& last = waiting_.back();
+    const bool again = std::any_of(to.ranges().begin(), to.ranges().end(),
+                                   [&](overlay::Range range) { return last.to.intersects(range); });
+    if (last.kind == kind && !again && last.content == content) {
+      last.to.add(to);
+      return {};
+    }
+  }
+  waiting_.push_back({to, kind, std::move(content)});
+  schedule();
+  return {};
+}
+
+void TreeMember::arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data) {
+  node_->arrive(key, participants, status, std::move(data), false);
+  schedule();
+}
+
+void TreeMember::declare_lost(Id member, overlay::Loss why) {
+  node_->declare_lost(member, why, opal::now_ns());
+  schedule();
+}
+
+void TreeMember::look_again() {
+  node_->look_again();
+  schedule();
+}
+
+void TreeMember::acknowledge() {
+  node_->acknowledge(opal::now_ns());
+  schedule();
+}
+
+bool TreeMember::has_unsent() const {
+  return std::any_of(endpoints_.begin(), endpoints_.end(),
+                     [this](const auto& entry) { return oob_.has_unsent(*entry.second); });
+}
+
+// --- Port
+
+Channel TreeMember::channel_of(opal::am::Endpoint& endpoint) {
+  const auto [entry, is_new] = channels_.try_emplace(&endpoint, last_channel_ + 1);
+  if (is_new) endpoints_.emplace(++last_channel_, &endpoint);
+  return entry->second;
+}
+
+Channel TreeMember::connect(Id member) {
+  const auto address = addresses_.find(member);
+  if (address == addresses_.end()) return overlay::kNone;
+  const auto endpoint = oob_.connect(oob::as_bytes(address->second));
+  if (!endpoint || (*endpoint)->dead()) return overlay::kNone;
+  return channel_of(**endpoint);
+}
+
+void TreeMember::send(Channel channel, std::string frame) {
+  const auto entry = endpoints_.find(channel);
+  if (entry == endpoints_.end()) return;
+  // A peer that takes nothing any more although its window is small is as good as gone.
+  if (!oob_.send(*entry->second, topic(Kind::frame), std::move(frame))) take({channel, {}, true});
+}
+
+void TreeMember::close(Channel channel) {
+  std::erase_if(arrivals_, [&](const Arrival& each) { return each.from == channel; });
+  const auto entry = endpoints_.find(channel);
+  if (entry == endpoints_.end()) return;
+  opal::am::Endpoint& endpoint = *entry->second;
+  channels_.erase(&endpoint);
+  endpoints_.erase(entry);
+  on_close(endpoint);
+  oob_.disconnect(endpoint);
+}
+
+// --- The loop
+
+void TreeMember::take(Arrival arrival) {
+  arrivals_.push_back(std::move(arrival));
+  schedule();
+}
+
+void TreeMember::schedule() {
+  if (scheduled_) return;
+  scheduled_ = true;
+  loop_.post([this] { service(); });
+}
+
+void TreeMember::handle_arrivals() {
+  while (!arrivals_.empty()) {
+    const Arrival arrival = std::move(arrivals_.front());
+    arrivals_.pop_front();
+    if (!arrival.closed) {
+      node_->on_frame(arrival.from, oob::as_bytes(arrival.frame), opal::now_ns());
+      continue;
+    }
+    if (const auto entry = endpoints_.find(arrival.from); entry != endpoints_.end()) close(entry->first);
+    node_->on_closed(arrival.from, opal::now_ns());
+  }
+}
+
+void TreeMember::service() {
+  scheduled_ = false;
+  handle_arrivals();
+  if (const Nanoseconds now = opal::now_ns(); node_->deadline() <= now) node_->on_time(now);
+  while (!waiting_.empty() && node_->has_room()) {
+    Message message = std::move(waiting_.front());
+    waiting_.pop_front();
+    const auto topic = static_cast<std::uint16_t>(message.kind);
+    // They refuse only what has been checked before, or when this member is out.
+    (void)(message.to.empty() ? node_->send_up(topic, std::move(message.content))
+                              : node_->send_down(message.to, topic, std::move(message.content)));
+  }
+  arm();
+  after_turn();
+}
+
+void TreeMember::arm() {
+  const Nanoseconds due = node_->deadline();
+  if (due >= armed_) return;
+  armed_ = due;
+  const Nanoseconds now = opal::now_ns();
+  const Nanoseconds delay = due <= now ? 0 : (due - now + kMillisecond - 1) / kMillisecond;
+  timer_ = loop_.after(std::chrono::milliseconds{delay}, [this] {
+    armed_ = UINT64_MAX;
+    oob_.catch_up();  // whoever counts as silent may have said something that nobody has read
+    service();
+  });
+}
+
+}  // namespace runtime::daemon

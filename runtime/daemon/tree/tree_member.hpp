@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/daemon/tree/tree_member.hpp — this process's place in the tree of daemons: overlay::Node over the out-of-band
+// channel, in the event loop.  Frames that arrive inside of the channel's progress are handled after it.
+// Threads: the loop's thread.
+#pragma once
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "runtime/daemon/tree/messages.hpp"
+#include "runtime/options/timeouts.hpp"
+#include "runtime/event/loop.hpp"
+#include "runtime/oob/daemon.hpp"
+#include "runtime/overlay/node.hpp"
+
+namespace runtime::daemon {
+
+overlay::Options tree_options(overlay::Id self, overlay::Id count, unsigned radix, const Timeouts& timeouts);
+
+class TreeMember final : private overlay::Port {
+ public:
+  /// `addresses`: those of members that this one may have to connect to, all above it in the tree.
+  TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, overlay::Client& client,
+             std::map<overlay::Id, std::string> addresses);
+
+  /// Called after whatever has happened, outside of the Node.
+  std::function<void()> after_turn = [] {};
+
+  /// Called when the tree ends a connection: whoever shares it has it no more.
+  std::function<void(opal::am::Endpoint&)> on_close = [](opal::am::Endpoint&) {};
+  /// Whether the tree has a use for it.
+  [[nodiscard]] bool has(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
+
+  /// For oob::DaemonHost: a message of Kind::frame, the end of a connection.
+  void on_frame(opal::am::Endpoint& from, std::string frame);
+  void on_closed(opal::am::Endpoint& peer);
+
+  /// To the root, or at the root to others; goes out from the loop, in order, as soon as the tree takes it.  The same
+  /// message to several members one after the other travels once.  Errors: limit_reached (longer than the tree takes).
+  Result<void> send_up(Kind kind, std::string content);
+  Result<void> send_down(const overlay::IdSet& to, Kind kind, std::string content);
+
+  /// See overlay::Node::arrive, declare_lost, look_again, acknowledge.
+  void arrive(const std::string& key, const overlay::IdSet& participants, std::int64_t status, std::string data);
+  void declare_lost(overlay::Id member, overlay::Loss why);
+  void look_again();
+  void acknowledge();
+
+  [[nodiscard]] const overlay::Node& node() const noexcept { return *node_; }
+  /// True while the channel holds something for the parent or a child.
+  [[nodiscard]] bool has_unsent() const;
+
+ private:
+  struct Arrival {
+    overlay::Channel from;
+    std::string frame;
+    bool closed = false;
+  };
+  struct Message {
+    overlay::IdSet to;  // empty: up
+    Kind kind;
+    std::string content;
+  };
+  overlay::Channel connect(overlay::Id member) override;
+  void send(overlay::Channel channel, std::string frame) override;
+  void close(overlay::Channel channel) override;
+  overlay::Channel channel_of(opal::am::Endpoint& endpoint);
+  void take(Arrival arrival);
+  void schedule();
+  void service();
+  void handle_arrivals();
+  void arm();
+
+  event::Loop& loop_;
+  oob::Daemon& oob_;
+  const std::map<overlay::Id, std::string> addresses_;
+  std::map<overlay::Channel, opal::am::Endpoint*> endpoints_;
+  std::map<const opal::am::Endpoint*, overlay::Channel> channels_;
+  overlay::Channel last_channel_ = overlay::kNone;
+  std::deque<Arrival> arrivals_;
+  std::deque<Message> waiting_;
+  bool scheduled_ = false;
+  event::Timer timer_;
+  overlay::Nanoseconds armed_ = UINT64_MAX;  // when timer_ fires
+  std::optional<overlay::Node> node_;        // last: its constructor uses the others
+};
+
+}  // namespace runtime::daemon

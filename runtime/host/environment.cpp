@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/host/environment.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "opal/core/config/store.hpp"
+#include "opal/core/environment.hpp"
+#include "runtime/variables.hpp"
+
+namespace runtime::launch {
+namespace {
+
+constexpr char kSettings[] = "OPAL_SET";  // what opal::config::Store reads as the launcher's settings
+
+}  // namespace
+
+std::vector<std::string> to_environment(const Variables& variables) {
+  std::map<std::string, std::size_t> place;
+  std::vector<std::string> result;
+  for (const auto& [name, value] : variables) {
+    const auto [entry, is_new] = place.emplace(name, result.size());
+    std::string text = fmt::format("{}={}", name, value);
+    if (is_new) {
+      result.push_back(std::move(text));
+    } else {
+      result[entry->second] = std::move(text);
+    }
+  }
+  return result;
+}
+
+Variables job_variables(const Options& options, const JobNames& names) {
+  Variables variables = opal::environment_with_prefix("");
+  if (!options.working_directory.empty()) variables.emplace_back("PWD", options.working_directory);
+  variables.insert(variables.end(), options.environment.begin(), options.environment.end());
+  auto settings = options.settings;
+  settings.emplace_back("am_secret_file",
+                        names.secret_file);  // the last one counts; the content is what the user chose
+  variables.emplace_back(kSettings, opal::config::Store::encode_for_launch(settings));
+  variables.emplace_back(kJobIdVariable, names.job_id);
+  variables.emplace_back(kSessionVariable, names.session);
+  return variables;
+}
+
+Variables rank_variables(unsigned rank, unsigned ranks, const std::vector<std::uint32_t>& local) {
+  const auto place = std::lower_bound(local.begin(), local.end(), rank) - local.begin();
+  return {{"OMPI_COMM_WORLD_RANK", fmt::format("{}", rank)},
+          {"OMPI_COMM_WORLD_SIZE", fmt::format("{}", ranks)},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", fmt::format("{}", place)},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", fmt::format("{}", local.size())}};
+}
+
+Variables forwarded_variables() {
+  constexpr std::array<std::string_view, 10> kOwn{"HOSTNAME", "TMPDIR", "PWD",     "OLDPWD",          "SHLVL",
+                                                  "_",        "TTY",    "DISPLAY", "XDG_RUNTIME_DIR", kSettings};
+  constexpr std::array<std::string_view, 4> kOwnPrefixes{"SSH_", "PMIX_", "OPAL_INTERNAL_", "SLURM"};
+  Variables variables = opal::environment_with_prefix("");
+  std::erase_if(variables, [&](const auto& variable) {
+    const std::string& name = variable.first;
+    return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end() ||
+           std::any_of(kOwnPrefixes.begin(), kOwnPrefixes.end(),
+                       [&](std::string_view prefix) { return name.starts_with(prefix); });
+  });
+  return variables;
+}
+
+}  // namespace runtime::launch

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/host/local_host.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "opal/core/environment.hpp"
+#include "runtime/guard/descendants.hpp"
+#include "runtime/host/environment.hpp"
+#include "runtime/host/liveness.hpp"
+#include "runtime/host/messages.hpp"
+#include "runtime/host/program.hpp"
+#include "runtime/pmix/stand_in.hpp"
+
+namespace runtime::launch {
+namespace {
+
+constexpr std::size_t kStartsInFlight = 16;  // bounded, so that neither side's socket buffer can fill while both send
+constexpr std::chrono::milliseconds kOrphanRound{10};
+constexpr std::chrono::milliseconds kSlowGuard{1000};  // a second is more than it needs for any request
+constexpr std::chrono::milliseconds kUnblockingRound{50};
+constexpr int kLauncherFailed = 1;
+
+}  // namespace
+
+LocalHost::LocalHost(event::Loop& loop, guard::Handle& guard, pmix::Server& server, LocalPlan plan,
+                     LocalResources resources, RankHostObserver observer)
+    : loop_(loop),
+      guard_(guard),
+      server_(server),
+      plan_(std::move(plan)),
+      resources_(std::move(resources)),
+      observer_(std::move(observer)),
+      ranks_(plan_.ranks.size()) {
+  reports_ = loop_.on_readable(guard_.fd(), [this] { read_reports(); });
+}
+
+LocalHost::Rank* LocalHost::find(unsigned rank) noexcept {
+  const auto place = std::lower_bound(plan_.ranks.begin(), plan_.ranks.end(), rank);
+  if (place == plan_.ranks.end() || *place != rank) return nullptr;
+  return &ranks_[static_cast<std::size_t>(place - plan_.ranks.begin())];
+}
+
+pmix::Liveness LocalHost::liveness(unsigned rank) const {
+  const Rank* const asked = const_cast<LocalHost*>(this)->find(rank);
+  if (asked == nullptr) return pmix::Liveness::alive;  // another host knows
+  if (asked->ended) return pmix::Liveness::ended;
+  return asked->pid != 0 && is_exiting(asked->pid) ? pmix::Liveness::ending : pmix::Liveness::alive;
+}
+
+pid_t LocalHost::pid(unsigned rank) const {
+  const Rank* const asked = const_cast<LocalHost*>(this)->find(rank);
+  return asked == nullptr ? 0 : asked->pid;
+}
+
+std::vector<std::uint32_t> LocalHost::dying_ranks() const {
+  std::vector<std::uint32_t> dying;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const Rank& rank = ranks_[i];
+    // The others may fail of a lost connection: it counts as a death that is about to be reported.
+    if (rank.pid != 0 && !rank.ended && (rank.disconnected || is_exiting(rank.pid))) dying.push_back(plan_.ranks[i]);
+  }
+  return dying;
+}
+
+void LocalHost::start() { start_more(); }
+
+void LocalHost::start_more() {
+  while (!ending_ && asked_ < ranks_.size() && asked_ - settled_ < kStartsInFlight) {
+    const std::size_t index = asked_++;
+    const auto started = start(index);
+    if (started) continue;
+    ++settled_;
+    ranks_[index].ended = true;
+    if (started.error().code == Errc::peer_gone) return;  // read_reports() sees it too
+    loop_.post([this, rank = plan_.ranks[index], why = opal::to_string(started.error())] {
+      observer_.on_refused(rank, kLauncherFailed, fmt::format("cannot start rank {}: {}", rank, why));
+    });
+  }
+}
+
+Result<void> LocalHost::start(std::size_t index) {
+  const unsigned rank = plan_.ranks[index];
+  OPAL_TRY_ASSIGN(const Fd in, resources_.input(rank));
+  OPAL_TRY_ASSIGN(const Fd out, resources_.output(rank, stdio::Channel::out));
+  OPAL_TRY_ASSIGN(const Fd err, resources_.output(rank, stdio::Channel::err));
+  guard::SpawnPlan spawn{.path = plan_.path,
+                         .arguments = plan_.arguments,
+                         .environment = {},
+                         .working_directory = plan_.working_directory,
+                         .cpus = plan_.cpus[index],
+                         .open_files = plan_.open_files};
+  OPAL_TRY_ASSIGN(spawn.environment, resources_.environment(rank));
+  return guard_.spawn(static_cast<std::int32_t>(rank), spawn, {in.get(), out.get(), err.get()});
+}
+
+void LocalHost::read_reports() {
+  while (!empty_ && !guard_lost_) {
+    auto report = guard_.next();
+    if (!report) return guard_died();
+    if (!report->has_value()) return;
+    handle(**report);
+  }
+}
+
+void LocalHost::handle(const guard::Report& report) {
+  if (report.kind == guard::Report::Kind::empty) return emptied();
+  const auto number = static_cast<unsigned>(report.rank);
+  Rank* const rank = report.rank < 0 ? nullptr : find(number);
+  if (rank == nullptr) return;
+  if (rank->ended) {  // what is reported is its stand-in
+    if (report.kind == guard::Report::Kind::started) return;
+    stands_in_ = false;
+    if (report.status != 0 && !ending_) say_awaited(number, "its stand-in failed");
+    return stand_in();
+  }
+  switch (report.kind) {
+    case guard::Report::Kind::started:
+      ++settled_;
+      rank->pid = report.pid;
+      observer_.on_started(number, report.pid);
+      if (resources_.report_bindings) {
+        const Cpus& cpus = plan_.cpus[static_cast<std::size_t>(rank - ranks_.data())];
+        resources_.say(
+            fmt::format("rank {} is {}", number, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
+      }
+      // Signals that went to all ranks before this one existed.
+      if (ending_) (void)guard_.signal(report.rank, SIGTERM);
+      return start_more();
+    case guard::Report::Kind::refused:
+      ++settled_;
+      rank->ended = true;
+      return observer_.on_refused(
+          number, report.step == guard::Step::exec ? status_of_exec_error(report.status) : kLauncherFailed,
+          describe_refusal(report.rank, report.step, report.status, plan_.arguments[0], plan_.working_directory));
+    case guard::Report::Kind::exited: {
+      rank->ended = true;
+      if (report.status == 0) miss(*rank);
+      observer_.on_exited(number, report.status, server_.left_properly(report.rank));
+      return server_.on_rank_ended();
+    }
+    case guard::Report::Kind::empty: return;
+  }
+}
+
+void LocalHost::signal(int signo, bool ends_the_job) {
+  ending_ = ending_ || ends_the_job;
+  if (!guard_lost_) (void)guard_.signal(guard::kEveryRank, signo);
+}
+
+void LocalHost::kill_all() {
+  ending_ = emptying_ = true;
+  if (guard_lost_) return;
+  (void)guard_.kill_all();
+  unblocking_ = loop_.after(kSlowGuard, [this] { unblock_guard(); });
+}
+
+/// A process guard that executes a program waits until that succeeds or fails.  Where the file system does not answer
+/// it waits without end, and kills nothing: what it waits for is killed here.
+void LocalHost::unblock_guard() {
+  if (empty_ || guard_lost_) return;
+  guard::kill_children(guard_.pid());
+  unblocking_ = loop_.after(kUnblockingRound, [this] { unblock_guard(); });
+}
+
+void LocalHost::on_disconnected(unsigned rank) {
+  Rank* const member = find(rank);
+  if (member == nullptr || member->ended || member->disconnected) return;
+  member->disconnected = loop_.after(kSlowGuard, [this, rank] { end_disconnected(rank); });
+}
+
+void LocalHost::end_disconnected(unsigned rank) {
+  const Rank* const member = find(rank);
+  if (member->ended || guard_lost_) return;
+  guard_.wake();  // when a rank has died and is not reported
+  if (ending_ || is_exiting(member->pid)) return;
+  resources_.say(
+      fmt::format("rank {} (pid {}) runs on without its connection to the launcher, and is killed: a program must not "
+                  "close descriptors that it has not opened",
+                  rank, member->pid));
+  (void)guard_.signal(static_cast<std::int32_t>(rank), SIGKILL);
+}
+
+void LocalHost::announce_death(unsigned rank) {
+  server_.announce_death(static_cast<int>(rank));
+  Rank* const dead = find(rank);
+  if (dead == nullptr) return;
+  dead->reported = true;
+  miss(*dead);
+}
+
+/// Not now: the job may be about to end.
+void LocalHost::miss(Rank& rank) {
+  rank.missed = true;
+  loop_.post([this] { stand_in(); });
+}
+
+void LocalHost::stand_in() {
+  if (ending_ || stands_in_) return;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const unsigned rank = plan_.ranks[i];
+    if (!ranks_[i].missed || server_.has_joined(static_cast<int>(rank)) || !server_.has_members()) continue;
+    ranks_[i].missed = false;
+    if (!ranks_[i].reported && !std::exchange(said_absence_, true)) {
+      resources_.say(fmt::format("rank {} ended and has not joined the job, which other ranks have", rank));
+    }
+    const auto started = start_stand_in(rank);
+    if (started) {
+      stands_in_ = true;
+      return;
+    }
+    say_awaited(rank, opal::to_string(started.error()));
+  }
+}
+
+void LocalHost::say_awaited(unsigned rank, const std::string& why) {
+  resources_.say(fmt::format(
+      "rank {} ended before it joined the job, and ranks that wait for it may do so for ever: {}", rank, why));
+}
+
+Result<void> LocalHost::start_stand_in(unsigned rank) {
+  const Fd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
+  OPAL_TRY_ASSIGN(const auto of_server, server_.variables(static_cast<int>(rank)));
+  Variables variables = opal::environment_with_prefix("");
+  append(variables, of_server);
+  const guard::SpawnPlan spawn{.path = "/proc/self/exe",
+                               .arguments = {std::string{pmix::kStandInName}},
+                               .environment = to_environment(variables),
+                               .working_directory = {},
+                               .cpus = {},
+                               .open_files = 0};
+  return guard_.spawn(static_cast<std::int32_t>(rank), spawn, {null.get(), null.get(), null.get()});
+}
+
+/// The kernel kills the ranks with it (PR_SET_PDEATHSIG); everything else below it becomes our child.
+void LocalHost::guard_died() {
+  if (guard_lost_) return;
+  guard_lost_ = ending_ = true;
+  reports_ = {};
+  for (Rank& rank : ranks_) rank.ended = true;
+  observer_.on_trouble(
+      128 + SIGKILL,
+      fmt::format("the process that looks after the ranks (opal-guard, pid {}) died; ending the job", guard_.pid()));
+  kill_orphans();
+}
+
+void LocalHost::kill_orphans() {
+  guard::kill_children();
+  if (!guard::reap_children([](pid_t, int) {})) return emptied();
+  orphans_ = loop_.after(kOrphanRound, [this] { kill_orphans(); });
+}
+
+void LocalHost::emptied() {
+  if (empty_) return;
+  empty_ = true;
+  reports_ = {};
+  orphans_ = {};
+  unblocking_ = {};
+  resources_.drain();
+  observer_.on_empty();
+}
+
+}  // namespace runtime::launch

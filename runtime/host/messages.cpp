@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/host/messages.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace runtime::launch {
+
+std::string to_string(const RankName& name) {
+  return fmt::format("rank {} (pid {} on host {})", name.rank, name.pid, name.host);
+}
+
+std::string signal_name(int signo) {
+  const char* const name = sigabbrev_np(signo);
+  return name == nullptr ? fmt::format("signal {}", signo) : fmt::format("SIG{}", name);
+}
+
+std::string describe_end(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signo = WTERMSIG(wait_status);
+    return fmt::format("was killed by signal {} ({}){}", signo, signal_name(signo),
+                       WCOREDUMP(wait_status) ? ", core dumped" : "");
+  }
+  return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
+}
+
+int exit_status_of(int wait_status) noexcept {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string describe_refusal(int rank, guard::Step step, int os_errno, const std::string& program,
+                             const std::string& directory) {
+  const std::string why = std::strerror(os_errno);
+  switch (step) {
+    case guard::Step::fork: return fmt::format("cannot start rank {}: fork: {}", rank, why);
+    case guard::Step::chdir: return fmt::format("cannot start rank {}: directory {}: {}", rank, directory, why);
+    case guard::Step::bind: return fmt::format("cannot bind rank {}: {}; try --bind none", rank, why);
+    case guard::Step::exec: return fmt::format("cannot start rank {}: {}: {}", rank, program, why);
+    case guard::Step::plan: break;
+  }
+  return fmt::format("cannot start rank {}: handing it to the process guard failed: {}", rank, why);
+}
+
+std::string count_of_ranks(unsigned count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
+
+std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts) {
+  constexpr std::size_t kNamed = 3;
+  std::string text = fmt::format("{} of {} started", started, count_of_ranks(ranks));
+  if (awaited_hosts.empty()) return text;
+  const std::size_t named = std::min(kNamed, awaited_hosts.size());
+  text += fmt::format("; waiting for {}", fmt::join(awaited_hosts.begin(),
+                                                    awaited_hosts.begin() + static_cast<std::ptrdiff_t>(named), ", "));
+  const std::size_t more = awaited_hosts.size() - named;
+  if (more != 0) text += fmt::format(" and {} more host{}", more, more == 1 ? "" : "s");
+  return text;
+}
+
+}  // namespace runtime::launch

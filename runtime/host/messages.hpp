@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/host/messages.hpp — how the launcher words what happened to a rank, and the status that follows from it.
+// Pure functions.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/guard/protocol.hpp"
+
+namespace runtime::launch {
+
+/// A rank as people know it.
+struct RankName {
+  int rank;
+  pid_t pid;
+  std::string host;
+};
+
+/// "rank 3 (pid 4711 on host n1)".
+std::string to_string(const RankName& name);
+
+/// "was killed by signal 9 (SIGKILL)", "exited with status 7".
+std::string describe_end(int wait_status);
+
+/// 0..255 as a shell has it: 128 + signal for a signal.
+int exit_status_of(int wait_status) noexcept;
+
+/// "cannot start rank 3: ./a.out: Exec format error".
+std::string describe_refusal(int rank, guard::Step step, int os_errno, const std::string& program,
+                             const std::string& directory);
+
+/// "SIGTERM"; "signal 40" for one without a name.
+std::string signal_name(int signo);
+
+/// "1 rank", "3 ranks".
+std::string count_of_ranks(unsigned count);
+
+/// "37 of 128 ranks started; waiting for h3, h4, h5 and 2 more hosts".
+std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts);
+
+}  // namespace runtime::launch

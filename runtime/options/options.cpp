@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/options/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "opal/core/build_info.hpp"
+#include "opal/core/config/store.hpp"
+#include "opal/core/environment.hpp"
+#include "opal/core/config/nearest_name.hpp"
+#include "opal/core/text.hpp"
+#include "runtime/options/config.hpp"
+#include "runtime/options/settings.hpp"
+
+namespace runtime::launch {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr double kLongestSeconds = 1e9;
+
+constexpr char kFooter[] = R"(Examples:
+  opalrun -n 4 ./solver input.mtx          four ranks on this host, one per core if there are enough
+  opalrun -n 2 --set btl_sm_fbox_size=8K --tag-output opal-perf am_lat
+  opalrun --host h1:8,h2:8 ./solver        16 ranks on two hosts, whose daemons ssh starts
+  opalrun -n 8 --timeout 60 -x DEBUG=1 ./program --its-own-option
+  opalrun --quiesce 4711 && criu dump ... && opalrun --resume 4711
+
+Exit status: that of the first rank that failed (128 + signal number for a signal), else 0.
+  124 the job ran into --timeout        126 the program cannot be executed
+  127 the program was not found         2   the command line is wrong
+When a rank fails, the others get SIGTERM and, after the grace period, SIGKILL.  After a rank that left the job in order
+(MPI_Finalize) or never joined it, and whose exit status is not 0, they get the grace period to end by themselves first.
+All variables that --set knows: opal-info --all)";
+
+/// What CLI11 fills in before it is checked and converted.
+struct Raw {
+  std::string hosts;
+  std::vector<std::string> settings;
+  std::vector<std::string> environment;
+  std::vector<std::pair<std::string, std::string>> foreign;
+  std::string bind;
+  std::string map;
+  std::string display;
+  std::string agent;
+  std::string input = "0";
+  double daemon_timeout = 0;
+  double start_timeout = 60;
+  double timeout = 0;
+  double grace = 2;
+  unsigned ranks = 0;
+  bool as_root = false;
+};
+
+/// CLI11 knows nothing of a command that takes over the rest of the line.
+class UsageFormatter final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* /*app*/, std::string name) const override {
+    return fmt::format("Usage: {} [OPTIONS] PROGRAM [ARGUMENTS...]\n\n", name);
+  }
+};
+
+/// What an option takes that takes these words or a level.
+std::vector<std::string> with_levels(std::vector<std::string> words) {
+  words.insert(words.end(), kLevelNames.begin(), kLevelNames.end());
+  words.emplace_back("socket");
+  return words;
+}
+
+std::optional<Level> parse_level(const std::string& word) {
+  if (word == "socket") return Level::package;
+  const auto place = std::find(kLevelNames.begin(), kLevelNames.end(), word);
+  if (place == kLevelNames.end()) return {};
+  return static_cast<Level>(place - kLevelNames.begin());
+}
+
+/// As CLI::Range, which takes "nan" for a number within every range.
+CLI::Validator seconds(double least, double most) {
+  return CLI::Validator{
+      [least, most](std::string& text) {
+        double value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool valid = error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most;
+        return valid ? std::string{} : fmt::format("Value {} not in range {:g} to {:g}", text, least, most);
+      },
+      fmt::format("FLOAT in [{:g} - {:g}]", least, most)};
+}
+
+void declare(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("-n,-c,--np", raw.ranks, "Number of ranks (default: one per core, or per slot of --host)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 1U << 20));
+  app.add_option("--host", raw.hosts, "Hosts to run on, with their numbers of slots")->option_text("NAME[:SLOTS],...");
+  app.add_option("--hostfile", options.host_file, "File with one \"NAME [slots=N]\" or \"NAME:N\" per line")
+      ->option_text("FILE");
+  app.add_option("--set", raw.settings, "Sets a configuration variable for all ranks; may be repeated")
+      ->option_text("NAME=VALUE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  app.add_option("-x,--env", raw.environment, "Sets (or just passes on) an environment variable; may be repeated")
+      ->option_text("NAME[=VALUE]")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->take_all();
+  app.add_option("--bind,--bind-to", raw.bind,
+                 "Bind each rank to such an object, or do not bind (default: as mapped; core when there are enough)")
+      ->option_text("none|hwthread|core|l2cache|l3cache|numa|package")
+      ->check(CLI::IsMember(with_levels({"none"})));
+  app.add_option("--map,--map-by", raw.map,
+                 "Fill hosts one after the other, or go round the hosts, or round such objects in each (default: slot)")
+      ->option_text("slot|node|hwthread|core|l2cache|l3cache|numa|package")
+      ->check(CLI::IsMember(with_levels({"slot", "node"})));
+  app.add_option("--display", raw.display, "Say before the start where each rank runs, and then what it is bound to")
+      ->option_text("map")
+      ->check(CLI::IsMember({"map"}));
+  app.add_option("--launch-agent", raw.agent,
+                 "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)")
+      ->option_text("CMD");
+  app.add_option("--agents", options.agents,
+                 "How many launch agents start daemons at the same time (runtime_agents; 64)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 1U << 20));
+  app.add_option("--daemon-timeout", raw.daemon_timeout,
+                 "A host that is silent for so long is lost (runtime_daemon_timeout; 30)")
+      ->option_text("SECONDS")
+      ->check(seconds(0.1, 86400.0));
+  app.add_option("--start-timeout", raw.start_timeout,
+                 "A host whose daemon has not come after so long is lost (default: 60)")
+      ->option_text("SECONDS")
+      ->check(seconds(0.1, 86400.0));
+  app.add_option("--radix", options.radix, "Children of each daemon in the tree that connects them (runtime_radix; 16)")
+      ->option_text("N")
+      ->check(CLI::Range(1U, 4096U));
+  app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
+  app.add_flag("--continuous", options.continuous,
+               "Go on when ranks or hosts fail; those that are left are told by PMIx events");
+  app.add_flag("--oversubscribe", options.oversubscribe, "Allow more ranks than the slots given with --host");
+  app.add_flag("--tag-output", options.tag_output, "Start each line of output with \"[job,rank]<stdout>: \"");
+  app.add_flag("--timestamp-output", options.timestamp_output, "Start each line of output with when it was read");
+  app.add_flag("--merge-stderr-to-stdout", options.merge_stderr, "Ranks' stderr goes where their stdout goes");
+  app.add_option("--output-filename", options.output_directory,
+                 "Write what rank N prints to DIR/rank.N/stdout and stderr instead of showing it")
+      ->option_text("DIR");
+  app.add_option("--stdin", raw.input, "The rank that gets the launcher's stdin, or all or none of them (default: 0)")
+      ->option_text("RANK|all|none");
+  app.add_option("--wdir,--wd", options.working_directory, "Directory to start the program in")->option_text("DIR");
+  app.add_option("--timeout", raw.timeout,
+                 "End the job after this time, with status 124; with --quiesce, wait that long for the ranks")
+      ->option_text("SECONDS")
+      ->check(seconds(0.001, kLongestSeconds));
+  app.add_option("--grace", raw.grace, "Time between SIGTERM and SIGKILL when a job is ended (default: 2)")
+      ->option_text("SECONDS")
+      ->check(seconds(0.0, 3600.0));
+  CLI::Option* const quiesce =
+      app.add_option("--quiesce", options.quiesce,
+                     "Starts nothing: bring the MPI job of the opalrun with this process id to rest, for a checkpoint")
+          ->option_text("PID")
+          ->check(CLI::PositiveNumber);
+  app.add_option("--resume", options.resume, "Starts nothing: let that job go on")
+      ->option_text("PID")
+      ->check(CLI::PositiveNumber)
+      ->excludes(quiesce);
+  app.add_flag("--allow-run-as-root", raw.as_root, "Accepted for existing scripts; root may always run jobs");
+  app.add_option("--mca", raw.foreign, "Accepted for existing scripts and ignored with a warning")
+      ->option_text("NAME VALUE")
+      ->take_all();
+}
+
+/// Long options that other launchers spell with one dash.
+std::string modern_spelling(const std::string& argument) {
+  for (const char* const old : {"-np", "-host", "-hostfile", "-mca", "-wdir", "-wd", "-timeout", "-oversubscribe"}) {
+    if (argument == old) return fmt::format("-{}", argument);
+  }
+  return argument;
+}
+
+/// How many arguments follow the option `argument`.
+std::size_t values_after(const CLI::App& app, const std::string& argument) {
+  if (argument.starts_with("--") ? argument.find('=') != std::string::npos : argument.size() > 2) return 0;
+  const CLI::Option* const option = app.get_option_no_throw(argument);
+  return option == nullptr ? 0 : static_cast<std::size_t>(option->get_items_expected_min());
+}
+
+/// Index of the program in `arguments`: behind it nothing is ours.  Rewrites old spellings before it.
+std::size_t find_program(const CLI::App& app, std::vector<std::string>& arguments) {
+  std::size_t i = 0;
+  while (i < arguments.size()) {
+    arguments[i] = modern_spelling(arguments[i]);
+    if (arguments[i] == "--") {
+      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
+      return i;
+    }
+    if (!arguments[i].starts_with('-') || arguments[i] == "-") return i;
+    i += 1 + values_after(app, arguments[i]);
+  }
+  return arguments.size();
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
+}
+
+/// "a:2,b" -> {"a:2", "b"}.
+std::vector<std::string> split_hosts(const std::string& text) {
+  std::vector<std::string> hosts;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    hosts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return hosts;
+}
+
+/// Nothing when `text` is neither a rank nor "all" or "none".
+std::optional<InputTarget> parse_input(const std::string& text) {
+  if (text == "all") return InputTarget{InputTarget::Kind::all, 0};
+  if (text == "none") return InputTarget{InputTarget::Kind::none, 0};
+  unsigned rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
+  return InputTarget{InputTarget::Kind::rank, rank};
+}
+
+/// Empty, or what is wrong.
+std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
+  if (app.count("-n") > 0) options.ranks = raw.ranks;
+  if (app.count("--host") > 0) options.hosts = split_hosts(raw.hosts);
+  if (app.count("--timeout") > 0) options.timeout = milliseconds(raw.timeout);
+  options.grace = milliseconds(raw.grace);
+  if (const auto level = parse_level(raw.bind)) options.bind = by<Bind>(*level);
+  if (raw.bind == "none") options.bind = Bind::none;
+  if (raw.map == "node") options.map = Map::node;
+  if (const auto level = parse_level(raw.map)) options.map = by<Map>(*level);
+  options.display_map = raw.display == "map";
+  options.report_bindings = options.report_bindings || options.display_map;
+  options.timeouts = {milliseconds(raw.daemon_timeout), milliseconds(raw.start_timeout)};
+  const std::optional<InputTarget> input = parse_input(raw.input);
+  if (!input) return fmt::format("--stdin {}: it takes a rank, all, or none", raw.input);
+  options.input = *input;
+  for (const std::string_view word : opal::split(raw.agent, ' ')) {
+    if (!word.empty()) options.launch_agent.emplace_back(word);
+  }
+  for (const std::string& text : raw.settings) {
+    auto setting = opal::config::parse_assignment(text);
+    if (!setting) return fmt::format("--set {}: it takes NAME=VALUE, such as --set btl_sm_fbox_size=8K", text);
+    options.settings.push_back(std::move(*setting));
+  }
+  for (const std::string& text : raw.environment) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (name.empty()) return fmt::format("-x {}: it takes NAME or NAME=VALUE", text);
+    if (equals != std::string::npos) {
+      options.environment.emplace_back(name, text.substr(equals + 1));
+    } else if (!opal::environment(name.c_str())) {
+      options.warnings.push_back(fmt::format("-x {}: there is no such environment variable to pass on", name));
+    }
+  }
+  for (const auto& [name, value] : raw.foreign) {
+    options.warnings.push_back(fmt::format(
+        "--mca {} {} is ignored: it is for Open MPI; variables of OPAL are set with --set NAME=VALUE", name, value));
+  }
+  return {};
+}
+
+/// The first option that is not ours, and what may have been meant.
+std::string explain_unknown(const CLI::App& app) {
+  const std::vector<std::string> unknown = app.remaining();
+  const std::string first = unknown.empty() ? "" : unknown.front();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string_view nearest =
+      opal::nearest_name(first.substr(0, first.find('=')), std::vector<std::string_view>(names.begin(), names.end()));
+  return fmt::format("unknown option {}{}", first, nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+}
+
+ParsedCommandLine usage_error(const std::string& name, const std::string& what) {
+  return {{}, fmt::format("{}: {}\nTry '{} --help'.\n", name, what, name), kUsageError};
+}
+
+/// What the command line leaves open is as the variables say.  Empty, or what is wrong.
+std::string take_variables(const CLI::App& app, Options& options) {
+  const auto config = store_with(options.settings).load(kGroup);
+  if (!config) return to_string(config.error());
+  if (app.count("--radix") == 0) options.radix = config->radix;
+  if (app.count("--agents") == 0) options.agents = config->agents;
+  if (app.count("--daemon-timeout") == 0) options.timeouts.silence = config->daemon_timeout;
+  return {};
+}
+
+}  // namespace
+
+ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments) {
+  CLI::App app{
+      "Starts the ranks of a parallel program on this host or several, connects them, and cleans up after them.", name};
+  const auto formatter = std::make_shared<UsageFormatter>();
+  formatter->column_width(34);
+  app.formatter(formatter);
+  app.footer(kFooter);
+  const std::string version = fmt::format("opalrun (OPAL) {}", opal::build_info().version);
+  app.set_version_flag("-V,--version", version);
+  Options options;
+  Raw raw;
+  declare(app, options, raw);
+
+  std::vector<std::string> ours = arguments;
+  const std::size_t program = find_program(app, ours);
+  const bool after_two_dashes = ours.size() < arguments.size();
+  if (program < ours.size()) {
+    options.program = ours[program];
+    options.arguments.assign(ours.begin() + static_cast<std::ptrdiff_t>(program) + 1, ours.end());
+    ours.resize(program);
+  }
+  std::reverse(ours.begin(), ours.end());  // the order in which CLI11 takes a vector
+  try {
+    app.parse(ours);
+  } catch (const CLI::CallForHelp&) {
+    return {{}, app.help(), 0};
+  } catch (const CLI::CallForVersion&) {
+    return {{}, fmt::format("{}\n", version), 0};
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(name, explain_unknown(app));
+  } catch (const CLI::ParseError& error) {
+    return usage_error(name, error.what());
+  }
+  if (const std::string wrong = convert(raw, app, options); !wrong.empty()) return usage_error(name, wrong);
+  if (const std::string wrong = take_variables(app, options); !wrong.empty()) return usage_error(name, wrong);
+  if (options.quiesce != 0 || options.resume != 0) {
+    if (!options.program.empty())
+      return usage_error(name, "--quiesce and --resume are for a job that runs: no program");
+    return {std::move(options), {}, 0};
+  }
+  if (options.program.empty()) return usage_error(name, "no program to run");
+  const auto colon = std::find(options.arguments.begin(), options.arguments.end(), ":");
+  if (options.arguments.end() - colon > 1 && !after_two_dashes) {  // the last argument separates nothing
+    return usage_error(
+        name,
+        "several programs in one job (\"PROGRAM : -n N OTHER\") are not supported; an argument \":\" of the "
+        "program's own needs \"--\" before the program");
+  }
+  return {std::move(options), {}, 0};
+}
+
+}  // namespace runtime::launch

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocators over 1 to 8 threads: OPAL's, this process's malloc (which LD_PRELOAD replaces), and jemalloc and mimalloc
+// where they are installed and may be loaded late (Debian's jemalloc only if it is preloaded).  Each thread frees its
+// oldest of 32 blocks and allocates another, over and over.
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "opal/allocator/basic.hpp"
+#include "opal/allocator/bucket.hpp"
+#include "opal/core/log.hpp"
+#include "opal/mpool/pool.hpp"
+#include "runtime/tools/perf/tests/crowd.hpp"
+#include "runtime/tools/perf/tests/tests.hpp"
+
+namespace opal::perf {
+namespace {
+
+constexpr std::uint64_t kThreads[] = {1, 2, 4, 8};
+constexpr std::uint64_t kRounds = 5;
+constexpr std::uint64_t kCount = 20'000;
+constexpr std::size_t kHeld = 32;
+
+/// `allocate(size)` gives a block or null, `release(block)` takes it back.
+template <class Allocate, class Release>
+Result<void> measure(const char* name, const Plan& plan, const Report& report, Allocate allocate, Release release) {
+  for (const std::uint64_t size : plan.sizes) {
+    for (const std::uint64_t threads : kThreads) {
+      const std::uint64_t count = plan.iterations != 0 ? plan.iterations : kCount;
+      const auto replace_oldest = [&](std::uint64_t, std::uint64_t operations) -> Result<void> {
+        std::array<void*, kHeld> held{};
+        bool good = true;
+        for (std::uint64_t i = 0; i < operations && good; ++i) {
+          void*& place = held[i % kHeld];
+          if (place != nullptr) release(place);
+          place = allocate(size);
+          good = place != nullptr;
+        }
+        for (void* block : held) {
+          if (block != nullptr) release(block);
+        }
+        if (!good) return Error{Errc::no_memory, 0, "opal-perf alloc: the allocator refused", size};
+        return {};
+      };
+      OPAL_TRY_ASSIGN(const Samples samples, crowd(threads, kRounds, count, replace_oldest));
+      Row row{.test = "alloc", .btl = {}, .size = size, .iterations = samples.operations};
+      row.op = name;
+      row.threads = threads;
+      row.latency = statistics(samples.ns);
+      report(row);
+    }
+  }
+  return {};
+}
+
+Result<void> measure(const char* name, const Plan& plan, const Report& report, allocator::Allocator& allocator) {
+  return measure(
+      name, plan, report,
+      [&](std::size_t size) -> void* {
+        const auto block = allocator.allocate(size);
+        return block ? *block : nullptr;
+      },
+      [&](void* block) { (void)allocator.deallocate(static_cast<std::byte*>(block)); });
+}
+
+/// jemalloc's or mimalloc's functions, which are no malloc of this process's; null where the library is not there.
+template <class Function>
+Function* function_of(const char* library, const char* name) {
+  void* const loaded = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);  // stays: its blocks may
+  auto* const function = loaded != nullptr ? reinterpret_cast<Function*>(::dlsym(loaded, name)) : nullptr;
+  if (function == nullptr) log::info("perf", "{} is not measured: {}", library, ::dlerror());
+  return function;
+}
+
+}  // namespace
+
+Result<void> allocators(const Plan& plan, const Report& report) {
+  OPAL_TRY_ASSIGN(const auto pool, mpool::open("heap"));
+  OPAL_TRY_ASSIGN(const auto basic, allocator::Basic::over(*pool));
+  OPAL_TRY_ASSIGN(const auto bucket, allocator::Bucket::over(*pool));
+  OPAL_TRY(measure("basic", plan, report, *basic));
+  OPAL_TRY(measure("bucket", plan, report, *bucket));
+  OPAL_TRY(measure(
+      "malloc", plan, report, [](std::size_t size) { return std::malloc(size); },
+      [](void* block) { std::free(block); }));
+  constexpr const char* kJemalloc = "libjemalloc.so.2";
+  if (auto* const allocate = function_of<void*(std::size_t, int)>(kJemalloc, "mallocx"); allocate != nullptr) {
+    auto* const release = function_of<void(void*, int)>(kJemalloc, "dallocx");
+    OPAL_TRY(measure(
+        "jemalloc", plan, report, [=](std::size_t size) { return allocate(size, 0); },
+        [=](void* block) { release(block, 0); }));
+  }
+  constexpr const char* kMimalloc = "libmimalloc.so.2.0";
+  if (auto* const allocate = function_of<void*(std::size_t)>(kMimalloc, "mi_malloc"); allocate != nullptr) {
+    auto* const release = function_of<void(void*)>(kMimalloc, "mi_free");
+    OPAL_TRY(measure("mimalloc", plan, report, allocate, release));
+  }
+  return {};
+}
+
+}  // namespace opal::perf

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tools/perf/tests/conversation.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opal::perf {
+
+Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const std::string& transport,
+                                                         std::uint64_t region_size, const Options& options) {
+  std::unique_ptr<Conversation> self{new Conversation};
+  self->rank_ = pairing.rank();
+  self->patient_ = options.patient;
+  OPAL_TRY_ASSIGN(self->pool_, mpool::open(options.shared_pool ? "shared" : "heap"));
+  OPAL_TRY_ASSIGN(std::byte* const memory, self->pool_->allocate(region_size, kCacheLine));
+  self->memory_ = {memory, region_size};
+  std::memset(memory, 1, region_size);  // touched: no page fault is measured
+  config::Store store = config::Store::from_environment();
+  for (const auto& [name, value] : options.settings) store.set(name, value);
+  if (!transport.empty()) store.set("am_transports", transport);
+  OPAL_TRY_ASSIGN(self->context_, am::Context::open(store, {.secret = pairing.secret()}));
+  am::Context& context = *self->context_;
+  OPAL_TRY(context.set_handler(kEcho, btl::bind<&Conversation::on_echo>(*self, "echo")));
+  OPAL_TRY(context.set_handler(kStream, btl::bind<&Conversation::on_stream>(*self, "stream")));
+  OPAL_TRY(context.set_handler(kAnswer, btl::bind<&Conversation::on_answer>(*self, "answer")));
+  OPAL_TRY(context.set_handler(kStop, btl::bind<&Conversation::on_stop>(*self, "stop")));
+  OPAL_TRY(context.set_handler(kCopy, btl::bind<&Conversation::on_copy>(*self, "copy")));
+  OPAL_TRY(context.set_handler(kFetch, btl::bind<&Conversation::on_fetch>(*self, "fetch")));
+  self->fetch_.conversation = self.get();
+  self->fetch_.fn = [](Completion& done) noexcept { static_cast<Fetch&>(done).conversation->answer(); };
+  OPAL_TRY_ASSIGN(self->region_, context.register_memory(self->memory_.data(), region_size, Rights::all));
+
+  const ByteSpan address = context.address();
+  const ByteSpan key = self->region_.key();
+  const Hello hello{reinterpret_cast<std::uint64_t>(self->memory_.data()), region_size,
+                    static_cast<std::uint32_t>(address.size()), static_cast<std::uint32_t>(key.size())};
+  std::vector<std::byte> mine(sizeof hello + address.size() + key.size());
+  std::memcpy(mine.data(), &hello, sizeof hello);
+  std::memcpy(mine.data() + sizeof hello, address.data(), address.size());
+  std::memcpy(mine.data() + sizeof hello + address.size(), key.data(), key.size());
+  OPAL_TRY_ASSIGN(const std::vector<std::byte> theirs, pairing.exchange(mine));
+  Hello other{};
+  if (!read_object(ByteSpan{theirs}, other) ||
+      theirs.size() != sizeof other + std::size_t{other.address_size} + other.key_size) {
+    return Error{Errc::protocol, 0, "opal-perf: the other process speaks another version", theirs.size()};
+  }
+  OPAL_TRY_ASSIGN(self->peer_, context.connect(ByteSpan{theirs}.subspan(sizeof other, other.address_size)));
+  OPAL_TRY_ASSIGN(self->remote_key_, self->peer_->unpack_key(ByteSpan{theirs}.last(other.key_size)));
+  self->remote_address_ = other.region_address;
+  return self;
+}
+
+void Conversation::respond() {
+  while (rank_ == 1 && !stopped_ && !peer_->dead()) {
+    look();
+    if (fetch_.again) fetch();
+  }
+}
+
+void Conversation::stop() {
+  if (rank_ != 0) return;
+  (void)send(kStop, true, {});
+  await_answers(answers_ + 1);
+}
+
+void Conversation::on_echo(btl::Delivery& delivery) noexcept {
+  (void)am::sender(delivery).send_or_queue(kAnswer, delivery.data, {});
+}
+
+void Conversation::on_stream(btl::Delivery& delivery) noexcept {
+  Header header{};
+  if (read_object(delivery.data, header) && header.want_answer == 1) {
+    (void)am::sender(delivery).send_or_queue(kAnswer, bytes_of(header), {});
+  }
+}
+
+void Conversation::on_copy(btl::Delivery& delivery) noexcept {
+  if (delivery.data.size() < sizeof(Header)) return;
+  const ByteSpan payload = delivery.data.subspan(sizeof(Header));
+  std::memcpy(memory_.data(), payload.data(), std::min(payload.size(), memory_.size()));
+  answer();
+}
+
+void Conversation::on_fetch(btl::Delivery& delivery) noexcept {
+  std::uint64_t size = 0;
+  if (delivery.data.size() < sizeof(Header) || !read_object(delivery.data.subspan(sizeof(Header)), size)) return;
+  fetch_.size = std::min<std::uint64_t>(size, memory_.size());
+  fetch();
+}
+
+void Conversation::fetch() noexcept {
+  const Post post = peer_->get(memory_.data(), remote_address_, remote_key_, fetch_.size, fetch_);
+  fetch_.again = post == Post::again;
+  if (post == Post::done) answer();
+}
+
+void Conversation::answer() noexcept { (void)peer_->send_or_queue(kAnswer, bytes_of(Header{0}), {}); }
+
+void Conversation::on_answer(btl::Delivery&) noexcept { ++answers_; }
+
+void Conversation::on_stop(btl::Delivery& delivery) noexcept {
+  stopped_ = true;
+  (void)am::sender(delivery).send_or_queue(kAnswer, delivery.data, {});
+}
+
+}  // namespace opal::perf

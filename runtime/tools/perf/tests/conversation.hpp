@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/tools/perf/tests/conversation.hpp — the pair of processes joined over one transport: rank 0 posts and takes times,
+// rank 1 answers.  One at a time per Pairing.
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "opal/am/context.hpp"
+#include "opal/mpool/pool.hpp"
+#include "runtime/tools/perf/tests/pairing.hpp"
+#include "runtime/tools/perf/tests/wire.hpp"
+
+namespace opal::perf {
+
+/// Variables and their values.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+class Conversation {
+ public:
+  struct Options {
+    Settings settings{};       ///< of the Context, besides the process's own
+    bool shared_pool = false;  ///< the exposed bytes lie in a pool that peers map
+    bool patient = false;      ///< waits give the core away: both processes may be on one
+  };
+  /// Opens a Context with just `transport`, exposes `region_size` bytes and connects.  Both processes call it.
+  /// Errors: the Context's; the pool's; protocol.
+  static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
+                                                    std::uint64_t region_size, const Options& options);
+  static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
+                                                    std::uint64_t region_size) {
+    return open(pairing, transport, region_size, Options{});
+  }
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  /// Rank 1: answers until rank 0 calls stop().  Rank 0: returns at once.
+  void respond();
+  /// Rank 0: ends rank 1's respond().
+  void stop();
+
+  [[nodiscard]] am::Endpoint& peer() noexcept { return *peer_; }
+  [[nodiscard]] std::size_t max_send() const noexcept { return peer_->attributes().max_send; }
+  void progress() noexcept { context_->progress(); }
+
+  /// Posts until the transport takes it.  False when the endpoint failed.
+  bool send(Tag tag, bool want_answer, ByteSpan payload) noexcept {
+    const Header header{want_answer ? 1U : 0U};
+    Post post = Post::again;
+    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) look();
+    return post == Post::done;
+  }
+  /// Progresses until `answers` answers have come in all.
+  void await_answers(std::uint64_t answers) noexcept {
+    while (answers_ < answers && !peer_->dead()) look();
+  }
+  [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
+
+  /// Posts a one-sided operation and waits for its end; returns its error.
+  template <class Operation>
+  Error finish(Operation operation) noexcept {
+    struct Flag : Completion {
+      bool ended = false;
+    } flag;
+    flag.fn = [](Completion& self) noexcept { static_cast<Flag&>(self).ended = true; };
+    Post post = Post::again;
+    while ((post = operation(static_cast<Completion&>(flag))) == Post::again) context_->progress();
+    while (post == Post::queued && !flag.ended) context_->progress();
+    return flag.error;
+  }
+
+  [[nodiscard]] std::uint64_t remote_address() const noexcept { return remote_address_; }
+  [[nodiscard]] const MemoryHandle& remote_key() const noexcept { return remote_key_; }
+  [[nodiscard]] std::byte* local() noexcept { return memory_.data(); }  ///< as large as the peer's region
+
+ private:
+  Conversation() = default;
+  void on_echo(btl::Delivery& delivery) noexcept;
+  void on_stream(btl::Delivery& delivery) noexcept;
+  void on_answer(btl::Delivery& delivery) noexcept;
+  void on_stop(btl::Delivery& delivery) noexcept;
+  void on_copy(btl::Delivery& delivery) noexcept;
+  void on_fetch(btl::Delivery& delivery) noexcept;
+  void fetch() noexcept;
+  void answer() noexcept;
+  void look() noexcept {
+    if (patient_) {
+      context_->wait(std::chrono::milliseconds{100});
+    } else {
+      context_->progress();
+    }
+  }
+
+  /// The get that a kFetch asks for; one at a time.
+  struct Fetch : Completion {
+    Conversation* conversation = nullptr;
+    std::uint64_t size = 0;
+    bool again = false;  // the transport was full
+  };
+
+  int rank_ = 0;
+  bool patient_ = false;
+  std::unique_ptr<mpool::Pool> pool_;  // of memory_
+  MutableBytes memory_;
+  Fetch fetch_;
+  std::unique_ptr<am::Context> context_;
+  am::Region region_;
+  am::Endpoint* peer_ = nullptr;
+  std::uint64_t remote_address_ = 0;
+  MemoryHandle remote_key_;
+  std::uint64_t answers_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace opal::perf

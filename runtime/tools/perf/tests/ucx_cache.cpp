@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tools/perf/tests/ucx_cache.hpp"
+
+#ifdef OPAL_PERF_UCX
+extern "C" {
+#include <ucs/memory/rcache.h>
+}
+#include <dlfcn.h>
+#include <sys/mman.h>
+#endif
+
+namespace opal::perf {
+
+#ifdef OPAL_PERF_UCX
+namespace {
+
+struct Library {
+  template <class Function>
+  void find(void* library, const char* name, Function*& function) {
+    function = reinterpret_cast<Function*>(::dlsym(library, name));
+    complete = complete && function != nullptr;
+  }
+  Library() {
+    void* const library = ::dlopen("libucs.so.0", RTLD_NOW | RTLD_LOCAL);  // stays: it has hooks in this process
+    complete = library != nullptr;
+    if (!complete) return;
+    find(library, "ucs_rcache_create", create);
+    find(library, "ucs_rcache_destroy", destroy);
+    find(library, "ucs_rcache_get", get);
+    find(library, "ucs_rcache_region_put", put);
+    find(library, "ucs_rcache_region_invalidate", invalidate);
+  }
+  bool complete = false;
+  decltype(::ucs_rcache_create)* create = nullptr;
+  decltype(::ucs_rcache_destroy)* destroy = nullptr;
+  decltype(::ucs_rcache_get)* get = nullptr;
+  decltype(::ucs_rcache_region_put)* put = nullptr;
+  decltype(::ucs_rcache_region_invalidate)* invalidate = nullptr;
+};
+
+const Library& ucs() {
+  static const Library library;
+  return library;
+}
+
+constexpr int kAccess = PROT_READ | PROT_WRITE;
+
+}  // namespace
+
+Result<std::unique_ptr<UcxCache>> UcxCache::open(std::uint64_t limit) {
+  if (!ucs().complete) return Error{Errc::not_supported, 0, "libucs.so.0 is not here"};
+  static const ucs_rcache_ops_t ops{
+      .mem_reg = [](void*, ucs_rcache_t*, void*, ucs_rcache_region_t*, std::uint16_t) { return UCS_OK; },
+      .mem_dereg = [](void*, ucs_rcache_t*, ucs_rcache_region_t*) {},
+      .dump_region = [](void*, ucs_rcache_t*, ucs_rcache_region_t*, char* text, std::size_t) { *text = '\0'; }};
+  constexpr std::size_t kPage = 4096;
+  ucs_rcache_params_t params{};
+  params.region_struct_size = sizeof(ucs_rcache_region_t);
+  params.alignment = kPage;
+  params.max_alignment = kPage;
+  params.ops = &ops;
+  params.flags = UCS_RCACHE_FLAG_NO_PFN_CHECK;
+  params.max_regions = limit != 0 ? limit : ~0UL;
+  params.max_size = ~std::size_t{0};
+  params.max_unreleased = ~std::size_t{0};
+  std::unique_ptr<UcxCache> cache{new UcxCache};
+  if (ucs().create(&params, "opal-perf", nullptr, &cache->cache_) != UCS_OK) {
+    return Error{Errc::internal, 0, "ucs_rcache_create"};
+  }
+  return cache;
+}
+
+UcxCache::~UcxCache() {
+  if (cache_ != nullptr) ucs().destroy(cache_);
+}
+
+Result<void> UcxCache::touch(std::byte* address, std::size_t size) noexcept {
+  ucs_rcache_region_t* region = nullptr;
+  if (ucs().get(cache_, address, size, kAccess, nullptr, &region) != UCS_OK) {
+    return Error{Errc::internal, 0, "ucs_rcache_get"};
+  }
+  ucs().put(cache_, region);
+  return {};
+}
+
+Result<void> UcxCache::invalidate(std::byte* address, std::size_t size) noexcept {
+  ucs_rcache_region_t* region = nullptr;
+  if (ucs().get(cache_, address, size, kAccess, nullptr, &region) != UCS_OK) {
+    return Error{Errc::internal, 0, "ucs_rcache_get"};
+  }
+  ucs().invalidate(
+      cache_, region, [](void*) {}, nullptr);
+  ucs().put(cache_, region);
+  return {};
+}
+#else
+Result<std::unique_ptr<UcxCache>> UcxCache::open(std::uint64_t /*limit*/) {
+  return Error{Errc::not_supported, 0, "built without UCX"};
+}
+UcxCache::~UcxCache() = default;
+Result<void> UcxCache::touch(std::byte* /*address*/, std::size_t /*size*/) noexcept {
+  return Error{Errc::not_supported, 0, "built without UCX"};
+}
+Result<void> UcxCache::invalidate(std::byte* /*address*/, std::size_t /*size*/) noexcept {
+  return Error{Errc::not_supported, 0, "built without UCX"};
+}
+#endif
+
+}  // namespace opal::perf
