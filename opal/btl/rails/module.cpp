@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "opal/btl/shared/claims.hpp"
 #include "opal/btl/shared/flush_both.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::rails {

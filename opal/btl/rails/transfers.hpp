@@ -11,7 +11,7 @@
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/rails/endpoint.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::btl {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "opal/btl/module.hpp"
-#include "opal/btl/shared/registration_table.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/log.hpp"
 #include "opal/rcache/cache.hpp"
 

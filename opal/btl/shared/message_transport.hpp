@@ -9,13 +9,14 @@
 // * checkpoints, by a marker behind the last message to each peer (quiescence.hpp).
 //
 // Obligations of a transport that derives from it: progress() calls emulation().progress(); arm() answers false while
-// emulation() is not idle(); a failed endpoint is reported by emulation().endpoint_gone(), then by Observer::on_failed().
+// emulation() is not idle(); a failed endpoint is reported by emulation().endpoint_gone(), then by
+// Observer::on_failed().
 #pragma once
 #include <memory>
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::btl {

@@ -8,7 +8,7 @@
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Put, get, atomics and flush: over a one-sided queue where the device does them, else over messages
 // (rdma_emulation.hpp).
-#include "opal/btl/shared/claims.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/verbs/module.hpp"
 #include "opal/core/log.hpp"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/handshake.hpp — what two modules say to each other over the Unix socket between them, byte for byte, and
-// the address blob that leads there.  One message in each direction makes a connection: each brings the descriptors of
-// the sender's inbox, segment, registration table and doorbell.  Later messages ask for shared pools and cookies, or
-// end it. Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
+// opal/btl/sm/connections/handshake.hpp — what two modules say to each other over the Unix socket between them, byte
+// for byte, and the address blob that leads there.  One message in each direction makes a connection: each brings the
+// descriptors of the sender's inbox, segment, registration table and doorbell.  Later messages ask for shared pools and
+// cookies, or end it. Change anything here => bump kHelloVersion.  Everything received is checked before it is
+// returned.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,12 +12,12 @@
 #include <vector>
 
 #include "opal/btl/peer_id.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::sm {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/link.hpp — everything that one connection consists of, made by both sides in the same two steps:
-// prepare() makes what we bring, complete() checks and maps what the peer has brought.
-// Threads: LocalSide is constant after open (but for KnemRegions, which has a lock) and used by the module's
-// thread and the connection manager's.
+// opal/btl/sm/connections/link.hpp — everything that one connection consists of, made by both sides in the same two
+// steps: prepare() makes what we bring, complete() checks and maps what the peer has brought. Threads: LocalSide is
+// constant after open (but for KnemRegions, which has a lock) and used by the module's thread and the connection
+// manager's.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,20 +10,20 @@
 #include <string>
 
 #include "opal/btl/peer_id.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/sm/config.hpp"
-#include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
 #include "opal/btl/sm/connections/handshake.hpp"
 #include "opal/btl/sm/messages/inbox.hpp"
+#include "opal/btl/sm/messages/segment.hpp"
+#include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
 #include "opal/btl/sm/single_copy/knem.hpp"
 #include "opal/btl/sm/single_copy/probe_page.hpp"
-#include "opal/btl/sm/messages/segment.hpp"
 #include "opal/btl/sm/single_copy/shared_mechanism.hpp"
 #include "opal/btl/sm/single_copy/xpmem.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/core/system/mapping.hpp"
-#include "opal/core/result.hpp"
 
 namespace opal::btl::sm {
 

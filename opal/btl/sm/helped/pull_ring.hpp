@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/helped/pull_ring.hpp — the shared memory of a transfer in which the target helps.  Of a get: the target (feeder)
-// copies pieces from the front of its memory into a few chunks that stay in the cache, the initiator (puller) copies
-// them out; and whenever it has nothing to copy out it takes pieces from the back by itself, by single copy.  So the
-// work is split by who has time, down to a target that is away and does nothing.  Of a put there are no chunks: both
-// copy to their place, the initiator into the target's memory, the target out of the initiator's.
+// opal/btl/sm/helped/pull_ring.hpp — the shared memory of a transfer in which the target helps.  Of a get: the target
+// (feeder) copies pieces from the front of its memory into a few chunks that stay in the cache, the initiator (puller)
+// copies them out; and whenever it has nothing to copy out it takes pieces from the back by itself, by single copy.  So
+// the work is split by who has time, down to a target that is away and does nothing.  Of a put there are no chunks:
+// both copy to their place, the initiator into the target's memory, the target out of the initiator's.
 //
 // Lies in the puller's segment; one transfer at a time:
 //   [ claim word, both write | drained counter, by the puller | chunks lines: piece words, by the feeder | chunks ]
@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/copy_mechanism.hpp — one mechanism that copies between this process's memory and a peer's without a
-// bounce buffer. A CopyMechanisms owns the mechanisms of one peer and steps down from one to the next.  Threads: as the
-// module.
+// opal/btl/sm/single_copy/copy_mechanism.hpp — one mechanism that copies between this process's memory and a peer's
+// without a bounce buffer. A CopyMechanisms owns the mechanisms of one peer and steps down from one to the next.
+// Threads: as the module.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/error.hpp"
 
 namespace opal::btl::sm {

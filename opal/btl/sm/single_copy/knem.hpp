@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/knem.hpp — single copy through the KNEM kernel module: the owner of memory makes a region of it, named by
-// a cookie, and who knows the cookie has the kernel copy between the region and memory of its own.
+// opal/btl/sm/single_copy/knem.hpp — single copy through the KNEM kernel module: the owner of memory makes a region of
+// it, named by a cookie, and who knows the cookie has the kernel copy between the region and memory of its own.
 // KnemDevice is the module's interface, one function per ioctl, so that tests can put a double in its place.
 // KnemRegions is the owner's side: a region pins its pages, so there is one only for registrations that a peer has
 // asked for, and it goes with the registration.  KnemMechanism is the initiator's side: it asks for cookies and
@@ -12,11 +12,11 @@
 #include <mutex>
 #include <vector>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/fork_listener.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fork_listener.hpp"
 
 namespace opal::btl::sm {
 
