@@ -44,6 +44,12 @@ std::size_t Context::State::send_pending() noexcept {
   return sent;
 }
 
+std::size_t Context::State::retry_waiting() noexcept {
+  const std::size_t count = send_pending() + post_operations() + receives.progress();
+  retry = !pending.empty() || !queueing.empty() || !flushes.empty() || receives.waits();
+  return count;
+}
+
 std::size_t Context::State::welcome_visitors() noexcept {
   return bootstrap->progress(address, [this](ByteSpan blob) {
     if (const auto visitor = decode(blob)) set_apart_if_dead(visitor->id);
@@ -135,15 +141,18 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   }
   if (no_transport != nullptr) [[unlikely]]
     count += no_transport->progress(budget);
-  if (!pending.empty()) [[unlikely]]
-    count += send_pending();
+  if (retry) [[unlikely]]
+    count += retry_waiting();
   if (bootstrap != nullptr) [[unlikely]]
     count += welcome_visitors();
   if (staged != nullptr) [[unlikely]]
     count += staged->progress();
   advancing = outer;
-  if (!dead_routes.empty() && !outer) [[unlikely]]
+  if (tidy && !outer) [[unlikely]] {
+    disconnect_leaving();
     release_dead_routes();
+    tidy = !dead_routes.empty() || !leaving.empty();
+  }
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
     // Another thread may sleep for exactly what was just received, by which modules are disarmed.  What it sleeps on
     // stays armed while nothing comes, whatever we poll.
@@ -186,11 +195,18 @@ struct FlushAll {
 Post Context::flush(Completion& completion) noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->inherited) return completion.error = kInherited, Post::failed;
-  if (state_->staged == nullptr) [[likely]]
-    return state_->flush_modules(completion);
+  if (state_->queueing.empty()) [[likely]]
+    return state_->flush_transports(completion);
+  completion.error = {};
+  state_->flushes.push_back({state_->queued_operations, &completion});
+  return Post::queued;
+}
+
+Post Context::State::flush_transports(Completion& completion) noexcept {
+  if (staged == nullptr) [[likely]]
+    return flush_modules(completion);
   // What is staged becomes puts of the modules only by and by.
-  return state_->staged->flush_all(
-      completion, [state = state_.get()](Completion& rest) noexcept { return state->flush_modules(rest); });
+  return staged->flush_all(completion, [this](Completion& rest) noexcept { return flush_modules(rest); });
 }
 
 Post Context::State::flush_modules(Completion& completion) noexcept {
@@ -223,8 +239,8 @@ int Context::fd() const noexcept { return state_->waiter->fd(); }
 
 bool Context::arm() noexcept {
   const Lock::Guard guard{state_->lock};
-  bool idle = true;
   if (state_->inherited) return true;
+  bool idle = state_->leaving.empty();
   for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
   if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // no wake-up from GPU events
   return state_->armed = idle;
@@ -262,6 +278,7 @@ void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }
 bool Context::waits_for_room() noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->quiesce.active && !state_->quiesce.quiet) return true;
+  if (!state_->queueing.empty() || state_->receives.waits()) return true;
   return std::any_of(state_->pending.begin(), state_->pending.end(),
                      [](const Endpoint* endpoint) { return endpoint->pending_->may_send(); });
 }
