@@ -7,6 +7,11 @@
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl {
+namespace {
+
+constexpr std::size_t kBuffers = 64;  // fragments that are allocated and not sent, at most
+
+}  // namespace
 
 MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
     : Module(host, attributes),
@@ -14,6 +19,30 @@ MessageTransport::MessageTransport(const Host& host, const Attributes& attribute
       quiescence_(std::make_unique<Quiescence>(*this)) {}
 
 MessageTransport::~MessageTransport() = default;
+
+Fragment MessageTransport::alloc(Endpoint& to, std::size_t size) noexcept {
+  if (!accepts(to, size)) return {};
+  if (buffers_.empty() && buffers_made_ < kBuffers) {
+    buffers_.reserve(kBuffers);
+    buffers_.push_back(std::make_unique_for_overwrite<std::byte[]>(attributes().max_send));
+    ++buffers_made_;
+  }
+  if (buffers_.empty()) return {};
+  std::byte* const data = buffers_.back().release();
+  buffers_.pop_back();
+  return Fragment{to, {data, size}, data};
+}
+
+Post MessageTransport::send(Fragment& fragment, Tag tag) noexcept {
+  const Post post = send_inline(fragment.to(), tag, fragment.data(), fragment.user_payload);
+  if (post != Post::again) free(fragment);
+  return post;
+}
+
+void MessageTransport::free(Fragment& fragment) noexcept {
+  buffers_.emplace_back(static_cast<std::byte*>(fragment.slot()));  // alloc() reserved its place
+  fragment.disown();
+}
 
 Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload,
                                        Completion& completion) noexcept {
@@ -50,9 +79,8 @@ Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle*
   return emulation_->put(to, source, remote_address, remote, size, completion);
 }
 
-Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* /*local*/,
-                           std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                           Completion& completion) noexcept {
+Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* /*local*/, std::uint64_t remote_address,
+                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   return emulation_->get(to, destination, remote_address, remote, size, completion);
 }
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, active
-// messages, progress and waiting; this class implements the rest of btl::Module over them:
+// opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, inline
+// sends, progress and waiting; this class implements the rest of btl::Module over them:
 //
+// * fragments, by buffers that the inline send copies.
 // * put, get, atomic and flush by active messages (rdma_emulation.hpp).  A transport overrides those that its device
 //   does better.
 // * registrations in the Context's RegistrationTable, unless the device has handles of its own.
-// * fragments that reference a payload, by a copy.
+// * fragments that reference a payload, by a copy into such a buffer.
 // * checkpoints, by a marker behind the last message to each peer (quiescence.hpp).
 //
-// Obligations of a transport that derives from it: progress() calls emulation().progress(); arm() answers false while
-// emulation() is not idle(); a failed endpoint is reported by emulation().endpoint_gone(), then by
-// Observer::on_failed().
+// ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that does these
+// itself has to do what is written there.
 #pragma once
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
@@ -27,6 +29,9 @@ class OPAL_EXPORT MessageTransport : public Module {
  public:
   ~MessageTransport() override;
 
+  Fragment alloc(Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
   Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
@@ -49,12 +54,23 @@ class OPAL_EXPORT MessageTransport : public Module {
  protected:
   MessageTransport(const Host& host, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+  /// False when a message of `size` bytes to `to` is refused: the endpoint is dead, or its error() names the limit.
+  [[nodiscard]] bool accepts(Endpoint& to, std::size_t size) const noexcept {
+    if (to.dead()) [[unlikely]]
+      return false;
+    if (size <= attributes().max_send) [[likely]]
+      return true;
+    to.set_error({Errc::invalid_argument, 0, "message longer than max_send", size});
+    return false;
+  }
 
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
 
   std::unique_ptr<RdmaEmulation> emulation_;
   std::unique_ptr<Quiescence> quiescence_;
+  std::vector<std::unique_ptr<std::byte[]>> buffers_;  // idle ones of alloc()
+  std::size_t buffers_made_ = 0;
 };
 
 }  // namespace opal::btl

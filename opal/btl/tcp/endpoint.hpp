@@ -12,16 +12,17 @@
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/btl/tcp/connections/dialer.hpp"
+#include "opal/btl/tcp/connections/reactor.hpp"
 #include "opal/btl/tcp/frame_reader.hpp"
 #include "opal/btl/tcp/output_queue.hpp"
-#include "opal/btl/tcp/connections/reactor.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::tcp {
 
 class Module;
 
-class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owner {
+class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private Dialer::Owner {
  public:
   /// Errors: no_memory.
   static Result<std::unique_ptr<Endpoint>> create(Module& module, Reactor& reactor, const PeerId& peer);
@@ -41,8 +42,10 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
 
   /// Ends the endpoint for good: marks it dead, closes the connection, and has the module report it.
   void end(const Error& why) noexcept;
-  /// Finishes every referenced piece of the queue with `why`.
-  void drop_queue(const Error& why) noexcept;
+  /// Finishes what waits to be sent with `why`, unless it still goes out.
+  void drop_pending(const Error& why) noexcept {
+    if (!leaving_) drop_queue(why);
+  }
 
   /// Turns into a leaving one, which lives until left().
   void leave(const Error& why) noexcept;
@@ -72,6 +75,8 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
   void discard_input() noexcept;
   void send_failed(int error) noexcept;
   void finish_leaving() noexcept;
+  /// Finishes every referenced piece of the queue with `why`.
+  void drop_queue(const Error& why) noexcept;
   void finished(const OutputQueue::Referenced& what, const Error& why) noexcept;
   void watch_for_silence() noexcept;
 
