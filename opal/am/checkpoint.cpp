@@ -127,6 +127,7 @@ Result<void> Context::restart(const config::Store& store) {
     endpoint.registrations_ = nullptr;
   });
   state.dead_routes.clear();
+  state.connecting.clear();  // their peers' addresses change
   state.leave_regions();
   state.bootstrap.reset();
   state.retire_registration_caches();

@@ -155,7 +155,7 @@ Endpoint& Context::State::add(const PeerId& peer, btl::Endpoint& route, std::str
   auto endpoint = std::unique_ptr<Endpoint>{new Endpoint{*context, peer, lock}};
   endpoint->add_route(route, true);
   endpoint->explanation_ = std::move(explanation);
-  endpoint->registrations_ = &registrations_of(route.module());
+  if (!lost(*endpoint)) endpoint->registrations_ = &registrations_of(route.module());
   return *(endpoints[peer] = std::move(endpoint));
 }
 
@@ -276,19 +276,64 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
   return taken;
 }
 
+Result<Endpoint*> Context::State::find(const PeerId& peer) noexcept {
+  if (!advancing) disconnect_leaving();
+  const auto found = endpoints.find(peer);
+  if (found == endpoints.end()) return nullptr;
+  Endpoint* const known = found->second.get();
+  if (known->leaving_) {
+    return Error{Errc::busy, 0, "Context::connect: the peer's former endpoint is disconnected when progress() ends"};
+  }
+  if (known->route_->dead()) {
+    return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
+  }
+  return known;
+}
+
+Result<Endpoint*> Context::connect_async(ByteSpan address) {
+  const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return kInherited;
+  OPAL_TRY_ASSIGN(const Address peer, decode(address));
+  OPAL_TRY_ASSIGN(Endpoint * known, state_->find(peer.id));
+  if (known != nullptr && !state_->lost(*known)) return known;
+  if (known == nullptr) {
+    if (state_->no_transport == nullptr) state_->no_transport = state_->make_no_transport();
+    known = &state_->add(peer.id, state_->no_transport->add(peer.id), "connecting\n");
+  }
+  std::erase_if(state_->connecting, [&](const Connecting& each) { return each.endpoint == known; });
+  state_->connecting.push_back({known, {address.begin(), address.end()}});
+  state_->tidy = true;
+  return known;
+}
+
+void Context::State::connect_waiting() noexcept {
+  for (const Connecting& next : std::exchange(connecting, {})) {
+    Endpoint& endpoint = *next.endpoint;
+    if (!lost(endpoint)) continue;  // the peer was faster
+    const auto peer = decode(next.address);
+    endpoint.explanation_.clear();
+    btl::Endpoint* const taken = peer ? find_route(*peer, endpoint.explanation_) : nullptr;
+    if (taken == nullptr) {
+      log::warn("am", "no transport reaches peer {}:\n{}", to_string(endpoint.peer()), endpoint.explanation_);
+      no_transport->fail(*endpoint.route_,
+                         {Errc::unreachable, 0, "Context::connect_async: no transport reaches the peer"});
+      continue;
+    }
+    if (std::find(endpoint.routes_.begin(), endpoint.routes_.end(), taken) == endpoint.routes_.end()) {
+      endpoint.add_route(*taken, false);
+    }
+    if (!lost(endpoint)) continue;
+    reroute(endpoint, *taken);
+    const Callback callback{advancing};
+    if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
+  }
+}
+
 Result<Endpoint*> Context::connect(ByteSpan address) {
   const Lock::Guard guard{state_->lock};
   if (state_->inherited) return kInherited;
   OPAL_TRY_ASSIGN(const Address peer, decode(address));
-  if (!state_->advancing) state_->disconnect_leaving();
-  const auto found = state_->endpoints.find(peer.id);
-  Endpoint* const known = found != state_->endpoints.end() ? found->second.get() : nullptr;
-  if (known != nullptr && known->leaving_) {
-    return Error{Errc::busy, 0, "Context::connect: the peer's former endpoint is disconnected when progress() ends"};
-  }
-  if (known != nullptr && known->dead()) {
-    return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
-  }
+  OPAL_TRY_ASSIGN(Endpoint* const known, state_->find(peer.id));
   if (known != nullptr && !state_->lost(*known)) return known;
   std::string explanation;
   btl::Endpoint* const taken = state_->find_route(peer, explanation);
@@ -321,6 +366,7 @@ void Context::State::disconnect(Endpoint& endpoint) noexcept {
   constexpr Error kDisconnected{Errc::canceled, 0, "am: disconnected"};
   endpoint.leaving_ = true;
   std::erase(leaving, &endpoint);
+  std::erase_if(connecting, [&](const Connecting& each) { return each.endpoint == &endpoint; });
   std::erase(pending, &endpoint);
   endpoint.end_operations(kDisconnected);
   if (staged != nullptr) staged->disconnecting(*endpoint.route_, kDisconnected);

@@ -31,7 +31,7 @@ namespace opal::am {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A peer connected to this Context.  A peer that connects again has a new Endpoint.
+  /// A peer connected to this Context, or a connect_async() has its transport.  A peer that connects again has a new Endpoint.
   virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}
   /// The peer failed; every operation pending on the endpoint has completed with an error.  The endpoint stays dead,
   /// and valid until disconnect(), which may be called from here.
@@ -77,6 +77,13 @@ class OPAL_EXPORT Context {
   /// Returns the endpoint to the Context that published `address`; an existing one if there is one.
   /// Errors: protocol (garbled), version_mismatch, unreachable (the log has the text of Endpoint::explain()).
   Result<Endpoint*> connect(ByteSpan address);
+  /// As connect(), but returns at once: progress() chooses the transport.  Until then, see Endpoint::connected(), posts
+  /// answer `again`, and those that queue wait.  Observer::on_peer_connected() or on_peer_failed() reports the end.  An
+  /// endpoint that is there already is returned, without a report.
+  /// The choice runs in progress(), under the Context's lock: the handshake of the shared-memory transport waits for a
+  /// local peer that does not answer, at most 5 seconds.
+  /// Errors: protocol (garbled), version_mismatch, peer_gone and busy (the former endpoint is there yet).
+  Result<Endpoint*> connect_async(ByteSpan address);
   /// Ends an endpoint, which must not be used afterwards; see btl::Module::disconnect().
   /// Inside a handler, a completion or an Observer it takes effect when the outermost progress() ends, or the next one:
   /// until then messages of the peer may still be handled.

@@ -200,6 +200,12 @@ Post Endpoint::send(btl::Fragment& fragment, Tag tag) noexcept {
   return module.send(fragment, tag);
 }
 
-Result<MemoryHandle> Endpoint::unpack_key(ByteSpan key) const { return find_handle(key, attributes().transport); }
+Result<MemoryHandle> Endpoint::unpack_key(ByteSpan key) const {
+  const Lock::Guard guard{lock_};
+  if (!route_->dead() && registrations_.load(std::memory_order_relaxed) == nullptr) {
+    return Error{Errc::busy, 0, "Endpoint::unpack_key: which transport reaches the peer is not known yet"};
+  }
+  return find_handle(key, route_->module().attributes().transport);
+}
 
 }  // namespace opal::am

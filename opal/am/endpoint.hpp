@@ -37,6 +37,11 @@ class OPAL_EXPORT Endpoint {
     const Lock::Guard guard{lock_};
     return route_->dead();
   }
+  /// False until a connect_async() has its transport, and after the peer's death.
+  [[nodiscard]] bool connected() const noexcept {
+    const Lock::Guard guard{lock_};
+    return registrations_.load(std::memory_order_relaxed) != nullptr && !route_->dead();
+  }
   /// Why the endpoint died, or why the last post without a completion failed.
   [[nodiscard]] Error error() const noexcept {
     const Lock::Guard guard{lock_};
@@ -107,7 +112,7 @@ class OPAL_EXPORT Endpoint {
   // --- One-sided ----------------------------------------------------------------------------------------------------
 
   /// Extracts the handle for this endpoint's transport from a key that the peer made (Region::key()).
-  /// Errors: protocol (garbled), unreachable (the key has no handle for this transport).
+  /// Errors: protocol (garbled), unreachable (the key has no handle for this transport), busy (not connected() yet).
   [[nodiscard]] Result<MemoryHandle> unpack_key(ByteSpan key) const;
 
   // Memory on either side may be GPU memory.  The transport moves it, or it is staged in pinned host memory.

@@ -151,7 +151,8 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   if (tidy && !outer) [[unlikely]] {
     disconnect_leaving();
     release_dead_routes();
-    tidy = !dead_routes.empty() || !leaving.empty();
+    connect_waiting();
+    tidy = !dead_routes.empty() || !leaving.empty() || !connecting.empty();
   }
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
     // Another thread may sleep for exactly what was just received, by which modules are disarmed.  What it sleeps on
@@ -240,7 +241,7 @@ int Context::fd() const noexcept { return state_->waiter->fd(); }
 bool Context::arm() noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->inherited) return true;
-  bool idle = state_->leaving.empty();
+  bool idle = state_->leaving.empty() && state_->connecting.empty();
   for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
   if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // no wake-up from GPU events
   return state_->armed = idle;

@@ -39,6 +39,12 @@ struct Endpoint::Pending {
   [[nodiscard]] bool may_send() const noexcept { return !messages.empty() && (!held || ahead > 0); }
 };
 
+/// An endpoint of connect_async() that has no transport yet.
+struct Connecting {
+  Endpoint* endpoint;
+  std::vector<std::byte> address;
+};
+
 /// A flush of all endpoints, behind the queued operation `upto` and all before it.
 struct WaitingFlush {
   std::uint64_t upto;
@@ -80,7 +86,11 @@ struct Context::State final : btl::Observer, ForkListener {
   // Not from inside a handler, completion or observer:
   /// Disconnects what callbacks have asked for.
   void disconnect_leaving() noexcept;
+  /// Connects what connect_async() was called for.
+  void connect_waiting() noexcept;
   void disconnect(Endpoint& endpoint) noexcept;
+  /// The endpoint of a peer; null: none.  Errors: busy, peer_gone (it has ended, and is there yet).
+  Result<Endpoint*> find(const PeerId& peer) noexcept;
   /// Gives transports back what dead peers still cost.
   void release_dead_routes() noexcept;
   template <class Function>
@@ -166,6 +176,7 @@ struct Context::State final : btl::Observer, ForkListener {
   std::unordered_map<const Endpoint*, std::unique_ptr<Endpoint>> former;  // dead ones of peers that came back
   std::vector<btl::Endpoint*> dead_routes;                                // not released yet
   std::vector<Region::State*> regions;                                    // all that live
+  std::vector<Connecting> connecting;                                     // oldest first
   std::vector<Endpoint*> leaving;                                         // to be disconnected
   std::vector<Endpoint*> pending;                                         // endpoints that have a Pending
   std::vector<Endpoint*> queueing;                                        // endpoints that have an OperationQueue
@@ -177,7 +188,7 @@ struct Context::State final : btl::Observer, ForkListener {
   std::uint32_t rounds_at_one = 0;  // of progress_from()
   bool armed = false;               // since then nothing has come
   bool advancing = false;           // some handlers or completions are running, under the lock
-  bool tidy = false;                // there are dead routes, or endpoints to disconnect
+  bool tidy = false;                // there are dead routes, or endpoints to disconnect or connect
 };
 
 }  // namespace opal::am

@@ -12,7 +12,7 @@
 
 #include "opal/btl/registry.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/clock.hpp"
 
 namespace opal::test {
