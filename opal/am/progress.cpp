@@ -157,68 +157,6 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   return count;
 }
 
-namespace {
-
-/// One flush per module; the caller's completion runs when the last is through.  Deletes itself.
-struct FlushAll {
-  struct Part : Completion {
-    FlushAll* all = nullptr;
-  };
-  static void part_done(Completion& self) noexcept {
-    FlushAll& all = *static_cast<Part&>(self).all;
-    if (!self.ok()) all.error = self.error;
-    all.part_ended();
-  }
-  void part_ended() noexcept {
-    if (--left != 0) return;
-    const std::unique_ptr<FlushAll> end{this};
-    whole->finish(error);
-  }
-  explicit FlushAll(std::size_t count, Completion& completion) : left(count + 1), whole(&completion), parts(count) {}
-  std::size_t left;  // parts not yet through, plus one while posting
-  Completion* whole;
-  Error error{};
-  std::vector<Part> parts;
-};
-
-}  // namespace
-
-Post Context::flush(Completion& completion) noexcept {
-  const Lock::Guard guard{state_->lock};
-  if (state_->inherited) return completion.error = kInherited, Post::failed;
-  if (state_->staged == nullptr) [[likely]]
-    return state_->flush_modules(completion);
-  // What is staged becomes puts of the modules only by and by.
-  return state_->staged->flush_all(
-      completion, [state = state_.get()](Completion& rest) noexcept { return state->flush_modules(rest); });
-}
-
-Post Context::State::flush_modules(Completion& completion) noexcept {
-  const auto& modules = transports.modules;
-  auto* all = std::make_unique<FlushAll>(modules.size(), completion).release();
-  bool queued = false;
-  for (std::size_t i = 0; i < modules.size(); ++i) {
-    FlushAll::Part& part = all->parts[i];
-    part.fn = &FlushAll::part_done;
-    part.all = all;
-    const Post post = modules[i]->flush(nullptr, part);
-    if (post == Post::queued) {
-      queued = true;
-      continue;
-    }
-    if (post != Post::done) all->error = part.error;
-    --all->left;
-  }
-  if (queued) {
-    all->part_ended();
-    return Post::queued;
-  }
-  const std::unique_ptr<FlushAll> end{all};
-  if (end->error.code == Errc{}) return Post::done;
-  completion.error = end->error;
-  return Post::failed;
-}
-
 int Context::fd() const noexcept { return state_->waiter->fd(); }
 
 bool Context::arm() noexcept {

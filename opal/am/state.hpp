@@ -10,16 +10,16 @@
 
 #include "opal/am/bootstrap/address.hpp"
 #include "opal/am/bootstrap/bootstrap.hpp"
+#include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/bootstrap/waiter.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
 #include "opal/am/transports/no_transport.hpp"
 #include "opal/am/transports/registration_cache.hpp"
-#include "opal/am/bootstrap/secret_choice.hpp"
 #include "opal/am/transports/staged_transfers.hpp"
 #include "opal/am/transports/transports.hpp"
-#include "opal/am/bootstrap/waiter.hpp"
-#include "opal/core/system/fork_listener.hpp"
 #include "opal/core/sync/yield_policy.hpp"
+#include "opal/core/system/fork_listener.hpp"
 
 namespace opal::am {
 
@@ -84,8 +84,6 @@ struct Context::State final : btl::Observer, ForkListener {
   std::size_t welcome_visitors() noexcept;  // of the bootstrap
   /// One round of everything that makes progress; under the lock.
   std::size_t advance(std::size_t budget) noexcept;
-  /// Completes when the modules have finished what they had under way.
-  Post flush_modules(Completion& completion) noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
   void listen_only_at(const sockaddr_storage& where);

@@ -10,7 +10,7 @@ namespace opal::btl {
 
 MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
     : Module(host, attributes),
-      emulation_(std::make_unique<RdmaEmulation>(*this)),
+      emulation_(std::make_unique<RdmaEmulation>(*this, operations_)),
       quiescence_(std::make_unique<Quiescence>(*this)) {}
 
 MessageTransport::~MessageTransport() = default;
@@ -50,9 +50,8 @@ Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle*
   return emulation_->put(to, source, remote_address, remote, size, completion);
 }
 
-Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* /*local*/,
-                           std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                           Completion& completion) noexcept {
+Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* /*local*/, std::uint64_t remote_address,
+                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   return emulation_->get(to, destination, remote_address, remote, size, completion);
 }
 
@@ -61,7 +60,7 @@ Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Comple
 }
 
 Post MessageTransport::flush(Endpoint* to, Completion& completion) noexcept {
-  return emulation_->flush(to, completion);
+  return operations_.flush(to, completion);
 }
 
 void MessageTransport::quiesce(std::uint64_t round) noexcept { quiescence_->begin(round); }

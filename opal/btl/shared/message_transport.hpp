@@ -2,19 +2,22 @@
 // opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, active
 // messages, progress and waiting; this class implements the rest of btl::Module over them:
 //
-// * put, get, atomic and flush by active messages (rdma_emulation.hpp).  A transport overrides those that its device
-//   does better.
+// * put, get and atomic by active messages (rdma_emulation.hpp).  A transport overrides those that its device does
+//   better.
+// * flush, over the module's one table of operations (rdma_operations.hpp).
 // * registrations in the Context's RegistrationTable, unless the device has handles of its own.
 // * fragments that reference a payload, by a copy.
 // * checkpoints, by a marker behind the last message to each peer (quiescence.hpp).
 //
 // Obligations of a transport that derives from it: progress() calls emulation().progress(); arm() answers false while
-// emulation() is not idle(); a failed endpoint is reported by emulation().endpoint_gone(), then by Observer::on_failed().
+// emulation() is not idle(); a failed endpoint is reported by emulation().endpoint_gone(), then by
+// Observer::on_failed().
 #pragma once
 #include <memory>
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/shared/registration_table.hpp"
 #include "opal/core/export.hpp"
 
@@ -48,10 +51,14 @@ class OPAL_EXPORT MessageTransport : public Module {
  protected:
   MessageTransport(const Host& host, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+  /// All one-sided operations of the module: of the emulation, and of what the transport adds.
+  [[nodiscard]] RdmaOperations& operations() noexcept { return operations_; }
+  [[nodiscard]] const RdmaOperations& operations() const noexcept { return operations_; }
 
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
 
+  RdmaOperations operations_;
   std::unique_ptr<RdmaEmulation> emulation_;
   std::unique_ptr<Quiescence> quiescence_;
 };
