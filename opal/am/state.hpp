@@ -116,9 +116,8 @@ struct Context::State final : btl::Observer, ForkListener {
   std::size_t retry_waiting() noexcept;
   /// The queued one-sided operations, and the flushes behind them; in messages/operation_queue.cpp.
   std::size_t post_operations() noexcept;
-  /// Completes when the transports have finished what they had under way.
+  /// Completes when the operations that the transports have accepted are finished; in flush.cpp.
   Post flush_transports(Completion& completion) noexcept;
-  Post flush_modules(Completion& completion) noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
   void listen_only_at(const sockaddr_storage& where);

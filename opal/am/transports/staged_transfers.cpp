@@ -89,7 +89,7 @@ Post StagedTransfers::begin(Kind kind, btl::Endpoint& to, std::byte* here, std::
   if (kind == Kind::put) gpu::make_synchronous(*memory);
   auto work = gpu::WorkContext::of(*memory);
   if (!work) return refuse(work.error());
-  btl::RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  btl::RdmaOperation* const operation = operations_.begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
   completion.error = {};
   if (transfers_.size() <= operation->slot) transfers_.resize(operation->slot + 1);
@@ -104,11 +104,6 @@ Post StagedTransfers::begin(Kind kind, btl::Endpoint& to, std::byte* here, std::
   unstarted_.push_back(&transfer);
   // Nothing ends before progress(): the transport may answer at once, and this post has said `queued`.
   return Post::queued;
-}
-
-Post StagedTransfers::flush(btl::Endpoint& to, Completion& completion) noexcept {
-  return btl::flush_both(operations_, &to, completion,
-                         [&to](Completion& rest) noexcept { return to.module().flush(&to, rest); });
 }
 
 std::size_t StagedTransfers::advance() noexcept {

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/staged_transfers.hpp — put and get of GPU memory over transports that cannot take it: in pieces through
-// pinned host memory.  A piece is copied by the GPU while others are under way with the transport, in either direction;
-// how many there are bounds the memory.  Owned by a Context; its module's endpoints outlive the transfers (abandon()).
-// Threads: under the Context's lock.
+// opal/am/transports/staged_transfers.hpp — put and get of GPU memory over transports that cannot take it: in pieces
+// through pinned host memory.  A piece is copied by the GPU while others are under way with the transport, in either
+// direction; how many there are bounds the memory.  Owned by a Context; its module's endpoints outlive the transfers
+// (abandon()). Threads: under the Context's lock.
 #pragma once
 #include <deque>
 #include <memory>
-#include <utility>
 #include <vector>
 
-#include "opal/btl/shared/flush_both.hpp"
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/gpu/copies/copier.hpp"
@@ -30,13 +28,8 @@ class StagedTransfers {
            std::uint64_t size, Completion& completion) noexcept;
   Post get(btl::Endpoint& to, void* here, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept;
-  /// What was put before is visible, and then what the module itself has under way.
-  Post flush(btl::Endpoint& to, Completion& completion) noexcept;
-  /// The same of all endpoints; `rest(completion)` flushes what the transports themselves have under way.
-  template <class Rest>
-  Post flush_all(Completion& completion, Rest rest) noexcept {
-    return btl::flush_both(operations_, nullptr, completion, std::move(rest));
-  }
+  /// Completes when what was put here before to `to` (null: all endpoints) is visible.
+  Post flush(const btl::Endpoint* to, Completion& completion) noexcept { return operations_.flush(to, completion); }
 
   /// Copies, posts, completes; returns how much happened.
   std::size_t progress() noexcept { return operations_.active() == 0 ? 0 : advance(); }

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "opal/btl/shared/flush_both.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/core/log.hpp"
@@ -115,8 +114,8 @@ Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<B
       below_(*owned_below_),
       epoll_(std::move(epoll)),
       address_(encode_ways(below_.modules)),
-      striped_(*this, emulation(), operations_),
-      pipelined_(*this, emulation(), operations_) {
+      striped_(*this, emulation(), operations()),
+      pipelined_(*this, emulation(), operations()) {
   below_.rails = this;
 }
 
@@ -457,8 +456,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
 
 Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   if (to != nullptr && to->dead()) return refuse(completion, to->error());
-  return flush_both(operations_, to, completion,
-                    [this, to](Completion& rest) noexcept { return emulation().flush(to, rest); });
+  return MessageTransport::flush(to, completion);
 }
 
 // ---- Progress ---------------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "opal/btl/component.hpp"
+#include "opal/btl/rails/endpoint.hpp"
+#include "opal/btl/rails/transfers.hpp"
 #include "opal/btl/shared/endpoint_book.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/rails/endpoint.hpp"
-#include "opal/btl/rails/transfers.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/system/fd.hpp"
@@ -114,7 +114,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Below& below_;
   Fd epoll_;
   std::vector<std::byte> address_;
-  RdmaOperations operations_;
   Transfers striped_;
   PipelinedTransfers pipelined_;
   EndpointBook<Endpoint> endpoints_;

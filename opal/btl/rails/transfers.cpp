@@ -81,10 +81,9 @@ Post Transfers::start(Kind kind, Endpoint& to, std::byte* local, const MemoryHan
       static_cast<std::size_t>(std::count_if(to.routes().begin(), to.routes().end(), &Endpoint::usable));
   if (usable == 0) return Post::again;
   if (size > kPiece && usable < to.routes().size()) to.widen();
-  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  RdmaOperation* const operation = operations_.begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
-  operation->source = local;
-  operation->destination = local;
+  operation->local = local;
   operation->base = remote_address;
   operation->total = size;
   operation->handle = remote;
@@ -191,7 +190,7 @@ Transfers::Outcome Transfers::post(Piece& piece) noexcept {
   piece.made = best->made;
   const MemoryHandle remote = *part_of(operation.handle, best->rail);
   const std::uint64_t address = operation.base + piece.offset;
-  std::byte* const local = operation.destination + piece.offset;
+  std::byte* const local = operation.local + piece.offset;
   MemoryHandle handle;
   const MemoryHandle* registered = nullptr;
   borrow(piece, local, handle, registered);
@@ -207,7 +206,7 @@ Transfers::Outcome Transfers::post(Piece& piece) noexcept {
 Post Transfers::post_as_messages(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
   const MemoryHandle software = *software_of(operation.handle);
-  std::byte* const local = operation.destination + piece.offset;
+  std::byte* const local = operation.local + piece.offset;
   const std::uint64_t address = operation.base + piece.offset;
   return operation.kind == Kind::put ? messages_.put(*operation.to, local, address, software, piece.size, piece)
                                      : messages_.get(*operation.to, local, address, software, piece.size, piece);

@@ -15,7 +15,7 @@ constexpr std::size_t kBuffers = 64;  // fragments that are allocated and not se
 
 MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
     : Module(host, attributes),
-      emulation_(std::make_unique<RdmaEmulation>(*this)),
+      emulation_(std::make_unique<RdmaEmulation>(*this, operations_)),
       quiescence_(std::make_unique<Quiescence>(*this)) {}
 
 MessageTransport::~MessageTransport() = default;
@@ -89,7 +89,7 @@ Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Comple
 }
 
 Post MessageTransport::flush(Endpoint* to, Completion& completion) noexcept {
-  return emulation_->flush(to, completion);
+  return operations_.flush(to, completion);
 }
 
 void MessageTransport::quiesce(std::uint64_t round) noexcept { quiescence_->begin(round); }

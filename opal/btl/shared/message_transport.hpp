@@ -2,9 +2,9 @@
 // opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, inline
 // sends, progress and waiting; this class implements the rest of btl::Module over them:
 //
-// * fragments, by buffers that the inline send copies.
-// * put, get, atomic and flush by active messages (rdma_emulation.hpp).  A transport overrides those that its device
-//   does better.
+// * put, get and atomic by active messages (rdma_emulation.hpp).  A transport overrides those that its device does
+//   better.
+// * flush, over the module's one table of operations (rdma_operations.hpp).
 // * registrations in the Context's RegistrationTable, unless the device has handles of its own.
 // * fragments that reference a payload, by a copy into such a buffer.
 // * checkpoints, by a marker behind the last message to each peer (quiescence.hpp).
@@ -18,6 +18,7 @@
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/export.hpp"
 
@@ -63,10 +64,14 @@ class OPAL_EXPORT MessageTransport : public Module {
     to.set_error({Errc::invalid_argument, 0, "message longer than max_send", size});
     return false;
   }
+  /// All one-sided operations of the module: of the emulation, and of what the transport adds.
+  [[nodiscard]] RdmaOperations& operations() noexcept { return operations_; }
+  [[nodiscard]] const RdmaOperations& operations() const noexcept { return operations_; }
 
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
 
+  RdmaOperations operations_;
   std::unique_ptr<RdmaEmulation> emulation_;
   std::unique_ptr<Quiescence> quiescence_;
   std::vector<std::unique_ptr<std::byte[]>> buffers_;  // idle ones of alloc()

@@ -47,7 +47,6 @@ Post PipelinedTransfers::get(Endpoint& to, void* destination, const MemoryHandle
 
 /// A transfer of the operation just begun, with nothing started.
 PipelinedTransfers::Transfer& PipelinedTransfers::open(RdmaOperation& operation, const MemoryHandle& remote) noexcept {
-  operation.composite = true;
   while (transfers_.size() <= operation.slot) transfers_.emplace_back();
   Transfer& transfer = transfers_[operation.slot];
   transfer.operation = &operation;
@@ -84,7 +83,12 @@ Post PipelinedTransfers::begin(RdmaOperation::Kind kind, Endpoint& to, std::byte
                                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                                Completion& completion) noexcept {
   if (to.dead()) return completion.error = to.error(), Post::failed;
-  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  if (size == 0 || (is_software(remote) && size <= module_.attributes().eager)) {
+    // Not worth a registration; and the bounds are checked also where nothing moves.
+    return kind == RdmaOperation::Kind::put ? emulation_.put(to, bytes, remote_address, remote, size, completion)
+                                            : emulation_.get(to, bytes, remote_address, remote, size, completion);
+  }
+  RdmaOperation* const operation = operations_.begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
   completion.error = {};
   Transfer& transfer = open(*operation, remote);
@@ -93,34 +97,11 @@ Post PipelinedTransfers::begin(RdmaOperation::Kind kind, Endpoint& to, std::byte
   transfer.size = size;
   transfer.has_local = local != nullptr;
   if (local != nullptr) transfer.local = *local;
-  if (size == 0 || (transfer.whole && size <= module_.attributes().eager)) {
-    // Not worth a registration; and the bounds are checked also where nothing moves.
-    Piece& piece = transfer.pieces[0];
-    piece.offset = 0;
-    piece.size = transfer.started = size;
-    if (!emulate(transfer, piece)) return take_back(transfer);
-    return answer(transfer, piece.state != Piece::State::free);
-  }
   return answer(transfer, advance(transfer));
 }
 
 Post PipelinedTransfers::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
-  RdmaOperation* const operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion);
-  if (operation == nullptr) return Post::again;
-  completion.error = {};
-  Transfer& transfer = open(*operation, *request.remote);
-  Piece& piece = transfer.pieces[0];
-  piece.state = Piece::State::moving;
-  if (!take(transfer, piece, emulation_.atomic(to, request, piece))) return take_back(transfer);
-  return answer(transfer, piece.state != Piece::State::free);
-}
-
-/// The first post was not taken: nothing has happened.
-Post PipelinedTransfers::take_back(Transfer& transfer) noexcept {
-  transfer.pieces[0].state = Piece::State::free;
-  (void)answer(transfer, false);
-  return Post::again;
+  return emulation_.atomic(to, request, completion);
 }
 
 /// Goes on as far as it gets; false when all has ended.
@@ -187,8 +168,8 @@ bool PipelinedTransfers::ask(Transfer& transfer, Piece& piece) noexcept {
 void PipelinedTransfers::on_lent(Delivery& delivery) noexcept {
   wire::Lent lent{};
   if (!read_object(delivery.data, lent)) return;
-  const RdmaOperation* const operation = operations_.find(lent.operation, delivery.from);
-  const bool ours = operation != nullptr && operation->composite && lent.piece < 2 &&
+  const RdmaOperation* const operation = operations_.find(lent.operation, delivery.from, this);
+  const bool ours = operation != nullptr && lent.piece < 2 &&
                     transfers_[operation->slot].pieces[lent.piece].state == Piece::State::asked;
   if (!ours) {
     if (lent.code == 0) give_back(delivery.from, lent.name);  // ended meanwhile
@@ -221,7 +202,9 @@ bool PipelinedTransfers::move(Transfer& transfer, Piece& piece) noexcept {
       auto lease = cache->get(transfer.bytes + piece.offset, piece.size, static_cast<rcache::Access>(Rights::none));
       if (!lease) {
         // Operations of the device under way hold room, and end without us.
-        if (lease.error().code == Errc::limit_reached && operations_.active() > active_) return false;
+        if (lease.error().code == Errc::limit_reached && operations_.active() > active_ + emulation_.active()) {
+          return false;
+        }
         if (transfer.whole) return emulate(transfer, piece);
         return end_piece(piece, lease.error()), true;
       }

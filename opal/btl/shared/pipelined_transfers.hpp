@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/pipelined_transfers.hpp — puts and gets that a device cannot do as one operation on registered memory:
+// opal/btl/shared/pipelined_transfers.hpp — puts and gets that a device cannot do as one operation on registered
+// memory:
 //   large local buffers   at most rcache_grdma_max_chunk bytes of one are registered at a time: two pieces of half of
 //                         that, the next being registered while the other moves;
 //   whole address spaces  the remote handle is the software one of the owner's Context: each piece is lent a device's
 //                         handle by the owner (lent_registrations.hpp); small ones, atomics, and what the device has
 //                         no room for, go by messages (rdma_emulation.hpp).
 // A piece is a put or get of the module itself, with registered memory on both sides.  A transfer counts among the
-// module's RdmaOperations, as `composite`, so that its flush waits for it; whoever ends the operations of a dead
-// endpoint leaves composite ones alone: they end with their pieces.
+// module's RdmaOperations, so that its flush waits for it.
 // A module whose device has handles of its own has one of these, asks takes() first in put(), get() and atomic(),
 // returns it from transfers(), and calls progress(), idle() and endpoint_gone() beside the emulation's.  Its own
 // handles must not be as long as a SoftwareHandle.
@@ -20,9 +20,9 @@
 
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/handlers.hpp"
-#include "opal/btl/shared/lent_registrations.hpp"
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/post.hpp"
+#include "opal/btl/shared/lent_registrations.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/core/export.hpp"
 #include "opal/rcache/registrations/lease.hpp"
@@ -107,7 +107,6 @@ class OPAL_EXPORT PipelinedTransfers {
              Completion& completion) noexcept;
   Transfer& open(RdmaOperation& operation, const MemoryHandle& remote) noexcept;
   Post answer(Transfer& transfer, bool goes_on) noexcept;
-  Post take_back(Transfer& transfer) noexcept;
   [[nodiscard]] bool advance(Transfer& transfer) noexcept;
   /// True for a piece that has not gone out.
   static bool waits(const Piece& piece) noexcept {

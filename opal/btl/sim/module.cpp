@@ -170,7 +170,7 @@ void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memo
 // --- One-sided
 
 OneSided& Module::one_sided() {
-  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this, emulation());
+  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this, emulation(), operations());
   return *one_sided_;
 }
 
@@ -190,12 +190,6 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   return one_sided().atomic(static_cast<Endpoint&>(to), request, completion);
-}
-
-Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  completion.error = {};
-  if (one_sided_ == nullptr) return Post::done;
-  return one_sided_->flush(to, completion);
 }
 
 // --- Progress

@@ -11,8 +11,8 @@ namespace opal::btl::sim {
 
 static_assert(sizeof(Key) != sizeof(SoftwareHandle), "PipelinedTransfers tells them apart by their size");
 
-OneSided::OneSided(Module& module, RdmaEmulation& emulation) noexcept
-    : module_(module), emulation_(emulation), transfers_(module, emulation, operations_) {}
+OneSided::OneSided(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
+    : module_(module), emulation_(emulation), operations_(operations), transfers_(module, emulation, operations) {}
 
 Result<Key> OneSided::hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept {
   if (given != nullptr) return key_of(*given);
@@ -57,11 +57,11 @@ Post OneSided::move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const M
   }
   if (transfers_.takes(local, remote, size)) return in_pieces();
   RdmaOperation* operation =
-      operations_.begin(put ? RdmaOperation::Kind::put : RdmaOperation::Kind::get, to, completion);
+      operations_.begin(put ? RdmaOperation::Kind::put : RdmaOperation::Kind::get, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
   completion.error = {};
-  operation->destination = bytes;
+  operation->local = bytes;
   operation->total = size;
   Transfer transfer{};
   transfer.kind = kind;
@@ -100,7 +100,7 @@ Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& co
     completion.error = {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address};
     return Post::failed;
   }
-  RdmaOperation* operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion);
+  RdmaOperation* operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
   completion.error = {};
@@ -122,11 +122,11 @@ Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& co
 
 void OneSided::complete(Endpoint& from, Packet& response) noexcept {
   const auto transfer = response.read<Transfer>();
-  RdmaOperation* operation = operations_.find(transfer.operation, from);
+  RdmaOperation* operation = operations_.find(transfer.operation, from, this);
   if (operation == nullptr) return;  // ended when its endpoint died
   if (transfer.error.code == Errc{}) {
     if (operation->kind == RdmaOperation::Kind::get && transfer.in_packet && transfer.size != 0) {
-      std::memcpy(operation->destination, response.payload() + sizeof transfer, transfer.size);
+      std::memcpy(operation->local, response.payload() + sizeof transfer, transfer.size);
     }
     if (operation->kind == RdmaOperation::Kind::atomic && operation->result != nullptr) {
       *operation->result = transfer.old_value;
@@ -143,11 +143,7 @@ void OneSided::end(RdmaOperation& operation, const Error& why) noexcept {
 void OneSided::end_all(Endpoint& endpoint, const Error& why) noexcept {
   transfers_.endpoint_gone(endpoint, why);
   emulation_.endpoint_gone(endpoint, why);
-  for (std::size_t i = 0; i < operations_.slots().size(); ++i) {  // completions may post, and so add slots
-    RdmaOperation& operation = operations_.slots()[i];
-    const bool single = operation.kind != RdmaOperation::Kind::none && !operation.composite;
-    if (single && operation.to == &endpoint) end(operation, why);
-  }
+  operations_.abandon(endpoint, this, [&](RdmaOperation& operation) { end(operation, why); });
 }
 
 }  // namespace opal::btl::sim

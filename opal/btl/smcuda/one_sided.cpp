@@ -2,7 +2,6 @@
 // Handles of GPU memory, and put and get where either side is GPU memory.
 #include <utility>
 
-#include "opal/btl/shared/flush_both.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/lost.hpp"
@@ -131,7 +130,7 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   OPAL_TRY_ASSIGN(Window* const window, peer.window(std::move(work), settings_.cache));
   OPAL_TRY_ASSIGN(rcache::RemoteGpuMemory mapped, window->cache_of(memory).get(memory));
   OPAL_TRY_ASSIGN(const std::uintptr_t there, mapped.at(remote_address - memory.base, size));
-  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (copyings_.size() <= operation->slot) copyings_.resize(operation->slot + 1);
   Copying& copying = copyings_[operation->slot];
@@ -144,7 +143,7 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   if (!started) {
     keep_if_lost(copying, started.error());
     copying.mapped = {};
-    (void)operations_.end(*operation);
+    (void)operations().end(*operation);
     if (started.error().code == Errc::busy) return Post::again;
     return started.error();
   }
@@ -170,12 +169,7 @@ void Module::copied(void* user, const Result<void>& result) noexcept {
   if (!result) keep_if_lost(copying, result.error());
   copying.mapped = {};
   --copying.peer->copying;
-  copying.module->operations_.finish(*copying.operation, result ? Error{} : result.error());
-}
-
-Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  return flush_both(operations_, to, completion,
-                    [this, to](Completion& rest) noexcept { return sm::Module::flush(to, rest); });
+  copying.module->operations().finish(*copying.operation, result ? Error{} : result.error());
 }
 
 }  // namespace opal::btl::smcuda

@@ -84,7 +84,7 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       most_sends_(config.send_buffers),
       device_atomics_(wants_device_atomics(device_, config)),
       memory_(device_, std::move(on_demand), host.registrations, pin_limit(device_, config), device_atomics_),
-      pipelined_(*this, emulation(), operations_) {}
+      pipelined_(*this, emulation(), operations()) {}
 
 /// While a descriptor of the device is open anywhere, the kernel keeps the queue pairs, and peers do not notice an end.
 void Module::close_in_child() noexcept {

@@ -14,10 +14,10 @@
 #include "opal/btl/shared/endpoint_book.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/verbs/device/buffers.hpp"
-#include "opal/btl/verbs/endpoint.hpp"
 #include "opal/btl/verbs/connections/listener.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/device/memory.hpp"
+#include "opal/btl/verbs/endpoint.hpp"
 #include "opal/btl/verbs/waiting.hpp"
 #include "opal/core/system/fd.hpp"
 
@@ -107,13 +107,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   void end_broken() noexcept;
 
   // one_sided.cpp
-  /// An operation over messages, as our list of operations knows it.
-  struct Emulated : Completion {
-    RdmaOperation* operation = nullptr;
-  };
   RdmaOperation* begin(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion);
-  template <class Posting>
-  Post emulate(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion, Posting posting) noexcept;
   static Result<wire::Handle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
@@ -149,10 +143,8 @@ class OPAL_EXPORT Module final : public MessageTransport {
   const bool device_atomics_;
   std::uint64_t largest_request_ = 0;  // bytes of a put or get in one work request
   Memory memory_;
-  RdmaOperations operations_;
   PipelinedTransfers pipelined_;                          // of whole address spaces
   std::deque<Transfer> transfers_;                        // by the operation's slot
-  std::deque<Emulated> emulated_;                         // likewise
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
   EndpointBook<Endpoint> endpoints_;
   std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way

@@ -33,40 +33,17 @@ void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range go
 Transfer& Module::transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
 
 RdmaOperation* Module::begin(Kind kind, btl::Endpoint& to, Completion& completion) {
-  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
   if (operation == nullptr) return nullptr;
-  while (transfers_.size() <= operation->slot) {
-    transfers_.emplace_back();
-    emulated_.emplace_back();
-  }
+  while (transfers_.size() <= operation->slot) transfers_.emplace_back();
   transfers_[operation->slot] = {};
-  emulated_[operation->slot].operation = nullptr;
   return operation;
 }
 
 void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
   ++events_;
   transfer_of(operation).local.reset();
-  operations_.finish(operation, why);
-}
-
-template <class Posting>
-Post Module::emulate(Kind kind, btl::Endpoint& to, Completion& completion, Posting posting) noexcept {
-  // Counted here as well, so that flush() waits for both kinds.
-  RdmaOperation* const operation = begin(kind, to, completion);
-  if (operation == nullptr) return Post::again;
-  Emulated& own = emulated_[operation->slot];
-  own.fn = [](Completion& self) noexcept {
-    auto& ended = static_cast<Emulated&>(self);
-    static_cast<Module&>(ended.operation->to->module()).finish(*std::exchange(ended.operation, nullptr), self.error);
-  };
-  own.operation = operation;
-  const Post post = posting(own);
-  if (post == Post::queued) return post;
-  completion.error = own.error;
-  own.operation = nullptr;
-  operations_.end(*operation);
-  return post;
+  operations().finish(operation, why);
 }
 
 Result<wire::Handle> Module::usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
@@ -93,16 +70,13 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   OneSidedQueue* const queue = (handle->flags & wire::kHasKey) != 0 ? endpoint.one_sided_queue() : nullptr;
   if (queue == nullptr) {
     const MemoryHandle software = software_part(*handle);
-    return emulate(kind, to, completion, [&](Completion& own) {
-      return put ? emulation().put(to, local, remote_address, software, size, own)
-                 : emulation().get(to, local, remote_address, software, size, own);
-    });
+    return put ? emulation().put(to, local, remote_address, software, size, completion)
+               : emulation().get(to, local, remote_address, software, size, completion);
   }
   if (!queue->ready()) return Post::again;
   RdmaOperation* const operation = begin(kind, to, completion);
   if (operation == nullptr) return Post::again;
-  operation->source = local;
-  operation->destination = local;
+  operation->local = local;
   operation->base = remote_address;
   operation->total = size;
   Transfer& transfer = transfer_of(*operation);
@@ -149,7 +123,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
     const MemoryHandle software = software_part(*handle);
     AtomicRequest plain = request;
     plain.remote = &software;
-    return emulate(Kind::atomic, to, completion, [&](Completion& own) { return emulation().atomic(to, plain, own); });
+    return emulation().atomic(to, plain, completion);
   }
   if (!queue->ready()) return Post::again;
   RdmaOperation* const operation = begin(Kind::atomic, to, completion);
@@ -168,17 +142,14 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
 
 Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   if (to != nullptr && to->dead()) return refuse(completion, to->error());
-  return operations_.flush(to, completion);
+  return MessageTransport::flush(to, completion);
 }
 
 void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept {
   static_cast<Endpoint&>(endpoint).drop_one_sided_queue();
   pipelined_.endpoint_gone(endpoint, why);
   emulation().endpoint_gone(endpoint, why);
-  for (std::size_t slot = 0; slot < operations_.slots().size(); ++slot) {
-    RdmaOperation& operation = operations_.slots()[slot];
-    if (operation.kind != Kind::none && operation.to == &endpoint && !operation.composite) finish(operation, why);
-  }
+  operations().abandon(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {

@@ -235,7 +235,7 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
 OneSidedQueue::Room OneSidedQueue::post_piece(RdmaOperation& operation) noexcept {
   Piece& piece = pieces_[posted_ % kDepth];
   const bool writing = operation.kind == Kind::get;
-  std::byte* local = (writing ? operation.destination : const_cast<std::byte*>(operation.source)) + operation.moved;
+  std::byte* local = operation.local + operation.moved;
   std::uint64_t size = chunk_.left;
   bool inlined = false;
   if (size == 0) {
