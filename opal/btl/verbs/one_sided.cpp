@@ -171,10 +171,10 @@ Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   return operations_.flush(to, completion);
 }
 
-void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept {
-  static_cast<Endpoint&>(endpoint).drop_one_sided_queue();
+void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.drop_one_sided_queue();
   pipelined_.endpoint_gone(endpoint, why);
-  emulation().endpoint_gone(endpoint, why);
+  ConnectedTransport::end_operations(endpoint, why);
   for (std::size_t slot = 0; slot < operations_.slots().size(); ++slot) {
     RdmaOperation& operation = operations_.slots()[slot];
     if (operation.kind != Kind::none && operation.to == &endpoint && !operation.composite) finish(operation, why);
@@ -182,7 +182,7 @@ void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept 
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
-  Endpoint* const known = endpoints_.find(request.from);
+  Endpoint* const known = endpoints().find(request.from);
   wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
   if (known != nullptr && known->state() == Endpoint::State::connected) {
     if (known->serve(id, event, request)) return;
