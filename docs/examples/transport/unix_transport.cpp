@@ -6,16 +6,14 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
 
 #include "opal/btl/shared/connected_transport.hpp"
 #include "opal/core/system/fd.hpp"
+#include "unix_wire.hpp"
 
 namespace example {
 namespace {
@@ -24,41 +22,6 @@ using namespace opal;  // NOLINT(google-build-using-namespace): the names of one
 
 constexpr std::size_t kMaxSend = 32 << 10;  // the kernel keeps a packet in one piece
 constexpr std::size_t kMostWaiting = 256;   // connections without an endpoint
-constexpr std::uint64_t kMagic = 0x3158494e554c504fU;
-
-struct Address {
-  std::uint64_t magic;
-  PeerId id;
-  Nonce name;  // of the listening socket
-};
-struct Hello {
-  PeerId from;
-  Nonce nonce;
-  Proof proof;
-};
-struct Welcome {
-  Proof proof;
-};
-struct Frame {  // 8 bytes: what follows is aligned
-  Tag tag;
-  std::uint16_t unused[3];
-};
-
-Secret key_of(const Secret& job, const Nonce& name) { return job.derive("unix example", bytes_of(name)); }
-Proof hello_proof(const Secret& key, const Hello& hello) {
-  return key.prove("unix hello", {bytes_of(hello.from), bytes_of(hello.nonce)});
-}
-Proof welcome_proof(const Secret& key, const Hello& hello) { return key.prove("unix welcome", {bytes_of(hello)}); }
-
-struct SocketName {
-  explicit SocketName(const Nonce& name) {
-    address.sun_family = AF_UNIX;  // an abstract name: it begins with a zero byte, and no file bears it
-    std::copy(name.begin(), name.end(), reinterpret_cast<std::byte*>(address.sun_path + 1));
-  }
-  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-  sockaddr_un address{};
-  static constexpr socklen_t kSize = offsetof(sockaddr_un, sun_path) + 1 + sizeof(Nonce);
-};
 
 class Endpoint final : public btl::Endpoint {
  public:
@@ -130,7 +93,8 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     if (!to.open) return Post::again;
     if (send_packet(to.fd, bytes_of(Frame{tag, {}}), header, payload)) return Post::done;
     if (errno != EAGAIN && errno != ENOBUFS) {
-      to.mark_dead({Errc::peer_gone, errno, "unix: send"});  // receive() first delivers what the peer sent
+      to.mark_dead({Errc::peer_gone, errno, "unix: send"});
+      ::shutdown(to.fd.get(), SHUT_RDWR);  // receive() delivers what the peer sent, and then finds the end
       return Post::failed;
     }
     if (!std::exchange(to.blocked, true)) watch(EPOLL_CTL_MOD, to.fd, EPOLLIN | EPOLLOUT, &to);

@@ -99,6 +99,12 @@ class ConnectedTransport : public MessageTransport {
   /// The connection of a dead endpoint has ended, and all that arrived on it was delivered.  progress() reports it.
   void end(E& endpoint) { endpoints_.end(endpoint); }
 
+  /// Removes an endpoint that was neither accepted nor returned by connect(): it is not reported.  It stays until
+  /// has_left().
+  void discard(E& endpoint) {
+    if (std::unique_ptr<E> taken = endpoints_.take(endpoint); taken != nullptr) leaving_.push_back(std::move(taken));
+  }
+
   /// Disconnects every endpoint; in a forked child destroys them, without a message or completion.
   void end_all() noexcept {
     if (inherited()) {

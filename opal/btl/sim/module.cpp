@@ -106,23 +106,13 @@ void Module::send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noe
 
 // --- Messages
 
-bool Module::takes(btl::Endpoint& to, std::size_t size) noexcept {
-  if (to.dead()) [[unlikely]]
-    return false;
-  if (size > attributes().max_send) [[unlikely]] {
-    to.set_error({Errc::invalid_argument, 0, "sim: message longer than max_send", size});
-    return false;
-  }
-  return true;
-}
-
 Post Module::send_message(Endpoint& to, Packet& packet, Tag tag) noexcept {
   packet.tag = tag;
   return fabric_->send(*to.out_, packet) ? Post::done : Post::again;
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  if (!takes(to, header.size() + payload.size())) return Post::failed;
+  if (!accepts(to, header.size() + payload.size())) return Post::failed;
   Packet& packet = fabric_->make(Packet::Kind::message, header.size() + payload.size());
   if (!header.empty()) std::memcpy(packet.payload(), header.data(), header.size());
   if (!payload.empty()) std::memcpy(packet.payload() + header.size(), payload.data(), payload.size());
@@ -132,7 +122,7 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 }
 
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (!takes(to, size)) return {};
+  if (!accepts(to, size)) return {};
   Packet& packet = fabric_->make(Packet::Kind::message, size);
   return Fragment{to, packet.bytes(), &packet};
 }

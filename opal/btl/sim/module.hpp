@@ -63,7 +63,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   [[nodiscard]] Endpoint* find(NodeId node) noexcept;
   void pair(Endpoint& endpoint, Link& incoming) noexcept;
   void send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept;
-  [[nodiscard]] bool takes(btl::Endpoint& to, std::size_t size) noexcept;
   Post send_message(Endpoint& to, Packet& packet, Tag tag) noexcept;
   OneSided& one_sided();
 

@@ -36,6 +36,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   [[nodiscard]] bool dialing() const noexcept { return dialer_ != nullptr; }
   [[nodiscard]] std::string describe() const override;
 
+  // The module has accepted the size.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   /// `slot`: the fragment's buffer, given back to the module as soon as it is not needed.
   Post send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion, void* slot) noexcept;
@@ -65,7 +66,6 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   void on_unreachable(const Error& why) noexcept override;
 
   [[nodiscard]] bool connected() const noexcept { return open() && dialer_ == nullptr; }
-  [[nodiscard]] Post refuse_if_unsendable(std::size_t size) noexcept;
   /// Hands the vectors to the kernel and queues nothing.  Returns bytes taken, or -1 after send_failed().
   std::int64_t send_now(iovec* vectors, std::size_t count) noexcept;
   void flush() noexcept;

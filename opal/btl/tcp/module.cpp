@@ -198,15 +198,12 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (!accepts(to, header.size() + payload.size())) return Post::failed;
   return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
 }
 
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (to.dead()) return {};
-  if (size > attributes().max_send) {
-    to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", size});
-    return {};
-  }
+  if (!accepts(to, size)) return {};
   std::byte* buffer = fragments_.take();
   return buffer == nullptr ? Fragment{} : Fragment{to, {buffer, size}, buffer};
 }
@@ -214,10 +211,7 @@ Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
 Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
   if (payload.size() <= kSmallPayload || !gpu::is_host(payload.data()))
     return MessageTransport::prepare_src(to, header, payload, completion);
-  if (header.size() + payload.size() > attributes().max_send) {
-    to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", payload.size()});
-    return {};
-  }
+  if (!accepts(to, header.size() + payload.size())) return {};
   Fragment fragment = alloc(to, header.size());
   if (!fragment) return fragment;
   if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
@@ -228,7 +222,10 @@ Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payloa
 
 Post Module::send(Fragment& fragment, Tag tag) noexcept {
   auto& to = static_cast<Endpoint&>(fragment.to());
-  const Post post = to.send_fragment(tag, fragment.data(), fragment.user_payload, fragment.completion, fragment.slot());
+  Post post = Post::failed;
+  if (accepts(to, fragment.data().size() + fragment.user_payload.size())) {
+    post = to.send_fragment(tag, fragment.data(), fragment.user_payload, fragment.completion, fragment.slot());
+  }
   if (post == Post::failed) {
     free(fragment);
   } else if (post != Post::again) {

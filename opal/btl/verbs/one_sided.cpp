@@ -145,15 +145,15 @@ Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   return MessageTransport::flush(to, completion);
 }
 
-void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept {
-  static_cast<Endpoint&>(endpoint).drop_one_sided_queue();
+void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.drop_one_sided_queue();
   pipelined_.endpoint_gone(endpoint, why);
-  emulation().endpoint_gone(endpoint, why);
+  ConnectedTransport::end_operations(endpoint, why);
   operations().abandon(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
-  Endpoint* const known = endpoints_.find(request.from);
+  Endpoint* const known = endpoints().find(request.from);
   wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
   if (known != nullptr && known->state() == Endpoint::State::connected) {
     if (known->serve(id, event, request)) return;
