@@ -170,6 +170,9 @@ void LargeReceives::deliver(btl::Endpoint& route) noexcept {
     if (messages.front()->state != State::arrived) return;
     const std::unique_ptr<Incoming> message = std::move(messages.front());
     messages.pop_front();
+    if (message->why.code == Errc{} && handlers_.find(message->offer.tag) == nullptr) {
+      message->why = {Errc::not_supported, 0, "large message: its handler was cleared", message->offer.tag};
+    }
     if (message->why.code == Errc{}) {
       btl::Delivery delivery{route, message->offer.tag, {message->buffer, message->total()}};
       message->source = {};  // the buffer is the program's again
