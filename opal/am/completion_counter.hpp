@@ -22,6 +22,8 @@ class CompletionCounter : public Completion {
   CompletionCounter(const CompletionCounter&) = delete;
   CompletionCounter& operator=(const CompletionCounter&) = delete;
 
+  [[nodiscard]] Context& context() const noexcept { return context_; }
+
   /// Counts the answer of a post that was given this counter: `done` and `failed` end the operation, the latter with
   /// the counter's `error`.  Returns the answer.  With several threads that post, hold Context::lock() from the post
   /// on.

@@ -44,13 +44,11 @@ class CompletionQueue {
   /// `again`: the post answered it, or the queue is full: poll().
   template <class Operation>
   Post post(void* user, Operation&& operation) noexcept {
-    const Lock::Guard guard{context_.lock()};
     Completion* const slot = take(user);
     return slot != nullptr ? settle(*slot, operation(*slot)) : Post::again;
   }
 
   /// The two halves of post(): a completion for one operation, null if the queue is full; and the answer of its post.
-  /// The caller holds Context::lock() from one to the other if several threads use the Context.
   [[nodiscard]] Completion* take(void* user) noexcept {
     const Lock::Guard guard{context_.lock()};
     if (free_ == nullptr) return nullptr;
@@ -60,9 +58,9 @@ class CompletionQueue {
     return slot;
   }
   Post settle(Completion& completion, Post answer) noexcept {
+    if (answer == Post::queued) return answer;  // it may have ended
     const Lock::Guard guard{context_.lock()};
     auto& slot = static_cast<Slot&>(completion);
-    if (answer == Post::queued) return answer;
     if (answer == Post::again) {
       slot.next = std::exchange(free_, &slot);
       return answer;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages larger than max_send over every transport: content, order, bounds, refusals, and peers that go meanwhile.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -280,6 +282,34 @@ TEST_P(LargeMessage, WaitsForNoCheckpoint) {
   a->context->resume();
   b->context->resume();
   EXPECT_EQ(finish([&](Completion& end) { return send(9, payload, end); }, *a->context, *b->context).code, Errc{});
+}
+
+TEST_P(LargeMessage, InAForkedChildPostsFailAndNothingOfTheParentEnds) {
+  connect();
+  Receiver receiver{*b->context};
+  const auto payload = pattern(10, 500'000);
+  Flag end;
+  ASSERT_EQ(send(10, payload, end), Post::queued);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Flag in_child;
+    const std::uint64_t word = 0;
+    const bool refused = send(10, payload, in_child) == Post::failed && in_child.error.code == Errc::not_supported &&
+                         to_b->put_or_queue(&word, 0, MemoryHandle{}, 8, in_child) == Post::failed &&
+                         !a->context->connect_async(b->context->address());
+    a->context->progress();
+    b->context->progress();
+    a.reset();
+    b.reset();
+    ::_exit(refused && end.calls == 0 && receiver.numbers.empty() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(pump_both([&] { return end.calls == 1; }));
+  EXPECT_TRUE(end.ok() && receiver.intact);
+  EXPECT_EQ(receiver.numbers.size(), 1u);
 }
 
 TEST(LargeMessageToItself, ArrivesAsAnyOther) {

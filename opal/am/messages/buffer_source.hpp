@@ -12,6 +12,7 @@ namespace opal::am {
 class Endpoint;
 
 /// Supplies the buffer of each message of a tag that is larger than max_send.  Shorter messages need none.
+/// `object` outlives every message for which it has supplied a buffer, also after clear_handler().
 struct BufferSource {
   /// Returns `size` bytes, 8-byte aligned, for header and payload; null refuses the message, whose sender is told
   /// limit_reached.  The buffer is the program's again when its handler is called (Delivery::data is the buffer), or by

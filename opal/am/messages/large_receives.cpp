@@ -34,8 +34,8 @@ struct LargeReceives::Incoming : Completion {
   State state = State::waiting;
   Error why{};  // why it does not arrive
   std::byte* buffer = nullptr;
-  std::unique_ptr<std::byte[]> own;  // the buffer, if it is the library's
-  BufferSource source;               // else it is of this
+  Block own;            // the buffer, if it is the library's
+  BufferSource source;  // else it is of this
 };
 
 LargeReceives::LargeReceives(const btl::HandlerTable& handlers, std::uint64_t limit, bool& retry) noexcept
@@ -100,14 +100,42 @@ bool LargeReceives::take_memory(Incoming& message) noexcept {
     return false;
   }
   hungry_ = nullptr;
-  message.own.reset(new (std::nothrow) std::byte[message.total()]);
-  message.buffer = message.own.get();
+  message.own = take_block(message.total());
+  message.buffer = message.own.memory.get();
   if (message.buffer == nullptr) {
     message.why = {Errc::no_memory, 0, "large message: no memory", message.total()};
   } else {
-    held_ += message.total();
+    held_ += message.own.size;
   }
   return true;
+}
+
+LargeReceives::Block LargeReceives::take_block(std::size_t size) noexcept {
+  const auto fits = std::find_if(spares_.begin(), spares_.end(), [&](const Block& spare) {
+    return spare.size >= size && spare.size / 2 <= size && held_ + spare.size <= limit_;
+  });
+  Block block;
+  if (fits != spares_.end()) {
+    block = std::move(*fits);
+    spares_.erase(fits);
+    spare_bytes_ -= block.size;
+    return block;
+  }
+  while (held_ + spare_bytes_ + size > limit_) forget_oldest_spare();
+  return {std::unique_ptr<std::byte[]>{new (std::nothrow) std::byte[size]}, size};
+}
+
+void LargeReceives::give_back(Block block) noexcept {
+  held_ -= block.size;
+  if (block.size > kMostSpareBytes) return;
+  while (spare_bytes_ + block.size > kMostSpareBytes) forget_oldest_spare();
+  spare_bytes_ += block.size;
+  spares_.push_back(std::move(block));
+}
+
+void LargeReceives::forget_oldest_spare() noexcept {
+  spare_bytes_ -= spares_.front().size;
+  spares_.pop_front();
 }
 
 /// Compares addresses only: the message may be gone.
@@ -170,6 +198,9 @@ void LargeReceives::deliver(btl::Endpoint& route) noexcept {
     if (messages.front()->state != State::arrived) return;
     const std::unique_ptr<Incoming> message = std::move(messages.front());
     messages.pop_front();
+    if (message->why.code == Errc{} && handlers_.find(message->offer.tag) == nullptr) {
+      message->why = {Errc::not_supported, 0, "large message: its handler was cleared", message->offer.tag};
+    }
     if (message->why.code == Errc{}) {
       btl::Delivery delivery{route, message->offer.tag, {message->buffer, message->total()}};
       message->source = {};  // the buffer is the program's again
@@ -183,7 +214,7 @@ void LargeReceives::deliver(btl::Endpoint& route) noexcept {
 /// Gives its memory back.
 void LargeReceives::drop(Incoming& message) noexcept {
   if (hungry_ == &message) hungry_ = nullptr;
-  if (message.own != nullptr) held_ -= message.total();
+  if (message.own.memory != nullptr) give_back(std::move(message.own));
   if (message.buffer != nullptr && message.source.release != nullptr) {
     message.source.release(message.source.object, message.buffer);
   }

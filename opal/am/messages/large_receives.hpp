@@ -45,8 +45,15 @@ class LargeReceives {
   void route_gone(const btl::Endpoint& route) noexcept;
 
  private:
+  static constexpr std::size_t kMostSpareBytes = std::size_t{8} << 20;
+
   enum class State : std::uint8_t { waiting, pulling, arrived };
   struct Incoming;
+  /// Memory of the library.
+  struct Block {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t size = 0;
+  };
   struct Peer {
     std::deque<std::unique_ptr<Incoming>> messages;  // in the order of the offers
     bool leaving = false;
@@ -61,7 +68,10 @@ class LargeReceives {
   bool start(btl::Endpoint& route) noexcept;
   bool take_memory(Incoming& message) noexcept;
   [[nodiscard]] bool is_here(btl::Endpoint& route, const Incoming& message) const noexcept;
-  void pull(Incoming& message) noexcept;
+  /// Memory that is null if there is none.  Fresh memory costs a page fault for each page, so some is kept.
+  Block take_block(std::size_t size) noexcept;
+  void give_back(Block block) noexcept;
+  void forget_oldest_spare() noexcept;
   void pulled(Incoming& message, const Error& why) noexcept;
   void deliver(btl::Endpoint& route) noexcept;
   void drop(Incoming& message) noexcept;
@@ -71,7 +81,9 @@ class LargeReceives {
   const btl::HandlerTable& handlers_;
   const std::uint64_t limit_;
   bool& retry_;
-  std::uint64_t held_ = 0;                          // bytes of memory of the library
+  std::uint64_t held_ = 0;                          // bytes of memory of the library, without spares
+  std::deque<Block> spares_;                        // oldest first; forgotten before the limit is exceeded
+  std::size_t spare_bytes_ = 0;                     // at most kMostSpareBytes
   std::size_t waiting_ = 0;                         // messages that are not started
   const Incoming* hungry_ = nullptr;                // the first that waits for memory; no other one gets any before
   std::unordered_map<btl::Endpoint*, Peer> peers_;  // routes that have a message here
