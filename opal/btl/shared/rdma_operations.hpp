@@ -31,9 +31,19 @@ struct RdmaOperation {
   std::uint64_t* result = nullptr;  // fetching atomic
   std::uint64_t base = 0;           // remote address
   std::uint64_t total = 0;
-  std::uint64_t moved = 0;  // put: handed to the transport; get: received
+  std::uint64_t moved = 0;  // handed to the transport, or to pieces; get by messages: received
   std::uint64_t order = 0;  // of posting, for flush
   MemoryHandle handle;      // remote; a copy, since the caller's is only borrowed for the call
+
+  // Of operations in pieces (transfer_engine.hpp).
+  bool has_local_handle = false;
+  bool posting = false;      // its pieces are being posted
+  std::uint32_t pieces = 0;  // that have not ended
+  MemoryHandle local_handle;
+  Error error{};  // the first of its pieces
+
+  [[nodiscard]] bool is_put() const noexcept { return kind == Kind::put; }
+  [[nodiscard]] bool failed() const noexcept { return error.code != Errc{}; }
 };
 
 class OPAL_EXPORT RdmaOperations {
@@ -55,6 +65,7 @@ class OPAL_EXPORT RdmaOperations {
     operation.completion = &completion;
     operation.result = nullptr;
     operation.moved = 0;
+    operation.error = {};
     operation.order = ++posted_;
     ++active_;
     return &operation;
