@@ -280,7 +280,7 @@ void Module::release(Endpoint& endpoint, const Error& why) noexcept {
       below->module().disconnect(*below);
     }
   }
-  striped_.endpoint_gone(endpoint, why);
+  striped_.abandon(endpoint, why);
   emulation().endpoint_gone(endpoint, why);
 }
 

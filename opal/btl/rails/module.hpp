@@ -75,7 +75,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   [[nodiscard]] bool is_ending(const btl::Endpoint& below, const Route& wanted) const noexcept;
   /// The one below now belongs to an endpoint's route.
   void adopt(btl::Endpoint& below, Route& route) noexcept;
-  void happened() noexcept { ++events_; }
 
  private:
   void close_in_child() noexcept override;
