@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/transports/staged_transfers.hpp — put and get of GPU memory over transports that cannot take it: in pieces
-// through pinned host memory.  A piece is copied by the GPU while others are under way with the transport, in either
-// direction; how many there are bounds the memory.  Owned by a Context; its module's endpoints outlive the transfers
-// (abandon()). Threads: under the Context's lock.
+// through pinned host memory.  The GPU copies a piece while others are in flight with the transport, in either
+// direction; the number of chunks bounds the memory.  docs/design/transfers.md.
+// Owned by a Context; its module's endpoints outlive the transfers (abandon()).
+// Threads: under the Context's lock.
 #pragma once
 #include <deque>
 #include <optional>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "opal/btl/module.hpp"
+#include "opal/btl/shared/claims.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/btl/shared/registration_table.hpp"
@@ -27,18 +28,6 @@ bool PipelinedTransfers::takes(const MemoryHandle* local, const MemoryHandle& re
   return local == nullptr && cache != nullptr && size > cache->config().max_chunk.bytes;
 }
 
-Post PipelinedTransfers::put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                             const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  auto* const bytes = const_cast<std::byte*>(static_cast<const std::byte*>(source));  // only read
-  return transfer(RdmaOperation::Kind::put, to, bytes, local, remote_address, remote, size, completion);
-}
-
-Post PipelinedTransfers::get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                             const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(RdmaOperation::Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote,
-                  size, completion);
-}
-
 Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local,
                                   const MemoryHandle* local_handle, std::uint64_t remote_address,
                                   const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
@@ -47,7 +36,7 @@ Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::b
     return kind == RdmaOperation::Kind::put ? emulation_.put(to, local, remote_address, remote, size, completion)
                                             : emulation_.get(to, local, remote_address, remote, size, completion);
   }
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   RdmaOperation* const operation = begin(kind, to, local, local_handle, remote_address, remote, size, completion);
   return operation != nullptr ? start(*operation) : Post::again;
 }

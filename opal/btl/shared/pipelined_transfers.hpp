@@ -38,11 +38,11 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   [[nodiscard]] bool takes(const MemoryHandle& remote) const noexcept;
   [[nodiscard]] bool takes(const MemoryHandle* local, const MemoryHandle& remote, std::uint64_t size) const noexcept;
 
-  /// As Module's.  A range that the remote handle does not cover is the caller's to refuse where it is a device's.
-  Post put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
-  Post get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
+  /// As Module's put and get.  A range that the remote handle does not cover is the caller's to refuse where it is a
+  /// device's.
+  Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept;
   /// Of an address space.
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
 
@@ -71,10 +71,6 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
     rcache::Lease lease;  // of the local memory
   };
   using Pieces = std::array<Piece, 2>;
-
-  Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
-                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                Completion& completion) noexcept;
 
   TransferPiece* take(RdmaOperation& operation) noexcept override;
   [[nodiscard]] std::uint64_t plan(const RdmaOperation& operation, std::uint64_t offset,

@@ -143,9 +143,9 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
 
 Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (auto checked = check_here(remote, remote_address, size, Rights::remote_write); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
@@ -163,9 +163,9 @@ Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_a
 
 Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (auto checked = check_here(remote, remote_address, size, Rights::remote_read); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
@@ -181,14 +181,13 @@ Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_ad
 }
 
 Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (!is_supported(request.op, request.type)) {
-    completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
-    return Post::failed;
+    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
   }
   const std::size_t size = size_of(request.type);
   if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
