@@ -19,6 +19,9 @@ bool is_software(const MemoryHandle& handle) noexcept { return handle.bytes().si
 
 }  // namespace
 
+PipelinedTransfers::PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
+    : TransferEngine(operations), module_(module), emulation_(emulation), lent_(module, emulation.replies()) {}
+
 bool PipelinedTransfers::takes(const MemoryHandle& remote) const noexcept { return is_software(remote); }
 
 bool PipelinedTransfers::takes(const MemoryHandle* local, const MemoryHandle& remote,
@@ -163,29 +166,11 @@ TransferEngine::Move PipelinedTransfers::move_by_messages(Piece& piece) noexcept
 
 void PipelinedTransfers::give_back(Endpoint& to, std::uint64_t name) noexcept {
   const wire::LentReturn returned{name};
-  if (!to.dead() && module_.send_inline(to, wire::kLentReturn, bytes_of(returned), {}) == Post::again) {
-    returns_.push_back({&to, name});
-  }
-}
-
-std::size_t PipelinedTransfers::progress() noexcept {
-  std::size_t count = lent_.progress();
-  for (std::size_t i = 0; i < returns_.size();) {
-    const wire::LentReturn returned{returns_[i].name};
-    if (module_.send_inline(*returns_[i].to, wire::kLentReturn, bytes_of(returned), {}) == Post::again) {
-      ++i;
-      continue;
-    }
-    returns_[i] = returns_.back();
-    returns_.pop_back();
-    ++count;
-  }
-  return count + retry();
+  if (!to.dead()) emulation_.replies().send(to, wire::kLentReturn, bytes_of(returned), {});
 }
 
 void PipelinedTransfers::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
   lent_.endpoint_gone(endpoint);
-  std::erase_if(returns_, [&](const Return& waiting) { return waiting.to == &endpoint; });
   for (Pieces& pieces : pieces_) {
     for (Piece& piece : pieces) {
       if (piece.operation == nullptr || piece.operation->to != &endpoint) continue;

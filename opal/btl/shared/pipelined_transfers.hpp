@@ -15,7 +15,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <vector>
 
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/handlers.hpp"
@@ -28,8 +27,7 @@ namespace opal::btl {
 
 class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
  public:
-  PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
-      : TransferEngine(operations), module_(module), emulation_(emulation), lent_(module) {}
+  PipelinedTransfers(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept;
 
   /// Puts the handlers into a Context's table; RdmaEmulation::install() does it.
   static Result<void> install(HandlerTable& handlers);
@@ -47,9 +45,9 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
 
   /// Goes on with what waits for room; returns how much happened.
-  std::size_t progress() noexcept;
+  std::size_t progress() noexcept { return retry(); }
   /// True when nothing here waits for progress().
-  [[nodiscard]] bool idle() const noexcept { return TransferEngine::idle() && returns_.empty() && lent_.idle(); }
+  using TransferEngine::idle;
   /// Takes back what was lent to `endpoint`, and ends the transfers on it, those with pieces in flight when these have
   /// ended: to be called before the emulation and the module end theirs.
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
@@ -87,16 +85,10 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   Move take_lent(Piece& piece, const wire::Lent& lent, ByteSpan handle) noexcept;
   void give_back(Endpoint& to, std::uint64_t name) noexcept;
 
-  struct Return {
-    Endpoint* to;
-    std::uint64_t name;
-  };
-
   Module& module_;
   RdmaEmulation& emulation_;
   LentRegistrations lent_;
-  std::deque<Pieces> pieces_;    // by the operation's slot; stable addresses
-  std::vector<Return> returns_;  // to be sent
+  std::deque<Pieces> pieces_;  // by the operation's slot; stable addresses
 };
 
 }  // namespace opal::btl

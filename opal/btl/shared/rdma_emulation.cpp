@@ -73,15 +73,14 @@ struct Serving {
 
 struct RdmaEmulation::State {
   State(Module& module, RdmaOperations& operations, bool& busy)
-      : busy(busy), module(module), operations(operations), replies(module) {}
+      : busy(busy), module(module), operations(operations), replies(module, busy) {}
 
   // Initiator
-  Post begin_put(RdmaOperation& operation) noexcept;
   bool send_put_pieces(RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
   // Target
-  void reply(Endpoint& to, const wire::Reply& reply) noexcept;
+  void reply(Endpoint& to, const wire::Reply& reply) noexcept { replies.send(to, reply); }
   bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
   bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
   GpuTarget& gpu_target();
@@ -214,11 +213,6 @@ void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) no
 }
 
 // --- Target
-
-void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcept {
-  replies.send(to, reply);
-  busy = busy || !replies.idle();
-}
 
 GpuTarget& RdmaEmulation::State::gpu_target() {
   if (gpu == nullptr) gpu = std::make_unique<GpuTarget>(module, replies);
@@ -435,6 +429,8 @@ bool RdmaEmulation::arm() noexcept {
   return idle() || (progress() == 0 && (state_->gpu == nullptr || !state_->gpu->copying()));
 }
 
+RdmaReplies& RdmaEmulation::replies() noexcept { return state_->replies; }
+
 std::size_t RdmaEmulation::active() const noexcept { return state_->operations.active(state_.get()); }
 
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
@@ -442,7 +438,8 @@ void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept
   if (state_->staged.to == &endpoint) state_->staged.to = nullptr;
   state_->replies.endpoint_gone(endpoint);
   if (state_->gpu != nullptr) state_->gpu->endpoint_gone(endpoint);
-  state_->operations.abandon(endpoint, state_.get(), [&](RdmaOperation& operation) { state_->finish(operation, why); });
+  state_->operations.for_each(endpoint, state_.get(),
+                              [&](RdmaOperation& operation) { state_->finish(operation, why); });
 }
 
 }  // namespace opal::btl

@@ -100,14 +100,14 @@ class OPAL_EXPORT RdmaOperations {
   /// Completes when every put and atomic posted before on `to` (null: all endpoints) has finished.
   Post flush(const Endpoint* to, Completion& completion) noexcept;
 
-  /// Abandons what `carrier` moves for `endpoint`: calls end(operation) for each.  `end` may finish the operation, and
-  /// its completion may post elsewhere.
-  template <class End>
-  void abandon(const Endpoint& endpoint, const void* carrier, End end) noexcept {
+  /// Calls visit(operation) for each that `carrier` moves for `endpoint`.  `visit` may finish the operation, and the
+  /// completion may post elsewhere.
+  template <class Visit>
+  void for_each(const Endpoint& endpoint, const void* carrier, Visit visit) noexcept {
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {  // by index: a post may add slots
       RdmaOperation& operation = slots_[slot];
       if (operation.kind == RdmaOperation::Kind::none || operation.carrier != carrier) continue;
-      if (operation.to == &endpoint) end(operation);
+      if (operation.to == &endpoint) visit(operation);
     }
   }
 

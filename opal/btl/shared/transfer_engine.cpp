@@ -101,12 +101,12 @@ void TransferEngine::fail(RdmaOperation& operation, const Error& why) noexcept {
 }
 
 void TransferEngine::fail(const Endpoint& endpoint, const Error& why) noexcept {
-  operations_.abandon(endpoint, this, [&](RdmaOperation& operation) { fail(operation, why); });
+  operations_.for_each(endpoint, this, [&](RdmaOperation& operation) { fail(operation, why); });
 }
 
 void TransferEngine::abandon(const Endpoint& endpoint, const Error& why) noexcept {
   fail(endpoint, why);
-  operations_.abandon(endpoint, this, [&](RdmaOperation& operation) {
+  operations_.for_each(endpoint, this, [&](RdmaOperation& operation) {
     std::erase_if(held_, [&](TransferPiece* piece) {
       if (piece->operation != &operation) return false;
       settle(*piece, Move::ended);

@@ -137,7 +137,7 @@ void OneSided::end(RdmaOperation& operation, const Error& why) noexcept {
 void OneSided::end_all(Endpoint& endpoint, const Error& why) noexcept {
   transfers_.endpoint_gone(endpoint, why);
   emulation_.endpoint_gone(endpoint, why);
-  operations_.abandon(endpoint, this, [&](RdmaOperation& operation) { end(operation, why); });
+  operations_.for_each(endpoint, this, [&](RdmaOperation& operation) { end(operation, why); });
 }
 
 }  // namespace opal::btl::sim

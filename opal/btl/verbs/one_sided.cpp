@@ -136,7 +136,7 @@ void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept 
   static_cast<Endpoint&>(endpoint).drop_one_sided_queue();
   pipelined_.endpoint_gone(endpoint, why);
   emulation().endpoint_gone(endpoint, why);
-  operations().abandon(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
+  operations().for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
