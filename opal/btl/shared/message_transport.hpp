@@ -2,8 +2,8 @@
 // opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, inline
 // sends, progress and waiting; this class implements the rest of btl::Module over them:
 //
-// * put, get and atomic by active messages (rdma_emulation.hpp).  A transport overrides those that its device does
-//   better.
+// * put, get and atomic by active messages (rdma_emulation.hpp).  A transport whose device does them overrides
+//   transfer() and atomic().
 // * flush, over the module's one table of operations (rdma_operations.hpp).
 // * registrations in the Context's RegistrationTable, unless the device has handles of its own.
 // * fragments that reference a payload, by a copy into such a buffer.
@@ -53,6 +53,12 @@ class OPAL_EXPORT MessageTransport : public Module {
   void resume() noexcept final;
 
  protected:
+  /// Both put and get: `local` is the source, which is only read, or the destination.  By messages, unless a transport
+  /// overrides it.
+  virtual Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                        std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                        Completion& completion) noexcept;
+
   MessageTransport(const Host& host, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
   /// False when a message of `size` bytes to `to` is refused: the endpoint is dead, or its error() names the limit.

@@ -73,15 +73,14 @@ struct Serving {
 
 struct RdmaEmulation::State {
   State(Module& module, RdmaOperations& operations, bool& busy)
-      : busy(busy), module(module), operations(operations), replies(module) {}
+      : busy(busy), module(module), operations(operations), replies(module, busy) {}
 
   // Initiator
-  Post begin_put(RdmaOperation& operation) noexcept;
   bool send_put_pieces(RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
   // Target
-  void reply(Endpoint& to, const wire::Reply& reply) noexcept;
+  void reply(Endpoint& to, const wire::Reply& reply) noexcept { replies.send(to, reply); }
   bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
   bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
   GpuTarget& gpu_target();
@@ -143,9 +142,9 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
 
 Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (auto checked = check_here(remote, remote_address, size, Rights::remote_write); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
@@ -163,9 +162,9 @@ Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_a
 
 Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (auto checked = check_here(remote, remote_address, size, Rights::remote_read); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
@@ -181,14 +180,13 @@ Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_ad
 }
 
 Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (!is_supported(request.op, request.type)) {
-    completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
-    return Post::failed;
+    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
   }
   const std::size_t size = size_of(request.type);
   if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
   RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
@@ -215,11 +213,6 @@ void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) no
 }
 
 // --- Target
-
-void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcept {
-  replies.send(to, reply);
-  busy = busy || !replies.idle();
-}
 
 GpuTarget& RdmaEmulation::State::gpu_target() {
   if (gpu == nullptr) gpu = std::make_unique<GpuTarget>(module, replies);
@@ -436,6 +429,8 @@ bool RdmaEmulation::arm() noexcept {
   return idle() || (progress() == 0 && (state_->gpu == nullptr || !state_->gpu->copying()));
 }
 
+RdmaReplies& RdmaEmulation::replies() noexcept { return state_->replies; }
+
 std::size_t RdmaEmulation::active() const noexcept { return state_->operations.active(state_.get()); }
 
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
@@ -443,7 +438,8 @@ void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept
   if (state_->staged.to == &endpoint) state_->staged.to = nullptr;
   state_->replies.endpoint_gone(endpoint);
   if (state_->gpu != nullptr) state_->gpu->endpoint_gone(endpoint);
-  state_->operations.abandon(endpoint, state_.get(), [&](RdmaOperation& operation) { state_->finish(operation, why); });
+  state_->operations.for_each(endpoint, state_.get(),
+                              [&](RdmaOperation& operation) { state_->finish(operation, why); });
 }
 
 }  // namespace opal::btl

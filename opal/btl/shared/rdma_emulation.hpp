@@ -23,6 +23,7 @@ namespace opal::btl {
 class Endpoint;
 class Module;
 class RdmaOperations;
+class RdmaReplies;
 
 class OPAL_EXPORT RdmaEmulation {
  public:
@@ -49,6 +50,8 @@ class OPAL_EXPORT RdmaEmulation {
   /// For a module that hears of it: sends what it can; false when it must not sleep, because something went out, or a
   /// GPU copies, whose completion causes no wake-up.
   [[nodiscard]] bool arm() noexcept;
+  /// For the messages of PipelinedTransfers; they go out by progress() too.
+  [[nodiscard]] RdmaReplies& replies() noexcept;
   /// Operations in flight.  Looks at the whole table.
   [[nodiscard]] std::size_t active() const noexcept;
   /// Completes every operation of the emulation on `endpoint` with `why` and forgets its peer's requests.  Not from

@@ -31,9 +31,19 @@ struct RdmaOperation {
   std::uint64_t* result = nullptr;  // fetching atomic
   std::uint64_t base = 0;           // remote address
   std::uint64_t total = 0;
-  std::uint64_t moved = 0;  // put: handed to the transport; get: received
+  std::uint64_t moved = 0;  // handed to the transport, or to pieces; get by messages: received
   std::uint64_t order = 0;  // of posting, for flush
   MemoryHandle handle;      // remote; a copy, since the caller's is only borrowed for the call
+
+  // Of operations in pieces (transfer_engine.hpp).
+  bool has_local_handle = false;
+  bool posting = false;      // its pieces are being posted
+  std::uint32_t pieces = 0;  // that have not ended
+  MemoryHandle local_handle;
+  Error error{};  // the first of its pieces
+
+  [[nodiscard]] bool is_put() const noexcept { return kind == Kind::put; }
+  [[nodiscard]] bool failed() const noexcept { return error.code != Errc{}; }
 };
 
 class OPAL_EXPORT RdmaOperations {
@@ -55,6 +65,7 @@ class OPAL_EXPORT RdmaOperations {
     operation.completion = &completion;
     operation.result = nullptr;
     operation.moved = 0;
+    operation.error = {};
     operation.order = ++posted_;
     ++active_;
     return &operation;
@@ -89,14 +100,14 @@ class OPAL_EXPORT RdmaOperations {
   /// Completes when every put and atomic posted before on `to` (null: all endpoints) has finished.
   Post flush(const Endpoint* to, Completion& completion) noexcept;
 
-  /// Abandons what `carrier` moves for `endpoint`: calls end(operation) for each.  `end` may finish the operation, and
-  /// its completion may post elsewhere.
-  template <class End>
-  void abandon(const Endpoint& endpoint, const void* carrier, End end) noexcept {
+  /// Calls visit(operation) for each that `carrier` moves for `endpoint`.  `visit` may finish the operation, and the
+  /// completion may post elsewhere.
+  template <class Visit>
+  void for_each(const Endpoint& endpoint, const void* carrier, Visit visit) noexcept {
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {  // by index: a post may add slots
       RdmaOperation& operation = slots_[slot];
       if (operation.kind == RdmaOperation::Kind::none || operation.carrier != carrier) continue;
-      if (operation.to == &endpoint) end(operation);
+      if (operation.to == &endpoint) visit(operation);
     }
   }
 

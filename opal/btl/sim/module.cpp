@@ -164,18 +164,11 @@ OneSided& Module::one_sided() {
   return *one_sided_;
 }
 
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  // The device only reads it: one kind of local memory serves puts and gets.
-  auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(source));
-  return one_sided().move(Transfer::Kind::put, static_cast<Endpoint&>(to), bytes, local, remote_address, remote, size,
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
+  return one_sided().move(kind, static_cast<Endpoint&>(to), local, local_handle, remote_address, remote, size,
                           completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return one_sided().move(Transfer::Kind::get, static_cast<Endpoint&>(to), static_cast<std::byte*>(destination), local,
-                          remote_address, remote, size, completion);
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {

@@ -39,10 +39,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &one_sided().transfers(); }
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept override;
@@ -51,6 +47,9 @@ class OPAL_EXPORT Module final : public MessageTransport {
 
  private:
   friend class OneSided;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   struct Address {
     std::uint64_t magic;
     std::uint64_t fabric;

@@ -25,7 +25,7 @@ class OneSided {
   OneSided(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept;
 
   /// `bytes`: the source of a put, the destination of a get.
-  Post move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
+  Post move(RdmaOperation::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
             std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
             Completion& completion) noexcept;
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;

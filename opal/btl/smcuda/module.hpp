@@ -95,8 +95,8 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;
 
   // one_sided.cpp
-  Post transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
-                std::uint64_t size, Completion& completion) noexcept;
+  Post transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                    const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
   Result<Post> copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                            const wire::GpuHandle& target, std::uint64_t size, Completion& completion) noexcept;
   static void copied(void* user, const Result<void>& result) noexcept;

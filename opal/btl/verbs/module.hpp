@@ -41,10 +41,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
@@ -112,7 +108,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
                                      Rights wanted) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                Completion& completion) noexcept;
+                Completion& completion) noexcept override;
   [[nodiscard]] bool device_does(const AtomicRequest& request) const noexcept;
   void accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 

@@ -59,8 +59,7 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   if (to.dead()) return refuse(completion, to.error());
   const bool put = kind == Kind::put;
   if (pipelined_.takes(remote)) {
-    return put ? pipelined_.put(to, local, local_handle, remote_address, remote, size, completion)
-               : pipelined_.get(to, local, local_handle, remote_address, remote, size, completion);
+    return pipelined_.transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
   }
   const auto handle = usable(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
   if (!handle) return refuse(completion, handle.error());
@@ -70,8 +69,7 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   OneSidedQueue* const queue = (handle->flags & wire::kHasKey) != 0 ? endpoint.one_sided_queue() : nullptr;
   if (queue == nullptr) {
     const MemoryHandle software = software_part(*handle);
-    return put ? emulation().put(to, local, remote_address, software, size, completion)
-               : emulation().get(to, local, remote_address, software, size, completion);
+    return MessageTransport::transfer(kind, to, local, nullptr, remote_address, software, size, completion);
   }
   if (!queue->ready()) return Post::again;
   RdmaOperation* const operation = begin(kind, to, completion);
@@ -84,17 +82,6 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   if (local_handle != nullptr) transfer.local = memory_.find(*local_handle, local, size, !put);
   queue->start(*operation);
   return Post::queued;
-}
-
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), local, remote_address, remote,
-                  size, completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote, size, completion);
 }
 
 bool Module::device_does(const AtomicRequest& request) const noexcept {
@@ -149,7 +136,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   endpoint.drop_one_sided_queue();
   pipelined_.endpoint_gone(endpoint, why);
   ConnectedTransport::end_operations(endpoint, why);
-  operations().abandon(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
+  operations().for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
