@@ -18,7 +18,7 @@ class RdmaEmulation;
 class TransferEngine;
 
 /// A piece of an operation, and the completion of the post that moves it.
-struct TransferPiece : Completion {
+struct OPAL_EXPORT TransferPiece : Completion {
   TransferPiece() noexcept;
   [[nodiscard]] std::byte* local() const noexcept { return operation->local + offset; }
   [[nodiscard]] std::uint64_t remote() const noexcept { return operation->base + offset; }
