@@ -23,8 +23,8 @@ int refuse(const char* function, const std::string& why) {
 }
 
 int start(const char* function, int thread_level) {
-  if (Process::life() == Process::Life::running) return refuse(function, "MPI was started already");
-  if (Process::life() == Process::Life::finished) return refuse(function, "MPI cannot be started again");
+  if (Process::state() == Process::State::running) return refuse(function, "MPI was started already");
+  if (Process::state() == Process::State::finished) return refuse(function, "MPI cannot be started again");
   if (const auto started = Process::start(thread_level); !started) {
     return refuse(function, "cannot start: " + to_string(started.error()));
   }
@@ -57,12 +57,12 @@ OPAL_MPI_FUNCTION(int, Finalize, (void)) {
 }
 
 OPAL_MPI_FUNCTION(int, Initialized, (int* flag)) {
-  *flag = Process::life() != Process::Life::not_started;
+  *flag = Process::state() != Process::State::not_started;
   return MPI_SUCCESS;
 }
 
 OPAL_MPI_FUNCTION(int, Finalized, (int* flag)) {
-  *flag = Process::life() == Process::Life::finished;
+  *flag = Process::state() == Process::State::finished;
   return MPI_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/base/host_memory.hpp — zeroed memory that some processes of one host share.  One of them makes it, in a
-// SharedPool, and offers it; the others open it through /proc, so that no name is left behind whoever dies.
+// SharedPool, and offers it; the others open it through /proc, so that no name stays, whichever process dies.
 // Owns its mapping, and the pool where it was made.  Threads: a resource, one owner at a time.
 #pragma once
 #include <cstdint>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/base/object_pool.hpp — objects that come and go often (requests, schedules): kept constructed and used
-// again, so that the common case allocates nothing.  Objects keep their capacity between uses; whoever gives one back
-// resets it. T is an object behind a handle (handle/object.hpp) and is not findable while nobody uses it. Owns every
-// object it ever made, also those in use.  Threads: externally synchronised.
+// mpi_shim/base/object_pool.hpp — objects that are used often and shortly (requests, schedules, fetches): kept
+// constructed and used again, so that the common case allocates nothing.  Objects keep their capacity between uses; the
+// user resets one before it gives it back.  An object behind a handle (handle/object.hpp) is not findable while unused.
+// Owns every object it ever made, also those in use.  Threads: externally synchronised.
 #pragma once
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "mpi_shim/handle/object.hpp"
@@ -16,36 +18,43 @@ namespace mpi_shim {
 template <class T, class Owner>
 class ObjectPool {
  public:
-  /// An object that nobody uses.  Ends the process when there is no memory, as operator new would by its exception.
+  /// An unused object.  Ends the process when there is no memory, as operator new would by its exception.
   T& take(Owner& owner) {
     if (free_count_ == 0) [[unlikely]]
       return make(owner);
     T& object = *free_[--free_count_];
-    object.set_findable(true, T::kKind);
+    if constexpr (kHasHandle) object.set_findable(true, T::kKind);
     return object;
   }
 
   void give_back(T& object) noexcept {
-    object.set_findable(false, T::kKind);
+    if constexpr (kHasHandle) object.set_findable(false, T::kKind);
     free_[free_count_++] = &object;
   }
 
   /// Whether `is(const T&)` holds for some object, used or not.
   template <class Is>
   [[nodiscard]] bool any(Is&& is) const {
-    return std::any_of(all_.begin(), all_.end(), [&](const handle::Ref<T>& object) { return is(*object); });
+    return std::any_of(all_.begin(), all_.end(), [&](const Holder& object) { return is(*object); });
   }
 
  private:
+  static constexpr bool kHasHandle = std::derived_from<T, handle::Object>;
+  using Holder = std::conditional_t<kHasHandle, handle::Ref<T>, std::unique_ptr<T>>;
+
   [[gnu::noinline]] T& make(Owner& owner) {
-    auto made = handle::create<T>(owner);
-    if (!made) std::abort();
-    all_.push_back(std::move(*made));
+    if constexpr (kHasHandle) {
+      auto made = handle::create<T>(owner);
+      if (!made) std::abort();
+      all_.push_back(std::move(*made));
+    } else {
+      all_.push_back(std::make_unique<T>(owner));
+    }
     free_.resize(all_.size());  // room for all of them, so that give_back() never allocates
     return *all_.back();
   }
 
-  std::vector<handle::Ref<T>> all_;
+  std::vector<Holder> all_;
   std::vector<T*> free_;  // the first free_count_
   std::size_t free_count_ = 0;
 };

@@ -2,9 +2,9 @@
 // mpi_shim/coll/scheduler.hpp — where schedules come from and go back to.  Owns them.
 // Threads: under the Context's lock, taken here.
 #pragma once
+#include "mpi_shim/base/object_pool.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/schedule.hpp"
-#include "mpi_shim/base/object_pool.hpp"
 
 namespace mpi_shim::coll {
 
@@ -16,8 +16,9 @@ class Scheduler {
 
   /// An empty schedule for the next collective on `comm`: to be called in the same order in all its processes.
   Schedule& begin(comm::Communicator& comm);
-  /// An empty schedule for `team` on `comm`, whose messages have `tag`: for what not all processes of `comm` take part
-  /// in, or what sends more than one schedule's messages under one tag.  Tags that begin() never gives are negative.
+  /// An empty schedule for `team` on `comm`, whose messages have `tag`: for what only some processes of `comm` take
+  /// part in, or what sends more than one schedule's messages under one tag.  Tags that begin() never gives are
+  /// negative.
   Schedule& begin(comm::Communicator& comm, const Team& team, int tag);
 
   /// Whether a collective that was started on `comm` is not done.

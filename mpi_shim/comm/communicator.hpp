@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/communicator.hpp — a group of processes that exchange messages no other communicator sees, or two
-// groups whose members talk to those of the other one (an intercommunicator).
+// groups whose members exchange messages with those of the other one (an intercommunicator).
 // The collectives' channel has the processes of both groups, the same one first on both sides: what happens on one side
 // and what goes across are then steps of one schedule.
 // Owned by the process (process/process.hpp); its two channels are known to its VCI's Engine as long as it lives.
@@ -29,7 +29,7 @@ class Vci;
 
 namespace mpi_shim::comm {
 
-/// Who is in a communicator.
+/// The processes of a communicator.
 struct Sides {
   std::shared_ptr<const Group> own;
   std::shared_ptr<const Group> other;  ///< null: no intercommunicator
@@ -65,7 +65,9 @@ class Communicator final : public handle::Object {
 
   [[nodiscard]] coll::Team own_side() const noexcept { return {rank(), size(), collective_.rank - rank()}; }
   [[nodiscard]] coll::Team other_side() const noexcept { return {-1, remote_size(), sides_.own_first ? size() : 0}; }
-  [[nodiscard]] coll::Team everybody() const noexcept { return {collective_.rank, static_cast<int>(peers_.size())}; }
+  [[nodiscard]] coll::Team all_processes() const noexcept {
+    return {collective_.rank, static_cast<int>(peers_.size())};
+  }
 
   /// The program's messages.
   [[nodiscard]] p2p::Channel& user() noexcept { return user_; }

@@ -36,7 +36,8 @@ struct Graph {
   [[nodiscard]] std::span<const int> neighbours(int rank) const noexcept;
 };
 
-/// The part of a graph that one process knows (MPI_Dist_graph_create): who sends to it, to whom it sends.
+/// The part of a graph that one process knows (MPI_Dist_graph_create): the processes that send to it, and those that it
+/// sends to.
 struct DistGraph {
   std::vector<int> sources;
   std::vector<int> source_weights;  ///< empty unless weighted, as below
@@ -47,7 +48,7 @@ struct DistGraph {
 
 using Topology = std::variant<Cartesian, Graph, DistGraph>;
 
-/// Whom a process exchanges blocks with in a neighbourhood collective, in the order of its blocks; MPI_PROC_NULL beyond
+/// The partners of a process in a neighbourhood collective, in the order of its blocks; MPI_PROC_NULL beyond
 /// the border of a grid.
 struct Neighbours {
   std::vector<int> sources;

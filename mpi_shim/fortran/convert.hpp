@@ -15,7 +15,7 @@
 
 using MPI_Fint = int;
 
-// The COMMON blocks of mpif.h, whose addresses say what they are named for.
+// The COMMON blocks of mpif.h: their addresses are the special values that they are named for.
 extern "C" {
 OPAL_EXPORT extern MPI_Fint mpi_fortran_bottom_;
 OPAL_EXPORT extern MPI_Fint mpi_fortran_in_place_;

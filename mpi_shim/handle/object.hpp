@@ -66,7 +66,7 @@ class Object {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_(this);
   }
 
-  /// For objects that a pool uses again: while nobody uses one, its handle names nothing.
+  /// For objects that a pool uses again: while one is unused, its handle names nothing.
   void set_findable(bool findable, Kind kind) noexcept {
     magic_.store(findable ? live_magic(kind) : kRetired, std::memory_order_relaxed);
   }
@@ -128,14 +128,14 @@ class Ref {
   T* get() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
   T* operator->() const noexcept { return object_; }
-  /// Hands the reference to the caller, who now owes a release() (or, for the application's handle, a retire()).
+  /// Hands the reference to the caller, which now owes a release() (or, for the application's handle, a retire()).
   [[nodiscard]] T* detach() noexcept { return std::exchange(object_, nullptr); }
 
  private:
   T* object_ = nullptr;
 };
 
-/// Memory in the arena for a T that is made later, whose handle can be told before.  Given back unless it is used.
+/// Memory in the arena for a T that is made later; its handle is known before.  Given back unless it is used.
 template <class T>
 class Slot {
  public:

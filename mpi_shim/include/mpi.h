@@ -4,7 +4,7 @@
  *
  * Every value and layout here is fixed by the standard's appendix A, so a program compiled against this file runs on
  * any library that offers libmpi_abi.so.1, and a program compiled against another standard mpi.h runs on ours.
- * Handles are pointers to structs that nobody defines; predefined handles are addresses below 0x400.
+ * Handles are pointers to structs that are never defined; predefined handles are addresses below 0x400.
  * Integer constants are macros, so that #if and #ifdef see them.
  * Prototypes are in mpi_functions.h (generated from mpi_shim/abi/functions.def).  What applications still use but the
  * ABI leaves out (c2f and f2c, functions removed in MPI 3.0) is in mpi_compat.h; our mpicc and mpicxx switch it on. */

@@ -4,7 +4,7 @@
 // accepts. Owned by its communicator, whose lock serialises all calls.  Receives and messages are the caller's: the
 // matcher links them and allocates nothing when they meet. Invariants: no queued receive accepts a queued message; the
 // lone receive is older than all in the queues.
-// Cost: a receive that nobody else waits beside stands alone, in no queue, which is what blocking receives do; else
+// Cost: a receive beside which no other one waits stands alone, in no queue, which is what blocking receives do; else
 // O(1) expected without wildcards; with wildcards one more lookup for each form (any source, any tag, both) that is in
 // use; never the length of a queue.
 #pragma once
@@ -18,7 +18,7 @@ namespace mpi_shim::match {
 inline constexpr int kAnySource = -1;  ///< the ABI's MPI_ANY_SOURCE
 inline constexpr int kAnyTag = -2;     ///< the ABI's MPI_ANY_TAG
 
-/// From whom, and with which tag.  In a receive either may be a wildcard, in a message neither; internal traffic may
+/// The source and the tag.  In a receive either may be a wildcard, in a message neither; internal traffic may
 /// use other negative tags, which an any-tag receive would see too: keep it in a matcher of its own.
 struct Envelope {
   int source = 0;

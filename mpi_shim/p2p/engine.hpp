@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/p2p/engine.hpp — point-to-point messages over active messages: eager, synchronous eager, and rendezvous,
 // where the receiver fetches the data by a get if the transport moves it without the sender's help, and has it pushed
-// otherwise.  A sender whose eager messages are not received offers its data instead, so that a flood is bounded at its
-// target (flow.cpp).  The Engine knows the channels, the transfers under way and what waits for the transport.
+// otherwise.  Without unexpected-message credit a sender falls back to rendezvous, so that a flood is bounded at its
+// target (credit.cpp).  The Engine knows the channels, the transfers in flight and what waits for the transport.
 // Owns the pools of requests; borrows channels and peers.
 // Threads: everything under the Context's lock, taken here; wait() does not hold it while it sleeps.
 #pragma once
@@ -15,7 +15,6 @@
 
 #include "mpi_shim/base/names.hpp"
 #include "mpi_shim/base/object_pool.hpp"
-#include "mpi_shim/base/pool.hpp"
 #include "mpi_shim/p2p/channel.hpp"
 #include "mpi_shim/p2p/config.hpp"
 #include "mpi_shim/p2p/data/buffer.hpp"
@@ -31,25 +30,25 @@ namespace mpi_shim::p2p {
 
 class Vcis;
 
-/// Who knows how to reach a process.
+/// Resolves a process to an endpoint.
 class Connector {
  public:
   virtual Result<am::Endpoint*> connect(int process) = 0;
-  /// The peer is gone; what was under way with it has failed.
+  /// The peer is gone; what was in flight with it has failed.
   virtual void on_peer_failed(int process, const Error& why) noexcept = 0;
 
  protected:
   ~Connector() = default;
 };
 
-/// Who wants to know of waits in which nothing happens.
+/// Is notified of blocking waits that make no progress.
 class IdleObserver {
  public:
   explicit IdleObserver(std::chrono::milliseconds every) noexcept : period(every) {}
   const std::chrono::milliseconds period;
   /// A thread has waited for (about) another period, without any lock held.  `wait` tells waits apart; `what`: for
   /// what it waits if that is no message, or null.
-  virtual void look(std::uint64_t wait, const char* what) noexcept = 0;
+  virtual void on_idle(std::uint64_t wait, const char* what) noexcept = 0;
 
  protected:
   ~IdleObserver() = default;
@@ -123,8 +122,8 @@ class Engine {
   /// Whether an operation that was started on the channel is not done.
   [[nodiscard]] bool has_pending(const Channel& channel) const noexcept;
 
-  /// Whether everybody that a message from `source` could come from is gone, so that none will; under lock().
-  [[nodiscard]] bool nobody_left(const Channel& channel, int source) const noexcept {
+  /// Whether every process that a message from `source` could come from has failed or ended; under lock().
+  [[nodiscard]] bool no_sender_left(const Channel& channel, int source) const noexcept {
     return failures() != 0 && all_failed(channel, source);
   }
 
@@ -139,12 +138,12 @@ class Engine {
   void answer(am::Endpoint& to, Tag tag, const Answer& answer) noexcept {
     post_answer(to, tag, bytes_of(answer));
   }
-  /// Has a reached peer that may sleep look again at what it waits for.
+  /// Has a reached peer that may sleep check again what it waits for.
   void wake(Peer& peer) noexcept {
     const am::Lock::Guard guard{lock_};
     if (!peer.failed) post_answer(*peer.endpoint, wire::kWake, {});
   }
-  /// How many peers were lost so far: what waits for some without messages looks at them again when it changes.
+  /// How many peers were lost so far: what waits for some without messages checks them again when it changes.
   [[nodiscard]] std::uint32_t failures() const noexcept { return failures_.load(std::memory_order_acquire); }
   /// Calls stalled.resume() from progress until it says true.
   void wait_for_transport(Stalled& stalled) {
@@ -161,11 +160,11 @@ class Engine {
 
   std::size_t progress() noexcept;
   /// progress() of a thread that waits by itself: the other VCIs have their turn, too.
-  std::size_t look() noexcept { return vcis_ == nullptr ? progress() : look_on_vcis(); }
-  /// One round for a program that asks and does not wait, as often as it likes: when nothing has happened, whoever
+  std::size_t poll_all() noexcept { return vcis_ == nullptr ? progress() : poll_all_vcis(); }
+  /// One round for a program that tests and does not wait, as often as it likes: when nothing has happened, a process
   /// shares the core may have it, since the program may be asking for what they have yet to do.
   void poll() noexcept;
-  /// One round for who holds lock(); see am::Context::progress_locked.
+  /// One round for a caller that holds lock(); see am::Context::progress_locked.
   std::size_t progress_locked() noexcept;
   /// Progresses until `condition()`, which comes true by this Engine's progress or before wake_sleepers(); sleeps when
   /// there is nothing to do.  `what` names what is waited for in reports of deadlocks, if it is no message.
@@ -178,7 +177,7 @@ class Engine {
     std::uint64_t wait = 0;
     while (!condition()) {
       if (progress() != 0) continue;
-      // What back-pressure holds up has no event that says there is room again: look every millisecond.
+      // What back-pressure holds up has no event that ends it: poll every millisecond.
       const bool nothing_stalled = !stalling_.load(std::memory_order_relaxed);
       const auto timeout = idle_observer_ == nullptr ? std::chrono::milliseconds{-1} : idle_observer_->period;
       const bool over = context_.wait_until(
@@ -187,12 +186,12 @@ class Engine {
       if (over || idle_observer_ == nullptr) [[likely]]
         continue;
       if (wait == 0) wait = idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
-      idle_observer_->look(wait, what);
+      idle_observer_->on_idle(wait, what);
     }
   }
-  /// Waits for one request, and knows where to look first if it is a receive; its caller waits for `awaited` together.
+  /// Waits for one request, and polls its sender first if it is a receive; its caller waits for `awaited` together.
   void wait(const Request& request, std::size_t awaited = 1) noexcept {
-    if (!request.done()) look_for(request, awaited);
+    if (!request.done()) poll_for(request, awaited);
   }
 
   // --- Checkpoints (process/checkpoint.hpp)
@@ -200,7 +199,7 @@ class Engine {
   /// Threads that come to their next round of progress() call by->wait() there; null: no more.  From any thread.
   void halt(Halt* by) noexcept;
   [[nodiscard]] bool is_halted() const noexcept { return halt_.load(std::memory_order_acquire) != nullptr; }
-  /// Whether a get that was posted here is under way; under lock().
+  /// Whether a get that was posted here is in flight; under lock().
   [[nodiscard]] bool is_fetching() const noexcept { return fetching_ != 0; }
   /// A get of another protocol, for as long as this lives.
   class Fetching {
@@ -226,14 +225,14 @@ class Engine {
   /// here ends, once what has arrived is handled.  Takes no lock of this VCI.
   void lost_elsewhere(Peer& peer) noexcept;
 
-  /// Null: nobody; before there are other threads.
+  /// Null: none; before there are other threads.
   void set_idle_observer(IdleObserver* watch) noexcept { idle_observer_ = watch; }
 
   /// What has not found its partner yet; under lock().
   struct Waiting {
     struct Operation {
       bool sends;
-      const Peer* peer;  ///< null: anybody
+      const Peer* peer;  ///< null: any
       int tag;           ///< MPI_ANY_TAG for any
       const Channel* channel;
       std::uint64_t id;
@@ -244,7 +243,7 @@ class Engine {
   };
   [[nodiscard]] Waiting waiting();
 
-  /// Ends everything under way with a process that is gone.
+  /// Ends everything in flight with a process that is gone.
   void peer_failed(Peer& peer, const Error& why) noexcept;
 
  private:
@@ -259,7 +258,7 @@ class Engine {
   Result<void> install();
   int send_slowly(Channel& channel, const Buffer& buffer, int destination, int tag, Mode mode);
 
-  void look_for(const Request& request, std::size_t awaited) noexcept;
+  void poll_for(const Request& request, std::size_t awaited) noexcept;
   void wait_long(const Request& request) noexcept;
   /// Remembers how large a message to the peer may be sent eagerly.
   void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
@@ -273,7 +272,7 @@ class Engine {
   void take_losses() noexcept;
   /// After a round in which nothing has happened: see poll().
   void give_way() noexcept;
-  std::size_t look_on_vcis() noexcept;
+  std::size_t poll_all_vcis() noexcept;
   void wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept;
   /// Takes over a message that has left its matcher.
   std::unique_ptr<Unexpected> adopt(match::Unexpected* message) noexcept;
@@ -318,10 +317,10 @@ class Engine {
   const Config config_;
   const bool core_is_shared_;
   opal::YieldPolicy yield_policy_;
-  const std::uint64_t announce_after_;  // so often that a sender within its budget is rarely held up
+  const std::uint64_t announce_after_;  // so often that a sender rarely lacks credit
   ObjectPool<Send, Engine> sends_;
   ObjectPool<Receive, Engine> receives_;
-  Pool<Fetch, Engine> fetches_;
+  ObjectPool<Fetch, Engine> fetches_;
   TransferTable<Send> sending_;                     // those whose answer is awaited
   TransferTable<Receive> receiving_;                // those whose data are pushed to us
   std::vector<Channel*> channels_;                  // by context number
@@ -336,7 +335,7 @@ class Engine {
   unsigned vci_ = 0;
   IdleObserver* idle_observer_ = nullptr;
   std::atomic<std::uint64_t> idle_waits_{0};
-  std::uint64_t fetching_ = 0;    // fetches under way
+  std::uint64_t fetching_ = 0;    // fetches in flight
   std::uint64_t rendezvous_ = 0;  // received ever
   std::uint64_t pass_ = 0;
   std::atomic<Halt*> halt_{nullptr};

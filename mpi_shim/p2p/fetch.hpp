@@ -24,7 +24,7 @@ class Fetch final : private Completion, private Stalled {
   void begin(Receive& receive, const Incoming& message, const MemoryHandle& handle) noexcept;
 
  private:
-  /// Posts gets until one is under way (true), all is there (true), or the transport is full (false).
+  /// Posts gets until one is in flight (true), all is there (true), or the transport is full (false).
   bool step() noexcept;
   Post post() noexcept;
   /// The bytes asked for are there.
@@ -39,7 +39,7 @@ class Fetch final : private Completion, private Stalled {
   std::uint64_t send_id_ = 0;
   std::uint64_t address_ = 0;
   std::uint64_t fetched_ = 0;
-  std::uint64_t asked_ = 0;        // bytes of the get under way
+  std::uint64_t asked_ = 0;        // bytes of the get in flight
   std::vector<std::byte> bounce_;  // empty for a contiguous buffer; keeps its capacity
 };
 

@@ -24,7 +24,7 @@ struct Peer {
   std::uint64_t full_in_pass = 0;  ///< the last progress pass in which the transport was full
   bool failed = false;
 
-  // Flow control (flow.cpp): messages that may have to wait at their target take from a budget until they are received
+  // Credit (credit.cpp): messages that may have to wait at their target take from it until they are received
   // there; without it a sender offers its data instead of sending it.
   std::uint64_t sent = 0;       ///< taken for eager messages to it, ever
   std::uint64_t may_send = 0;   ///< what `sent` must not exceed

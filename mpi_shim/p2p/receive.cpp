@@ -36,7 +36,7 @@ void Receive::begin_receiving() noexcept {
     accept(message->message);
     return engine_.keep(std::move(message));
   }
-  if (channel_->gives_up(wanted.tag) || engine_.nobody_left(*channel_, wanted.source)) [[unlikely]] {
+  if (channel_->gives_up(wanted.tag) || engine_.no_sender_left(*channel_, wanted.source)) [[unlikely]] {
     channel_->matcher.cancel(*this);
     end(MPI_ERR_PROC_ABORTED);  // what it had sent has been received; nothing more will come
   }
@@ -56,7 +56,7 @@ bool Receive::withdraw() noexcept {
   return true;
 }
 
-/// Whose message it is and how much of it there is room for.
+/// The sender of the message, and how much of it fits.
 void Receive::accept_size(int source, int tag, std::uint64_t size) noexcept {
   outcome_.source = source;
   outcome_.tag = tag;

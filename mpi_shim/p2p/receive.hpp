@@ -17,7 +17,7 @@ namespace mpi_shim::p2p {
 
 class Engine;
 
-/// A message that nobody has asked for yet, with a copy of its bytes.
+/// An unexpected message, with a copy of its bytes.
 struct Unexpected final : match::Unexpected {
   explicit Unexpected(const Incoming& incoming) { assign(incoming); }
   Unexpected(const Unexpected&) = delete;
@@ -42,7 +42,7 @@ class Receive final : public Request, private match::PostedRecv {
   /// Starts with a message that matching has given out already (MPI_Mrecv).
   void start_matched(std::unique_ptr<Unexpected> message) noexcept;
 
-  /// From whom the message of a request comes, if it is a receive that names somebody who is connected; else null.
+  /// The sender of the message of a request, if it is a receive that names a connected process; else null.
   static am::Endpoint* sender_of(const Request& request) noexcept {
     return request.has_actions(kActions) ? static_cast<const Receive&>(request).sender() : nullptr;
   }

@@ -157,7 +157,7 @@ Post Send::post_offer(am::Endpoint& endpoint) noexcept {
   std::array<std::byte, sizeof(wire::RendezvousHeader) + MemoryHandle::kMaxSize> bytes;
   std::size_t size = sizeof(wire::RendezvousHeader);
   wire::RendezvousHeader header{match_header(), 0, id_, buffer_.bytes(), 0};
-  // A small message, which only flow control holds back, is not worth a registration.
+  // A small message, which waits for credit only, is not worth a registration.
   // Of GPU memory only where it goes from device to device: else pushing it through host memory is as good.
   const bool large = buffer_.bytes() >= peer_->eager_below_when_free &&
                      (opal::gpu::is_host(buffer_.contiguous()) || endpoint.gpu_direct());

@@ -23,14 +23,14 @@ class TransferTable {
     return (std::uint64_t{slot.generation} << 32) | index;
   }
 
-  /// Null when the number is nobody's.
+  /// Null when the number is unused.
   [[nodiscard]] T* find(std::uint64_t id) const noexcept {
     const std::uint64_t index = id & 0xffffffffU;
     if (index >= slots_.size() || slots_[index].generation != id >> 32) return nullptr;
     return slots_[index].transfer;
   }
 
-  /// Does nothing for a number that is nobody's.
+  /// Does nothing for an unused number.
   void remove(std::uint64_t id) {
     if (find(id) == nullptr) return;
     Slot& slot = slots_[id & 0xffffffffU];
@@ -52,7 +52,7 @@ class TransferTable {
  private:
   struct Slot {
     T* transfer = nullptr;
-    std::uint32_t generation = 1;  // so that 0 is nobody's number
+    std::uint32_t generation = 1;  // so that 0 is never a number
   };
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;

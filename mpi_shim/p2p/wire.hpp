@@ -33,7 +33,7 @@ inline constexpr Tag kFailure = kMpiTags.first + 6;  ///< MatchHeader, Failure: 
 
 inline constexpr Tag kWake = kMatched + 4;  ///< nothing: what the receiver sleeps for has happened in shared memory
 
-/// What matching looks at.
+/// What matching uses.
 struct MatchHeader {
   std::uint32_t context;  ///< which communicator, and which traffic of it
   std::int32_t source;    ///< sender's rank there

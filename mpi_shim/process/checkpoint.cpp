@@ -8,8 +8,8 @@
 namespace mpi_shim {
 namespace {
 
-// Between two looks while other ranks still compute: what they send then waits at most as long.
-constexpr std::chrono::milliseconds kBetweenLooks{1};
+// Between two polls while other ranks still compute: what they send then waits at most as long.
+constexpr std::chrono::milliseconds kBetweenPolls{1};
 constexpr int kMostRounds = 64;  // of progress before the next request is looked for
 
 }  // namespace
@@ -63,7 +63,7 @@ void Checkpoint::carry_out(const Step& step, std::unique_lock<std::mutex>& lock)
     if (answered && step.kind == Step::Kind::checkpoint) {
       changed_.wait(lock, is_over);
     } else {  // other ranks may still need this one's progress
-      changed_.wait_for(lock, kBetweenLooks, is_over);
+      changed_.wait_for(lock, kBetweenPolls, is_over);
     }
   }
 }
@@ -80,7 +80,7 @@ void Checkpoint::resume() noexcept {
   round_ = 0;
 }
 
-/// Whether nothing is under way.
+/// Whether nothing is in flight.
 bool Checkpoint::drain() noexcept {
   bool quiet = true;
   for (const auto& vci : vcis_) {

@@ -32,36 +32,36 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<DeadlockDetector>> DeadlockDetector::start(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody,
+Result<std::unique_ptr<DeadlockDetector>> DeadlockDetector::start(p2p::Vcis& vcis, std::vector<p2p::Peer*> processes,
                                                                   int rank, std::chrono::milliseconds period,
                                                                   Namer namer) {
   std::unique_ptr<DeadlockDetector> watch{
-      new DeadlockDetector{vcis, std::move(everybody), rank, period, std::move(namer)}};
+      new DeadlockDetector{vcis, std::move(processes), rank, period, std::move(namer)}};
   OPAL_TRY(vcis.engine(0).context().set_handler(
       p2p::wire::kWaiting, btl::bind<&DeadlockDetector::on_report>(*watch, "mpi deadlock report")));
   for (unsigned vci = 0; vci < vcis.count(); ++vci) vcis.engine(vci).set_idle_observer(watch.get());
   return watch;
 }
 
-DeadlockDetector::DeadlockDetector(p2p::Vcis& vcis, std::vector<p2p::Peer*> everybody, int rank,
+DeadlockDetector::DeadlockDetector(p2p::Vcis& vcis, std::vector<p2p::Peer*> processes, int rank,
                                    std::chrono::milliseconds period, Namer namer)
     : IdleObserver{period},
       vcis_(vcis),
-      everybody_(std::move(everybody)),
+      processes_(std::move(processes)),
       rank_(rank),
       namer_(std::move(namer)),
-      said_(rank == 0 ? everybody_.size() : 0) {}
+      reports_(rank == 0 ? processes_.size() : 0) {}
 
 DeadlockDetector::~DeadlockDetector() {
   for (unsigned vci = 0; vci < vcis_.count(); ++vci) vcis_.engine(vci).set_idle_observer(nullptr);
   vcis_.engine(0).context().clear_handler(p2p::wire::kWaiting);
 }
 
-void DeadlockDetector::look(std::uint64_t wait, const char* what) noexcept {
+void DeadlockDetector::on_idle(std::uint64_t wait, const char* what) noexcept {
   {
     const am::Lock::Guard guard{vcis_.lock()};
     const Clock::time_point now = Clock::now();
-    if (now - told_ < period) return;  // several threads wait, or back-pressure has it look often
+    if (now - told_ < period) return;  // several threads wait, or back-pressure calls it often
     told_ = now;
   }
   std::uint64_t state = mixed(0, wait);
@@ -88,11 +88,11 @@ void DeadlockDetector::look(std::uint64_t wait, const char* what) noexcept {
   if (operations > kMostNamed) text += "; and more";
   if (text.empty()) text = what != nullptr ? what : "for something that is no message";
   text.resize(std::min(text.size(), kMostText));
-  if (rank_ == 0) return hear(0, state, std::move(text), std::move(waits_for));
+  if (rank_ == 0) return record(0, state, std::move(text), std::move(waits_for));
   Report report{rank_, 0, state, {}};
   report.waits_for.fill(-1);
   std::copy(waits_for.begin(), waits_for.end(), report.waits_for.begin());
-  p2p::Peer& first = *everybody_.front();
+  p2p::Peer& first = *processes_.front();
   const am::Lock::Guard guard{vcis_.engine(0).lock()};
   if (vcis_.engine(0).reach(first) != MPI_SUCCESS) return;
   // Rank 0 may be busy for hours: what does not go at once is said again next time.
@@ -104,54 +104,54 @@ void DeadlockDetector::on_report(btl::Delivery& delivery) noexcept {
   if (rank_ != 0 || !read_object(delivery.data, report)) return;
   const auto from = static_cast<std::size_t>(report.rank);
   // It may be the first that ever came from there.
-  if (from >= everybody_.size() || !vcis_.engine(0).recognise(*everybody_[from], am::sender(delivery))) return;
+  if (from >= processes_.size() || !vcis_.engine(0).recognise(*processes_[from], am::sender(delivery))) return;
   const ByteSpan text = delivery.data.subspan(sizeof report);
   std::vector<int> waits_for;
   for (const std::int32_t rank : report.waits_for) {
-    if (rank >= 0 && static_cast<std::size_t>(rank) < everybody_.size()) waits_for.push_back(rank);
+    if (rank >= 0 && static_cast<std::size_t>(rank) < processes_.size()) waits_for.push_back(rank);
   }
-  hear(from, report.state, {reinterpret_cast<const char*>(text.data()), std::min(text.size(), kMostText)},
-       std::move(waits_for));
+  record(from, report.state, {reinterpret_cast<const char*>(text.data()), std::min(text.size(), kMostText)},
+         std::move(waits_for));
 }
 
-void DeadlockDetector::hear(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for) {
+void DeadlockDetector::record(std::size_t from, std::uint64_t state, std::string text, std::vector<int> waits_for) {
   const am::Lock::Guard guard{vcis_.lock()};
-  Said& said = said_[from];
+  LastReport& latest = reports_[from];
   const Clock::time_point now = Clock::now();
-  const bool again = said.state == state && now - said.last < 3 * period;
-  said = {state, again ? said.times + 1 : 1, now, std::move(text), std::move(waits_for)};
+  const bool again = latest.state == state && now - latest.last < 3 * period;
+  latest = {state, again ? latest.times + 1 : 1, now, std::move(text), std::move(waits_for)};
   report_if_all_wait();
 }
 
 void DeadlockDetector::report_if_all_wait() {
   const Clock::time_point now = Clock::now();
   std::uint64_t all = 1;
-  for (const Said& said : said_) {
-    if (said.times < 2 || now - said.last >= 2 * period) return;
-    all = mixed(all, said.state);
+  for (const LastReport& latest : reports_) {
+    if (latest.times < 2 || now - latest.last >= 2 * period) return;
+    all = mixed(all, latest.state);
   }
   if (all == reported_) return;
   reported_ = all;
   std::string text =
       fmt::format("MPI: all {} ranks have been waiting for more than {} ms, and nothing is on its way{}\n",
-                  said_.size(), period.count(), cycle());
-  for (std::size_t rank = 0; rank < said_.size(); ++rank) {
-    text += fmt::format("  rank {} waits {}\n", rank, said_[rank].text);
+                  reports_.size(), period.count(), cycle());
+  for (std::size_t rank = 0; rank < reports_.size(); ++rank) {
+    text += fmt::format("  rank {} waits {}\n", rank, reports_[rank].text);
   }
   std::fputs(text.c_str(), stderr);
 }
 
-/// ": rank 0 -> 2 -> 0", or nothing when nobody waits for himself by way of others.
+/// ": rank 0 -> 2 -> 0", or nothing when no rank waits for itself by way of others.
 std::string DeadlockDetector::cycle() const {
   const auto next = [&](std::size_t rank) {
-    const std::vector<int>& waits_for = said_[rank].waits_for;
-    return waits_for.empty() ? said_.size() : static_cast<std::size_t>(waits_for.front());
+    const std::vector<int>& waits_for = reports_[rank].waits_for;
+    return waits_for.empty() ? reports_.size() : static_cast<std::size_t>(waits_for.front());
   };
-  for (std::size_t start = 0; start < said_.size(); ++start) {
-    // After as many steps as there are ranks, whoever can still go on is in a circle.
+  for (std::size_t start = 0; start < reports_.size(); ++start) {
+    // A walk of as many steps as there are ranks ends in a circle, unless it stops before.
     std::size_t at = start;
-    for (std::size_t step = 0; step < said_.size() && at < said_.size(); ++step) at = next(at);
-    if (at == said_.size()) continue;
+    for (std::size_t step = 0; step < reports_.size() && at < reports_.size(); ++step) at = next(at);
+    if (at == reports_.size()) continue;
     std::string text = fmt::format(": rank {}", at);
     for (std::size_t rank = next(at); rank != at; rank = next(rank)) text += fmt::format(" -> {}", rank);
     return text + fmt::format(" -> {}", at);

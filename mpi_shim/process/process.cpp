@@ -28,9 +28,9 @@
 namespace mpi_shim {
 namespace {
 
-std::atomic<Process::Life> life_now{Process::Life::not_started};
+std::atomic<Process::State> state_now{Process::State::not_started};
 
-/// How many ranks of this host share a core, if nobody has said so: waits must know whether to keep theirs.
+/// Computes how many ranks of this host share a core, unless it is configured: it decides how waits use the core.
 Result<void> count_ranks_per_core(config::Store& store, unsigned ranks) {
   OPAL_TRY_ASSIGN(const am::Config config, store.load(am::kGroup));
   const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
@@ -44,7 +44,7 @@ unsigned count_vcis(const Config& config, unsigned processes_here) noexcept {
   if (config.vcis != 0) return config.vcis;
   cpu_set_t allowed;
   const auto cores = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  // Whoever is bound has its cores to itself, as far as anybody can know.
+  // A bound process is assumed to have its cores to itself.
   const bool bound =
       ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && static_cast<unsigned>(CPU_COUNT(&allowed)) < cores;
   return std::clamp(bound ? static_cast<unsigned>(CPU_COUNT(&allowed)) : cores / processes_here, 2U, 4U);
@@ -54,19 +54,19 @@ unsigned count_vcis(const Config& config, unsigned processes_here) noexcept {
 
 Process* Process::current_ = nullptr;
 
-Process::Life Process::life() noexcept { return life_now.load(std::memory_order_acquire); }
+Process::State Process::state() noexcept { return state_now.load(std::memory_order_acquire); }
 
 Result<void> Process::start(int thread_level) {
   std::unique_ptr<Process> process{new Process};
   OPAL_TRY(process->join(thread_level));
   current_ = process.release();
-  life_now.store(Life::running, std::memory_order_release);
+  state_now.store(State::running, std::memory_order_release);
   return {};
 }
 
 Result<void> Process::stop() {
   const std::unique_ptr<Process> process{std::exchange(current_, nullptr)};
-  life_now.store(Life::finished, std::memory_order_release);
+  state_now.store(State::finished, std::memory_order_release);
   process->checkpoint_.reset();  // while the launcher still hears it
   return process->job().client().finalize();
 }

@@ -24,7 +24,7 @@ class DeadlockDetector;
 
 class Process final {
  public:
-  enum class Life : std::uint8_t { not_started, running, finished };
+  enum class State : std::uint8_t { not_started, running, finished };
 
   /// MPI_Init_thread.  `thread_level` is one of MPI_THREAD_*.
   static Result<void> start(int thread_level);
@@ -33,7 +33,7 @@ class Process final {
   /// The second part, also after a leave() that failed: ends current().
   static Result<void> stop();
 
-  static Life life() noexcept;
+  static State state() noexcept;
   /// Null unless running.
   static Process* current() noexcept { return current_; }
 

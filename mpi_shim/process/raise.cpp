@@ -24,9 +24,9 @@ namespace {
 
 rma::Window* find_window(ErrorScope scope) { return handle::find<rma::Window>(static_cast<MPI_Win>(scope.handle)); }
 
-std::string describe(const char* who, int error_class, const char* function, const char* message) {
+std::string describe(const char* where, int error_class, const char* function, const char* message) {
   const char* class_name = error_class_name(error_class);
-  return fmt::format("{}: {}: {} ({})", who, function, message,
+  return fmt::format("{}: {}: {} ({})", where, function, message,
                      class_name != nullptr ? class_name : fmt::format("error code {}", error_class));
 }
 
@@ -35,7 +35,7 @@ std::string describe(const char* who, int error_class, const char* function, con
 int raise(ErrorScope scope, int error_class, const char* function, const char* message) {
   Process* const process = Process::current();
   if (process == nullptr) {
-    const char* when = Process::life() == Process::Life::finished ? "after MPI_Finalize" : "before MPI_Init";
+    const char* when = Process::state() == Process::State::finished ? "after MPI_Finalize" : "before MPI_Init";
     end(error_class, describe(when, error_class, function, message));
   }
   if (scope.kind == ErrorScope::Kind::file) return error_class;  // the standard's default for files

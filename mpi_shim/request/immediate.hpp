@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/request/immediate.hpp — requests of operations that are done as soon as they start: small sends that went
-// out at once, and everything with MPI_PROC_NULL.  The ones that are not persistent are shared by all who have one:
+// out at once, and everything with MPI_PROC_NULL.  The ones that are not persistent are shared by all users:
 // they cost no allocation and are never written.  Threads: safe from any thread.
 #pragma once
 #include "mpi_shim/request/request.hpp"

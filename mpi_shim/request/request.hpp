@@ -58,9 +58,9 @@ class Request : public handle::Object {
       actions_.query(*this);
     return outcome_;
   }
-  /// Whose progress ends it; null: no one Engine's.
+  /// The Engine whose progress ends it; null: none alone.
   [[nodiscard]] p2p::Engine* engine() const noexcept { return engine_; }
-  /// Whose error handler hears of it.
+  /// The communicator whose error handler gets its error.
   [[nodiscard]] MPI_Comm comm() const noexcept { return comm_; }
   /// Tells the kinds of requests apart.
   [[nodiscard]] bool has_actions(const Actions& actions) const noexcept { return &actions_ == &actions; }
@@ -89,7 +89,7 @@ class Request : public handle::Object {
     return MPI_SUCCESS;
   }
 
-  /// The program is not interested any more: finish() will put it back.  False: nothing is under way, the caller has to
+  /// The program is not interested any more: finish() will put it back.  False: nothing is in flight, the caller has to
   /// dismiss() it.
   bool abandon() noexcept {
     if (!active_ || done()) return false;
@@ -122,7 +122,7 @@ class Request : public handle::Object {
   }
   /// As finish(), but leaves it to the caller to put back a request that was abandoned: true.
   bool finish_and_keep() noexcept {
-    const Watcher watcher = watcher_;  // first: who waits for it may put it back as soon as it is done
+    const Watcher watcher = watcher_;  // first: its waiter may put it back as soon as it is done
     const bool abandoned = abandoned_;
     done_.store(true, std::memory_order_release);
     if (watcher.fn != nullptr) {

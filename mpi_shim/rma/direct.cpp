@@ -49,7 +49,7 @@ int Window::lock_updates(Control& control) noexcept {
     }
     ::sched_yield();
     if (tries % 64 != 0) continue;
-    engine().look();  // a holder that copies through the transport may need it
+    engine().poll_all();  // a holder that copies through the transport may need it
     if (is_update_lock_lost(control)) return MPI_ERR_PROC_ABORTED;
   }
   return MPI_SUCCESS;
@@ -103,7 +103,7 @@ int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer
         if (copy.ok()) break;
       }
       if (post == Post::again) {
-        engine().look();
+        engine().poll_all();
         continue;
       }
       return copy.error.code == Errc::peer_gone ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER;

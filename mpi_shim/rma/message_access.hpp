@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/message_access.hpp — an access that the target's process carries out: the data go there in pieces as
 // active messages, each answered, with what was there before if that is wanted.  Accesses to one target are sent one
-// after the other, so that accumulates keep the order that the standard promises; only some pieces are under way at a
+// after the other, so that accumulates keep the order that the standard promises; only some pieces are in flight at a
 // time, so that the answers of no target pile up.
 // Owned by the pool of Windows.  Threads: under the Context's lock.
 #pragma once

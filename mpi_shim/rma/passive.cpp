@@ -46,10 +46,10 @@ template <class Condition>
 int Window::poll_until(Target& target, Condition condition) noexcept {
   opal::YieldPolicy yield_policy;
   bool give = true;
-  for (int looks = 0; !condition(); ++looks) {
-    if (engine().look() != 0 || looks < 20) continue;
+  for (int polls = 0; !condition(); ++polls) {
+    if (engine().poll_all() != 0 || polls < 20) continue;
     // Its holder may have to run on our core, and may hold it for long.
-    if (give && looks < 500) {
+    if (give && polls < 500) {
       give = yield_policy.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
@@ -134,7 +134,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
   if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
-  engine().look();
+  engine().poll_all();
   const int error = drain(target);
   give_lock_back(target);
   --locks_;
@@ -185,13 +185,13 @@ int Window::flush(int rank) {
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
   flushes_.store(flushes, std::memory_order_relaxed);
   if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerRound == 0)
-    engine().look();
+    engine().poll_all();
   return drain(target);
 }
 
 int Window::flush_all() {
   if (!locks_all_ && locks_ == 0) return MPI_ERR_RMA_SYNC;
-  engine().look();
+  engine().poll_all();
   return drain_all();
 }
 

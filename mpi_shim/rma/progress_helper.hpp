@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/progress_helper.hpp — a thread that progresses now and then, so that accesses to windows of this process
-// go on while the program computes.  It looks more often while there is something to do, and sleeps in between, at most
+// go on while the program computes.  It polls more often while there is something to do, and sleeps in between, at most
 // a millisecond: how long an access may have to wait.  Blocks all signals: the program's handlers run in its threads.
 // Owns the thread; the Context must be open at thread level `multiple`.
 #pragma once

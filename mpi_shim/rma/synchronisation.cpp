@@ -34,7 +34,7 @@ int Window::barrier() {
 /// The transport being full never loses it.
 void Window::send_signal(Target& target, Tag tag) noexcept {
   const am::Lock::Guard guard{engine().lock()};
-  if (engine().reach(*target.peer) != MPI_SUCCESS) return;  // who is gone needs no signal
+  if (engine().reach(*target.peer) != MPI_SUCCESS) return;  // a failed process needs no signal
   engine().answer(*target.peer->endpoint, tag, wire::Signal{comm_.id(), comm_.rank()});
 }
 
@@ -128,7 +128,7 @@ int Window::test(bool& over) {
   int error = MPI_SUCCESS;
   over = all_completed();
   if (!over) {
-    engine().look();
+    engine().poll_all();
     over = all_completed();
   }
   if (over) {

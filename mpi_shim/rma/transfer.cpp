@@ -109,7 +109,7 @@ void Transfer::one_done(Slot& slot) noexcept {
   slot.busy = false;
   --busy_;
   if (!slot.ok()) fail(slot.error);
-  if (stepping_ || stalled_) return;  // who steps, or will step, sees to the rest
+  if (stepping_ || stalled_) return;  // the step that runs, or will run, does the rest
   if (!step()) {
     stalled_ = true;
     windows_.engine().wait_for_transport(*this);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/transfer.hpp — a put or get of any datatypes through the transport's put and get: one for each block at
-// the target, some under way at a time; by way of a packed copy when the origin's bytes do not lie together.
+// the target, some in flight at a time; by way of a packed copy when the origin's bytes do not lie together.
 // Owned by the pool of Windows.  Threads: under the Context's lock.
 #pragma once
 #include <array>

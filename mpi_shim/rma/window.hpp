@@ -121,7 +121,7 @@ class Window final : public handle::Object {
 
   /// No epoch is open that a call of this process has to end.
   [[nodiscard]] bool is_idle() const noexcept { return !access_open_ && !exposure_open_ && locks_ == 0 && !locks_all_; }
-  /// Collective: waits until nobody accesses the window any more.
+  /// Collective: waits until no process accesses the window any more.
   int close();
 
   comm::ErrhandlerSlot errhandler;

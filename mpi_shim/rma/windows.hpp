@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/rma/windows.hpp — all windows of this process on one VCI: finds the one that a peer's message names, knows
-// the accesses under way and the datatypes that peers and this process have described to each other. Owned by its VCI.
+// the accesses in flight and the datatypes that peers and this process have described to each other. Owned by its VCI.
 // Threads: under the Context's lock.
 #pragma once
 #include <array>
@@ -49,12 +49,12 @@ class Windows {
   Transfer& new_transfer() { return transfers_.take(*this); }
   MessageAccess& new_message_access() { return message_accesses_.take(*this); }
 
-  /// Whether a put or get that this process has started is under way; under the Context's lock.
+  /// Whether a put or get that this process has started is in flight; under the Context's lock.
   [[nodiscard]] bool is_transferring() const {
     return transfers_.any([](const Transfer& transfer) { return transfer.active() && !transfer.done(); });
   }
 
-  /// Ends everything under way with a process that is gone.
+  /// Ends everything in flight with a process that is gone.
   void peer_failed(p2p::Peer& peer) noexcept;
 
  private:

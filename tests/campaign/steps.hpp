@@ -60,7 +60,7 @@ inline constexpr std::array kSteps{
     Step{.function = "opal::btl::tcp::Attempt::on_ready", .transports = kTcp},
     Step{.function = "opal::btl::tcp::Acceptor::on_ready", .transports = kTcp},
     Step{.function = "opal::btl::tcp::Incoming::on_ready", .transports = kTcp},
-    Step{.function = "opal::btl::tcp::Acceptor::greeted", .transports = kTcp},
+    Step{.function = "opal::btl::tcp::Acceptor::on_hello", .transports = kTcp},
     Step{.function = "opal::btl::tcp::Endpoint::adopt", .transports = kTcp},
     // TCP: messages.
     Step{.function = "opal::btl::tcp::Endpoint::poll", .transports = kTcp, .visit = 30},
@@ -141,7 +141,7 @@ inline constexpr std::array kSteps{
     Step{.object = kMpi, .function = "mpi_shim::rma::Windows::remove", .program = "windows"},
     // Communicators.
     Step{.object = kMpi, .function = "mpi_shim::comm::split", .program = "communicators", .visit = 5},
-    Step{.object = kMpi, .function = "mpi_shim::Process::free_communicator", .program = "communicators", .visit = 5},
+    Step{.object = kMpi, .function = "mpi_shim::comm::Communicators::free", .program = "communicators", .visit = 5},
     // Start and end of a rank.
     Step{.object = kRuntime, .function = "runtime::Client::State::join", .transports = kBoth},
     Step{.object = kRuntime, .function = "runtime::Client::commit", .transports = kBoth},

@@ -143,7 +143,7 @@ TEST(AbiGenerator, WritesFortranEntriesThatConvertHandlesStringsAndIndices) {
 TEST(AbiGenerator, WritesTheConstantsOfMpifFromThoseOfMpi) {
   std::istringstream header(
       "#define MPI_COMM_WORLD MPI_ABI_ADDRESS_(MPI_Comm, 0x101)\n"
-      "#define MPI_ANY_SOURCE (-1) /* from anybody */\n"
+      "#define MPI_ANY_SOURCE (-1) /* from any rank */\n"
       "#define MPI_MAX_INFO_KEY 256\n"
       "#define MPI_OTHER MPI_COMM_WORLD\n"
       "#define MPI_IN_PLACE MPI_ABI_ADDRESS_(void*, 1)\n"

@@ -127,7 +127,7 @@ TEST(MpiCost, AShortMessageStaysWithinItsBudget) {
     need(send() == MPI_SUCCESS, __LINE__);
     in = 0;
     step_mark();
-    b.engine->progress();  // nobody has asked for it
+    b.engine->progress();  // it is unexpected
     step_mark();
     need(b.channel.matcher.unexpected() == 1, __LINE__);
     step_mark();

@@ -105,7 +105,7 @@ class MpiVcis : public ::testing::Test {
   std::array<std::unique_ptr<Rank>, 2> ranks_;
 };
 
-/// Everything that threads do on one VCI goes on while somebody else has the other VCI's locks for ever.
+/// Everything that threads do on one VCI goes on while another thread has the other VCI's locks for ever.
 TEST_F(MpiVcis, ThreadsOnDifferentVcisTakeNoCommonLock) {
   for (const std::chrono::microseconds spin : {50us, 0us}) {  // the second time every wait sleeps
     am::Config waits;

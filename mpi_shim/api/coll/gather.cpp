@@ -57,24 +57,39 @@ auto sharing(Share share, const Arguments&... arguments) {
   return [share, &arguments...](HostTeam& team) { return (team.*share)(arguments...); };
 }
 
+/// The checked arguments of a gather or scatter with a root.
+struct Rooted {
+  Communicator* comm;
+  std::optional<Buffer> own;  ///< this process's block; nothing: MPI_IN_PLACE
+  Blocks blocks;              ///< of the root
+};
+
+template <class MakeBlocks>
+Rooted rooted(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm handle,
+              MakeBlocks&& make_blocks) {
+  Rooted with{};
+  if (call.failed()) return with;
+  with.comm = call.comm(handle);
+  call.root(with.comm, root);
+  if (call.failed()) return with;
+  const RootPart part{*with.comm, root};
+  const bool has_block = part.takes_part && !(with.comm->is_inter() && part.is_root);
+  with.own = has_block ? own_block(call, buf, count, datatype, part.is_root) : Buffer{};
+  if (part.is_root) with.blocks = make_blocks(call, *with.comm);
+  return with;
+}
+
 template <class MakeBlocks>
 int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int root,
                 MPI_Comm comm, const GatherWays& ways, MakeBlocks&& make_blocks) {
   Call call{form.function};
+  const Rooted with = rooted(call, sendbuf, sendcount, sendtype, root, comm, make_blocks);
   if (call.failed()) return call.error();
-  Communicator* const communicator = call.comm(comm);
-  call.root(communicator, root);
-  if (call.failed()) return call.error();
-  const RootPart part{*communicator, root};
-  const bool sends = part.takes_part && !(communicator->is_inter() && part.is_root);
-  const std::optional<Buffer> own = sends ? own_block(call, sendbuf, sendcount, sendtype, part.is_root) : Buffer{};
-  const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
-  if (call.failed()) return call.error();
-  return form.run(call, *communicator, sharing(ways.share, own, blocks, root), [&](Schedule& schedule) {
-    if (communicator->is_inter()) {
-      build_inter_gather(schedule, sides_of(*communicator), *own, blocks, root);
+  return form.run(call, *with.comm, sharing(ways.share, with.own, with.blocks, root), [&](Schedule& schedule) {
+    if (with.comm->is_inter()) {
+      build_inter_gather(schedule, sides_of(*with.comm), *with.own, with.blocks, root);
     } else {
-      ways.build(schedule, own, blocks, root);
+      ways.build(schedule, with.own, with.blocks, root);
     }
   });
 }
@@ -101,20 +116,13 @@ template <class MakeBlocks>
 int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
                  const ScatterWays& ways, MakeBlocks&& make_blocks) {
   Call call{form.function};
+  const Rooted with = rooted(call, recvbuf, recvcount, recvtype, root, comm, make_blocks);
   if (call.failed()) return call.error();
-  Communicator* const communicator = call.comm(comm);
-  call.root(communicator, root);
-  if (call.failed()) return call.error();
-  const RootPart part{*communicator, root};
-  const bool receives = part.takes_part && !(communicator->is_inter() && part.is_root);
-  const std::optional<Buffer> own = receives ? own_block(call, recvbuf, recvcount, recvtype, part.is_root) : Buffer{};
-  const Blocks blocks = part.is_root ? make_blocks(call, *communicator) : Blocks{};
-  if (call.failed()) return call.error();
-  return form.run(call, *communicator, sharing(ways.share, blocks, own, root), [&](Schedule& schedule) {
-    if (communicator->is_inter()) {
-      build_inter_scatter(schedule, sides_of(*communicator), blocks, *own, root);
+  return form.run(call, *with.comm, sharing(ways.share, with.blocks, with.own, root), [&](Schedule& schedule) {
+    if (with.comm->is_inter()) {
+      build_inter_scatter(schedule, sides_of(*with.comm), with.blocks, *with.own, root);
     } else {
-      ways.build(schedule, blocks, own, root);
+      ways.build(schedule, with.blocks, with.own, root);
     }
   });
 }

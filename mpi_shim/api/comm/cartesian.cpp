@@ -70,7 +70,7 @@ OPAL_MPI_FUNCTION(int, Cart_create,
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_cart, "comm_cart");
   if (call.failed()) return call.error();
-  *comm_cart = MPI_COMM_NULL;  // also for whoever goes on after an error
+  *comm_cart = MPI_COMM_NULL;  // also if the program goes on after an error
   const Cartesian grid = described(call, parent, ndims, dims, periods);
   if (call.failed()) return call.error();
   Communicator* made = nullptr;

@@ -27,7 +27,7 @@ int hand_out_with(Call& call, int error, Communicator* made,
 
 }  // namespace
 
-// Nobody is spawned yet, so nobody has a parent.
+// Spawning is not supported, so no process has a parent.
 OPAL_MPI_FUNCTION(int, Comm_get_parent, (MPI_Comm * parent)) {
   Call call{"MPI_Comm_get_parent"};
   call.pointer(parent, "parent");

@@ -3,13 +3,14 @@
 #include <limits>
 
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/p2p/buffered/buffered_send.hpp"
 #include "mpi_shim/request/immediate.hpp"
 
 namespace {
 
 using mpi_shim::api::Call;
+using mpi_shim::api::MessageArguments;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::AttachedBuffer;
 using mpi_shim::p2p::Buffer;
@@ -20,10 +21,7 @@ int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype d
           MPI_Comm handle, MPI_Request* request = nullptr) {
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype, dest);
-  call.destination(comm, dest);
-  call.send_tag(tag);
+  const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   if (call.failed()) return call.error();
   if (dest != MPI_PROC_NULL) {
     AttachedBuffer& memory = comm->buffer.attached() ? comm->buffer : call.process().buffer();
@@ -52,10 +50,7 @@ int bsend_init(const char* function, const void* buf, MPI_Count count, MPI_Datat
                MPI_Comm handle, MPI_Request* request) {
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype, dest);
-  call.destination(comm, dest);
-  call.send_tag(tag);
+  const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   if (dest == MPI_PROC_NULL) {

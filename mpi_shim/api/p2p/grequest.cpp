@@ -28,7 +28,7 @@ OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   Request* const object = request == MPI_REQUEST_NULL ? nullptr : mpi_shim::handle::find<Request>(request);
   Generalized* const generalized = object != nullptr ? Generalized::from(*object) : nullptr;
   if (generalized == nullptr || generalized->done()) {
-    return call.fail(MPI_ERR_REQUEST, "argument request is not a generalized request that is under way");
+    return call.fail(MPI_ERR_REQUEST, "argument request is not a generalized request that is in flight");
   }
   bool abandoned = false;
   {

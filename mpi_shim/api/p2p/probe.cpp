@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probing, and receiving what a probe has taken out of matching.
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/p2p/message.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/request/status.hpp"
@@ -10,13 +10,12 @@ namespace {
 
 using mpi_shim::Outcome;
 using mpi_shim::api::Call;
+using mpi_shim::api::kNoProcess;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
 using mpi_shim::p2p::MessageObject;
 using mpi_shim::p2p::Receive;
 using mpi_shim::p2p::Unexpected;
-
-constexpr Outcome kNoProc{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, false};
 
 Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
   Communicator* const communicator = call.comm(comm);
@@ -27,7 +26,7 @@ Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
 
 enum class Probing { once, until_found };
 
-constexpr const char* kNobody = "everybody that such a message could come from is gone";
+constexpr const char* kNoSender = "every process that such a message could come from has failed or ended";
 
 /// Waits until there is a message, and describes it; false: there will be none.
 bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome) {
@@ -37,7 +36,7 @@ bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome)
       [&] {
         const mpi_shim::am::Lock::Guard guard{engine.lock()};
         found = engine.probe(comm.user(), source, tag, outcome);
-        return found || engine.nobody_left(comm.user(), source);
+        return found || engine.no_sender_left(comm.user(), source);
       },
       "for a message to probe");
   return found;
@@ -50,16 +49,16 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, Probing prob
   Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  Outcome outcome = kNoProc;
+  Outcome outcome = kNoProcess;
   *flag = 1;
   if (source != MPI_PROC_NULL) {
     auto& engine = communicator->engine();
-    const auto look = [&] { return engine.probe(communicator->user(), source, tag, outcome); };
+    const auto try_probe = [&] { return engine.probe(communicator->user(), source, tag, outcome); };
     if (probing == Probing::until_found) {
-      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
-    } else if (!look()) {
+      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNoSender);
+    } else if (!try_probe()) {
       engine.poll();
-      *flag = look();
+      *flag = try_probe();
     }
   }
   if (*flag != 0) store(outcome, status);
@@ -78,23 +77,23 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Prob
   *flag = 1;
   if (source == MPI_PROC_NULL) {
     *handle = MPI_MESSAGE_NO_PROC;
-    store(kNoProc, status);
+    store(kNoProcess, status);
     return MPI_SUCCESS;
   }
   auto& engine = communicator->engine();
   Outcome outcome;
   std::unique_ptr<Unexpected> message;
-  const auto look = [&] {
+  const auto try_probe = [&] {
     message = engine.take(communicator->user(), source, tag, outcome);
     return message != nullptr;
   };
   if (probing == Probing::until_found) {
-    while (!look()) {
-      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNobody);
+    while (!try_probe()) {
+      if (!wait_for_message(*communicator, source, tag, outcome)) return call.fail(MPI_ERR_PROC_ABORTED, kNoSender);
     }
-  } else if (!look()) {
+  } else if (!try_probe()) {
     engine.poll();
-    if (!look()) {
+    if (!try_probe()) {
       *flag = 0;
       return MPI_SUCCESS;
     }
@@ -130,7 +129,7 @@ int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Dataty
   if (call.failed()) return call.error();
   if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
     *handle = MPI_MESSAGE_NULL;
-    store(kNoProc, status);
+    store(kNoProcess, status);
     return MPI_SUCCESS;
   }
   MessageObject* const message = find_message(call, handle);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
 #include "mpi_shim/p2p/send_receive.hpp"
 #include "mpi_shim/request/immediate.hpp"
@@ -15,13 +15,14 @@ namespace {
 using mpi_shim::Outcome;
 using mpi_shim::Request;
 using mpi_shim::api::Call;
+using mpi_shim::api::kNoProcess;
+using mpi_shim::api::MessageArguments;
 using mpi_shim::api::PlainMessage;
+using mpi_shim::api::Start;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
 using mpi_shim::p2p::Mode;
 using mpi_shim::p2p::SendReceive;
-
-constexpr Outcome kNoProc{MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0, false};
 
 int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
             MPI_Comm handle, MPI_Status* status) {
@@ -32,22 +33,17 @@ int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datat
   }
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype, source);
-  call.source(comm, source);
-  call.receive_tag(tag);
+  const auto [comm, buffer] = MessageArguments::of_receive(call, buf, count, datatype, source, tag, handle);
   if (call.failed()) [[unlikely]]
     return call.error();
   if (source == MPI_PROC_NULL) {
-    store(kNoProc, status);
+    store(kNoProcess, status);
     return MPI_SUCCESS;
   }
   const Outcome outcome = comm->engine().receive(comm->user(), buffer, source, tag);
   store(outcome, status);
   return call.finish(outcome.error);
 }
-
-enum class Start { now, later };
 
 /// Starts to receive a plain message; false: nothing has been done.
 [[gnu::always_inline]] inline bool start_plain(void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
@@ -65,10 +61,7 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
                 MPI_Comm handle, Start start, MPI_Request* request) {
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype, source);
-  call.source(comm, source);
-  call.receive_tag(tag);
+  const auto [comm, buffer] = MessageArguments::of_receive(call, buf, count, datatype, source, tag, handle);
   call.pointer(request, "request");
   if (call.failed()) [[unlikely]]
     return call.error();
@@ -79,20 +72,13 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
     return MPI_SUCCESS;
   }
   Request& made = comm->engine().new_receive(comm->user(), buffer, source, tag);
-  if (start == Start::later) {
-    made.set_persistent(handle);
-  } else {
-    made.set_comm(handle);
-    made.start();
-  }
-  *request = made.mpi_handle();
-  return MPI_SUCCESS;
+  return hand_over(made, start, handle, request);
 }
 
 int exchange(Call& call, Communicator& comm, const Buffer& out, int dest, int sendtag, const Buffer& in, int source,
              int recvtag, MPI_Status* status) {
   auto& engine = comm.engine();
-  Outcome outcome = kNoProc;
+  Outcome outcome = kNoProcess;
   if (source == MPI_PROC_NULL) {
     const int error =
         dest == MPI_PROC_NULL ? MPI_SUCCESS : engine.send(comm.user(), out, dest, sendtag, Mode::standard);
@@ -117,6 +103,16 @@ void check_partners(Call& call, const Communicator* comm, int dest, int sendtag,
   call.receive_tag(recvtag);
 }
 
+/// The communicator and the buffer of the forms that replace what they send.  The buffer counts for both directions:
+/// MPI_PROC_NULL on one side leaves it to the other.
+MessageArguments replace_arguments(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                                   int source, int recvtag, MPI_Comm handle) {
+  MessageArguments arguments{call.comm(handle),
+                             call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source)};
+  check_partners(call, arguments.comm, dest, sendtag, source, recvtag);
+  return arguments;
+}
+
 int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
              int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
              MPI_Comm handle, MPI_Status* status) {
@@ -135,10 +131,7 @@ int sendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datat
                      int source, int recvtag, MPI_Comm handle, MPI_Status* status) {
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  // It counts for both directions: MPI_PROC_NULL on one side leaves it to the other.
-  const Buffer in = call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source);
-  check_partners(call, comm, dest, sendtag, source, recvtag);
+  const auto [comm, in] = replace_arguments(call, buf, count, datatype, dest, sendtag, source, recvtag, handle);
   if (call.failed()) [[unlikely]]
     return call.error();
   std::vector<std::byte> packed(static_cast<std::size_t>(in.bytes()));
@@ -181,10 +174,7 @@ int isendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Data
                       int source, int recvtag, MPI_Comm handle, MPI_Request* request) {
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  // It counts for both directions: MPI_PROC_NULL on one side leaves it to the other.
-  const Buffer in = call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source);
-  check_partners(call, comm, dest, sendtag, source, recvtag);
+  const auto [comm, in] = replace_arguments(call, buf, count, datatype, dest, sendtag, source, recvtag, handle);
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   auto packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(in.bytes()));

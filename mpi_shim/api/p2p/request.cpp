@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests as objects: starting, freeing, cancelling, looking without waiting.
-#include <algorithm>
-
+// Requests as objects: starting, freeing, cancelling, and their status without waiting.
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
-#include "mpi_shim/p2p/waits/waiting.hpp"
+#include "mpi_shim/api/p2p/request_array.hpp"
 #include "mpi_shim/request/generalized.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace {
 
 using mpi_shim::Request;
+using mpi_shim::api::all_done;
 using mpi_shim::api::Call;
+using mpi_shim::api::is_done_or_inactive;
 
 Request* find(Call& call, const MPI_Request* handle) {
   call.pointer(handle, "request");
@@ -29,33 +28,6 @@ void start(Call& call, MPI_Request* handle) {
     return;
   }
   request->start();
-}
-
-void check(Call& call, int count, const MPI_Request* handles) {
-  if (count < 0) return call.fail_count(count);
-  if (count > 0) call.pointer(handles, "array_of_requests");
-  for (int i = 0; i < count && !call.failed(); ++i) {
-    if (handles[i] != MPI_REQUEST_NULL) find(call, handles + i);
-  }
-}
-
-bool is_done_or_inactive(MPI_Request handle) {
-  const Request* const active = mpi_shim::active_request(handle);
-  return active == nullptr || active->done();
-}
-
-bool all_done(int count, const MPI_Request* handles) {
-  return std::all_of(handles, handles + count, is_done_or_inactive);
-}
-
-void look(Call& call, int count, const MPI_Request* handles) {
-  auto& vcis = call.process().job().vcis();
-  vcis.poll(mpi_shim::vcis_of(vcis, {handles, static_cast<std::size_t>(count)}));
-}
-
-/// Looks for news, once, unless some request of these is done already.
-void look_for_any(Call& call, int count, const MPI_Request* handles) {
-  if (!mpi_shim::any_done({handles, static_cast<std::size_t>(count)})) look(call, count, handles);
 }
 
 /// What the status of a request that is done or inactive says; it stays as it is.
@@ -132,10 +104,10 @@ OPAL_MPI_FUNCTION(int, Status_set_cancelled, (MPI_Status * status, int flag)) {
 OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
   Call call{"MPI_Request_get_status"};
   if (call.failed()) return call.error();
-  check(call, 1, &request);
+  check_requests(call, 1, &request);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  look_for_any(call, 1, &request);
+  poll_for_any(call, 1, &request);
   *flag = is_done_or_inactive(request);
   if (mpi_shim::active_request(request) == nullptr) {
     store_empty(status);
@@ -149,10 +121,10 @@ OPAL_MPI_FUNCTION(int, Request_get_status_all,
                   (int count, const MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[])) {
   Call call{"MPI_Request_get_status_all"};
   if (call.failed()) return call.error();
-  check(call, count, array_of_requests);
+  check_requests(call, count, array_of_requests);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  if (!all_done(count, array_of_requests)) look(call, count, array_of_requests);
+  if (!all_done(count, array_of_requests)) poll(call, count, array_of_requests);
   *flag = all_done(count, array_of_requests);
   for (int i = 0; *flag != 0 && i < count; ++i) store_with_error(array_of_requests[i], array_of_statuses, i);
   return MPI_SUCCESS;
@@ -162,11 +134,11 @@ OPAL_MPI_FUNCTION(int, Request_get_status_any,
                   (int count, const MPI_Request array_of_requests[], int* indx, int* flag, MPI_Status* status)) {
   Call call{"MPI_Request_get_status_any"};
   if (call.failed()) return call.error();
-  check(call, count, array_of_requests);
+  check_requests(call, count, array_of_requests);
   call.pointer(indx, "indx");
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  look_for_any(call, count, array_of_requests);
+  poll_for_any(call, count, array_of_requests);
   *indx = MPI_UNDEFINED;
   bool any_active = false;
   for (int i = 0; i < count && *indx == MPI_UNDEFINED; ++i) {
@@ -188,11 +160,11 @@ OPAL_MPI_FUNCTION(int, Request_get_status_some,
                    MPI_Status array_of_statuses[])) {
   Call call{"MPI_Request_get_status_some"};
   if (call.failed()) return call.error();
-  check(call, incount, array_of_requests);
+  check_requests(call, incount, array_of_requests);
   call.pointer(outcount, "outcount");
   if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
   if (call.failed()) return call.error();
-  look_for_any(call, incount, array_of_requests);
+  poll_for_any(call, incount, array_of_requests);
   *outcount = 0;
   bool any_active = false;
   for (int i = 0; i < incount; ++i) {

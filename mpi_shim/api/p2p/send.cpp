@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: MPI_Send and its relations.  A ready send is a standard send, as the standard allows.
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
 #include "mpi_shim/request/immediate.hpp"
 
 using mpi_shim::Request;
 using mpi_shim::api::Call;
+using mpi_shim::api::MessageArguments;
 using mpi_shim::api::PlainMessage;
-using mpi_shim::comm::Communicator;
-using mpi_shim::p2p::Buffer;
+using mpi_shim::api::Start;
 using mpi_shim::p2p::Mode;
 
 namespace {
@@ -26,17 +26,12 @@ int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype da
          MPI_Comm handle, Mode mode) {
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype, dest);
-  call.destination(comm, dest);
-  call.send_tag(tag);
+  const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   if (call.failed()) [[unlikely]]
     return call.error();
   if (dest == MPI_PROC_NULL) return MPI_SUCCESS;
   return call.finish(comm->engine().send(comm->user(), buffer, dest, tag, mode));
 }
-
-enum class Start { now, later };
 
 /// As send_short(), with a request that is done.
 [[gnu::always_inline]] inline bool start_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
@@ -52,10 +47,7 @@ int new_send(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
              MPI_Comm handle, Mode mode, Start start, MPI_Request* request) {
   Call call{function};
   if (call.failed()) return call.error();
-  Communicator* const comm = call.comm(handle);
-  const Buffer buffer = call.buffer(buf, count, datatype, dest);
-  call.destination(comm, dest);
-  call.send_tag(tag);
+  const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
   if (call.failed()) [[unlikely]]
     return call.error();
@@ -70,14 +62,7 @@ int new_send(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
     return MPI_SUCCESS;
   }
   Request& made = comm->engine().new_send(comm->user(), buffer, dest, tag, mode);
-  if (start == Start::later) {
-    made.set_persistent(handle);
-  } else {
-    made.set_comm(handle);
-    made.start();
-  }
-  *request = made.mpi_handle();
-  return MPI_SUCCESS;
+  return hand_over(made, start, handle, request);
 }
 
 }  // namespace

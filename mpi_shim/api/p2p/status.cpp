@@ -12,14 +12,20 @@ namespace {
 
 using mpi_shim::api::Call;
 
+template <class Count>
+const mpi_shim::datatype::Datatype* check(Call& call, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
+  if (call.failed()) return nullptr;
+  const auto* const type = call.type(datatype);
+  call.pointer(status, "status");
+  call.pointer(count, "count");
+  return type;
+}
+
 /// Whole instances of the datatype; MPI_UNDEFINED when the bytes are no whole number of them.
 template <class Count>
 int get_count(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count, MPI_Count largest) {
   Call call{function};
-  if (call.failed()) return call.error();
-  const auto* const type = call.type(datatype);
-  call.pointer(status, "status");
-  call.pointer(count, "count");
+  const auto* const type = check(call, status, datatype, count);
   if (call.failed()) return call.error();
   const auto bytes = static_cast<MPI_Count>(mpi_shim::bytes_of(*status));
   const MPI_Count size = type->size();
@@ -33,10 +39,7 @@ template <class Count>
 int get_elements(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count,
                  MPI_Count largest) {
   Call call{function};
-  if (call.failed()) return call.error();
-  const auto* const type = call.type(datatype);
-  call.pointer(status, "status");
-  call.pointer(count, "count");
+  const auto* const type = check(call, status, datatype, count);
   if (call.failed()) return call.error();
   const auto found = type->signature().elements_in(static_cast<std::int64_t>(mpi_shim::bytes_of(*status)));
   const bool whole = found.rest == 0 && found.elements <= largest;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for requests and testing them.
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
-#include "mpi_shim/p2p/waits/waiting.hpp"
+#include "mpi_shim/api/p2p/request_array.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace {
@@ -14,31 +13,11 @@ using mpi_shim::Found;
 using mpi_shim::Outcome;
 using mpi_shim::Request;
 using mpi_shim::still_active;
+using mpi_shim::api::all_done;
 using mpi_shim::api::Call;
+using mpi_shim::api::span_of;
 
 constexpr Outcome kEmpty{};
-
-[[gnu::cold]] void fail_entry(Call& call, int index) {
-  call.fail(MPI_ERR_REQUEST,
-            "entry " + std::to_string(index) + " of argument array_of_requests is not a valid request");
-}
-
-void check(Call& call, int count, MPI_Request* requests) {
-  if (count < 0) return call.fail_count(count);
-  if (count > 0) call.pointer(requests, "array_of_requests");
-  for (int i = 0; i < count && !call.failed(); ++i) {
-    if (requests[i] != MPI_REQUEST_NULL && mpi_shim::handle::find<Request>(requests[i]) == nullptr) [[unlikely]]
-      fail_entry(call, i);
-  }
-}
-
-std::span<MPI_Request> span_of(MPI_Request* requests, int count) { return {requests, static_cast<std::size_t>(count)}; }
-
-/// A round of progress that may end some of these.
-void poll(Call& call, int count, MPI_Request* requests) {
-  auto& vcis = call.process().job().vcis();
-  vcis.poll(mpi_shim::vcis_of(vcis, span_of(requests, count)));
-}
 
 MPI_Status* entry(MPI_Status* statuses, int index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
@@ -75,14 +54,6 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
   return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
 }
 
-bool all_done(int count, MPI_Request* requests) {
-  for (int i = 0; i < count; ++i) {
-    const Request* request = active_request(requests[i]);
-    if (request != nullptr && !request->done()) return false;
-  }
-  return true;
-}
-
 int report(Call& call, const Found& found, MPI_Status* status) {
   store(found.outcome, status);
   if (!found.any_done && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;  // as of every empty status
@@ -115,7 +86,7 @@ int hand_out_some(Call& call, int count, MPI_Request* requests, int* outcount, i
 OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
   Call call{"MPI_Wait"};
   if (call.failed()) return call.error();
-  check(call, 1, request);
+  check_requests(call, 1, request);
   if (call.failed()) return call.error();
   if (const Request* active = active_request(*request)) call.process().job().vcis().wait(*active);
   const Found found = find_done(call.process().job().vcis(), span_of(request, 1), true);
@@ -125,7 +96,7 @@ OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
 OPAL_MPI_FUNCTION(int, Test, (MPI_Request * request, int* flag, MPI_Status* status)) {
   Call call{"MPI_Test"};
   if (call.failed()) return call.error();
-  check(call, 1, request);
+  check_requests(call, 1, request);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
   const Found found = find_done(call.process().job().vcis(), span_of(request, 1), false);
@@ -136,7 +107,7 @@ OPAL_MPI_FUNCTION(int, Test, (MPI_Request * request, int* flag, MPI_Status* stat
 OPAL_MPI_FUNCTION(int, Waitany, (int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
   Call call{"MPI_Waitany"};
   if (call.failed()) return call.error();
-  check(call, count, array_of_requests);
+  check_requests(call, count, array_of_requests);
   call.pointer(indx, "indx");
   if (call.failed()) return call.error();
   const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), true);
@@ -148,7 +119,7 @@ OPAL_MPI_FUNCTION(int, Testany,
                   (int count, MPI_Request array_of_requests[], int* indx, int* flag, MPI_Status* status)) {
   Call call{"MPI_Testany"};
   if (call.failed()) return call.error();
-  check(call, count, array_of_requests);
+  check_requests(call, count, array_of_requests);
   call.pointer(indx, "indx");
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
@@ -161,7 +132,7 @@ OPAL_MPI_FUNCTION(int, Testany,
 OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])) {
   Call call{"MPI_Waitall"};
   if (call.failed()) return call.error();
-  check(call, count, array_of_requests);
+  check_requests(call, count, array_of_requests);
   if (call.failed()) return call.error();
   for (int i = 0; i < count; ++i) {
     const Request* const request = still_active(array_of_requests[i]);
@@ -175,7 +146,7 @@ OPAL_MPI_FUNCTION(int, Testall,
                   (int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[])) {
   Call call{"MPI_Testall"};
   if (call.failed()) return call.error();
-  check(call, count, array_of_requests);
+  check_requests(call, count, array_of_requests);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
   *flag = all_done(count, array_of_requests);
@@ -191,7 +162,7 @@ OPAL_MPI_FUNCTION(int, Waitsome,
                    MPI_Status array_of_statuses[])) {
   Call call{"MPI_Waitsome"};
   if (call.failed()) return call.error();
-  check(call, incount, array_of_requests);
+  check_requests(call, incount, array_of_requests);
   call.pointer(outcount, "outcount");
   if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
   if (call.failed()) return call.error();
@@ -209,10 +180,10 @@ OPAL_MPI_FUNCTION(int, Testsome,
                    MPI_Status array_of_statuses[])) {
   Call call{"MPI_Testsome"};
   if (call.failed()) return call.error();
-  check(call, incount, array_of_requests);
+  check_requests(call, incount, array_of_requests);
   call.pointer(outcount, "outcount");
   if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
   if (call.failed()) return call.error();
-  if (!any_done(span_of(array_of_requests, incount))) poll(call, incount, array_of_requests);
+  poll_for_any(call, incount, array_of_requests);
   return hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
 }

@@ -58,8 +58,10 @@ bool lacks_request(Call& call, Form form, const MPI_Request* request) {
   return call.failed();
 }
 
-int put(const char* function, const void* origin, MPI_Count count, MPI_Datatype datatype, const There& there,
-        MPI_Win win, Form form, MPI_Request* request) {
+/// A put or a get; `what` names the buffer that the data go to.
+int access(const char* function, int (Window::*operation)(const Buffer&, const Place&, MPI_Request*), const char* what,
+           const void* origin, MPI_Count count, MPI_Datatype datatype, const There& there, MPI_Win win, Form form,
+           MPI_Request* request) {
   Call call{function};
   if (call.failed()) return call.error();
   Window* const window = call.window(win);
@@ -67,19 +69,17 @@ int put(const char* function, const void* origin, MPI_Count count, MPI_Datatype 
   const Place target = place(call, window, there);
   if (lacks_request(call, form, request)) return call.error();
   if (there.rank == MPI_PROC_NULL) return nothing(request);
-  return finish(call, window->put(buffer, target, request), "the target's buffer");
+  return finish(call, (window->*operation)(buffer, target, request), what);
+}
+
+int put(const char* function, const void* origin, MPI_Count count, MPI_Datatype datatype, const There& there,
+        MPI_Win win, Form form, MPI_Request* request) {
+  return access(function, &Window::put, "the target's buffer", origin, count, datatype, there, win, form, request);
 }
 
 int get(const char* function, void* origin, MPI_Count count, MPI_Datatype datatype, const There& there, MPI_Win win,
         Form form, MPI_Request* request) {
-  Call call{function};
-  if (call.failed()) return call.error();
-  Window* const window = call.window(win);
-  const Buffer buffer = call.buffer(origin, count, datatype);
-  const Place target = place(call, window, there);
-  if (lacks_request(call, form, request)) return call.error();
-  if (there.rank == MPI_PROC_NULL) return nothing(request);
-  return finish(call, window->get(buffer, target, request), "the origin's buffer");
+  return access(function, &Window::get, "the origin's buffer", origin, count, datatype, there, win, form, request);
 }
 
 /// An operation for accumulation: predefined, and defined on the target's elements if there are any.

@@ -23,7 +23,7 @@ using mpi_shim::rma::Target;
 using mpi_shim::rma::Window;
 using mpi_shim::rma::Wish;
 
-/// The hints that the library knows, with their values when nobody sets them.
+/// The hints that the library knows, with their defaults.
 const Info::Entries& known_hints() {
   static const Info::Entries known = {{"no_locks", "false"},
                                       {"accumulate_ordering", "rar,raw,war,waw"},

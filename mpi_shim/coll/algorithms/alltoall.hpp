@@ -9,7 +9,7 @@
 
 namespace mpi_shim::coll {
 
-/// A window of pairwise exchanges at a time: in step k to rank + k and from rank - k, so that no rank is everybody's
+/// A window of pairwise exchanges at a time: in step k to rank + k and from rank - k, so that no rank is every rank's
 /// target at once.
 void build_alltoall(Schedule& schedule, const Blocks& out, const Blocks& in);
 

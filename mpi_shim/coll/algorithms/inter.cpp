@@ -21,7 +21,7 @@ void build_swap(Schedule& schedule, const TwoSides& sides, const Buffer& mine, c
   schedule.set_team(sides.own);
 }
 
-/// What the first process of a side reduces into; nobody else has it.
+/// What the first process of a side reduces into; no other process has it.
 Buffer result_of_side(Schedule& schedule, const TwoSides& sides, const Buffer& like) {
   return sides.own.rank() == 0 ? schedule.scratch_like(like) : Buffer{};
 }

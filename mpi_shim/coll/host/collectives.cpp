@@ -14,7 +14,7 @@
 namespace mpi_shim::coll {
 namespace {
 
-constexpr int kEverybody = -1;
+constexpr int kAllRanks = -1;
 
 }  // namespace
 
@@ -93,7 +93,7 @@ HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, cons
 }
 
 int HostTeam::allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op) {
-  if (one_host()) return reduce_here(in, out.base(), op, kEverybody);
+  if (one_host()) return reduce_here(in, out.base(), op, kAllRanks);
   OPAL_MPI_STEP(reduce_here(in, out.base(), op, 0));
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_allreduce(schedule, out, out, op); }));
   return bcast_here(out, 0);
@@ -103,7 +103,7 @@ int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, in
   if (in.bytes() == 0) return MPI_SUCCESS;
   const auto element = static_cast<std::uint64_t>(in.type().size());
   const std::uint64_t most = segment_.slot_bytes() / element;
-  const bool gets = to == kEverybody || to == segment_.rank();
+  const bool gets = to == kAllRanks || to == segment_.rank();
   for (std::uint64_t first = 0; first < in.count(); first += most) {
     const Buffer piece = in.part(first, std::min(most, in.count() - first));
     OPAL_MPI_STEP(reduce_piece(piece, gets ? out + first * element : nullptr, op, to));
@@ -111,8 +111,8 @@ int HostTeam::reduce_here(const Buffer& in, std::byte* out, const op::Op& op, in
   return MPI_SUCCESS;
 }
 
-/// Everybody but who alone gets the result fills a slot.  Of a short piece whoever gets the result makes all of it; of
-/// a long one each rank makes a part and puts that into its slot, where nobody else needs what was there.
+/// Each rank but a single receiver of the result fills a slot.  Each receiver makes all of a short piece itself; of
+/// a long one each rank makes a part and puts that into its slot, where no other rank needs what was there.
 int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to) {
   const int rank = segment_.rank();
   const int size = segment_.size();
@@ -154,7 +154,7 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
 /// make up for that, and none that wait for each other's core.
 bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
   if (piece.bytes() < kShareSplitFrom.bytes) return false;
-  return to == kEverybody || (segment_.size() > 4 && job_.waits().ranks_per_core <= 1);
+  return to == kAllRanks || (segment_.size() > 4 && job_.waits().ranks_per_core <= 1);
 }
 
 /// out = rank 0's op rank 1's op ... for `own`, this rank's elements, and the others' at `offset` of their slots.

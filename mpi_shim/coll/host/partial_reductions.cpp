@@ -20,8 +20,8 @@ HostTeam::Outcome HostTeam::scan(const Buffer& from, const Buffer& to, const op:
   return one_host() ? scan_here(in.buffer(), result, op, exclusive) : scan_between(in.buffer(), result, op, exclusive);
 }
 
-/// The hosts' last ranks, who have the result of their host, scan these; then each host puts what is of those before it
-/// in front of its own.
+/// The hosts' last ranks, which have the result of their host, scan these; then each host puts what is of those before
+/// it in front of its own.
 int HostTeam::scan_between(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive) {
   if (in.bytes() == 0) return MPI_SUCCESS;
   const auto count = static_cast<std::int64_t>(in.count());

@@ -36,7 +36,7 @@ std::vector<int> group_here(Job& job, const comm::Communicator& comm, std::uint3
 struct Introduction {
   std::int64_t leader;
   Longest longest;          // what it wants to share
-  std::int64_t fences;      // 1: who sleeps may pay for its fences
+  std::int64_t fences;      // 1: a rank that goes to sleep may pay for its fences
   HostMemory::Offer offer;  // a leader's
 };
 
@@ -75,7 +75,7 @@ std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   const Config& config = comm.vci().scheduler().config();
   std::vector<int> here = group_here(job, comm, config.share_ranks);
   const bool leads = here.front() == comm.rank();
-  // Ranks that share cores lose more by each meeting than by larger pieces.
+  // Ranks that share cores lose more by each exchange than by larger pieces.
   const bool cores_shared = job.waits().ranks_per_core > 1;
   const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
   const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);

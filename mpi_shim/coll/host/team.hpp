@@ -72,7 +72,7 @@ class HostTeam {
   [[nodiscard]] int own_host() const noexcept { return hosts_.of_rank[static_cast<std::size_t>(comm_.rank())]; }
   /// A rank of this host on its team segment.
   [[nodiscard]] int place(int rank) const noexcept;
-  /// Who speaks for each host when `root` does for its own; by hosts.
+  /// The leader of each host, by hosts; `root` is the leader of its own host.
   [[nodiscard]] std::vector<int> leaders_for(int root) const;
   /// Runs what `build` writes down for the leaders; all others only count it.
   template <class Build>
@@ -98,7 +98,7 @@ class HostTeam {
   /// Of at least one byte in all.
   int allgather_here(const std::optional<Buffer>& own, const Blocks& blocks);
   struct PairsAre {
-    bool to_one = false;    ///< nobody has blocks for more than one rank
+    bool to_one = false;    ///< no rank has blocks for more than one rank
     bool in_place = false;  ///< blocks for others lie where theirs go
   };
   template <class OutTo, class InFrom>

@@ -5,18 +5,18 @@
 #include <bit>
 #include <utility>
 
-#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/prefetch.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 
 namespace mpi_shim::coll {
 namespace {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "shared between processes");
 
-// Looks before anything else is tried: a peer on another core answers within them, if it is there already.
-constexpr int kFirstLooks = 200;
-constexpr int kLooksPerPass = 32;
+// Polls before anything else is tried: a peer on another core answers within them, if it is there already.
+constexpr int kFirstPolls = 200;
+constexpr int kPollsPerPass = 32;
 
 }  // namespace
 
@@ -43,22 +43,22 @@ TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, 
       failures_seen_(engine.failures()) {}
 
 void TeamSegment::arrive() noexcept {
-  header(rank_, place_).turn.store(turn_, std::memory_order_release);
-  filled_[place_] = turn_;
+  header(rank_, place_).exchange.store(exchange_, std::memory_order_release);
+  filled_[place_] = exchange_;
   for_lines_of_cell(rank_, 1, [](const std::byte* address) { opal::prefetch_to_write(address); });
   tell_sleepers();
 }
 
 int TeamSegment::await_all() noexcept {
-  if (const int error = wait({turn_, kAll, place_}); error != MPI_SUCCESS) return error;
+  if (const int error = wait({exchange_, kAll, place_}); error != MPI_SUCCESS) return error;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) has_come(rank);
   }
   return MPI_SUCCESS;
 }
 
-int TeamSegment::wait_for_readers(std::uint64_t turn) noexcept {
-  if (const int error = wait({turn, kAll, kFinished}); error != MPI_SUCCESS) return error;
+int TeamSegment::wait_for_readers(std::uint64_t exchange) noexcept {
+  if (const int error = wait({exchange, kAll, kFinished}); error != MPI_SUCCESS) return error;
   all_finished_ = UINT64_MAX;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) all_finished_ = std::min(all_finished_, line(rank).finished.load(std::memory_order_acquire));
@@ -67,15 +67,15 @@ int TeamSegment::wait_for_readers(std::uint64_t turn) noexcept {
 }
 
 bool TeamSegment::holds(const Want& want, int waiting) const noexcept {
-  if (want.rank != kAll) return counter(want.rank, want.place).load(std::memory_order_acquire) >= want.turn;
+  if (want.rank != kAll) return counter(want.rank, want.place).load(std::memory_order_acquire) >= want.exchange;
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != waiting && counter(rank, want.place).load(std::memory_order_acquire) < want.turn) return false;
+    if (rank != waiting && counter(rank, want.place).load(std::memory_order_acquire) < want.exchange) return false;
   }
   return true;
 }
 
 int TeamSegment::wait(const Want& want) noexcept {
-  for (int look = 0; look < (manner_.core_is_shared ? 1 : kFirstLooks); ++look) {
+  for (int poll = 0; poll < (manner_.core_is_shared ? 1 : kFirstPolls); ++poll) {
     if (holds(want, rank_)) [[likely]]
       return MPI_SUCCESS;
     opal::cpu_relax();
@@ -87,8 +87,8 @@ int TeamSegment::wait(const Want& want) noexcept {
 bool TeamSegment::spin(const Want& want) noexcept {
   const opal::Deadline end = opal::Deadline::after(manner_.spin);
   do {
-    engine_.look();  // others may need this process to move their messages
-    for (int look = 0; look < kLooksPerPass; ++look) {
+    engine_.poll_all();  // others may need this process to move their messages
+    for (int poll = 0; poll < kPollsPerPass; ++poll) {
       if (holds(want, rank_)) return true;
       opal::cpu_relax();
     }
@@ -98,7 +98,7 @@ bool TeamSegment::spin(const Want& want) noexcept {
 
 bool TeamSegment::yield_while_waiting(const Want& want) noexcept {
   for (std::uint32_t left = yield_policy_->begin(manner_.spin); left != 0; --left) {
-    engine_.look();
+    engine_.poll_all();
     const bool again = yield_policy_->give();
     if (holds(want, rank_)) return true;
     if (!again) break;
@@ -114,7 +114,7 @@ int TeamSegment::sleep(const Want& want) noexcept {
         held = holds(want, rank_);
         if (held || lost_a_peer()) return true;
         if ((head_->sleepers.load(std::memory_order_relaxed) & own_bit_) == 0) {
-          // Announced first, looked after: with the fence of tell_sleepers(), whoever pays for it, one of the two sees
+          // Announced first, looked after: with the fence of tell_sleepers(), which either side pays for, one sees
           // the other.  A waker that was late may have taken the bit for what was waited for before: then it woke us
           // for nothing, and we say it again.
           head_->sleepers.fetch_or(own_bit_, std::memory_order_seq_cst);
@@ -144,7 +144,7 @@ void TeamSegment::wake(std::uint64_t asleep) noexcept {
     const int rank = std::countr_zero(asleep);
     if (rank >= size_) return;  // not a bit that a rank sets
     const Want want = Want::unpack(line(rank).wanted.load(std::memory_order_relaxed));
-    // What holds stays true: the first who sees it takes the bit and wakes, the others need not.
+    // What holds stays true: the first rank that sees it takes the bit and wakes; the others need not.
     const std::uint64_t bit = std::uint64_t{1} << rank;
     if (want.rank < size_ && want.place <= kFinished && holds(want, rank) &&
         (head_->sleepers.fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0) {

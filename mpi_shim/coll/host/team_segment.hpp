@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/coll/host/team_segment.hpp — memory through which ranks of one host do their part of a collective: a line of
 // counters, some cells for short data and a few slots for long ones per rank (docs/design/mpi-collectives.md).
-// A rank writes only its own.  Operations are numbered turns, the same everywhere; a cell or slot begins with the turn
-// in which it was filled, in the line where a cell's data begin.  `finished` says up to which turn a rank has read the
-// others'.  Whoever waits looks for a while, then says in its line what it waits for and sleeps as for messages; the
-// one that makes it true wakes it with one.
-// Threads: one at a time, as the standard has it for the collectives of a communicator.
+// A rank writes only its own.  Operations are numbered exchanges, the same everywhere; a cell or slot begins with the
+// exchange in which it was filled, in the line where a cell's data begin.  `finished` says up to which exchange a rank
+// has read the others'.  A waiting rank polls first, then writes into its line what it waits for and sleeps as for
+// messages; the one that makes it true wakes it with one. Threads: one at a time, as the standard has it for the
+// collectives of a communicator.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -34,7 +34,7 @@ class TeamSegment {
   struct Manner {
     std::chrono::microseconds spin;
     bool core_is_shared;  ///< others that run on this core make it true
-    bool fences_paid;     ///< all accept remote fences (opal/core/sync/asymmetric_fence.hpp), and who sleeps pays
+    bool fences_paid;     ///< all accept remote fences (opal/core/sync/asymmetric_fence.hpp), and the sleeper pays
   };
 
   static std::uint64_t bytes_for(int ranks, std::uint64_t slot_bytes) noexcept;
@@ -49,38 +49,38 @@ class TeamSegment {
 
   // --- One operation, in this order.  Waits return an error class: MPI_ERR_PROC_ABORTED when a rank is gone.
 
-  /// What was read in earlier turns is not needed any more.  Nobody puts more than `most` bytes into its slot: short
-  /// ones into a cell, which is then what is called its slot below; the same in all ranks.
+  /// What was read in earlier exchanges is not needed any more.  No rank puts more than `most` bytes into its slot:
+  /// short ones into a cell, which is then what is called its slot below; the same in all ranks.
   void begin(std::uint64_t most) noexcept {
     end_turn();
     most > kCellBytes ? take_slot() : take_cell(most);
   }
-  /// The same where ranks do not know how much others have: everybody fills a cell and, as is to be read there, a slot
+  /// The same where ranks do not know how much others have: each rank fills a cell and, as is to be read there, a slot
   /// beside it.
   void begin_uneven() noexcept {
     end_turn();
     take_cell(kCellBytes);
     slots_used_ = true;
   }
-  /// Waits until nobody needs what is in the own slot.
+  /// Waits until no rank needs what is in the own slot.
   int claim() noexcept { return claim(place_); }
   /// A rank's slot of this operation, aligned to 16: the own one to be written after claim(), others' to be read after
   /// await().
   [[nodiscard]] std::byte* slot(int rank) const noexcept { return of_rank(rank) + data_; }
   /// After begin_uneven(): the same two for the slot beside the cell, which is filled before arrive().
   int claim_beside() noexcept {
-    const int error = claim(slot_of_turn());
-    filled_[slot_of_turn()] = turn_;
+    const int error = claim(slot_of_exchange());
+    filled_[slot_of_exchange()] = exchange_;
     return error;
   }
   [[nodiscard]] std::byte* beside(int rank) const noexcept {
-    return of_rank(rank) + offset_of(slot_of_turn()) + kSlotHeader;
+    return of_rank(rank) + offset_of(slot_of_exchange()) + kSlotHeader;
   }
   /// Says that the own slot is filled.
   void arrive() noexcept;
   int await(int rank) noexcept {
-    if (header(rank, place_).turn.load(std::memory_order_acquire) < turn_) [[unlikely]] {
-      if (const int error = wait({turn_, rank, place_}); error != MPI_SUCCESS) return error;
+    if (header(rank, place_).exchange.load(std::memory_order_acquire) < exchange_) [[unlikely]] {
+      if (const int error = wait({exchange_, rank, place_}); error != MPI_SUCCESS) return error;
     } else {  // the rank is ahead: what it may have put there meanwhile
       for_lines_of_cell(rank, kReadAhead, [](const std::byte* address) { __builtin_prefetch(address); });
     }
@@ -88,16 +88,16 @@ class TeamSegment {
     return MPI_SUCCESS;
   }
   int await_all() noexcept;
-  /// From here on arrive() and await() mean a second filling of the same slots, of parts that nobody else reads yet.
-  void refill() noexcept { ++turn_; }
+  /// From here on arrive() and await() mean a second filling of the same slots, of parts that no other rank reads yet.
+  void refill() noexcept { ++exchange_; }
 
  private:
-  static constexpr std::uint32_t kCells = 16;  // turns that a writer may be ahead of its readers
+  static constexpr std::uint32_t kCells = 16;  // exchanges that a writer may be ahead of its readers
   static constexpr std::uint32_t kSlots = 4;
   static constexpr std::uint32_t kFinished = kCells + kSlots;  // where a place is asked for: the counter
   static constexpr std::uint64_t kCellHeader = 16;
   static constexpr std::uint64_t kSlotHeader = 64;
-  static constexpr std::uint64_t kTurnsPerNotice = 4;  // of short ones; a power of two, far below kCells
+  static constexpr std::uint64_t kExchangesPerNotice = 4;  // of short ones; a power of two, far below kCells
   static constexpr std::uint32_t kReadAhead = 3;
   static constexpr std::uint64_t kMostLinesAhead = 5;
   static constexpr int kAll = -1;
@@ -111,18 +111,18 @@ class TeamSegment {
   };
   /// Of a cell or slot.
   struct Header {
-    std::atomic<std::uint64_t> turn;  // in which it was filled
+    std::atomic<std::uint64_t> exchange;  // in which it was filled
   };
   static_assert(sizeof(Header) <= kCellHeader);
 
-  /// Something that a rank waits for: a counter of one rank or all to be at least `turn`.
+  /// Something that a rank waits for: a counter of one rank or all to be at least `exchange`.
   struct Want {
-    std::uint64_t turn;
+    std::uint64_t exchange;
     int rank;
     std::uint32_t place;  // of a cell or slot, or kFinished
 
     [[nodiscard]] std::uint64_t packed() const noexcept {
-      return turn << 12 | static_cast<std::uint64_t>(rank + 1) << 5 | place;
+      return exchange << 12 | static_cast<std::uint64_t>(rank + 1) << 5 | place;
     }
     static Want unpack(std::uint64_t word) noexcept {
       return {word >> 12, static_cast<int>(word >> 5 & 0x7f) - 1, static_cast<std::uint32_t>(word & 0x1f)};
@@ -138,9 +138,11 @@ class TeamSegment {
   static constexpr std::uint64_t kCellStride = kCellHeader + kCellBytes;
   static_assert(kCellStride % 64 == 0);
 
-  [[nodiscard]] std::uint32_t cell_of_turn() const noexcept { return static_cast<std::uint32_t>(turn_ % kCells); }
-  [[nodiscard]] std::uint32_t slot_of_turn() const noexcept {
-    return kCells + static_cast<std::uint32_t>(turn_ % kSlots);
+  [[nodiscard]] std::uint32_t cell_of_exchange() const noexcept {
+    return static_cast<std::uint32_t>(exchange_ % kCells);
+  }
+  [[nodiscard]] std::uint32_t slot_of_exchange() const noexcept {
+    return kCells + static_cast<std::uint32_t>(exchange_ % kSlots);
   }
   [[nodiscard]] std::byte* of_rank(int rank) const noexcept {
     return ranks_ + static_cast<std::uint64_t>(rank) * rank_stride_;
@@ -150,10 +152,10 @@ class TeamSegment {
     return *reinterpret_cast<Header*>(of_rank(rank) + offset_of(place));
   }
   [[nodiscard]] const std::atomic<std::uint64_t>& counter(int rank, std::uint32_t place) const noexcept {
-    return place == kFinished ? line(rank).finished : header(rank, place).turn;
+    return place == kFinished ? line(rank).finished : header(rank, place).exchange;
   }
 
-  /// Of the cell that a rank fills so many turns from now, if what comes is of the length of what is there now.
+  /// Of the cell that a rank fills so many exchanges from now, if what comes is of the length of what is there now.
   template <class Use>
   void for_lines_of_cell(int rank, std::uint32_t ahead, Use&& use) const noexcept {
     const std::byte* const cell = of_rank(rank) + offset_of((place_ + ahead) % kCells);
@@ -161,34 +163,34 @@ class TeamSegment {
   }
 
   void take_cell(std::uint64_t most) noexcept {
-    place_ = cell_of_turn();
+    place_ = cell_of_exchange();
     data_ = offset_of(place_) + kCellHeader;
     cell_lines_ = std::min((kCellHeader + most + 63) / 64, kMostLinesAhead);
     slots_used_ = false;
   }
   void take_slot() noexcept {
-    place_ = slot_of_turn();
+    place_ = slot_of_exchange();
     data_ = offset_of(place_) + kSlotHeader;
     cell_lines_ = 0;
     slots_used_ = true;
   }
-  /// Says, at the latest after a few turns and at once after one with slots, up to where this rank has read.  Without a
-  /// fence, so that a rank that falls asleep at this very moment may be missed unless it pays for fences; it hears of
-  /// it with what comes next: arrive(), or the first wait that is not over at once.
+  /// Says, at the latest after a few exchanges and at once after one with slots, up to where this rank has read.
+  /// Without a fence, so that a rank that falls asleep at this very moment may be missed unless it pays for fences; it
+  /// hears of it with what comes next: arrive(), or the first wait that is not over at once.
   void end_turn() noexcept {
-    if (slots_used_ || turn_ % kTurnsPerNotice == 0) {
-      line(rank_).finished.store(turn_, std::memory_order_release);
+    if (slots_used_ || exchange_ % kExchangesPerNotice == 0) {
+      line(rank_).finished.store(exchange_, std::memory_order_release);
       wake_sleepers();
     }
-    ++turn_;
-    begun_ = turn_;
+    ++exchange_;
+    begun_ = exchange_;
     came_ = 0;
   }
   int claim(std::uint32_t place) noexcept {
     return all_finished_ >= filled_[place] ? MPI_SUCCESS : wait_for_readers(filled_[place]);
   }
-  int wait_for_readers(std::uint64_t turn) noexcept;
-  /// The `rank`-th has filled its slot in this turn, so has finished those before.
+  int wait_for_readers(std::uint64_t exchange) noexcept;
+  /// The `rank`-th has filled its slot in this exchange, so has finished those before.
   void has_come(int rank) noexcept {
     came_ |= std::uint64_t{1} << rank;
     if (came_ == others_) all_finished_ = begun_ - 1;
@@ -197,7 +199,7 @@ class TeamSegment {
   [[nodiscard]] bool holds(const Want& want, int waiting) const noexcept;
   [[nodiscard]] bool lost_a_peer() noexcept;
   int wait(const Want& want) noexcept;
-  /// Looks for a while, resp. between turns of others that run on this core.  Whether it holds.
+  /// Polls for a while, or yields between polls if the core is shared.  Returns whether the condition holds.
   bool spin(const Want& want) noexcept;
   bool yield_while_waiting(const Want& want) noexcept;
   int sleep(const Want& want) noexcept;
@@ -225,13 +227,13 @@ class TeamSegment {
   p2p::Engine& engine_;
   const Manner manner_;
   std::unique_ptr<opal::YieldPolicy> yield_policy_ = std::make_unique<opal::YieldPolicy>();
-  std::uint64_t turn_ = 0;
-  std::uint64_t begun_ = 0;  // turn_ before any refill()
+  std::uint64_t exchange_ = 0;
+  std::uint64_t begun_ = 0;  // exchange_ before any refill()
   std::uint32_t place_ = 0;
   bool slots_used_ = false;
   std::uint64_t cell_lines_ = 0;                         // that are worth to be fetched ahead
   std::uint64_t data_ = 0;                               // of place_
-  std::uint64_t came_ = 0;                               // who was seen to be in this turn
+  std::uint64_t came_ = 0;                               // ranks seen in this exchange
   std::array<std::uint64_t, kCells + kSlots> filled_{};  // the own ones: when last
   std::uint64_t all_finished_ = 0;                       // as far as known
   std::uint32_t failures_seen_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gatherv, scatterv, alltoallv and alltoallw: blocks of which only the two ranks know the size that they are from and
-// for.  All take one turn, whatever the sizes: each rank puts the lengths of its blocks into its cell, and the blocks
-// behind these, or into the slot beside it when they are long.  What does not fit there and what is for other hosts
-// goes by messages; of a host's the lengths say so.
+// for.  All take one exchange, whatever the sizes: each rank puts the lengths of its blocks into its cell, and the
+// blocks behind these, or into the slot beside it when they are long.  What does not fit there and what is for other
+// hosts goes by messages; of a host's the lengths say so.
 #include <array>
 #include <cstring>
 
@@ -23,7 +23,7 @@ bool fits_cell(std::size_t number, std::uint64_t bytes) {
   return bytes <= TeamSegment::kCellBytes - behind_lengths(number);
 }
 
-/// What one rank has for others in a turn.
+/// What one rank has for others in an exchange.
 class Offer {
  public:
   /// No block longer than `longest` goes through slots.

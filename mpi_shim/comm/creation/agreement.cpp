@@ -10,9 +10,9 @@
 
 namespace mpi_shim::comm {
 
-Meeting Meeting::of_all(Communicator& comm) {
+Participants Participants::of_all(Communicator& comm) {
   const am::Lock::Guard guard{comm.engine().lock()};
-  return {comm, comm.everybody(), comm.next_collective_tag()};
+  return {comm, comm.all_processes(), comm.next_collective_tag()};
 }
 
 int private_tag(std::uint64_t common) noexcept {
@@ -41,8 +41,10 @@ void IdAgreement::find_maximum() {
   static const datatype::Datatype& int64 = *datatype::predefined(reinterpret_cast<std::uintptr_t>(MPI_INT64_T));
   static const op::Op& max = *op::predefined(reinterpret_cast<std::uintptr_t>(MPI_MAX));
   const p2p::Buffer buffer{values_.data(), values_.size(), int64};
-  // One tag for all rounds: each pair's messages stay in order, and nobody is a round ahead of a partner's receives.
-  coll::Schedule& schedule = meeting_.comm.vci().scheduler().begin(meeting_.comm, meeting_.team, meeting_.tag);
+  // One tag for all rounds: each pair's messages stay in order, and no process is a round ahead of a partner's
+  // receives.
+  coll::Schedule& schedule =
+      participants_.comm.vci().scheduler().begin(participants_.comm, participants_.team, participants_.tag);
   coll::build_allreduce(schedule, buffer, buffer, max);
   schedule.set_watcher({[](void* self, Request& done) noexcept {
                           auto& agreement = *static_cast<IdAgreement*>(self);
@@ -74,10 +76,11 @@ void IdAgreement::found() noexcept {
   if (values_[0] == 0) return end(MPI_SUCCESS);
   if (reserved_) give_up(communicators_, {mine_, 0});
   // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
-  // the next number.  All processes of the meeting compute the same place.
+  // the next number.  All participants compute the same place.
   ++rounds_;
-  const std::uint64_t meeting = std::uint64_t{meeting_.comm.id()} << 32 | static_cast<std::uint32_t>(meeting_.tag);
-  const std::uint64_t mixed = (meeting * 0x9e3779b97f4a7c15U) ^ (rounds_ * 0xbf58476d1ce4e5b9U);
+  const std::uint64_t agreement =
+      std::uint64_t{participants_.comm.id()} << 32 | static_cast<std::uint32_t>(participants_.tag);
+  const std::uint64_t mixed = (agreement * 0x9e3779b97f4a7c15U) ^ (rounds_ * 0xbf58476d1ce4e5b9U);
   from_ = mine_ + 1 + static_cast<std::uint32_t>((mixed >> 33) % (std::uint64_t{4} << std::min(rounds_, 8U)));
   propose();
 }
@@ -86,18 +89,18 @@ void IdAgreement::end(int error) noexcept {
   if (error != MPI_SUCCESS && reserved_) give_up(communicators_, {mine_, 0});
   error_ = error;
   const Watcher watcher = watcher_;
-  over_.store(true, std::memory_order_release);  // whoever waits for it, in another thread, may end this object now
+  over_.store(true, std::memory_order_release);  // a waiter in another thread may end this object now
   if (watcher.fn != nullptr) watcher.fn(watcher.object, *this);
 }
 
 /// In turn; the first VCI, which has MPI_COMM_WORLD, comes last.
 Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % vcis_}; }
 
-int agree_on_number(Communicators& communicators, const Meeting& meeting, Number& number) {
+int agree_on_number(Communicators& communicators, const Participants& participants, Number& number) {
   communicators.sweep();  // numbers that can be had again
-  IdAgreement agreement{communicators, meeting};
+  IdAgreement agreement{communicators, participants};
   agreement.start({});
-  meeting.comm.engine().wait_until([&] { return agreement.over(); });
+  participants.comm.engine().wait_until([&] { return agreement.over(); });
   number = agreement.number();
   return agreement.error();
 }

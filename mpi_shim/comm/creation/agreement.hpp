@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/comm/creation/agreement.hpp — the processes of a communicator that is being made agree on a number that none
 // of them uses, and thereby on a VCI: usually the lowest free one is the same for all, and one reduction says so;
-// otherwise all try the largest proposal.  Agreements of different meetings that are under way at the same time may
-// hold each other's candidates: each meeting then goes on at a place of its own.  Runs inside progress, so that
+// otherwise all try the largest proposal.  Agreements of different participants at the same time may
+// hold each other's candidates: each agreement then goes on at a number of its own.  Runs inside progress, so that
 // MPI_Comm_idup need not wait.  Must not move between start() and its end. Threads: under the Context's lock, taken
 // here.
 #pragma once
@@ -19,18 +19,18 @@ namespace mpi_shim::comm {
 
 class Communicators;
 
-/// Who agrees, and how they reach each other: a part of a communicator's collectives' channel and a tag that all of
-/// them know.  The team's list of ranks outlives the agreement.
-struct Meeting {
+/// The processes that agree, and how they reach each other: a part of a communicator's collectives' channel and a tag
+/// that all of them know.  The team's list of ranks outlives the agreement.
+struct Participants {
   Communicator& comm;
   coll::Team team;
   int tag;
 
   /// All processes of `comm`; every one of them has to call it in the order of its collectives.
-  static Meeting of_all(Communicator& comm);
+  static Participants of_all(Communicator& comm);
 };
 
-/// A tag no collective uses, out of what those who use it have in common.
+/// A tag that no collective uses, computed from what its users have in common.
 int private_tag(std::uint64_t common) noexcept;
 
 class IdAgreement {
@@ -41,8 +41,8 @@ class IdAgreement {
     void* object = nullptr;
   };
 
-  IdAgreement(Communicators& communicators, const Meeting& meeting) noexcept
-      : communicators_(communicators), meeting_(meeting) {}
+  IdAgreement(Communicators& communicators, const Participants& participants) noexcept
+      : communicators_(communicators), participants_(participants) {}
   IdAgreement(const IdAgreement&) = delete;
   IdAgreement& operator=(const IdAgreement&) = delete;
 
@@ -61,21 +61,21 @@ class IdAgreement {
   void end(int error) noexcept;
 
   Communicators& communicators_;
-  const Meeting meeting_;
+  const Participants participants_;
   Watcher watcher_;
   std::array<std::int64_t, 3> values_{};
-  unsigned vcis_ = 1;  // that each process of the meeting has
+  unsigned vcis_ = 1;  // that each participant has
   std::uint32_t mine_ = 0;
   std::uint32_t from_ = 0;
   std::uint32_t rounds_ = 0;
-  bool confirming_ = false;  // the second reduction of a round: has anybody refused?
+  bool confirming_ = false;  // the second reduction of a round: has any process refused?
   bool reserved_ = false;
   int error_ = 0;
   std::atomic<bool> over_{false};
 };
 
-/// Blocks until all of the meeting have agreed.  An error class.
-int agree_on_number(Communicators& communicators, const Meeting& meeting, Number& number);
+/// Blocks until all participants have agreed.  An error class.
+int agree_on_number(Communicators& communicators, const Participants& participants, Number& number);
 
 /// For a process that took part and then is not in the communicator.
 void give_up(Communicators& communicators, const Number& number);

@@ -35,7 +35,7 @@ class Duplication final : public Request {
         communicators_(communicators),
         parent_(parent),
         slot_(std::move(slot)),
-        agreement_(communicators, Meeting::of_all(parent)) {
+        agreement_(communicators, Participants::of_all(parent)) {
     const am::Lock::Guard guard{parent_.engine().lock()};
     ++parent_.collective().users;
   }
@@ -94,12 +94,12 @@ static_assert(sizeof(Choice) == 2 * sizeof(std::int64_t), "sent as pairs of inte
 
 /// `mine` and all others' choices, by rank in the collectives' channel.
 int exchange_choices(Communicator& parent, const Choice& mine, std::vector<Choice>& all) {
-  const Meeting meeting = Meeting::of_all(parent);
-  all.resize(static_cast<std::size_t>(meeting.team.size()));
-  all[static_cast<std::size_t>(meeting.team.rank())] = mine;
+  const Participants participants = Participants::of_all(parent);
+  all.resize(static_cast<std::size_t>(participants.team.size()));
+  all[static_cast<std::size_t>(participants.team.rank())] = mine;
   coll::Blocks blocks;
   for (Choice& choice : all) blocks.push_back(p2p::Buffer::of_bytes(&choice, sizeof choice));
-  coll::Schedule& schedule = parent.vci().scheduler().begin(parent, meeting.team, meeting.tag);
+  coll::Schedule& schedule = parent.vci().scheduler().begin(parent, participants.team, participants.tag);
   coll::build_allgather(schedule, std::nullopt, blocks);
   return coll::run(schedule);
 }
@@ -123,7 +123,7 @@ std::shared_ptr<const Group> chosen(Communicators& communicators, const Group& s
 int duplicate(Communicators& communicators, Communicator& parent, Communicator*& made) {
   made = nullptr;
   Number number;
-  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
     return error;
   Communicator* copy = nullptr;
   if (const int error = make(communicators, parent, number, parent.sides(), copy); error != MPI_SUCCESS) return error;
@@ -161,7 +161,7 @@ int split(Communicators& communicators, Communicator& parent, int color, int key
   std::vector<Choice> choices;
   if (const int error = exchange_choices(parent, {color, key}, choices); error != MPI_SUCCESS) return error;
   Number number;  // one for all colours: their processes never exchange messages on it
-  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
     return error;
   const auto of_side = [&](const coll::Team& side) {
     return std::span{choices}.subspan(static_cast<std::size_t>(side.in_channel(0)),
@@ -189,7 +189,7 @@ int create(Communicators& communicators, Communicator& parent, const std::shared
     return split(communicators, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0, made);
   }
   Number number;
-  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
     return error;
   if (group->rank() == MPI_UNDEFINED) {
     give_up(communicators, number);
@@ -205,8 +205,8 @@ int create_group(Communicators& communicators, Communicator& parent, const std::
   std::vector<int> ranks;
   for (const int member : group->processes()) ranks.push_back(parent.group()->rank_of(member));
   Number number;
-  const Meeting meeting{parent, {group->rank(), ranks}, private_tag(static_cast<std::uint32_t>(tag))};
-  if (const int error = agree_on_number(communicators, meeting, number); error != MPI_SUCCESS) return error;
+  const Participants participants{parent, {group->rank(), ranks}, private_tag(static_cast<std::uint32_t>(tag))};
+  if (const int error = agree_on_number(communicators, participants, number); error != MPI_SUCCESS) return error;
   return make(communicators, parent, number, {group, nullptr}, made);
 }
 

@@ -22,7 +22,7 @@ int duplicate(Communicators& communicators, Communicator& parent, Communicator*&
 int start_duplicating(Communicators& communicators, Communicator& parent, MPI_Comm* newcomm, Request*& request);
 
 /// Those with the same colour, ordered by key, then by rank in `parent`.  MPI_UNDEFINED: in none.
-/// Of an intercommunicator: those of each side with the same colour; none if a side has nobody of that colour.
+/// Of an intercommunicator: those of each side with the same colour; none if a side has no process of that colour.
 int split(Communicators& communicators, Communicator& parent, int color, int key, Communicator*& made);
 
 /// The members of `group`, a subset of the parent's own side.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/creation/edges.hpp — a graph whose edges any process may name (MPI_Dist_graph_create): each edge goes to the two
-// processes that it joins.
+// mpi_shim/comm/creation/edges.hpp — a graph whose edges any process may name (MPI_Dist_graph_create): each edge goes
+// to the two processes that it joins.
 #pragma once
 #include <span>
 
@@ -14,7 +14,7 @@ struct Edge {
   int weight;
 };
 
-/// Collective over `comm`: the neighbours of this process out of everybody's `edges`, in the order of the processes
+/// Collective over `comm`: the neighbours of this process out of all `edges`, in the order of the processes
 /// that named them, the same at both ends.  An error class.
 int gather_edges(Communicator& comm, std::span<const Edge> edges, bool weighted, DistGraph& graph);
 

@@ -47,7 +47,7 @@ struct Side {
   std::uint32_t communicator;  ///< number of the local one, 0 without one
 };
 
-/// The leaders tell each other who their members are.  `tag` becomes one that several threads of the same processes,
+/// The leaders exchange the lists of their members.  `tag` becomes one that several threads of the same processes,
 /// which may all have called with the same, do not share: their local communicators differ.
 int swap_members(Communicators& communicators, const Part& leaders, int remote_leader, const Group& own,
                  std::uint32_t communicator, std::vector<int>& other, std::uint64_t& tag) {
@@ -74,7 +74,7 @@ int swap_members(Communicators& communicators, const Part& leaders, int remote_l
   });
 }
 
-/// The leader's list becomes everybody's; so does its error.
+/// Broadcasts the leader's list and its error to its side.
 int announce(Communicators& communicators, const Part& own, int leader, int error, std::vector<int>& members,
              std::uint64_t& tag) {
   Announcement head{error, static_cast<std::int32_t>(members.size()), tag};
@@ -106,8 +106,8 @@ int make_connected(Communicators& communicators, const Part& own, const std::sha
   const std::vector<int> all = sides.processes();
   const int place = local->rank() + (sides.own_first ? 0 : sides.other->size());
   Number number;
-  const Meeting meeting{communicators.world(), {place, all}, private_tag(tag)};
-  if (const int failed = agree_on_number(communicators, meeting, number); failed != MPI_SUCCESS) return failed;
+  const Participants participants{communicators.world(), {place, all}, private_tag(tag)};
+  if (const int failed = agree_on_number(communicators, participants, number); failed != MPI_SUCCESS) return failed;
   const auto created = communicators.create(number, std::move(sides));
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
@@ -124,10 +124,10 @@ int connect_sides(Communicators& communicators, Communicator& local, int local_l
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local.rank() == local_leader) {
-    const Part leaders{*peer, peer->is_inter() ? peer->other_side() : peer->everybody(), private_tag(number)};
+    const Part leaders{*peer, peer->is_inter() ? peer->other_side() : peer->all_processes(), private_tag(number)};
     error = swap_members(communicators, leaders, remote_leader, *local.group(), local.id(), members, number);
   }
-  const Meeting own = Meeting::of_all(local);
+  const Participants own = Participants::of_all(local);
   error = make_connected(communicators, {own.comm, own.team, own.tag}, local.group(), local_leader, error,
                          std::move(members), number, made);
   if (error == MPI_SUCCESS) made->errhandler.set(local.errhandler.get());
@@ -135,16 +135,16 @@ int connect_sides(Communicators& communicators, Communicator& local, int local_l
 }
 
 int merge_sides(Communicators& communicators, Communicator& parent, bool high, Communicator*& made) {
-  const Meeting meeting = Meeting::of_all(parent);
-  std::vector<std::uint8_t> wishes(static_cast<std::size_t>(meeting.team.size()));
-  wishes[static_cast<std::size_t>(meeting.team.rank())] = high ? 1 : 0;
+  const Participants participants = Participants::of_all(parent);
+  std::vector<std::uint8_t> wishes(static_cast<std::size_t>(participants.team.size()));
+  wishes[static_cast<std::size_t>(participants.team.rank())] = high ? 1 : 0;
   coll::Blocks blocks;
   for (std::uint8_t& wish : wishes) blocks.push_back(p2p::Buffer::of_bytes(&wish, 1));
-  const int gathered = Part{parent, meeting.team, meeting.tag}.run(
+  const int gathered = Part{parent, participants.team, participants.tag}.run(
       [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
   if (gathered != MPI_SUCCESS) return gathered;
   Number number;
-  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
     return error;
   const bool other_high = wishes[static_cast<std::size_t>(parent.other_side().in_channel(0))] != 0;
   Sides order = parent.sides();
@@ -162,8 +162,8 @@ int create_from_group(Communicators& communicators, const std::shared_ptr<const 
   made = nullptr;
   const std::vector<int> members{group->processes().begin(), group->processes().end()};
   Number number;
-  const Meeting meeting{communicators.world(), {group->rank(), members}, private_tag(number_of(tag))};
-  if (const int error = agree_on_number(communicators, meeting, number); error != MPI_SUCCESS) return error;
+  const Participants participants{communicators.world(), {group->rank(), members}, private_tag(number_of(tag))};
+  if (const int error = agree_on_number(communicators, participants, number); error != MPI_SUCCESS) return error;
   const auto created = communicators.create(number, {group, nullptr});
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
@@ -180,7 +180,7 @@ int connect_groups(Communicators& communicators, const std::shared_ptr<const Gro
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local->rank() == local_leader) {
-    const Part leaders{communicators.world(), communicators.world().everybody(), message_tag};
+    const Part leaders{communicators.world(), communicators.world().all_processes(), message_tag};
     error = swap_members(communicators, leaders, remote->process(remote_leader), *local, 0, members, number);
   }
   return make_connected(communicators, own, local, local_leader, error, std::move(members), number, made);

@@ -11,16 +11,16 @@ namespace mpi_shim::p2p {
 
 namespace {
 
-// Looks, some hundreds of microseconds: a receiver that runs makes room within a few, which is sooner than waking up;
-// and of the transports only shared memory announces it, with others whoever sleeps loses a millisecond.
-constexpr int kLooksForRoom = 1000;
+// Polls, some hundreds of microseconds: a receiver that runs makes room within a few, which is sooner than waking up;
+// and of the transports only shared memory announces it, with others a sleeper loses a millisecond.
+constexpr int kPollsForRoom = 1000;
 
-// Looks, of some two hundred nanoseconds: after so many it does not matter any more whether a message is found a
+// Polls, of some two hundred nanoseconds: after so many it does not matter any more whether a message is found a
 // little sooner.
-constexpr int kLooksAtSender = 100;
-constexpr int kLooksAtSharedCore = 2;  // whoever is to send may be waiting for this core
+constexpr int kPollsOfSender = 100;
+constexpr int kPollsOnSharedCore = 2;  // the sender may be waiting for this core
 
-// Messages of one look.  Whoever takes in many more than it waits for has to keep them as unexpected, each with a copy;
+// Messages of one poll.  A process that takes many more than it waits for keeps them as unexpected, each with a copy;
 // while they stay in the transport, its room holds their sender back.
 constexpr std::size_t kBudget = 8;
 constexpr std::size_t kBudgetOfAwaited = 16;  // where so many are waited for
@@ -34,19 +34,19 @@ std::size_t Engine::progress() noexcept {
   if (Halt* const halt = halt_.load(std::memory_order_acquire)) halt->wait();
   if (count == 0) take_losses();
   count += resume_stalled();
-  for (int look = 0; count == 0 && look < kLooksForRoom; ++look) {
+  for (int poll = 0; count == 0 && poll < kPollsForRoom; ++poll) {
     opal::cpu_relax();
     count = context_.progress(kBudget) + resume_stalled();
   }
   return count;
 }
 
-void Engine::look_for(const Request& request, std::size_t awaited) noexcept {
+void Engine::poll_for(const Request& request, std::size_t awaited) noexcept {
   am::Endpoint* const from = vcis_ == nullptr ? Receive::sender_of(request) : nullptr;
   if (from != nullptr) {
     const std::size_t budget = std::min(awaited, kBudgetOfAwaited);
-    const int looks = core_is_shared_ ? kLooksAtSharedCore : kLooksAtSender;
-    for (int look = 0; look < looks && !stalling_.load(std::memory_order_relaxed); ++look) {
+    const int polls = core_is_shared_ ? kPollsOnSharedCore : kPollsOfSender;
+    for (int poll = 0; poll < polls && !stalling_.load(std::memory_order_relaxed); ++poll) {
       (void)context_.progress_from(*from, budget);
       if (request.done()) return;
     }
@@ -168,7 +168,7 @@ void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
   channel.broken = channel.collective;
   std::vector<Receive*> lost;
   channel.matcher.for_each_posted([&](match::PostedRecv& posted) {
-    // A receive from any source may be one for the peer's message: nobody can know, so its owner decides.
+    // A receive from any source may be one for the peer's message: that is not known here, so its owner decides.
     if (posted.wanted.source == rank || posted.wanted.source == MPI_ANY_SOURCE || channel.gives_up(posted.wanted.tag))
       lost.push_back(static_cast<Receive*>(&posted));
   });

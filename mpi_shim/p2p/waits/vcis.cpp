@@ -31,7 +31,7 @@ void Vcis::join(Engine& engine) {
   for (Engine* one : engines_) one->vcis_ = count() > 1 ? this : nullptr;
 }
 
-std::size_t Vcis::look(Set mine) noexcept {
+std::size_t Vcis::poll_once(Set mine) noexcept {
   std::size_t count = 0;
   std::uint32_t round = 0;
   for_each(mine, [&](unsigned vci) {
@@ -39,7 +39,7 @@ std::size_t Vcis::look(Set mine) noexcept {
     round = vcis_[vci].rounds.load(std::memory_order_relaxed) + 1;
     vcis_[vci].rounds.store(round, std::memory_order_relaxed);  // a round lost to another thread is no loss
   });
-  if (round % kRoundsPerLook == 0) count += look_at_others(mine);
+  if (round % kRoundsPerPoll == 0) count += poll_others(mine);
   return count;
 }
 
@@ -51,7 +51,7 @@ bool Vcis::is_left_alone(unsigned from, unsigned vci) noexcept {
   return false;
 }
 
-std::size_t Vcis::look_at_others(Set mine) noexcept {
+std::size_t Vcis::poll_others(Set mine) noexcept {
   const auto from = static_cast<unsigned>(std::countr_zero(mine));
   std::size_t count = 0;
   for_each(all() & ~mine, [&](unsigned vci) {
@@ -70,19 +70,20 @@ void Vcis::wait(Set mine, Missing missing, void* object, const char* what) noexc
   IdleObserver* const watch = engines_.front()->idle_observer_;
   const milliseconds timeout = watch == nullptr ? milliseconds{-1} : watch->period;
   std::uint64_t wait = 0;
-  int looks = 0;
+  int polls = 0;
   milliseconds nap{1};
   auto idle = opal::Deadline::never();
   while (missing(object)) {
-    if (look(mine) != 0 || ++looks < first_looks_) continue;
-    if (looks == first_looks_) idle = opal::Deadline::after(timeout);
-    const std::size_t found = am::spin(waits_, yield_policy_, idle, [&] { return missing(object) ? look(mine) : 1; });
+    if (poll_once(mine) != 0 || ++polls < first_polls_) continue;
+    if (polls == first_polls_) idle = opal::Deadline::after(timeout);
+    const std::size_t found =
+        am::spin(waits_, yield_policy_, idle, [&] { return missing(object) ? poll_once(mine) : 1; });
     if (found != 0) continue;
     sleep(mine, missing, object, stalling(all()) ? milliseconds{1} : nap);
-    nap = look_at_others(mine) != 0 ? milliseconds{1} : std::min(2 * nap, kLongestNap);
+    nap = poll_others(mine) != 0 ? milliseconds{1} : std::min(2 * nap, kLongestNap);
     if (watch == nullptr || !idle.expired()) continue;
     if (wait == 0) wait = engines_.front()->idle_waits_.fetch_add(1, std::memory_order_relaxed) + 1;
-    watch->look(wait, what);
+    watch->on_idle(wait, what);
     idle = opal::Deadline::after(timeout);
   }
 }
@@ -110,7 +111,7 @@ void Vcis::sleep(Set mine, Missing missing, void* object, milliseconds longest) 
 void Vcis::poll(Set mine) noexcept {
   if (count() == 1) [[likely]]
     return engines_.front()->poll();
-  if (look(mine) == 0) engines_[static_cast<unsigned>(std::countr_zero(mine))]->give_way();
+  if (poll_once(mine) == 0) engines_[static_cast<unsigned>(std::countr_zero(mine))]->give_way();
 }
 
 std::size_t Vcis::progress() noexcept {
@@ -123,7 +124,7 @@ void Vcis::wake_sleepers() noexcept {
   for (Engine* engine : engines_) engine->context().wake_sleepers();
 }
 
-std::size_t Engine::look_on_vcis() noexcept { return vcis_->look(Vcis::Set{1} << vci_); }
+std::size_t Engine::poll_all_vcis() noexcept { return vcis_->poll_once(Vcis::Set{1} << vci_); }
 
 void Engine::wait_on_vcis(bool (*missing)(void*) noexcept, void* object, const char* what) noexcept {
   vcis_->wait(Vcis::Set{1} << vci_, missing, object, what);

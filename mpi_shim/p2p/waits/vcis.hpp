@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/p2p/waits/vcis.hpp — the Engines of a process, one per VCI, and how its threads wait on them.
-// A thread that waits progresses the VCIs on which what it waits for comes (its own), and looks at every other one
-// from time to time, unless somebody else does: what moves there only by progress of this process, such as a rendezvous
-// whose receiver computes, moves while any thread is inside of MPI (docs/design/vcis.md). Borrows the Engines.
-// Threads: any, once all Engines have joined.
+// A thread that waits progresses the VCIs on which what it waits for comes (its own), and polls every other one
+// from time to time, unless another thread does: what moves there only by progress of this process, such as a
+// rendezvous whose receiver computes, moves while any thread is inside of MPI (docs/design/vcis.md). Borrows the
+// Engines. Threads: any, once all Engines have joined.
 #pragma once
 #include <array>
 #include <atomic>
@@ -24,9 +24,9 @@ class Vcis {
   static constexpr unsigned kMost = 16;
   using Set = std::uint32_t;  ///< a bit for each VCI
 
-  /// `waits`: how long a wait looks before it sleeps.
+  /// `waits`: how long a wait polls before it sleeps.
   Vcis(const am::Config& waits, am::ThreadLevel level)
-      : waits_(waits), first_looks_(waits.ranks_per_core > 1 ? 4 : 200), lock_(level) {}
+      : waits_(waits), first_polls_(waits.ranks_per_core > 1 ? 4 : 200), lock_(level) {}
   Vcis(const Vcis&) = delete;
   Vcis& operator=(const Vcis&) = delete;
 
@@ -68,27 +68,27 @@ class Vcis {
 
  private:
   friend class Engine;
-  /// Rounds of a waiting thread's own VCIs to one look at the others.
-  static constexpr std::uint32_t kRoundsPerLook = 16;
+  /// Rounds of a waiting thread's own VCIs to one poll of the others.
+  static constexpr std::uint32_t kRoundsPerPoll = 16;
   using Missing = bool (*)(void* object) noexcept;
 
   struct alignas(opal::kCacheLine) Vci {
-    /// Counts the rounds of threads that wait here, roughly: while it changes, others need not look after the VCI.
+    /// Counts the rounds of threads that wait here, roughly: while it changes, others need not poll the VCI.
     std::atomic<std::uint32_t> rounds{0};
-    /// That of each other VCI when a thread of this one last looked.
+    /// That of each other VCI when a thread of this one last polled it.
     std::array<std::atomic<std::uint32_t>, kMost> seen{};
   };
 
   void wait(Set mine, Missing missing, void* object, const char* what) noexcept;
-  std::size_t look(Set mine) noexcept;
-  std::size_t look_at_others(Set mine) noexcept;
+  std::size_t poll_once(Set mine) noexcept;
+  std::size_t poll_others(Set mine) noexcept;
   void sleep(Set mine, Missing missing, void* object, std::chrono::milliseconds longest) noexcept;
   [[nodiscard]] bool stalling(Set vcis) const noexcept;
   /// Whether no thread has progressed the VCI since a thread of VCI `from` last asked.
   bool is_left_alone(unsigned from, unsigned vci) noexcept;
 
   const am::Config waits_;
-  const int first_looks_;  // of a wait before it asks a clock, or gives away a core that others want
+  const int first_polls_;  // of a wait before it asks a clock, or gives away a core that others want
   am::Lock lock_;
   std::vector<Engine*> engines_;
   std::array<Vci, kMost> vcis_;

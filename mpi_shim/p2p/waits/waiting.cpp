@@ -30,7 +30,7 @@ p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handl
 
 Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noexcept {
   Found found;
-  for (bool first_look = true;; first_look = false) {
+  for (bool first_poll = true;; first_poll = false) {
     found.any_active = false;
     for (std::size_t i = 0; i < handles.size(); ++i) {
       Request* request = active_request(handles[i]);
@@ -46,7 +46,7 @@ Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noe
     if (!found.any_active) return found;
     if (block) {
       vcis.wait_until(vcis_of(vcis, handles), [&] { return any_done(handles); });
-    } else if (first_look) {
+    } else if (first_poll) {
       vcis.poll(vcis_of(vcis, handles));
     } else {
       return found;

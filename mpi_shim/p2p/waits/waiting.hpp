@@ -12,7 +12,7 @@
 
 namespace mpi_shim {
 
-/// The request behind a handle if something is under way, else null.
+/// The request behind a handle if something is in flight, else null.
 inline Request* active_request(MPI_Request handle) noexcept {
   Request* request = handle == MPI_REQUEST_NULL ? nullptr : handle::find<Request>(handle);
   return request != nullptr && request->active() ? request : nullptr;
@@ -36,13 +36,13 @@ inline int let_go(MPI_Request& handle, Request& request) noexcept {
 /// Hands out the outcome of a request that is done.
 Outcome hand_out(MPI_Request& handle, Request& request) noexcept;
 
-/// What looking at several requests found.
+/// The result of testing several requests.
 struct Found {
   bool any_active = false;
   bool any_done = false;
   std::size_t index = 0;
   Outcome outcome;
-  MPI_Comm comm = MPI_COMM_NULL;  ///< whose error handler hears of an error
+  MPI_Comm comm = MPI_COMM_NULL;  ///< its error handler gets an error
 };
 
 [[nodiscard]] bool any_done(std::span<const MPI_Request> handles) noexcept;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/attached.hpp — what one rank has attached to a dynamic window, in memory that its host shares: the
-// others read it themselves, so that an access needs nobody's help.  What does not fit is not in it; who does not find
-// an address here asks the owner.
-// One process writes; others read at any time (a sequence lock: the version is odd while the table changes).
+// mpi_shim/rma/target/attached.hpp — what one rank has attached to a dynamic window, in memory that its host shares:
+// the others read it themselves, so that an access needs no help of the owner.  What does not fit is not in it; a
+// reader that does not find an address here asks the owner. One process writes; others read at any time (a sequence
+// lock: the version is odd while the table changes).
 #pragma once
 #include <array>
 #include <atomic>

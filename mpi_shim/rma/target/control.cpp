@@ -14,8 +14,8 @@ bool AccessLock::try_shared() noexcept {
 }
 
 bool AccessLock::try_exclusive() noexcept {
-  std::uint32_t nobody = 0;
-  return state_.compare_exchange_strong(nobody, kWriter, std::memory_order_acquire, std::memory_order_relaxed);
+  std::uint32_t unlocked = 0;
+  return state_.compare_exchange_strong(unlocked, kWriter, std::memory_order_acquire, std::memory_order_relaxed);
 }
 
 }  // namespace mpi_shim::rma

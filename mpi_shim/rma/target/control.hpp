@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/control.hpp — what guards one rank's window memory: the passive-target lock, and the lock under which
-// elements are updated.  Lies in memory that all ranks of the owner's host share, so that they take both with CPU
+// mpi_shim/rma/target/control.hpp — what guards one rank's window memory: the passive-target lock, and the lock under
+// which elements are updated.  Lies in memory that all ranks of the owner's host share, so that they take both with CPU
 // atomics and without the owner; ranks of other hosts ask the owner, which takes them on their behalf.
-// A process that dies keeps what it holds.  Both locks tell by whom they are held, so that those that wait can end with
+// A process that dies keeps what it holds.  Both locks name their holder, so that those that wait can end with
 // an error: what the lock guards may be half written.
 // Threads and processes: everything from anywhere.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/target.hpp — one rank of a window as this process sees it: where its memory is, how to get there, which
-// epochs are open towards it and what is under way.
-// Owned by its Window; addresses are stable.  Threads: under the Context's lock, but for the atomics.
+// mpi_shim/rma/target/target.hpp — one rank of a window as this process sees it: where its memory is, how to get there,
+// which epochs are open towards it and what is in flight. Owned by its Window; addresses are stable.  Threads: under
+// the Context's lock, but for the atomics.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,9 +23,9 @@ class Window;
 struct Target {
   /// How its memory is accessed.
   enum class Path : std::uint8_t {
-    unknown,    ///< nobody has asked yet
+    unknown,    ///< not asked yet
     mapped,     ///< loads and stores
-    one_sided,  ///< the transport's put and get, which need nobody's help; updates under the shared lock
+    one_sided,  ///< the transport's put and get, which need no help of the target; updates under the shared lock
     messages,   ///< put and get for blocks, access messages for everything else: the owner has to progress
   };
   enum class Held : std::uint8_t { nothing, shared, exclusive, unchecked };
@@ -37,7 +37,7 @@ struct Target {
   std::byte* mapped = nullptr;              ///< where its memory is here; null when it is not
   Control* control = nullptr;               ///< null for another host's: the owner is asked
   Claim* claims = nullptr;                  ///< to control->access, by place among the ranks of this host
-  std::vector<std::byte> key;               ///< of the owner's registration; empty when nobody needs one
+  std::vector<std::byte> key;               ///< of the owner's registration; empty when none is needed
   const AttachedTable* attached = nullptr;  ///< dynamic windows, on this host: what its owner has attached
   std::atomic<Path> path{Path::unknown};
   std::atomic<Held> held{Held::nothing};  ///< by MPI_Win_lock, or within MPI_Win_lock_all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distributed arrays against the definition: walk through the whole array and ask of each element who owns it.
+// Distributed arrays against the definition: walk through the whole array and compute the owner of each element.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -7,8 +7,8 @@
 
 #include "mpi.h"
 #include "mpi_shim/datatype/construction/constructors.hpp"
-#include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
+#include "mpi_shim/datatype/cursor.hpp"
 
 namespace mpi_shim::datatype {
 namespace {

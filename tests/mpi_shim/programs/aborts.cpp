@@ -38,7 +38,7 @@ void in_a_thread(int rank) {
 
 void abort_in_operation(void*, void*, int*, MPI_Datatype*) { MPI_Abort(MPI_COMM_WORLD, kStatus); }
 
-/// A user's reduction, which the library calls in the middle of a collective; whoever has to combine first.
+/// A user's reduction, which the library calls in the middle of a collective; in the rank that combines first.
 void in_a_collective(int (*reduce)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)) {
   MPI_Op op = MPI_OP_NULL;
   MPI_Op_create(abort_in_operation, 1, &op);

@@ -57,7 +57,7 @@ static inline int ranks_of_this_host(void) {
   return same;
 }
 
-/* A byte that depends on where it is and who made it. */
+/* A byte that depends on its place and its writer. */
 static inline unsigned char pattern(long long index, int seed) {
   return (unsigned char)(index * 131 + index / 251 + seed * 17 + 7);
 }

@@ -279,7 +279,7 @@ static void alltoall(enum Form form, int count, int in_place) {
 }
 
 static void alltoallv_and_w(enum Form form) {
-  int* matrix = malloc((size_t)(size * size) * sizeof *matrix); /* how much from whom to whom */
+  int* matrix = malloc((size_t)(size * size) * sizeof *matrix); /* how much from each rank to each rank */
   for (int i = 0; i < size * size; ++i) matrix[i] = draw(30);
   Count *scounts = malloc((size_t)size * sizeof *scounts), *rcounts = malloc((size_t)size * sizeof *rcounts);
   BlockPlace *sdispls = malloc((size_t)size * sizeof *sdispls), *rdispls = malloc((size_t)size * sizeof *rdispls);
@@ -390,7 +390,7 @@ static void datatypes_in_collectives(void) {
   MPI_Allgather(mine, kRows, MPI_INT, matrix, 1, resized, comm);
   for (int i = 0; i < kRows * size; ++i) CHECK_EQ(matrix[i], datum(i % size, i / size));
   int* rows = empty(kRows * size);
-  MPI_Alltoall(matrix, 1, resized, rows, kRows, MPI_INT, comm); /* everybody has the same matrix */
+  MPI_Alltoall(matrix, 1, resized, rows, kRows, MPI_INT, comm); /* all have the same matrix */
   for (int i = 0; i < kRows * size; ++i) CHECK_EQ(rows[i], datum(rank, i % kRows));
   for (int i = 0; i < kRows * size; ++i) matrix[i] = datum(rank, i) + i % size;
   MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, matrix, 1, resized, comm);

@@ -34,14 +34,14 @@ static MPI_Win make(enum Flavour flavour, int** base) {
   return win;
 }
 
-/* All have written their own memory before anybody looks at it. */
+/* All have written their own memory before any rank reads it. */
 static void begin(MPI_Win win, int* base) {
   CHECK_EQ(MPI_Win_lock_all(0, win), MPI_SUCCESS);
   for (int i = 0; i < kCount; ++i) base[i] = datum(rank, i);
   CHECK_EQ(MPI_Win_sync(win), MPI_SUCCESS);
   MPI_Barrier(MPI_COMM_WORLD);
 }
-/* What all have done is in everybody's memory; another round may begin after end(). */
+/* What all have done is in the memory of all; another round may begin after end(). */
 static void settle(MPI_Win win) {
   CHECK_EQ(MPI_Win_flush_all(win), MPI_SUCCESS);
   MPI_Barrier(MPI_COMM_WORLD);

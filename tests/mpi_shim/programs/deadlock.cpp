@@ -49,7 +49,7 @@ void a_circle() {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// One rank sends what nobody receives, while the others wait for it in a collective.
+/// One rank sends what is never received, while the others wait for it in a collective.
 void a_send_and_a_barrier() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A million messages that nobody has asked for: the memory that they take at their target is bounded, all of them
+ * A million unexpected messages: the memory that they take at their target is bounded, all of them
  * arrive, in order, and none that comes later is lost behind them. */
 #include <string.h>
 #include <sys/resource.h>

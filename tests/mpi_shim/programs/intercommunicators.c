@@ -52,7 +52,7 @@ static void asking(void) {
 }
 
 static void messages(void) {
-  /* Everybody to everybody of the other side, received from any source. */
+  /* Each rank to each rank of the other side, received from any source. */
   int sum = 0, expected = 0;
   MPI_Request requests[most_ranks];
   for (int i = 0; i < other_size; ++i) MPI_Isend(&rank, 1, MPI_INT, i, 5, inter, &requests[i]);
@@ -160,7 +160,7 @@ static void duplicates_and_parts(void) {
   MPI_Comm_free(&copy);
   MPI_Comm_free(&late);
 
-  /* The ranks 0 of both sides, in one colour; the others have nobody opposite them. */
+  /* The ranks 0 of both sides, in one colour; the others have no rank opposite them. */
   MPI_Comm_split(inter, own_rank == 0 ? 3 : 10 + rank % 2, 0, &part);
   CHECK((part == MPI_COMM_NULL) == (own_rank != 0));
   if (part != MPI_COMM_NULL) {

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   CHECK_EQ(MPI_Type_vector(2, 1, 3, gone, &rows), MPI_SUCCESS); /* made of one that is freed */
   CHECK_EQ(MPI_Type_free(&gone), MPI_SUCCESS);
   MPI_Datatype own;
-  CHECK_EQ(MPI_Type_create_f90_integer(9, &own), MPI_SUCCESS); /* which nobody could free */
+  CHECK_EQ(MPI_Type_create_f90_integer(9, &own), MPI_SUCCESS); /* which cannot be freed */
   int value = 0;
   MPI_Request request;
   CHECK_EQ(MPI_Recv_init(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request), MPI_SUCCESS);

@@ -108,7 +108,7 @@ static void truncation_is_an_error(int bytes) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-/* More receives under way than anybody would post, completed in another order. */
+/* More receives in flight than usual, completed in another order. */
 static void many_requests(void) {
   enum { kMany = 2000 };
   int* out = malloc(kMany * sizeof *out);
@@ -193,7 +193,7 @@ static void cancelling_a_receive(void) {
   CHECK(cancelled);
 }
 
-static void nobody(void) {
+static void no_process(void) {
   int value = 5;
   MPI_Status status;
   MPI_Request request;
@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
   probing();
   persistent_requests();
   cancelling_a_receive();
-  nobody();
+  no_process();
   exchange_in_place();
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();

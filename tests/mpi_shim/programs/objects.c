@@ -231,7 +231,7 @@ static void keys_of_other_objects(void) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
-/* Errors that no object is named for go to MPI_COMM_SELF's handler; as long as nobody has set one there, to
+/* Errors that no object is named for go to MPI_COMM_SELF's handler; as long as none is set there, to
  * MPI_COMM_WORLD's, as in MPI 3.1. */
 static int heard;
 static void listen(MPI_Comm* comm, int* code, ...) {

@@ -336,7 +336,7 @@ static void communicators_of_groups(void) {
   const int half = (size + 1) / 2;
   int low[1][3] = {{0, half - 1, 1}}, high[1][3] = {{half, size - 1, 1}};
   CHECK_EQ(MPI_Comm_group(MPI_COMM_WORLD, &world), MPI_SUCCESS);
-  CHECK_EQ(MPI_Comm_create_from_group(world, "everybody", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), MPI_SUCCESS);
+  CHECK_EQ(MPI_Comm_create_from_group(world, "all ranks", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), MPI_SUCCESS);
   CHECK_EQ(count_over(comm), size);
   CHECK_EQ(MPI_Comm_rank(comm, &number), MPI_SUCCESS);
   CHECK_EQ(number, rank);
@@ -384,7 +384,7 @@ static void topologies(void) {
   CHECK(place >= 0 && place < size);
 }
 
-/* Nobody is through a round before all have begun it. */
+/* No rank ends a round before all have begun it. */
 static void persistent_barrier(void) {
   MPI_Request barrier;
   MPI_Win win;

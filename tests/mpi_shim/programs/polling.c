@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two ranks on one core that ask whether something has come instead of waiting for it.  What they ask for is the
- * other's to do, who cannot run meanwhile: asking in vain gives the core away, otherwise it goes on for a time slice,
+ * other's to do, which cannot run meanwhile: asking in vain gives the core away, otherwise it goes on for a time slice,
  * which are tens of thousands of questions. */
 #define _GNU_SOURCE
 #include <sched.h>

@@ -287,7 +287,7 @@ static void looking_takes_nothing(void) {
   CHECK(count == 1 && indices[0] == 1 && statuses[0].MPI_TAG == 22);
   MPI_Request_get_status_all(2, requests, &flag, statuses);
   CHECK_EQ(flag, 0);
-  MPI_Barrier(MPI_COMM_WORLD); /* everybody has seen that the first one is missing */
+  MPI_Barrier(MPI_COMM_WORLD); /* all have seen that the first one is missing */
   MPI_Send(&rank, 1, MPI_INT, next, 21, MPI_COMM_WORLD);
   do {
     MPI_Request_get_status_all(2, requests, &flag, statuses);

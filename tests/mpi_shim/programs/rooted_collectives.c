@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Broadcasts, reductions to one rank, gatherv and scatterv, in which ranks may run ahead of each other: for every size
  * up to 256 KiB (powers of two, and one element less and more) runs of calls with one root and nothing in between, so
- * that slots run full and whoever is ahead waits to be let on.  Ranks drawn by seed come late, so that others sleep.  A
+ * that slots run full and a rank that is ahead waits for the others.  Ranks drawn by seed come late, so that others sleep.  A
  * lost wake-up ends it by the launcher's time limit.  Every call's data are checked. */
 #include <time.h>
 
@@ -63,10 +63,10 @@ static void scatter_parts(int count, int root, int call) {
 }
 
 static void come_late(void) {
-  const int who = draw(2 * size); /* half of the time nobody */
+  const int late = draw(2 * size); /* half of the time none */
   const int microseconds = 1 + draw(400);
   const struct timespec pause = {0, 1000L * microseconds};
-  if (who == rank) nanosleep(&pause, NULL);
+  if (late == rank) nanosleep(&pause, NULL);
 }
 
 static void run(int count, int calls) {
@@ -97,7 +97,7 @@ static void let_root_on(int count, int ahead, int read) {
   MPI_Comm_size(host, &ranks);
   for (int i = 0; i < kWarm; ++i) CHECK(MPI_Barrier(host) == MPI_SUCCESS); /* they share memory now */
   const struct timespec pause = {0, 20 * 1000 * 1000};
-  if (place != 0) nanosleep(&pause, NULL); /* the root is asleep by then, or needs nobody to wake it */
+  if (place != 0) nanosleep(&pause, NULL); /* the root is asleep by then, or needs no wake-up */
   for (int call = 0; call <= ahead; ++call) {
     for (int i = 0; i < count; ++i) out[i] = place == 0 ? element(i, call, 0) : -1;
     CHECK(MPI_Bcast(out, count, MPI_INT, 0, host) == MPI_SUCCESS);

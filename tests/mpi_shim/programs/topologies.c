@@ -7,7 +7,7 @@
 enum { most = 64 };
 static int rank, size;
 
-/* A ring as a graph: everybody's neighbours are the one before and the one after. */
+/* A ring as a graph: each rank's neighbours are the one before and the one after. */
 static void graph(void) {
   int index[most], edges[2 * most];
   for (int i = 0; i < size; ++i) {
@@ -82,7 +82,7 @@ static void distributed_graph(int named_by_one) {
 }
 
 static void adjacent_graph(void) {
-  /* A star: everybody sends to rank 0 twice, over two edges; blocks keep the order of the edges. */
+  /* A star: every rank sends to rank 0 twice, over two edges; blocks keep the order of the edges. */
   int zeros[2] = {0, 0}, sources[2 * most];
   for (int i = 0; i < size; ++i) sources[2 * i] = sources[2 * i + 1] = i;
   MPI_Comm star;

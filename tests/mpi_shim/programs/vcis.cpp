@@ -3,7 +3,7 @@
 // one wait, and what moves on a VCI while the only thread waits on another.
 //   vcis            with as many VCIs as mpi_vcis says
 //   vcis mixed      with another number in each process
-//   vcis dead       three ranks, one of which is killed: whoever waits for it hears of it on every VCI
+//   vcis dead       three ranks, one of which is killed: its waiters are told on every VCI
 #include <csignal>
 #include <cstdlib>
 #include <string_view>

@@ -71,13 +71,13 @@ static void attributes(int flavour) {
   char text[16] = "";
   CHECK_EQ(MPI_Info_create(&info), MPI_SUCCESS);
   CHECK_EQ(MPI_Info_set(info, "accumulate_ordering", "none"), MPI_SUCCESS);
-  CHECK_EQ(MPI_Info_set(info, "nobody_knows", "this"), MPI_SUCCESS);
+  CHECK_EQ(MPI_Info_set(info, "unlocked_knows", "this"), MPI_SUCCESS);
   CHECK_EQ(MPI_Win_set_info(win, info), MPI_SUCCESS);
   CHECK_EQ(MPI_Info_free(&info), MPI_SUCCESS);
   CHECK_EQ(MPI_Win_get_info(win, &info), MPI_SUCCESS);
   CHECK_EQ(MPI_Info_get(info, "accumulate_ordering", 15, text, &flag), MPI_SUCCESS);
   CHECK(flag && strcmp(text, "none") == 0);
-  CHECK_EQ(MPI_Info_get(info, "nobody_knows", 15, text, &flag), MPI_SUCCESS);
+  CHECK_EQ(MPI_Info_get(info, "unlocked_knows", 15, text, &flag), MPI_SUCCESS);
   CHECK(!flag);
   CHECK_EQ(MPI_Info_free(&info), MPI_SUCCESS);
   end_window(flavour, win, base);
@@ -224,7 +224,7 @@ struct place {
   int index;
 };
 
-/* Value and index have a gap behind them, which is nobody's. */
+/* Value and index have a gap behind them, which is not used. */
 static void pairs(int flavour) {
   struct place* base = NULL;
   MPI_Win win = make_window(flavour, 4 * sizeof(struct place), sizeof(struct place), &base);
@@ -272,10 +272,10 @@ static void atomics(int flavour) {
   }
   for (int i = 0; i < kRounds; ++i) {
     const int64_t wanted = my_rank() + 1;
-    const int64_t nobody = 0;
+    const int64_t unlocked = 0;
     int64_t holder = -1;
     do {
-      CHECK_EQ(MPI_Compare_and_swap(&wanted, &nobody, &holder, MPI_INT64_T, size - 1, 1, win), MPI_SUCCESS);
+      CHECK_EQ(MPI_Compare_and_swap(&wanted, &unlocked, &holder, MPI_INT64_T, size - 1, 1, win), MPI_SUCCESS);
       CHECK_EQ(MPI_Win_flush(size - 1, win), MPI_SUCCESS);
     } while (holder != 0);
     /* Under that lock: read, add and write are three accesses. */
@@ -285,7 +285,7 @@ static void atomics(int flavour) {
     ++count;
     CHECK_EQ(MPI_Put(&count, 1, MPI_INT64_T, size - 1, 2, 1, MPI_INT64_T, win), MPI_SUCCESS);
     CHECK_EQ(MPI_Win_flush(size - 1, win), MPI_SUCCESS);
-    CHECK_EQ(MPI_Fetch_and_op(&nobody, &holder, MPI_INT64_T, size - 1, 1, MPI_REPLACE, win), MPI_SUCCESS);
+    CHECK_EQ(MPI_Fetch_and_op(&unlocked, &holder, MPI_INT64_T, size - 1, 1, MPI_REPLACE, win), MPI_SUCCESS);
     CHECK_EQ(MPI_Win_flush(size - 1, win), MPI_SUCCESS);
     CHECK_EQ(holder, wanted);
   }

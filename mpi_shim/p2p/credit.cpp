@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flow control of eager messages.  Each sender has a budget at each target (mpi_p2p_unexpected_limit): an eager message
+// Unexpected-message credit.  Each sender has credit at each target (mpi_p2p_unexpected_limit): an eager message
 // takes its cost out of it, and the target gives it back when the message is received, telling the sender each time a
-// quarter of the budget has come together.  A sender whose budget is spent offers even small messages by a rendezvous:
+// quarter of the credit has come together.  A sender without credit offers even small messages by a rendezvous:
 // order and matching stay as they are, a blocking send then waits for its receive, and what an unreceived message
 // costs the target is its envelope only.
 #include <algorithm>
