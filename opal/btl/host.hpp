@@ -14,7 +14,7 @@ namespace opal::btl {
 class Endpoint;
 class RegistrationTable;
 
-/// Receives the events of a module, always from inside progress(), connect() or a post.
+/// Receives the events of a module, always from inside progress(), connect(), disconnect() or a post.
 class Observer {
  public:
   /// A peer connected to this side.  The endpoint can be used at once.  Not called for endpoints of connect().

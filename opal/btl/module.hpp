@@ -13,8 +13,8 @@
 // Cost of the data path (send*, put, get, atomic, progress): no allocation, lock, throw or formatting.  A system call
 // only where the transport is one (tcp) or the copy is one (cma).
 //
-// A new transport derives from MessageTransport (shared/message_transport.hpp), which implements all but messages,
-// connections and progress.
+// A new transport derives from ConnectedTransport (shared/connected_transport.hpp), which implements all but messages
+// and connections.  CONTRIBUTING.md lists its obligations, with the tests.
 #pragma once
 #include <cstdint>
 #include <memory>
