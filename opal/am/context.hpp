@@ -31,7 +31,8 @@ namespace opal::am {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A peer connected to this Context, or a connect_async() has its transport.  A peer that connects again has a new Endpoint.
+  /// A peer connected to this Context, or a connect_async() has its transport.  A peer that connects again has a new
+  /// Endpoint.
   virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}
   /// The peer failed; every operation pending on the endpoint has completed with an error.  The endpoint stays dead,
   /// and valid until disconnect(), which may be called from here.

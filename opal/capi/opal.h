@@ -391,7 +391,7 @@ OPAL_API opal_status_t opal_registration_statistics(opal_context_t* context, opa
 /* For a runtime that writes an image of all processes and goes on, or restarts from it.  All contexts that are
  * connected take part:
  *   1. opal_context_quiesce with the same `round`, higher than any before: messages posted later wait.  One-sided
- *      operations are not held: finish them first.
+ *      operations and large messages are not held: finish them first.
  *   2. opal_context_progress until opal_context_quiet is 1, and on until it was 1 everywhere.
  *   3. opal_context_checkpoint: registration caches are empty and refuse, GPU memory of peers is unmapped.  Regions
  * stay.
