@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "opal/core/system/fork_listener.hpp"
+#include "opal/core/system/raw_syscall.hpp"
 #include "opal/gpu/memory.hpp"
 #include "opal/memory/address_space/address_space.hpp"
 #include "opal/memory/events/events.hpp"
-#include "opal/core/system/raw_syscall.hpp"
 #include "opal/mpool/shared_directory.hpp"
 
 namespace opal::btl {
@@ -71,6 +71,11 @@ Result<void> seal(const Fd& memory) {
 Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) const noexcept {
   OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
+  return check(decoded, address, size, wanted);
+}
+
+Result<void> RegistrationView::check(const SoftwareHandle& decoded, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) const noexcept {
   if (decoded.slot >= slots_.size()) {
     return Error{Errc::protocol, 0, "memory handle: no such registration slot", decoded.slot};
   }
@@ -161,8 +166,8 @@ class RegistrationTable::PrivateInChild final : private ForkListener {
   void after_fork_in_parent() noexcept override {}
   void after_fork_in_child() noexcept override {
     const auto map = [this](int flags, int memory) {
-      return raw_syscall(SYS_mmap, reinterpret_cast<long>(address_), static_cast<long>(size_),
-                                 PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | flags, memory, 0);
+      return raw_syscall(SYS_mmap, reinterpret_cast<long>(address_), static_cast<long>(size_), PROT_READ | PROT_WRITE,
+                         MAP_FIXED | MAP_PRIVATE | flags, memory, 0);
     };
     // Without memory for that the child has no registrations, rather than its parent's.
     if (map(0, memory_) < 0) (void)map(MAP_ANONYMOUS, -1);
@@ -223,9 +228,8 @@ Result<void> RegistrationTable::renew() {
   }
   private_in_child_.reset();
   // In place: pointers to the table stay valid.
-  if (const long mapped =
-          raw_syscall(SYS_mmap, reinterpret_cast<long>(map_.data()), static_cast<long>(map_.size()),
-                              PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, memory.get(), 0);
+  if (const long mapped = raw_syscall(SYS_mmap, reinterpret_cast<long>(map_.data()), static_cast<long>(map_.size()),
+                                      PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, memory.get(), 0);
       mapped < 0) {
     return Error{Errc::os, static_cast<int>(-mapped), "mmap(registrations)", map_.size()};
   }
