@@ -13,6 +13,7 @@
 #include "opal/am/bootstrap/address.hpp"
 #include "opal/am/context.hpp"
 #include "opal/btl/component.hpp"
+#include "opal/btl/shared/message_transport.hpp"
 #include "opal/core/system/fd.hpp"
 
 namespace opal::test {
