@@ -12,10 +12,10 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/btl/sm/messages/fast_box.hpp"
-#include "opal/btl/sm/messages/fifo.hpp"
 #include "opal/btl/sm/connections/handshake.hpp"
-#include "opal/btl/sm/messages/segment.hpp"
+#include "opal/btl/sm/messages/memory/fast_box.hpp"
+#include "opal/btl/sm/messages/memory/fifo.hpp"
+#include "opal/btl/sm/messages/memory/segment.hpp"
 
 namespace {
 

@@ -55,7 +55,7 @@ TEST(SwitchPoints, LieWhereTheNextWayBecomesFaster) {
   const auto points = switch_points(machine());
   EXPECT_EQ(value(points, "btl_sm_fbox_limit"), 4096U + 128);
   EXPECT_EQ(value(points, "btl_sm_eager"), 8192U);
-  EXPECT_EQ(value(points, "btl_sm_pipeline_from"), 16384U);
+  EXPECT_EQ(value(points, "btl_sm_help_from"), 16384U);
   EXPECT_EQ(value(points, "btl_sm_shared_help_from"), 131072U);
   for (const SwitchPoint& point : points) EXPECT_FALSE(point.reason.empty()) << point.variable;
 }
@@ -65,7 +65,7 @@ TEST(SwitchPoints, OfWaysThatWereNotMeasuredKeepTheirDefaults) {
   measured.erase(Path::alone);  // no single copy here
   measured.erase(Path::cooperative);
   const auto points = switch_points(measured);
-  EXPECT_EQ(value(points, "btl_sm_pipeline_from"), std::nullopt);
+  EXPECT_EQ(value(points, "btl_sm_help_from"), std::nullopt);
   EXPECT_TRUE(value(points, "btl_sm_eager"));
   EXPECT_TRUE(switch_points({}).empty());
 }
@@ -74,7 +74,7 @@ TEST(SwitchPoints, HelpThatNeverPaysIsNeverAskedFor) {
   Measurements measured = machine();
   measured[Path::cooperative] = line(90'000, 0.9, 4096, 1 << 20);
   measured[Path::pipelined] = line(90'000, 0.9, 4096, 1 << 20);
-  EXPECT_GT(value(switch_points(measured), "btl_sm_pipeline_from").value_or(0), 1U << 20);
+  EXPECT_GT(value(switch_points(measured), "btl_sm_help_from").value_or(0), 1U << 20);
 }
 
 TEST(SwitchPoints, ASingleNoisyPointIsNoSwitchWhenItDiffersByLittle) {

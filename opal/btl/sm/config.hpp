@@ -15,6 +15,8 @@ inline constexpr std::uint32_t kExclusivity = 600;  ///< above verbs and tcp, be
 /// The chunks of the pipeline from one peer, which fit a core's cache all together.
 inline constexpr std::uint32_t kPipelineChunks = 8;
 inline constexpr ByteSize kPipelineChunk = 32_KiB;
+/// Their part of a segment: the chunks, a line for each, and two more.
+inline constexpr std::size_t kHelpedRingSize = kPipelineChunks * (kPipelineChunk.bytes + kCacheLine) + 2 * kCacheLine;
 
 struct Config {
   std::uint32_t fbox_max = 32;
@@ -25,8 +27,8 @@ struct Config {
   ByteSize max_send = 32_KiB;
   std::string single_copy = "shared,xpmem,cma,knem";
   std::string large_get = "auto";
-  ByteSize pipeline_from = 8_KiB;
-  ByteSize shared_help_from = 16_KiB;
+  ByteSize help_from = 512_KiB;
+  ByteSize shared_help_from = 64_KiB;
   std::uint32_t fifo_slots = 1024;
 
   // Not variables: constants, which tests make smaller.
@@ -93,19 +95,20 @@ inline constexpr config::Var<Config> kVars[] = {
      "",
      config::Level::tuner,
      "Transfer mode of large gets and puts: alone (single copy), cooperative (copied by both sides), pipelined (gets "
-     "only: the peer fills chunks in shared memory), or auto: the fastest of them at a size, by trial."},
-    {"pipeline_from",
-     &Config::pipeline_from,
+     "of "
+     "private memory: the peer fills chunks in shared memory), or auto: by size, see help_from and shared_help_from."},
+    {"help_from",
+     &Config::help_from,
      {.min = 4_KiB},
      "bytes",
      config::Level::tuner,
-     "Smallest get of private memory in which a running peer is asked to help."},
+     "Smallest put or get of private memory in which a running peer is asked to help."},
     {"shared_help_from",
      &Config::shared_help_from,
      {.min = 4_KiB},
      "bytes",
      config::Level::tuner,
-     "Smallest get of mapped memory in which a running peer is asked to help."},
+     "Smallest put or get of mapped memory in which a running peer is asked to help."},
     {"fifo_slots",
      &Config::fifo_slots,
      {.min = 16, .max = 65536, .power_of_two = true},

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and closing a shared-memory module, waiting, and the round of progress().
 #include "opal/btl/sm/module.hpp"
 
 #include <sys/eventfd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/sm/single_copy/cma.hpp"
-#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 
 namespace opal::btl::sm {
 namespace {
-
-constexpr std::size_t kLeastFromFifo = 8;  // per round, however busy the boxes are
-constexpr std::size_t kMostFromBox = 32;   // per round and peer: a busy one must not starve the others
 
 Attributes attributes_of(const Config& config) {
   Attributes attributes;
@@ -47,13 +43,19 @@ Result<void> check(const Config& config) {
 }
 
 /// btl_sm_large_get; nothing for `auto`.
-Result<std::optional<Way>> parse_way(const std::string& name) {
-  if (name == "auto") return std::optional<Way>{};
-  if (name == "alone") return std::optional{Way::alone};
-  if (name == "cooperative") return std::optional{Way::cooperative};
-  if (name == "pipelined") return std::optional{Way::pipelined};
+Result<std::optional<TransferMode>> parse_mode(const std::string& name) {
+  if (name == "auto") return std::optional<TransferMode>{};
+  if (name == "alone") return std::optional{TransferMode::alone};
+  if (name == "cooperative") return std::optional{TransferMode::cooperative};
+  if (name == "pipelined") return std::optional{TransferMode::pipelined};
   log::error("btl.sm", "btl_sm_large_get: \"{}\" is none of auto, alone, cooperative, pipelined", name);
   return Error{Errc::invalid_argument, 0, "btl_sm_large_get: allowed are auto, alone, cooperative and pipelined"};
+}
+
+/// Ends a post whose transfer failed.
+Post fail(Completion& completion, const Error& why) noexcept {
+  completion.error = why;
+  return Post::failed;
 }
 
 }  // namespace
@@ -61,12 +63,15 @@ Result<std::optional<Way>> parse_way(const std::string& name) {
 Module::Module(const Host& host, Parts parts)
     : MessageTransport(host, parts.attributes),
       config_(parts.config),
-      forced_way_(parts.forced_way),
-      inbox_(std::move(parts.inbox)),
       doorbell_(std::move(parts.doorbell)),
-      local_(config_, host.id, inbox_.fd(), host.registrations, doorbell_.get(), std::move(parts.order),
+      local_(config_, host.id, parts.inbox.fd(), host.registrations, doorbell_.get(), std::move(parts.order),
              std::move(parts.devices), parts.fences),
-      by_index_(wire::kMaxPeers) {}
+      connections_(*this, config_, *this, deferred_work_),
+      receiver_(std::move(parts.inbox), config_, parts.fences, host.handlers, connections_, deferred_work_),
+      sender_(config_, connections_, receiver_.back_pressure()),
+      initiator_(config_, TransferModes{config_, parts.forced_mode}, host.cores_shared, receiver_.fast_boxes(), sender_,
+                 connections_, emulation()),
+      target_(host.registrations, connections_) {}
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
   OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config));
@@ -94,116 +99,249 @@ Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config
 Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config, MechanismOrder order,
                                           KernelDevices devices) {
   OPAL_TRY(check(config));
-  OPAL_TRY_ASSIGN(const std::optional<Way> forced_way, parse_way(config.large_get));
+  OPAL_TRY_ASSIGN(const std::optional<TransferMode> forced_mode, parse_mode(config.large_get));
   if (order.has(MechanismKind::cma)) CmaMechanism::invite_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
-  return Parts{attributes_of(config),
-               config,
-               std::move(order),
-               std::move(devices),
-               forced_way,
-               std::move(inbox),
-               std::move(doorbell),
-               !host.cores_shared && accept_remote_fences()};
+  return Parts{
+      attributes_of(config), config,           std::move(order),    std::move(devices),
+      forced_mode,           std::move(inbox), std::move(doorbell), !host.cores_shared && accept_remote_fences()};
 }
 
 Result<void> Module::start() {
-  // One for all modules of the Context: it finds out from the sender which it is for.
-  if (host().handlers.find(wire::kPull) == nullptr) {
-    OPAL_TRY(host().handlers.set(wire::kPull, {&Module::on_pull_request, nullptr, "sm pull request"}));
+  // One for all modules of the Context: it finds its module from the sender.
+  if (host().handlers.find(wire::kHelpRequest) == nullptr) {
+    OPAL_TRY(host().handlers.set(wire::kHelpRequest, {&Module::on_help_request, nullptr, "sm help request"}));
   }
-  const PeerId door = PeerId::random();
-  OPAL_TRY_ASSIGN(address_, Address::here(host().id, door));
-  OPAL_TRY_ASSIGN(connections_, ConnectionManager::start(local_, door, doorbell_.get()));
-  return {};
+  return connections_.start(local_, doorbell_.get(), receiver_.inbox().fifo());
 }
 
 Module::~Module() {
-  if (connections_ != nullptr && connections_->inherited())
-    return;  // what it would end is the parent's, in shared memory
-  // Completions may post; everything they could reach must be dead first.
-  for (const auto& endpoint : endpoints_) {
-    if (!endpoint->dead()) fail(*endpoint, {Errc::canceled, 0, "sm: the module is being closed"});
+  if (connections_.inherited()) return;  // what it would end is the parent's, in shared memory
+  // Completions may post, so every endpoint fails first.
+  const auto& endpoints = connections_.endpoints();
+  for (const auto& endpoint : endpoints) {
+    if (!endpoint->dead()) connections_.fail(*endpoint, {Errc::canceled, 0, "sm: the module is being closed"});
   }
-  for (const auto& endpoint : endpoints_) {
-    if (endpoint->told_) continue;
-    abandon_pulls(*endpoint, endpoint->error());
-    emulation().endpoint_gone(*endpoint, endpoint->error());
+  for (const auto& endpoint : endpoints) {
+    if (!endpoint->ending.reported) end_operations(*endpoint, endpoint->error());
   }
 }
+
+// ---- Connections
+
+Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
+  return connections_.connect(peer, address);
+}
+
+void Module::disconnect(btl::Endpoint& peer) noexcept {
+  // In a forked child: the transfers, the claim words in shared memory and the completions are its parent's.
+  if (connections_.inherited()) return;
+  constexpr Error kWhy{Errc::canceled, 0, "sm: disconnected"};
+  auto& endpoint = static_cast<Endpoint&>(peer);
+  connections_.fail(endpoint, kWhy);
+  end_operations(endpoint, kWhy);
+  connections_.disconnect(endpoint);
+}
+
+void Module::on_new(Endpoint& endpoint) noexcept { receiver_.add(endpoint); }
+
+void Module::drain(Endpoint& endpoint) noexcept { receiver_.drain_fast_box(endpoint); }
+
+void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
+  receiver_.forget(endpoint);
+  target_.abandon(endpoint);
+  initiator_.abandon(endpoint, why);
+  abandon(endpoint, why);
+  if (!endpoint.ending.reported) emulation().endpoint_gone(endpoint, why);
+}
+
+void Module::on_descriptor(Endpoint& endpoint, ReceivedFile file) noexcept { on_file(endpoint, std::move(file)); }
+
+std::uint64_t Module::extensions(const btl::Endpoint& peer) noexcept {
+  return static_cast<const Endpoint&>(peer).link().extensions;
+}
+
+void Module::expect_file(const btl::Endpoint& from) noexcept {
+  connections_.manager().expect_file(static_cast<const Endpoint&>(from).link().id);
+}
+
+void Module::give_file(const btl::Endpoint& to, const SoftwareHandle& region, const FileNote& note, int file) noexcept {
+  connections_.manager().give_file(static_cast<const Endpoint&>(to).link().id, region, note, file);
+}
+
+// ---- Messages
+
+Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  if (peer.send_lock == nullptr && Sender::try_send_concurrent(peer, tag, header, payload) == Post::done) [[likely]]
+    return Post::done;
+  // By the peer's module, which is this one: so no register holds `this` while the fast box is tried.
+  return static_cast<Module&>(peer.module()).sender_.send_slow(peer, tag, header, payload);
+}
+
+Post Module::send_beside(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  return Sender::try_send_concurrent(static_cast<Endpoint&>(to), tag, header, payload);
+}
+
+Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
+  return sender_.alloc(static_cast<Endpoint&>(to), size);
+}
+
+Post Module::send(Fragment& fragment, Tag tag) noexcept { return sender_.send(fragment, tag); }
+
+void Module::free(Fragment& fragment) noexcept { Sender::free(fragment); }
+
+// ---- One-sided: the target is resolved once; then help, single copy, and messages for the rest.
+
+Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  if (peer.dead()) return fail(completion, peer.error());
+  const auto* const from = static_cast<const std::byte*>(source);
+  const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_write);
+  if (!target) return fail(completion, target.error());
+  if (initiator_.start_put(peer, from, *target, completion)) return Post::queued;
+  const CopyOutcome outcome = peer.memory().write(*target, from);
+  if (outcome.ok()) return Post::done;
+  if (outcome.error.code != Errc::not_supported) return fail(completion, outcome.error);
+  return MessageTransport::put(to, from + outcome.copied, local, remote_address + outcome.copied, remote,
+                               size - outcome.copied, completion);
+}
+
+Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  if (peer.dead()) return fail(completion, peer.error());
+  auto* const into = static_cast<std::byte*>(destination);
+  const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_read);
+  if (!target) return fail(completion, target.error());
+  if (initiator_.start_get(peer, into, *target, completion)) return Post::queued;
+  const CopyOutcome outcome = peer.memory().read(into, *target);
+  if (outcome.ok()) return Post::done;
+  if (outcome.error.code != Errc::not_supported) return fail(completion, outcome.error);
+  return MessageTransport::get(to, into + outcome.copied, local, remote_address + outcome.copied, remote,
+                               size - outcome.copied, completion);
+}
+
+Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+  auto& peer = static_cast<Endpoint&>(to);
+  const std::size_t size = size_of(request.type);
+  if (peer.memory().shared != nullptr && !peer.dead() && request.remote_address % size == 0 &&
+      is_supported(request.op, request.type)) {
+    const auto target = peer.memory().resolve(*request.remote, request.remote_address, size, Rights::remote_atomic);
+    if (target && target->access == Target::Access::mapped) {
+      // By the same instruction as the target's own, so that all atomics of this memory are atomic to each other.
+      const std::uint64_t old =
+          execute_atomic(request.op, request.type, target->mapped, request.operand, request.compare);
+      if (request.result != nullptr) *request.result = old;
+      return Post::done;
+    }
+  }
+  return MessageTransport::atomic(to, request, completion);
+}
+
+Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
+  if (initiator_.flush(to, completion)) return Post::queued;
+  return MessageTransport::flush(to, completion);
+}
+
+Result<void> Module::check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,
+                                  std::uint64_t size, Rights wanted) noexcept {
+  const auto& peer = static_cast<Endpoint&>(to);
+  if (peer.dead()) return peer.error();
+  OPAL_TRY_ASSIGN(const SoftwareHandle region, SoftwareHandle::decode(remote));
+  return peer.memory().check(region, address, size, wanted);
+}
+
+/// A peer asks this process to help with its transfer.
+void Module::on_help_request(void* /*unused*/, Delivery& delivery) noexcept {
+  auto* const module = dynamic_cast<Module*>(&delivery.from.module());
+  if (module == nullptr) {  // the tag reaches every transport of the Context, and only sm's endpoints have segments
+    log::once(log::Level::warn, "sm help request elsewhere", "sm",
+              "help request of {}, which is not connected through shared memory, dropped",
+              to_string(delivery.from.peer()));
+    return;
+  }
+  module->target_.on_request(static_cast<Endpoint&>(delivery.from), delivery.data);
+}
+
+// ---- Progress and waiting
 
 std::size_t Module::progress(std::size_t budget) noexcept {
   if (in_progress_) return 0;
   in_progress_ = true;
   std::size_t count = 0;
-  if (connections_->has_events()) [[unlikely]]
-    count += handle_connection_events();
-  if (inbox_.is_notified()) [[unlikely]]
-    answer_notifications();
-  for (std::size_t i = 0; i < boxes_.size(); ++i) {  // handlers may add boxes
-    Endpoint& from = *boxes_[i];
-    if (!from.box_in_.ready()) continue;
-    from.box_heard_ = round_;
-    count += receive_from_box(from, std::clamp<std::size_t>(budget, 1, kMostFromBox));
-  }
-  if (!inbox_.fifo().empty()) count += poll_fifo(std::max(budget - std::min(count, budget), kLeastFromFifo));
-  if (!blocked_.empty()) [[unlikely]]
-    check_blocked();
-  if (!pulling_.empty() || !feeding_.empty()) count += progress_pulls();
-  if (count != 0) look_who_waits_for_room();
-  if (unsettled_) [[unlikely]]
-    count += settle();
+  if (connections_.has_events()) [[unlikely]]
+    count += connections_.take_events();
+  receiver_.poll(budget, count);
+  if (initiator_.is_active() || target_.is_active()) count += initiator_.progress() + target_.progress();
+  if (count != 0) receiver_.return_credits();
+  if (deferred_work_) [[unlikely]]
+    count += do_deferred_work();
   count += emulation().progress();
-  if (++round_ % kSweepRounds == 0) [[unlikely]] {
-    inbox_.fifo().heal();
-    park_some();
-  }
+  receiver_.end_progress();
   if (armed_ && count != 0) [[unlikely]]
     disarm();
   in_progress_ = false;
   return count;
 }
 
-bool Module::has_work() const noexcept {
-  if (connections_->has_events() || inbox_.is_notified() || !inbox_.fifo().empty() || !leaving_.empty() ||
-      !failed_.empty())
-    return true;
-  if (pulls_have_work() || room_has_come()) return true;
-  return std::any_of(boxes_.begin(), boxes_.end(), [](const Endpoint* from) { return from->box_in_.ready(); });
+std::size_t Module::progress_from(btl::Endpoint& awaited, std::size_t budget) noexcept {
+  auto& from = static_cast<Endpoint&>(awaited);
+  if (in_progress_ || armed_ || from.receiving.state != ReceivingHalf::FastBox::polled) [[unlikely]]
+    return 0;
+  in_progress_ = true;
+  const std::size_t count = receiver_.poll_from(from, budget);
+  in_progress_ = false;
+  return count;
+}
+
+std::size_t Module::do_deferred_work() noexcept {
+  std::size_t count = connections_.finish();
+  BackPressure& back_pressure = receiver_.back_pressure();
+  if (back_pressure.has_sleepers()) back_pressure.wake_sleepers();
+  const bool more = attend(count);
+  deferred_work_ = more || back_pressure.has_sleepers() || connections_.has_unfinished();
+  return count;
+}
+
+bool Module::has_work() noexcept {
+  return connections_.has_events() || receiver_.has_messages() || connections_.has_ended() || initiator_.has_work() ||
+         target_.has_work() || receiver_.back_pressure().has_credit();
 }
 
 bool Module::arm() noexcept {
-  eventfd_t old_rings = 0;  // for what we look for below, or have seen already
+  eventfd_t old_rings = 0;  // of messages that are polled below, or have been received
   if (::eventfd_read(doorbell_.get(), &old_rings) != 0 && errno == EBADF) lose_descriptors();
-  // What it cannot send now is among what announce_starved() tells the peers.
+  // What it cannot send now is among what announce() tells the peers.
   if (!emulation().arm()) return false;
   if (++sleep_ == 0) sleep_ = 1;
   armed_ = true;
-  inbox_.sleeping().store(sleep_, std::memory_order_relaxed);
-  announce_starved();
-  // Every sender now either sees that we sleep, or has published what we look for next; every receiver sees what we
-  // wait for, or has made the room that we look for.
+  receiver_.inbox().sleeping().store(sleep_, std::memory_order_relaxed);
+  receiver_.back_pressure().announce();
+  // Every sender now either sees that we sleep, or has published what is polled next.  Every receiver either sees which
+  // credit we wait for, or has returned it, which is tested next.
   receiver_fence(local_.fences());
-  inbox_.fifo().heal();
+  receiver_.inbox().fifo().heal();
   if (!has_work()) return true;
   disarm();
   return false;
 }
 
-/// The program has closed descriptors that are not its own: no peer can wake us, nor see that we are there.
+/// The program has closed descriptors of this transport: no peer can wake us, nor see that we live.
 void Module::lose_descriptors() noexcept {
   const Error why{Errc::os, EBADF, "sm: the program has closed this transport's descriptors"};
   log::once(log::Level::error, "sm descriptors closed", "btl.sm", "{}; nothing reaches local peers any more",
             to_string(why));
-  for (const auto& endpoint : endpoints_) fail(*endpoint, why);
+  for (const auto& endpoint : connections_.endpoints()) connections_.fail(*endpoint, why);
 }
 
 void Module::disarm() noexcept {
   armed_ = false;
-  withdraw_announced();
-  inbox_.sleeping().store(0, std::memory_order_relaxed);
+  receiver_.back_pressure().withdraw();
+  receiver_.inbox().sleeping().store(0, std::memory_order_relaxed);
 }
 
 }  // namespace opal::btl::sm

@@ -30,9 +30,10 @@ struct Forced {
 
 const std::vector<Forced>& forced_paths() {
   // Wide enough for every message that is measured, so that only the way differs.
-  static const Settings wide{{"btl_sm_max_send", "128K"},    {"btl_sm_segment_size", "4M"},
-                             {"btl_sm_fbox_size", "256K"},   {"btl_sm_fbox_limit", "64K"},
-                             {"btl_sm_pipeline_from", "4K"}, {"btl_sm_shared_help_from", "4K"}};
+  static const Settings wide{{"btl_sm_max_send", "128K"},
+                             {"btl_sm_segment_size", "4M"},
+                             {"btl_sm_fbox_size", "256K"},
+                             {"btl_sm_fbox_limit", "64K"}};
   const auto with = [](Settings more) {
     Settings all = wide;
     all.insert(all.end(), more.begin(), more.end());

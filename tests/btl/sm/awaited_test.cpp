@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A look at one peer, of whom a message is awaited: what it takes, and what it leaves to a round of progress().
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -14,11 +15,11 @@ using test::Side;
 struct Sender {
   explicit Sender(Side& receiver) : receiver(receiver) {
     to = side.connect(receiver);
-    for (int i = 0; i < 100 && !Module::has_box_out(*to); ++i) {
+    for (int i = 0; i < 100 && !has_fast_box(*to); ++i) {
       send(0);
       EXPECT_TRUE(pump([&] { return receiver.received.size() == sent; }, side, receiver));
     }
-    EXPECT_TRUE(Module::has_box_out(*to));
+    EXPECT_TRUE(has_fast_box(*to));
     here = receiver.accepted.back();
     receiver.received.clear();
     sent = 0;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -63,7 +64,7 @@ struct Star {
       ASSERT_TRUE(pump([&] { return received[sender] == sent[sender]; }, receiver));
     }
   }
-  [[nodiscard]] bool on(std::size_t sender) const { return Module::has_box_out(*routes[sender]); }
+  [[nodiscard]] bool on(std::size_t sender) const { return has_fast_box(*routes[sender]); }
 
   Side receiver;
   std::vector<std::unique_ptr<Side>> senders;
@@ -76,12 +77,12 @@ TEST(SmBoxes, IdleOnesAreNotLookedAtUntilTheyRing) {
   Star star{20, {}};
   for (std::uint32_t i = 0; i < 20; ++i) star.exchange(i, 30);
   Module& module = module_of(star.receiver);
-  ASSERT_EQ(module.boxes_in(), 20U);
+  ASSERT_EQ(fast_boxes(module).accepted(), 20U);
   idle(star.receiver);
-  EXPECT_EQ(module.boxes_in(), 20U);
-  EXPECT_LE(module.boxes_polled(), 4U);
+  EXPECT_EQ(fast_boxes(module).accepted(), 20U);
+  EXPECT_LE(fast_boxes(module).polled().size(), 4U);
   for (std::uint32_t i = 0; i < 20; ++i) star.exchange(i, 1);
-  EXPECT_EQ(module.boxes_polled(), 20U) << "each has notified";
+  EXPECT_EQ(fast_boxes(module).polled().size(), 20U) << "each has notified";
   for (std::uint32_t i = 0; i < 20; ++i) EXPECT_TRUE(star.on(i)) << i;
 }
 
@@ -89,7 +90,7 @@ TEST(SmBoxes, ASleepingReceiverIsWokenByAParkedBox) {
   Star star{8, {}};
   for (std::uint32_t i = 0; i < 8; ++i) star.exchange(i, 30);
   idle(star.receiver);
-  ASSERT_LE(module_of(star.receiver).boxes_polled(), 4U);
+  ASSERT_LE(fast_boxes(module_of(star.receiver)).polled().size(), 4U);
   for (std::uint32_t i = 0; i < 8; ++i) {
     ASSERT_TRUE(pump([&] { return star.receiver.module().arm(); }, star.receiver));
     ASSERT_TRUE(star.post(i));
@@ -117,7 +118,7 @@ TEST(SmBoxes, AnIdleOneIsTakenBackForOneWhoAsksAndItsSenderLosesNothing) {
   idle(star.receiver);
   star.exchange(2, 18);
   EXPECT_TRUE(star.on(2)) << "at the first time of asking";
-  EXPECT_EQ(module_of(star.receiver).boxes_in(), 2U);
+  EXPECT_EQ(fast_boxes(module_of(star.receiver)).accepted(), 2U);
   star.exchange(0, 1);
   star.exchange(1, 1);
   EXPECT_FALSE(star.on(0)) << "the one that was idle longest";
@@ -125,7 +126,7 @@ TEST(SmBoxes, AnIdleOneIsTakenBackForOneWhoAsksAndItsSenderLosesNothing) {
   idle(star.receiver);
   star.exchange(0, 18);
   EXPECT_TRUE(star.on(0)) << "granted again, and one of the others has gone";
-  EXPECT_EQ(module_of(star.receiver).boxes_in(), 2U);
+  EXPECT_EQ(fast_boxes(module_of(star.receiver)).accepted(), 2U);
   for (int round = 0; round < 20; ++round) {
     for (std::uint32_t i = 0; i < 3; ++i) star.exchange(i, 17);
     idle(star.receiver, 1500);
@@ -155,14 +156,14 @@ TEST(SmBoxes, ThoseThatAreLargerThanTheReceiversOwnStayWithinItsBytes) {
   Star star{5, smaller, with("btl_sm_fbox_max", "12")};
   for (std::uint32_t i = 0; i < 5; ++i) {
     star.exchange(i, 30);
-    EXPECT_LE(module_of(star.receiver).boxes_in(), 3U) << "of 4 KiB each";
+    EXPECT_LE(fast_boxes(module_of(star.receiver)).accepted(), 3U) << "of 4 KiB each";
   }
-  EXPECT_EQ(module_of(star.receiver).boxes_in(), 3U);
+  EXPECT_EQ(fast_boxes(module_of(star.receiver)).accepted(), 3U);
   EXPECT_FALSE(star.on(4));
   smaller.set("btl_sm_fbox_max", "3");
   Star tight{1, smaller, with("btl_sm_fbox_max", "3")};
   tight.exchange(0, 40);
-  EXPECT_EQ(module_of(tight.receiver).boxes_in(), 0U);
+  EXPECT_EQ(fast_boxes(module_of(tight.receiver)).accepted(), 0U);
 }
 
 TEST(SmBoxes, OrderHoldsWhileBoxesComeAndGoInMidStream) {
@@ -215,7 +216,7 @@ TEST(SmBoxes, OrderHoldsWhenSendersInOtherThreadsMeetParkingAndTakingBack) {
         pump([&] { return std::all_of(bursts.begin(), bursts.end(), [&](auto& n) { return n > burst; }); }, receiver));
     // Idle for about as long as it takes to park, so that the next burst meets every moment of it.
     idle(receiver, 2048 - burst % 3 * 40);
-    least_polled = std::min(least_polled, module_of(receiver).boxes_polled());
+    least_polled = std::min(least_polled, fast_boxes(module_of(receiver)).polled().size());
     ++allowed;
   }
   for (auto& thread : threads) thread.join();

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
 
 namespace opal::btl::sm {
@@ -213,7 +214,7 @@ TEST_F(BrokenPeer, ABoxGivenBackThatItNeverRead) {
   ASSERT_NE(offer.number, 0) << "a box is offered after the threshold";
   broken.header_there().answer.store(std::uint32_t{offer.number} << 1 | 1);
   ASSERT_EQ(victim_.module().send_inline(*broken.there, kTag, pattern(8, 1), {}), Post::done);
-  ASSERT_TRUE(Module::has_box_out(*broken.there));
+  ASSERT_TRUE(has_fast_box(*broken.there));
   broken.header_there().box_released.store(77);
   for (int i = 0; i < 1000 && post == Post::done; ++i) {
     post = victim_.module().send_inline(*broken.there, kTag, pattern(8, 1), {});
@@ -228,7 +229,7 @@ TEST_F(BrokenPeer, AnswersToOffersThatWereNeverMadeAreIgnored) {
     broken.header_there().answer.store(0x80000001U + i);
     ASSERT_EQ(victim_.module().send_inline(*broken.there, kTag, bytes_of(i), {}), Post::done);
   }
-  EXPECT_FALSE(Module::has_box_out(*broken.there));
+  EXPECT_FALSE(has_fast_box(*broken.there));
   expect_traffic();
   EXPECT_TRUE(victim_.failures.empty());
 }

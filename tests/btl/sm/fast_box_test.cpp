@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast box's two sides over one buffer: content, borders, wrap-around, garbage, two threads.
-#include "opal/btl/sm/messages/fast_box.hpp"
+#include "opal/btl/sm/messages/memory/fast_box.hpp"
 
 #include <gtest/gtest.h>
 

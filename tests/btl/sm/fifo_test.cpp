@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The FIFO over a plain array: order, fullness, laps, hints of every kind, many producers.
-#include "opal/btl/sm/messages/fifo.hpp"
+#include "opal/btl/sm/messages/memory/fifo.hpp"
 
 #include <gtest/gtest.h>
 

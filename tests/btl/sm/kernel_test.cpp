@@ -12,8 +12,8 @@
 #include <cstddef>
 
 #include "opal/btl/sm/module.hpp"
-#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/core/sanitizer.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/child.hpp"
 #include "tests/harness/refused_call.hpp"

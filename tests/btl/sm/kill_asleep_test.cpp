@@ -3,6 +3,7 @@
 // a parked box.  Whoever sleeps beside it wakes up, by what it said last or by its end.
 #include <poll.h>
 
+#include "tests/btl/sm/internals.hpp"
 #include "tests/btl/sm/kill_steps.hpp"
 
 namespace opal::btl::sm {
@@ -30,7 +31,7 @@ TEST_F(SmKillSteps, AnywhereInWakingASleeper) {
         Side own{"sm"};
         btl::Endpoint* const route = own.connect(blob);
         if (route == nullptr || test::send(*route, pattern(8, 0), {}, own) != Post::done) ::_exit(3);
-        while (!static_cast<Endpoint*>(route)->asleep()) std::this_thread::yield();
+        while (!static_cast<Endpoint*>(route)->is_asleep()) std::this_thread::yield();
         step_mark();
         if (own.module().send_inline(*route, kTag, pattern(8, 1), {}) != Post::done) ::_exit(4);
         step_mark();
@@ -66,7 +67,7 @@ TEST_F(SmKillSteps, AnywhereInFallingAsleepAndWakingUp) {
         btl::Endpoint& to = *side.accepted.back();
         if (to.peer() != to_whom) sent = 0;
         to_whom = to.peer();
-        if (to.dead() || sent == 3 || !static_cast<Endpoint&>(to).asleep()) return;
+        if (to.dead() || sent == 3 || !static_cast<Endpoint&>(to).is_asleep()) return;
         if (side.module().send_inline(to, kTag, bytes_of(sent), {}) == Post::done) ++sent;
       });
 }
@@ -91,7 +92,7 @@ TEST_F(SmKillSteps, AnywhereInSleepingForRoom) {
   may_progress_ = [&] {
     if (side.received.empty()) return true;  // before, the newest peer is not the victim yet
     const auto& victim = static_cast<const Endpoint&>(*side.accepted.back());
-    return victim.dead() || victim.asleep();
+    return victim.dead() || victim.is_asleep();
   };
   kill_everywhere(
       {&side},
@@ -145,7 +146,7 @@ TEST_F(SmKillSteps, AnywhereInRingingForAParkedBox) {
     Side& other = *others.back();
     side.connect(other);
     ASSERT_TRUE(pump([&] { return !other.accepted.empty(); }, other));
-    for (int sent = 0; !Module::has_box_out(*other.accepted[0]); ++sent) {
+    for (int sent = 0; !has_fast_box(*other.accepted[0]); ++sent) {
       ASSERT_EQ(test::send(*other.accepted[0], bytes_of(sent), {}, other, side), Post::done);
     }
   }
@@ -157,7 +158,7 @@ TEST_F(SmKillSteps, AnywhereInRingingForAParkedBox) {
         Side own{"sm"};
         btl::Endpoint* const route = own.connect(blob);
         if (route == nullptr) ::_exit(3);
-        for (int sent = 0; !Module::has_box_out(*route); ++sent) {
+        for (int sent = 0; !has_fast_box(*route); ++sent) {
           if (test::send(*route, bytes_of(sent), {}, own) != Post::done) ::_exit(4);
         }
         board_->victim = 1;
@@ -176,8 +177,10 @@ TEST_F(SmKillSteps, AnywhereInRingingForAParkedBox) {
         }
         side.received.clear();
         if (board_->victim == 0) return;
-        if (board_->survivor == 0 && module.boxes_polled() < module.boxes_in()) board_->survivor = 1;
-        if (board_->survivor == 1 && module.boxes_polled() == module.boxes_in()) board_->survivor = 2;
+        if (board_->survivor == 0 && fast_boxes(module).polled().size() < fast_boxes(module).accepted())
+          board_->survivor = 1;
+        if (board_->survivor == 1 && fast_boxes(module).polled().size() == fast_boxes(module).accepted())
+          board_->survivor = 2;
       });
 }
 

@@ -2,6 +2,7 @@
 // A process is killed at many single instructions of puts and atomics: its own, and those of others in which it helps
 // or which it carries out.
 #include "opal/mpool/pool.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/btl/sm/kill_steps.hpp"
 
 namespace opal::btl::sm {
@@ -175,7 +176,7 @@ TEST_P(SmKillInAnAtomic, AnywhereOnTheInitiatorsSide) {
           finish(own, own.module().atomic(*route, request, done), done);
         };
         operate(AtomicOp::bit_or, 0);
-        while (GetParam() == "shared" && Module::pools_mapped(*route) == 0) own.module().progress(64);
+        while (GetParam() == "shared" && mapped_pools(*route) == 0) own.module().progress(64);
         step_mark();
         for (int i = 0; i < 4; ++i) {
           ++board_->posted;

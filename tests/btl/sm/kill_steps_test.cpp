@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "opal/mpool/pool.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/btl/sm/kill_steps.hpp"
 #include "tests/btl/sm/sides.hpp"
 
@@ -49,7 +50,7 @@ TEST_F(SmKillSteps, AnywhereInGrantingABox) {
         step_mark();
         while (own.received.size() == kThreshold) own.module().progress(64);
         step_mark();
-        if (static_cast<Module&>(own.module()).boxes_in() != 1) ::_exit(5);
+        if (fast_boxes(own.module()).accepted() != 1) ::_exit(5);
       },
       [&] {
         talker.talk(board_->victim == 1 ? kThreshold + 1 : kThreshold);
@@ -71,7 +72,8 @@ TEST_F(SmKillSteps, AnywhereInTakingABoxBackForSomebodyElse) {
         Side own{"sm", with({{"btl_sm_fbox_max", "1"}})};
         auto& module = static_cast<Module&>(own.module());
         if (own.connect(blob_of_first) == nullptr) ::_exit(3);
-        if (!pump([&] { return own.received.size() == kThreshold + 1 && module.boxes_in() == 1; }, own)) ::_exit(4);
+        if (!pump([&] { return own.received.size() == kThreshold + 1 && fast_boxes(module).accepted() == 1; }, own))
+          ::_exit(4);
         if (own.connect(blob_of_second) == nullptr) ::_exit(3);
         if (!pump([&] { return own.received.size() == 2 * kThreshold + 1; }, own)) ::_exit(5);
         for (int i = 0; i < 5000; ++i) module.progress(1);  // the box becomes idle
@@ -80,7 +82,7 @@ TEST_F(SmKillSteps, AnywhereInTakingABoxBackForSomebodyElse) {
         step_mark();
         while (own.received.size() == 2 * kThreshold + 1) module.progress(64);
         step_mark();
-        if (module.boxes_in() != 1) ::_exit(6);
+        if (fast_boxes(module).accepted() != 1) ::_exit(6);
       },
       [&] {
         of_first.talk(kThreshold + 1);
@@ -201,7 +203,7 @@ TEST_F(SmKillSteps, AnywhereInAskingForASharedPoolAndMappingIt) {
         step_mark();
         const Post post =
             own.module().get(*route, &byte, nullptr, reinterpret_cast<std::uint64_t>(bytes.data()), handle, 1, got);
-        while ((post == Post::queued && got.calls == 0) || Module::pools_mapped(*route) == 0) own.module().progress(64);
+        while ((post == Post::queued && got.calls == 0) || mapped_pools(*route) == 0) own.module().progress(64);
         step_mark();
       },
       [] {});

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/stepper.hpp"
 
@@ -58,7 +59,7 @@ void say(ByteSpan blob, By way, std::size_t size, std::atomic<std::uint32_t>& to
   if (route == nullptr) ::_exit(3);
   const std::uint32_t count = way == By::offer ? 16 : 5;  // the 17th carries the offer
   std::uint32_t sent = 0;
-  while (sent < count || (way == By::box && !Module::has_box_out(*route))) {
+  while (sent < count || (way == By::box && !has_fast_box(*route))) {
     if (own.module().send_inline(*route, kTag, pattern(8, sent), {}) == Post::done) ++sent;
     own.module().progress(1);
   }

@@ -10,8 +10,8 @@
 #include <deque>
 #include <random>
 
+#include "opal/btl/sm/helped/state/helped_ring.hpp"
 #include "opal/btl/sm/module.hpp"
-#include "opal/btl/sm/helped/pull_ring.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/btl/sm/sides.hpp"
 #include "tests/conformance/side.hpp"
@@ -268,7 +268,7 @@ TEST(SmLargeGet, WhenCopyingIsForbiddenInMidTransferTheOtherMechanismsFinishIt) 
                            Case{"cooperative", SYS_process_vm_readv, true},    // we leave it all to the helper
                            Case{"pipelined", SYS_process_vm_readv, true}, Case{"alone", SYS_process_vm_readv, true}}) {
     SCOPED_TRACE(test.way);
-    Child puller{[&](Channel& parent) {
+    Child initiator{[&](Channel& parent) {
       Config config = forced(test.way);
       config.pipeline_timeout = {};  // tries to copy whatever the helper has not taken
       return get_all(parent, config, 3, [&] {
@@ -286,10 +286,10 @@ TEST(SmLargeGet, WhenCopyingIsForbiddenInMidTransferTheOtherMechanismsFinishIt) 
       if (!test.at_puller) refuse_system_call(test.call);
       return pump([&] { return parent.ready(); }, own) ? 0 : 2;
     }};
-    for (int i = 0; i < 3; ++i) puller.channel().send(target.channel().receive());
-    EXPECT_TRUE(puller.channel().expect("done"));
-    puller.channel().send("stop");
-    EXPECT_EQ(puller.wait(), 0);
+    for (int i = 0; i < 3; ++i) initiator.channel().send(target.channel().receive());
+    EXPECT_TRUE(initiator.channel().expect("done"));
+    initiator.channel().send("stop");
+    EXPECT_EQ(initiator.wait(), 0);
     target.channel().send("stop");
     EXPECT_EQ(target.wait(), 0);
   }
@@ -346,21 +346,21 @@ TEST(SmLargeGet, AHelperKilledAtAnyMomentEndsTheGetOnceWithPeerGone) {
 }
 
 TEST(SmLargeGet, AGarbledRequestForHelpEndsThatPeersConversationOnly) {
-  wire::PullRequest good{};
+  wire::HelpRequest good{};
   good.size = 100'000;
   good.line = 64;
   good.chunks = 4;
   good.chunk_units = 8;
   good.least_share = 1;
   const auto changed = [&](auto change) {
-    wire::PullRequest request = good;
+    wire::HelpRequest request = good;
     change(request);
     return request;
   };
   Side victim{"sm"};
   Side friendly{"sm"};
   btl::Endpoint& route = *friendly.connect(victim);
-  for (const wire::PullRequest& request :
+  for (const wire::HelpRequest& request :
        {changed([](auto& r) { r.chunks = 0; }), changed([](auto& r) { r.chunks = 3; }),
         changed([](auto& r) { r.chunks = 128; }), changed([](auto& r) { r.chunk_units = 0; }),
         changed([](auto& r) { r.chunk_units = 4096; }), changed([](auto& r) { r.line = 0; }),
@@ -370,13 +370,13 @@ TEST(SmLargeGet, AGarbledRequestForHelpEndsThatPeersConversationOnly) {
         changed([](auto& r) { r.size = UINT64_MAX; })}) {
     RawPeer peer{victim};
     const std::size_t before = victim.failures.size();
-    peer.send(wire::kPull, bytes_of(request));
+    peer.send(wire::kHelpRequest, bytes_of(request));
     ASSERT_TRUE(pump([&] { return victim.failures.size() == before + 1; }, victim));
     EXPECT_EQ(victim.failures.back().why.code, Errc::protocol) << to_string(victim.failures.back().why);
   }
   RawPeer peer{victim};
   const std::size_t before = victim.failures.size();
-  peer.send(wire::kPull, bytes_of(good).first(40));
+  peer.send(wire::kHelpRequest, bytes_of(good).first(40));
   ASSERT_TRUE(pump([&] { return victim.failures.size() == before + 1; }, victim));
   EXPECT_FALSE(route.dead());
 }
@@ -385,9 +385,9 @@ TEST(SmLargeGet, APullRequestOfAPeerOfAnotherTransportIsDropped) {
   Side victim{"sm"};
   Side elsewhere{"self"};  // no endpoint of sm, as a peer that came by tcp
   btl::Endpoint& from = *elsewhere.connect(elsewhere);
-  const wire::PullRequest request{};
+  const wire::HelpRequest request{};
   for (const ByteSpan bytes : {ByteSpan{bytes_of(request)}, ByteSpan{bytes_of(request)}.first(3)}) {
-    Delivery delivery{from, wire::kPull, bytes};
+    Delivery delivery{from, wire::kHelpRequest, bytes};
     victim.handlers().dispatch(delivery);
   }
   EXPECT_TRUE(victim.failures.empty());

@@ -6,10 +6,10 @@
 
 #include <optional>
 
-#include "opal/btl/sm/messages/box_state.hpp"
-#include "opal/btl/sm/messages/fast_box.hpp"
-#include "opal/btl/sm/messages/fifo.hpp"
-#include "opal/btl/sm/messages/room.hpp"
+#include "opal/btl/sm/messages/memory/box_state.hpp"
+#include "opal/btl/sm/messages/memory/credit_wait.hpp"
+#include "opal/btl/sm/messages/memory/fast_box.hpp"
+#include "opal/btl/sm/messages/memory/fifo.hpp"
 #include "tests/model/memory.hpp"
 
 namespace opal::btl::sm {
@@ -209,7 +209,7 @@ struct ParkingProgram : Explorer::Program {
       answer_notifications();
       if (parked && takes_back) {
         reader.finish();
-        closed = take_back(state);
+        closed = close_parked(state);
       }
       answer_notifications();
       look();
@@ -220,8 +220,8 @@ struct ParkingProgram : Explorer::Program {
     if (state.load(std::memory_order_relaxed) == wire::kBoxPolled) return true;
     switch (notify(state)) {
       case Notice::none: return true;
-      case Notice::ring: notifications.fetch_or(1, std::memory_order_release); return true;
-      case Notice::taken_back: writer.turn_off(); return writer.all_read();
+      case Notice::notify: notifications.fetch_or(1, std::memory_order_release); return true;
+      case Notice::closed: writer.turn_off(); return writer.all_read();
     }
     return false;
   }
@@ -243,7 +243,8 @@ struct ParkingProgram : Explorer::Program {
   void finish() override {
     answer_notifications();
     const bool died = sent < 3;
-    // Of the dead the box is drained whatever its state, as Module::settle does; of the living only a polled one.
+    // Of the dead the box is drained whatever its state, as Connections::finish() does; of the living only a polled
+    // one.
     if (died && !closed) parked = false;
     look();
     Explorer::current().check((received & other_way) == 0, "a message that came both ways");
@@ -329,12 +330,12 @@ TEST(ModelOfSleeping, WithoutTheFenceItIsFoundWrong) {
   EXPECT_NE(Explorer::explore(maker<SleepProgram>(), options).failure, "");
 }
 
-// ---- Sleeping for want of room --------------------------------------------------------------------------------------
+// ---- Sleep without credit
 
-/// A sender that has found no room sleeps until a counter goes on; a receiver that makes room twice.  As Module::arm
-/// and forget_starved on one side, the end of a round and answer_notifications on the other.
-struct RoomProgram : Explorer::Program {
-  RoomProgram() {
+/// A sender without credit sleeps until a counter advances; a receiver returns credit twice.  As Module::arm() and
+/// BackPressure::withdraw() on one side, Receiver::return_credits() and BackPressure::wake_sleepers() on the other.
+struct CreditProgram : Explorer::Program {
+  CreditProgram() {
     Explorer::current().add_thread([this] {
       for (std::uint32_t sleep = 1; sleep <= 2; ++sleep) {
         seen = counter.load(std::memory_order_acquire);
@@ -342,7 +343,7 @@ struct RoomProgram : Explorer::Program {
         wanted.announce({seen + 1}, false);
         notifications.fetch_or(1, std::memory_order_release);
         Explorer::current().fence_everybody();
-        if (!wanted.satisfied_by({counter.load(std::memory_order_acquire)}, false)) {
+        if (!wanted.is_satisfied_by({counter.load(std::memory_order_acquire)}, false)) {
           asleep = sleep;
           return;
         }
@@ -351,14 +352,14 @@ struct RoomProgram : Explorer::Program {
       }
     });
     Explorer::current().add_thread([this] {
-      for (made = 1; made <= kRooms; ++made) {
+      for (made = 1; made <= kReturns; ++made) {
         counter.store(made, std::memory_order_release);
         if (notifications.load(std::memory_order_relaxed) != 0) {
           notifications.exchange(0, std::memory_order_acquire);
-          waits = waits || !wanted.withdrawn();
+          waits = waits || !wanted.is_withdrawn();
         }
-        if (waits && wanted.withdrawn()) waits = false;
-        if (waits && wanted.satisfied_by({made}, false)) {
+        if (waits && wanted.is_withdrawn()) waits = false;
+        if (waits && wanted.is_satisfied_by({made}, false)) {
           waits = false;
           const std::uint32_t sleep = sleeping.load(std::memory_order_relaxed);
           if (sleep != 0) notified = sleep;
@@ -367,27 +368,30 @@ struct RoomProgram : Explorer::Program {
     });
   }
   void finish() override {
-    Explorer::current().check(asleep == 0 || notified == asleep || seen == kRooms, "asleep beside room");
+    Explorer::current().check(asleep == 0 || notified == asleep || seen == kReturns,
+                              "asleep although a credit has returned");
   }
-  static constexpr std::uint32_t kRooms = 2;
+  static constexpr std::uint32_t kReturns = 2;
   Atomic<std::uint32_t> counter;
   Atomic<std::uint32_t> sleeping;
   Atomic<std::uint64_t> notifications;
-  BasicRoomWanted<Atomic<std::uint32_t>, 1> wanted;
-  std::uint32_t seen = 0;  // of the counter when there was no room
+  BasicCreditsWanted<Atomic<std::uint32_t>, 1> wanted;
+  std::uint32_t seen = 0;  // of the counter when there was no credit
   std::uint32_t made = 0;
   bool waits = false;          // the receiver knows that the sender does
   std::uint32_t notified = 0;  // the sleep for which the doorbell has been notified last
   std::uint32_t asleep = 0;
 };
 
-TEST(ModelOfSleepingForRoom, NobodySleepsBesideRoom) { expect_right(Explorer::explore(maker<RoomProgram>())); }
+TEST(ModelOfSleepingForCredit, NoSenderSleepsWhenACreditHasReturned) {
+  expect_right(Explorer::explore(maker<CreditProgram>()));
+}
 
-TEST(ModelOfSleepingForRoom, WithoutTheFenceItIsFoundWrong) {
+TEST(ModelOfSleepingForCredit, WithoutTheFenceItIsFoundWrong) {
   Explorer::Options options;
   options.no_fences = true;
-  const auto outcome = Explorer::explore(maker<RoomProgram>(), options);
-  EXPECT_NE(outcome.failure.find("asleep beside room"), std::string::npos) << outcome.failure;
+  const auto outcome = Explorer::explore(maker<CreditProgram>(), options);
+  EXPECT_NE(outcome.failure.find("asleep although a credit has returned"), std::string::npos) << outcome.failure;
 }
 
 }  // namespace

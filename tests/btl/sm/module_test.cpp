@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "opal/core/sanitizer.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/conformance/side.hpp"
 #include "tests/harness/in_child.hpp"
 
@@ -63,13 +64,13 @@ TEST(SmBox, IsUsedAfterAsManySendsAsTheThresholdSays) {
   Side b{"sm"};
   btl::Endpoint& route = *a.connect(b);
   exchange(route, a, b, 16);
-  EXPECT_EQ(module_of(b).boxes_in(), 0U);
+  EXPECT_EQ(fast_boxes(module_of(b)).accepted(), 0U);
   exchange(route, a, b, 1);  // carries the offer
-  EXPECT_EQ(module_of(b).boxes_in(), 1U);
+  EXPECT_EQ(fast_boxes(module_of(b)).accepted(), 1U);
   exchange(route, a, b, 1);  // sees the answer
-  EXPECT_TRUE(Module::has_box_out(route));
+  EXPECT_TRUE(has_fast_box(route));
   EXPECT_NE(route.describe().find("fast box in use"), std::string::npos) << route.describe();
-  EXPECT_EQ(module_of(a).boxes_in(), 0U) << "a box has one direction";
+  EXPECT_EQ(fast_boxes(module_of(a)).accepted(), 0U) << "a box has one direction";
 }
 
 TEST(SmBox, NoMoreAreAcceptedThanAllowedAndARefusedPeerAsksAgain) {
@@ -81,14 +82,14 @@ TEST(SmBox, NoMoreAreAcceptedThanAllowedAndARefusedPeerAsksAgain) {
     routes.push_back(senders.back()->connect(receiver));
     exchange(*routes.back(), *senders.back(), receiver, 100);
   }
-  EXPECT_EQ(module_of(receiver).boxes_in(), 2U);
-  EXPECT_FALSE(Module::has_box_out(*routes[3]));
+  EXPECT_EQ(fast_boxes(module_of(receiver)).accepted(), 2U);
+  EXPECT_FALSE(has_fast_box(*routes[3]));
   senders[0]->module().disconnect(*routes[0]);
   ASSERT_TRUE(pump([&] { return receiver.failures.size() == 1; }, receiver));
-  EXPECT_EQ(module_of(receiver).boxes_in(), 1U);
+  EXPECT_EQ(fast_boxes(module_of(receiver)).accepted(), 1U);
   exchange(*routes[3], *senders[3], receiver, 1100);
-  EXPECT_TRUE(Module::has_box_out(*routes[3]));
-  EXPECT_EQ(module_of(receiver).boxes_in(), 2U);
+  EXPECT_TRUE(has_fast_box(*routes[3]));
+  EXPECT_EQ(fast_boxes(module_of(receiver)).accepted(), 2U);
 }
 
 TEST(SmBox, ThirtyTwoAreAcceptedByDefault) {
@@ -99,7 +100,7 @@ TEST(SmBox, ThirtyTwoAreAcceptedByDefault) {
     senders.push_back(std::make_unique<Side>("sm"));
     exchange(*senders.back()->connect(receiver), *senders.back(), receiver, 20);
   }
-  EXPECT_EQ(module_of(receiver).boxes_in(), 32U);
+  EXPECT_EQ(fast_boxes(module_of(receiver)).accepted(), 32U);
 }
 
 TEST(SmBox, AMaximumOfZeroTurnsBoxesOff) {
@@ -107,7 +108,7 @@ TEST(SmBox, AMaximumOfZeroTurnsBoxesOff) {
   Side b{"sm", with("btl_sm_fbox_max", "0")};
   btl::Endpoint& route = *a.connect(b);
   exchange(route, a, b, 50);
-  EXPECT_FALSE(Module::has_box_out(route));
+  EXPECT_FALSE(has_fast_box(route));
   EXPECT_EQ(b.received.size(), 50U);
 }
 
@@ -138,7 +139,7 @@ TEST(SmOrder, HoldsAcrossBoxAndFifoAndThreeWrapAroundsOfTheSequence) {
   }
   ASSERT_TRUE(pump([&] { return next == kCount; }, b));
   EXPECT_TRUE(b.failures.empty());
-  EXPECT_EQ(module_of(b).boxes_in(), 1U);
+  EXPECT_EQ(fast_boxes(module_of(b)).accepted(), 1U);
 }
 
 TEST(SmOrder, HoldsForFragmentsSentInAnotherOrderThanTheyWereAllocated) {

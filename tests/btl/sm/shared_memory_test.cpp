@@ -12,6 +12,7 @@
 #include "opal/btl/sm/module.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "opal/mpool/pool.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/btl/sm/single_copy.hpp"
 #include "tests/conformance/side.hpp"
@@ -56,7 +57,7 @@ void map_first(Side& initiator, btl::Endpoint& route, const Exported& memory, st
   std::byte byte{};
   const Post post = initiator.module().get(route, &byte, nullptr, memory.address(), memory.handle, 1, first);
   ASSERT_NE(post, Post::failed) << to_string(first.error);
-  ASSERT_TRUE(pump([&] { return (post == Post::done || first.calls == 1) && Module::pools_mapped(route) == expected; },
+  ASSERT_TRUE(pump([&] { return (post == Post::done || first.calls == 1) && mapped_pools(route) == expected; },
                    initiator, memory.side));
 }
 
@@ -139,7 +140,7 @@ TEST(SmShared, ARandomMixOfOperationsOnMappedAndPrivateMemoryMatchesAModel) {
   for (int i = 0; i < 600; ++i) {
     // The pool's descriptor comes when the doormen have had their turn: some before, some after.
     if (i == 300) {
-      ASSERT_TRUE(pump([&] { return Module::pools_mapped(route) == 1; }, a, b));
+      ASSERT_TRUE(pump([&] { return mapped_pools(route) == 1; }, a, b));
     }
     const std::size_t which = random() % 2;
     const MemoryHandle& handle = which == 0 ? shared.handle : private_handle;
@@ -242,7 +243,7 @@ TEST(SmShared, TheOwnersDeathIsAnErrorAndNoSignal) {
       if (post == Post::queued && !pump([&] { return completion.calls != before; }, side)) return false;
       return post != Post::failed && completion.ok();
     };
-    ASSERT_TRUE(pump([&] { return get() && Module::pools_mapped(*route) == 1; }, side));
+    ASSERT_TRUE(pump([&] { return get() && mapped_pools(*route) == 1; }, side));
     for (int i = 0; i < round * 3; ++i) ASSERT_TRUE(get());
     owner.kill();
     while (get()) {  // until the death is noticed the mapping keeps the memory there
@@ -291,11 +292,7 @@ TEST(SmShared, APoolWhoseAnswerWasLostIsAskedForAgainMoreAndMoreRarely) {
 TEST(SmShared, APoolThatDoesNotBeginAtAPageIsNotMapped) {
   const auto pool = open_pool();
   for (const std::uint64_t base : {0x10000ULL, 0x10004ULL}) {
-    ReceivedHello answer{};
-    answer.hello.pool = 9;
-    answer.hello.pool_base = base;
-    answer.pool = Fd{::dup(pool->fd())};
-    EXPECT_EQ(static_cast<bool>(PeerPool::attach(answer).map), base % 4096 == 0) << base;
+    EXPECT_EQ(static_cast<bool>(PeerPool::attach(9, base, pool->fd()).map), base % 4096 == 0) << base;
   }
 }
 

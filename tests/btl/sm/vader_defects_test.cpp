@@ -10,6 +10,7 @@
 
 #include "opal/am/context.hpp"
 #include "opal/btl/sm/module.hpp"
+#include "tests/btl/sm/internals.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {
@@ -145,12 +146,12 @@ TEST(VaderDefects, BoxesOfPeersThatCameAndWentAreAllThereAgain) {
         receiver.module().progress(1);
       }
     }
-    ASSERT_EQ(module.boxes_in(), 2U) << "round " << round;
+    ASSERT_EQ(fast_boxes(module).accepted(), 2U) << "round " << round;
     receiver.failures.clear();
     senders.clear();
     ASSERT_TRUE(pump([&] { return receiver.failures.size() == 4; }, receiver));
     for (const test::Failure& failure : receiver.failures) receiver.module().disconnect(*failure.endpoint);
-    ASSERT_EQ(module.boxes_in(), 0U);
+    ASSERT_EQ(fast_boxes(module).accepted(), 0U);
   }
 }
 
@@ -167,7 +168,7 @@ TEST(VaderDefects, WhoTalksLaterGetsTheBoxOfWhoHasFallenSilent) {
         [&] {
           (void)sender.module().send_inline(route, kTag, pattern(8, 1), {});
           receiver.module().progress(64);
-          return Module::has_box_out(route);
+          return has_fast_box(route);
         },
         sender);
   };

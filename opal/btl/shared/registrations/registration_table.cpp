@@ -71,6 +71,11 @@ Result<void> seal(const Fd& memory) {
 Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) const noexcept {
   OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
+  return check(decoded, address, size, wanted);
+}
+
+Result<void> RegistrationView::check(const SoftwareHandle& decoded, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) const noexcept {
   if (decoded.slot >= slots_.size()) {
     return Error{Errc::protocol, 0, "memory handle: no such registration slot", decoded.slot};
   }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/registrations/registration_table.hpp — the registrations of one Context, for every transport that
-// checks them in software (self, sm, tcp): base, size, rights and a generation per slot.  It lives in a memfd, so that
-// a peer on the same host can check a handle itself before a single copy; everybody else checks on arrival, at the
-// owner. Behind the slots there is room for the list of everything that is mapped, used once the address space is
-// registered. A handle is good only while its slot carries the generation that the handle names; slots rotate and
-// generations start at a random number, so a handle of the past never fits again. Threads: add/remove from one thread
-// at a time (the Context's lock); check() from any thread or process, invalidate() from any thread.
+// checks them in software (self, sm, tcp): base, size, rights and a generation per slot.
+//
+// * It lies in a memfd, so that a peer of the same host can check a handle before a single copy.  For other peers the
+//   owner checks at arrival.
+// * Behind the slots is the list of everything that is mapped, used once the address space is registered.
+// * A handle is valid while its slot has the generation that the handle names.  Slots rotate and generations start at a
+//   random number, so a stale handle never matches again.
+// Threads: add/remove from one thread at a time (the Context's lock); check() from any thread or process, invalidate()
+// from any thread.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -72,6 +75,9 @@ class OPAL_EXPORT RegistrationView {
   /// Checks that [address, +size) lies inside the live registration `handle` with `wanted` rights.
   /// Errors: protocol (not a software handle), invalid_argument (stale, or out of bounds), permission.
   [[nodiscard]] Result<void> check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                   Rights wanted) const noexcept;
+  /// The same for a decoded handle.
+  [[nodiscard]] Result<void> check(const SoftwareHandle& decoded, std::uint64_t address, std::uint64_t size,
                                    Rights wanted) const noexcept;
 
   /// What the table says about a registration, given its slot and generation.  Errors: invalid_argument (stale).

@@ -93,7 +93,7 @@ ConnectionManager::~ConnectionManager() {
   (void)::pthread_cancel(thread_.native_handle());
   thread_.join();
   for (auto& [id, connection] : connections_) {
-    if (connection.established && !connection.we_left) {
+    if (connection.established && !connection.we_closed) {
       (void)send_hello(connection.socket.get(), local_.plain(HelloKind::goodbye, connection.peer));
     }
   }
@@ -239,7 +239,7 @@ void ConnectionManager::establish_locked(Connection& connection, Link& link, std
   link.id = id;
   connection.peer = link.peer;
   connection.index = link.index;
-  connection.gone = link.gone;
+  connection.hung_up = link.hung_up;
   connection.established = true;
   peers_[link.peer].link = id;
   changed_.notify_all();
@@ -252,11 +252,11 @@ Result<std::uint32_t> ConnectionManager::take_index_locked() noexcept {
   return static_cast<std::uint32_t>(free - indices_.begin());
 }
 
-/// Listens to the peer of an established link, who may ask for a pool or cookie, give one, or go.
+/// Reads from the peer of an established link, which may ask for a pool or cookie, give one, or disconnect.
 bool ConnectionManager::still_stands_locked(std::uint64_t id) noexcept {
   for (int messages = 0;; ++messages) {
     const auto found = connections_.find(id);
-    if (found == connections_.end() || found->second.peer_left) return false;
+    if (found == connections_.end() || found->second.peer_closed) return false;
     if (messages == kMostMessages) return true;  // epoll will report the rest
     Connection& connection = found->second;
     auto received = receive_hello(connection.socket.get(), Deadline::after(std::chrono::nanoseconds{0}));
@@ -265,7 +265,8 @@ bool ConnectionManager::still_stands_locked(std::uint64_t id) noexcept {
       give_pool_locked(connection, received->hello.pool);
     } else if (received && received->hello.kind == HelloKind::pool && connection.asked != 0) {
       --connection.asked;
-      report_locked({ConnectionEvent::Kind::pool, id, connection.index, nullptr, PeerPool::attach(received->hello.pool, received->hello.pool_base, received->pool.get())});
+      report_locked({ConnectionEvent::Kind::pool, id, connection.index, nullptr,
+                     PeerPool::attach(received->hello.pool, received->hello.pool_base, received->pool.get())});
     } else if (received && received->hello.kind == HelloKind::ask_cookie) {
       Hello answer = local_.plain(HelloKind::cookie, connection.peer);
       const KnemCookie made = local_.cookie_of(received->hello.region);
@@ -306,14 +307,15 @@ void ConnectionManager::give_pool_locked(const Connection& connection, std::uint
 
 void ConnectionManager::peer_ended_locked(std::uint64_t id, bool goodbye) noexcept {
   Connection& connection = connections_[id];
-  if (connection.peer_left) return;
-  connection.peer_left = true;
-  connection.gone->store(true, std::memory_order_release);
+  if (connection.peer_closed) return;
+  connection.peer_closed = true;
+  connection.hung_up->store(true, std::memory_order_release);
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
   forget_link_locked(connection.peer, id);
-  if (!connection.we_left)
-    report_locked({goodbye ? ConnectionEvent::Kind::left : ConnectionEvent::Kind::died, id, connection.index, nullptr});
-  settle_locked(id);
+  if (!connection.we_closed)
+    report_locked(
+        {goodbye ? ConnectionEvent::Kind::disconnected : ConnectionEvent::Kind::died, id, connection.index, nullptr});
+  finish_locked(id);
 }
 
 void ConnectionManager::forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept {
@@ -323,9 +325,9 @@ void ConnectionManager::forget_link_locked(const PeerId& peer, std::uint64_t id)
   if (!found->second.connecting) peers_.erase(found);
 }
 
-void ConnectionManager::settle_locked(std::uint64_t id) noexcept {
+void ConnectionManager::finish_locked(std::uint64_t id) noexcept {
   const auto found = connections_.find(id);
-  if (!found->second.we_left || !found->second.peer_left) return;
+  if (!found->second.we_closed || !found->second.peer_closed) return;
   const std::uint32_t index = found->second.index;
   connections_.erase(found);
   report_locked({ConnectionEvent::Kind::closed, id, index, nullptr});

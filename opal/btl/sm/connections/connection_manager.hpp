@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/connection_manager.hpp — the thread that answers peers who want to connect, at any time and whatever the
-// program is doing, and that notices when a peer hangs up.  It sleeps in epoll; data never passes through it. Every
-// connection keeps its Unix socket: `goodbye` on it is a clean end, hang-up without goodbye is the peer's death. Both
-// sides connecting at once end with one connection: the attempt of the smaller PeerId wins, the other side's connect()
-// waits for it. A forked child has no connection manager thread and closes every socket it has inherited: else a death
-// of its parent would not be seen while the child lives.  The connections stay the parent's. What the module must know
-// goes into a list behind a mutex; an atomic flag says that it is not empty.  That, the index table and the connection
-// table are all that the two threads share.  Threads: public functions are the module's.
+// opal/btl/sm/connections/connection_manager.hpp — the thread that accepts and makes connections, also while the
+// program computes, and that notices when a peer hangs up.  It sleeps in epoll; no data passes through it.
+//
+// * Each connection keeps its Unix socket.  `goodbye` on it is a disconnect, a hang-up without goodbye a death.
+// * If both sides connect at once, the attempt of the smaller PeerId wins; the other connect() waits for it.
+// * A forked child has no such thread and closes every socket it has inherited.  Otherwise a death of its parent would
+//   not be seen while the child lives.  The connections stay the parent's.
+//
+// Events for the module go into a list behind a mutex; an atomic flag says that it is not empty.  The two threads share
+// that list, the index table and the connection table.  Threads: public functions are the module's.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -18,26 +20,26 @@
 #include <vector>
 
 #include "opal/btl/sm/connections/handshake.hpp"
-#include "opal/btl/sm/single_copy/knem.hpp"
 #include "opal/btl/sm/connections/link.hpp"
+#include "opal/btl/sm/single_copy/knem.hpp"
 #include "opal/btl/sm/single_copy/shared_mechanism.hpp"
 #include "opal/core/export.hpp"
+#include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/core/system/fork_listener.hpp"
-#include "opal/core/result.hpp"
 
 namespace opal::btl::sm {
 
-/// Something that happened at the door.
+/// What the connection manager has to report.
 struct ConnectionEvent {
   enum class Kind : std::uint8_t {
-    accepted,  ///< a peer has connected; `link` is it
-    left,      ///< the peer of link `id` has said goodbye
-    died,      ///< the peer of link `id` is gone without goodbye
-    pool,      ///< the peer of link `id` has given, or refused, shared pool `pool.number`
-    cookie,    ///< the peer of link `id` has answered for a registration of its own
-    file,      ///< the peer of link `id` has sent a descriptor, or refused to
-    closed,    ///< both sides have ended link `id`: no new message can bear `index`
+    accepted,      ///< a peer has connected; `link` is it
+    disconnected,  ///< the peer of link `id` has disconnected
+    died,          ///< the process of the peer of link `id` has ended
+    pool,          ///< the peer of link `id` has given, or refused, shared pool `pool.number`
+    cookie,        ///< the peer of link `id` has answered for a registration of its own
+    file,          ///< the peer of link `id` has sent a descriptor, or refused to
+    closed,        ///< both sides have ended link `id`: no new message can bear `index`
   };
   Kind kind;
   std::uint64_t id;
@@ -53,7 +55,7 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   /// Opens the socket `door` and starts the thread.  `local` and `doorbell`, which is written at each event, must
   /// outlive the connection manager.  Errors: os.
   static Result<std::unique_ptr<ConnectionManager>> start(const LocalSide& local, const PeerId& door, int doorbell);
-  /// Says goodbye to everybody; in a forked child nothing.
+  /// Disconnects from all peers; in a forked child it does nothing.
   ~ConnectionManager();
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
@@ -65,12 +67,12 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
 
   /// Ends a link: goodbye to the peer.  `closed` follows when the peer has ended it too.
   void close(std::uint64_t id) noexcept;
-  /// Asks the peer of a link for a shared pool; the event `pool` follows, unless the peer goes.
+  /// Asks the peer of a link for a shared pool; the event `pool` follows, unless the peer ends.
   void ask_pool(std::uint64_t id, std::uint32_t number) noexcept;
   /// Asks the peer of a link for the KNEM cookie of a registration; the event `cookie` follows, unless the peer
-  /// goes.
+  /// ends.
   void ask_cookie(std::uint64_t id, const SoftwareHandle& region) noexcept;
-  /// A message has asked the peer of a link for a descriptor; the event `file` follows, unless the peer goes.
+  /// A message has asked the peer of a link for a descriptor; the event `file` follows, unless the peer ends.
   void expect_file(std::uint64_t id) noexcept;
   /// The answer to such a message: `file`, or a refusal for -1.
   void give_file(std::uint64_t id, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
@@ -89,10 +91,10 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
     PeerId peer;
     std::uint32_t index = 0;
     bool established = false;  // false: connected, has not said hello
-    bool we_left = false;
-    bool peer_left = false;
+    bool we_closed = false;
+    bool peer_closed = false;
     std::uint32_t asked = 0;  // for pools, cookies and files, not yet answered
-    std::shared_ptr<std::atomic<bool>> gone;
+    std::shared_ptr<std::atomic<bool>> hung_up;
   };
   /// What the table of peers says about one.
   struct PeerState {
@@ -129,7 +131,7 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   void give_pool_locked(const Connection& connection, std::uint32_t number) noexcept;
   void peer_ended_locked(std::uint64_t id, bool goodbye) noexcept;
   void forget_link_locked(const PeerId& peer, std::uint64_t id) noexcept;
-  void settle_locked(std::uint64_t id) noexcept;
+  void finish_locked(std::uint64_t id) noexcept;
   void report_locked(ConnectionEvent event) noexcept;
 
   const LocalSide& local_;

@@ -109,14 +109,14 @@ std::unique_ptr<Link> ConnectionManager::take_accepted_locked(const PeerId& peer
 void ConnectionManager::close(std::uint64_t id) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
-  if (inherited_ || found == connections_.end() || found->second.we_left) return;
+  if (inherited_ || found == connections_.end() || found->second.we_closed) return;
   Connection& connection = found->second;
-  connection.we_left = true;
+  connection.we_closed = true;
   forget_link_locked(connection.peer, id);
-  if (!connection.peer_left) {
+  if (!connection.peer_closed) {
     (void)send_hello(connection.socket.get(), local_.plain(HelloKind::goodbye, connection.peer));
   }
-  settle_locked(id);
+  finish_locked(id);
 }
 
 void ConnectionManager::ask_pool(std::uint64_t id, std::uint32_t number) noexcept {
@@ -134,7 +134,7 @@ void ConnectionManager::ask_cookie(std::uint64_t id, const SoftwareHandle& regio
 void ConnectionManager::ask(std::uint64_t id, Hello& question) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
-  if (found == connections_.end() || found->second.we_left || found->second.peer_left) return;
+  if (found == connections_.end() || found->second.we_closed || found->second.peer_closed) return;
   question.to = found->second.peer;
   if (send_hello(found->second.socket.get(), question)) ++found->second.asked;
 }
@@ -148,7 +148,7 @@ void ConnectionManager::give_file(std::uint64_t id, const SoftwareHandle& region
                                   int file) noexcept {
   const std::lock_guard lock{mutex_};
   const auto found = connections_.find(id);
-  if (inherited_ || found == connections_.end() || found->second.we_left || found->second.peer_left) return;
+  if (inherited_ || found == connections_.end() || found->second.we_closed || found->second.peer_closed) return;
   Hello answer = local_.plain(HelloKind::file, found->second.peer, file < 0 ? Errc::not_supported : Errc{});
   answer.region = region;
   answer.note = note;

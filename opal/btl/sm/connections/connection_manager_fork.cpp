@@ -15,7 +15,7 @@ void ConnectionManager::after_fork_in_child() noexcept {
   for (auto& [id, connection] : connections_) connection.socket.reset();
   listener_.reset();
   epoll_.reset();  // or the child could change what the parent listens to
-  // Neither the thread nor anybody who waited is here, so there is nothing to join or to wake.
+  // The child has neither the thread nor a waiting one, so there is nothing to join or to wake.
   std::construct_at(&thread_);
   std::construct_at(&changed_);
   mutex_.unlock();

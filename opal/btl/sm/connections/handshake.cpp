@@ -139,7 +139,8 @@ Result<Fd> connect_to(const PeerId& door, const Deadline& deadline) {
     Fd socket{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!socket) return Error{Errc::os, errno, "socket(sm)"};
     if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) == 0) return socket;
-    if (errno == ECONNREFUSED) return Error{Errc::unreachable, errno, "sm connect: nobody has that address any more"};
+    if (errno == ECONNREFUSED)
+      return Error{Errc::unreachable, errno, "sm connect: no process has that address any more"};
     if (errno != EAGAIN && errno != EINTR) return Error{Errc::os, errno, "connect(sm)"};
     // So many connect at once that the peer's queue is full: it empties without the peer's program doing anything.
     if (deadline.expired()) return Error{Errc::unreachable, ETIMEDOUT, "sm connect: the peer's queue stays full"};

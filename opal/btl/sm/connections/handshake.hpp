@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/handshake.hpp — what two modules say to each other over the Unix socket between them, byte
-// for byte, and the address blob that leads there.  One message in each direction makes a connection: each brings the
-// descriptors of the sender's inbox, segment, registration table and doorbell.  Later messages ask for shared pools and
-// cookies, or end it. Change anything here => bump kHelloVersion.  Everything received is checked before it is
-// returned.
+// opal/btl/sm/connections/handshake.hpp — the messages of the Unix socket between two modules, byte for byte, and the
+// address blob that leads to it.  One message in each direction makes a connection: each brings the descriptors of the
+// sender's inbox, segment, registration table and doorbell.  Later messages ask for shared pools and cookies, or end
+// it. Change anything here => bump kHelloVersion.  Everything received is checked before it is returned.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -83,7 +82,7 @@ static_assert(sizeof(Hello) == 208 && std::has_unique_object_representations_v<H
 
 inline constexpr std::uint64_t kExtensionGpu = 1;  ///< it is a smcuda module
 
-/// A descriptor that the peer was asked for, for whoever asked.
+/// A descriptor that the peer was asked for.
 struct ReceivedFile {
   SoftwareHandle region{};
   FileNote note{};
@@ -105,7 +104,7 @@ struct ReceivedHello {
   Fd pool;       ///< only with a pool that exists, or a file
 };
 
-/// Who is at the other end of a connected Unix socket.  Errors: os, permission (another user).
+/// The process at the other end of a connected Unix socket.  Errors: os, permission (another user).
 struct PeerProcess {
   int pid;  ///< 0 when it is not visible in this PID namespace
   OPAL_EXPORT static Result<PeerProcess> of(int socket);
@@ -113,7 +112,7 @@ struct PeerProcess {
 
 /// A listening socket with the abstract name of `door`.  Errors: os.
 OPAL_EXPORT Result<Fd> listen_at(const PeerId& door);
-/// A socket connected to it.  Errors: unreachable (nobody there, or not in time), os.
+/// A socket connected to it.  Errors: unreachable (no process listens, or not in time), os.
 OPAL_EXPORT Result<Fd> connect_to(const PeerId& door, const Deadline& deadline);
 
 /// Sends a message with `fds` (four, one with a pool or a file, or none).  Never blocks.  Errors: peer_gone, os.

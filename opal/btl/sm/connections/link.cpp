@@ -108,8 +108,8 @@ Result<void> LocalSide::introduce(int socket, HelloKind kind, const Link& link) 
 
 Result<void> LocalSide::complete(Link& link, int pid, ReceivedHello& received) const {
   const Hello& hello = received.hello;
-  if (hello.to != self_) return Error{Errc::protocol, 0, "sm hello: meant for somebody else"};
-  if (hello.from != link.peer) return Error{Errc::protocol, 0, "sm hello: from somebody else"};
+  if (hello.to != self_) return Error{Errc::protocol, 0, "sm hello: meant for another process"};
+  if (hello.from != link.peer) return Error{Errc::protocol, 0, "sm hello: from another process"};
   if (hello.your_index >= wire::kMaxPeers) return Error{Errc::protocol, 0, "sm hello: index", hello.your_index};
   if (hello.max_send == 0 || hello.max_send > kLargestMaxSend) {
     return Error{Errc::protocol, 0, "sm hello: largest message", hello.max_send};

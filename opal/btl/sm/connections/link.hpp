@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/connections/link.hpp — everything that one connection consists of, made by both sides in the same two
-// steps: prepare() makes what we bring, complete() checks and maps what the peer has brought. Threads: LocalSide is
-// constant after open (but for KnemRegions, which has a lock) and used by the module's thread and the connection
-// manager's.
+// opal/btl/sm/connections/link.hpp — what one connection consists of.  Both sides make it in the same two steps:
+// prepare() makes what we bring, complete() checks and maps what the peer has brought.
+// Threads: LocalSide is constant after open (but for KnemRegions, which has a lock).  The module's thread and the
+// connection manager's use it.
 #pragma once
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,40 +12,21 @@
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/sm/config.hpp"
 #include "opal/btl/sm/connections/handshake.hpp"
-#include "opal/btl/sm/messages/inbox.hpp"
-#include "opal/btl/sm/messages/segment.hpp"
-#include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
+#include "opal/btl/sm/messages/message_link.hpp"
 #include "opal/btl/sm/single_copy/knem.hpp"
 #include "opal/btl/sm/single_copy/probe_page.hpp"
-#include "opal/btl/sm/single_copy/shared_mechanism.hpp"
+#include "opal/btl/sm/single_copy/remote_memory.hpp"
 #include "opal/btl/sm/single_copy/xpmem.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
-#include "opal/core/system/fd.hpp"
-#include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::sm {
 
 /// One connection.  Becomes part of an Endpoint.
-struct Link {
-  std::uint64_t id = 0;  ///< the connection manager's name of it
+struct Link : MessageLink, RemoteMemory {
+  std::uint64_t id = 0;  ///< the connection manager's number of it
   PeerId peer;
-  std::uint32_t index = 0;        ///< what the peer calls itself in our FIFO
-  std::uint32_t index_there = 0;  ///< what we call ourselves in the peer's FIFO
-  std::uint32_t peer_max_send = 0;
-  bool fences_paid = false;      ///< see sender_fence()
   std::uint64_t extensions = 0;  ///< the peer's: kExtension...
-  std::unique_ptr<OutSegment> out;
-  InSegment in;
-  PeerInbox inbox;
-  Fd doorbell;
-  Mapping registrations_map;
-  RegistrationView registrations;
-  CopyMechanisms copy;
-  SharedMechanism* shared = nullptr;  ///< the mechanism of `copy`, if it has one
-  /// Set by the connection manager as soon as the peer has hung up; shared because the connection manager may learn it
-  /// at any time.
-  std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// The kernel modules that single copy can use: the kernel's, or doubles.
@@ -72,13 +52,13 @@ class OPAL_EXPORT LocalSide {
 
   [[nodiscard]] const PeerId& self() const noexcept { return self_; }
   [[nodiscard]] const Config& config() const noexcept { return config_; }
-  /// This process pays for the fences of those who send to it (core/sync/asymmetric_fence.hpp).
+  /// This process pays for the fences of its senders (core/sync/asymmetric_fence.hpp).
   [[nodiscard]] bool fences() const noexcept { return fences_; }
 
   /// What this side can beyond sm; before the first peer hears of it.
   void offer(std::uint64_t extensions) noexcept { extensions_ = extensions; }
 
-  /// What we bring: a segment to `peer`, who is to call himself `index` here.
+  /// What we bring: a segment to `peer`, whose index here is `index`.
   [[nodiscard]] Result<std::unique_ptr<Link>> prepare(const PeerId& peer, std::uint32_t index) const;
 
   /// Sends it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/cma.hpp — cross memory attach: process_vm_readv/writev.  The kernel copies, nothing is mapped, and any
-// address of the peer will do.  Threads: as the module.
+// opal/btl/sm/single_copy/cma.hpp — cross memory attach: process_vm_readv/writev.  The kernel copies, nothing is
+// mapped, and any address of the peer will do.  Threads: as the module.
 #pragma once
 #include <sys/types.h>
 

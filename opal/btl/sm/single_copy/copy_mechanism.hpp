@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/single_copy/copy_mechanism.hpp — one mechanism that copies between this process's memory and a peer's
-// without a bounce buffer. A CopyMechanisms owns the mechanisms of one peer and steps down from one to the next.
-// Threads: as the module.
+// without a bounce buffer.  A CopyMechanisms owns the mechanisms of one peer.  Threads: as the module.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -76,8 +75,6 @@ class CopyMechanism {
 
   virtual CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept = 0;
   virtual CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept = 0;
-  /// Where the range can be read and written here; null when the mechanism copies and does not map.
-  virtual std::byte* map(const RemoteRange& /*range*/) noexcept { return nullptr; }
 };
 
 }  // namespace opal::btl::sm

@@ -99,13 +99,6 @@ CopyMechanism* CopyMechanisms::find(MechanismKind kind) const noexcept {
   return found == mechanisms_.end() ? nullptr : found->mechanism.get();
 }
 
-std::byte* CopyMechanisms::map(const RemoteRange& range) noexcept {
-  for (const Step& step : mechanisms_) {
-    if (std::byte* const here = step.mechanism->map(range)) return here;
-  }
-  return nullptr;
-}
-
 void CopyMechanisms::demote(std::size_t index, const Error& error) noexcept {
   const MechanismKind kind = mechanisms_[index].mechanism->kind();
   const std::string reason = text_of(error);

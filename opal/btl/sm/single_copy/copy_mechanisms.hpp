@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/copy_mechanisms.hpp — the single-copy mechanisms that work with one peer, best first.
-// Whether one works depends on the peer (kernel modules, ptrace rules, user and PID namespaces, seccomp), so it is
-// found out by a real copy of a page whose content is known.  One that stops working is given up for good, in
-// mid-transfer: the next one goes on with the byte where it stopped, and when none is left the caller does (by
-// messages). Threads: as the module.
+// opal/btl/sm/single_copy/copy_mechanisms.hpp — the copy mechanisms that work with one peer, best first.
+// Whether one works depends on the peer (kernel modules, ptrace rules, user and PID namespaces, seccomp), so each is
+// tried by a real copy of a page with known content.  One that stops to work is removed for good, also in mid-transfer:
+// the next one continues at the byte where it stopped.  After the last one the caller continues (by messages).
+// Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -44,7 +44,6 @@ class OPAL_EXPORT CopyMechanisms {
 
   /// True when any memory of the peer can be copied without its help.
   [[nodiscard]] bool usable() const noexcept { return reaches_all_; }
-  [[nodiscard]] bool empty() const noexcept { return mechanisms_.empty(); }
   /// True when this range can be copied now without the peer's help.
   [[nodiscard]] bool reaches(const RemoteRange& range) noexcept;
   /// The mechanism of this kind; null when it is not there, or not any more.
@@ -63,8 +62,6 @@ class OPAL_EXPORT CopyMechanisms {
     return climb(
         to, [&](CopyMechanism& mechanism, std::uint64_t done) { return mechanism.write(to.after(done), from + done); });
   }
-  /// Where a peer's memory is mapped here, if a mechanism maps it; else null.
-  std::byte* map(const RemoteRange& range) noexcept;
 
  private:
   struct Step {

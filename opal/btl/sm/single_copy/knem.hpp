@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/knem.hpp — single copy through the KNEM kernel module: the owner of memory makes a region of
-// it, named by a cookie, and who knows the cookie has the kernel copy between the region and memory of its own.
-// KnemDevice is the module's interface, one function per ioctl, so that tests can put a double in its place.
-// KnemRegions is the owner's side: a region pins its pages, so there is one only for registrations that a peer has
-// asked for, and it goes with the registration.  KnemMechanism is the initiator's side: it asks for cookies and
-// remembers them. Copies are synchronous: the module's threads and DMA engines are not used.
+// opal/btl/sm/single_copy/knem.hpp — single copy through the KNEM kernel module.  The owner of memory makes a region of
+// it, named by a cookie.  With the cookie, the kernel copies between the region and memory of the calling process.
+//   KnemDevice     the module's interface, one function per ioctl; tests replace it
+//   KnemRegions    the owner's side: a region pins its pages, so it exists only for registrations that a peer has asked
+//                  for, and ends with the registration
+//   KnemMechanism  the initiator's side: asks for cookies and remembers them
+// Copies are synchronous: the module's threads and DMA engines are not used.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -33,8 +34,8 @@ class OPAL_EXPORT KnemDevice {
   /// Of a cookie that this device has made.
   virtual void destroy(std::uint64_t cookie) noexcept = 0;
   /// Copies all of [here, +size) from or to (`write`) the region, beginning at `offset` in it.
-  /// Errors: busy (no such cookie, or not any more), invalid_argument (`here`), not_supported (the copy has failed,
-  /// nobody knows where).
+  /// Errors: busy (no such cookie, or not any more), invalid_argument (`here`), not_supported (the copy has
+  /// failed at an unknown place).
   virtual Result<void> copy(std::uint64_t cookie, std::uint64_t offset, std::byte* here, std::uint64_t size,
                             bool write) noexcept = 0;
 };

@@ -13,7 +13,7 @@ namespace opal::btl::sm {
 namespace {
 
 // The module's ioctl interface, as its public header describes it (knem, common/knem_io.h, driver ABI 0xc and 0xd).
-// The directions in the numbers are the header's: it does not keep to who writes.
+// The directions in the numbers are the header's; they do not tell which side writes.
 struct Info {
   std::uint32_t abi;
   std::uint32_t features;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/probe_page.hpp — a page whose content a peer knows, so that it can find out by a real copy whether a
-// mechanism reaches our memory, and ours: a PID of another namespace may well name somebody else.
+// opal/btl/sm/single_copy/probe_page.hpp — a page whose content a peer knows, so that a real copy shows whether a
+// mechanism reaches our memory and not another process's: in another namespace the same PID may name one.
 // Threads: constant after construction.
 #pragma once
 #include <cstddef>

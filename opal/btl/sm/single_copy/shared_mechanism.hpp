@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/shared_mechanism.hpp — single copy where the peer's memory lies in one of its shared pools: we map the
-// pool at the first use, and from then on copies are plain ones, by whoever has time, without the kernel. The
-// descriptor comes over the connection's socket from the peer's connection manager, whatever the peer's program is
-// doing; until it is here the other mechanisms serve, and it is asked for again now and then.  A pool's file cannot
-// shrink, and a mapping keeps its memory, so the owner's death is noticed as ever and is no SIGBUS.  Owns the mappings;
-// at most kMost per peer, the one unused longest goes. Threads: as the module.
+// opal/btl/sm/single_copy/shared_mechanism.hpp — single copy of memory in a shared pool of the peer.  The pool is
+// mapped at first use; from then on copies are plain ones by any CPU, without the kernel. The descriptor comes from the
+// peer's connection manager, also while the peer's program computes.  Until it arrives the other mechanisms serve, and
+// it is asked for again at times.  A pool's file cannot shrink, and a mapping keeps its memory, so the owner's death is
+// no SIGBUS. Owns the mappings; at most kMost per peer, the one unused longest is unmapped.  Threads: as the module.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -31,7 +30,7 @@ class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
   static constexpr std::size_t kMost = 16;
   using Ask = std::function<void(std::uint32_t number)>;
 
-  /// Must be said before the first use: how to ask the peer for a pool.
+  /// Sets how to ask the peer for a pool.  Required before the first use.
   void on_need(Ask ask) { ask_ = std::move(ask); }
   /// The answer.
   void take(PeerPool pool) noexcept;
@@ -41,9 +40,10 @@ class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
   [[nodiscard]] bool reaches(const RemoteRange& range) noexcept override { return map(range) != nullptr; }
   CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
   CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
-  std::byte* map(const RemoteRange& range) noexcept override;
+  /// Where the range is mapped here; null: it is not in a pool, or the pool is not mapped (yet).
+  std::byte* map(const RemoteRange& range) noexcept;
 
-  /// Pools mapped now, for tests and tools.
+  /// Number of pools that are mapped now.
   [[nodiscard]] std::size_t mapped() const noexcept;
 
  private:

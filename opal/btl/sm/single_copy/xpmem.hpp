@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/single_copy/xpmem.hpp — single copy through the XPMEM kernel module: a process offers its address space as a segment,
-// a peer attaches parts of it and copies by plain memcpy.  XpmemDevice is the module's interface, one function per
-// ioctl, so that tests can put a double in its place; XpmemMechanism keeps aligned windows attached, at most kMost per
-// peer, the one unused longest goes.  Threads: the device from any thread, the mechanism as the module.
+// opal/btl/sm/single_copy/xpmem.hpp — single copy through the XPMEM kernel module: a process offers its address space
+// as a segment, a peer attaches parts of it and copies by plain memcpy.  XpmemDevice is the module's interface, one
+// function per ioctl, so that tests can put a double in its place; XpmemMechanism keeps aligned windows attached, at
+// most kMost per peer, the one unused longest goes.  Threads: the device from any thread, the mechanism as the module.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,8 +10,8 @@
 
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::sm {
 

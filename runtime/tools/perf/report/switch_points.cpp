@@ -119,9 +119,10 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
   }
 
   const Times* const alone = find(measured, Path::alone);
-  const Times helped = fastest(find(measured, Path::cooperative), find(measured, Path::pipelined));
+  const Times* const cooperative = find(measured, Path::cooperative);
+  // Chunks are for memory that no copy mechanism reaches.
+  const Times get = alone != nullptr ? fastest(alone, cooperative) : fastest(nullptr, find(measured, Path::pipelined));
   const Times message = fastest(box, fragment);
-  const Times get = fastest(alone, &helped);
   std::uint64_t eager = default_of("btl_sm_eager");
   if (!message.empty() && !get.empty()) {
     eager = std::clamp<std::uint64_t>(last_good(message, get), 256, kMostEager);
@@ -134,9 +135,9 @@ std::vector<SwitchPoint> switch_points(const Measurements& measured) {
                       "sixteen of the largest messages"});
   }
 
-  if (alone != nullptr && !helped.empty()) {
-    const std::uint64_t first = first_good(helped, *alone);
-    points.push_back({"btl_sm_pipeline_from", first, reason("helped against single copy", helped, *alone, first)});
+  if (alone != nullptr && cooperative != nullptr) {
+    const std::uint64_t first = first_good(*cooperative, *alone);
+    points.push_back({"btl_sm_help_from", first, reason("helped against single copy", *cooperative, *alone, first)});
   }
   const Times* const mapped = find(measured, Path::mapped);
   const Times* const mapped_cooperative = find(measured, Path::mapped_cooperative);

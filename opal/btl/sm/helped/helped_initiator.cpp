@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sm/helped/helped_initiator.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "opal/core/clock.hpp"
+#include "opal/core/log.hpp"
+#include "opal/core/system/guarded_copy.hpp"
+#include "opal/mpool/shared_directory.hpp"
+
+namespace opal::btl::sm {
+namespace {
+
+// Units that one side takes at a time by single copy, at least.  A single transfer ends sooner with small shares, a
+// stream of them is faster with large ones.
+constexpr std::uint32_t kLeastShare = 2;
+constexpr std::uint32_t kLeastShareInStream = 8;
+constexpr std::uint32_t kMostAlone = 256;  // if the target stays silent
+// A running target needs less than a millisecond for a piece.
+constexpr std::chrono::seconds kEndTimeout{10};
+
+std::uint32_t least_share(const HelpedTransfer& transfer) noexcept {
+  return transfer.streamed ? kLeastShareInStream : kLeastShare;
+}
+
+}  // namespace
+
+bool HelpedInitiator::start(Endpoint& peer, HelpedTransfer transfer, const Target& target) noexcept {
+  HelpedState& helped = peer.helped;
+  const std::uint32_t now = progress_.progress_calls();
+  // In a stream the throughput counts, and each hand-over between the two sides costs.
+  transfer.streamed = helped.last_post == now || (helped.initiator != nullptr && helped.initiator->count != 0);
+  helped.last_post = now;
+  // To wake the target, or to wait until it gets our core, costs more than to copy alone.
+  transfer.mode = modes_.choose(target, !transfer.is_put(), cores_shared_ || peer.is_asleep());
+  if (transfer.mode == TransferMode::alone) return false;
+  InitiatorState* const state = state_of(peer);
+  if (state == nullptr || state->count == InitiatorState::kMost) return false;
+  transfer.completion->error = {};
+  state->transfers[(state->first + state->count++) % InitiatorState::kMost] = transfer;
+  if (state->count == 1) {
+    // A completion that posts the next transfer gets here while progress() has the endpoint in its list.
+    if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
+    start_next(peer);
+  }
+  return true;
+}
+
+/// The peer's state, made at first use; null: the segment has no memory left.
+InitiatorState* HelpedInitiator::state_of(Endpoint& peer) noexcept {
+  auto& state = peer.helped.initiator;
+  if (state == nullptr) {
+    constexpr std::uint32_t units = kPipelineChunk.bytes / wire::kHelpUnit;
+    static_assert(HelpedRing::bytes(kPipelineChunks, units) == kHelpedRingSize, "the segment has memory for it");
+    const auto memory = peer.link().out->allocate(kHelpedRingSize);
+    if (!memory) return nullptr;
+    populate({memory->address, kHelpedRingSize});
+    state = std::make_unique<InitiatorState>(HelpedRing{memory->address, kPipelineChunks, units},
+                                             static_cast<std::uint32_t>(memory->offset / kCacheLine));
+  }
+  return state.get();
+}
+
+void HelpedInitiator::start_next(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  state.ring.begin(HelpedRing::units_of(state.running().there.size));
+  state.share = kMostShare;
+  state.error = {};
+  state.left_over = {};
+  state.last_moved_ns = now_ns();
+  send_request(peer);
+}
+
+void HelpedInitiator::send_request(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  const HelpedTransfer& running = state.running();
+  const RemoteRange& range = running.there;
+  const HelpedRing& ring = state.ring.ring();
+  wire::HelpRequest request{};
+  request.address = range.address;
+  request.size = range.size;
+  request.region = range.region;
+  request.line = state.line;
+  request.generation = state.ring.generation();
+  request.chunks = ring.chunks();
+  request.chunk_units = ring.chunk_units();
+  request.least_share = least_share(running);
+  request.put = running.is_put() ? 1 : 0;
+  if (running.mode == TransferMode::cooperative) {
+    request.destination = reinterpret_cast<std::uintptr_t>(running.here);
+    request.destination_pool = mpool::shared_pool_of(running.here, range.size);
+  }
+  state.requested = sender_.send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
+}
+
+/// Copies out what the target has put into chunks.  Returns the number of pieces.
+std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  const HelpedTransfer& transfer = state.running();
+  std::size_t count = 0;
+  for (; count < kPiecesPerProgress; ++count) {
+    UnitRange piece;
+    const std::byte* bytes = nullptr;
+    const InitiatorSide::Look look = state.ring.look(piece, bytes);
+    if (look == InitiatorSide::Look::nothing) break;
+    if (look == InitiatorSide::Look::garbage) {
+      peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a piece out of order", piece.first});
+      break;
+    }
+    if (bytes != nullptr) {
+      if (transfer.is_put()) {
+        peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a chunk of a put", piece.first});
+        break;
+      }
+      std::memcpy(transfer.here + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
+    }
+    state.ring.pop(piece);
+  }
+  return count;
+}
+
+/// Whether we can go on without the target.  What nothing copies of a put goes by messages.
+bool HelpedInitiator::may_copy(Endpoint& peer) const noexcept {
+  const HelpedTransfer& running = peer.helped.initiator->running();
+  return running.is_put() || peer.memory().copy.reaches(running.there);
+}
+
+/// Copies a share of the rest.  Returns the number of events.
+std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  const HelpedTransfer& transfer = state.running();
+  const UnitRange units = state.ring.take_back(least_share(transfer), state.share);
+  if (units.count == 0) return 0;
+  state.share = std::min(2 * state.share, kMostAlone);
+  const std::uint64_t offset = offset_of(units.first);
+  const RemoteRange there{transfer.there.address + offset, bytes_of_units(units, transfer.there.size),
+                          transfer.there.region, transfer.there.pool};
+  // The transfer waited in a queue or for its target.  Meanwhile the registration may have ended, the pool may have
+  // been unmapped for another one, or the peer may have ended and another process may have its PID.
+  const Result<Target> target = peer.memory().recheck(there, transfer.wanted());
+  CopyOutcome outcome;
+  if (!target) {
+    outcome.error = target.error();
+  } else if (transfer.is_put()) {
+    outcome = peer.memory().write(*target, transfer.here + offset);
+  } else {
+    outcome = peer.memory().read(transfer.here + offset, *target);
+  }
+  if (outcome.ok()) return 1;
+  if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
+    if (transfer.is_put()) {
+      state.ring.leave(units, state.left_over);
+    } else {  // the target has to copy all of it
+      state.ring.put_back(units);
+      state.requested = false;
+    }
+    return 0;
+  }
+  state.error = outcome.error;
+  state.ring.close();
+  return 1;
+}
+
+/// Ends the running transfer.  False: not yet, there is no credit for the messages that carry what is left over.
+bool HelpedInitiator::finish(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  const HelpedTransfer transfer = state.running();
+  const bool refused = state.ring.claims().refused;
+  bool by_messages = false;
+  if (state.left_over.count != 0 && state.error.code == Errc{} && !refused) {
+    const std::uint64_t offset = offset_of(state.left_over.first);
+    const Post post = emulation_.put(peer, transfer.here + offset, transfer.there.address + offset,
+                                     *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
+                                     bytes_of_units(state.left_over, transfer.there.size), *transfer.completion);
+    if (post == Post::again) return false;
+    if (post == Post::failed) state.error = transfer.completion->error;
+    by_messages = post == Post::queued;
+  }
+  Error error = state.error;
+  if (error.code == Errc{} && refused) {
+    error = {Errc::invalid_argument, 0, "memory handle: stale, its registration or its memory is gone",
+             transfer.there.address};
+  }
+  state.pop();
+  if (state.count != 0) start_next(peer);
+  if (!by_messages) transfer.completion->finish(error);
+  if (!flushes_.empty()) check_flushes();
+  return true;
+}
+
+/// Moves the running transfer of one peer on.  Returns the number of events.
+std::size_t HelpedInitiator::advance(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  std::size_t count = take_pieces(peer);
+  if (count != 0) {
+    peer.wake();  // the target may sleep since all chunks were full
+    state.last_moved_ns = now_ns();
+    state.share = kMostShare;
+  } else if (may_copy(peer) && !state.ring.over() &&
+             (state.running().mode == TransferMode::cooperative || now_ns() - state.last_moved_ns >= timeout_ns_)) {
+    count += copy_share(peer);
+    state.last_moved_ns = now_ns();
+  }
+  if (!state.requested && state.ring.claims().left() != 0) send_request(peer);
+  if (!peer.dead() && state.ring.over() && finish(peer)) ++count;
+  return count;
+}
+
+std::size_t HelpedInitiator::progress() noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < active_.size();) {
+    Endpoint& peer = *active_[i];
+    if (!peer.dead()) count += advance(peer);  // abandon() ends those of a failed peer
+    if (peer.helped.initiator->count == 0) {
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  return count;
+}
+
+bool HelpedInitiator::has_work() const noexcept {
+  return std::any_of(active_.begin(), active_.end(), [this](Endpoint* peer) {
+    const InitiatorState& state = *peer->helped.initiator;
+    if (state.ring.ready() || state.ring.over()) return true;
+    return state.ring.claims().left() != 0 && (!state.requested || may_copy(*peer));
+  });
+}
+
+/// The target writes to the destination of a cooperative get, and reads the source of a put, from the moment it takes a
+/// piece until it publishes it.  After the completion the program may use that memory.
+void HelpedInitiator::wait_for_target(Endpoint& peer) noexcept {
+  InitiatorState& state = *peer.helped.initiator;
+  if (state.running().mode != TransferMode::cooperative) return;
+  const Deadline deadline = Deadline::after(kEndTimeout);
+  while (!state.ring.is_quiet()) {
+    if (peer.memory().hung_up->load(std::memory_order_acquire)) return;  // it copies no more
+    if (deadline.expired()) {
+      log::error("btl.sm",
+                 "peer {} has not finished its part of a transfer within {} s (is it stopped?); it may still copy from "
+                 "or to memory of that transfer",
+                 to_string(peer.peer()), kEndTimeout.count());
+      return;
+    }
+    cpu_relax();
+    std::this_thread::yield();
+  }
+}
+
+void HelpedInitiator::abandon(Endpoint& endpoint, const Error& why) noexcept {
+  std::erase(active_, &endpoint);
+  if (endpoint.helped.initiator == nullptr) return;
+  InitiatorState& state = *endpoint.helped.initiator;
+  if (state.count != 0) {
+    state.ring.close();
+    wait_for_target(endpoint);
+  }
+  while (state.count != 0) {
+    Completion& completion = *state.running().completion;
+    state.pop();
+    completion.finish(why);
+  }
+  if (!flushes_.empty()) check_flushes();
+}
+
+bool HelpedInitiator::flush(btl::Endpoint* to, Completion& completion) noexcept {
+  const PendingFlush flush{to, puts_, &completion};
+  if (!has_puts_before(flush)) return false;
+  completion.error = {};
+  flushes_.push_back(flush);
+  return true;
+}
+
+/// Whether a put that the flush waits for is in flight.
+bool HelpedInitiator::has_puts_before(const PendingFlush& flush) const noexcept {
+  return std::any_of(active_.begin(), active_.end(), [&](const Endpoint* endpoint) {
+    return (flush.to == nullptr || flush.to == endpoint) && endpoint->helped.initiator->has_put_up_to(flush.last);
+  });
+}
+
+void HelpedInitiator::check_flushes() noexcept {
+  for (std::size_t i = 0; i < flushes_.size();) {
+    if (has_puts_before(flushes_[i])) {
+      ++i;
+      continue;
+    }
+    const PendingFlush flush = flushes_[i];
+    flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (emulation_.flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
+    i = 0;  // the completion may have posted or flushed
+  }
+}
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/helped/helped_initiator.hpp — the large puts and gets of this module with which their targets help.
+// What a target leaves undone is copied here.  Owned by the module.  Threads: as the module.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/sm/connections/endpoint.hpp"
+#include "opal/btl/sm/helped/state/transfer_mode.hpp"
+#include "opal/btl/sm/messages/fast_boxes.hpp"
+#include "opal/btl/sm/messages/sender.hpp"
+
+namespace opal::btl::sm {
+
+class HelpedInitiator {
+ public:
+  HelpedInitiator(const Config& config, const TransferModes& modes, bool cores_shared, const FastBoxes& progress,
+                  Sender& sender, MessagePeers& peers, RdmaEmulation& emulation) noexcept
+      : modes_(modes),
+        least_helped_(modes.least_helped()),
+        timeout_ns_(static_cast<std::uint64_t>(config.pipeline_timeout.count()) * 1000),
+        cores_shared_(cores_shared),
+        progress_(progress),
+        sender_(sender),
+        peers_(peers),
+        emulation_(emulation) {}
+
+  /// Starts a put or get if help pays for it.  False: the caller copies without help.
+  [[nodiscard]] bool start_put(Endpoint& to, const std::byte* source, const Target& target,
+                               Completion& completion) noexcept {
+    if (target.range.size < least_helped_) return false;
+    // The source is only read.
+    if (!start(to, {const_cast<std::byte*>(source), target.range, &completion, {}, false, puts_ + 1}, target)) {
+      return false;
+    }
+    ++puts_;
+    return true;
+  }
+  [[nodiscard]] bool start_get(Endpoint& from, std::byte* destination, const Target& target,
+                               Completion& completion) noexcept {
+    if (target.range.size < least_helped_) return false;
+    return start(from, {destination, target.range, &completion, {}, false, 0}, target);
+  }
+
+  [[nodiscard]] bool is_active() const noexcept { return !active_.empty(); }
+  /// Moves the running transfers on.  Returns the number of events.
+  std::size_t progress() noexcept;
+  /// True when progress() can do something now.
+  [[nodiscard]] bool has_work() const noexcept;
+  /// Ends the transfers with a peer.  Returns when the peer copies no more from or to our memory, see
+  /// wait_for_target().
+  void abandon(Endpoint& endpoint, const Error& why) noexcept;
+
+  /// Helped puts are no operations of the emulation, so its flush does not wait for them.  False: none is in flight;
+  /// the caller flushes.  True: `completion` runs after them and a flush.
+  [[nodiscard]] bool flush(btl::Endpoint* to, Completion& completion) noexcept;
+
+ private:
+  /// Waits for the puts up to a number.
+  struct PendingFlush {
+    btl::Endpoint* to;  // null: all
+    std::uint64_t last;
+    Completion* completion;
+  };
+
+  bool start(Endpoint& peer, HelpedTransfer transfer, const Target& target) noexcept;
+  static InitiatorState* state_of(Endpoint& peer) noexcept;
+  void start_next(Endpoint& peer) noexcept;
+  void send_request(Endpoint& peer) noexcept;
+  std::size_t advance(Endpoint& peer) noexcept;
+  std::size_t take_pieces(Endpoint& peer) noexcept;
+  [[nodiscard]] bool may_copy(Endpoint& peer) const noexcept;
+  std::size_t copy_share(Endpoint& peer) noexcept;
+  bool finish(Endpoint& peer) noexcept;
+  static void wait_for_target(Endpoint& peer) noexcept;
+  [[nodiscard]] bool has_puts_before(const PendingFlush& flush) const noexcept;
+  void check_flushes() noexcept;
+
+  const TransferModes modes_;
+  const std::uint64_t least_helped_;
+  const std::uint64_t timeout_ns_;  // a target of a pipelined get may be silent so long before we copy
+  const bool cores_shared_;
+  const FastBoxes& progress_;  // counts the progress calls
+  Sender& sender_;
+  MessagePeers& peers_;
+  RdmaEmulation& emulation_;
+  std::vector<Endpoint*> active_;  // peers with a transfer
+  std::vector<PendingFlush> flushes_;
+  std::uint64_t puts_ = 0;  // posted
+};
+
+}  // namespace opal::btl::sm

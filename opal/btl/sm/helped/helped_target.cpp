@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sm/helped/helped_target.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "opal/core/system/guarded_copy.hpp"
+
+namespace opal::btl::sm {
+
+void HelpedTarget::on_request(Endpoint& peer, ByteSpan message) noexcept {
+  wire::HelpRequest request{};
+  const auto refuse = [&](const char* why) { peers_.fail(peer, {Errc::protocol, 0, why}); };
+  if (message.size() != sizeof request || !read_object(message, request)) return refuse("sm help request: size");
+  if (!std::has_single_bit(request.chunks) || request.chunks > wire::kMostHelpChunks || request.chunk_units == 0 ||
+      request.chunk_units > wire::kMostChunkUnits || request.least_share == 0 || request.least_share > kMostShare ||
+      request.put > 1 || (request.put == 1 && request.destination == 0) || request.generation >= Claims::kGenerations ||
+      request.size == 0 || request.size > offset_of(wire::kMostHelpUnits)) {
+    return refuse("sm help request: a field");
+  }
+  auto& target = peer.helped.target;
+  if (target == nullptr) {
+    const MutableBytes memory =
+        peer.link().in.part(request.line, HelpedRing::bytes(request.chunks, request.chunk_units));
+    if (memory.empty()) return refuse("sm help request: outside its segment");
+    populate(memory);
+    target =
+        std::make_unique<TargetState>(HelpedRing{memory.data(), request.chunks, request.chunk_units}, request.line);
+  }
+  TargetState& state = *target;
+  if (state.line != request.line) return refuse("sm help request: another ring");
+  if (!state.active) active_.push_back(&peer);
+  state.active = true;
+  state.address = request.address;
+  state.size = request.size;
+  state.destination = request.destination;
+  state.pool = request.destination_pool;
+  state.least_share = request.least_share;
+  state.region = request.region;
+  state.put = request.put == 1;
+  state.ring.begin(request.generation, HelpedRing::units_of(request.size));
+  (void)copy_pieces(peer);
+}
+
+std::size_t HelpedTarget::progress() noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < active_.size();) {
+    Endpoint& peer = *active_[i];
+    const TargetState& state = *peer.helped.target;
+    if (state.active && state.ring.can_go_on()) count += copy_pieces(peer) ? 1 : 0;
+    if (state.active) {
+      ++i;
+    } else {
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return count;
+}
+
+void HelpedTarget::abandon(Endpoint& endpoint) noexcept {
+  TargetState* const state = endpoint.helped.target.get();
+  if (state != nullptr && std::exchange(state->active, false)) state->ring.leave();
+  std::erase(active_, &endpoint);
+}
+
+/// Whether our table allows it now.  A GPU's memory is not for a processor; an honest initiator knows it from the
+/// table.
+bool HelpedTarget::is_allowed(const TargetState& state) const noexcept {
+  const RegistrationView table = registrations_.view();
+  const Rights wanted = state.put ? Rights::remote_write : Rights::remote_read;
+  return table.check(state.region, state.address, state.size, wanted) &&
+         table.pool_of(state.region) != RegistrationView::kOfGpu;
+}
+
+/// Copies a piece between our memory, which may be gone, and its place in the peer's memory.
+bool HelpedTarget::copy_in_place(Endpoint& peer, std::byte* bytes, const RemoteRange& place) noexcept {
+  RemoteMemory& memory = peer.memory();
+  const bool put = peer.helped.target->put;
+  if (std::byte* const there = memory.map(place)) {
+    return put ? guarded_copy(bytes, there, place.size) : guarded_copy(there, bytes, place.size);
+  }
+  return put ? memory.copy.read(bytes, place).ok() : memory.copy.write(place, bytes).ok();
+}
+
+/// Copies pieces while chunks are free.  The claim word tells when the transfer is over.  Returns whether anything was
+/// published.
+bool HelpedTarget::copy_pieces(Endpoint& peer) noexcept {
+  TargetState& state = *peer.helped.target;
+  if (peer.memory().hung_up->load(std::memory_order_acquire)) {  // another process may have its PID by now
+    state.active = false;
+    return false;
+  }
+  if (!is_allowed(state)) {
+    state.ring.refuse();
+    state.active = false;
+    peer.wake();
+    return true;
+  }
+  bool published = false;
+  for (int i = 0; i < kPiecesPerProgress && copy_next(peer, published); ++i) {
+  }
+  if (published) peer.wake();
+  return published;
+}
+
+/// Copies the next piece.  Sets `published` when the initiator has to hear of it.  False: no more pieces now.
+bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
+  TargetState& state = *peer.helped.target;
+  const bool in_place =
+      state.destination != 0 && peer.memory().copy.reaches({state.destination, state.size, {}, state.pool});
+  if (state.put && !in_place) {  // the initiator copies the rest
+    state.active = false;
+    return false;
+  }
+  UnitRange piece;
+  const TargetSide::Look look = in_place ? state.ring.take(piece, state.least_share, kMostShare)
+                                         : state.ring.take(piece, 1, state.ring.chunk_units());
+  if (look == TargetSide::Look::full) return false;
+  if (look != TargetSide::Look::piece) {
+    state.active = false;
+    if (look == TargetSide::Look::garbage) {
+      peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: invalid counters of the initiator"});
+    }
+    return false;
+  }
+  const std::uint64_t offset = offset_of(piece.first);
+  const std::uint64_t size = bytes_of_units(piece, state.size);
+  auto* const bytes = reinterpret_cast<std::byte*>(state.address) + offset;
+  if (in_place && !copy_in_place(peer, bytes, {state.destination + offset, size, {}, state.pool})) {
+    if (state.put) {
+      state.ring.give_up(piece);
+      state.active = false;
+      return false;
+    }
+    state.destination = 0;  // from here on by chunks
+    state.ring.put_back(piece);
+    return true;
+  }
+  if (!in_place && !guarded_copy(state.ring.chunk(), bytes, size)) {  // the registration is live, its memory is gone
+    state.ring.put_back(piece);
+    state.ring.refuse();
+    state.active = false;
+    published = true;
+    return false;
+  }
+  state.ring.publish(piece, in_place);
+  published = true;
+  return true;
+}
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/helped/helped_target.hpp — helps with the large puts and gets of peers, whose memory here they name.
+// Owned by the module.  Threads: as the module.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "opal/btl/shared/registrations/registration_table.hpp"
+#include "opal/btl/sm/connections/endpoint.hpp"
+#include "opal/btl/sm/messages/message_peers.hpp"
+
+namespace opal::btl::sm {
+
+class HelpedTarget {
+ public:
+  HelpedTarget(const RegistrationTable& registrations, MessagePeers& peers) noexcept
+      : registrations_(registrations), peers_(peers) {}
+
+  /// A peer asks for help.  A request that breaks the protocol fails the peer.
+  void on_request(Endpoint& peer, ByteSpan message) noexcept;
+
+  [[nodiscard]] bool is_active() const noexcept { return !active_.empty(); }
+  /// Copies pieces.  Returns the number of peers for which it did.
+  std::size_t progress() noexcept;
+  /// True when progress() can do something now.
+  [[nodiscard]] bool has_work() const noexcept {
+    return std::any_of(active_.begin(), active_.end(),
+                       [](const Endpoint* peer) { return peer->helped.target->ring.can_go_on(); });
+  }
+  /// Ends the help for a peer.
+  void abandon(Endpoint& endpoint) noexcept;
+
+ private:
+  bool copy_pieces(Endpoint& peer) noexcept;
+  bool copy_next(Endpoint& peer, bool& copied) noexcept;
+  [[nodiscard]] bool is_allowed(const TargetState& state) const noexcept;
+  static bool copy_in_place(Endpoint& peer, std::byte* bytes, const RemoteRange& place) noexcept;
+
+  const RegistrationTable& registrations_;
+  MessagePeers& peers_;
+  std::vector<Endpoint*> active_;  // peers that we help
+};
+
+}  // namespace opal::btl::sm

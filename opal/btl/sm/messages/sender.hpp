@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/sm/messages/sender.hpp — sends active messages: through the fast box, else in a fragment that the peer's
+// FIFO announces.  Owned by the module.  Threads: as the module; try_send_concurrent() needs only the send lock.
+#pragma once
+#include "opal/btl/fragment.hpp"
+#include "opal/btl/post.hpp"
+#include "opal/btl/sm/config.hpp"
+#include "opal/btl/sm/messages/back_pressure.hpp"
+#include "opal/btl/sm/messages/memory/fragment_pool.hpp"
+#include "opal/btl/sm/messages/message_peers.hpp"
+#include "opal/btl/tag.hpp"
+
+namespace opal::btl::sm {
+
+class Sender {
+ public:
+  Sender(const Config& config, MessagePeers& peers, BackPressure& back_pressure) noexcept
+      : config_(config), peers_(peers), back_pressure_(back_pressure) {}
+
+  // As the functions of btl::Module.
+  [[gnu::always_inline]] Post send_inline(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+    if (to.send_lock == nullptr && try_send_concurrent(to, tag, header, payload) == Post::done) [[likely]]
+      return Post::done;
+    return send_slow(to, tag, header, payload);
+  }
+  /// The rest of send_inline(), after its attempt.
+  Post send_slow(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  /// By the fast box alone: fragments, and a peer that has failed, need the module's lock.
+  [[gnu::always_inline]] static Post try_send_concurrent(MessagePeer& to, Tag tag, ByteSpan header,
+                                                         ByteSpan payload) noexcept {
+    const bool sent = is_tag(tag) && to.push(tag, header, payload);
+    return sent ? Post::done : Post::again;
+  }
+  Fragment alloc(MessagePeer& to, std::size_t size) noexcept;
+  Post send(Fragment& fragment, Tag tag) noexcept;
+  static void free(Fragment& fragment) noexcept;
+
+ private:
+  static constexpr bool is_tag(Tag tag) noexcept { return static_cast<Tag>(tag - 1) < 0xfffe; }
+
+  // The rest needs the send lock.
+  Post send_by_fifo(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
+  Post post_fragment(MessagePeer& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept;
+  Post check(MessagePeer& to, Tag tag, std::size_t size) noexcept;
+  std::uint32_t offer_fast_box_if_due(MessagePeer& to) noexcept;
+  void read_answer(MessagePeer& to) noexcept;
+  static void put_back(Fragment& fragment) noexcept;
+
+  const Config& config_;
+  MessagePeers& peers_;
+  BackPressure& back_pressure_;
+};
+
+}  // namespace opal::btl::sm

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/sm/single_copy/remote_memory.hpp"
+
+#include <cstring>
+
+namespace opal::btl::sm {
+namespace {
+
+CopyOutcome out_of_reach(const Target& target) noexcept {
+  return {0, {Errc::not_supported, 0, "sm: no copy mechanism reaches this memory", target.range.address}};
+}
+
+}  // namespace
+
+Result<void> RemoteMemory::check(const SoftwareHandle& region, std::uint64_t address, std::uint64_t size,
+                                 Rights wanted) const noexcept {
+  if (hung_up->load(std::memory_order_acquire)) return Error{Errc::peer_gone, 0, "sm: the peer has hung up"};
+  return registrations.check(region, address, size, wanted);
+}
+
+Result<Target> RemoteMemory::recheck(const RemoteRange& part, Rights wanted) noexcept {
+  Target target{.range = part};
+  if (const auto checked = check(part.region, part.address, part.size, wanted); !checked) {
+    // Memory of an address space that is missing in the table may still be found by its owner, which gets a message.
+    if (!part.region.of_address_space() || checked.error().code == Errc::peer_gone) return checked.error();
+    return target;
+  }
+  target.range.pool = registrations.pool_of(part.region);
+  if (target.range.pool == RegistrationView::kOfGpu) return target;  // no processor copies it; its owner can
+  target.checked = true;
+  target.mapped = map(target.range);
+  if (target.mapped != nullptr) {
+    target.access = Target::Access::mapped;
+  } else if (copy.reaches(target.range)) {
+    target.access = Target::Access::mechanism;
+  }
+  return target;
+}
+
+Result<Target> RemoteMemory::resolve(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) noexcept {
+  OPAL_TRY_ASSIGN(const SoftwareHandle region, SoftwareHandle::decode(handle));
+  return recheck({address, size, region}, wanted);
+}
+
+CopyOutcome RemoteMemory::read(std::byte* to, const Target& from) noexcept {
+  switch (from.access) {
+    case Target::Access::mapped: std::memcpy(to, from.mapped, from.range.size); return {from.range.size, {}};
+    case Target::Access::mechanism: return copy.read(to, from.range);
+    case Target::Access::messages: break;
+  }
+  return out_of_reach(from);
+}
+
+CopyOutcome RemoteMemory::write(const Target& to, const std::byte* from) noexcept {
+  switch (to.access) {
+    case Target::Access::mapped: std::memcpy(to.mapped, from, to.range.size); return {to.range.size, {}};
+    case Target::Access::mechanism: return copy.write(to.range, from);
+    case Target::Access::messages: break;
+  }
+  return out_of_reach(to);
+}
+
+}  // namespace opal::btl::sm

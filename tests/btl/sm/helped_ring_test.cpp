@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory protocol of a helped get: whatever the interleaving of both sides, every unit arrives exactly once.
+#include "opal/btl/sm/helped/state/helped_ring.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace opal::btl::sm {
+namespace {
+
+struct alignas(kCacheLine) Line {
+  std::byte bytes[kCacheLine];
+};
+
+/// Ring memory for `chunks` chunks of `units`; chunk contents are the numbers of the units, one byte each.
+struct Memory {
+  Memory(std::uint32_t chunks, std::uint32_t units)
+      : lines(HelpedRing::bytes(chunks, units) / kCacheLine + 1),
+        ring(reinterpret_cast<std::byte*>(lines.data()), chunks, units) {}
+  std::vector<Line> lines;
+  HelpedRing ring;
+};
+
+/// A transfer of `total` units whose destination counts what arrived.
+struct Transfer {
+  explicit Transfer(std::uint32_t total) : arrivals(total) {}
+  void arrive(const UnitRange& range) {
+    for (std::uint32_t i = 0; i < range.count; ++i) ++arrivals.at(range.first + i);
+  }
+  [[nodiscard]] bool complete() const {
+    return std::all_of(arrivals.begin(), arrivals.end(), [](int count) { return count == 1; });
+  }
+  std::vector<int> arrivals;
+};
+
+void fill(TargetSide& target, const UnitRange& piece) {
+  for (std::uint32_t i = 0; i < piece.count; ++i) {
+    target.chunk()[i * wire::kHelpUnit] = static_cast<std::byte>(piece.first + i);
+  }
+}
+
+/// One step of the initiator as the module does it; false when the ring has nothing for it.
+bool drain(InitiatorSide& initiator, Transfer& transfer) {
+  UnitRange piece;
+  const std::byte* bytes = nullptr;
+  const InitiatorSide::Look look = initiator.look(piece, bytes);
+  EXPECT_NE(look, InitiatorSide::Look::garbage);
+  if (look != InitiatorSide::Look::piece) return false;
+  for (std::uint32_t i = 0; bytes != nullptr && i < piece.count; ++i) {
+    EXPECT_EQ(bytes[i * wire::kHelpUnit], static_cast<std::byte>(piece.first + i)) << "a chunk was filled too early";
+  }
+  transfer.arrive(piece);
+  initiator.pop(piece);
+  return true;
+}
+
+TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfTheGeneration) {
+  std::mt19937 random{4711};
+  Memory memory{4, 8};
+  InitiatorSide initiator{memory.ring};
+  TargetSide target{memory.ring};
+  for (int round = 0; round < static_cast<int>(Claims::kGenerations) + 1000; ++round) {
+    const std::uint32_t total = 1 + random() % (round % 10 == 0 ? 500 : 40);
+    Transfer transfer{total};
+    const std::uint32_t generation = initiator.begin(total);
+    bool feeding = random() % 8 != 0;  // sometimes the target is away for a while
+    if (feeding) target.begin(generation, total);
+    UnitRange in_hand;  // taken, not published
+    int steps = 0;
+    while (!initiator.over()) {
+      ASSERT_LT(++steps, 100'000) << "stuck";
+      switch (random() % 6) {
+        case 0:
+        case 1:
+          if (!feeding && random() % 8 == 0) {
+            feeding = true;
+            target.begin(generation, total);
+          }
+          if (!feeding) break;
+          if (in_hand.count == 0) {
+            const bool large = random() % 2 == 0;
+            const TargetSide::Look look = target.take(in_hand, large ? 4 : 1, large ? 64 : 8);
+            ASSERT_NE(look, TargetSide::Look::garbage);
+            if (look != TargetSide::Look::piece) in_hand = {};
+          } else if (in_hand.count > target.chunk_units() && random() % 2 == 0) {
+            target.publish(in_hand, true);
+            in_hand = {};
+          } else if (in_hand.count > target.chunk_units() || random() % 8 == 0) {
+            target.put_back(in_hand);  // single copy has failed: by chunks then
+            ASSERT_EQ(target.take(in_hand, 1, target.chunk_units()), TargetSide::Look::piece);
+          } else {
+            fill(target, in_hand);
+            target.publish(in_hand, false);
+            in_hand = {};
+          }
+          break;
+        case 2:
+        case 3: drain(initiator, transfer); break;
+        case 4: {
+          const UnitRange range = initiator.take_back(1 + random() % 4, 1 + random() % 4 + 4);
+          if (range.count != 0 && random() % 4 == 0) {
+            initiator.put_back(range);
+            if (feeding) target.begin(generation, total);  // announced again
+          } else {
+            transfer.arrive(range);
+          }
+          break;
+        }
+        default: break;
+      }
+    }
+    ASSERT_TRUE(transfer.complete()) << "round " << round << ", " << total << " units";
+  }
+}
+
+TEST(SmHelpedRing, TwoThreadsSplitTransfersWithoutLosingOrDoublingAUnit) {
+  constexpr std::uint32_t kTransfers = 400;
+  constexpr std::uint32_t kUnits = 100;
+  Memory memory{4, 8};
+  std::atomic<std::uint32_t> announced{0};
+  std::atomic<bool> stop{false};
+  std::thread other{[&] {
+    TargetSide target{memory.ring};
+    std::uint32_t known = 0;
+    while (!stop) {
+      const std::uint32_t now = announced.load(std::memory_order_acquire);
+      if (now != known) target.begin(now % Claims::kGenerations, kUnits);
+      known = now;
+      UnitRange piece;
+      if (target.take(piece, 1, 8) != TargetSide::Look::piece) {
+        std::this_thread::yield();
+        continue;
+      }
+      fill(target, piece);
+      target.publish(piece, false);
+    }
+  }};
+  InitiatorSide initiator{memory.ring};
+  std::uint32_t by_feeder = 0;
+  for (std::uint32_t i = 1; i <= kTransfers; ++i) {
+    Transfer transfer{kUnits};
+    ASSERT_EQ(initiator.begin(kUnits), i);
+    announced.store(i, std::memory_order_release);
+    while (!initiator.over()) {
+      if (drain(initiator, transfer)) {
+        ++by_feeder;
+      } else if (i % 2 == 0) {
+        transfer.arrive(initiator.take_back(1, 2));
+      } else {
+        std::this_thread::yield();
+      }
+    }
+    ASSERT_TRUE(transfer.complete());
+  }
+  stop = true;
+  other.join();
+  EXPECT_GE(by_feeder, kTransfers / 2) << "odd transfers are the target's alone";
+}
+
+TEST(SmHelpedRing, ARefusalEndsTheTransferAfterWhatWasTakenBefore) {
+  Memory memory{4, 8};
+  InitiatorSide initiator{memory.ring};
+  TargetSide target{memory.ring};
+  Transfer transfer{20};
+  target.begin(initiator.begin(20), 20);
+  UnitRange piece;
+  ASSERT_EQ(target.take(piece, 1, 8), TargetSide::Look::piece);
+  target.refuse();
+  EXPECT_FALSE(initiator.over()) << "a piece is still on its way";
+  EXPECT_EQ(initiator.take_back(1, 8).count, 0U);
+  target.publish(piece, false);
+  fill(target, piece);
+  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Look::over);
+  UnitRange arrived;
+  const std::byte* bytes = nullptr;
+  ASSERT_EQ(initiator.look(arrived, bytes), InitiatorSide::Look::piece);
+  initiator.pop(arrived);
+  EXPECT_TRUE(initiator.over());
+  EXPECT_TRUE(initiator.claims().refused);
+}
+
+TEST(SmHelpedRing, ARefusalGivesBackWhatWasTakenAndNotCopied) {
+  Memory memory{4, 8};
+  InitiatorSide initiator{memory.ring};
+  TargetSide target{memory.ring};
+  target.begin(initiator.begin(64), 64);
+  UnitRange piece;
+  ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Look::piece);
+  target.put_back(piece);
+  target.refuse();
+  EXPECT_TRUE(initiator.over()) << "nothing will come of what was put back";
+  EXPECT_TRUE(initiator.claims().refused);
+}
+
+TEST(SmHelpedRing, ATransferThatReplacesAnotherOneGivesNoUnitsOfThatOne) {
+  for (const bool same_generation : {false, true}) {  // only a broken peer announces one again with another size
+    Memory memory{4, 8};
+    InitiatorSide initiator{memory.ring};
+    TargetSide target{memory.ring};
+    const std::uint32_t before = initiator.begin(64);
+    target.begin(before, 64);
+    UnitRange piece;
+    ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Look::piece);
+    target.put_back(piece);
+    const std::uint32_t generation = initiator.begin(2);
+    if (same_generation) memory.ring.claim().store(Claims{0, 2, before, false}.word());
+    target.begin(same_generation ? before : generation, 2);
+    ASSERT_EQ(target.take(piece, 1, 8), TargetSide::Look::piece);
+    EXPECT_LE(piece.first + piece.count, 2U);
+  }
+}
+
+TEST(SmHelpedRing, WhatABrokenPeerWritesIsRecognised) {
+  Memory memory{4, 8};
+  InitiatorSide initiator{memory.ring};
+  TargetSide target{memory.ring};
+  target.begin(initiator.begin(20), 20);
+  UnitRange piece;
+  const std::byte* bytes = nullptr;
+  const auto write = [&](std::uint32_t first, std::uint16_t units) {
+    memory.ring.piece(0).store(std::bit_cast<std::uint64_t>(wire::PieceWord{first, units, piece_seq(0)}));
+  };
+  for (const auto& [first, units] : {std::pair<std::uint32_t, std::uint16_t>{0, 0},
+                                     {0, 9},  // more than a chunk
+                                     {1, 4},  // not the next
+                                     {wire::kInPlace, 21},
+                                     {wire::kInPlace | 1, 4}}) {
+    write(first, units);
+    EXPECT_EQ(initiator.look(piece, bytes), InitiatorSide::Look::garbage) << first << ' ' << units;
+  }
+  memory.ring.drained().store(1);  // more than were filled
+  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Look::garbage);
+  memory.ring.drained().store(0);
+  memory.ring.claim().store(Claims{0, 21, 1, false}.word());  // more than there is
+  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Look::garbage);
+  EXPECT_EQ(initiator.take_back(1, 8).count, 0U);
+}
+
+}  // namespace
+}  // namespace opal::btl::sm

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/btl/sm/internals.hpp — the parts of a module whose state tests examine.
+#pragma once
+#include "opal/btl/sm/module.hpp"
+
+namespace opal::btl::sm {
+
+struct TestAccess {
+  static const FastBoxes& fast_boxes(const Module& module) noexcept { return module.receiver_.fast_boxes(); }
+};
+
+inline const FastBoxes& fast_boxes(const btl::Module& module) noexcept {
+  return TestAccess::fast_boxes(static_cast<const Module&>(module));
+}
+
+/// Whether messages to this peer may go through a fast box.
+inline bool has_fast_box(const btl::Endpoint& to) noexcept {
+  return static_cast<const Endpoint&>(to).sending.fast_box.on();
+}
+
+/// Number of the peer's shared pools that are mapped here.
+inline std::size_t mapped_pools(const btl::Endpoint& of) noexcept {
+  const SharedMechanism* const shared = static_cast<const Endpoint&>(of).memory().shared;
+  return shared != nullptr ? shared->mapped() : 0;
+}
+
+}  // namespace opal::btl::sm
