@@ -10,8 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/registry.hpp"
+#include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/clock.hpp"
 
 namespace opal::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/rails/transfers.hpp — puts and gets over the rails: cut into pieces, each a put or get of one rail, the rail
-// with the least under way first.  A piece of a broken rail goes again by another, a put only when the peer has said
+// with the least in flight first.  A piece of a broken rail goes again by another, a put only when the peer has said
 // that the broken one lets nothing through any more: it could come after a later put to the same place.
 // Owned by its module; threads as that.
 #pragma once
@@ -40,7 +40,7 @@ class Transfers {
   /// Posts what had to wait; returns how much happened.
   std::size_t progress() noexcept;
   [[nodiscard]] bool idle() const noexcept { return waiting_.empty(); }
-  /// Ends what waits for a dead endpoint; what is under way on its routes ends with these.
+  /// Ends what waits for a dead endpoint; what is in flight on its routes ends with these.
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
  private:

@@ -3,7 +3,7 @@
 // States: dialing <-> resting (refused for now) -> connected -> ended; accepted: half_open -> connected.  Posts answer
 // `again` before connected.  A failure seen on one queue ends the endpoint only when everything that had arrived
 // before has been handed up: broken() is what the module acts on when the completion queue is empty.
-// leaving: disconnect() was called and nobody knows the endpoint any more; it waits for the goodbye's acknowledgement.
+// leaving: disconnect() was called and the endpoint has no user any more; it waits for the goodbye's acknowledgement.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,9 +13,9 @@
 #include "opal/btl/fragment.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
-#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/connections/connection.hpp"
 #include "opal/btl/verbs/connections/handshake.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/one_sided_queue.hpp"
 #include "opal/btl/verbs/queue_user.hpp"
 #include "opal/core/clock.hpp"
@@ -77,7 +77,7 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
 
   void end_with_reason() noexcept { end(reason_); }
 
-  /// Says goodbye; false when there is nobody to say it to, or nothing to wait for.
+  /// Sends a goodbye; false when there is no receiver, or nothing to wait for.
   bool leave() noexcept;
   [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
 

@@ -14,10 +14,10 @@
 #include "opal/btl/shared/endpoint_book.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/verbs/device/buffers.hpp"
-#include "opal/btl/verbs/endpoint.hpp"
 #include "opal/btl/verbs/connections/listener.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/device/memory.hpp"
+#include "opal/btl/verbs/endpoint.hpp"
 #include "opal/btl/verbs/waiting.hpp"
 #include "opal/core/system/fd.hpp"
 
@@ -84,7 +84,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
-  /// A one-sided queue could not go on, and has nothing under way whose end would tell when it can.
+  /// A one-sided queue could not go on, and has nothing in flight whose end would tell when it can.
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Room for so many more messages of an active peer; false: it is needed for those that come.
   bool widen_window(std::uint32_t count) noexcept;
@@ -143,7 +143,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   const Secret key_;
   BufferPool receive_buffers_;
   BufferPool send_buffers_;
-  const std::uint64_t message_memory_;  // bytes, of the process, beyond which nobody gets more than the least
+  const std::uint64_t message_memory_;  // bytes, of the process, beyond which no peer gets more than the least
   std::uint32_t most_sends_;
   std::uint32_t promised_receives_ = 0;
   const bool device_atomics_;
@@ -155,7 +155,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   std::deque<Emulated> emulated_;                         // likewise
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
   EndpointBook<Endpoint> endpoints_;
-  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
+  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is in flight
   HasOtherWay has_other_way_;
   Error gone_{};  // why the device can do nothing any more
   bool some_broken_ = false;
