@@ -144,9 +144,7 @@ void Dialer::start() noexcept {
   start_next();
 }
 
-void Dialer::record(std::size_t candidate, const Error& why) noexcept {
-  outcomes_[candidate].error = why;
-}
+void Dialer::record(std::size_t candidate, const Error& why) noexcept { outcomes_[candidate].error = why; }
 
 void Dialer::start_next() noexcept {
   while (next_ < candidates_.size()) {
