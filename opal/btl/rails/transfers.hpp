@@ -40,7 +40,7 @@ class Transfers {
   /// Posts what had to wait; returns how much happened.
   std::size_t progress() noexcept;
   [[nodiscard]] bool idle() const noexcept { return waiting_.empty(); }
-  /// Ends what waits for a dead endpoint; what is in flight on its routes ends with these.
+  /// Ends what waits for a dead endpoint; what is under way on its routes ends with these.
   void endpoint_gone(Endpoint& endpoint, const Error& why) noexcept;
 
  private:

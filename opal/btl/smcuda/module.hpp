@@ -11,8 +11,8 @@
 #include <memory>
 #include <unordered_map>
 
-#include "opal/btl/remote_memory.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/remote_memory.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/smcuda/config.hpp"
 #include "opal/btl/smcuda/exports.hpp"
@@ -57,7 +57,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   [[nodiscard]] rcache::RgpusmStatistics statistics(const btl::Endpoint& peer) const noexcept;
   Result<void> release_remote_memory() noexcept override;
   [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept override;
-  /// Copies in flight.
+  /// Copies under way.
   [[nodiscard]] std::size_t copying() const noexcept { return operations_.active(); }
 
  private:

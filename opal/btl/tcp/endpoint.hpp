@@ -12,9 +12,9 @@
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/btl/tcp/connections/dialer.hpp"
-#include "opal/btl/tcp/connections/reactor.hpp"
 #include "opal/btl/tcp/frame_reader.hpp"
 #include "opal/btl/tcp/output_queue.hpp"
+#include "opal/btl/tcp/connections/reactor.hpp"
 #include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::tcp {

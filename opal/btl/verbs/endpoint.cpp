@@ -276,7 +276,7 @@ bool Endpoint::leave() noexcept {
   const bool talking = state_ == State::connected && !broken_ && !to_confirm_ && !verbs_.device().inherited();
   goodbye_ = posted_;
   if (!talking || !send_control(wire::Kind::goodbye, {})) return false;
-  if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is discarded
+  if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is for nobody
   leaving_ = true;
   mark_dead({Errc::canceled, 0, "disconnect"});
   give_up_ns_ = verbs_.time_after(kCloseTimeout);

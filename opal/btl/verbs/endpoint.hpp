@@ -77,7 +77,7 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
 
   void end_with_reason() noexcept { end(reason_); }
 
-  /// Sends a goodbye; false when there is no receiver, or nothing to wait for.
+  /// Says goodbye; false when there is nobody to say it to, or nothing to wait for.
   bool leave() noexcept;
   [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
 

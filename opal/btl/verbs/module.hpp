@@ -155,7 +155,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   std::deque<Emulated> emulated_;                         // likewise
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
   EndpointBook<Endpoint> endpoints_;
-  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is in flight
+  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
   HasOtherWay has_other_way_;
   Error gone_{};  // why the device can do nothing any more
   bool some_broken_ = false;

@@ -130,7 +130,7 @@ void Module::on_ended(Endpoint& endpoint) noexcept { endpoints_.end(endpoint); }
 void Module::report_ended() noexcept {
   while (Endpoint* const ended = endpoints_.next_to_report()) {
     Endpoint& endpoint = *ended;
-    if (!endpoint.known) {  // an unauthenticated connection
+    if (!endpoint.known) {  // a visitor that never proved who it is
       (void)endpoints_.take(endpoint);
       continue;
     }
