@@ -83,7 +83,7 @@ opal::Result<int> run() {
   while ((post = ring.right->put(&number, middle, key, sizeof number, flag)) == opal::Post::again) context->progress();
   while (post == opal::Post::queued && !flag.ended) context->wait(std::chrono::milliseconds{100});
   if (!flag.ok()) return flag.error;
-  // Everybody's put is through before the token starts.  Emulated puts need their target's progress: keep making some.
+  // All puts are complete before the token starts.  Emulated puts need their target's progress: keep making some.
   while (ring.memory[kWords / 2] == 0) context->wait(std::chrono::milliseconds{100});
 
   if (rank == 0) ring.pass_on();
@@ -98,7 +98,7 @@ opal::Result<int> run() {
   } else {
     ring.pass_on();
   }
-  // Nobody leaves while a neighbour may still need an answer.
+  // No rank leaves while a neighbour may still need an answer.
   OPAL_TRY(client->fence());
   OPAL_TRY(client->finalize());
   return right ? 0 : 1;

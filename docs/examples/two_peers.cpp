@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   } else {
     auto found = (*context)->connect_to(argv[2], std::chrono::seconds{10});
     if (!found) {
-      std::fprintf(stderr, "two_peers: nobody at %s: %s\n", argv[2], to_string(found.error()).c_str());
+      std::fprintf(stderr, "two_peers: no process at %s: %s\n", argv[2], to_string(found.error()).c_str());
       return 1;
     }
     peer = *found;

@@ -151,13 +151,11 @@ FirstFit::Index FirstFit::lowest_fit(Index root, std::uint64_t size, std::uint64
 void FirstFit::insert_free(Index node) noexcept {
   Node& here = nodes_[node];
   here.live = false;
-  ++free_ranges_;
   const auto absorb = [&](Index neighbour) {
     erase(neighbour);
     here.begin = std::min(here.begin, nodes_[neighbour].begin);
     here.size += nodes_[neighbour].size;
     recycle(neighbour);
-    --free_ranges_;
   };
   const Index next = first_after(here.begin);
   if (next != kNone && !nodes_[next].live && nodes_[next].begin == here.end()) absorb(next);
@@ -198,7 +196,6 @@ Result<void> FirstFit::remove(std::uint64_t begin, std::uint64_t size) noexcept 
   const std::uint64_t front = begin - nodes_[found].begin;
   const std::uint64_t tail = nodes_[found].size - front - size;
   erase(found);
-  --free_ranges_;
   if (tail > 0) insert_free(make(begin + size, tail, false));
   if (front > 0) {
     nodes_[found].size = front;
@@ -232,13 +229,9 @@ Result<std::uint64_t> FirstFit::allocate(std::uint64_t size, std::uint64_t align
   } else {
     nodes_[found].size = size;
     nodes_[found].live = true;
-    --free_ranges_;
     refresh(begin);
   }
-  if (tail > 0) {
-    insert(make(begin + size, tail, false));
-    ++free_ranges_;
-  }
+  if (tail > 0) insert(make(begin + size, tail, false));
   ++blocks_;
   used_ += size;
   return begin;

@@ -44,7 +44,6 @@ class OPAL_EXPORT FirstFit {
   [[nodiscard]] std::uint64_t managed() const noexcept { return managed_; }
   [[nodiscard]] std::uint64_t used() const noexcept { return used_; }
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
-  [[nodiscard]] std::size_t free_ranges() const noexcept { return free_ranges_; }
 
  private:
   using Index = std::uint32_t;  // of a node
@@ -85,7 +84,6 @@ class OPAL_EXPORT FirstFit {
   Index unused_ = kNone;  // nodes of no range, linked by `left`
   std::size_t unused_count_ = 0;
   std::size_t blocks_ = 0;
-  std::size_t free_ranges_ = 0;
   std::uint64_t managed_ = 0;
   std::uint64_t used_ = 0;
   std::uint64_t random_ = 0x9e3779b97f4a7c15U;  // priorities: any numbers do that do not follow the addresses

@@ -11,7 +11,7 @@ namespace opal::btl {
 class KeepsRemoteMemory {
  public:
   /// Unmaps all of it; what is needed later is mapped again.  For checkpoints: no image holds such mappings.
-  /// Errors: busy (copies from or to it are under way; detail: how many).
+  /// Errors: busy (copies from or to it are in flight; detail: how many).
   virtual Result<void> release_remote_memory() noexcept = 0;
 
   /// What the caches of it have counted, over all peers, and hold now.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/cache.hpp — keeps registrations of memory between a device, where they are expensive, and its users.
-// get() finds a registration that contains the range with enough rights, or makes one.  What nobody uses is idle:
+// get() finds a registration that contains the range with enough rights, or makes one.  An unused one is idle:
 // undone at once (leave_pinned off) or kept (on) until a limit is reached or the device has no room; then idle ones are
 // undone one at a time, the one used longest ago first, until the new one fits.  docs/design/rcache.md: the policies
 // for overlaps, why hits need no lock, what a fork does. Owns: every registration.  Destroy it when nothing is borrowed
@@ -17,8 +17,8 @@
 #include <optional>
 
 #include "opal/core/export.hpp"
-#include "opal/core/system/fork_listener.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fork_listener.hpp"
 #include "opal/memory/range.hpp"
 #include "opal/rcache/config.hpp"
 #include "opal/rcache/device.hpp"
@@ -28,8 +28,8 @@
 #include "opal/rcache/registrations/lease.hpp"
 #include "opal/rcache/registrations/lease_table.hpp"
 #include "opal/rcache/registrations/registration_pool.hpp"
-#include "opal/rcache/statistics.hpp"
 #include "opal/rcache/registrations/use_order.hpp"
+#include "opal/rcache/statistics.hpp"
 
 namespace opal::rcache {
 
@@ -103,7 +103,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
     std::uint64_t last = 0;
   };
 
-  /// A registration under way.
+  /// A registration in flight.
   struct Attempt {
     Registration* fresh = nullptr;
     std::uint64_t releases_seen = 0;  // before the device was asked
@@ -131,9 +131,8 @@ class OPAL_EXPORT Cache final : private ForkListener {
   };
 
   /// `mutex_` for all but events.  Those come from inside malloc, whose locks fork() takes after the handlers of
-  /// fork.cpp: so a fork does not hold `mutex_`, but keeps everybody else out, for the child to find all members whole
-  /// that no event changes.
-  /// Each release applies the events that came from signal handlers meanwhile.
+  /// fork.cpp: so a fork does not hold `mutex_`, but keeps all other threads out, for the child to find all members
+  /// whole that no event changes. Each release applies the events that came from signal handlers meanwhile.
   class Lock {
    public:
     enum class For : std::uint8_t { use, event };
@@ -146,7 +145,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
     ~Lock() {
       if (held_.owns_lock()) unlock();
     }
-    /// Releases the lock until `released_` is signalled, `ready()` is true and no fork is under way.
+    /// Releases the lock until `released_` is signalled, `ready()` is true and no fork is in flight.
     template <class Ready>
     void wait(Ready ready) noexcept {
       cache_.released_.wait(held_, [&] { return !cache_.forking_ && ready(); });
@@ -261,7 +260,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
   bool quiesced_ = false;          // nothing is registered or served
   std::uint64_t entries_ = 0;      // into the index so far
   std::uint64_t releases_ = 0;     // deregistrations so far: tells a waiter that room may have appeared
-  std::uint64_t releasing_ = 0;    // deregistrations under way
+  std::uint64_t releasing_ = 0;    // deregistrations in flight
   Statistics statistics_;          // hits without those that LeaseTables count; without what is idle
 };
 

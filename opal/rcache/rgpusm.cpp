@@ -85,7 +85,7 @@ Result<void> Rgpusm::register_memory(Registration& registration) noexcept {
   in_the_way_ = !opened && opened.error().code == Errc::busy;
   if (in_the_way_) {
     ++already_mapped_;
-    // Freed memory of which a copy is under way: nothing else that is given up would help.
+    // Freed memory of which a copy is in flight: nothing else that is given up would help.
     if (cache_.retired_in_use(registration.base(), registration.length())) return opened.error();
     return Error{Errc::limit_reached, 0, opened.error().where, opened.error().detail};
   }

@@ -78,7 +78,7 @@ class OPAL_EXPORT Rgpusm final : private Device {
 
   GpuOpener& opener_;
   const gpu::ContextHandle context_;
-  const gpu::MemoryHandle* wanted_ = nullptr;  // by the get() that is under way
+  const gpu::MemoryHandle* wanted_ = nullptr;  // by the get() that is in flight
   bool in_the_way_ = false;                    // the driver's last answer to it was "already mapped"
   std::uint64_t stale_ = 0;
   std::uint64_t already_mapped_ = 0;

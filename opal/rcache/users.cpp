@@ -51,22 +51,22 @@ bool Cache::idle_locked(const Registration& registration, Use& use) const noexce
   return use.users == 0 && (config_.overlap != Overlap::page_refcount || !pages_held_locked(registration));
 }
 
-/// No hit finds it from now on; hits under way may still have taken it.
+/// No hit finds it from now on; hits in flight may still have taken it.
 void Cache::stop_serving_locked(Registration& registration) noexcept {
   if (registration.serving_.load(std::memory_order_relaxed) == 0) return;
   registration.serving_.store(0, std::memory_order_seq_cst);
   registration.withdrawn_ = ++withdrawals_;
 }
 
-/// From then on use_of_locked() is exact for one that stopped serving: no hit is under way that it would miss.
+/// From then on use_of_locked() is exact for one that stopped serving: no hit is in flight that it would miss.
 void Cache::know_all_users_locked(const Registration& registration) noexcept {
   if (counted_under_lock_ || registration.withdrawn_ <= fenced_) return;
   if (!this_thread_alone_locked()) asymmetric_fence::make_all_fence();
   fenced_ = withdrawals_;
 }
 
-/// No other thread has hits under way: who wants its first one makes a table under the lock, and sees what was
-/// withdrawn before.
+/// No other thread has hits in flight: a thread that wants its first one makes a table under the lock, and sees what
+/// was withdrawn before.
 bool Cache::this_thread_alone_locked() const noexcept {
   return tables_ == nullptr || (tables_->next == nullptr && tables_.get() == my_lease_table(id_));
 }

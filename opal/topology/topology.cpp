@@ -8,8 +8,6 @@
 #include <array>
 #include <cerrno>
 
-#include "opal/topology/locality.hpp"
-
 namespace opal::topology {
 namespace {
 
@@ -20,7 +18,6 @@ using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
 hwloc_obj_type_t object_type(Shared shared) noexcept {
   switch (shared) {
-    case Shared::host: return HWLOC_OBJ_MACHINE;
     case Shared::package: return HWLOC_OBJ_PACKAGE;
     case Shared::numa_node: return HWLOC_OBJ_NUMANODE;
     case Shared::l3_cache: return HWLOC_OBJ_L3CACHE;
@@ -38,16 +35,6 @@ Bitmap binding_of_this_thread(hwloc_topology_t topology) {
     hwloc_bitmap_copy(bound.get(), hwloc_topology_get_allowed_cpuset(topology));
   }
   return bound;
-}
-
-/// The objects of `type` that contain any of `cpus`, by logical index.
-Bitmap objects_with(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t cpus) {
-  Bitmap indexes{hwloc_bitmap_alloc()};
-  if (indexes == nullptr) return indexes;
-  for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr;) {
-    if (hwloc_bitmap_intersects(object->cpuset, cpus) != 0) hwloc_bitmap_set(indexes.get(), object->logical_index);
-  }
-  return indexes;
 }
 
 Cpus to_cpus(hwloc_const_bitmap_t bitmap) {
@@ -91,7 +78,7 @@ Result<Topology> Topology::open() {
   if (hwloc_topology_init(&raw) != 0) return Error{Errc::no_memory, errno, "hwloc_topology_init"};
   std::unique_ptr<hwloc_topology, Free> topology{raw};
   // Devices take longer to discover than all the rest; and hwloc would bind this thread to one processor after the
-  // other to ask each about itself, which waits for whoever runs there, though the kernel has told it all.
+  // other to ask each about itself, which waits for the process that runs there, though the kernel has told it all.
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
   if (hwloc_topology_load(raw) != 0) return Error{Errc::os, errno, "hwloc_topology_load"};
@@ -100,12 +87,6 @@ Result<Topology> Topology::open() {
   std::vector<Cpus> cores = usable_cores(raw, usable.get());
   if (cores.empty()) return Error{Errc::os, 0, "hwloc found no core this process may use"};
   return Topology{std::move(topology), std::move(cores)};
-}
-
-std::size_t Topology::thread_count() const noexcept {
-  std::size_t count = 0;
-  for (const Cpus& core : cores_) count += core.size();
-  return count;
 }
 
 Result<Cpus> Topology::cpus_of_core(std::size_t index) const {
@@ -117,34 +98,6 @@ std::vector<Cpus> Topology::cpus_of(Shared level) const {
   const Bitmap usable = binding_of_this_thread(topology_.get());
   if (usable == nullptr) return {};
   return usable_objects(topology_.get(), object_type(level), usable.get());
-}
-
-Result<void> Topology::bind(pid_t pid, std::size_t index) const {
-  OPAL_TRY_ASSIGN(const Cpus cpus, cpus_of_core(index));
-  const Bitmap wanted{hwloc_bitmap_alloc()};
-  if (wanted == nullptr) return Error{Errc::no_memory, ENOMEM, "hwloc_bitmap_alloc"};
-  for (const std::uint32_t cpu : cpus) hwloc_bitmap_set(wanted.get(), cpu);
-  if (hwloc_linux_set_tid_cpubind(topology_.get(), pid, wanted.get()) != 0) {
-    const int cause = errno;
-    return Error{cause == EPERM ? Errc::permission : Errc::os, cause, "sched_setaffinity", index};
-  }
-  return {};
-}
-
-std::string Topology::locality() const {
-  std::string text;
-  const Bitmap bound = binding_of_this_thread(topology_.get());
-  if (bound == nullptr) return text;
-  for (const LocalityPart& part : kLocalityParts) {
-    const Bitmap indexes = objects_with(topology_.get(), object_type(part.shared), bound.get());
-    if (indexes == nullptr || hwloc_bitmap_iszero(indexes.get()) != 0) continue;
-    std::array<char, 4096> list{};
-    hwloc_bitmap_list_snprintf(list.data(), list.size(), indexes.get());
-    if (!text.empty()) text += ':';
-    text += part.prefix;
-    text += list.data();
-  }
-  return text;
 }
 
 }  // namespace opal::topology

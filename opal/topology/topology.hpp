@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/topology/topology.hpp — the cores of this host that this process may use, binding to them, and where it runs.
+// opal/topology/topology.hpp — the cores of this host that this process may use, and what they share.
 // Owns: one hwloc topology, discovered by open() (milliseconds: once per process is enough).
 // Threads: a Topology is immutable after open(); const members are safe from any thread.
 #pragma once
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
-#include "opal/topology/locality.hpp"
 
 struct hwloc_topology;
 
 namespace opal::topology {
+
+/// What processors of one host can share.
+enum class Shared : std::uint8_t { package, numa_node, l3_cache, l2_cache, core };
 
 /// The operating system's numbers of hardware threads, ascending; any number of them.
 using Cpus = std::vector<std::uint32_t>;
@@ -35,22 +34,12 @@ class OPAL_EXPORT Topology {
   /// Cores that this process may run on (affinity and cgroup cpuset), at least 1.
   [[nodiscard]] std::size_t core_count() const noexcept { return cores_.size(); }
 
-  /// Hardware threads that this process may run on, at least core_count().
-  [[nodiscard]] std::size_t thread_count() const noexcept;
-
   /// The hardware threads of usable core `index`.  Errors: invalid_argument when index >= core_count().
   [[nodiscard]] Result<Cpus> cpus_of_core(std::size_t index) const;
 
   /// The usable hardware threads of each package, NUMA node, cache or core that has any; empty where the host tells
   /// none.
   [[nodiscard]] std::vector<Cpus> cpus_of(Shared level) const;
-
-  /// Binds process `pid` (0 = the calling thread) to usable core `index`.  Errors: invalid_argument, permission, os.
-  Result<void> bind(pid_t pid, std::size_t index) const;
-
-  /// Where the calling thread may run: "SK0:NM0:L30:L20:CR2" (package, NUMA node, caches, cores; ranges as 0-3,5).
-  /// Comparable between the processes of one host with nearest_shared() of locality.hpp.
-  [[nodiscard]] std::string locality() const;
 
   /// hwloc's own handle, for libraries that take one; only to be read, and not after this is gone.
   [[nodiscard]] hwloc_topology* native() const noexcept { return topology_.get(); }

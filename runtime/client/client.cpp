@@ -17,8 +17,8 @@
 #include <thread>
 #include <utility>
 
-#include "opal/am/config.hpp"
 #include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/config.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
@@ -108,7 +108,7 @@ class Pause {
   std::chrono::microseconds length_{100};
 };
 
-/// The answer of a call of libpmix that somebody waits for, but not for ever: it may come when nobody does any more.
+/// The answer of a call of libpmix.  Its waiter gives up after a while, so the answer may come without a waiter.
 /// libpmix holds one share as the cookie of the call, and reads the call's arguments until it has answered.
 template <class T>
 class Pending {
@@ -172,7 +172,7 @@ void on_looked_up(pmix_status_t status, pmix_pdata_t* data, size_t count, void* 
                                     : to_error(status == PMIX_SUCCESS ? PMIX_ERR_NOT_FOUND : status, "PMIx_Lookup"));
 }
 
-/// True for the answer that nobody has the key or the name.
+/// True for the answer that no process has published the key or the name.
 bool is_missing(const Result<Client::Bytes>& answer) {
   return !answer && answer.error().detail == static_cast<std::uint64_t>(-PMIX_ERR_NOT_FOUND);
 }
@@ -260,7 +260,7 @@ struct Client::State {
   unsigned size = 1;
   std::vector<unsigned> local_peers{0};
 
-  // A singleton's own data; nobody else could ask for it.
+  // A singleton's own data; there is no other process that could ask for it.
   std::mutex mutex;
   std::map<std::string, Bytes, std::less<>> uncommitted;  // guarded by mutex
   std::map<std::string, Bytes, std::less<>> committed;    // guarded by mutex
@@ -289,14 +289,14 @@ Result<void> Client::State::join() {
   }
   job_id = self.nspace;
   rank = self.rank;
-  const pmix_proc_t everybody = proc_of(job_id, PMIX_RANK_WILDCARD);
-  const std::optional<std::uint64_t> count = number(ask(everybody, PMIX_JOB_SIZE));
+  const pmix_proc_t all_ranks = proc_of(job_id, PMIX_RANK_WILDCARD);
+  const std::optional<std::uint64_t> count = number(ask(all_ranks, PMIX_JOB_SIZE));
   if (!count || *count == 0 || *count > UINT32_MAX || rank >= *count) {
     PMIx_Finalize(nullptr, 0);
     return Error{Errc::protocol, 0, "the launcher does not say how large the job is"};
   }
   size = static_cast<unsigned>(*count);
-  const Value peers = ask(everybody, PMIX_LOCAL_PEERS);
+  const Value peers = ask(all_ranks, PMIX_LOCAL_PEERS);
   if (peers && peers->type == PMIX_STRING && peers->data.string != nullptr) {
     local_peers = parse_ranks(peers->data.string, size);
   }
@@ -372,9 +372,9 @@ Result<void> Client::commit() {
 
 Result<void> Client::fence(Exchange exchange) {
   if (state_->singleton) return {};
-  const pmix_proc_t everybody = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
+  const pmix_proc_t all_ranks = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
   InfoList infos = state_->infos_of_fence(exchange);
-  const pmix_status_t status = PMIx_Fence(&everybody, 1, infos.data(), infos.size());
+  const pmix_status_t status = PMIx_Fence(&all_ranks, 1, infos.data(), infos.size());
   if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Fence");
   return {};
 }
@@ -390,9 +390,9 @@ Result<void> Client::fence_while(const std::function<void()>& work) {
     to->status = status;
     to->came.store(true, std::memory_order_release);
   };
-  const pmix_proc_t everybody = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
+  const pmix_proc_t all_ranks = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
   InfoList infos = state_->infos_of_fence(Exchange::lazy);
-  pmix_status_t status = PMIx_Fence_nb(&everybody, 1, infos.data(), infos.size(), on_answer, &answer);
+  pmix_status_t status = PMIx_Fence_nb(&all_ranks, 1, infos.data(), infos.size(), on_answer, &answer);
   if (status == PMIX_SUCCESS) {
     while (!answer.came.load(std::memory_order_acquire)) work();
     status = answer.status;

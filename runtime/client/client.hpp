@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/client/client.hpp — a process's view of its job: who it is, and the exchange of small data between ranks.
+// runtime/client/client.hpp — a process's view of its job: its rank, and the exchange of small data between ranks.
 // Under any launcher that speaks PMIx (opalrun, srun --mpi=pmix, mpirun) it is a PMIx client; without one the process
 // is rank 0 of 1 and libpmix is never called.  Fetch peers' data lazily: get() of one key from one rank at a time.
 // One Client per process at a time.  Threads: everything is safe from any thread once open() returned, except that
@@ -25,9 +25,9 @@ namespace runtime {
 /// The key under which every process publishes the address blob of its active-message Context.
 inline constexpr std::string_view kAddressKey = "opal.am";
 
-/// What a fence does besides waiting for everybody.
+/// What a fence does besides waiting for all ranks.
 enum class Exchange {
-  lazy,     ///< nothing moves until somebody asks: get() fetches from the owner
+  lazy,     ///< nothing moves until it is needed: get() fetches from the owner
   collect,  ///< everything committed is brought to every host: worth it when all ranks talk to all
 };
 
@@ -110,8 +110,8 @@ class OPAL_EXPORT Client {
   /// any point.  A thread of libpmix calls it: it must neither block nor call this Client.  Each step but resume is to
   /// be answered.  Under another launcher, and for a singleton, nothing happens.
   void on_checkpoint(std::function<void(const CheckpointStep& step)> handler);
-  /// The step has been done here: after quiesce() Contexts are quiet, after checkpoint() caches are empty; or `problem`
-  /// says why it cannot be.
+  /// The step has been done here: after quiesce() Contexts are quiescent, after checkpoint() caches are empty; or
+  /// `problem` says why it cannot be.
   void answer_checkpoint(const CheckpointStep& step, const std::string& problem = {});
 
   /// Ends the whole job: the launcher reports `text` once and exits with `status`.  Does not return.

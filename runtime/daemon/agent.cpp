@@ -108,7 +108,7 @@ void Agent::write_some() {
 void Agent::ended() {
   int status = 0;
   watch_ = {};
-  // Somebody who reaps all children may have been faster; that it ended is known all the same.
+  // A handler that reaps all children may have been faster; that it ended is known all the same.
   if (::waitpid(pid_, &status, WNOHANG) == 0) return;
   pid_ = 0;
   writable_ = {};

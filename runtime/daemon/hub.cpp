@@ -27,7 +27,7 @@ Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string 
       host_(std::move(host)),
       process_map_(hosts_),
       tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), radix, timeouts), *this, {}),
-      meetings_(tree_) {}
+      fences_(tree_) {}
 
 void Hub::add(std::size_t host, RemoteHost& remote) { remotes_[static_cast<std::uint32_t>(host)] = &remote; }
 
@@ -72,7 +72,7 @@ void Hub::turn_away(opal::am::Endpoint& from, const std::string& why) {
   (void)oob_.send(from, topic(Kind::turned_away), pack(TurnedAway{why}));
 }
 
-/// Tells those their places who can take them: all above them have joined.
+/// Sends places to the hosts that can take them: all hosts above them have joined.
 void Hub::place_all() {
   for (auto& [host, joined] : joined_) joined.placed = joined.placed || place(host, joined);
 }
@@ -172,12 +172,12 @@ void Hub::tell_ended() {
   const overlay::IdSet all{overlay::Range{1, static_cast<overlay::Id>(hosts_.size())}};
   (void)tree_.send_down(all, Kind::ended, pack(Ended{ranks}));  // two numbers a rank: never too long
   process_map_.end(ranks);
-  tree_.look_again();
+  tree_.recheck();
 }
 
-void Hub::fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status,
-                const std::string& data, Data answer) {
-  meetings_.meet(meeting, hosts, status, data, std::move(answer));
+void Hub::fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
+                Data answer) {
+  fences_.arrive(name, hosts, status, data, std::move(answer));
 }
 
 /// To all hosts but where it comes from and our own.
@@ -236,13 +236,13 @@ void Hub::finish(std::chrono::milliseconds timeout) {
   const auto all_gone = [this] {
     return std::all_of(remotes_.begin(), remotes_.end(), [](const auto& entry) { return entry.second->gone(); });
   };
-  const std::function<void()> look = [&] {
+  const std::function<void()> check = [&] {
     if (all_gone()) return loop_.stop();
-    finish_round_ = loop_.after(kFinishRound, look);
+    finish_round_ = loop_.after(kFinishRound, check);
   };
   if (!all_gone()) {  // the loop does not remember a stop() from before it ran
     finish_timer_ = loop_.after(timeout, [this] { loop_.stop(); });
-    look();
+    check();
     loop_.run();
   }
   finish_timer_ = finish_round_ = {};

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/daemon/remote_host.hpp"
 #include "runtime/daemon/tree/fences.hpp"
 #include "runtime/daemon/tree/process_map.hpp"
-#include "runtime/daemon/remote_host.hpp"
 #include "runtime/pmix/server.hpp"
 
 namespace runtime::daemon {
@@ -36,7 +36,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   }
   /// That host is lost, by other news than the tree's.
   void lose(std::size_t host);
-  /// That rank has ended: meetings that name it, and others of its host that have all ended, do not wait for that host,
+  /// That rank has ended: fences that name it, and others of its host that have all ended, do not wait for that host,
   /// and fail with PMIX_ERR_PROC_TERM_WO_SYNC.
   void end(unsigned rank);
 
@@ -47,7 +47,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   /// Lets all daemons go and waits for their agents, at most `timeout`; runs the loop.
   void finish(std::chrono::milliseconds timeout);
 
-  void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
+  void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;
   Result<void> notify(const pmix::PackedEvent& event) override { return pass_on(event, kOwnHost); }
   void modex(unsigned rank, Data answer) override;
@@ -68,7 +68,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   // overlay::Client
   void on_up(overlay::Id origin, std::uint16_t topic, ByteSpan content) override;
   void on_down(std::uint16_t, ByteSpan) override {}
-  void on_release(const overlay::Release& release) override { meetings_.on_release(release); }
+  void on_release(const overlay::Release& release) override { fences_.on_release(release); }
   [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return process_map_.absent(key); }
   void on_lost(overlay::Id member, overlay::Loss why) override;
   void on_out(const char*) override {}
@@ -94,7 +94,7 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   overlay::IdSet ended_;  // ranks of which the daemons have not been told
   event::Timer ended_timer_;
   TreeMember tree_;
-  Meetings meetings_;
+  Fences fences_;
   std::map<std::uint64_t, Data> own_questions_;  // of host 0
   /// Questions that are with the host of their rank: asker and number, and that host.
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> forwarded_;

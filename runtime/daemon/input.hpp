@@ -16,7 +16,7 @@ namespace runtime::daemon {
 
 class InputFeeder {
  public:
-  static constexpr std::size_t kWindow = 256U << 10;  ///< bytes under way
+  static constexpr std::size_t kWindow = 256U << 10;  ///< bytes in flight
 
   using Receiver = std::function<void(const std::string& text)>;
   /// Each receiver gets all that is read from `fd`, and at the end an empty text, from start() on.
@@ -24,7 +24,7 @@ class InputFeeder {
   void start();
   /// The receiver of this index has taken so many bytes.
   void credit(std::size_t receiver, std::uint64_t bytes);
-  /// That receiver is gone: it gets nothing more, and nobody waits for it.  Not from inside of a receiver.
+  /// That receiver is gone: it gets nothing more, and is not waited for.  Not from inside of a receiver.
   void drop(std::size_t receiver);
 
  private:
@@ -43,7 +43,7 @@ class InputFeeder {
 
 class InputSink {
  public:
-  /// `taken` is told of bytes that the pipe has taken, or that nobody will read any more.
+  /// `taken` is told of bytes that the pipe has taken, or that will never be read.
   InputSink(event::Loop& loop, std::function<void(std::uint64_t bytes)> taken)
       : loop_(loop), taken_(std::move(taken)) {}
 

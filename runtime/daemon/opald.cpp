@@ -23,8 +23,8 @@
 #include "runtime/host/open_files.hpp"
 #include "runtime/host/program.hpp"
 #include "runtime/host/session.hpp"
-#include "runtime/options/settings.hpp"
 #include "runtime/host/signals.hpp"
+#include "runtime/options/settings.hpp"
 #include "runtime/variables.hpp"
 
 namespace runtime::daemon {
@@ -215,7 +215,7 @@ void Opald::take_place(const Place& place) {
   if (tree_->node().parent() != 0) oob_->disconnect(*std::exchange(launcher_, nullptr));
 }
 
-/// From the leaves up: whoever is above passes on what those below still have to get.
+/// From the leaves up: a daemon forwards what the daemons below it still have to get.
 void Opald::leave() {
   if (leaving_) return;
   leaving_ = true;
@@ -446,7 +446,7 @@ void serve(const Bootstrap& bootstrap, guard::CommandLine command_line) {
       guard::Handle::start(session.directory(), command_line, std::chrono::milliseconds{2 * bootstrap.silence_ms});
   if (!guard) give_up(opal::to_string(guard.error()));
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should the process guard die, its descendants become ours
-  // The launcher forwards signals; those that a terminal or an agent sends to everybody are not for us.
+  // The launcher forwards signals; those that a terminal or an agent sends to all processes are not for us.
   auto signals = launch::Signals::block();
   if (!signals) give_up(opal::to_string(signals.error()));
   launch::sweep_stale_sessions();

@@ -13,7 +13,7 @@ namespace runtime::daemon {
 
 class OutputForwarder {
  public:
-  static constexpr std::size_t kWindow = 1U << 20;  ///< bytes under way
+  static constexpr std::size_t kWindow = 1U << 20;  ///< bytes in flight
 
   using Text = std::function<void(unsigned rank, stdio::Channel channel, std::string text)>;
   using End = std::function<void(unsigned rank, stdio::Channel channel)>;
@@ -25,7 +25,7 @@ class OutputForwarder {
   /// The launcher has taken so many bytes.
   void credit(std::uint64_t bytes);
 
-  /// Forwards what the pipes still hold, without waiting for anybody who keeps one open.
+  /// Forwards what the pipes still hold, without waiting for a process that keeps one open.
   void drain();
 
  private:

@@ -34,14 +34,14 @@ void answer(Map& waiting, std::uint64_t question, const Arguments&... arguments)
 Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host)
     : oob_(oob),
       tree_(tree),
-      meetings_(tree),
+      fences_(tree),
       links_(loop, oob,
              [this, &tree](opal::am::Endpoint& endpoint) { return tree.has(endpoint) || guests_.contains(&endpoint); }),
       own_host_(own_host) {}
 
 void Uplink::end(const overlay::IdSet& ranks) {
   process_map_.end(ranks);
-  tree_.look_again();
+  tree_.recheck();
 }
 
 bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
@@ -113,9 +113,9 @@ void Uplink::on_lost(std::uint32_t host) {
   for (const std::uint64_t number : unanswered) take({own_host_, number, PMIX_ERR_LOST_CONNECTION, {}, {}});
 }
 
-void Uplink::fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status,
+void Uplink::fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status,
                    const std::string& data, Data answer) {
-  meetings_.meet(meeting, hosts, status, data, std::move(answer));
+  fences_.arrive(name, hosts, status, data, std::move(answer));
 }
 
 void Uplink::modex(unsigned rank, Data answer) {

@@ -19,7 +19,7 @@ class Uplink final : public pmix::Cluster {
 
   /// Where which rank is.
   void know(const std::vector<pmix::HostRanks>& hosts) { process_map_ = ProcessMap{hosts}; }
-  /// These ranks, of whatever hosts, have ended: nobody waits for them at meetings.
+  /// These ranks, of whatever hosts, have ended: fences do not wait for them.
   void end(const overlay::IdSet& ranks);
 
   /// False when it is longer than the tree takes: it is dropped, which the log says.
@@ -38,10 +38,10 @@ class Uplink final : public pmix::Cluster {
   /// What was asked of that host straight is answered.
   void on_lost(std::uint32_t host);
   /// For overlay::Client.
-  void on_release(const overlay::Release& release) { meetings_.on_release(release); }
-  [[nodiscard]] overlay::IdSet absent(const std::string& meeting) const { return process_map_.absent(meeting); }
+  void on_release(const overlay::Release& release) { fences_.on_release(release); }
+  [[nodiscard]] overlay::IdSet absent(const std::string& name) const { return process_map_.absent(name); }
 
-  void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
+  void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
              Data answer) override;
   Result<void> notify(const pmix::PackedEvent& event) override {
     return tree_.send_up(Kind::event, pack(Event{event}));
@@ -61,7 +61,7 @@ class Uplink final : public pmix::Cluster {
 
   oob::Daemon& oob_;
   TreeMember& tree_;
-  Meetings meetings_;
+  Fences fences_;
   DirectLinks links_;
   const std::uint32_t own_host_;
   ProcessMap process_map_;
@@ -71,7 +71,7 @@ class Uplink final : public pmix::Cluster {
     std::uint64_t number = 0;  // its own: the endpoint's place may be another's later
     std::size_t open = 0;      // questions that wait for an answer of ours
   };
-  std::map<const opal::am::Endpoint*, Guest> guests_;  // who has asked straight
+  std::map<const opal::am::Endpoint*, Guest> guests_;  // the daemons that have asked directly
   std::uint64_t last_guest_ = 0;
   std::map<std::uint64_t, Done> publications_;
   std::map<std::uint64_t, Items> lookups_;

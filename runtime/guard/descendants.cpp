@@ -60,7 +60,7 @@ std::vector<pid_t> children_of(pid_t parent) {
 
 void kill_children(pid_t parent) {
   for (const pid_t pid : children_of(parent)) {
-    // Not yet reaped, so neither the pid nor a group that it leads can have become somebody else's.
+    // Not yet reaped, so neither the pid nor a group that it leads can belong to another process now.
     if (getpgid(pid) == pid) ::kill(-pid, SIGKILL);
     ::kill(pid, SIGKILL);
   }

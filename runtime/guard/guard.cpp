@@ -102,7 +102,7 @@ class Guard {
     if (!killing_ || any_left) return;
     killing_ = false;
     if (!launcher_gone_) return report({Report::Kind::empty, kEveryRank, 0, 0, {}});
-    // Nobody is left who could still write there.
+    // No process is left that could still write there.
     std::error_code ignored;
     if (!duty_.session_directory.empty()) std::filesystem::remove_all(duty_.session_directory, ignored);
     done_ = true;
@@ -123,7 +123,7 @@ class Guard {
     heard_ = opal::Deadline::after(std::chrono::milliseconds{duty_.timeout_ms / 4});
   }
 
-  /// Somebody has stopped it: nobody can tell it to clean up, and nobody else would.
+  /// The launcher was stopped (SIGSTOP): it cannot order the clean-up, and no other process would.
   void launcher_stopped() {
     ::kill(::getppid(), SIGKILL);
     launcher_died();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kName[] = "opal-guard";
 
-/// So that ps shows what it is and nobody mistakes it for the launcher.
+/// So that ps shows what it is and it is not mistaken for the launcher.
 void rename_process(CommandLine command_line) {
   ::prctl(PR_SET_NAME, kName);
   for (char* const argument : command_line) std::memset(argument, 0, std::strlen(argument));
@@ -41,8 +41,7 @@ void keep_only(int socket) {
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
 }
 
-/// Whoever started us may ignore SIGCHLD, which we inherit: the kernel would then bury children without telling anybody
-/// their status.
+/// Our parent may ignore SIGCHLD, which we inherit: the kernel would then reap children and report no status of them.
 void hear_of_children() noexcept { ::signal(SIGCHLD, SIG_DFL); }
 
 [[noreturn]] void become_guard(const std::string& session_directory, int socket, CommandLine command_line,

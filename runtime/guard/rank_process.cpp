@@ -131,7 +131,7 @@ Started start_rank(const SpawnPlan& plan, const Stdio& stdio, const SignalSet& i
   Fd writer{ends[1]};
   const pid_t pid = give_birth({plan, stdio, ignored, writer.get()});
   if (pid < 0) return {0, StartFailure{Step::fork, errno}};
-  ::setpgid(pid, pid);  // in both processes: whoever comes first, nobody sees the rank in our group
+  ::setpgid(pid, pid);  // in both processes: whichever comes first, the rank is never seen in our group
   writer.reset();       // exec closes the other copy
   StartFailure failure{};
   ssize_t size = -1;

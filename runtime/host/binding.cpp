@@ -47,7 +47,7 @@ std::vector<Cpus> interleaved(const std::vector<Cpus>& parts, const std::vector<
 
 Result<opal::topology::Topology> discover_host() {
   constexpr char kWhere[] = "HWLOC_PLUGINS_PATH";
-  if (opal::environment(kWhere)) return opal::topology::Topology::open();  // somebody wants plugins
+  if (opal::environment(kWhere)) return opal::topology::Topology::open();  // the user wants plugins
   ::setenv(kWhere, "/dev/null", 1);
   auto found = opal::topology::Topology::open();
   ::unsetenv(kWhere);  // ranks load what they want

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/host/environment.hpp — the environment a rank starts with: the launcher's, what the user added, and who it
-// is.
+// runtime/host/environment.hpp — the environment a rank starts with: the launcher's, what the user added, and which
+// rank it is.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ struct JobNames {
 /// What all ranks of this host share.
 Variables job_variables(const Options& options, const JobNames& names);
 
-/// Who one rank is, for scripts; names are those that scripts already look for.  `local`: the ranks of this host.
+/// Identifies one rank, for scripts; names are those that scripts already look for.  `local`: the ranks of this host.
 Variables rank_variables(unsigned rank, unsigned ranks, const std::vector<std::uint32_t>& local);
 
 /// What ranks of other hosts get of this process's environment: all but what is about this host or this login.

@@ -5,8 +5,8 @@
 
 namespace runtime::launch {
 
-/// True from the moment `pid` begins to exit, before its descriptors are closed: whoever sees its connections break
-/// sees this too.
+/// True from the moment `pid` begins to exit, before its descriptors are closed: a process that sees its connections
+/// break sees this too.
 bool is_exiting(pid_t pid);
 
 }  // namespace runtime::launch

@@ -59,8 +59,6 @@ class LocalHost final : public RankHost {
   [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
   /// 0 until it runs, and of ranks of other hosts.
   [[nodiscard]] pid_t pid(unsigned rank) const;
-  /// True once the process guard is gone; the ranks are then this process's children.
-  [[nodiscard]] bool guard_lost() const noexcept { return guard_lost_; }
 
  private:
   struct Rank {

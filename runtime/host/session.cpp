@@ -31,7 +31,7 @@ std::string base_directory() {
 
 std::string name_prefix() { return fmt::format("opal-job-{}-", ::geteuid()); }
 
-/// Opens `directory` and takes its lock; nothing when somebody else has it, or it is not a directory of ours.
+/// Opens `directory` and takes its lock; nothing when another process has it, or it is not a directory of ours.
 Fd open_and_lock(const std::string& directory) {
   Fd fd{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   struct stat about {};
@@ -70,7 +70,7 @@ Session Session::plan() {
   return Session{std::move(job_id), std::move(directory)};
 }
 
-/// Whoever sweeps sessions of the dead may see a directory between mkdir and flock, take it and remove it: then again.
+/// A sweep of old sessions may see a directory between mkdir and flock, lock it and remove it: then again.
 Result<void> Session::create() {
   constexpr int kMostAttempts = 100;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {

@@ -160,7 +160,7 @@ void Job::exited(unsigned rank, int wait_status, bool left_properly) {
   if (ended_ == ranks_.size() || (phase_ != Phase::running && living() == 0)) empty();
 }
 
-/// How likely a failure is the cause of the others.  Nobody is killed because a peer failed before the launcher has
+/// How likely a failure is the cause of the others.  No rank is killed because a peer failed before the launcher has
 /// said so: a signal is the likeliest.  Ranks abort the job because a peer has failed more often than the other way
 /// round.
 int Job::Failure::weight() const noexcept {
@@ -171,7 +171,7 @@ int Job::Failure::weight() const noexcept {
 /// Says which failure ends the job.  A rank that dies often makes others fail at once, whose end may be reported first:
 /// as long as some rank is dying, or another host has not told what it knows, the cause may still be to come.  Ranks
 /// that end by themselves are given time to do so before they are told to: the grace period after a rank that left the
-/// job in order and only then ended with a status of its own, for nobody needs it any more.
+/// job in order and only then ended with a status of its own, since it is not needed any more.
 void Job::decide() {
   if (phase_ != Phase::running || failures_.empty()) return;
   const Failure cause = *std::max_element(failures_.begin(), failures_.end(),

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/event/loop.hpp"
-#include "runtime/options/options.hpp"
 #include "runtime/host/rank_host.hpp"
+#include "runtime/options/options.hpp"
 #include "runtime/stdio/output.hpp"
 
 namespace runtime::launch {
@@ -121,7 +121,7 @@ class Job {
   bool inquired_ = false;
   bool decision_overdue_ = false;
   bool decision_awaits_dying_ = false;  // else: that ranks end by themselves
-  bool by_hand_ = false;                // ended by a signal or the timeout: nobody may be reading the output any more
+  bool by_hand_ = false;                // ended by a signal or the timeout: the output may have no reader any more
   event::Timer timeout_;
   event::Timer decision_;
   event::Timer grace_;

@@ -13,27 +13,27 @@
 #include <optional>
 #include <system_error>
 
-#include "opal/am/config.hpp"
 #include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/config.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/system/secret.hpp"
 #include "opal/core/text.hpp"
-#include "runtime/daemon/tree/bootstrap.hpp"
 #include "runtime/daemon/hub.hpp"
 #include "runtime/daemon/input.hpp"
-#include "runtime/launch/control.hpp"
+#include "runtime/daemon/tree/bootstrap.hpp"
 #include "runtime/host/environment.hpp"
-#include "runtime/launch/hosts.hpp"
-#include "runtime/launch/job.hpp"
 #include "runtime/host/local_host.hpp"
 #include "runtime/host/messages.hpp"
 #include "runtime/host/open_files.hpp"
 #include "runtime/host/program.hpp"
-#include "runtime/launch/quiescence.hpp"
 #include "runtime/host/session.hpp"
-#include "runtime/options/settings.hpp"
 #include "runtime/host/signals.hpp"
+#include "runtime/launch/control.hpp"
+#include "runtime/launch/hosts.hpp"
+#include "runtime/launch/job.hpp"
+#include "runtime/launch/quiescence.hpp"
 #include "runtime/oob/daemon.hpp"
+#include "runtime/options/settings.hpp"
 #include "runtime/pmix/server.hpp"
 #include "runtime/stdio/terminal_input.hpp"
 #include "runtime/variables.hpp"
@@ -151,7 +151,7 @@ class Launch {
   std::optional<LocalHost> local_;
   std::optional<daemon::Hub> hub_;
   std::vector<std::unique_ptr<daemon::RemoteHost>> remotes_;
-  std::function<void()> start_next_daemons_;  // of remotes_ in turn, as long as few enough are under way
+  std::function<void()> start_next_daemons_;  // of remotes_ in turn, as long as few enough are in flight
   std::size_t started_daemons_ = 0;
   std::size_t unsettled_daemons_ = 0;  // started, and neither come nor given up
   std::unique_ptr<stdio::TerminalInput> input_;
@@ -378,7 +378,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
     if (oob_) oob_->catch_up();
   });
   job_->on_continued = [this] {
-    if (input_) input_->look_again();
+    if (input_) input_->recheck();
   };
   job_->on_ended = [this](unsigned rank) {
     server_->end_names(rank);

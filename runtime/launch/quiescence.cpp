@@ -22,12 +22,12 @@ std::vector<std::uint32_t> Quiescence::ranks_that_are(Part part) const {
 }
 
 void Quiescence::quiesce(std::chrono::milliseconds timeout, Answer answer) {
-  if (under_way()) return answer("the job is being made quiet for another command");
-  if (stage_ == Stage::quiet) return answer("the job is quiet already");
+  if (changing()) return answer("the job is being quiesced for another command");
+  if (stage_ == Stage::quiescent) return answer("the job is quiesced already");
   const auto outside = ranks_that_are(Part::outside);
   if (!outside.empty()) {
     return answer(
-        fmt::format("{} cannot be made quiet: only between MPI_Init and MPI_Finalize", list_numbers("rank", outside)));
+        fmt::format("{} cannot be quiesced: only between MPI_Init and MPI_Finalize", list_numbers("rank", outside)));
   }
   if (ranks_that_are(Part::joined).empty()) return answer("no rank of the job is between MPI_Init and MPI_Finalize");
   ++round_;
@@ -45,7 +45,7 @@ void Quiescence::quiesce(std::chrono::milliseconds timeout, Answer answer) {
 
 void Quiescence::enter(Stage stage) {
   stage_ = stage;
-  if (stage_ == Stage::quiet) return end({});
+  if (stage_ == Stage::quiescent) return end({});
   const auto ranks = ranks_that_are(Part::joined);
   awaited_ = {ranks.begin(), ranks.end()};
   if (awaited_.empty()) return end("all ranks have left MPI");
@@ -71,12 +71,12 @@ void Quiescence::go_on() {
 
 void Quiescence::give_up() {
   answer_ = {};
-  if (under_way()) end("given up");
+  if (changing()) end("given up");
 }
 
 std::string Quiescence::resume() {
-  if (stage_ == Stage::running) return "the job is not quiet";
-  end("another command has resumed the job");  // for a quiesce() that is under way
+  if (stage_ == Stage::running) return "the job is not quiesced";
+  end("another command has resumed the job");  // for a quiesce() that is in flight
   return {};
 }
 
@@ -96,7 +96,7 @@ void Quiescence::on_answer(unsigned rank, const std::string& text) {
 
 void Quiescence::on_ended(unsigned rank) {
   const Part part = std::exchange(parts_.at(rank), Part::left);
-  if (part == Part::joined && under_way()) end(fmt::format("rank {} has ended", rank));
+  if (part == Part::joined && changing()) end(fmt::format("rank {} has ended", rank));
 }
 
 }  // namespace runtime::launch

@@ -21,8 +21,8 @@ class Quiescence {
   /// `ask` sends a request (checkpoint_words.hpp) to all ranks.
   Quiescence(event::Loop& loop, unsigned ranks, std::function<void(const std::string& request)> ask);
 
-  /// Answers when all ranks are quiet, or that they go on, and why: a rank is outside of MPI, has failed, or has not
-  /// answered within `timeout` (zero: there is none).
+  /// Answers when all ranks are quiescent, or that they go on, and why: a rank is outside of MPI, has failed, or has
+  /// not answered within `timeout` (zero: there is none).
   void quiesce(std::chrono::milliseconds timeout, Answer answer);
   /// The caller of quiesce() does not wait any more: the ranks go on, no answer follows.
   void give_up();
@@ -34,10 +34,10 @@ class Quiescence {
   void on_ended(unsigned rank);
 
  private:
-  enum class Stage : std::uint8_t { running, draining, confirming, emptying, quiet };
+  enum class Stage : std::uint8_t { running, draining, confirming, emptying, quiescent };
   enum class Part : std::uint8_t { outside, joined, left };
 
-  [[nodiscard]] bool under_way() const noexcept { return stage_ != Stage::running && stage_ != Stage::quiet; }
+  [[nodiscard]] bool changing() const noexcept { return stage_ != Stage::running && stage_ != Stage::quiescent; }
   [[nodiscard]] std::vector<std::uint32_t> ranks_that_are(Part part) const;
   void enter(Stage stage);
   void answered(unsigned rank);

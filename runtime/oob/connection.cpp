@@ -23,7 +23,7 @@ Result<const Assembler::Message*> Connection::receive(opal::am::Endpoint& from, 
   const Topic topic{header.topic};
   if (!is_note(topic) || topic == Topic::acknowledge) return stream_.receive(piece);
   OPAL_TRY(stream_.receive(piece));
-  if (stream_.is_for_this_life(header)) OPAL_TRY(on_note(from, topic, piece.subspan(sizeof header)));
+  if (stream_.is_for_this_incarnation(header)) OPAL_TRY(on_note(from, topic, piece.subspan(sizeof header)));
   return nullptr;
 }
 

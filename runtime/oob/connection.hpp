@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/oob/connection.hpp — one peer of the channel: a Stream that begins on one endpoint (tcp) and moves to a
-// transport upgrade when there is one.  docs/design/oob.md: who asks, what goes over which way, how it falls back.
-// Threads: as the endpoints' Contexts.
+// transport upgrade when there is one.  docs/design/oob.md: which side asks, what goes over which route, how it falls
+// back. Threads: as the endpoints' Contexts.
 #pragma once
 #include <memory>
 #include <string>
@@ -56,7 +56,7 @@ class OPAL_EXPORT Connection {
   void step();
   /// False when no way is left.
   [[nodiscard]] bool alive() const noexcept { return stream_.current() != nullptr; }
-  /// Ends the transport upgrade and whatever is under way to one: before the base endpoint is disconnected.
+  /// Ends the transport upgrade and whatever is in flight to one: before the base endpoint is disconnected.
   void end();
 
  private:

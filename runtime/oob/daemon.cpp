@@ -64,7 +64,7 @@ Result<void> Daemon::open_side(Side& side, const opal::config::Store& store, con
   options.observer = this;
   options.secret = secret_;
   opal::config::Store ours = store;
-  // A daemon sleeps after almost every message: who sends to it fences, it does not interrupt all senders each time.
+  // A daemon sleeps after almost every message: its senders fence; it does not interrupt all of them each time.
   ours.set("am_ranks_per_core", "2");
   // It is woken by the first piece of a message, and would sleep again before the next one.
   if (!is_set(store, "btl_sm_max_send") && !is_set(store, "btl_sm_segment_size")) {
@@ -93,7 +93,7 @@ Result<opal::am::Endpoint*> Daemon::connect(ByteSpan address) {
 Result<void> Daemon::send(opal::am::Endpoint& to, Topic topic, std::string content) {
   Peer& peer = peer_of(to);
   const auto sent = peer.connection.stream().send(topic, std::move(content));
-  look_after(peer);
+  step_peer(peer);
   kick();
   return sent;
 }
@@ -162,20 +162,20 @@ void Daemon::send_blocked() {
   for (const auto& [endpoint, peer] : peers_) {
     if (!peer->connection.stream().blocked()) continue;
     (void)peer->connection.stream().advance();
-    look_after(*peer);
+    step_peer(*peer);
   }
   if (!blocked_) retry_ = {};
 }
 
 /// After anything that a peer's connection may answer with work: for soon, since it may be inside of progress().
-void Daemon::look_after(Peer& peer) {
+void Daemon::step_peer(Peer& peer) {
   Stream& stream = peer.connection.stream();
   Side& side = stream.current() == peer.connection.upgrade() ? upgrade_ : base_;
   side.awake = true;
   step_ = step_ || peer.connection.needs_step();
   if (!stream.blocked()) return;
   blocked_ = true;
-  side.armed = false;  // room is announced to those only who arm without it
+  side.armed = false;  // room is announced only to peers that arm without it
   if (!retry_) {
     retry_ = loop_.after(kRetry, [this] {
       retry_ = {};
@@ -188,14 +188,14 @@ void Daemon::look_after(Peer& peer) {
 void Daemon::step() {
   if (!std::exchange(step_, false)) return;
   wake();  // for the notes about ways that go out by either
-  for (opal::am::Endpoint* stranger : std::exchange(strangers_, {})) upgrade_.context->disconnect(*stranger);
+  for (opal::am::Endpoint* endpoint : std::exchange(expelled_, {})) upgrade_.context->disconnect(*endpoint);
   for (opal::am::Endpoint* endpoint : std::exchange(superseded_, {})) base_.context->disconnect(*endpoint);
   std::vector<opal::am::Endpoint*> lost;
   for (const auto& [endpoint, peer] : peers_) {
     peer->connection.step();
     if (opal::am::Endpoint* const upgrade = peer->connection.upgrade()) by_upgrade_[upgrade] = peer.get();
     if (peer->connection.alive()) {
-      look_after(*peer);
+      step_peer(*peer);
     } else {
       lost.push_back(endpoint);
     }
@@ -235,7 +235,7 @@ void Daemon::on_upgrade_piece(opal::btl::Delivery& delivery) noexcept {
   if (const auto known = by_upgrade_.find(&from); known != by_upgrade_.end()) {
     return receive(*known->second, from, delivery.data);
   }
-  const bool expelled = std::find(strangers_.begin(), strangers_.end(), &from) != strangers_.end();
+  const bool expelled = std::find(expelled_.begin(), expelled_.end(), &from) != expelled_.end();
   if (!expelled && !take_upgrade_hello(from, delivery.data)) expel(from);
 }
 
@@ -250,12 +250,12 @@ bool Daemon::take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece) {
   if (entry == peers_.end()) return false;
   by_upgrade_[&upgrade] = entry->second.get();
   entry->second->connection.on_upgrade_hello(upgrade);
-  look_after(*entry->second);
+  step_peer(*entry->second);
   return true;
 }
 
-void Daemon::expel(opal::am::Endpoint& stranger) {
-  if (std::find(strangers_.begin(), strangers_.end(), &stranger) == strangers_.end()) strangers_.push_back(&stranger);
+void Daemon::expel(opal::am::Endpoint& endpoint) {
+  if (std::find(expelled_.begin(), expelled_.end(), &endpoint) == expelled_.end()) expelled_.push_back(&endpoint);
   step_ = true;
   kick();
 }
@@ -266,7 +266,7 @@ void Daemon::on_piece(opal::btl::Delivery& delivery) noexcept {
   opal::am::Endpoint& from = opal::am::sender(delivery);
   if (!peers_.contains(&from)) supersede(from);
   Peer* peer = &peer_of(from);
-  if (peer->connection.stream().is_from_another_life(delivery.data)) {
+  if (peer->connection.stream().is_from_another_incarnation(delivery.data)) {
     renew(from);
     peer = &peer_of(from);
   }
@@ -287,7 +287,7 @@ void Daemon::supersede(const opal::am::Endpoint& fresh) {
 }
 
 /// The same process has a new connection in place of the old one, by the same endpoint: nothing of the old one goes on,
-/// which whoever used it hears before the first message of the new one.
+/// which its users are told before the first message of the new one.
 void Daemon::renew(opal::am::Endpoint& endpoint) {
   const auto entry = peers_.find(&endpoint);
   if (opal::am::Endpoint* const upgrade = entry->second->connection.upgrade()) {
@@ -301,7 +301,7 @@ void Daemon::renew(opal::am::Endpoint& endpoint) {
 
 void Daemon::receive(Peer& peer, opal::am::Endpoint& from, ByteSpan piece) {
   const auto message = peer.connection.receive(from, piece);
-  look_after(peer);
+  step_peer(peer);
   if (!message) {
     host_.say(fmt::format("a message of {} is dropped: {}",
                           peer.rank < 0 ? "an unknown process" : fmt::format("rank {}", peer.rank),
@@ -340,10 +340,10 @@ void Daemon::on_hello(Peer& peer, ByteSpan content) {
   send_to(peer, Topic::welcome, {});
 }
 
-/// An answer; a peer that does not take its answers loses them, and nobody else anything.
+/// An answer; a peer that does not take its answers loses them; no other peer loses anything.
 void Daemon::send_to(Peer& peer, Topic topic, ByteSpan content) {
   (void)peer.connection.stream().send(topic, content);
-  look_after(peer);
+  step_peer(peer);
 }
 
 // --- Ends
@@ -364,7 +364,7 @@ void Daemon::lose(opal::am::Endpoint& endpoint) {
   disconnect(endpoint);
 }
 
-/// Whoever knows the daemon hears that it is over.
+/// Tells the users of the daemon that it has ended.
 void Daemon::forget(Peer& peer, const Error& why) {
   if (peer.rank < 0 && host_.on_daemon_lost) host_.on_daemon_lost(peer.endpoint, why);
 }

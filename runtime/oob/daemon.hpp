@@ -50,7 +50,7 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   /// Sends to another daemon.  Errors: limit_reached, peer_gone.
   Result<void> send(opal::am::Endpoint& to, Topic topic, std::string content);
 
-  /// Ends the connection; what was sent is still delivered where the peer lives.  Not from inside of DaemonHost's
+  /// Ends the connection; what was sent is still delivered if the peer exists.  Not from inside of DaemonHost's
   /// calls.
   void disconnect(opal::am::Endpoint& peer);
 
@@ -93,13 +93,13 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   void handle(Peer& peer, const Assembler::Message& message);
   void on_hello(Peer& peer, ByteSpan content);
   bool take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece);
-  void expel(opal::am::Endpoint& stranger);
+  void expel(opal::am::Endpoint& endpoint);
   void service();
   void wake() noexcept { base_.awake = upgrade_.awake = true; }
   void kick();
   void send_blocked();
   void step();
-  void look_after(Peer& peer);
+  void step_peer(Peer& peer);
   Peer& peer_of(opal::am::Endpoint& endpoint, Connection::Role role = Connection::Role::offers);
   void send_to(Peer& peer, Topic topic, ByteSpan content);
   void lose(opal::am::Endpoint& endpoint);
@@ -117,11 +117,11 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
   std::map<opal::am::Endpoint*, Peer*> by_upgrade_;
   std::vector<opal::am::Endpoint*> superseded_;  // of base_: dead, their peers have come back; to be disconnected
-  std::vector<opal::am::Endpoint*> strangers_;   // of upgrade_: no peer's, to be disconnected
+  std::vector<opal::am::Endpoint*> expelled_;    // of upgrade_: no peer's, to be disconnected
   event::Timer retry_;
   bool kicked_ = false;
   bool blocked_ = false;  // some peer's way took nothing more at the last try
-  bool step_ = false;     // some peer or stranger waits for step()
+  bool step_ = false;     // some peer or endpoint waits for step()
 };
 
 }  // namespace runtime::oob

@@ -16,16 +16,18 @@ std::size_t weight(ByteSpan content) noexcept { return content.size() + sizeof(P
 }  // namespace
 
 Stream::Stream(opal::am::Endpoint& base) noexcept
-    : life_(static_cast<std::uint32_t>(opal::PeerId::random().low) | 1U), base_(&base), current_(&base) {}
+    : incarnation_(static_cast<std::uint32_t>(opal::PeerId::random().low) | 1U), base_(&base), current_(&base) {}
 
 PieceHeader Stream::header(Topic topic) const noexcept {
-  return {
-      .topic = static_cast<std::uint16_t>(topic), .acknowledged = assembler_.next(), .from = life_, .to = peer_life_};
+  return {.topic = static_cast<std::uint16_t>(topic),
+          .acknowledged = assembler_.next(),
+          .from = incarnation_,
+          .to = peer_incarnation_};
 }
 
-bool Stream::is_from_another_life(ByteSpan piece) const {
+bool Stream::is_from_another_incarnation(ByteSpan piece) const {
   const auto header = read_header(piece);
-  return header && header->to == 0 && peer_life_ != 0 && header->from != peer_life_;
+  return header && header->to == 0 && peer_incarnation_ != 0 && header->from != peer_incarnation_;
 }
 
 Result<void> Stream::send(Topic topic, std::string content) {
@@ -110,8 +112,8 @@ Result<bool> Stream::send_note() {
 
 Result<const Assembler::Message*> Stream::receive(ByteSpan piece) {
   OPAL_TRY_ASSIGN(const PieceHeader header, read_header(piece));
-  if (peer_life_ == 0 && (header.to == 0 || header.to == life_)) peer_life_ = header.from;
-  if (!is_for_this_life(header)) return nullptr;
+  if (peer_incarnation_ == 0 && (header.to == 0 || header.to == incarnation_)) peer_incarnation_ = header.from;
+  if (!is_for_this_incarnation(header)) return nullptr;
   OPAL_TRY(on_acknowledged(header.acknowledged));
   const Assembler::Message* message = nullptr;
   if (!is_note(Topic{header.topic})) {

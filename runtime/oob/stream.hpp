@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/oob/stream.hpp — the messages between this process and one peer: reliable, in order, once each, whichever of
 // two ways carries them.  docs/design/oob.md: why nothing is lost when the way changes, and when it dies in mid-change.
-// What is sent is kept until the peer has it.  The endpoints belong to their Contexts; whoever owns the stream says
+// What is sent is kept until the peer has it.  The endpoints belong to their Contexts; the owner of the stream says
 // when they stand and when they end.  Never blocks.  Threads: as the endpoints' Contexts.
 #pragma once
 #include <deque>
@@ -16,7 +16,7 @@ namespace runtime::oob {
 class OPAL_EXPORT Stream {
  public:
   static constexpr std::size_t kQueueLimit = 2 * kLargestMessage;  ///< bytes that wait for a slow peer
-  static constexpr std::size_t kWindow = 1U << 20;                 ///< bytes under way; beyond, the next message waits
+  static constexpr std::size_t kWindow = 1U << 20;                 ///< bytes in flight; beyond, the next message waits
   static constexpr std::size_t kAcknowledge = 64U << 10;           ///< bytes received, after which the peer is told
 
   explicit Stream(opal::am::Endpoint& base) noexcept;
@@ -42,12 +42,12 @@ class OPAL_EXPORT Stream {
   /// The content of the message that receive() has just given, to keep.
   [[nodiscard]] std::string take(const Assembler::Message& message) { return assembler_.take(message); }
   /// True for what comes from a new stream of the peer's, which has forgotten this one: it needs a new one here, too.
-  [[nodiscard]] bool is_from_another_life(ByteSpan piece) const;
+  [[nodiscard]] bool is_from_another_incarnation(ByteSpan piece) const;
   /// False for what was meant for a stream before this one, or comes from one: it is not to be listened to.
-  [[nodiscard]] bool is_for_this_life(const PieceHeader& header) const noexcept {
-    return header.from == peer_life_ && (header.to == 0 || header.to == life_);
+  [[nodiscard]] bool is_for_this_incarnation(const PieceHeader& header) const noexcept {
+    return header.from == peer_incarnation_ && (header.to == 0 || header.to == incarnation_);
   }
-  /// A header with both lives.
+  /// A header with both incarnations.
   [[nodiscard]] PieceHeader header(Topic topic) const noexcept;
 
   /// The upgraded transport is connected; it is used as soon as the peer has everything that was sent before.
@@ -79,8 +79,8 @@ class OPAL_EXPORT Stream {
   void rewind() noexcept;
   void say_way() const;
 
-  const std::uint32_t life_;
-  std::uint32_t peer_life_ = 0;  // 0: not heard of
+  const std::uint32_t incarnation_;
+  std::uint32_t peer_incarnation_ = 0;  // 0: not heard of
   opal::am::Endpoint* base_;
   opal::am::Endpoint* upgrade_ = nullptr;
   opal::am::Endpoint* current_;

@@ -34,7 +34,7 @@ enum class Topic : std::uint16_t {
   upgrade_hello = 35,  ///< Note, by the better transport: this is the peer that got the offer
   upgrade_ready = 36,  ///< Note, by the better transport: it is used from now on
   drop = 37,           ///< Note: the transport upgrade of that generation is over
-  user = 64,           ///< from here on: whoever uses the channel
+  user = 64,           ///< from here on: the users of the channel
 };
 
 [[nodiscard]] constexpr bool is_note(Topic topic) noexcept {
@@ -49,7 +49,7 @@ struct PieceHeader {
   std::uint32_t offset = 0;        ///< of this piece's content in it
   std::uint64_t number = 0;        ///< of the message: 1, 2, 3... of all from this side to that; of a note 0
   std::uint64_t acknowledged = 0;  ///< the sender of this has all messages of lower numbers
-  std::uint32_t from = 0;          ///< which life of the sender's end this is: numbers begin anew with each
+  std::uint32_t from = 0;          ///< which incarnation of the sender's end this is: numbers begin anew with each
   std::uint32_t to = 0;            ///< which of the receiver's it is for; 0: the sender has not heard of one
 };
 static_assert(sizeof(PieceHeader) == 40 && std::has_unique_object_representations_v<PieceHeader>,

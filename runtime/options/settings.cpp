@@ -30,7 +30,7 @@ std::string check_settings(const Options& options) {
   opal::config::Store ours;
   add(ours, options.settings);
   std::string text;
-  // A name that would only be warned about in a rank is a mistake here: somebody typed it for this one command.
+  // A name that would only be warned about in a rank is a mistake here: the user typed it for this one command.
   for (const opal::config::Problem& problem : ours.problems(groups, kForeignPrefixes)) {
     if (!text.empty()) text += '\n';
     text += problem.text;

@@ -9,7 +9,7 @@ struct Timeouts {
   std::chrono::milliseconds silence{};  ///< of a daemon, until it counts as out of reach
   std::chrono::milliseconds start{};    ///< of a daemon that is being started, until it must have come
 
-  /// Until somebody who has come must have its place in the tree: those above it are waited for.
+  /// Until a daemon that has come must have its place in the tree: those above it are waited for.
   [[nodiscard]] std::chrono::milliseconds place() const noexcept { return start + silence; }
 };
 

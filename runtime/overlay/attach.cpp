@@ -19,7 +19,7 @@ void Node::attach_to(Id member) {
   if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
   parent_ = member;
   state_ = State::attaching;
-  // At the start everybody waits longer: whoever is slow is there, and giving it up early only costs time.
+  // At the start all members wait longer: a slow one is there, and giving it up early only costs time.
   parent_due_ = now_ + (fresh_ ? options_.grace : options_.grace / kAttemptsPerGrace);
   parent_channel_ = port_.connect(member);
   if (parent_channel_ == kNone) return refused_by(member);
@@ -29,16 +29,16 @@ void Node::attach_to(Id member) {
   send_parent(FrameType::attach, 0, pack(message));
 }
 
-/// Whoever is above the one that we tried is next; the root is tried until the time is over.
+/// The member above the one that we tried is next; the root is tried until the time is over.
 void Node::attach_failed() {
   if (parent_channel_ != kNone) port_.close(std::exchange(parent_channel_, kNone));
-  if (now_ >= give_up_) return leave("nobody above it in the tree of daemons can be reached");
+  if (now_ >= give_up_) return leave("no daemon above it in the tree can be reached");
   if (parent_ != 0) return attach_to(tree_.parent(parent_));
   state_ = State::waiting;
   parent_due_ = now_ + options_.grace / kAttemptsPerGrace;
 }
 
-/// Nobody is there, which is known at once; no root comes back.
+/// No process is there, which is known at once; no root comes back.
 void Node::refused_by(Id member) {
   if (member == 0) give_up_ = std::min(give_up_, now_ + options_.grace);
   attach_failed();
@@ -78,11 +78,11 @@ void Node::on_attached(const Attached& message) {
   pump_up();
   down_acked_ = 0;
   ack_later();
-  look_at_all();
+  check_all();
 }
 
 void Node::on_refused(const Refused& message) {
-  if (message.why == Refusal::expelled) return leave("it counts as lost: nobody heard of it for too long");
+  if (message.why == Refusal::expelled) return leave("it counts as lost: it was silent for too long");
   attach_failed();
 }
 
@@ -178,7 +178,7 @@ void Node::on_moved(Id member) {
     drop_child(id);
   }
   trim_down();
-  look_at_all();
+  check_all();
 }
 
 void Node::drop_child(Id member) {
@@ -238,7 +238,7 @@ void Node::on_report(Id reporter, OwnTopic topic, const Report& report) {
     if (place != places_.end() && place->second.parent == reporter) places_.erase(place);
     return;
   }
-  // Somebody may miss a member that has found another parent since.
+  // A member may be missed that has found another parent since.
   const bool elsewhere = place != places_.end() && report.attach < place->second.attach &&
                          place->second.parent != reporter && !lost_.contains(place->second.parent);
   if (!elsewhere) on_lost(report.member, report.why);
@@ -249,7 +249,7 @@ void Node::declare_lost(Id member, Loss why, Nanoseconds now) {
   if (member != 0) on_lost(member, why);
 }
 
-/// Those who were below a lost child are waited for here; below one that never came, they may just be starting.
+/// The members below a lost child are waited for here; below one that never came, they may just be starting.
 void Node::disinherit(Id lost, const Child& former) {
   for (const Range& heir : tree_.children(lost)) {
     if (lost_.contains(heir.begin)) {
@@ -261,7 +261,7 @@ void Node::disinherit(Id lost, const Child& former) {
 }
 
 void Node::on_lost(Id member, Loss why) {
-  if (member == options_.self) return leave("it counts as lost: nobody heard of it for too long");
+  if (member == options_.self) return leave("it counts as lost: it was silent for too long");
   if (member == 0 || member >= options_.count || lost_.contains(member)) return;
   lost_.add(member);
   // Ahead of all messages: those may wait for the one that is lost.
@@ -279,7 +279,7 @@ void Node::on_lost(Id member, Loss why) {
     lose_parent(true);
   }
   client_.on_lost(member, why);
-  look_at_all();
+  check_all();
 }
 
 }  // namespace runtime::overlay

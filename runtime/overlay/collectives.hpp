@@ -49,10 +49,9 @@ class Collectives {
   /// A new parent knows nothing.
   void forget_told();
   [[nodiscard]] std::vector<OperationName> names() const;
-  [[nodiscard]] std::size_t open() const noexcept { return operations_.size(); }
-  [[nodiscard]] std::size_t keys() const noexcept { return std::max(uses_.size(), ended_.size()); }
 
  private:
+  friend struct NodeProbe;  // of the tests
   std::map<OperationName, Operation> operations_;
   struct Ended {
     std::uint64_t use = 0;    // the last one of its key

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two streams.  Up: each member numbers what it passes on, own or not; a parent acknowledges what the root has.
-// Down: the root numbers; a child acknowledges what all of its subtree has that it was for.  So whoever has not got an
-// acknowledgement holds everything that the loss of the members between it and the other end could lose.
+// Down: the root numbers; a child acknowledges what all of its subtree has that it was for.  So a member that has not
+// got an acknowledgement holds everything that the loss of the members between it and the other end could lose.
 #include <algorithm>
 
 #include "runtime/overlay/node.hpp"
@@ -13,7 +13,7 @@ constexpr std::size_t kAcksPerWindow = 4;
 
 }  // namespace
 
-/// Whether a message waits because of what is under way.  For so little that it is acknowledged late, none waits.
+/// Whether a message waits because of what is in flight.  For so little that it is acknowledged late, none waits.
 bool Node::is_full(std::size_t flight, std::size_t size) const noexcept {
   return flight > options_.window / kAcksPerWindow && flight + size > options_.window;
 }
@@ -73,7 +73,7 @@ void Node::deliver_up(ByteSpan body) {
   if (lost_.contains(message->origin)) return;
   std::uint64_t& heard = heard_of_[message->origin];
   if (message->sequence <= heard) return;  // came by a parent that was lost, too
-  // Each way brings a member's messages without gaps; whoever makes one cannot be relied on.
+  // Each route brings a member's messages without gaps; a neighbour that makes one is not reliable.
   if (message->sequence != heard + 1) return declare_lost(message->origin, Loss::declared, now_);
   heard = message->sequence;
   if (message->topic >= kFirstUserTopic) {
@@ -148,7 +148,7 @@ void Node::push_down(const IdSet& to, std::string body) {
   trim_down();
 }
 
-/// Whether somebody that this child's link leads to should get it: others below may have own links, or other parents.
+/// Whether a member that this child's link leads to should get it: others below may have own links, or other parents.
 bool Node::concerns(const DownItem& item, Id member, const Child& child) const noexcept {
   if (!item.to.intersects(child.subtree)) return false;
   const auto next = std::next(children_.find(member));
@@ -178,7 +178,7 @@ void Node::pump_down(Child& child) {
   }
 }
 
-/// What is under way to a child: counted anew, since whom a message concerns changes with the tree.
+/// What is in flight to a child: counted anew, since the receivers of a message change with the tree.
 void Node::count_flight(Child& child) {
   child.down_flight = 0;
   for (const DownItem& item : down_) {
@@ -211,7 +211,7 @@ void Node::trim_down() {
     down_.pop_front();
     ack_later();
   }
-  // Nobody below counts uses of keys as before that any more.
+  // No member below counts uses of keys as before that any more.
   while (!forgotten_.empty() && forgotten_.front().first <= down_ackable()) forgotten_.pop_front();
 }
 

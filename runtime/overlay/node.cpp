@@ -120,7 +120,7 @@ void Node::on_time(Nanoseconds now) {
 }
 
 /// Time in which this member itself did not run is no silence of its neighbours: what they said may wait to be read,
-/// and where all of them stood still nobody has said anything yet.
+/// and where all of them stood still, none has sent anything yet.
 void Node::excuse(Nanoseconds late) {
   const auto later = [&](Nanoseconds due) {
     return std::max(due, std::min(due + late, now_ + options_.silence_timeout));

@@ -3,7 +3,7 @@
 // time go in, frames and deliveries come out.  No socket, clock or thread: opald and the simulation run this same code.
 // docs/design/overlay.md says what it promises and why it keeps the promises.
 //
-// Memory: each link's sender has at most Options::window bytes under way, so a member holds at most that for each
+// Memory: each link's sender has at most Options::window bytes in flight, so a member holds at most that for each
 // child and Options::queue of its own, besides the data of open collective operations.
 // Threads: one at a time.  Calls may be made from inside of Client's, not from inside of Port's.
 #pragma once
@@ -35,7 +35,7 @@ class Port {
   virtual void close(Channel channel) = 0;
 };
 
-/// Whom the Node works for.
+/// The user of the Node.
 class Client {
  public:
   virtual ~Client() = default;
@@ -46,12 +46,12 @@ class Client {
   /// A collective operation that this member takes part in has come to its end.
   virtual void on_release(const Release& release) = 0;
   /// Members that arrive at no operation with this key any more, though they may live: operations end without them and
-  /// count them as lost.  Who is in it stays in it.  Other members may know it sooner or later, each calls
-  /// Node::look_again() then.
+  /// count them as lost.  A member of the set stays in it.  Other members may know it sooner or later, each calls
+  /// Node::recheck() then.
   [[nodiscard]] virtual IdSet absent(const std::string& key) const = 0;
-  /// That member counts as lost, everywhere and for good.  The root hears of it first, everybody hears of it.
+  /// That member counts as lost, everywhere and for good.  The root is told first, then all members.
   virtual void on_lost(Id member, Loss why) = 0;
-  /// This member is out: it was found lost, or it finds nobody above it.  Nothing follows.
+  /// This member is out: it was found lost, or it finds no member above it.  Nothing follows.
   virtual void on_out(const char* why) = 0;
 };
 
@@ -64,14 +64,14 @@ struct Options {
   Nanoseconds grace = 2'000'000'000;    ///< out of reach, until it counts as lost, unless it attaches somewhere
   Nanoseconds start = 60'000'000'000;   ///< until a child must have attached for the first time
   Nanoseconds ack_delay = 250'000'000;  ///< until what has arrived is acknowledged, if it is little
-  std::size_t window = 256U << 10;      ///< bytes under way on a link
+  std::size_t window = 256U << 10;      ///< bytes in flight on a link
   std::size_t queue = 16U << 20;        ///< bytes of own messages that wait
   std::size_t keys = 256;               ///< of operations, that are remembered when nothing of them is open
 };
 
 class Node {
  public:
-  /// The root waits for its children; anybody else attaches to its parent.
+  /// The root waits for its children; any other member attaches to its parent.
   Node(const Options& options, Port& port, Client& client, Nanoseconds now);
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -95,7 +95,7 @@ class Node {
   /// At the root: that member is out, by other news.
   void declare_lost(Id member, Loss why, Nanoseconds now);
   /// Client::absent() has others to name.
-  void look_again();
+  void recheck();
   /// Tells the neighbours now what has arrived here, instead of after Options::ack_delay.
   void acknowledge(Nanoseconds now);
 
@@ -104,20 +104,16 @@ class Node {
   [[nodiscard]] bool attached() const noexcept { return is_root() || state_ == State::attached; }
   [[nodiscard]] bool out() const noexcept { return state_ == State::out; }
   [[nodiscard]] Id parent() const noexcept { return parent_; }
-  [[nodiscard]] std::size_t attached_children() const noexcept { return by_channel_.size(); }
-  /// Those and the ones that are waited for.
+  /// The children that are attached, and those that are waited for.
   [[nodiscard]] std::size_t children() const noexcept { return children_.size(); }
   [[nodiscard]] const IdSet& lost() const noexcept { return lost_; }
   /// The attached members below have all that the root sent them.
   [[nodiscard]] bool down_settled() const noexcept;
   /// What is sent now is not refused because others wait.
   [[nodiscard]] bool has_room() const noexcept { return (is_root() ? down_bytes_ : own_up_bytes_) <= options_.queue; }
-  /// Bytes of messages that are held for others.
-  [[nodiscard]] std::size_t held_bytes() const noexcept { return up_bytes_ + down_bytes_; }
-  [[nodiscard]] std::size_t remembered_keys() const noexcept { return collectives_.keys(); }
-  [[nodiscard]] std::size_t open_operations() const noexcept { return collectives_.open(); }
 
  private:
+  friend struct NodeProbe;  // of the tests
   enum class State : std::uint8_t { attaching, waiting, attached, out };
   using Body = std::shared_ptr<const std::string>;
 
@@ -205,7 +201,7 @@ class Node {
   void forget(std::uint64_t number, const Forget& message);
   void on_release(const DownView& message);
   void look_at(const OperationName& name);
-  void look_at_all();
+  void check_all();
   void release(const OperationName& name);
   [[nodiscard]] IdSet responsibility() const;
 

@@ -40,15 +40,15 @@ bool Node::rename(Contribution& contribution) const {
 }
 
 /// Every member does so when it gets that message, in the order of all messages of the root: so all agree on what a
-/// name means, but for contributions that are under way meanwhile.
+/// name means, but for contributions that are in flight meanwhile.
 void Node::forget(std::uint64_t number, const Forget& message) {
   for (const OperationName& last : message.names) collectives_.forget(last);
   forgotten_.emplace_back(number, message);
   trim_down();
 }
 
-void Node::look_again() {
-  if (state_ != State::out) look_at_all();
+void Node::recheck() {
+  if (state_ != State::out) check_all();
 }
 
 /// Whose arrival this member has to wait for before it tells its parent.
@@ -71,7 +71,7 @@ void Node::look_at(const OperationName& name) {
   gone.add(lost_);
   if (!Collectives::complete(*operation, mine, gone)) return;
   if (is_root()) {
-    // In their order: whoever came to a use has come to the one before, by whatever way that is told.
+    // In their order: a member that came to a use has come to the one before, by whatever route that is told.
     if (collectives_.is_next(name)) release(name);
     return;
   }
@@ -81,7 +81,7 @@ void Node::look_at(const OperationName& name) {
   send_parent(FrameType::contribute, 0, pack(told));
 }
 
-void Node::look_at_all() {
+void Node::check_all() {
   for (const OperationName& name : collectives_.names()) look_at(name);
 }
 

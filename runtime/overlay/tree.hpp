@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/overlay/tree.hpp — who is above whom in a k-ary tree over members 0 .. count-1.
+// runtime/overlay/tree.hpp — parents and children in a k-ary tree over members 0 .. count-1.
 // Members are numbered in preorder, so that each subtree is one range of numbers: routing compares two bounds, a
 // subtree travels as two numbers, and hosts that are neighbours in the list share a subtree.  Each member splits what
 // is below it into `radix` parts of equal size, give or take one: depth grows with log_radix(count).

@@ -53,7 +53,7 @@ struct Attach {
 
 struct Attached {
   std::vector<Id> moved;  ///< of the child's subtree: tops that have another parent
-  IdSet lost;             ///< everybody who is
+  IdSet lost;             ///< all lost members
   template <class V>
   void fields(V& v) {
     v(moved, lost);
@@ -68,7 +68,7 @@ struct Moved {
   }
 };
 
-/// Why a member counts as lost, as far as whoever missed it knows.
+/// Why a member counts as lost, as far as the member that missed it knows.
 enum class Loss : std::uint8_t {
   closed = 1,  ///< its connection ended, and it did not come back
   silent,      ///< nothing was heard of it

@@ -27,8 +27,8 @@
 namespace runtime::pmix {
 namespace {
 
-constexpr int kNoDescriptorsPauseMs = 10;  // until the listener looks again
-constexpr int kTakenAtATime = 64;          // before those that wait are looked at again
+constexpr int kNoDescriptorsPauseMs = 10;  // until the listener polls again
+constexpr int kTakenAtATime = 64;          // before those that wait are polled again
 constexpr std::size_t kSizeOffset = 8;     // of the message's size in libpmix's header
 
 /// Both ends of a connection as one of them sees it.
@@ -162,7 +162,7 @@ Admission::Progress Admission::look_at(int fd) noexcept {
 
 std::optional<Fd> Admission::accept_one(int listener) {
   while (true) {
-    // Without descriptors accept(2) fails so even if nobody wants to connect.
+    // Without descriptors accept(2) fails so even if no connection is pending.
     pollfd pending{listener, POLLIN, 0};
     if (::poll(&pending, 1, 0) == 0) {
       errno = EAGAIN;
@@ -187,7 +187,7 @@ bool Admission::take(int listener) {
   std::optional<Fd> fd = accept_one(listener);
   if (!fd) return false;
   if (ownership_(fd->get()) == Ownership::foreign) {
-    opal::log::once(opal::log::Level::warn, "pmix stranger", "runtime",
+    opal::log::once(opal::log::Level::warn, "pmix connection of another user", "runtime",
                     "a process of another user, or one that has ended, connected to the port of the PMIx server; it is "
                     "refused, and so are others like it");
     fd.reset();

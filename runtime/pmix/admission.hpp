@@ -17,7 +17,7 @@
 
 namespace runtime::pmix {
 
-/// Who made the TCP connection `fd`, a socket of this host: the user of the process that owns its other end.
+/// The user that owns the other end of the TCP connection `fd`, if that is a socket of this host.
 enum class Ownership { ours, foreign, unknown };
 /// `ours`: of the effective user of this process.  `foreign`: of another user, of another host, or closed already.
 /// `unknown`: the kernel does not tell.

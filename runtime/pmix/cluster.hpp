@@ -37,8 +37,8 @@ struct PackedEvent {
   }
 };
 
-/// A meeting of ranks of several hosts: the same, packed, wherever they meet.
-struct MeetingName {
+/// A fence of ranks of several hosts: the same, packed, on every host.
+struct FenceName {
   std::vector<std::uint32_t> ranks;  ///< ascending; PMIX_RANK_WILDCARD is all of them
   std::string what;                  ///< "fence", "connect", ...
   template <class V>
@@ -55,9 +55,9 @@ class Cluster {
 
   virtual ~Cluster() = default;
 
-  /// All members on this host have arrived, with `data`, at the meeting of that name (MeetingName, packed), in which
+  /// All members on this host have arrived, with `data`, at the fence of that name (FenceName, packed), in which
   /// `hosts` take part.  Answered with the data of all of them; a status that is no success, of any host, is for all.
-  virtual void fence(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status,
+  virtual void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status,
                      const std::string& data, Data answer) = 0;
 
   /// Tells the clients of all other hosts of an event that one of ours has raised.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PMIx groups: their construction and destruction are meetings of the members' servers.  A context id is one that the
+// PMIx groups: their construction and destruction are fences of the members' servers.  A context id is one that the
 // lowest of their hosts has not given before, made different from those of other hosts.
 #include <algorithm>
 #include <cstring>
@@ -73,7 +73,7 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
   meet_later([=](Core& core) {
     std::string data;
     if (wanted.wants_context) data = pack(Proposal{core.own_host, core.contexts++});
-    meet(what, wanted.members, std::move(data), [=, &core](int status, const std::string& all) {
+    join_fence(what, wanted.members, std::move(data), [=, &core](int status, const std::string& all) {
       if (constructs) return finish(core, wanted, status, all);
       core.groups.erase(wanted.name);
       reply(answer, cookie, status);

@@ -148,7 +148,7 @@ const std::vector<Answer>& answers() {
        [](auto& core, auto& question, auto& out) { return add_procs(core, question, false, out); }},
       {PMIX_QUERY_LOCAL_PROC_TABLE,
        [](auto& core, auto& question, auto& out) { return add_procs(core, question, true, out); }},
-      {PMIX_QUERY_NUM_PSETS,  // nobody defines any
+      {PMIX_QUERY_NUM_PSETS,  // none are defined
        [](auto&, auto& question, auto& out) {
          add_number(question, 0, out);
          return PMIX_SUCCESS;

@@ -18,7 +18,7 @@
 
 namespace runtime::pmix {
 
-/// From best to worst: `ending` processes have begun to exit, which nobody has been told yet.
+/// From best to worst: `ending` processes have begun to exit, which is not reported yet.
 enum class Liveness { alive, ending, ended };
 
 /// What the server needs from the job; called in the loop's thread.
@@ -29,7 +29,7 @@ struct Host {
   std::function<void()> on_joined;                ///< a rank of this host has called PMIx_Init
   std::function<void(int rank)> on_disconnected;  ///< a member of this host has lost its connection: it ends, or errs
   std::function<void(int rank, const std::string& text)> on_checkpoint;  ///< what one says (checkpoint_words.hpp)
-  std::string program;                                                   ///< that the ranks run, for those who ask
+  std::string program;                                                   ///< that the ranks run, for queries
 };
 
 class Server {

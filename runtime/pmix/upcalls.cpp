@@ -20,7 +20,7 @@ Core* g_core = nullptr;
 
 bool has_key(const pmix_info_t& info, const char* key) { return std::strncmp(info.key, key, PMIX_MAX_KEYLEN) == 0; }
 
-/// The rank of a process of our job; -1 for anybody else.
+/// The rank of a process of our job; -1 for any other process.
 int rank_of(const Core& core, const pmix_proc_t& proc) {
   if (core.job_id != proc.nspace || proc.rank >= core.membership.size()) return -1;
   return static_cast<int>(proc.rank);
@@ -32,8 +32,8 @@ void set_membership(Core& core, const pmix_proc_t& proc, Core::Membership member
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_info_t* /*info*/, size_t /*ninfo*/,
                                pmix_op_cbfunc_t answer, void* cookie) {
-  g_core->loop.post([=, who = *proc] {
-    set_membership(*g_core, who, Core::Membership::member);
+  g_core->loop.post([=, process = *proc] {
+    set_membership(*g_core, process, Core::Membership::member);
     reply(answer, cookie, PMIX_SUCCESS);
     g_core->host.on_joined();
   });
@@ -59,8 +59,8 @@ void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
 }
 
 pmix_status_t client_finalized(const pmix_proc_t* proc, void* /*object*/, pmix_op_cbfunc_t answer, void* cookie) {
-  g_core->loop.post([=, who = *proc] {
-    set_membership(*g_core, who, Core::Membership::left);
+  g_core->loop.post([=, process = *proc] {
+    set_membership(*g_core, process, Core::Membership::left);
     reply(answer, cookie, PMIX_SUCCESS);
   });
   return PMIX_SUCCESS;
@@ -68,10 +68,10 @@ pmix_status_t client_finalized(const pmix_proc_t* proc, void* /*object*/, pmix_o
 
 pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, const char* message,
                         pmix_proc_t* /*procs*/, size_t /*nprocs*/, pmix_op_cbfunc_t answer, void* cookie) {
-  g_core->loop.post([=, who = *proc, text = std::string{message == nullptr ? "" : message}] {
+  g_core->loop.post([=, process = *proc, text = std::string{message == nullptr ? "" : message}] {
     // Answered first: the client must not wait for us while we wait for its end.
     reply(answer, cookie, PMIX_SUCCESS);
-    if (const int rank = rank_of(*g_core, who); rank >= 0) g_core->host.on_abort(rank, status, text);
+    if (const int rank = rank_of(*g_core, process); rank >= 0) g_core->host.on_abort(rank, status, text);
   });
   return PMIX_SUCCESS;
 }
@@ -87,9 +87,9 @@ Liveness liveness(const Core& core, const std::vector<pmix_proc_t>& procs) {
   Liveness worst = Liveness::alive;
   for (const pmix_proc_t& proc : procs) {
     if (core.job_id != proc.nspace) continue;
-    const bool everybody = proc.rank == PMIX_RANK_WILDCARD;
-    const std::size_t first = everybody ? 0 : proc.rank;
-    const std::size_t end = everybody ? core.membership.size() : first + 1;
+    const bool all_ranks = proc.rank == PMIX_RANK_WILDCARD;
+    const std::size_t first = all_ranks ? 0 : proc.rank;
+    const std::size_t end = all_ranks ? core.membership.size() : first + 1;
     for (std::size_t rank = first; rank < std::min(end, core.membership.size()); ++rank) {
       worst = std::max(worst, liveness(core, rank));
     }
@@ -149,7 +149,7 @@ pmix_status_t fence(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* 
   std::string copy{data == nullptr ? "" : data, data == nullptr ? 0 : ndata};
   std::free(data);
   g_core->loop.post([=, copy = std::move(copy), members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    meet("fence", members, copy, [=](int status, const std::string& all) { give(answer, cookie, status, all); });
+    join_fence("fence", members, copy, [=](int status, const std::string& all) { give(answer, cookie, status, all); });
   });
   return PMIX_SUCCESS;
 }
@@ -258,11 +258,11 @@ pmix_status_t lookup(const pmix_proc_t* /*proc*/, char** keys, const pmix_info_t
 pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, size_t ninfo,
                         pmix_op_cbfunc_t answer, void* cookie) {
   if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
-  g_core->loop.post([=, who = *proc, names = to_strings(keys)] {
+  g_core->loop.post([=, process = *proc, names = to_strings(keys)] {
     if (g_core->cluster != nullptr) {
-      return g_core->cluster->unpublish(who.rank, names, [=](int status) { reply(answer, cookie, status); });
+      return g_core->cluster->unpublish(process.rank, names, [=](int status) { reply(answer, cookie, status); });
     }
-    g_core->names.unpublish(who, names);
+    g_core->names.unpublish(process, names);
     reply(answer, cookie, PMIX_SUCCESS);
   });
   return PMIX_SUCCESS;
@@ -271,7 +271,7 @@ pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*
 pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                             pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    meet("connect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
+    join_fence("connect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
   });
   return PMIX_SUCCESS;
 }
@@ -279,7 +279,7 @@ pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_
 pmix_status_t disconnect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                                pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    meet("disconnect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
+    join_fence("disconnect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
   });
   return PMIX_SUCCESS;
 }
@@ -402,15 +402,16 @@ void reply(pmix_info_cbfunc_t answer, void* cookie, pmix_status_t status, std::u
   in_libpmix_thread([=] { answer(status, raw->data(), raw->size(), cookie, release, raw); });
 }
 
-void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer) {
+void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
+                Cluster::Data answer) {
   settle(members, [=, data = std::move(data), answer = std::move(answer)](pmix_status_t status) {
     const std::vector<std::uint32_t> hosts = hosts_of(members);
     if (g_core->cluster == nullptr || hosts.size() == 1) return answer(status, data);
-    // The other hosts know that nobody comes from here, and do not wait.
+    // The other hosts know that no rank comes from here, and do not wait.
     if (!has_living_member(members)) return answer(status, data);
     std::set<std::uint32_t> ranks;
     for (const pmix_proc_t& member : members) ranks.insert(member.rank);
-    g_core->cluster->fence(pack(MeetingName{{ranks.begin(), ranks.end()}, what}), hosts, status, data, answer);
+    g_core->cluster->fence(pack(FenceName{{ranks.begin(), ranks.end()}, what}), hosts, status, data, answer);
   });
 }
 

@@ -67,7 +67,8 @@ void meet_later(std::function<void(Core& core)> work);
 
 /// Answers when all `members`, wherever they are, have arrived at `what`, with the data of all their hosts behind each
 /// other.  Those of this host have; but libpmix counts a rank whose connection broke as arrived, which it did not.
-void meet(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data, Cluster::Data answer);
+void join_fence(const std::string& what, const std::vector<pmix_proc_t>& members, std::string data,
+                Cluster::Data answer);
 
 /// From now on Host::on_disconnected is called.
 void hear_of_lost_connections();
@@ -90,7 +91,7 @@ const std::string& job_name() noexcept;
 /// Asks libpmix what `rank` of this host has committed.
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer);
 
-/// Tells the clients of this host; `source` is whom it is about.
+/// Tells the clients of this host; `source` is the process that it is about.
 void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_range_t range, InfoList about);
 
 /// Tells the clients of all hosts what no rank has raised.

@@ -219,7 +219,7 @@ bool Output::read_some(Stream& stream) {
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
   if (size <= 0 || stream.sink.target->broken()) {
     if (const std::string lost = problem(); !lost.empty()) on_trouble_(lost);
-    // With nobody to read it, closing the pipe gives the rank what a shell's pipe would: SIGPIPE.
+    // Without a reader, closing the pipe gives the rank what a shell's pipe would: SIGPIPE.
     end_of(stream);
     return false;
   }

@@ -41,7 +41,7 @@ class Output {
   void feed(int rank, Channel channel, std::string_view text);
   void feed_end(int rank, Channel channel);
 
-  /// True while a reader is slow: feed no more than what is under way.
+  /// True while a reader is slow: feed no more than what is in flight.
   [[nodiscard]] bool full() const;
   /// Called when full() may have become false.
   std::function<void()> on_drained = [] {};
@@ -55,10 +55,7 @@ class Output {
   /// when something is written.  Empty: takes it away.  Nothing happens without has_status_line().
   void show_status(std::string_view text);
 
-  /// How many pipes have not reached their end.
-  [[nodiscard]] std::size_t open_count() const noexcept { return streams_.size(); }
-
-  /// Reads what the pipes still hold, without waiting for anybody who keeps one open.
+  /// Reads what the pipes still hold, without waiting for a process that keeps one open.
   void drain();
 
   /// Writes everything read; waits for a slow reader for as long as `timeout` without progress (zero: for ever).

@@ -15,7 +15,7 @@ class TerminalInput {
   TerminalInput(event::Loop& loop, int terminal, Fd pipe);
 
   /// The launcher was continued: it may be in the foreground again.
-  void look_again() { update(); }
+  void recheck() { update(); }
 
  private:
   void update();

@@ -49,7 +49,6 @@ TEST(FirstFit, NeighboursCoalesceWhicheverIsFreedFirst) {
     std::uint64_t block[3];
     for (auto& begin : block) begin = *ranges.allocate(64, 1);
     for (const int index : order) ASSERT_EQ(*ranges.deallocate(block[index]), 64u);
-    EXPECT_EQ(ranges.free_ranges(), 1u);
     EXPECT_EQ(*ranges.allocate(3 * 64, 1), 4096u);
   }
 }
@@ -161,8 +160,8 @@ TEST(FirstFit, AgreesWithAByteMapOverARandomTrace) {
     ASSERT_EQ(ranges.blocks(), live.size());
   }
   for (const auto& [begin, units] : live) ASSERT_TRUE(ranges.deallocate(begin));
-  EXPECT_EQ(ranges.free_ranges(), 1u);
   EXPECT_EQ(ranges.used(), 0u);
+  EXPECT_TRUE(ranges.allocate(ranges.managed(), 1)) << "one free range";
 }
 
 TEST(FirstFit, ManyFreeRangesAreNotLookedAtOneByOne) {
@@ -173,7 +172,6 @@ TEST(FirstFit, ManyFreeRangesAreNotLookedAtOneByOne) {
   std::vector<std::uint64_t> blocks;
   for (std::uint64_t i = 0; i < 2 * kHoles; ++i) blocks.push_back(*ranges.allocate(128, 64));
   for (std::size_t i = 0; i < blocks.size(); i += 2) ASSERT_TRUE(ranges.deallocate(blocks[i]));
-  EXPECT_EQ(ranges.free_ranges(), kHoles + 1);
   for (std::uint64_t i = 0; i < kHoles; ++i) {
     const auto block = ranges.allocate(192, 64);
     ASSERT_TRUE(block);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// listen() and connect_to(): who comes is found, who babbles or says nothing does no harm.
+// listen() and connect_to(): peers are found; a peer that sends garbage or nothing does no harm.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -21,8 +21,8 @@
 #include <thread>
 
 #include "opal/am/bootstrap/bootstrap.hpp"
-#include "opal/am/bootstrap/wire.hpp"
 #include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/bootstrap/wire.hpp"
 #include "opal/core/system/fd.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/in_child.hpp"
@@ -438,7 +438,7 @@ TEST(ConnectTo, AnAddressThatStaysSilentDoesNotUseUpTheTimeOfTheNext) {
 }
 
 TEST(ConnectTo, NobodyThereIsUnreachableWhenTheTimeIsOver) {
-  // A port that was free a moment ago: bound, and nobody listens.
+  // A port that was free a moment ago: bound, without a listener.
   const Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in address{};
   address.sin_family = AF_INET;

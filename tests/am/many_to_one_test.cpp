@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sixteen processes, whatever the number of cores, with queues as small as they can be set: everybody floods rank 0
-// and talks to everybody else, in every size, with answers and emulated one-sided access in between.  Nothing may stop,
+// Sixteen processes, whatever the number of cores, with queues as small as they can be set: all flood rank 0
+// and send to all others, in every size, with answers and emulated one-sided access in between.  Nothing may stop,
 // get lost or be overtaken.  (Open MPI stopped for good in such a pattern: ompi#12979.)
 #include <algorithm>
 #include <atomic>

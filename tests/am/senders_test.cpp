@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that send at level `multiple`: beside whoever has the Context's lock, checkpoints, and the end of their peer.
+// Threads that send at level `multiple`: beside the holder of the Context's lock, checkpoints, and the end of their
+// peer.
 #include <thread>
 
 #include "tests/am/pair.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // oob_broadcast [PROCESSES [RADIX [ROUNDS [TRANSPORTS]]]]: two trees of daemons on this host, one over tcp and one over
 // links that have moved to the best transport, measured by turns.  A round is a broadcast of the root and a fence of
-// all behind it, as a launch and its confirmation are: from the send until the root knows that everybody has it. With
+// all behind it, as a launch and its confirmation are: from the send until the root knows that all have it. With
 // TRANSPORTS (a value of am_transports) there is one tree, for counting its system calls.
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -63,7 +63,7 @@ class Member final : private overlay::Client {
     for (int round = 0; round < rounds; ++round) {
       const std::uint64_t begin = opal::now_ns();
       (void)tree_->send_down(overlay::IdSet{overlay::Range{1, plan_.count}}, daemon::Kind::say, std::string(size, 'x'));
-      tree_->arrive("round", everybody(), 0, {});
+      tree_->arrive("round", all_members(), 0, {});
       loop_->run();
       us.push_back(static_cast<double>(opal::now_ns() - begin) / 1000);
     }
@@ -72,9 +72,9 @@ class Member final : private overlay::Client {
   [[nodiscard]] std::string_view transport() const { return oob_->transport(*neighbours_.front()); }
 
  private:
-  [[nodiscard]] overlay::IdSet everybody() const { return overlay::IdSet{overlay::Range{0, plan_.count}}; }
+  [[nodiscard]] overlay::IdSet all_members() const { return overlay::IdSet{overlay::Range{0, plan_.count}}; }
   void on_up(overlay::Id, std::uint16_t, ByteSpan) override {}
-  void on_down(std::uint16_t, ByteSpan) override { tree_->arrive("round", everybody(), 0, {}); }
+  void on_down(std::uint16_t, ByteSpan) override { tree_->arrive("round", all_members(), 0, {}); }
   [[nodiscard]] overlay::IdSet absent(const std::string&) const override { return {}; }
   void on_release(const overlay::Release&) override {
     if (self_ == 0) loop_->stop();

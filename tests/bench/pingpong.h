@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Latency and bandwidth of two processes for every power of two: one line "SIZE MIN_US MEDIAN_US MB_PER_S" per size.
 // Both sides write what they send and read what they receive, one byte per cache line, as programs do: a message that
-// nobody touches measures how well a cache keeps what never changes.
-// Whoever includes this says before how messages are sent: the type `transfer`; start_send() and start_receive(buffer,
+// is not touched measures how well a cache keeps what never changes.
+// The includer defines before how messages are sent: the type `transfer`; start_send() and start_receive(buffer,
 // size, tag), which give one; finish_all(transfers, count); send_now(), receive_now(); barrier(); now() in seconds.
 #include <stdio.h>
 #include <stdlib.h>

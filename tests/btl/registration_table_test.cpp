@@ -59,7 +59,7 @@ TEST_F(Table, RenewedItHasTheSameRegistrationsInAnotherFile) {
       << "peers follow the new one";
   EXPECT_TRUE(RegistrationView::over({former.data(), former.size()})
                   ->check(kept, reinterpret_cast<std::uint64_t>(buffer_.data()), 1, Rights::remote_read))
-      << "and nobody writes the former";
+      << "and the former is never written";
   EXPECT_EQ(in_child([&] { return good(add()) ? 0 : 1; }), 0);
 }
 

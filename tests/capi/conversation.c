@@ -327,7 +327,7 @@ const char* capi_endings(void) {
   opal_region_key(region, &bytes, &size);
   CHECK(opal_unpack_key(a.to_other, bytes, size, &key) == OPAL_OK);
   memset(ends, 0, sizeof ends);
-  for (int i = 0; i < 16; ++i) { /* nobody progresses: what is queued stays so */
+  for (int i = 0; i < 16; ++i) { /* no progress: what is queued stays so */
     ends[i].fn = on_canceled;
     const opal_status_t status = opal_get(a.to_other, memory, (uint64_t)(uintptr_t)memory, &key, 8, &ends[i]);
     CHECK(status == OPAL_QUEUED || status == OPAL_AGAIN || status == OPAL_DONE);

@@ -171,7 +171,7 @@ TEST_P(ContextsOfTwo, DisconnectingTheDeadLeavesTheConnectionsOfPeersThatCameBac
   EXPECT_EQ(client.failed, 0);
 }
 
-/// A service that never disconnects anybody.
+/// A service that never disconnects a peer.
 class Service : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Over, Service, ::testing::ValuesIn(joining_transports(btl::Reach::others)),
                          [](const auto& info) { return info.param; });

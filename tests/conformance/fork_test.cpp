@@ -60,7 +60,7 @@ class Fork : public ::testing::TestWithParam<std::string> {
     EXPECT_TRUE(messages_go_both_ways(200));
     EXPECT_FALSE(to_b->dead());
     EXPECT_FALSE(to_a->dead());
-    Side late{GetParam()};  // whoever connects now finds the listeners as they were
+    Side late{GetParam()};  // a peer that connects now finds the listeners as they were
     if (alone()) return;
     am::Endpoint* const to_late = *late.context->connect(a->context->address());
     const std::size_t had = a->messages;

@@ -87,7 +87,7 @@ TEST_P(Messages, BackPressureSaysAgainAndLosesNothing) {
   constexpr std::uint32_t kMost = 4'000'000;
   const auto payload = pattern(1000, 7);
   std::uint32_t posted = 0;
-  // Nobody receives: sooner or later the transport must refuse instead of taking memory for ever.
+  // No receiver polls: sooner or later the transport must refuse instead of taking memory for ever.
   Post post = Post::done;
   for (int refusals = 0; posted < kMost && refusals < 1000;) {
     post = a().module().send_inline(to_b(), kTag, bytes_of(posted), payload);

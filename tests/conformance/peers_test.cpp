@@ -162,7 +162,7 @@ TEST_P(Peers, AnArmedDescriptorBecomesReadableWhenAMessageComes) {
     ASSERT_TRUE(pump_both([&] { return b().module().arm(); }));
     pollfd fd{b().module().wait_fd(), POLLIN, 0};
     ASSERT_EQ(send(to_b(), bytes_of(round), {}, a()), Post::done);
-    ASSERT_EQ(::poll(&fd, 1, 20'000), 1) << "nobody woke the sleeper in round " << round;
+    ASSERT_EQ(::poll(&fd, 1, 20'000), 1) << "the sleeper was not woken in round " << round;
     ASSERT_TRUE(pump([&] { return b().received.size() == round; }, b()));
   }
 }
@@ -179,7 +179,7 @@ TEST_P(Peers, ProgressThatFindsNothingLeavesTheDescriptorArmed) {
     }
     pollfd fd{b().module().wait_fd(), POLLIN, 0};
     ASSERT_EQ(send(to_b(), bytes_of(round), {}, a()), Post::done);
-    ASSERT_EQ(::poll(&fd, 1, 20'000), 1) << "nobody woke the sleeper in round " << round;
+    ASSERT_EQ(::poll(&fd, 1, 20'000), 1) << "the sleeper was not woken in round " << round;
     ASSERT_TRUE(pump([&] { return b().received.size() == round; }, b()));
   }
 }

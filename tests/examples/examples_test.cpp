@@ -74,7 +74,7 @@ TEST(TwoPeers, NobodyAtThatPlaceIsAnErrorThatSaysSo) {
   const Scratch scratch;
   Program program{{kBin + "/two_peers", "connect", "no-such-host.invalid:1"}, scratch.file("log")};
   EXPECT_EQ(program.wait(), 1);
-  EXPECT_THAT(program.output(), HasSubstr("nobody at no-such-host.invalid:1"));
+  EXPECT_THAT(program.output(), HasSubstr("no process at no-such-host.invalid:1"));
 }
 
 class Ring : public ::testing::TestWithParam<int> {};

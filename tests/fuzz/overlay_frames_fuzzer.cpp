@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "runtime/overlay/node.hpp"
+#include "tests/runtime/node_probe.hpp"
 
 namespace {
 
 using namespace runtime::overlay;
 
-class Nobody final : public Port, public Client {
+class Silent final : public Port, public Client {
  public:
   Channel connect(Id) override { return 1; }
   void send(Channel, std::string) override {}
@@ -26,9 +26,9 @@ class Nobody final : public Port, public Client {
 };
 
 void feed(Id self, opal::ByteSpan rest) {
-  Nobody nobody;
+  Silent silent;
   Nanoseconds now = 0;
-  Node node{{.self = self, .count = 40, .radix = 3}, nobody, nobody, now};
+  Node node{{.self = self, .count = 40, .radix = 3}, silent, silent, now};
   const std::size_t size = rest.size();
   const auto take = [&] {
     const auto byte = std::to_integer<unsigned>(rest.empty() ? std::byte{0} : rest[0]);
@@ -52,7 +52,7 @@ void feed(Id self, opal::ByteSpan rest) {
       rest = rest.subspan(length);
       node.on_frame(channel, runtime::oob::as_bytes(bytes), now);
     }
-    if (node.held_bytes() > 100 * size + 10'000) std::abort();
+    if (NodeProbe::held_bytes(node) > 100 * size + 10'000) std::abort();
   }
 }
 

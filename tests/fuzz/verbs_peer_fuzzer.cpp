@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   wire::Request request{};
   if (read_object(bytes, request)) {
-    // Nobody guesses a key that was drawn here.
+    // A key that was drawn here cannot be guessed.
     static const Secret key = connection_key(*Secret::from_text(Secret::random_text()), fresh_nonce());
     if (is_genuine(key, request.from, request)) std::abort();
     sum += static_cast<std::size_t>(request.purpose);

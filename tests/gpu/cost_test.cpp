@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GPU memory costs those who have none: counted instructions, exact on every machine.
+// What GPU support costs a process without GPU memory: counted instructions, exact on every machine.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

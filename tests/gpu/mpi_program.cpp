@@ -100,7 +100,7 @@ void messages(const Place& on_gpu) {
       CHECK(in.read() == numbers(count, 1000 * rank + round));
     }
   }
-  // A message that comes before anybody wants it.
+  // An unexpected message.
   Elements early{40'000, on_gpu(rank)};
   early.write(numbers(40'000, rank));
   MPI_Request send;
@@ -166,21 +166,21 @@ void collectives(const Place& on_gpu) {
       CHECK(result.read() == numbers(count, 77));
 
       Elements all{count * n, here};
-      std::vector<int> everybody;
+      std::vector<int> all_values;
       for (int r = 0; r < ranks; ++r) {
         const auto theirs = numbers(count, r);
-        everybody.insert(everybody.end(), theirs.begin(), theirs.end());
+        all_values.insert(all_values.end(), theirs.begin(), theirs.end());
       }
       CHECK(MPI_Allgather(mine.data(), c, MPI_INT, all.data(), c, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS);
-      CHECK(all.read() == everybody);
+      CHECK(all.read() == all_values);
       all.write(std::vector<int>(count * n, -1));
       CHECK(MPI_Gather(mine.data(), c, MPI_INT, all.data(), c, MPI_INT, 0, MPI_COMM_WORLD) == MPI_SUCCESS);
-      CHECK(rank != 0 || all.read() == everybody);
+      CHECK(rank != 0 || all.read() == all_values);
       CHECK(MPI_Scatter(all.data(), c, MPI_INT, result.data(), c, MPI_INT, 0, MPI_COMM_WORLD) == MPI_SUCCESS);
       CHECK(result.read() == numbers(count, rank));
 
       Elements out{count * n, here};
-      out.write(everybody);
+      out.write(all_values);
       CHECK(MPI_Alltoall(out.data(), c, MPI_INT, all.data(), c, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS);
       const auto got = all.read();
       for (std::size_t i = 0; i < count * n; ++i) CHECK(got[i] == rank + static_cast<int>(i % count));

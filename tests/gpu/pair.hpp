@@ -124,7 +124,7 @@ inline std::size_t open_files() {
   return count;
 }
 
-/// Who registers a buffer for another process.
+/// The side that registers a buffer for another process.
 template <class Buffer>
 struct Owner {
   std::function<std::unique_ptr<Buffer>()> make;  ///< the buffer, with at() and size()

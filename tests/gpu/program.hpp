@@ -169,7 +169,7 @@ inline void in_two_processes(const std::function<void(opal::test::Channel&)>& ow
   EXPECT_EQ(outer.wait(std::chrono::seconds{100}), 0) << "a process failed: see above";
 }
 
-/// Runs `body` in a process of its own, whose driver nobody initialised before.
+/// Runs `body` in a process of its own, whose driver is not initialised yet.
 inline void in_own_process(const std::function<void()>& body) {
   opal::test::Child child{[&](opal::test::Channel&) {
     body();

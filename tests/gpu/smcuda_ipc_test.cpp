@@ -52,7 +52,7 @@ TEST(SmcudaIpc, R16TheFirstGpuBufferOfASendConnectsBothSides) {
       });
 }
 
-// The other send path: whoever is about to get or put.
+// The other send path: the initiator of a get or put.
 TEST(SmcudaIpc, R16TheFirstGpuBufferOfAGetConnectsBothSides) {
   in_two_processes(
       [](const Channel& other) {
@@ -225,7 +225,7 @@ TEST(SmcudaIpc, R16NonsenseFromAPeerChangesNothing) {
         const CudaProgram program;
         SideEnd here{other};
         here.meet();
-        EXPECT_FALSE(usable(here.state())) << "of a device that nobody has";
+        EXPECT_FALSE(usable(here.state())) << "of a device that does not exist";
       });
 }
 

@@ -55,7 +55,7 @@ TEST(SmcudaTransfer, R17GetIntoHostMemoryToo) {
   });
 }
 
-// gpusm: making one is cheap, and nobody tells when GPU memory goes away (R13).
+// gpusm: making one is cheap, and it is not reported when GPU memory goes away (R13).
 TEST(SmcudaTransfer, R17HandlesOfOwnMemoryAreMadeAnewEachTime) {
   if (cuda_double::control() == nullptr) GTEST_SKIP() << kNeedsDouble;
   in_two_processes(
@@ -325,7 +325,7 @@ TEST(SmcudaTransfer, WhatThePeerFreedIsUnmappedWhenItSaysSo) {
         void* const gone = first->at();
         first.reset();
         memory::released(memory::Range::pages(reinterpret_cast<std::uintptr_t>(gone), 1 << 20));
-        EXPECT_FALSE(here.module().arm()) << "somebody has to be told";
+        EXPECT_FALSE(here.module().arm()) << "a peer has to be told";
         second.reset();
         DeviceBuffer third{2 << 20};
         EXPECT_TRUE(here.module().register_memory(third.at(), third.size(), Rights::remote_read));

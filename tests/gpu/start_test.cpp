@@ -12,8 +12,8 @@
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copies/copier.hpp"
 #include "opal/gpu/copies/copy.hpp"
-#include "opal/gpu/sharing/device.hpp"
 #include "opal/gpu/memory.hpp"
+#include "opal/gpu/sharing/device.hpp"
 #include "opal/mpool/pool.hpp"
 #include "tests/gpu/program.hpp"
 #include "tests/harness/stepper.hpp"
@@ -33,10 +33,10 @@ TEST(GpuStart, BeforeStartAllMemoryIsTheHosts) {
 
 TEST(GpuStart, WithoutADriverItSaysWhatIsMissing) {
   in_own_process([] {
-    const Status& status = start({.library = "libcuda-of-nobody.so.1"});
+    const Status& status = start({.library = "libcuda-that-is-missing.so.1"});
     EXPECT_FALSE(status.loaded);
     EXPECT_FALSE(active());
-    EXPECT_THAT(status.why, testing::HasSubstr("libcuda-of-nobody.so.1"));
+    EXPECT_THAT(status.why, testing::HasSubstr("libcuda-that-is-missing.so.1"));
     EXPECT_STREQ(usable().error().where, status.why.c_str());
     EXPECT_EQ(&start({}), &status) << "the first call decides";
   });

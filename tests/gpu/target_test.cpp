@@ -20,7 +20,7 @@ TEST_F(GpuTarget, CopiesOfAPutAreUnderWayTogetherAndItIsDoneWithTheLast) {
   pair_->settle();
   EXPECT_GE(unfinished(), 20u) << "of each piece the copy, and the event behind it";
   EXPECT_EQ(completion.calls, 0);
-  EXPECT_FALSE(pair_->b.module.arm()) << "must not sleep: the end of a copy wakes nobody";
+  EXPECT_FALSE(pair_->b.module.arm()) << "must not sleep: the end of a copy wakes no sleeper";
   control_->release(static_cast<unsigned>(unfinished()) - 2);
   pair_->settle();
   EXPECT_EQ(completion.calls, 0) << "a copy is still under way";
@@ -68,7 +68,7 @@ TEST_F(GpuTarget, ACopyThatFailsInTheMiddleFailsThePut) {
     control_->fail(function, CUDA_ERROR_ILLEGAL_ADDRESS);
     pair_->a.module.deliver_one();
     pair_->b.module.progress(1);
-    EXPECT_EQ(completion.calls, 0) << "nothing of it may come after whoever hears of the failure has gone on";
+    EXPECT_EQ(completion.calls, 0) << "nothing of it may come after the failure was reported";
     control_->set(Setting::hold, 0);
     settle(completion);
     EXPECT_EQ(completion.error.code, Errc::os) << function;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/harness/apart.hpp — memory for tests that unmap it and map other memory in its place.  The kernel gives what it
-// chooses itself next to other mappings: a hole there is taken by whoever maps next, be it a sanitizer's allocator.
+// chooses itself next to other mappings: a hole there is taken by the next mapping, be it a sanitizer's allocator.
 #pragma once
 #include <sys/mman.h>
 

@@ -93,7 +93,7 @@ void SlurmCluster::configure(unsigned cpus) const {
   // How long a fence waits for a host without live ranks; the default is 300.
   std::ofstream{directory_ + "/mpi.conf"} << "PMIxTimeout=10\n";
   const std::string key = directory_ + "/munge.key";
-  std::ofstream{key, std::ios::binary} << std::string(1024, 'k');  // for hosts that nobody else reaches
+  std::ofstream{key, std::ios::binary} << std::string(1024, 'k');  // for hosts without other users
   fs::permissions(key, fs::perms::owner_read | fs::perms::owner_write);
 }
 

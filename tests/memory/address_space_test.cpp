@@ -50,7 +50,8 @@ class AddressSpace : public ::testing::Test {
  protected:
   void SetUp() override {
 #if OPAL_ADDRESS_SANITIZER || OPAL_THREAD_SANITIZER
-    GTEST_SKIP() << "needs a build without sanitizer: theirs map by system calls of their own, which nobody can follow";
+    GTEST_SKIP()
+        << "needs a build without sanitizer: theirs map by system calls of their own, which cannot be followed";
 #endif
     const Config config = *config::Store::from_environment().load(kGroup);
     if (const Choice& choice = start_monitor(config);

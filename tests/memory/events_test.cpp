@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listeners of memory events: who hears what, and that removal waits for calls under way.
+// Listeners of memory events: which event reaches which listener, and that removal waits for calls in flight.
 #include "opal/memory/events/events.hpp"
 
 #include <gtest/gtest.h>

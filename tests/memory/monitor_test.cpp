@@ -211,7 +211,7 @@ struct Readers {
     store.set("memory_monitor", monitor);
     return store;
   }
-  /// A handle of the memory, of a registration that nobody uses any more.
+  /// A handle of the memory, of a registration that is not used any more.
   std::vector<std::byte> handle_of(MutableBytes memory) {
     auto exposed = b.from->expose(memory.data(), memory.size(), Rights::all);
     EXPECT_TRUE(exposed);
@@ -247,7 +247,7 @@ TEST(MonitorChoice, ExplicitKeepsARegistrationUntilTheProgramSaysThatItsMemoryWe
         ::mmap(memory.data(), memory.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
         memory.data());
     std::memset(memory.data(), 2, memory.size());
-    EXPECT_EQ(readers.handle_of(memory.bytes()), old) << "nobody else is asked";
+    EXPECT_EQ(readers.handle_of(memory.bytes()), old) << "no other reader is asked";
     opal_memory_released(memory.data(), memory.size());
     EXPECT_EQ(readers.read(memory.bytes(), old), std::nullopt);
     EXPECT_EQ(readers.read(memory.bytes(), readers.handle_of(memory.bytes())), std::byte{2});

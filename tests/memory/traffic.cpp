@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "opal/core/config/store.hpp"
+#include "opal/core/system/raw_syscall.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/events/monitor.hpp"
-#include "opal/core/system/raw_syscall.hpp"
 
 namespace {
 
@@ -108,7 +108,7 @@ void process_madvise_of_oneself() {
   ::munmap(at, 8 * kPage);
 }
 
-/// What was unmapped by an instruction that nobody watches is found when something else is mapped there.
+/// What was unmapped by an instruction that is not patched is found when something else is mapped there.
 void memory_that_left_unseen() {
   std::byte* const at = map(4 * kPage);
   opal::raw_syscall(SYS_munmap, reinterpret_cast<long>(at), static_cast<long>(4 * kPage));

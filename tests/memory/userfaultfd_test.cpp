@@ -16,8 +16,8 @@
 #include <functional>
 #include <thread>
 
-#include "opal/core/system/fd.hpp"
 #include "opal/core/sanitizer.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "opal/rcache/cache.hpp"
@@ -112,7 +112,7 @@ void with_userfaultfd(const std::function<void()>& body) {
 TEST(Userfaultfd, WhatEveryCallTakesAwayIsReportedBeforeTheCacheIsAskedAgain) {
   with_userfaultfd([] {
     Device device;
-    device.report_slowly([] { ::usleep(500); });  // so that whoever does not wait comes too early
+    device.report_slowly([] { ::usleep(500); });  // so that a reader that does not wait comes too early
     std::byte* const at = map();
     int last = device.number(at);
     const auto expect_new = [&](const char* how) {
@@ -244,7 +244,7 @@ TEST(Userfaultfd, WhereItIsForbiddenTheReasonIsSaid) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// Watching a part of a mapping makes the kernel refuse mremap() of the whole: nobody gets that without asking.
+// Watching a part of a mapping makes the kernel refuse mremap() of the whole: so it has to be asked for.
 TEST(Userfaultfd, AutoLeavesItOutWhereThePatcherHasToRefuse) {
   test::Child child{[](test::Channel&) {
     std::atomic<bool> stop{false};

@@ -91,7 +91,7 @@ void Explorer::run(const std::function<std::unique_ptr<Program>()>& make) {
   schedule();  // comes back when all have ended, or this run is stopped
   if (stopped_) return;
   for (const Thread& thread : threads_) threads_[0].view.join(thread.view);  // joined, or their end seen by the kernel
-  setting_up_ = true;                                                        // nobody else runs: nothing to choose
+  setting_up_ = true;                                                        // no other thread runs: nothing to choose
   program->finish();
 }
 
@@ -102,7 +102,7 @@ void Explorer::enter() noexcept {
   thread.body();
   thread.over = true;
   self.schedule();
-  std::abort();  // nobody comes back here
+  std::abort();  // never reached
 }
 
 std::uint32_t Explorer::pick(std::uint32_t count) {

@@ -86,7 +86,7 @@ class Explorer {
  private:
   struct Written {
     std::uint64_t value;
-    View knowledge;  // given to whoever acquires it; empty when the store did not release
+    View knowledge;  // given to the thread that acquires it; empty when the store did not release
     bool releases;
   };
   struct Location {

@@ -44,7 +44,7 @@ class AsymmetricFence : public testing::Test {
 
 TEST_F(AsymmetricFence, ThatIsLostWaitsOnceForWhatOthersStoredBefore) {
   asymmetric_fence::pretend_for_tests(Kernel::refuses_later);
-  EXPECT_TRUE(fast()) << "nobody has noticed";
+  EXPECT_TRUE(fast()) << "it is not noticed yet";
   const std::uint64_t start = now_ns();
   std::thread other{[start] {
     make_all_fence();
@@ -178,7 +178,7 @@ const char* close_sandbox_around_a_cache() {
       }
     });
   }
-  // A thread that is alone with a cache needs nobody else's fence: it would never ask the kernel.
+  // A thread that is alone with a cache needs no other thread's fence: it would never ask the kernel.
   while (started < 3) std::this_thread::yield();
   const auto wait_for_evictions = [&](std::uint64_t more) {
     const std::uint64_t enough = cache.statistics().evictions + more;
@@ -195,7 +195,7 @@ const char* close_sandbox_around_a_cache() {
   if (failed != 0) return "a registration was refused";
   if (lost != 0) return "a registration in use was undone";
   if (!before) return "the fast half was lost before the filter";
-  if (fast()) return "nobody noticed the filter";
+  if (fast()) return "the filter was not noticed";
   return nullptr;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who allocates when: hits and invalidations never do, and no lock is held while anything is allocated or freed, so an
-// unmap event raised by the allocator may come back into the cache.  Replaces operator new of this whole program.
+// Which calls allocate: hits and invalidations never do, and no lock is held while anything is allocated or freed, so
+// an unmap event raised by the allocator may come back into the cache.  Replaces operator new of this whole program.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

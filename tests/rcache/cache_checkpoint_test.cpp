@@ -31,7 +31,7 @@ TEST_P(CacheCheckpoint, WhatIsIdleGoesAtOnceAndWhatIsInUseWithItsLastLease) {
   EXPECT_EQ(cache_.checkpoint().error().code, Errc::busy) << "not quiesced";
   cache_.quiesce();
   EXPECT_EQ(device_.table.size(), 1U);
-  EXPECT_TRUE(first->valid()) << "whoever has it may go on using it";
+  EXPECT_TRUE(first->valid()) << "its holder may go on using it";
   EXPECT_EQ(cache_.checkpoint().error().detail, 1U);
   first.reset();
   EXPECT_EQ(cache_.checkpoint().error().code, Errc::busy);

@@ -54,7 +54,7 @@ TEST_P(EveryPolicy, TheSmallerOneFirstIsCoveredByTheLarger) {
   const Lease small = *cache.get(at(0x2000), 0x1000, kRead);
   const Lease large = *cache.get(at(0x1000), 0x3000, kRead);
   EXPECT_EQ(device_.register_calls, 2u);
-  EXPECT_TRUE(small->valid()) << "whoever has a lease may go on using it";
+  EXPECT_TRUE(small->valid()) << "the holder of a lease may go on using it";
   EXPECT_TRUE(large->contains(0x1000, 0x4000));
 }
 

@@ -120,7 +120,7 @@ TEST_P(CacheThreads, ChurnOverTheSameMemoryNeverLosesARegistrationInUse) {
   asymmetric_fence::pretend_for_tests(asymmetric_fence::Kernel::as_it_is);
 }
 
-// Each thread holds at most 4, and may register one more while it does: with room for 4 * 5 nobody is ever refused.
+// Each thread holds at most 4, and may register one more while it does: with room for 4 * 5 none is ever refused.
 INSTANTIATE_TEST_SUITE_P(Limits, CacheThreads,
                          testing::Values(Churn{true, 1'000'000, 0}, Churn{true, 20, 0}, Churn{true, 1'000'000, 20},
                                          Churn{false, 20, 0}, Churn{true, 20, 0, asymmetric_fence::Kernel::refuses},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/rcache/model.hpp — what a cache should hold, as a plain list that is searched from end to end.  The three
-// policies differ in three functions: who counts as idle, what a miss takes away before it registers, and after.
+// policies differ in three functions: what counts as idle, what a miss takes away before it registers, and after.
 #pragma once
 #include <algorithm>
 #include <cstddef>

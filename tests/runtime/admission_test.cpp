@@ -121,7 +121,7 @@ TEST(Admission, AConnectionWhoseMessageComesAfterThatOfALaterOneIsNotForgotten) 
   FD_ZERO(&readable);
   FD_SET(listener.get(), &readable);
   timeval timeout{10, 0};
-  ASSERT_EQ(::select(listener.get() + 1, &readable, nullptr, nullptr, &timeout), 1) << "nobody connects any more";
+  ASSERT_EQ(::select(listener.get() + 1, &readable, nullptr, nullptr, &timeout), 1) << "no connection comes any more";
   const Fd second{::accept(listener.get(), nullptr, nullptr)};
   ASSERT_TRUE(second);
   std::string got(36, '\0');
@@ -168,7 +168,7 @@ TEST(Ownership, OfAConnectionIsTheUserThatMadeIt) {
   { const Fd gone = listener.connect(); }
   const Fd left{::accept4(listener.get(), nullptr, nullptr, 0)};
   ASSERT_TRUE(left);
-  EXPECT_EQ(ownership_of(left.get()), Ownership::foreign) << "nobody has the other end any more";
+  EXPECT_EQ(ownership_of(left.get()), Ownership::foreign) << "no process has the other end any more";
 }
 
 TEST(Ownership, OfAnotherUsersConnectionIsForeign) {

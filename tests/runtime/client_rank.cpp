@@ -53,14 +53,14 @@ int exchange(Client& client, Exchange how) {
     if (!got) return fail("get", got.error());
     if (*got != value_of(peer)) return std::printf("rank %u got something else from %u\n", client.rank(), peer), 1;
   }
-  // Its owner must not be gone before everybody has asked: Slurm's server ends with the ranks of its host.
+  // Its owner must not be gone before all have asked: Slurm's server ends with the ranks of its host.
   if (auto done = client.fence(); !done) return fail("fence", done.error());
   std::printf("rank %u of %u, local %u of %u: same\n", client.rank(), client.size(), client.local_rank(),
               client.local_size());
   return 0;
 }
 
-/// Nobody waits in a fence: get() itself waits until the owner has committed.
+/// No rank waits in a fence: get() itself waits until the owner has committed.
 int without_fence(Client& client) {
   const unsigned next = (client.rank() + 1) % client.size();
   if (const auto early = client.get(client.rank(), "nothing", Wait::no, std::chrono::seconds{1}); early) return 1;
@@ -69,7 +69,7 @@ int without_fence(Client& client) {
   const auto got = client.get(next, "key");
   if (!got) return fail("get", got.error());
   const bool same = *got == value_of(next);
-  // Its owner must not be gone before everybody has asked.
+  // Its owner must not be gone before all have asked.
   if (auto done = client.fence(); !done) return fail("fence", done.error());
   std::printf("%s\n", same ? "same" : "different");
   return same ? 0 : 1;
@@ -86,7 +86,7 @@ int one_key_after_another(Client& client) {
     if (!got) return fail("get", got.error());
     if (*got != Client::Bytes(text_bytes(key).begin(), text_bytes(key).end())) return std::puts("different"), 1;
   }
-  // Its owner must not be gone before everybody has asked.
+  // Its owner must not be gone before all have asked.
   if (auto done = client.fence(); !done) return fail("fence", done.error());
   const auto never = client.get(next, "never", Wait::until_published, std::chrono::seconds{1});
   const opal::Errc expected = client.singleton() ? opal::Errc::invalid_argument : opal::Errc::timed_out;
@@ -353,7 +353,7 @@ void on_raised(size_t /*id*/, pmix_status_t status, const pmix_proc_t* source, p
   if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
 }
 
-/// The rank of ARGUMENT 1 raises three events, for the session, the namespace and everybody, and one for its host
+/// The rank of ARGUMENT 1 raises three events, for the session, the namespace and all processes, and one for its host
 /// alone; the others wait for the three.
 int raise_events(Client& client, const pmix_proc_t& self, char** arguments) {
   constexpr pmix_status_t kEvent = PMIX_EXTERNAL_ERR_BASE - 7;

@@ -199,7 +199,7 @@ TEST_F(Hosts, ACrashedHostEndsTheJob) {
   const auto job = start_sleepers();
   hosts->crash(3);
   expect_words(*job, 1, "host h3");
-  // Nobody is left there to remove files; the next job on that host does.
+  // No process is left there to remove files; the next job on that host does.
   EXPECT_TRUE(eventually([&] { return job->processes().empty(); }));
 }
 

@@ -76,7 +76,7 @@ int upgrade(Link& link, int cuts) {
   return echo(link);
 }
 
-/// Messages that are no messages must hurt nobody.
+/// Malformed messages must do no harm.
 int garbage(opal::am::Context& context, Link& link) {
   const std::string bad[] = {"", "short", std::string(40, '\xff'), std::string(1000, '\0')};
   for (const std::string& bytes : bad) {

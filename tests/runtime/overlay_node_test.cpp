@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "tests/runtime/node_probe.hpp"
+
 namespace runtime::overlay {
 namespace {
 
@@ -53,23 +55,23 @@ TEST_F(OverlayRoot, DoesNotTakeItsOwnAbsenceForTheSilenceOfOthers) {
   const Nanoseconds late = 100 * kSecond;
   root.on_time(late);
   root.on_time(late + options.silence_timeout - 1);
-  EXPECT_EQ(root.attached_children(), 1U);
+  EXPECT_EQ(NodeProbe::attached_children(root), 1U);
   Nanoseconds now = late;  // called in time from now on
-  while (root.attached_children() == 1 && now < 2 * late) root.on_time(now = root.deadline());
+  while (NodeProbe::attached_children(root) == 1 && now < 2 * late) root.on_time(now = root.deadline());
   EXPECT_LE(now, late + 3 * options.silence_timeout) << "silence is noticed";
 }
 
-/// Found by a seed: the way to 2 had passed by 1 already when 2 was lost, and nobody would ever have acknowledged.
+/// Found by a seed: the way to 2 had passed by 1 already when 2 was lost, and it would never have been acknowledged.
 TEST_F(OverlayRoot, HoldsNothingForALostMemberThatHadALinkOfItsOwn) {
   attach(1, 1, 1);
   attach(2, 2, 2);
   ASSERT_TRUE(root.send_down(IdSet::of(2), kFirstUserTopic, "for 2 alone"));
-  EXPECT_GT(root.held_bytes(), 0U);
+  EXPECT_GT(NodeProbe::held_bytes(root), 0U);
   root.declare_lost(2, Loss::declared, 0);
-  EXPECT_EQ(root.held_bytes(), 0U);
+  EXPECT_EQ(NodeProbe::held_bytes(root), 0U);
 }
 
-/// Who has received little acknowledges it a quarter of a second later.
+/// A member that has received little acknowledges it a quarter of a second later.
 TEST_F(OverlayRoot, AMessageLongerThanTheWindowDoesNotWaitUntilAShortOneBeforeItIsAcknowledged) {
   attach(1, 1, 1);
   ASSERT_TRUE(root.send_down(IdSet::of(1), kFirstUserTopic, "short"));
@@ -86,7 +88,7 @@ TEST_F(OverlayRoot, OperationsDoNotWaitForAMemberThatIsAbsentFromThemAndCountItA
   root.arrive("other", both, 0, "data", false);
   EXPECT_TRUE(releases.empty());
   gone.add(1);
-  root.look_again();
+  root.recheck();
   ASSERT_EQ(releases.size(), 1U);
   EXPECT_EQ(releases[0].name, (OperationName{"some", 1}));
   EXPECT_EQ(releases[0].lost, IdSet::of(1));

@@ -13,7 +13,7 @@ namespace {
 using overlay::IdSet;
 using overlay::Range;
 
-std::string meeting_of(std::vector<std::uint32_t> ranks) { return pack(pmix::MeetingName{std::move(ranks), "fence"}); }
+std::string fence_of(std::vector<std::uint32_t> ranks) { return pack(pmix::FenceName{std::move(ranks), "fence"}); }
 
 class Ranks : public ::testing::Test {
  protected:
@@ -36,25 +36,25 @@ TEST_F(Ranks, AreEachAtOneHostAndFromZeroOn) {
 }
 
 TEST_F(Ranks, AHostIsAbsentFromAMeetingOfWhichAllItsRanksHaveEnded) {
-  EXPECT_TRUE(ranks.absent(meeting_of({0, 2})).empty());
+  EXPECT_TRUE(ranks.absent(fence_of({0, 2})).empty());
   ranks.end(IdSet::of(0));
-  EXPECT_EQ(ranks.absent(meeting_of({0, 2})), IdSet::of(1));
-  EXPECT_TRUE(ranks.absent(meeting_of({0, 1, 2})).empty()) << "rank 1 comes from there";
-  EXPECT_TRUE(ranks.absent(meeting_of({1, 2})).empty());
-  EXPECT_TRUE(ranks.absent(meeting_of({PMIX_RANK_WILDCARD})).empty());
+  EXPECT_EQ(ranks.absent(fence_of({0, 2})), IdSet::of(1));
+  EXPECT_TRUE(ranks.absent(fence_of({0, 1, 2})).empty()) << "rank 1 comes from there";
+  EXPECT_TRUE(ranks.absent(fence_of({1, 2})).empty());
+  EXPECT_TRUE(ranks.absent(fence_of({PMIX_RANK_WILDCARD})).empty());
 }
 
-TEST_F(Ranks, AHostWithoutLivingRanksIsAbsentFromMeetingsOfAll) {
+TEST_F(Ranks, AHostWithoutLivingRanksIsAbsentFromFencesOfAll) {
   ranks.end(IdSet::of(3));
   ranks.end(IdSet{Range{2, 4}});
-  EXPECT_EQ(ranks.absent(meeting_of({PMIX_RANK_WILDCARD})), IdSet::of(2));
+  EXPECT_EQ(ranks.absent(fence_of({PMIX_RANK_WILDCARD})), IdSet::of(2));
 }
 
 TEST_F(Ranks, ThatDoNotExistAndGarbledNamesAreIgnored) {
   ranks.end(IdSet{Range{3, 5}});
-  EXPECT_TRUE(ranks.absent(meeting_of({0, 3})).empty());
+  EXPECT_TRUE(ranks.absent(fence_of({0, 3})).empty());
   ranks.end(IdSet::of(3));
-  EXPECT_EQ(ranks.absent(meeting_of({0, 3, 77})), IdSet::of(2));
+  EXPECT_EQ(ranks.absent(fence_of({0, 3, 77})), IdSet::of(2));
   EXPECT_TRUE(ranks.absent("garbled").empty());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of an MPI job that is made quiet: quiesce_rank DIRECTORY [compute | threads].
+// A rank of an MPI job that is quiesced: quiesce_rank DIRECTORY [compute | threads].
 // Ranks exchange data in every way and check them, until the file DIRECTORY/stop is there; rank N counts its turns in
 // DIRECTORY/turns.N.  With "compute" rank 1 first stays outside of MPI until the file DIRECTORY/go is there.  With
 // "threads" a second thread exchanges messages on a communicator of its own.

@@ -156,7 +156,7 @@ std::string answer_to(const opal::Fd& client) {
 opal::Fd client_that_waits(const LaunchedJob& job) {
   const fs::path socket = socket_of(job);
   opal::Fd fd = client_that_says(socket, "quiesce 0\n");
-  EXPECT_EQ(answer_to(client_that_says(socket, "quiesce 0\n")), "no the job is being made quiet for another command\n");
+  EXPECT_EQ(answer_to(client_that_says(socket, "quiesce 0\n")), "no the job is being quiesced for another command\n");
   return fd;
 }
 
@@ -174,7 +174,7 @@ void quiesce_during_traffic(LaunchedJob& job, const Notes& notes, unsigned ranks
     for (unsigned rank = 0; rank < ranks; ++rank) before[rank] = notes.turns(rank);
     // What libpmix is told may still be on its way.
     for (const pid_t pid : ranks_of(job)) EXPECT_TRUE(eventually([&] { return bytes_under_way(pid) == 0; }));
-    EXPECT_THAT(command("--quiesce", job.pid()).err, HasSubstr("is quiet already"));
+    EXPECT_THAT(command("--quiesce", job.pid()).err, HasSubstr("is quiesced already"));
     for (unsigned rank = 0; rank < ranks; ++rank) EXPECT_EQ(notes.turns(rank), before[rank]) << rank;
     const Outcome resumed = command("--resume", job.pid());
     ASSERT_EQ(resumed.status, 0) << resumed.err;
@@ -256,7 +256,7 @@ TEST(Quiesce, ARankThatComputesIsNamedAfterTheTimeoutAndTheJobGoesOn) {
   EXPECT_THAT(outcome.err, ContainsRegex("opalrun: no answer of ranks? (0-)?1 within 0.5 s: .*; the job goes on\n"));
   notes.leave("go");
   EXPECT_TRUE(eventually([&] { return notes.turns(1) > 3; }));
-  EXPECT_THAT(command("--resume", job.pid()).err, HasSubstr("the job is not quiet"));
+  EXPECT_THAT(command("--resume", job.pid()).err, HasSubstr("the job is not quiesced"));
   stop(job, notes);
 }
 
@@ -313,10 +313,10 @@ TEST(Quiesce, RanksThatAreOutsideOfMpiAreNamed) {
   EXPECT_TRUE(eventually([&] { return lines_of(job.output()).size() == 3; }));
   const Outcome outcome = command("--quiesce", job.pid());
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err, "opalrun: ranks 0-2 cannot be made quiet: only between MPI_Init and MPI_Finalize\n");
+  EXPECT_EQ(outcome.err, "opalrun: ranks 0-2 cannot be quiesced: only between MPI_Init and MPI_Finalize\n");
   const Outcome resumed = command("--resume", job.pid());
   EXPECT_EQ(resumed.status, 1);
-  EXPECT_EQ(resumed.err, "opalrun: the job is not quiet\n");
+  EXPECT_EQ(resumed.err, "opalrun: the job is not quiesced\n");
 }
 
 TEST(Quiesce, AProcessThatIsNoLauncherIsSaidToBeNone) {
@@ -361,7 +361,7 @@ TEST(Quiesce, ClientsThatSendGarbageOrNothingHoldNobodyUp) {
     EXPECT_EQ(answer_to(client_that_says(socket, garbage)), "no no such request\n") << garbage;
   }
   EXPECT_EQ(answer_to(client_that_says(socket, std::string(1 << 20, 'x'))), "");  // no line that long
-  EXPECT_EQ(answer_to(client_that_says(socket, "resume\nresume\n")), "no the job is not quiet\n");
+  EXPECT_EQ(answer_to(client_that_says(socket, "resume\nresume\n")), "no the job is not quiesced\n");
   client_that_says(socket, "quiesce 0");  // goes before its line ends
   std::vector<opal::Fd> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(client_that_says(socket, ""));  // more than are served at a time
@@ -449,7 +449,7 @@ TEST_F(Steps, EndWhenARankCannotDoOne) {
   quiescence.on_answer(1, "quiesce 1 a registration is in use");
   EXPECT_THAT(answers, ElementsAre("rank 1: a registration is in use; the job goes on"));
   EXPECT_THAT(requests, ElementsAre("quiesce 1", "resume 1"));
-  EXPECT_EQ(quiescence.resume(), "the job is not quiet");
+  EXPECT_EQ(quiescence.resume(), "the job is not quiesced");
 }
 
 TEST_F(Steps, DoNotWaitForARankThatHasLeftButEndWithOneThatHasNot) {
@@ -476,7 +476,7 @@ TEST_F(Steps, EndForTheFirstCommandWhenAnotherResumes) {
 TEST_F(Steps, DoNotBeginWithoutAllRanks) {
   quiescence.on_answer(1, "join");
   quiesce();
-  EXPECT_THAT(answers, ElementsAre("ranks 0,2 cannot be made quiet: only between MPI_Init and MPI_Finalize"));
+  EXPECT_THAT(answers, ElementsAre("ranks 0,2 cannot be quiesced: only between MPI_Init and MPI_Finalize"));
   EXPECT_THAT(requests, ElementsAre());
   for (unsigned rank = 0; rank < 3; ++rank) quiescence.on_answer(rank, "leave");
   quiesce();

@@ -101,7 +101,7 @@ TEST_F(Ssh, LeavesNothingBehindWhenTheLauncherIsKilled) {
   EXPECT_TRUE(eventually([&] { return running().empty(); })) << running();
 }
 
-/// The host is up, but lets nobody in: what ssh says comes first, then the host by its name.
+/// The host is up, but refuses logins: what ssh says comes first, then the host by its name.
 TEST_F(Ssh, AHostThatRefusesTheUserIsNamed) {
   ASSERT_TRUE(shell("rm $d/allowed"));
   const auto job = start({"true"});

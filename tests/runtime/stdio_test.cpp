@@ -223,7 +223,7 @@ TEST(Stdio, InputGoesToTheChosenRankOrToAllOrToNone) {
   EXPECT_EQ(wrong.err, "opalrun: --stdin 3: the job has 3 ranks only\n");
 }
 
-/// More input than is kept for anybody; one rank reads a line, one nothing, one all.
+/// More input than is kept for any rank; one rank reads a line, one nothing, one all.
 TEST(Stdio, RanksThatReadLittleDoNotHoldTheOthersUpOnceTheyHaveEnded) {
   const std::string input(3'000'000, 'x');
   const Outcome job = run_job({"-n", "3", "--stdin", "all", "sh", "-c",

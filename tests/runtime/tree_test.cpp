@@ -209,7 +209,7 @@ TEST_F(Tree, AContinuousJobGoesOnWithoutARank) {
   EXPECT_EQ(job->leftovers(), "");
 }
 
-/// Its daemon lives on, but nobody there comes to the fence that names the dead rank.
+/// Its daemon lives on, but no rank there comes to the fence that names the dead rank.
 TEST_F(Tree, AFenceWithAHostThatHasLostItsOnlyRankFails) {
   std::vector<std::string> program{"--radix",
                                    "2",

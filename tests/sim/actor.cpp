@@ -517,7 +517,7 @@ void Actor::check() const {
         << (same_life ? theirs.heard : 0);
   }
   const rcache::Statistics statistics = context().registration_statistics();
-  EXPECT_EQ(statistics.registered.count, statistics.idle.count) << "registrations that nobody uses are in use";
+  EXPECT_EQ(statistics.registered.count, statistics.idle.count) << "idle registrations count as in use";
   EXPECT_EQ(statistics.failures, 0U);
 }
 

@@ -28,7 +28,7 @@ enum class Fault : std::uint8_t {
   process_killed,  // its devices tell the peers
   host_killed,     // silence
   device_killed,   // the process goes on without
-  cut,             // nobody reaches the node any more
+  cut,             // the node is not reached any more
   // The transports mend these, nothing is seen above:
   outage,  // a cut for less than the devices' retries
   stop,    // of its software, for a while

@@ -37,7 +37,7 @@ void OobEnd::send(std::uint64_t most) {
 }
 
 void OobEnd::turn() {
-  for (am::Endpoint* stranger : std::exchange(strangers_, {})) world_.context(better_).disconnect(*stranger);
+  for (am::Endpoint* endpoint : std::exchange(expelled_, {})) world_.context(better_).disconnect(*endpoint);
   if (connection_ == nullptr) return;
   if (connection_->needs_step()) connection_->step();
   if (stream().blocked()) (void)stream().advance();
@@ -56,14 +56,14 @@ void OobEnd::on_piece(btl::Delivery& delivery) noexcept {
 void OobEnd::on_better_piece(btl::Delivery& delivery) noexcept {
   am::Endpoint& from = am::sender(delivery);
   if (&from == connection_->upgrade()) return receive(from, delivery.data);
-  if (std::find(strangers_.begin(), strangers_.end(), &from) != strangers_.end()) return;
+  if (std::find(expelled_.begin(), expelled_.end(), &from) != expelled_.end()) return;
   const auto header = oob::read_header(delivery.data);
   oob::Note note;
   if (header && oob::Topic{header->topic} == oob::Topic::upgrade_hello &&
       read_object(delivery.data.subspan(sizeof *header), note) && connection_->expects(note)) {
     return connection_->on_upgrade_hello(from);
   }
-  strangers_.push_back(&from);
+  expelled_.push_back(&from);
 }
 
 void OobEnd::receive(am::Endpoint& from, ByteSpan piece) {

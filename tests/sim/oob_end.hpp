@@ -46,7 +46,7 @@ class OobEnd final : public am::Observer, private runtime::oob::Upgrader {
   btl::sim::NodeId base_;
   btl::sim::NodeId better_;
   std::unique_ptr<runtime::oob::Connection> connection_;
-  std::vector<am::Endpoint*> strangers_;
+  std::vector<am::Endpoint*> expelled_;
   std::vector<std::string> sent_;
   std::vector<std::string> received_;
   const am::Endpoint* last_way_ = nullptr;

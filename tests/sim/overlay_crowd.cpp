@@ -63,7 +63,7 @@ class CrowdMember final : private runtime::overlay::Port, private runtime::overl
   void on_down(std::uint16_t topic, ByteSpan content) override;
   void on_release(const runtime::overlay::Release& release) override;
   [[nodiscard]] runtime::overlay::IdSet absent(const std::string&) const override { return {}; }
-  void on_lost(Id, runtime::overlay::Loss) override { ADD_FAILURE() << "nobody is lost here"; }
+  void on_lost(Id, runtime::overlay::Loss) override { ADD_FAILURE() << "no member is lost here"; }
   void on_out(const char* why) override { ADD_FAILURE() << why; }
   /// Keeps the processor busy for that long, after what it does already; returns when it is done.
   std::uint64_t work(std::uint64_t ns);

@@ -14,7 +14,7 @@ struct CrowdCosts {
   std::uint64_t send = 300;         ///< processor time of the sender, a frame
   std::uint64_t receive = 500;      ///< and of the receiver
   std::uint64_t connect = 100'000;  ///< processor time at each end of a new connection
-  std::uint64_t fork = 400'000;     ///< processor time of whoever starts a daemon
+  std::uint64_t fork = 400'000;     ///< processor time of the starter of a daemon
   std::uint64_t boot = 4'000'000;   ///< from there until the daemon runs
 };
 

@@ -142,7 +142,7 @@ void OverlayMember::on_peer_failed(am::Endpoint& endpoint, const Error&) noexcep
 void OverlayMember::on_piece(btl::Delivery& delivery) noexcept {
   const Channel channel = channel_of(am::sender(delivery));
   Peer& peer = peers_.at(channel);
-  if (peer.stream->is_from_another_life(delivery.data)) {
+  if (peer.stream->is_from_another_incarnation(delivery.data)) {
     peer.stream = std::make_unique<runtime::oob::Stream>(peer.endpoint);
   }
   const auto message = peer.stream->receive(delivery.data);

@@ -35,7 +35,7 @@ TEST(SimOverlay, OverAGoodNetworkEverythingArrivesOnceAndInOrder) {
 
 TEST(SimOverlay, KilledMembersLoseNobodyElsesMessages) {
   const TrialOutcome sum = try_seeds(400, {.kills = true}, 0.01);
-  EXPECT_GT(sum.attached_anew, 0U) << "nobody ever had to find another parent";
+  EXPECT_GT(sum.attached_anew, 0U) << "no member ever had to find another parent";
 }
 
 TEST(SimOverlay, CrashedHostsLoseNobodyElsesMessages) {

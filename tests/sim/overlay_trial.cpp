@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/runtime/node_probe.hpp"
 #include "tests/sim/overlay_member.hpp"
 
 namespace opal::test {
@@ -24,10 +25,11 @@ constexpr std::uint64_t kBusy = 60 * kMillisecond;       // wishes and faults co
 constexpr std::uint64_t kLongest = 2000 * kMillisecond;  // whatever has not ended by then never does
 constexpr std::size_t kWindow = 2000;
 constexpr std::size_t kQueue = 4000;
-constexpr std::size_t kLargest = 600;                   // of a message with what is around it
-constexpr std::uint64_t kUses = 5;                      // of each collective operation
-constexpr std::size_t kKeys = 1;                        // that are remembered
-constexpr std::uint16_t kAbsent = kFirstUserTopic + 1;  // up: from the operation of this key; down: with who it is, too
+constexpr std::size_t kLargest = 600;  // of a message with what is around it
+constexpr std::uint64_t kUses = 5;     // of each collective operation
+constexpr std::size_t kKeys = 1;       // that are remembered
+constexpr std::uint16_t kAbsent =
+    kFirstUserTopic + 1;  // up: from the operation of this key; down: with its number, too
 
 /// A message says its number; the rest follows from it.
 std::string content_of(std::uint64_t number) {
@@ -82,7 +84,7 @@ class Trial {
   }
 
   [[nodiscard]] OverlayMember& member(Id id) { return *world_.members[id]; }
-  /// At the root: everybody is to hear that this member gives up the operation.
+  /// At the root: all are to hear that this member gives up the operation.
   void spread(Id id, const std::string& key);
 
   std::vector<std::unique_ptr<User>> users;
@@ -123,7 +125,7 @@ void User::on_down(std::uint16_t topic, ByteSpan content) {
   Id gone = 0;
   if (id_ != 0 && topic == kAbsent && read_object(content, gone)) {
     absent_from[std::string{as_text(content.subspan(sizeof gone))}].add(gone);
-    return trial_.member(id_).node()->look_again();
+    return trial_.member(id_).node()->recheck();
   }
   std::uint64_t number = 0;
   if (id_ == 0 || topic != kFirstUserTopic || !read_object(content, number)) return trial_.fail("a message astray");
@@ -228,7 +230,7 @@ void Trial::spread(Id id, const std::string& key) {
     return at(world_.now() + kMillisecond, 0, [this, id, key] { spread(id, key); });
   }
   users[0]->absent_from[key].add(id);
-  member(0).node()->look_again();
+  member(0).node()->recheck();
 }
 
 void Trial::arrive(Id id, const std::string& key) {
@@ -309,7 +311,8 @@ void Trial::check_bounds() {
     const auto* const node = member(id).node();
     if (!healthy(id)) continue;
     const std::size_t bound = kQueue + kLargest + (kWindow + kLargest) * 2 * plan_.members;
-    if (node->held_bytes() > bound) fail(fmt::format("member {} holds {} bytes", id, node->held_bytes()));
+    if (runtime::overlay::NodeProbe::held_bytes(*node) > bound)
+      fail(fmt::format("member {} holds {} bytes", id, runtime::overlay::NodeProbe::held_bytes(*node)));
   }
 }
 
@@ -337,12 +340,15 @@ std::string Trial::unsettled() {
         return fmt::format("member {} waits for the end of {}", id, key);
       }
     }
-    if (node.held_bytes() != 0) return fmt::format("member {} still holds {} bytes", id, node.held_bytes());
-    if (node.remembered_keys() > kKeys) return fmt::format("member {} remembers {} keys", id, node.remembered_keys());
-    if (node.open_operations() != 0) return fmt::format("member {} has open operations", id);
+    if (runtime::overlay::NodeProbe::held_bytes(node) != 0)
+      return fmt::format("member {} still holds {} bytes", id, runtime::overlay::NodeProbe::held_bytes(node));
+    if (runtime::overlay::NodeProbe::remembered_keys(node) > kKeys)
+      return fmt::format("member {} remembers {} keys", id, runtime::overlay::NodeProbe::remembered_keys(node));
+    if (runtime::overlay::NodeProbe::open_operations(node) != 0)
+      return fmt::format("member {} has open operations", id);
   }
   for (Id id = 0; id < plan_.members; ++id) {
-    if (!healthy(id) && !users[0]->lost.contains(id)) return fmt::format("nobody knows that member {} is lost", id);
+    if (!healthy(id) && !users[0]->lost.contains(id)) return fmt::format("it is not known that member {} is lost", id);
   }
   return {};
 }

@@ -4,7 +4,8 @@
 //   * each member gets what the root sent to it, in order, each once; members that are out a beginning of it;
 //   * each collective operation ends once at each of its participants, with the parts of all that are not lost and have
 //     not given it up;
-//   * members that nothing happened to are not lost; in the end all that live are attached, and nobody holds anything.
+//   * members that nothing happened to are not lost; in the end all that live are attached, and no member holds
+//   anything.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,7 +19,7 @@ struct Fault {
   std::uint64_t time_ns;
   std::uint32_t member;       ///< of kill, crash, stop
   std::uint64_t duration_ns;  ///< of stop
-  std::uint64_t seed;         ///< of partition: who is cut off
+  std::uint64_t seed;         ///< of partition: the nodes that are cut off
 };
 
 struct TrialPlan {

@@ -26,7 +26,7 @@ class Party final : public am::Observer {
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
 
-  /// Does something by chance: sends to somebody, adds to somebody's counter, mends or ends a connection.
+  /// Does something by chance: sends to a peer, adds to a peer's counter, mends or ends a connection.
   void act();
   /// Its process stops.
   void crash(btl::sim::Crash how);

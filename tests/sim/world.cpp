@@ -28,7 +28,7 @@ btl::sim::NodeId SimWorld::add(am::Observer& observer, const std::string& max_se
   EXPECT_TRUE(context);
   contexts_.push_back(std::move(*context));
   stopped_.push_back(false);
-  // Each Context has one device on each fabric, and nobody else plugs in: nodes and contexts count alike.
+  // Each Context has one device on each fabric, and no other device plugs in: nodes and contexts count alike.
   return static_cast<btl::sim::NodeId>(contexts_.size() - 1);
 }
 

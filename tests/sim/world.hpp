@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sim/world.hpp — Contexts on a driven fabric: whoever owns the World owns time, faults and chance.
+// tests/sim/world.hpp — Contexts on a driven fabric: the owner of the World owns time, faults and chance.
 #pragma once
 #include <functional>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules that every declared variable keeps, whoever declared it.
+// Rules that every declared variable keeps.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -107,7 +107,7 @@ void Endpoint::widen() noexcept {
 }
 
 void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
-  if (current_ == &route) current_ = nullptr;  // what the old connection had under way goes again
+  if (current_ == &route) current_ = nullptr;  // what the old connection had in flight goes again
   if (route.below != nullptr) {
     route.lost = route.made;
     // A fence's question, or its answer, may have been lost with it.
@@ -115,7 +115,7 @@ void Endpoint::attach(Route& route, btl::Endpoint* below) noexcept {
   }
   route.below = below;
   if (below != nullptr) ++route.made;
-  route.greeted = route.heard = false;
+  route.hello_sent = route.heard = false;
   route.peer_made = 0;
   route.loaded = 0;
 }
@@ -134,20 +134,20 @@ void Endpoint::break_off(const Error& why) noexcept {
   rails_.attend(*this);
 }
 
-void Endpoint::greet(Route& route) noexcept {
+void Endpoint::send_hello(Route& route) noexcept {
   const wire::Hello hello{session, peer_session};
   const ByteSpan address = rails_.address();
   std::vector<std::byte> bytes(sizeof hello + address.size());
   std::memcpy(bytes.data(), &hello, sizeof hello);
   std::copy(address.begin(), address.end(), bytes.begin() + sizeof hello);
-  route.greeted = send_control(route, wire::Kind::hello, bytes, route.rail, route.made) == Post::done;
+  route.hello_sent = send_control(route, wire::Kind::hello, bytes, route.rail, route.made) == Post::done;
 }
 
 bool Endpoint::unsettled() const noexcept {
   if (broken_ || current_ == nullptr || current_->below == nullptr) return true;
   if (sent_ != next_ || expected_ - told_ >= kWindow / 2) return true;
   return std::any_of(routes_.begin(), routes_.end(), [](const Route& route) {
-    return (route.below != nullptr && !route.greeted) || (route.fenced != route.lost && !route.told) ||
+    return (route.below != nullptr && !route.hello_sent) || (route.fenced != route.lost && !route.told) ||
            route.to_confirm != 0;
   });
 }
@@ -165,9 +165,9 @@ bool Endpoint::settle() noexcept {
     told_ = expected_ - kWindow / 2;  // what was said last may have been lost with the route
   }
   for (Route& route : routes_) {
-    if (route.below != nullptr && !route.greeted) greet(route);
+    if (route.below != nullptr && !route.hello_sent) send_hello(route);
   }
-  if (!current_->greeted) return true;
+  if (!current_->hello_sent) return true;
   while (sent_ != next_ && send_kept(sent_) == Post::done) ++sent_;
   if (sent_ != next_) return true;
   if (!tell_fences()) return true;
@@ -232,7 +232,7 @@ Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
     set_error({Errc::invalid_argument, 0, "rails: message longer than max_send", size});
     return Post::failed;
   }
-  const bool ready = !broken_ && current_ != nullptr && current_->below != nullptr && current_->greeted &&
+  const bool ready = !broken_ && current_ != nullptr && current_->below != nullptr && current_->hello_sent &&
                      sent_ == next_ && next_ - confirmed_ < kWindow;
   if (!ready) return Post::again;
   std::vector<std::byte>& bytes = kept_[next_ % kWindow];
@@ -282,7 +282,7 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
     case wire::Kind::down: return fence(routes_[envelope.rail], route, envelope.made);
     case wire::Kind::fenced: {
       Route& fenced = routes_[envelope.rail];
-      if (envelope.made > fenced.lost) return break_off({Errc::protocol, 0, "rails: a fence that nobody asked for"});
+      if (envelope.made > fenced.lost) return break_off({Errc::protocol, 0, "rails: a fence that was not asked for"});
       fenced.fenced = std::max(fenced.fenced, envelope.made);
       return;
     }
@@ -296,7 +296,7 @@ void Endpoint::on_message(Route& route, const wire::Envelope& envelope, ByteSpan
 bool Endpoint::leave() noexcept {
   if (!settle()) return true;  // no peer
   if (sent_ != next_) return false;
-  if (current_->greeted) (void)send_control(*current_, wire::Kind::goodbye, {});
+  if (current_->hello_sent) (void)send_control(*current_, wire::Kind::goodbye, {});
   return true;
 }
 

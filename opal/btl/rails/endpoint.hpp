@@ -26,12 +26,12 @@ class Module;
 /// One rail's way to a peer.  Named by the endpoint below as its `upper`.
 struct Route {
   btl::Endpoint* below = nullptr;  ///< null: none (any more)
-  Endpoint* owner = nullptr;       ///< null: a visitor that has not said hello
+  Endpoint* owner = nullptr;       ///< null: unauthenticated: no hello yet
   std::uint32_t rail = 0;
-  bool greeted = false;      ///< our hello went out
+  bool hello_sent = false;   ///< our hello went out
   bool heard = false;        ///< the peer's came
   bool tried = false;        ///< connected to since the peer was last heard of
-  std::uint64_t loaded = 0;  ///< bytes of puts and gets under way
+  std::uint64_t loaded = 0;  ///< bytes of puts and gets in flight
   // Connections are counted from 1, by each side for itself.
   std::uint32_t made = 0;        ///< the latest of ours
   std::uint32_t peer_made = 0;   ///< the peer's number of this one; 0: not heard
@@ -62,8 +62,8 @@ class Endpoint final : public btl::Endpoint {
   /// Ends it at the module's next look; the first reason counts.
   void break_off(const Error& why) noexcept;
 
-  /// Finds a route for messages if there is none, greets, sends again, confirms.  False: there is no way to the peer,
-  /// and reason() says why.
+  /// Finds a route for messages if there is none, sends hello, sends again, confirms.  False: there is no way to the
+  /// peer, and reason() says why.
   [[nodiscard]] bool settle() noexcept;
   /// Whether settle() has something to do.
   [[nodiscard]] bool unsettled() const noexcept;
@@ -96,7 +96,7 @@ class Endpoint final : public btl::Endpoint {
  private:
   bool connect(Route& route) noexcept;
   [[nodiscard]] Route* choose() noexcept;
-  void greet(Route& route) noexcept;
+  void send_hello(Route& route) noexcept;
   Post send_kept(std::uint32_t number) noexcept;
   Post send_control(Route& route, wire::Kind kind, ByteSpan payload, std::uint32_t rail = 0,
                     std::uint32_t made = 0) noexcept;

@@ -167,15 +167,15 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
 }
 
 void Module::adopt(btl::Endpoint& below, Route& route) noexcept {
-  if (auto* const visitor = static_cast<Route*>(below.upper); visitor != nullptr && visitor->owner == nullptr) {
-    forget(*visitor);
+  if (auto* const incoming = static_cast<Route*>(below.upper); incoming != nullptr && incoming->owner == nullptr) {
+    forget(*incoming);
   }
   below.upper = &route;
   route.owner->attach(route, &below);
 }
 
-void Module::forget(const Route& visitor) noexcept {
-  std::erase_if(visitors_, [&](const auto& one) { return one.get() == &visitor; });
+void Module::forget(const Route& incoming) noexcept {
+  std::erase_if(unauthenticated_, [&](const auto& one) { return one.get() == &incoming; });
 }
 
 void Module::retire(btl::Endpoint& below) noexcept {
@@ -195,11 +195,11 @@ bool Module::has_other_way(const btl::Endpoint& below) const noexcept {
 }
 
 void Module::on_accepted(btl::Endpoint& route) noexcept {
-  auto visitor = std::make_unique<Route>();
-  visitor->below = &route;
-  while (below_.modules[visitor->rail].get() != &route.module()) ++visitor->rail;
-  route.upper = visitor.get();
-  visitors_.push_back(std::move(visitor));
+  auto incoming = std::make_unique<Route>();
+  incoming->below = &route;
+  while (below_.modules[incoming->rail].get() != &route.module()) ++incoming->rail;
+  route.upper = incoming.get();
+  unauthenticated_.push_back(std::move(incoming));
 }
 
 void Module::on_failed(btl::Endpoint& below, const Error& why) noexcept {
@@ -235,9 +235,9 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept
   endpoint.on_heard(route);
 }
 
-void Module::enter(Route& visitor, const wire::Hello& hello, std::uint32_t made, Ways ways) noexcept {
-  btl::Endpoint& below = *visitor.below;
-  const std::uint32_t rail = visitor.rail;
+void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made, Ways ways) noexcept {
+  btl::Endpoint& below = *incoming.below;
+  const std::uint32_t rail = incoming.rail;
   Endpoint* known = endpoints_.find(below.peer());
   if (known == nullptr && hello.to != 0) {
     for (const Leaving& one : leaving_) {
@@ -247,7 +247,7 @@ void Module::enter(Route& visitor, const wire::Hello& hello, std::uint32_t made,
   const bool gone = hello.to != 0 && (known == nullptr || known->session != hello.to);
   if (gone || (known == nullptr && closing_)) {
     retire(below);  // it means an endpoint that is no more
-    return forget(visitor);
+    return forget(incoming);
   }
   if (known != nullptr && known->peer_session != 0 && known->peer_session != hello.from) {
     known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});

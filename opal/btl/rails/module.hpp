@@ -94,9 +94,9 @@ class OPAL_EXPORT Module final : public MessageTransport {
   void on_failed(btl::Endpoint& route, const Error& why) noexcept;
   void on_message(Delivery& delivery) noexcept;
   void on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept;
-  void enter(Route& visitor, const wire::Hello& hello, std::uint32_t made,
+  void enter(Route& incoming, const wire::Hello& hello, std::uint32_t made,
              std::vector<std::vector<std::byte>> ways) noexcept;
-  void forget(const Route& visitor) noexcept;
+  void forget(const Route& incoming) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept override;
@@ -113,7 +113,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   PipelinedTransfers pipelined_;
   EndpointBook<Endpoint> endpoints_;
   std::vector<Leaving> leaving_;
-  std::vector<std::unique_ptr<Route>> visitors_;
+  std::vector<std::unique_ptr<Route>> unauthenticated_;
   std::vector<Endpoint*> attention_;
   std::vector<btl::Endpoint*> retired_;
   std::vector<std::unique_ptr<std::byte[]>> buffers_;  // of fragments, free

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/rails/transfers.hpp — puts and gets over the rails: cut into pieces, each a put or get of one rail, the rail
-// with the least under way first.  A piece of a broken rail goes again by another, a put only when the peer has said
+// with the least in flight first.  A piece of a broken rail goes again by another, a put only when the peer has said
 // that the broken one lets nothing through any more: it could come after a later put to the same place.
 // Owned by its module; threads as that.
 #pragma once

@@ -56,7 +56,7 @@ Result<std::shared_ptr<Fabric>> Fabric::drive(const Config& config) {
   return fabric;
 }
 
-// --- For whoever drives it
+// --- For the driver
 
 bool Fabric::step() noexcept {
   const auto lock = guard();

@@ -24,9 +24,9 @@
 #include "opal/btl/sim/config.hpp"
 #include "opal/btl/sim/event_queue.hpp"
 #include "opal/btl/sim/memory/memory_unit.hpp"
+#include "opal/btl/sim/memory/pages.hpp"
 #include "opal/btl/sim/node.hpp"
 #include "opal/btl/sim/packet.hpp"
-#include "opal/btl/sim/memory/pages.hpp"
 #include "opal/btl/sim/random.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
@@ -50,7 +50,7 @@ struct NextEvent {
   Tag tag;  ///< of a message
 };
 
-/// What is in use; all 0 once every module has ended and nothing is under way.
+/// What is in use; all 0 once every module has ended and nothing is in flight.
 struct FabricUse {
   std::uint64_t nodes = 0;
   std::uint64_t links = 0;
@@ -67,7 +67,7 @@ enum class Crash : std::uint8_t {
 
 class OPAL_EXPORT Fabric {
  public:
-  /// The fabric of config.fabric's name, made (not driven) if there is none.  Lives as long as somebody holds it.
+  /// The fabric of config.fabric's name, made (not driven) if there is none.  Exists as long as it is referenced.
   static std::shared_ptr<Fabric> attach(const Config& config);
   /// A driven fabric; modules of that name plug in.  Errors: invalid_argument (the name is in use).
   static Result<std::shared_ptr<Fabric>> drive(const Config& config);
@@ -75,8 +75,7 @@ class OPAL_EXPORT Fabric {
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // --- For whoever drives it
-  // ------------------------------------------------------------------------------------------
+  // --- For the driver
 
   [[nodiscard]] std::uint64_t now_ns() const noexcept { return now_; }
   /// Runs the next event; false when there is none.
@@ -89,7 +88,6 @@ class OPAL_EXPORT Fabric {
   void at(std::uint64_t time_ns, std::function<void()> what);
 
   // --- Faults
-  // -----------------------------------------------------------------------------------------------------------
 
   /// From now on the node neither sends nor receives, and registers no memory.
   void crash(NodeId node, Crash how) noexcept;
@@ -102,11 +100,10 @@ class OPAL_EXPORT Fabric {
   [[nodiscard]] FabricUse use() const noexcept;
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  /// Randomness for whoever drives the fabric, from the same seed.
+  /// Randomness for the driver of the fabric, from the same seed.
   [[nodiscard]] Random& random() noexcept { return random_; }
 
   // --- For modules
-  // ------------------------------------------------------------------------------------------------------
 
   /// Plugs a device in.  `config` describes the device.
   Node& plug(const Config& config);
@@ -115,7 +112,7 @@ class OPAL_EXPORT Fabric {
   [[nodiscard]] bool knows(NodeId node) noexcept;
 
   Link& open_link(Node& from, NodeId to, Endpoint& sender);
-  /// The sender's operations have ended: its transfers under way touch no memory any more.
+  /// The sender's operations have ended: its transfers in flight touch no memory any more.
   void close_transfers(Link& link) noexcept;
   /// The sender's endpoint ends; what it sent is still delivered, transfers are not.
   void close_sender(Link& link) noexcept;
@@ -127,7 +124,7 @@ class OPAL_EXPORT Fabric {
   void discard(Packet& packet) noexcept;
   /// Sends a packet.  Messages beyond the link's window: false, and it stays the caller's.
   [[nodiscard]] bool send(Link& link, Packet& packet) noexcept;
-  /// Tells the sender of the packet's link that nobody receives there any more.
+  /// Tells the sender of the packet's link that its receiver is gone.
   void reset(const Packet& packet) noexcept;
   /// The next thing for this node's software; null when there is none.  Where the fabric is not driven, runs events
   /// until there is, at most `budget`, which it counts down.

@@ -28,10 +28,10 @@ struct Node {
   bool alone = false;  // of that: the device only, its software goes on
   bool armed = false;
   bool ready = false;  // in the list of next_ready()
-  Fd doorbell;         // made when somebody wants to wait
+  Fd doorbell;         // made by the first wait
 };
 
-/// One direction of a connection.  Lives until both ends have closed it and nothing is under way on it.
+/// One direction of a connection.  Lives until both ends have closed it and nothing is in flight on it.
 struct Link {
   NodeId from = 0;
   NodeId to = 0;

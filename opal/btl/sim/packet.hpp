@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sim/packet.hpp — what travels through the fabric, and where packets come from.
 // A packet is one piece of pooled memory, its payload behind its header: the data path takes and returns them without
-// the heap once as many exist as are ever under way.  Threads: guarded by the fabric.
+// the heap once as many exist as are ever in flight.  Threads: guarded by the fabric.
 #pragma once
 #include <array>
 #include <bit>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/smcuda/exports.hpp — GPU allocations that peers were given handles of, so that peers can be told when one is
-// gone: the driver tells nobody, but a later allocation in its place, or the program (opal_memory_released()), does.
-// Bounded: what is forgotten is found by the peer itself, which compares handles (rcache::Rgpusm).
-// Threads: externally synchronised, but for released(), which may run in any thread and inside any allocation.
+// gone: the driver does not report it, but a later allocation in its place, or the program (opal_memory_released()),
+// does. Bounded: what is forgotten is found by the peer itself, which compares handles (rcache::Rgpusm). Threads:
+// externally synchronised, but for released(), which may run in any thread and inside any allocation.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -48,7 +48,7 @@ class Exports final : public memory::Listener {
   std::atomic<std::uint64_t> low_{UINT64_MAX};  // hull of live_
   std::atomic<std::uint64_t> high_{0};
   // Hull of what the program has reported since the last look.  It may cover too much: what a peer unmaps in error it
-  // maps again.  Two words that change together: who takes them sees by the numbers of reports begun and ended whether
+  // maps again.  Two words that change together: their reader sees by the numbers of reports begun and ended whether
   // one was in between, and leaves all to the next look.
   std::atomic<std::uint64_t> reports_begun_{0};
   std::atomic<std::uint64_t> reports_ended_{0};

@@ -23,11 +23,11 @@ class Imports final : public rcache::GpuOpener {
   /// Whether open() has what it needs.
   [[nodiscard]] bool can_open(const gpu::MemoryHandle& handle) const noexcept;
 
-  /// Whether a descriptor should be asked for now: not while one is under way, nor of a peer that always refuses.
+  /// Whether a descriptor should be asked for now: not while one is in flight, nor of a peer that always refuses.
   [[nodiscard]] bool should_ask(const gpu::MemoryHandle& handle) const noexcept;
   /// It was asked for, by this registration.
   void asked(const SoftwareHandle& region, const gpu::MemoryHandle& handle);
-  /// The answer; without a file: refused.  One that nobody waits for is dropped.
+  /// The answer; without a file: refused.  One without a waiter is dropped.
   void take(const SoftwareHandle& region, gpu::Descriptor descriptor) noexcept;
 
   /// [base, +size) of the peer's memory was freed.
@@ -43,7 +43,7 @@ class Imports final : public rcache::GpuOpener {
   struct Entry {
     gpu::MemoryHandle handle;
     SoftwareHandle region;                        // that asked
-    std::optional<gpu::ImportedMemory> memory{};  // none: the answer is under way
+    std::optional<gpu::ImportedMemory> memory{};  // none: the answer is in flight
     std::uint64_t used = 0;
   };
   [[nodiscard]] const Entry* find(const gpu::MemoryHandle& handle) const noexcept;

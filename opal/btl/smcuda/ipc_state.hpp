@@ -9,7 +9,7 @@ namespace opal::btl::smcuda {
 
 enum class IpcState : std::uint8_t {
   init,    ///< nothing has happened, or the peer was not ready: the next GPU buffer asks (again)
-  sent,    ///< a request is under way
+  sent,    ///< a request is in flight
   acking,  ///< a request has come, and its answer has not gone out yet
   acked,   ///< we answered yes: its GPU memory may be mapped
   ok,      ///< the peer answered yes: the same
@@ -57,8 +57,8 @@ struct Ipc {
         return IpcAction::send_request;
       case IpcEvent::request:
         // In `sent` both have asked.  The one that does not yield goes on waiting: the peer answers its request, and
-        // would never see an answer to its own.  From `bad` it may still become good: whoever gave up because the
-        // peer was not ready hears that it is ready now; whoever found that it cannot be answers no again.
+        // would never see an answer to its own.  From `bad` it may still become good: a side that gave up because the
+        // peer was not ready is told that it is ready now; a side that found it impossible answers no again.
         if (state == IpcState::init || state == IpcState::bad || (state == IpcState::sent && yields)) {
           state = IpcState::acking;
           return IpcAction::check;
@@ -82,7 +82,7 @@ struct Ipc {
     if (state == IpcState::acking) state = next;
     return IpcAction::none;
   }
-  /// An answer that nobody waits for is a broken peer's, and changes nothing.
+  /// An answer without a request is a broken peer's, and changes nothing.
   constexpr IpcAction heard(IpcState next) noexcept {
     if (state == IpcState::sent) state = next;
     return IpcAction::none;

@@ -44,7 +44,7 @@ bool Module::attend(std::size_t& count) noexcept {
 void Module::abandon(btl::Endpoint& endpoint, const Error& /*why*/) noexcept {
   const auto found = peers_.find(&endpoint);
   if (found == peers_.end()) return;
-  // A copy cannot be called back, and its buffers are nobody's before it is over.
+  // A copy cannot be called back, and its buffers cannot be used before it has ended.
   const std::uint64_t queue = queue_of(found->second);
   if (found->second.copying != 0) copier_->finish({&queue, 1});
   std::erase(owing_, &endpoint);

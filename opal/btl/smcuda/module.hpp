@@ -3,7 +3,7 @@
 // It is an sm module: messages of host memory, put and get between host memory, peers and waiting are sm's own code.
 // Added are: handles of GPU memory, put and get from and to it by a copy of the device over a mapping of the peer's
 // memory, and the protocol by which two processes find out, at the first GPU buffer, whether they can (ipc_state.hpp).
-// Where they cannot, the answer to a put or get of local GPU memory is not_supported, and whoever asked stages it
+// Where they cannot, the answer to a put or get of local GPU memory is not_supported, and the caller stages it
 // (am::StagedTransfers); what is GPU memory on the peer's side alone is done by the peer.  docs/design/smcuda.md.
 // Owns: one Peer per endpoint that met GPU memory, streams and events (gpu::Copier).  Threads: as btl::Module.
 #pragma once
@@ -61,7 +61,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
  private:
   using Kind = RdmaOperation::Kind;
 
-  /// A copy under way; beside the operation with the same slot.
+  /// A copy in flight; beside the operation with the same slot.
   struct Copying {
     Module* module = nullptr;
     RdmaOperation* operation = nullptr;

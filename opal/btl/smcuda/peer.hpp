@@ -28,7 +28,7 @@ struct Window {
         passing(this->work.handle(), unpinned(config), opener) {}
 
   /// The cache for this memory.  An allocation of a pool has to be unmapped before its owner frees it
-  /// (cuMemPoolImportPointer), of which nobody tells us: it is mapped while it is in use, whatever is configured.
+  /// (cuMemPoolImportPointer), which is not reported to us: it is mapped while it is in use, whatever is configured.
   [[nodiscard]] rcache::Rgpusm& cache_of(const gpu::MemoryHandle& memory) noexcept {
     return memory.memory_kind() == gpu::MemoryKind::pooled ? passing : kept;
   }
@@ -48,7 +48,7 @@ struct Peer {
   Ipc ipc;
   gpu::DeviceId device;         ///< that its request named; while ipc.state is acking
   bool refused_access = false;  ///< a mapping failed for want of access, whatever was agreed
-  std::size_t copying = 0;      ///< copies from and to its memory that are under way
+  std::size_t copying = 0;      ///< copies from and to its memory that are in flight
   bool lost = false;            ///< one of them did not end: nothing of it may be unmapped
   bool expects_file = false;    ///< answered to a question that has not gone out yet
   Imports imports;

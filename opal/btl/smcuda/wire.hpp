@@ -46,7 +46,7 @@ struct Freed {
 static_assert(sizeof(Freed) == 16 && std::has_unique_object_representations_v<Freed>, "wire layout v1");
 
 /// What register_memory() makes of GPU memory: the slot in the Context's table, which says what may be touched as long
-/// as it may, and the allocation around it, for whoever can map that.
+/// as it may, and the allocation around it, for a process that can map that.
 struct GpuHandle {
   SoftwareHandle software;
   gpu::MemoryHandle memory;
@@ -55,7 +55,7 @@ struct GpuHandle {
 };
 static_assert(sizeof(GpuHandle) == 144 && sizeof(GpuHandle) <= MemoryHandle::kMaxSize, "wire layout v1");
 
-/// Whether the handle is one of GPU memory; other sizes are for whoever decodes them.
+/// Whether the handle is one of GPU memory; other sizes are for their decoder.
 inline bool read(const MemoryHandle& handle, GpuHandle& read) noexcept {
   return handle.bytes().size() == sizeof read && read_object(handle.bytes(), read);
 }

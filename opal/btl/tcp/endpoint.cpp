@@ -52,9 +52,9 @@ Endpoint::~Endpoint() = default;
 
 // ---- Connection -------------------------------------------------------------------------------------------------
 
-void Endpoint::dial(const Greeting& greeting, std::vector<SocketAddress> candidates) {
+void Endpoint::dial(const HandshakeSides& sides, std::vector<SocketAddress> candidates) {
   Dialer::Owner& owner = *this;
-  dialer_ = std::make_unique<Dialer>(reactor(), tcp_.config(), greeting, std::move(candidates), owner);
+  dialer_ = std::make_unique<Dialer>(reactor(), tcp_.config(), sides, std::move(candidates), owner);
   dialer_->start();
 }
 
@@ -305,7 +305,7 @@ void Endpoint::receive() noexcept {
 // ---- Leaving ----------------------------------------------------------------------------------------------------
 
 void Endpoint::leave(const Error& why) noexcept {
-  const bool silent = dead() || (dialer_ != nullptr && queue_.empty());  // nobody to tell, or nothing to say
+  const bool silent = dead() || (dialer_ != nullptr && queue_.empty());  // no receiver, or nothing to send
   leaving_ = true;
   mark_dead(why);
   if (silent || ended_) {
@@ -333,7 +333,7 @@ void Endpoint::finish_leaving() noexcept {
 }
 
 void Endpoint::discard_input() noexcept {
-  // What the peer sends now is for nobody; but closing with unread bytes would make the kernel reset the connection and
+  // What the peer sends now is discarded; but closing with unread bytes would make the kernel reset the connection and
   // lose what is still on its way to the peer.
   while (readable) {
     const std::int64_t got = receive_some(fd(), input_.bytes());

@@ -2,7 +2,7 @@
 // opal/btl/tcp/endpoint.hpp — one peer: the search for a connection, the connection, what waits to be sent on it.
 // States: dialing (posts wait in the queue) -> connected -> ended.  A failed send does not end it at once: what the
 // peer sent before is read to the end first, and the goodbye in it, if any, tells a disconnect from a death.
-// leaving: disconnect() was called and nobody knows the endpoint any more; it only brings out what was posted before.
+// leaving: disconnect() was called and the endpoint has no user any more; it only sends what was posted before.
 #pragma once
 #include <memory>
 #include <string>
@@ -29,7 +29,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private 
   ~Endpoint() override;
 
   /// Starts looking for the peer.
-  void dial(const Greeting& greeting, std::vector<SocketAddress> candidates);
+  void dial(const HandshakeSides& sides, std::vector<SocketAddress> candidates);
   /// Goes on with a connection that the peer made; ends the own search, if any.
   void adopt(Fd fd, std::uint32_t peer_max_send) noexcept;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/frame_reader.hpp — cuts a received byte stream into frames, in place.
-// A view over a buffer that somebody else owns: no socket, so that every split of the stream can be tested.
+// A view over a buffer that its user owns: no socket, so that every split of the stream can be tested.
 // Use: next() until it says incomplete, then fill room() and say how much came with received().  Payloads are 8-byte
 // aligned (the buffer must be) and stay valid until the next call of room().  Every byte is a peer's.
 #pragma once
@@ -39,8 +39,6 @@ class OPAL_EXPORT FrameReader {
   /// Where the next received bytes go; never empty.  Only after next() said incomplete.
   [[nodiscard]] MutableBytes room() noexcept;
   void received(std::size_t size) noexcept { end_ += size; }
-  /// Bytes received and not yet handed out.
-  [[nodiscard]] std::size_t buffered() const noexcept { return end_ - begin_; }
 
  private:
   Next broken(const char* why, std::uint64_t detail) noexcept;

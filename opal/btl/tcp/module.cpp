@@ -242,7 +242,7 @@ void Module::free(Fragment& fragment) noexcept {
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
 bool Module::worth_asking() noexcept {
-  constexpr std::uint32_t kBetweenMessages = 32;  // empty rounds that a message under way may well take
+  constexpr std::uint32_t kBetweenMessages = 32;  // empty rounds that a message in flight may well take
   constexpr std::uint32_t kRarest = 16;           // with connections; without any, only a newcomer can be missed
   constexpr std::uint32_t kRarestAlone = 256;
   if (skip_ != 0) {

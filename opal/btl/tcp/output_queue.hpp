@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/output_queue.hpp — what the kernel has not taken yet: bytes copied into a ring, and references to
 // memory of the user or of a fragment, in the order in which they go out.
-// A view over a ring that somebody else owns; bounded in bytes and in pieces, allocates nothing.
+// A view over a ring that its user owns; bounded in bytes and in pieces, allocates nothing.
 #pragma once
 #include <sys/uio.h>
 
@@ -72,7 +72,7 @@ class OPAL_EXPORT OutputQueue {
     consume(backlog_, finished);
   }
 
-  /// Copies what references refer to into `storage` and refers to that instead; the queue then needs nobody's memory.
+  /// Copies what references refer to into `storage` and refers to that instead; the queue then needs no other memory.
   template <class Finished>
   void detach(std::vector<std::byte>& storage, Finished&& finished) {
     std::size_t total = 0;

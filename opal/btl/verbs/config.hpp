@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kExclusivity = 300;  ///< above tcp, below sm
 /// How often the device sends again what is not acknowledged.  7 would mean for ever to some devices, and a dead peer
 /// would never be reported.
 inline constexpr std::uint8_t kRetryCount = 6;
-/// How long an accepted connection may take to prove who it is.
+/// How long an accepted connection may take to authenticate itself.
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
 /// How long messages posted before a disconnect may take to be acknowledged.
 inline constexpr std::chrono::milliseconds kCloseTimeout{2'000};

@@ -229,7 +229,7 @@ void Endpoint::take_credits(std::uint32_t count) noexcept {
 void Endpoint::on_received(ByteSpan bytes) noexcept {
   wire::Frame frame{};
   if (state_ == State::ended) return;
-  if (leaving_) {  // what the peer says now is for nobody, but that it goes too
+  if (leaving_) {  // what the peer sends now is discarded, except its own goodbye
     if (read_object(bytes, frame) && frame.kind == wire::Kind::goodbye) end(error());
     return;
   }
@@ -239,7 +239,7 @@ void Endpoint::on_received(ByteSpan bytes) noexcept {
     wire::Confirm confirm{};
     if (frame.kind != wire::Kind::confirm || !read_object(payload, confirm) ||
         !same(confirm.proof, confirmation(session_, confirm.address))) {
-      return break_protocol("verbs: the peer did not prove who it is", bytes.size());
+      return break_protocol("verbs: the peer did not authenticate itself", bytes.size());
     }
     const auto address = decode(bytes_of(confirm.address));
     if (!address || address->id != peer()) return break_protocol("verbs: the peer confirmed with a bad address", 0);

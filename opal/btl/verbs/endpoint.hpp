@@ -3,7 +3,7 @@
 // States: dialing <-> resting (refused for now) -> connected -> ended; accepted: half_open -> connected.  Posts answer
 // `again` before connected.  A failure seen on one queue ends the endpoint only when everything that had arrived
 // before has been handed up: broken() is what the module acts on when the completion queue is empty.
-// leaving: disconnect() was called and nobody knows the endpoint any more; it waits for the goodbye's acknowledgement.
+// leaving: disconnect() was called and the endpoint has no user any more; it waits for the goodbye's acknowledgement.
 #pragma once
 #include <memory>
 #include <string>

@@ -76,7 +76,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   [[nodiscard]] std::uint64_t largest_request() const noexcept { return largest_request_; }
   [[nodiscard]] Transfer& transfer_of(const RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
-  /// A one-sided queue could not go on, and has nothing under way whose end would tell when it can.
+  /// A one-sided queue could not go on, and has nothing in flight whose end would tell when it can.
   void on_stalled() noexcept { some_stalled_ = true; }
   /// Room for so many more messages of an active peer; false: it is needed for those that come.
   bool widen_window(std::uint32_t count) noexcept;
@@ -132,7 +132,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   const Secret key_;
   BufferPool receive_buffers_;
   BufferPool send_buffers_;
-  const std::uint64_t message_memory_;  // bytes, of the process, beyond which nobody gets more than the least
+  const std::uint64_t message_memory_;  // bytes, of the process, beyond which no peer gets more than the least
   std::uint32_t most_sends_;
   std::uint32_t promised_receives_ = 0;
   const bool device_atomics_;

@@ -144,7 +144,7 @@ void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Reques
   wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
   if (known != nullptr && known->state() == Endpoint::State::connected) {
     if (known->serve(id, event, request)) return;
-    reason = wire::Reason::stranger;
+    reason = wire::Reason::unauthenticated;
   }
   log::debug("btl.verbs", "refused a one-sided connection, reason {}", static_cast<unsigned>(reason));
   const wire::Refusal refusal{wire::kMagic, reason};

@@ -148,7 +148,7 @@ void OneSidedQueue::advance() noexcept {
       return;
     }
     if (room == Room::failed) {
-      // Nothing of it may be under way when it ends: its pieces' memory is the caller's.
+      // Nothing of it may be in flight when it ends: its pieces' memory is the caller's.
       if (under_way() != 0) return;
       std::erase(unposted_, &operation);
       std::erase(unfinished_, &operation);

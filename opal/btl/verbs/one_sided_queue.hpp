@@ -4,7 +4,7 @@
 // was refused fails, a new connection is made, and what stood behind it is posted again; it had not been carried out.
 // Operations are registered chunk by chunk, so that registering one overlaps with moving the one before, and posted as
 // requests of at most Config::max_request, because a device counts its retries by request.  Memory that cannot be
-// registered now goes through message buffers, once nothing is under way that would give room back.
+// registered now goes through message buffers, once nothing is in flight that would give room back.
 // Owned by its endpoint; made with the first operation.
 #pragma once
 #include <deque>
@@ -54,12 +54,12 @@ class OneSidedQueue final : public QueueUser, private Connection::Owner {
   void on_time(std::uint64_t now) noexcept;
 
   void on_sent(const ibv_wc& wc) noexcept override;
-  void on_received(ByteSpan /*bytes*/) noexcept override {}  // nobody sends on it
+  void on_received(ByteSpan /*bytes*/) noexcept override {}  // no messages are sent on it
 
  private:
   enum class State : std::uint8_t { idle, dialing, resting, connected, broken, hopeless };
 
-  /// A work request under way.
+  /// A work request in flight.
   struct Piece {
     RdmaOperation* operation = nullptr;
     rcache::Lease lease;

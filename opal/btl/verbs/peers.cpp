@@ -27,7 +27,7 @@ void refuse(rdma_cm_id* id, wire::Reason reason) noexcept {
 
 const char* text_of(wire::Reason reason) noexcept {
   switch (reason) {
-    case wire::Reason::stranger: return "verbs: refused: the peer does not take our proof of the job's secret";
+    case wire::Reason::unauthenticated: return "verbs: refused: the peer does not take our proof of the job's secret";
     case wire::Reason::different: return "verbs: refused: the peer has another btl_verbs_max_send, or another version";
     case wire::Reason::full: return "verbs: refused: the peer has no buffers left (its btl_verbs_receive_buffers)";
     default: return "verbs: refused";
@@ -42,7 +42,7 @@ Result<std::uint32_t> Module::reserve_window() {
   if (send_buffers_.count() == 0) OPAL_TRY(grow(send_buffers_, std::min(kFirstSends, most_sends_)));
   const std::uint32_t limit = device_.receive_limit();
   Error why{Errc::limit_reached, 0, "verbs: btl_verbs_receive_buffers are all taken", limit};
-  // The late ones get less, and so do those for whom no more memory can be registered.  The least one everybody gets.
+  // The late ones get less, and so do those for which no more memory can be registered.  Each peer gets the least one.
   const bool late = promised_receives_ > limit / 2 || BufferPool::total() > message_memory_ / 2;
   for (const std::uint32_t window : {late ? kLeastWindow : std::min(kFirstWindow, config_.credits), kLeastWindow}) {
     if (window + Endpoint::kReserve > limit - promised_receives_) continue;
@@ -137,17 +137,17 @@ void Module::on_request(const CmEvent& event) noexcept {
   CmId id{event.id};
   id->context = nullptr;
   wire::Request request{};
-  if (!read_object(event.bytes(), request)) return refuse(id.get(), wire::Reason::stranger);
+  if (!read_object(event.bytes(), request)) return refuse(id.get(), wire::Reason::unauthenticated);
   if (request.version != wire::kWireVersion) return refuse(id.get(), wire::Reason::different);
   if (request.purpose == wire::Purpose::messages) return accept_messages(id, event, request);
   if (request.purpose == wire::Purpose::one_sided) return accept_one_sided(id, event, request);
-  refuse(id.get(), wire::Reason::stranger);
+  refuse(id.get(), wire::Reason::unauthenticated);
 }
 
 void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
   if (!is_genuine(key_, host().id, request) || request.from == host().id) {
     log::warn("btl.verbs", "a connection was refused: its request does not prove that it belongs to this job");
-    return refuse(id.get(), wire::Reason::stranger);
+    return refuse(id.get(), wire::Reason::unauthenticated);
   }
   if (request.max_send != config_.max_send.bytes || request.window == 0) {
     log::warn("btl.verbs", "peer {} was refused: btl_verbs_max_send is {} there and {} here",
@@ -286,7 +286,7 @@ void Endpoint::on_refused(ByteSpan bytes) noexcept {
   wire::Refusal refusal{};
   if (state_ != State::dialing) return on_lost({Errc::peer_gone, ECONNRESET, "verbs: the connection was not taken"});
   if (!read_object(bytes, refusal) || refusal.magic != wire::kMagic) {
-    return on_lost({Errc::unreachable, ECONNREFUSED, "verbs: nobody listens at the peer's address"});
+    return on_lost({Errc::unreachable, ECONNREFUSED, "verbs: no process listens at the peer's address"});
   }
   switch (refusal.reason) {
     case wire::Reason::crossing:  // its own request is on the way; if it is lost, ours is welcome later

@@ -99,7 +99,7 @@ void Module::on_device_event(const ibv_async_event& event) noexcept {
     case IBV_EVENT_PORT_ERR:
       if (event.element.port_num != listener_.id->port_num) break;  // another port of the device
       log::warn("btl.verbs", "device {}: its port is down", device_.name());
-      // It may come back before the device has given up what is under way.  Where there is another way, there is no
+      // It may come back before the device has given up what is in flight.  Where there is another way, there is no
       // time to lose.
       for (const auto& [peer, endpoint] : endpoints().living()) {
         if (has_other_way_ && has_other_way_(*endpoint)) endpoint->break_off({Errc::peer_gone, ENETDOWN, what});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/queue_user.hpp — who is told of the completions of a queue pair; the module finds it by the number.
+// opal/btl/verbs/queue_user.hpp — receives the completions of a queue pair; the module finds it by the number.
 #pragma once
 #include <infiniband/verbs.h>
 

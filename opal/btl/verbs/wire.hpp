@@ -43,7 +43,7 @@ using ShortProof = std::array<std::byte, 16>;
 struct Request {
   std::uint8_t version;
   Purpose purpose;
-  std::uint16_t window;    ///< messages that the acceptor may have under way to the connector, to begin with
+  std::uint16_t window;    ///< messages that the acceptor may have in flight to the connector, to begin with
   std::uint32_t max_send;  ///< must be the acceptor's own
   PeerId from;
   Nonce nonce;
@@ -52,7 +52,7 @@ struct Request {
 static_assert(sizeof(Request) == 56 && std::has_unique_object_representations_v<Request>, "wire layout v2");
 
 struct Reply {
-  std::uint32_t window;  ///< messages that the connector may have under way to the acceptor, to begin with
+  std::uint32_t window;  ///< messages that the connector may have in flight to the acceptor, to begin with
   std::uint32_t reserved;
   Nonce nonce;
   Proof proof;
@@ -60,11 +60,11 @@ struct Reply {
 static_assert(sizeof(Reply) == 56 && std::has_unique_object_representations_v<Reply>, "wire layout v2");
 
 enum class Reason : std::uint32_t {
-  stranger = 1,  ///< the proof is wrong, or not even there
-  crossing,      ///< both sides connect at once, and the other connection stays
-  busy,          ///< come again: the end of an older connection has not been seen yet
-  different,     ///< btl_verbs_max_send differs, or the version
-  full,          ///< no buffers for another peer
+  unauthenticated = 1,  ///< the proof is wrong, or not even there
+  crossing,             ///< both sides connect at once, and the other connection stays
+  busy,                 ///< come again: the end of an older connection has not been seen yet
+  different,            ///< btl_verbs_max_send differs, or the version
+  full,                 ///< no buffers for another peer
 };
 struct Refusal {
   std::uint32_t magic;

@@ -65,7 +65,7 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
-/// What opal-perf has measured on machines of this kind: beside a configuration file, and weaker than it, since nobody
+/// What opal-perf has measured on machines of this kind: beside a configuration file, and weaker than it, since no user
 /// chose these values for the programs at hand.
 void add_machine_file(Store& store, Source source, const std::string& folder) {
   if (folder.empty() || ::access(folder.c_str(), X_OK) != 0) return;

@@ -27,7 +27,7 @@ bool ask_registered() noexcept {
   return ask(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && ask(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
-/// Nobody who sees the loss misses that there is a grace, and the grace begins when all can see the loss.
+/// A thread that sees the loss also sees that there is a grace, and the grace begins when all can see the loss.
 void lose() noexcept {
   grace_ends.store(kBeingLost, std::memory_order_seq_cst);
   detail::expedited.store(false, std::memory_order_seq_cst);

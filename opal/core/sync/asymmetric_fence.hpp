@@ -12,7 +12,7 @@
 // false and both sides agree on sender_fence(false).  It may also refuse later (a seccomp filter installed by then).
 // Then the slow half waits instead: processors empty their store buffers within a bounded time, at the latest with an
 // interrupt, so also before a preemption (Morrison and Afek, "Temporally bounding TSO for fence-free asymmetric
-// synchronization", ASPLOS 2015, who build on it with bounds far below kGrace).
+// synchronization", ASPLOS 2015, which builds on it with bounds far below kGrace).
 //
 // Within a process the wait is needed once, because the fast half looks at fast() *after* its store.  Of a thread that
 // then reads `true` although the grant was lost before, only the store buffer is behind: the load was made before the

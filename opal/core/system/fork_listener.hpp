@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/fork_listener.hpp — what must not be caught in the middle by a fork() of the process, or must not be used
-// by the child: locks, threads (the child has none but the one that forked), descriptors whose last close means
-// something to somebody.  One pthread_atfork for all.  clone() and vfork() tell nobody; an exec closes what is CLOEXEC.
-// Threads: safe from any; a fork waits for before_fork() of every listener.
+// opal/core/system/fork_listener.hpp — what must not be caught in the middle by a fork() of the process, or must not be
+// used by the child: locks, threads (the child has none but the one that forked), descriptors whose last close means
+// something to a peer.  One pthread_atfork for all.  clone() and vfork() call no handler; an exec closes what is
+// CLOEXEC. Threads: safe from any; a fork waits for before_fork() of every listener.
 #pragma once
 #include "opal/core/export.hpp"
 

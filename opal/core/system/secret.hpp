@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/core/system/secret.hpp — the secret that only the processes of a job know, and proofs of that knowledge.
 // A proof is keyed BLAKE2b (libsodium's crypto_generichash) over a purpose, fresh nonces of both sides and the message;
-// it tells that the sender knows the secret, not which of those who know it.  What follows a handshake is not
-// encrypted: this keeps out whoever can connect, not whoever can change packets on their way. Values; the bytes are
+// it tells that the sender knows the secret, not which of the processes that know it.  What follows a handshake is not
+// encrypted: this keeps out those that can connect, not those that can change packets in flight. Values; the bytes are
 // wiped when a Secret dies.  Threads: everything is safe from any thread.
 #pragma once
 #include <array>

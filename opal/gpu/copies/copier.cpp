@@ -25,7 +25,7 @@ struct Copier::Stream {
   [[nodiscard]] Copy& oldest() noexcept { return ring[first]; }
   [[nodiscard]] Copy& at(std::size_t i) noexcept { return ring[(first + i) % ring.size()]; }
   [[nodiscard]] bool full() const noexcept { return count == ring.size(); }
-  /// Whether a copy of a queue that `mine(queue)` names is under way in it.
+  /// Whether a copy of a queue that `mine(queue)` names is in flight in it.
   template <class Mine>
   [[nodiscard]] bool holds(Mine mine) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
@@ -149,7 +149,7 @@ Result<void> Copier::copy(ContextHandle handle, std::uint64_t queue, void* to, c
       "cuMemcpyAsync"));
   const CUevent event = context->idle.back();
   if (const auto recorded = check(driver().event_record(event, stream->handle), "cuEventRecord"); !recorded) {
-    // The copy is under way and nothing would tell of its end: wait for it, so that the buffers are the caller's again.
+    // The copy is in flight and nothing would tell of its end: wait for it, so that the buffers are the caller's again.
     const auto ended = gpu::wait_for(stream->handle, timeout_);
     return !ended && ended.error().code == Errc::timed_out ? ended.error() : recorded.error();
   }

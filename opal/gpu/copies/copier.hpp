@@ -34,12 +34,12 @@ class OPAL_EXPORT Copier {
   explicit Copier(const Config& config, std::chrono::milliseconds timeout = kTimeout) noexcept;
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
-  /// Ends the copies under way as finish() does; what is called can start none any more (canceled).
+  /// Ends the copies in flight as finish() does; what is called can start none any more (canceled).
   ~Copier();
 
   /// Starts a copy in `context` between any two kinds of memory that it can reach.  Neither buffer may be touched,
   /// freed or unmapped before `done`.  Errors, after which `done` is not called: busy (all events are in use:
-  /// progress()), invalid_argument (context or address), what the driver says; timed_out: the copy is under way and
+  /// progress()), invalid_argument (context or address), what the driver says; timed_out: the copy is in flight and
   /// nothing will tell of its end, so its buffers are the device's for good, as finish() says.
   Result<void> copy(ContextHandle context, std::uint64_t queue, void* to, const void* from, std::size_t size,
                     Done done) noexcept;
@@ -53,7 +53,7 @@ class OPAL_EXPORT Copier {
   /// queue up behind what hangs.  Not from within what is called.
   void finish(std::span<const std::uint64_t> queues) noexcept;
 
-  /// Copies under way.
+  /// Copies in flight.
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
 
  private:

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/copies/staging_memory.hpp — host memory through which GPU memory is staged: pinned where the driver allows it, and
-// never given back when a copy from or to it did not end.
-// Threads: a resource, one owner at a time; no copy is under way at its end.
+// opal/gpu/copies/staging_memory.hpp — host memory through which GPU memory is staged: pinned where the driver allows
+// it, and never given back when a copy from or to it did not end. Threads: a resource, one owner at a time; no copy is
+// in flight at its end.
 #pragma once
 #include <cstddef>
 
 #include "opal/core/export.hpp"
-#include "opal/core/system/mapping.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/gpu/copies/pinned.hpp"
 
 namespace opal::gpu {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/sharing/imported_memory.hpp — allocations that go to other processes by descriptor: memory of the virtual-memory
-// functions, and of pools.  The owner makes a descriptor when a peer asks for one and keeps nothing: an open descriptor
-// would keep memory that the program has freed.  The peer turns it into an ImportedMemory, from which it maps.
-// Which allocations can go that way export_memory() says, by the kind in the MemoryHandle (remote_memory.hpp).
+// opal/gpu/sharing/imported_memory.hpp — allocations that go to other processes by descriptor: memory of the
+// virtual-memory functions, and of pools.  The owner makes a descriptor when a peer asks for one and keeps nothing: an
+// open descriptor would keep memory that the program has freed.  The peer turns it into an ImportedMemory, from which
+// it maps. Which allocations can go that way export_memory() says, by the kind in the MemoryHandle (remote_memory.hpp).
 // Owns: the driver's import.  Threads: a resource, one owner at a time; the functions from any thread.
 #pragma once
 #include <array>
@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "opal/core/export.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/gpu/sharing/remote_memory.hpp"
 
 namespace opal::gpu {
@@ -45,7 +45,7 @@ class OPAL_EXPORT ImportedMemory {
 
   /// Maps it for the device of `context`; returns where its first byte is here.  Errors: as open_memory().
   [[nodiscard]] Result<std::uintptr_t> map(ContextHandle context) const noexcept;
-  /// Undoes one map() of an allocation with this handle; the import may be gone.  No copy may be under way.
+  /// Undoes one map() of an allocation with this handle; the import may be gone.  No copy may be in flight.
   static void unmap(const MemoryHandle& handle, std::uintptr_t address, ContextHandle context) noexcept;
 
  private:

@@ -11,8 +11,8 @@
 
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
-#include "opal/gpu/sharing/device.hpp"
 #include "opal/gpu/memory.hpp"
+#include "opal/gpu/sharing/device.hpp"
 
 namespace opal::gpu {
 
@@ -51,7 +51,7 @@ OPAL_EXPORT Result<MemoryHandle> export_memory(const Memory& memory) noexcept;
 /// allocation is smaller than the handle says).
 OPAL_EXPORT Result<std::uintptr_t> open_memory(const MemoryHandle& handle, ContextHandle context) noexcept;
 
-/// Undoes one open_memory().  Waits for the copies under way in that context.  If the context is gone, so is the
+/// Undoes one open_memory().  Waits for the copies in flight in that context.  If the context is gone, so is the
 /// mapping.
 OPAL_EXPORT void close_memory(std::uintptr_t address, ContextHandle context) noexcept;
 

@@ -15,10 +15,10 @@
 #include <memory>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/system/raw_syscall.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "opal/memory/process_maps.hpp"
-#include "opal/core/system/raw_syscall.hpp"
 
 namespace opal::memory::address_space {
 namespace {
@@ -94,10 +94,10 @@ void read_all(State& state) noexcept {
 }
 
 void enter_alone(State& state) noexcept {
-  std::uint32_t nobody = 0;
-  while (!state.gate.compare_exchange_weak(nobody, kAlone, std::memory_order_acquire)) {
+  std::uint32_t open_gate = 0;
+  while (!state.gate.compare_exchange_weak(open_gate, kAlone, std::memory_order_acquire)) {
     pause();
-    nobody = 0;
+    open_gate = 0;
   }
 }
 
@@ -242,8 +242,9 @@ Taken taken_by(const SystemCall& call) noexcept {
   }
 }
 
-/// A call that takes memory away of which some is excluded.  Nobody else changes mappings meanwhile, so the tables can
-/// keep what is excluded until the kernel has answered: it moves with the memory, and stays where the kernel refuses.
+/// A call that takes memory away of which some is excluded.  No other thread changes mappings meanwhile, so the tables
+/// can keep what is excluded until the kernel has answered: it moves with the memory, and stays where the kernel
+/// refuses.
 long perform_alone(State& shared, const SystemCall& call, const Taken& taken, bool& again) noexcept {
   const Inside guard;
   enter_alone(shared);

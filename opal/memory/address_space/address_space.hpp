@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/address_space.hpp — keeps tables of what is mapped equal to the kernel's list, call by call: a mapping is
-// in the tables before the call that makes it returns, and out of them before it goes. Needs the patcher.  Stack growth
-// and mappings made by other means are found by refresh(). A forked child follows nothing.  Threads: everything from
-// any thread; inside a mapping call nothing here allocates.
+// opal/memory/address_space/address_space.hpp — keeps tables of what is mapped equal to the kernel's list, call by
+// call: a mapping is in the tables before the call that makes it returns, and out of them before it goes. Needs the
+// patcher.  Stack growth and mappings made by other means are found by refresh(). A forked child follows nothing.
+// Threads: everything from any thread; inside a mapping call nothing here allocates.
 #pragma once
 #include <chrono>
 
@@ -17,13 +17,13 @@ namespace opal::memory::address_space {
 /// limit_reached.
 OPAL_EXPORT Result<void> follow(MappingTable& table) noexcept;
 
-/// No change to the table is under way when this returns.  Unknown tables are ignored.
+/// No change to the table is in flight when this returns.  Unknown tables are ignored.
 OPAL_EXPORT void unfollow(MappingTable& table) noexcept;
 
 /// Reads the kernel's list again, for every table.
 OPAL_EXPORT void refresh() noexcept;
-/// The same unless it was done in the last kMissInterval: for whoever did not find what a peer asked for, which may
-/// have been mapped without libc.  True when it was done.
+/// The same unless it was done in the last kMissInterval: for a caller that did not find what a peer asked for, which
+/// may have been mapped without libc.  True when it was done.
 inline constexpr std::chrono::milliseconds kMissInterval{10};
 OPAL_EXPORT bool refresh_after_miss() noexcept;
 

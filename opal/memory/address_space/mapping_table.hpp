@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/mapping_table.hpp — what is mapped in one process and what may be done there, for others to look up:
-// a balanced tree of disjoint ranges in shared memory under a sequence lock.  The owner writes, anybody who maps the
-// memory reads.  Neighbours of the same access are one range, so that two tables of the same address space are equal.
-// docs/design/memory.md ("The tree of mappings") says why a treap, and what a reader may meet in it.
+// opal/memory/address_space/mapping_table.hpp — what is mapped in one process and what may be done there, for others to
+// look up: a balanced tree of disjoint ranges in shared memory under a sequence lock.  The owner writes, any process
+// that maps the memory reads.  Neighbours of the same access are one range, so that two tables of the same address
+// space are equal. docs/design/memory.md ("The tree of mappings") says why a treap, and what a reader may meet in it.
 // Cost: a look-up and a change are logarithmic in the number of ranges, for each range that they concern.
 // Threads: one writer at a time (AddressSpace sees to it); readers from any thread or process, without a lock.
 #pragma once

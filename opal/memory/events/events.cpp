@@ -35,7 +35,7 @@ void for_each_slot(Visit visit) noexcept {
   }
 }
 
-/// A release under way; `begin` is 0 in a free place and kTaken in one that is being filled.
+/// A release in flight; `begin` is 0 in a free place and kTaken in one that is being filled.
 struct Place {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};

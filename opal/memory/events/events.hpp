@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/events/events.hpp — tells whoever keeps knowledge about memory (registration caches) that pages went away.
-// One list per process.  A monitor calls released(); where it can, before the memory goes, on the thread that unmaps.
-// Threads: everything from any thread.  released() allocates nothing, takes no lock and makes no system call, so that
-// it may run inside free() or munmap(); neither may a listener, beyond locks under which nobody allocates.
+// opal/memory/events/events.hpp — tells users that keep knowledge about memory (registration caches) that pages went
+// away. One list per process.  A monitor calls released(); where it can, before the memory goes, on the thread that
+// unmaps. Threads: everything from any thread.  released() allocates nothing, takes no lock and makes no system call,
+// so that it may run inside free() or munmap(); neither may a listener, beyond locks under which nothing is allocated.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -30,15 +30,15 @@ class Listener {
 /// Calls `listener` from now on.  Errors: no_memory.
 OPAL_EXPORT Result<void> add_listener(Listener& listener) noexcept;
 
-/// Ends that; no call is under way when this returns.  Not from inside an event.  Unknown listeners are ignored.
+/// Ends that; no call is in flight when this returns.  Not from inside an event.  Unknown listeners are ignored.
 OPAL_EXPORT void remove_listener(Listener& listener) noexcept;
 
 /// Reports to every listener.  An empty range is not reported.
 OPAL_EXPORT void released(Range range) noexcept;
 OPAL_EXPORT void mapped(Range range) noexcept;
 
-/// Exists from before the report of a release until the kernel has acted: whoever registers memory of `range` meanwhile
-/// may get the old pages.  An empty range counts for nothing.
+/// Exists from before the report of a release until the kernel has acted: a thread that registers memory of `range`
+/// meanwhile may get the old pages.  An empty range counts for nothing.
 class OPAL_EXPORT Releasing {
  public:
   explicit Releasing(Range range) noexcept;

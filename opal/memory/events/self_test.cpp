@@ -44,7 +44,7 @@ class Watch final : public Listener {
     settle();
     return seen_.load(std::memory_order_relaxed);
   }
-  /// True when the page is mapped and still holds what was put there: whoever freed it kept it.
+  /// True when the page is mapped and still holds what was put there: the allocator has kept it.
   [[nodiscard]] bool still_there() const noexcept {
     unsigned char resident = 0;
     const std::uintptr_t page = Range::pages(page_.load(std::memory_order_relaxed), 1).begin;

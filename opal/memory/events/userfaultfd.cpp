@@ -5,7 +5,7 @@
 // the reader has read of it (two context switches).
 //
 // The kernel lets that call go on when its event has been read, which is before it has been reported, and unmapped
-// addresses can be mapped anew by others even before that.  So whoever relies on reports calls settle(): the kernel
+// addresses can be mapped anew by others even before that.  So a user of the reports calls settle(): the kernel
 // tells by EAGAIN that calls wait for the reader (mmap_changing), and `handling_` is raised before anything is read.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,10 +22,10 @@
 #include <csignal>
 #include <mutex>
 
+#include "opal/core/system/raw_syscall.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "opal/memory/process_maps.hpp"
-#include "opal/core/system/raw_syscall.hpp"
 
 namespace opal::memory {
 namespace {

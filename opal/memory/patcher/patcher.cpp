@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The monitor that replaces system calls inside libc.  Not symbols, because libc calls itself without them (free() ->
-// munmap), and not function entries, because other libraries replace those: the call itself gives way, so whoever goes
-// through libc is seen, whatever stands before.  Patched while there is one thread: nobody can be in the middle.
+// munmap), and not function entries, because other libraries replace those: the call itself gives way, so every call
+// through libc is seen, whatever stands before.  Patched while there is one thread: none can be in the middle.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/patcher/trampolines.hpp — executable memory near a code object, with one small piece of code per system-call
-// site: it hands the call to mapping_calls.hpp and goes on behind the site.  Registers, flags of the vector unit and
-// the red zone are as the kernel would have left them.  While nobody is interested it makes the system call itself.
-// Never freed: some thread may be in there as long as the process lives.
+// opal/memory/patcher/trampolines.hpp — executable memory near a code object, with one small piece of code per
+// system-call site: it hands the call to mapping_calls.hpp and goes on behind the site.  Registers, flags of the vector
+// unit and the red zone are as the kernel would have left them.  While there is no listener it makes the system call
+// itself. Never freed: some thread may be in there as long as the process lives.
 #pragma once
 #include <span>
 

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "opal/core/bytes.hpp"
-#include "opal/memory/events/events.hpp"
 #include "opal/memory/address_space/mapping_calls.hpp"
+#include "opal/memory/events/events.hpp"
 #include "opal/memory/patcher/syscall_entry.hpp"
 #include "opal/memory/patcher/trampolines.hpp"
 
@@ -80,7 +80,7 @@ void write_trampoline(Code& code, const SyscallSite& site) noexcept {
   }
   code.load_r11(&detail::interested);
   code.bytes({0x41, 0x83, 0x3b, 0x00});  // cmpl $0,(%r11); je
-  std::byte* const nobody = code.branch(0x74);
+  std::byte* const no_listener = code.branch(0x74);
   code.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp),%rsp: the red zone is the caller's
   code.load_r11(reinterpret_cast<const void*>(&opal_memory_syscall_entry));
   code.bytes({0x41, 0xff, 0xd3});                                // call *%r11
@@ -90,7 +90,7 @@ void write_trampoline(Code& code, const SyscallSite& site) noexcept {
   for (std::byte* branch : not_watched) {
     if (branch != nullptr) code.land(branch);
   }
-  code.land(nobody);
+  code.land(no_listener);
   code.bytes({0x0f, 0x05});
   code.jump(site.next);
 }

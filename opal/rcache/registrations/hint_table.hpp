@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/hint_table.hpp — from the begin of a request to registrations that may serve it: hash lines of one cache
-// line each, read without a lock.  Forgets and remembers wrongly as it likes: a hint says where to look, and whoever
-// follows it checks the registration.  A request is looked for under its exact begin, its page and its 2 MiB block;
+// opal/rcache/registrations/hint_table.hpp — from the begin of a request to registrations that may serve it: hash lines
+// of one cache line each, read without a lock.  Forgets and remembers wrongly as it likes: a hint says where to search,
+// and its user checks the registration.  A request is looked for under its exact begin, its page and its 2 MiB block;
 // under the latter two stand only registrations that contain all of the page or block.
-// Owns: its lines; those it outgrew live on until the end, since some reader may still be in there.
+// Owns: its lines; those it outgrew stay until the end, since some reader may still use them.
 // Threads: find() from any; everything else under the cache's lock, but for make().
 #pragma once
 #include <array>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/lease_table.hpp — how many leases one thread took of each registration of one cache, so that threads
-// that share a registration share no cache line which they write.
-// Written by its thread only; read by whoever wants to withdraw a registration, under the cache's lock.  Such a reader
-// adds up the slots of all tables and then Registration::users_.  A lease given back by another thread, or one whose
-// slot went to another registration, counts in users_: only the sum means something.
-// Why no lease is missed: add() publishes the lease and then its caller looks whether the registration still serves;
-// whoever withdraws it takes the service away, makes all threads fence (asymmetric_fence.hpp) and then adds up: so
-// either the caller sees that it serves no more, or the sum contains the lease.  Slots only shrink from then on, and
-// what leaves one without ending is in users_ before, which is read last: the sum is never too small.
+// opal/rcache/registrations/lease_table.hpp — how many leases one thread took of each registration of one cache, so
+// that threads that share a registration share no cache line which they write. Written by its thread only; read by a
+// thread that withdraws a registration, under the cache's lock.  Such a reader adds up the slots of all tables and then
+// Registration::users_.  A lease given back by another thread, or one whose slot went to another registration, counts
+// in users_: only the sum means something. Why no lease is missed: add() publishes the lease and then its caller looks
+// whether the registration still serves; the withdrawing thread takes the service away, makes all threads fence
+// (asymmetric_fence.hpp) and then adds up: so either the caller sees that it serves no more, or the sum contains the
+// lease.  Slots only shrink from then on, and what leaves one without ending is in users_ before, which is read last:
+// the sum is never too small.
 #pragma once
 #include <algorithm>
 #include <array>

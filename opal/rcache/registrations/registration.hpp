@@ -76,7 +76,7 @@ class alignas(kCacheLine) Registration {
   [[nodiscard]] Cookie& cookie() noexcept { return cookie_; }
   [[nodiscard]] const Cookie& cookie() const noexcept { return cookie_; }
 
-  /// From Device::register_memory: it serves only the request it is made for, since nobody will tell when its memory
+  /// From Device::register_memory: it serves only the request it is made for, since it is not reported when its memory
   /// goes.
   void use_once() noexcept { once_ = true; }
 

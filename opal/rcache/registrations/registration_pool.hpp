@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/registration_pool.hpp — Registration objects that never go back to the heap while their cache lives, so
-// that a reader who comes too late still finds a Registration.
-// Owns: all of them.  Threads: under the cache's lock, but for make_slab().
+// opal/rcache/registrations/registration_pool.hpp — Registration objects that never go back to the heap while their
+// cache lives, so that a reader that comes too late still finds a Registration. Owns: all of them.  Threads: under the
+// cache's lock, but for make_slab().
 #pragma once
 #include <cstddef>
 #include <memory>

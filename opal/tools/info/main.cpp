@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "opal/am/groups.hpp"
 #include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/groups.hpp"
 #include "opal/core/system/machine.hpp"
 #include "opal/tools/info/report.hpp"
 #include "opal/tools/info/upper_groups.hpp"
@@ -20,7 +20,7 @@ using namespace opal::tools::info;
 
 constexpr const char* kExamples = R"(
 Examples:
-  opal-info                               the transports, and the variables everybody may want to set
+  opal-info                               the transports, and the variables for all users
   opal-info --group btl_sm --level tuner  what can be tuned in the shared-memory transport
   opal-info btl_sm_fbox_size              one variable
   opal-info --set btl_sm_fbox_size=5000   whether a setting is good, without running anything
@@ -38,7 +38,7 @@ struct Options {
   std::string level;  ///< empty: what suits the rest of the command line
 };
 
-/// Somebody who asks for a group, or a program, wants to see all of it; the plain listing is for a first look.
+/// A request for a group, or by a program, lists all of it; the plain listing is an overview.
 config::Level shown_level(const Options& options) {
   for (const config::Level level : {config::Level::user, config::Level::tuner, config::Level::developer}) {
     if (options.level == name(level)) return level;

@@ -41,7 +41,7 @@ measurements on machines of this kind (CPU model and number of processors). It i
 the file beside it, so that file wins. `opal-info` shows the paths of these files,
 `opal-info --all` the values in force and where they come from.
 
-The level says for whom a variable is: *user* for all users, *tuner* for performance work,
+The level names the users of a variable: *user* for all users, *tuner* for performance work,
 *developer* for work on OPAL itself.
 )";
 

@@ -23,7 +23,7 @@ bool DirectLinks::ask(std::uint32_t host, Kind kind, const std::string& content)
     link.endpoint = *endpoint;
     opal::log::debug("runtime", "questions go straight to host {}", host);
   }
-  if (!timer_) timer_ = loop_.after(kIdle, [this] { look(); });
+  if (!timer_) timer_ = loop_.after(kIdle, [this] { close_idle(); });
   if (!oob_.send(*link.endpoint, topic(kind), content)) return false;
   ++link.open;
   link.used = true;
@@ -45,7 +45,7 @@ std::optional<std::uint32_t> DirectLinks::on_closed(const opal::am::Endpoint& en
   return std::nullopt;
 }
 
-void DirectLinks::look() {
+void DirectLinks::close_idle() {
   timer_ = {};
   for (auto link = links_.begin(); link != links_.end();) {
     if (link->second.open > 0 || std::exchange(link->second.used, false)) {
@@ -56,7 +56,7 @@ void DirectLinks::look() {
     if (!serves_others_(*link->second.endpoint)) oob_.disconnect(*link->second.endpoint);
     link = links_.erase(link);
   }
-  if (!links_.empty()) timer_ = loop_.after(kIdle, [this] { look(); });
+  if (!links_.empty()) timer_ = loop_.after(kIdle, [this] { close_idle(); });
 }
 
 }  // namespace runtime::daemon

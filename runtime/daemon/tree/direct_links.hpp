@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/direct_links.hpp — connections straight to daemons elsewhere in the tree, made when something is to be
-// asked there, used again, closed when nothing has been for a while.  Their endpoints may be the tree's, too: two
+// runtime/daemon/tree/direct_links.hpp — connections straight to daemons elsewhere in the tree, made when something is
+// to be asked there, used again, closed when nothing has been for a while.  Their endpoints may be the tree's, too: two
 // processes have one connection, and the tree's stays.  Threads: the loop's thread.
 #pragma once
 #include <chrono>
@@ -20,7 +20,7 @@ class DirectLinks {
   static constexpr std::chrono::seconds kIdle{3};  ///< a link that was not used for so long, or twice that, goes
 
   /// `serves_others` tells whether an endpoint is needed when nothing more is asked by it here: it is the tree's, or
-  /// who is there waits for an answer of ours.
+  /// the peer waits for an answer of ours.
   DirectLinks(event::Loop& loop, oob::Daemon& oob, std::function<bool(opal::am::Endpoint&)> serves_others);
 
   /// Where the daemon of that host is reached.
@@ -29,16 +29,16 @@ class DirectLinks {
   bool ask(std::uint32_t host, Kind kind, const std::string& content);
   /// An answer has come by it: when all have, it may go.
   void answered(std::uint32_t host);
-  /// That endpoint is over, whoever ended it; the host whose link it was.
+  /// That endpoint has ended, on either side.  Returns the host whose link it was.
   std::optional<std::uint32_t> on_closed(const opal::am::Endpoint& endpoint);
 
  private:
   struct Link {
     opal::am::Endpoint* endpoint = nullptr;
     std::size_t open = 0;  // questions
-    bool used = false;     // since the last look
+    bool used = false;     // since the last check
   };
-  void look();
+  void close_idle();
 
   event::Loop& loop_;
   oob::Daemon& oob_;

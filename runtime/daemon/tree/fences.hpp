@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/fences.hpp — fences, connects and disconnects of this host's PMIx server with those of other hosts:
-// each is an operation of the tree of daemons, whose key is its name.  Threads: the loop's thread.
+// runtime/daemon/tree/fences.hpp — fences, connects and disconnects of this host's PMIx server with those of other
+// hosts: each is an operation of the tree of daemons, whose key is its name.  Threads: the loop's thread.
 #pragma once
 #include <deque>
 #include <map>
@@ -10,13 +10,13 @@
 
 namespace runtime::daemon {
 
-class Meetings {
+class Fences {
  public:
-  explicit Meetings(TreeMember& tree) noexcept : tree_(tree) {}
+  explicit Fences(TreeMember& tree) noexcept : tree_(tree) {}
 
   /// See pmix::Cluster::fence.
-  void meet(const std::string& meeting, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
-            pmix::Cluster::Data answer);
+  void arrive(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
+              pmix::Cluster::Data answer);
   /// For overlay::Client.
   void on_release(const overlay::Release& release);
 

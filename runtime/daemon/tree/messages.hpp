@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/messages.hpp — what the launcher and the daemons of a job's other hosts say to each other.  Join and
-// its answers go over a connection of their own, questions for data straight to whom they concern when its address is
-// known, everything else along the tree of daemons.  Each struct is one
-// message; its topic goes with it.  Packed by runtime/packing.hpp; a receiver refuses what does not unpack.  kVersion
-// is compared at the first message, before any other is understood.
+// runtime/daemon/tree/messages.hpp — what the launcher and the daemons of a job's other hosts say to each other.  Join
+// and its answers go over a connection of their own, questions for data straight to the host that they concern when its
+// address is known, everything else along the tree of daemons.  Each struct is one message; its topic goes with it.
+// Packed by runtime/packing.hpp; a receiver refuses what does not unpack.  kVersion is compared at the first message,
+// before any other is understood.
 #pragma once
 #include <pmix_common.h>
 
@@ -295,7 +295,7 @@ struct Death {
   }
 };
 
-/// Launcher to daemons: these ranks have ended, in whatever way; nobody waits for them any more.
+/// Launcher to daemons: these ranks have ended, in whatever way; they are not waited for any more.
 struct Ended {
   static constexpr Kind kKind = Kind::ended;
   overlay::IdSet ranks;

@@ -47,14 +47,14 @@ void ProcessMap::end(const IdSet& ranks) {
   }
 }
 
-IdSet ProcessMap::absent(const std::string& meeting) const {
+IdSet ProcessMap::absent(const std::string& name) const {
   if (ended_.empty()) return {};
-  const auto name = unpack<pmix::MeetingName>(oob::as_bytes(meeting));
-  if (!name) return {};
-  if (std::find(name->ranks.begin(), name->ranks.end(), PMIX_RANK_WILDCARD) != name->ranks.end()) return deserted_;
+  const auto fence = unpack<pmix::FenceName>(oob::as_bytes(name));
+  if (!fence) return {};
+  if (std::find(fence->ranks.begin(), fence->ranks.end(), PMIX_RANK_WILDCARD) != fence->ranks.end()) return deserted_;
   IdSet with_ended;
   IdSet with_living;
-  for (const std::uint32_t rank : name->ranks) {
+  for (const std::uint32_t rank : fence->ranks) {
     if (rank < host_of_.size()) (ended_.contains(rank) ? with_ended : with_living).add(host_of_[rank]);
   }
   with_ended.remove(with_living);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/process_map.hpp — where each rank of the job is, and which have ended: so which hosts nobody comes
-// from any more to a meeting of certain ranks.  Threads: the loop's thread.
+// runtime/daemon/tree/process_map.hpp — where each rank of the job is, and which have ended: so which hosts no rank
+// comes from any more to a fence of certain ranks.  Threads: the loop's thread.
 #pragma once
 #include <string>
 #include <vector>
@@ -26,8 +26,8 @@ class ProcessMap {
   /// These ranks have ended, whenever each did.
   void end(const overlay::IdSet& ranks);
 
-  /// The hosts whose ranks in that meeting (pmix::MeetingName, packed) have all ended.
-  [[nodiscard]] overlay::IdSet absent(const std::string& meeting) const;
+  /// The hosts whose ranks in that fence (pmix::FenceName, packed) have all ended.
+  [[nodiscard]] overlay::IdSet absent(const std::string& name) const;
 
  private:
   std::vector<std::uint32_t> host_of_;  // by rank

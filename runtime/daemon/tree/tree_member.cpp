@@ -87,8 +87,8 @@ void TreeMember::declare_lost(Id member, overlay::Loss why) {
   schedule();
 }
 
-void TreeMember::look_again() {
-  node_->look_again();
+void TreeMember::recheck() {
+  node_->recheck();
   schedule();
 }
 
@@ -186,7 +186,7 @@ void TreeMember::arm() {
   const Nanoseconds delay = due <= now ? 0 : (due - now + kMillisecond - 1) / kMillisecond;
   timer_ = loop_.after(std::chrono::milliseconds{delay}, [this] {
     armed_ = UINT64_MAX;
-    oob_.catch_up();  // whoever counts as silent may have said something that nobody has read
+    oob_.catch_up();  // a member that counts as silent may have sent something that is not read yet
     service();
   });
 }

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "runtime/daemon/tree/messages.hpp"
-#include "runtime/options/timeouts.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/daemon.hpp"
+#include "runtime/options/timeouts.hpp"
 #include "runtime/overlay/node.hpp"
 
 namespace runtime::daemon {
@@ -27,7 +27,7 @@ class TreeMember final : private overlay::Port {
   /// Called after whatever has happened, outside of the Node.
   std::function<void()> after_turn = [] {};
 
-  /// Called when the tree ends a connection: whoever shares it has it no more.
+  /// Called when the tree ends a connection: other users of it lose it.
   std::function<void(opal::am::Endpoint&)> on_close = [](opal::am::Endpoint&) {};
   /// Whether the tree has a use for it.
   [[nodiscard]] bool has(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
@@ -41,10 +41,10 @@ class TreeMember final : private overlay::Port {
   Result<void> send_up(Kind kind, std::string content);
   Result<void> send_down(const overlay::IdSet& to, Kind kind, std::string content);
 
-  /// See overlay::Node::arrive, declare_lost, look_again, acknowledge.
+  /// See overlay::Node::arrive, declare_lost, recheck, acknowledge.
   void arrive(const std::string& key, const overlay::IdSet& participants, std::int64_t status, std::string data);
   void declare_lost(overlay::Id member, overlay::Loss why);
-  void look_again();
+  void recheck();
   void acknowledge();
 
   [[nodiscard]] const overlay::Node& node() const noexcept { return *node_; }

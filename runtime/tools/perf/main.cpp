@@ -12,8 +12,8 @@
 #include <map>
 
 #include "opal/core/build_info.hpp"
-#include "runtime/tools/perf/tests/floor.hpp"
 #include "runtime/tools/perf/report/report.hpp"
+#include "runtime/tools/perf/tests/floor.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 #include "runtime/tools/perf/tune.hpp"
 
@@ -97,7 +97,7 @@ Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uin
 /// The transports to measure: the one asked for, or every usable one that joins processes.
 Result<std::vector<std::string>> transports(const Options& options, bool with_self) {
   if (!options.transport.empty()) return std::vector<std::string>{options.transport};
-  OPAL_TRY_ASSIGN(const Secret own, Secret::from_text(Secret::random_text()));  // nobody is to connect
+  OPAL_TRY_ASSIGN(const Secret own, Secret::from_text(Secret::random_text()));  // no other process is to connect
   OPAL_TRY_ASSIGN(const auto context, am::Context::open(config::Store::from_environment(), {.secret = own}));
   std::vector<std::string> names;
   for (const am::TransportState& state : context->transports()) {

@@ -42,7 +42,7 @@ class RailsTest : public ::testing::Test {
     return static_cast<btl::sim::Module&>(static_cast<btl::rails::Module&>(side.module()).rail(index));
   }
   [[nodiscard]] bool drive(const std::function<bool()>& condition) { return pump(condition, *a_, *b_); }
-  /// The fabric of a rail falls apart: nobody reaches anybody on it.
+  /// The fabric of a rail falls apart: no node reaches another one on it.
   void cut(std::uint32_t index) { rail(*b_, index).fabric().set_group(rail(*b_, index).node(), 1); }
   void heal(std::uint32_t index) { rail(*b_, index).fabric().heal(); }
   [[nodiscard]] std::uint64_t transfers(std::uint32_t index) {
@@ -71,7 +71,7 @@ class RailsTest : public ::testing::Test {
     const auto bytes = pattern(100, seed);
     ASSERT_TRUE(pump([&] { return b_->module().send_inline(*answer_to_, kTag, bytes, {}) == Post::done; }, *b_));
   }
-  /// Sends what nobody takes yet.
+  /// Sends what is not received yet.
   void send_unseen() {
     ASSERT_EQ(a_->module().send_inline(*to_b_, kTag, bytes_of(sent_), pattern(500, sent_)), Post::done);
     ++sent_;

@@ -130,7 +130,7 @@ TEST_F(SimPinnedMemory, ACacheThatHearsOfTheRemapNeverYieldsOldBytesAndOneThatDo
   };
   EXPECT_THAT(read_through_cache(), ::testing::Each(kOld));
   memory.replace(kNew);
-  EXPECT_THAT(read_through_cache(), ::testing::Each(kOld)) << "nobody told the cache: the bug that the device shows";
+  EXPECT_THAT(read_through_cache(), ::testing::Each(kOld)) << "the cache was not told: the bug that the device shows";
   EXPECT_EQ(cache.invalidate(memory.data(), kSize), 1U);
   EXPECT_THAT(read_through_cache(), ::testing::Each(kNew));
 }

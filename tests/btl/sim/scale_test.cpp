@@ -37,7 +37,7 @@ class Swarm final : public btl::Observer {
     heard_.resize(kDevices);
   }
 
-  /// Everybody hears of `number` from device 0, each over its parent in a tree of 16 children.
+  /// All devices get `number` from device 0, each over its parent in a tree of 16 children.
   void broadcast(std::uint64_t number) {
     number_ = number;
     forward(0);

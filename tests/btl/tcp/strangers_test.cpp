@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever connects to the port: garbage, half a greeting, the wrong greeting, too many; and peers that break the rules
+// Connections of other programs: garbage, half a handshake, the wrong one, too many; and peers that break the rules
 // once they are in.
 #include <dirent.h>
 

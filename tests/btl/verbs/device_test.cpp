@@ -168,7 +168,7 @@ TEST_F(VerbsDevice, OperationsPostedWhileBothSidesConnectGoByTheDeviceAfterwards
       Side& alone = from_b ? a : b;
       CountedCompletion done;
       ASSERT_TRUE(pump([&] { return get(from_b, done) != Post::again; }, alone));
-      ASSERT_TRUE(pump([&] { return done.calls != 0; }, alone)) << "it goes as a message, and nobody answers";
+      ASSERT_TRUE(pump([&] { return done.calls != 0; }, alone)) << "it goes as a message, and gets no answer";
     }
   }
 }

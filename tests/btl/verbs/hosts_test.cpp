@@ -182,7 +182,7 @@ std::vector<Error> VerbsHosts::end_everything_by(const std::function<bool()>& tr
   }
   const std::uint64_t took_ns = now_ns() - since_ns;
   EXPECT_TRUE(troubled);
-  EXPECT_EQ(side_->failures.size(), 1U) << "nobody reported it; posted: " << posted.size();
+  EXPECT_EQ(side_->failures.size(), 1U) << "it was not reported; posted: " << posted.size();
   for (std::size_t i = 0; i < posted.size(); ++i) {
     const CountedCompletion& completion = posted[i].completion;
     EXPECT_EQ(completion.calls, posted[i].answer == Post::queued ? 1 : 0) << i;

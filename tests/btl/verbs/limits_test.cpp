@@ -142,7 +142,7 @@ TEST_F(VerbsLimits, AWorkingSetAboveTheLimitOfLockedMemoryRunsByEviction) {
   EXPECT_LE(counted.registered.bytes, 8U << 20);
   EXPECT_EQ(counted.failures, 0U);
   region_ = {};
-  a_.reset();  // with the rights with which they were opened: the connection manager heeds nobody else
+  a_.reset();  // with the rights with which they were opened: the connection manager accepts no others
   b_.reset();
 }
 

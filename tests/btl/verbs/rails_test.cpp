@@ -92,7 +92,7 @@ TEST_F(VerbsRails, ADeviceThatIsRemovedEndsWhatIsUnderWayOnItOnce) {
     answers.push_back(a_->module().put(*to_b_, bytes.data(), nullptr, reinterpret_cast<std::uint64_t>(memory_.data()),
                                        handle_, kMemory, put));
   }
-  shell("rdma link delete rxe1 >/dev/null 2>&1 &");  // goes on when nobody uses the device any more
+  shell("rdma link delete rxe1 >/dev/null 2>&1 &");  // goes on when the device is not used any more
   ASSERT_TRUE(drive([&] { return !a_->failures.empty() && !b_->failures.empty(); }));
   for (std::size_t i = 0; i < puts.size(); ++i) EXPECT_EQ(puts[i].calls, answers[i] == Post::queued ? 1 : 0) << i;
   EXPECT_EQ(a_->failures.size(), 1U);

@@ -72,7 +72,7 @@ void Machine::finish_until(Stream& stream, std::uint64_t serial) {
   while (!stream.operations.empty() && stream.operations.front().serial <= serial) run_one(stream, When::waited_for);
 }
 
-/// Whether what the first operation has to wait for is done; if somebody waits for it, it is done here.
+/// Whether what the first operation has to wait for is done; if it is waited for, it is done here.
 bool Machine::ready(Stream& stream, When when) {
   const Operation& first = stream.operations.front();
   const auto earlier = [&first](const Stream& other) {

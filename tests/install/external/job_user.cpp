@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of a job: publishes its address, and says who it is.
+// A rank of a job: publishes its address, and prints its rank.
 #include <cstdio>
 
 #include "opal/am/context.hpp"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that add up who they are. */
+/* Adds up the numbers of the ranks. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/memory/pages.hpp — how a simulated device reaches memory: not through the program's own loads and stores, but
-// as hardware does.  Two ways:
+// opal/btl/sim/memory/pages.hpp — how a simulated device reaches memory: not through the program's own loads and
+// stores, but as hardware does.  Two ways:
 //   pinned     the physical pages that lay under the range when it was pinned, whatever has been mapped there since:
 //              the kernel's own pinning (FOLL_PIN | FOLL_LONGTERM, as for RDMA), had by registering a buffer with an
-//              io_uring.  A device with a stale registration so reads old bytes and writes where nobody looks.
+//              io_uring.  A device with a stale registration so reads old bytes and writes into unused pages.
 //   on demand  the page table at the time of the access, as devices with on-demand paging do; an unmapped page is an
 //              error and no signal.
 // Limits: pinned memory must be writable, anonymous or shared (the kernel refuses other files), and counts against
@@ -19,8 +19,8 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::sim {
 
@@ -31,8 +31,7 @@ using Pin = std::optional<std::uint32_t>;
 
 class OPAL_EXPORT Pages {
  public:
-  static constexpr std::uint32_t kMostPins = 16384;     ///< what one io_uring can hold
-  static constexpr std::size_t kMostPinned = 1U << 30;  ///< bytes of one pin
+  static constexpr std::uint32_t kMostPins = 16384;  ///< what one io_uring can hold
 
   Pages() noexcept;
   ~Pages();
@@ -42,7 +41,7 @@ class OPAL_EXPORT Pages {
   /// Whether this kernel pins for us.  Errors: not_supported (with errno: no io_uring, or not for this process).
   Result<void> can_pin() noexcept;
 
-  /// Pins [base, +size), 0 < size <= kMostPinned.  Errors: not_supported, limit_reached (kMostPins, or the kernel's
+  /// Pins [base, +size), 0 < size <= 1 GiB.  Errors: not_supported, limit_reached (kMostPins, or the kernel's
   /// limit), invalid_argument (not mapped, not writable, or memory that cannot be pinned).
   Result<Pin> pin(void* base, std::size_t size) noexcept;
   void unpin(Pin pin) noexcept;

@@ -68,7 +68,7 @@ class Incoming final : public Source {
       received_ += static_cast<std::size_t>(got);
     }
     std::memcpy(&hello_, bytes_.data(), sizeof hello_);
-    acceptor_.greeted(*this);
+    acceptor_.on_hello(*this);
   }
 
   void on_deadline() noexcept override {
@@ -142,12 +142,12 @@ void Acceptor::take(Fd fd) noexcept {
   incoming_.push_back(std::move(incoming));
 }
 
-void Acceptor::greeted(Incoming& incoming) noexcept {
+void Acceptor::on_hello(Incoming& incoming) noexcept {
   const wire::Hello& hello = incoming.hello();
   if (!is_genuine(key_, incoming.challenge(), hello)) {
-    return drop(incoming, "it does not know the job's secret: another job, another am_secret_file, or a stranger");
+    return drop(incoming, "it does not know the job's secret: another job, another am_secret_file, or another program");
   }
-  if (hello.to != self_) return drop(incoming, "it looks for somebody else");
+  if (hello.to != self_) return drop(incoming, "it wants another process");
   if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of an absurd size");
   switch (owner_.judge(hello.from)) {
     case Verdict::accept: return let_in(incoming);

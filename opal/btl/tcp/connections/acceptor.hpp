@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/acceptor.hpp — the listening socket, and connections whose peer has not been let in yet.
+// opal/btl/tcp/connections/acceptor.hpp — the listening socket, and unauthenticated connections.
 // A connection costs a descriptor and ~250 bytes until its Hello has proved to be genuine; Config::half_open bounds
 // them. Parking: a good Hello of a peer that we have a connection or an attempt with already waits, until that other
 // one has ended (the peer reconnects: its new connection overtook the goodbye on the old one) or until the peer closes
 // this one (both sides had connected at the same time; the rule which one stays is the module's). Owned by its module.
-// Nothing a stranger sends is looked at before the proof in it.
+// Nothing an unauthenticated peer sends is used before its proof is checked.
 #pragma once
 #include <memory>
 #include <vector>
@@ -22,7 +22,7 @@ class Acceptor final : public Source {
  public:
   enum class Verdict { accept, park, refuse };
 
-  /// Who decides.  All calls come from inside the reactor.
+  /// Decides on connections.  All calls come from inside the reactor.
   class Owner {
    public:
     virtual Verdict judge(const PeerId& from) noexcept = 0;
@@ -40,7 +40,7 @@ class Acceptor final : public Source {
            std::vector<Interface> allowed, Owner& owner);
   ~Acceptor() override;
 
-  /// Closes everything; nobody is let in any more.
+  /// Closes everything; accepts no connection any more.
   void stop() noexcept;
   /// Lets the oldest parked connection of `from` in that the peer has not closed, if there is one.
   void unpark(const PeerId& from) noexcept;
@@ -53,7 +53,7 @@ class Acceptor final : public Source {
  private:
   friend class Incoming;
   void take(Fd fd) noexcept;
-  void greeted(Incoming& incoming) noexcept;
+  void on_hello(Incoming& incoming) noexcept;
   void let_in(Incoming& incoming) noexcept;
   void drop(Incoming& incoming, const char* why) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/address.hpp — the address blob of a tcp module: who it is, on which host, and where it listens.
+// opal/btl/tcp/connections/address.hpp — the address blob of a tcp module: its PeerId, its host, and where it listens.
 // Wire (little endian):  u32 magic | u16 version | u16 count | PeerId | token | u64 host | count x SocketAddress
 // `token` is random: together with the job's secret it opens the connection, so that knowing a PeerId is not enough.
 // `host` names the peer's host and network namespace: loopback addresses only mean something there.

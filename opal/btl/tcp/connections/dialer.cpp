@@ -69,8 +69,8 @@ class Attempt final : public Source {
         return false;
       }
       if (got <= 0) {
-        const char* const where = challenged_ ? "tcp greeting: closed without an answer; do both have the same secret?"
-                                              : "tcp greeting: closed without a challenge";
+        const char* const where = challenged_ ? "tcp handshake: closed without an answer; do both have the same secret?"
+                                              : "tcp handshake: closed without a challenge";
         dialer_.failed(*this, {Errc::unreachable, static_cast<int>(-got), where}, true);
         return false;
       }
@@ -84,22 +84,22 @@ class Attempt final : public Source {
   bool answer_challenge() noexcept {
     std::memcpy(&challenge_, bytes_.data(), sizeof challenge_);
     if (challenge_.magic != wire::kMagic) {
-      return dialer_.failed(*this, {Errc::unreachable, 0, "tcp greeting: somebody else answered"}, false), false;
+      return dialer_.failed(*this, {Errc::unreachable, 0, "tcp handshake: another process answered"}, false), false;
     }
     if (challenge_.version != wire::kWireVersion) {
-      const Error why{Errc::version_mismatch, 0, "tcp greeting: the peer has another version of OPAL",
+      const Error why{Errc::version_mismatch, 0, "tcp handshake: the peer has another version of OPAL",
                       challenge_.version};
       return dialer_.failed(*this, why, false), false;
     }
-    const Greeting& greeting = dialer_.greeting_;
-    hello_ = make_hello(greeting.key, challenge_, greeting.from, greeting.to, greeting.max_send);
+    const HandshakeSides& sides = dialer_.sides_;
+    hello_ = make_hello(sides.key, challenge_, sides.from, sides.to, sides.max_send);
     const ByteSpan bytes = bytes_of(hello_);
     iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
     const std::int64_t sent = send_some(fd(), &vector, 1);
     // A fresh connection takes so little whole.
     if (sent != static_cast<std::int64_t>(bytes.size())) {
       const int error = sent < 0 ? static_cast<int>(-sent) : 0;
-      return dialer_.failed(*this, {Errc::unreachable, error, "tcp greeting: send"}, true), false;
+      return dialer_.failed(*this, {Errc::unreachable, error, "tcp handshake: send"}, true), false;
     }
     challenged_ = true;
     return true;
@@ -108,11 +108,11 @@ class Attempt final : public Source {
   void read_welcome() noexcept {
     wire::Welcome welcome{};
     std::memcpy(&welcome, bytes_.data(), sizeof welcome);
-    if (!is_genuine(dialer_.greeting_.key, challenge_, hello_, welcome)) {
-      return dialer_.failed(*this, {Errc::permission, 0, "tcp greeting: the peer does not know the secret"}, false);
+    if (!is_genuine(dialer_.sides_.key, challenge_, hello_, welcome)) {
+      return dialer_.failed(*this, {Errc::permission, 0, "tcp handshake: the peer does not know the secret"}, false);
     }
     if (welcome.max_send > kLargestMaxSend.bytes) {
-      return dialer_.failed(*this, {Errc::protocol, 0, "tcp greeting: absurd message size", welcome.max_send}, false);
+      return dialer_.failed(*this, {Errc::protocol, 0, "tcp handshake: absurd message size", welcome.max_send}, false);
     }
     dialer_.welcomed(*this, welcome.max_send);
   }
@@ -127,11 +127,11 @@ class Attempt final : public Source {
   std::size_t received_ = 0;
 };
 
-Dialer::Dialer(Reactor& reactor, const Config& config, const Greeting& greeting, std::vector<SocketAddress> candidates,
-               Owner& owner)
+Dialer::Dialer(Reactor& reactor, const Config& config, const HandshakeSides& sides,
+               std::vector<SocketAddress> candidates, Owner& owner)
     : Source(reactor),
       config_(config),
-      greeting_(greeting),
+      sides_(sides),
       candidates_(std::move(candidates)),
       outcomes_(candidates_.size()),
       owner_(owner) {}
@@ -144,9 +144,7 @@ void Dialer::start() noexcept {
   start_next();
 }
 
-void Dialer::record(std::size_t candidate, const Error& why) noexcept {
-  outcomes_[candidate] = {why, now_ns() - began_ns_};
-}
+void Dialer::record(std::size_t candidate, const Error& why) noexcept { outcomes_[candidate].error = why; }
 
 void Dialer::start_next() noexcept {
   while (next_ < candidates_.size()) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/dialer.hpp — finds a way to one peer: tries its addresses in order, starts the next one beside a silent
-// one after Config::stagger, says Hello on each that answers, and takes the first that says Welcome.
-// The greeting, not the connection, decides: another program behind a wrong address does not know the peer's identity.
+// opal/btl/tcp/connections/dialer.hpp — finds a way to one peer: tries its addresses in order, starts the next one
+// beside a silent one after Config::stagger, says Hello on each that answers, and takes the first that says Welcome.
+// The handshake, not the connection, decides: another program behind a wrong address does not know the peer's identity.
 // Owned by its endpoint, which is told of the end exactly once, from inside the reactor, and then destroys it.
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "opal/btl/tcp/connections/address.hpp"
 #include "opal/btl/tcp/config.hpp"
+#include "opal/btl/tcp/connections/address.hpp"
 #include "opal/btl/tcp/connections/reactor.hpp"
 #include "opal/btl/tcp/wire.hpp"
 
@@ -17,8 +17,8 @@ namespace opal::btl::tcp {
 
 class Attempt;
 
-/// Who greets whom, and the key for it.
-struct Greeting {
+/// Both sides of the handshake, and its key.
+struct HandshakeSides {
   PeerId from;
   PeerId to;
   std::uint64_t max_send;
@@ -27,7 +27,7 @@ struct Greeting {
 
 class Dialer final : public Source {
  public:
-  /// Who wants the connection.  Each call ends the dialer's work; it may be destroyed inside.
+  /// The user of the connection.  Each call ends the dialer's work; it may be destroyed inside.
   class Owner {
    public:
     virtual void on_connected(Fd fd, std::uint32_t peer_max_send) noexcept = 0;
@@ -37,7 +37,7 @@ class Dialer final : public Source {
     ~Owner() = default;
   };
 
-  Dialer(Reactor& reactor, const Config& config, const Greeting& greeting, std::vector<SocketAddress> candidates,
+  Dialer(Reactor& reactor, const Config& config, const HandshakeSides& sides, std::vector<SocketAddress> candidates,
          Owner& owner);
   ~Dialer() override;
 
@@ -53,7 +53,6 @@ class Dialer final : public Source {
   friend class Attempt;
   struct Outcome {
     Error error{};  // code 0: nothing heard yet
-    std::uint64_t after_ns = 0;
   };
   void start_next() noexcept;
   void end_of_round() noexcept;
@@ -62,7 +61,7 @@ class Dialer final : public Source {
   void record(std::size_t candidate, const Error& why) noexcept;
 
   const Config& config_;
-  const Greeting greeting_;
+  const HandshakeSides sides_;
   const std::vector<SocketAddress> candidates_;
   std::vector<Outcome> outcomes_;  // by candidate
   Owner& owner_;

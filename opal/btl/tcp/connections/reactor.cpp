@@ -35,7 +35,7 @@ Fd Source::release() noexcept {
 }
 
 void Source::close() noexcept {
-  // The kernel forgets a closed descriptor by itself only while nobody (a forked child) shares it.
+  // The kernel forgets a closed descriptor by itself only while no other process (a forked child) shares it.
   if (fd_) {
     ::epoll_ctl(reactor_.epoll_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
     withdraw();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/reactor.hpp — the descriptors of a module and their deadlines: one epoll instance, edge triggered, and
-// one timer.  A Source that has something to do stands in the ready list until its on_ready() leaves it off again.
-// Owns nothing but its two descriptors; sources are owned by the module and leave by themselves when destroyed.
-// Sources may be added and destroyed from inside on_ready()/on_deadline(), also the one that runs if it returns at
-// once.
+// opal/btl/tcp/connections/reactor.hpp — the descriptors of a module and their deadlines: one epoll instance, edge
+// triggered, and one timer.  A Source that has something to do stands in the ready list until its on_ready() leaves it
+// off again. Owns nothing but its two descriptors; sources are owned by the module and leave by themselves when
+// destroyed. Sources may be added and destroyed from inside on_ready()/on_deadline(), also the one that runs if it
+// returns at once.
 #pragma once
 #include <cstdint>
 #include <vector>
 
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::tcp {
 
@@ -30,7 +30,7 @@ class Source {
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   [[nodiscard]] bool open() const noexcept { return static_cast<bool>(fd_); }
-  /// Not known to be empty: reading is worth a system call.  Cleared by whoever sees EAGAIN.
+  /// Not known to be empty: reading is worth a system call.  Cleared by the reader that gets EAGAIN.
   bool readable = false;
   /// Not known to be full.
   bool writable = false;

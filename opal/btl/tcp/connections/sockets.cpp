@@ -84,7 +84,7 @@ Result<ListeningSocket> listen_on(const Config& config, const SocketAddress* onl
 Result<Fd> start_connect(const SocketAddress& address) {
   OPAL_TRY_ASSIGN(Fd fd, make_socket(address.is_v4() ? AF_INET : AF_INET6));
   const int on = 1;
-  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // the greeting must not wait either
+  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // the handshake must not wait either
   sockaddr_storage storage{};
   const socklen_t length = address.to(storage);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0 && errno != EINPROGRESS) {
@@ -97,7 +97,7 @@ void tune(const Config& config, int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
   set_congestion(fd);
   if (config.peer_timeout.count() == 0) return;
-  // For a silent connection; is_silent() looks after one with data under way.  TCP_USER_TIMEOUT would also kill a
+  // For a silent connection; is_silent() looks after one with data in flight.  TCP_USER_TIMEOUT would also kill a
   // peer that lives and only does not read.
   const int seconds = static_cast<int>(config.peer_timeout.count() / 1000);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/connections/connection.hpp — one queue pair on its way from nothing to connected, by the RDMA connection manager.
-// The manager's identifier only finds the way (device, path, GID, packet numbers); the queue pair belongs to the
-// module's own device context, so we move it through its states ourselves.  Everything is asynchronous: events of the
-// manager's channel are handed to on_event(). Owned by what uses it, which is told through Owner from inside on_event()
-// and may destroy it there.
+// opal/btl/verbs/connections/connection.hpp — one queue pair on its way from nothing to connected, by the RDMA
+// connection manager. The manager's identifier only finds the way (device, path, GID, packet numbers); the queue pair
+// belongs to the module's own device context, so we move it through its states ourselves.  Everything is asynchronous:
+// events of the manager's channel are handed to on_event(). Owned by what uses it, which is told through Owner from
+// inside on_event() and may destroy it there.
 #pragma once
 #include <array>
 #include <span>
@@ -20,7 +20,7 @@ struct CmEvent {
   rdma_cm_id* id = nullptr;
   std::array<std::byte, 256> data{};  ///< the peer's
   std::size_t size = 0;
-  std::uint8_t peer_reads = 0;  ///< read and atomic operations that the peer may have under way to us
+  std::uint8_t peer_reads = 0;  ///< read and atomic operations that the peer may have in flight to us
 
   [[nodiscard]] ByteSpan bytes() const noexcept { return ByteSpan{data}.first(size); }
 };

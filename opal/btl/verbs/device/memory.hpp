@@ -4,7 +4,7 @@
 // where the device cannot (atomics that it lacks, memory too large to pin).  The device checks bounds and rights of
 // what comes with a key; the initiator looks at the handle's claims first, so that an honest mistake costs no
 // connection. Memory that was unmapped leaves the device with the module's next progress(), or, if operations of our
-// own are under way on it, with the last of these; until then a peer with the old handle reaches the old pages.
+// own are in flight on it, with the last of these; until then a peer with the old handle reaches the old pages.
 // Owned by its module; threads as that, but for invalidate().
 #pragma once
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/stale_slots.hpp — registrations whose memory is going, noted inside the event that says so and taken
-// by the module's next progress().  When more come between two than there is room for, all have to be looked at.
+// opal/btl/verbs/device/stale_slots.hpp — registrations whose memory goes away, noted inside the event that says so and
+// taken by the module's next progress().  When more come between two than there is room for, all have to be looked at.
 // Threads: add() from any, inside an event (no lock, allocation or system call); take() from the module's.
 #pragma once
 #include <array>

@@ -52,7 +52,7 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
 
 void Conversation::respond() {
   while (rank_ == 1 && !stopped_ && !peer_->dead()) {
-    look();
+    progress_once();
     if (fetch_.again) fetch();
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/conversation.hpp — the pair of processes joined over one transport: rank 0 posts and takes times,
-// rank 1 answers.  One at a time per Pairing.
+// runtime/tools/perf/tests/conversation.hpp — the pair of processes joined over one transport: rank 0 posts and takes
+// times, rank 1 answers.  One at a time per Pairing.
 #pragma once
 #include <memory>
 #include <string>
@@ -48,12 +48,12 @@ class Conversation {
   bool send(Tag tag, bool want_answer, ByteSpan payload) noexcept {
     const Header header{want_answer ? 1U : 0U};
     Post post = Post::again;
-    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) look();
+    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) progress_once();
     return post == Post::done;
   }
   /// Progresses until `answers` answers have come in all.
   void await_answers(std::uint64_t answers) noexcept {
-    while (answers_ < answers && !peer_->dead()) look();
+    while (answers_ < answers && !peer_->dead()) progress_once();
   }
   [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
 
@@ -84,7 +84,7 @@ class Conversation {
   void on_fetch(btl::Delivery& delivery) noexcept;
   void fetch() noexcept;
   void answer() noexcept;
-  void look() noexcept {
+  void progress_once() noexcept {
     if (patient_) {
       context_->wait(std::chrono::milliseconds{100});
     } else {

@@ -58,7 +58,7 @@ Result<void> oob_lat(const std::vector<std::string>& transports, const Plan& pla
       OPAL_TRY(measure(*link, plan, report));
     }
   }
-  OPAL_TRY(client->fence());  // nobody leaves before the measurement is over
+  OPAL_TRY(client->fence());  // no rank leaves before the measurement is over
   return client->finalize();
 }
 

@@ -124,7 +124,7 @@ class Order {
   std::vector<std::byte*> regions_;
 };
 
-/// By a thread that ends, so that the cache is used by those measured and by nobody else.
+/// By a thread that ends, so that the cache is used only by the measured threads.
 template <class Cache>
 Result<std::unique_ptr<Cache>> filled(const Regions& all, std::uint64_t regions, std::uint64_t limit) {
   OPAL_TRY_ASSIGN(auto cache, Cache::open(limit));

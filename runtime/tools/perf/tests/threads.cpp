@@ -31,12 +31,12 @@ Result<std::unique_ptr<am::Context>> open(am::ThreadLevel level) {
   return am::Context::open(store, options);
 }
 
-/// A Context and those who poll it.
+/// A Context and the threads that poll it.
 struct Receiver {
   void on_message(btl::Delivery&) noexcept {  // under its lock
     received.store(received.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // There may be more threads than cores: who finds nothing gives its core away.
+  // There may be more threads than cores: a thread that finds nothing yields.
   void poll(const std::atomic<bool>& stop) noexcept {
     while (!stop.load(std::memory_order_relaxed)) {
       if (context->progress() == 0) std::this_thread::yield();
@@ -65,7 +65,7 @@ std::uint64_t received(const std::vector<std::unique_ptr<Receiver>>& receivers) 
   return sum;
 }
 
-/// Who sends to whom.  Threads that use it are to end first.
+/// The senders and their receivers.  Threads that use it are to end first.
 struct Ways {
   Result<void> open(const Case& what) {
     for (unsigned i = 0; i < what.contexts; ++i) {
@@ -140,15 +140,15 @@ Result<std::vector<double>> burst_rates(const Case& what) {
     for (am::Endpoint* route : routes) sent += route->send_inline(kTag, bytes_of(word), {}) == Post::done ? 1 : 0;
     empty_boxes();
   }
-  std::atomic<int> burst{0};  // the one to send, by whoever has not
+  std::atomic<int> burst{0};  // the one to send, by a thread that has not
   std::atomic<unsigned> ready{0};
   std::atomic<bool> failed{false};
   std::vector<std::uint64_t> began(senders);
   std::vector<std::uint64_t> ended(senders);
   std::vector<std::thread> threads;
   const auto yield_until = [](const auto& condition) {
-    for (int look = 0; !condition(); ++look) {
-      if (look > 1000) std::this_thread::yield();
+    for (int polls = 0; !condition(); ++polls) {
+      if (polls > 1000) std::this_thread::yield();
     }
   };
   for (unsigned i = 0; i < senders; ++i) {

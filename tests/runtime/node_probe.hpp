@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/runtime/node_probe.hpp — what a Node of the tree of daemons holds, for tests of its bounds.
+#pragma once
+#include <algorithm>
+
+#include "runtime/overlay/node.hpp"
+
+namespace runtime::overlay {
+
+struct NodeProbe {
+  static std::size_t attached_children(const Node& node) noexcept { return node.by_channel_.size(); }
+  /// Bytes of messages that are held for other members.
+  static std::size_t held_bytes(const Node& node) noexcept { return node.up_bytes_ + node.down_bytes_; }
+  static std::size_t remembered_keys(const Node& node) noexcept {
+    return std::max(node.collectives_.uses_.size(), node.collectives_.ended_.size());
+  }
+  static std::size_t open_operations(const Node& node) noexcept { return node.collectives_.operations_.size(); }
+};
+
+}  // namespace runtime::overlay
