@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # What ./run, ./test and .ci/run share: messages, packages, building.  Sourced by bash in the root of the tree.
 
-# What the build needs; ./test adds its own.
+# What the build needs, and what ./test needs besides.
 build_packages=(g++ cmake ninja-build pkg-config libhwloc-dev libevent-dev libpmix-dev libsodium-dev libfmt-dev
                 libcli11-dev nlohmann-json3-dev libibverbs-dev librdmacm-dev)
+test_packages=(ccache libgtest-dev libgmock-dev gfortran binutils procps iproute2 file
+               libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libucx0)  # allocators, and hooks of others
 
 cores=$(nproc)
 
@@ -20,7 +22,9 @@ need_packages() {
   ((${#missing[@]})) || return 0
   say "installing ${missing[*]}"
   if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "packages are missing; as root: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null ||
+      die "packages are missing; as root: apt-get install ${missing[*]}
+./run and ./test together need: ${build_packages[*]} ${test_packages[*]}"
     as_root=(sudo)
   fi
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300

@@ -17,10 +17,12 @@ install(TARGETS opal opal_sim opal_runtime EXPORT opal LIBRARY DESTINATION ${CMA
 set(private_headers am/groups am/state btl/builtin_components mpool/aligned_mapping)
 file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/opal CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/opal/capi/opal.h ${PROJECT_SOURCE_DIR}/opal/core/clock.hpp
+     ${PROJECT_SOURCE_DIR}/opal/core/sanitizer.hpp ${PROJECT_SOURCE_DIR}/opal/core/system/fd.hpp
+     ${PROJECT_SOURCE_DIR}/opal/core/system/mapping.hpp
      ${PROJECT_SOURCE_DIR}/opal/allocator/*.hpp ${PROJECT_SOURCE_DIR}/opal/am/*.hpp
      ${PROJECT_SOURCE_DIR}/opal/am/memory/*.hpp ${PROJECT_SOURCE_DIR}/opal/btl/*.hpp
-     ${PROJECT_SOURCE_DIR}/opal/btl/shared/endpoint_book.hpp ${PROJECT_SOURCE_DIR}/opal/btl/shared/message_transport.hpp
-     ${PROJECT_SOURCE_DIR}/opal/btl/shared/registration_table.hpp ${PROJECT_SOURCE_DIR}/opal/gpu/memory.hpp
+     ${PROJECT_SOURCE_DIR}/opal/btl/shared/connected_transport.hpp
+     ${PROJECT_SOURCE_DIR}/opal/btl/shared/registrations/registration_table.hpp ${PROJECT_SOURCE_DIR}/opal/gpu/memory.hpp
      ${PROJECT_SOURCE_DIR}/opal/memory/events/*.hpp ${PROJECT_SOURCE_DIR}/opal/mpool/*.hpp
      ${PROJECT_SOURCE_DIR}/opal/rcache/*.hpp)
 list(TRANSFORM private_headers APPEND .hpp)
@@ -60,12 +62,25 @@ foreach(name mpirun mpiexec)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/installed/${name} DESTINATION ${CMAKE_INSTALL_BINDIR})
 endforeach()
 
+# The conformance suite, as sources: a project compiles it with its own GoogleTest.
+include(tests/conformance/suite.cmake)
+set(conformance_dir ${CMAKE_INSTALL_DATADIR}/opal/conformance)
+list(TRANSFORM OPAL_CONFORMANCE_MODULES APPEND _test.cpp OUTPUT_VARIABLE suite)
+list(TRANSFORM OPAL_CONFORMANCE_CONTEXTS APPEND _test.cpp OUTPUT_VARIABLE contexts)
+foreach(file IN LISTS suite contexts ITEMS side.cpp side.hpp suite.cmake)
+  install(FILES tests/conformance/${file} DESTINATION ${conformance_dir}/tests/conformance)
+endforeach()
+install(FILES tests/am/pair.hpp DESTINATION ${conformance_dir}/tests/am)
+install(FILES tests/harness/child.cpp tests/harness/child.hpp tests/harness/in_child.hpp tests/harness/transports.hpp
+        DESTINATION ${conformance_dir}/tests/harness)
+
 # find_package(opal): targets opal::opal, opal::sim, opal::runtime, opal::mpi_abi.
 install(EXPORT opal NAMESPACE opal:: FILE opal-targets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/opal-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/opal-config.cmake
-                              INSTALL_DESTINATION ${package_dir})
+                              INSTALL_DESTINATION ${package_dir} PATH_VARS conformance_dir)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/opal-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/opal-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/opal-config-version.cmake
+              cmake/opal-conformance.cmake
         DESTINATION ${package_dir})
 
 # pkg-config: opal, opal-runtime, opal-mpi.

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <string>
 
+#include "mpi_shim/op/op.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/process/handles.hpp"
 #include "mpi_shim/process/process.hpp"
 #include "mpi_shim/process/raise.hpp"
-#include "mpi_shim/op/op.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
 
 namespace mpi_shim::rma {
 class Window;

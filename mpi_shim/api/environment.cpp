@@ -89,7 +89,8 @@ OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
     ::_exit((errorcode & 0xff) != 0 ? errorcode : 1);  // never as if all went well
   }
   std::fflush(nullptr);
-  process->abort(errorcode, fmt::format("rank {} called MPI_Abort with error code {}", process->rank(), errorcode));
+  process->abort(errorcode,
+                 fmt::format("rank {} called MPI_Abort with error code {}", process->job().rank(), errorcode));
 }
 
 OPAL_MPI_FUNCTION(int, Get_processor_name, (char* name, int* resultlen)) {

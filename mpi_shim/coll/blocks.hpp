@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 
 namespace mpi_shim::coll {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 
 namespace mpi_shim::coll {
 

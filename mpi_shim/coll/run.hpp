@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/coll/run.hpp — a collective from its beginning to its end, for blocking calls and for the library itself.
 #pragma once
-#include <type_traits>
-#include <vector>
-
-#include "mpi_shim/coll/gather.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/job/vci.hpp"
 
@@ -25,15 +21,6 @@ int run(comm::Communicator& comm, Build&& build) {
   Schedule& schedule = comm.vci().scheduler().begin(comm);
   build(schedule);
   return run(schedule);
-}
-
-/// Every rank's record, for each of them; `records` has one per rank, one's own filled in.  An error class.
-template <class Record>
-int exchange(comm::Communicator& comm, std::vector<Record>& records) {
-  static_assert(std::is_trivially_copyable_v<Record>);
-  Blocks blocks;
-  for (Record& record : records) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
-  return run(comm, [&](Schedule& schedule) { build_allgather(schedule, std::nullopt, blocks); });
 }
 
 }  // namespace mpi_shim::coll

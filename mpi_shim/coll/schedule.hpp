@@ -12,10 +12,10 @@
 #include <memory>
 #include <vector>
 
-#include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/comm/communicator.hpp"
+#include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/op/op.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/p2p/engine.hpp"
 #include "mpi_shim/request/request.hpp"
 

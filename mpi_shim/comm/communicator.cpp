@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/comm/communicator.hpp"
 
-#include "mpi_shim/coll/host/team.hpp"
-#include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/job/vci.hpp"
 
 namespace mpi_shim::comm {
@@ -64,10 +62,6 @@ Communicator::~Communicator() {
 bool Communicator::busy() const noexcept {
   const am::Lock::Guard guard{engine_.lock()};
   return user_.users + collective_.users != 0;
-}
-
-bool Communicator::has_pending() const noexcept {
-  return engine_.has_pending(user_) || vci_.scheduler().has_pending(*this);
 }
 
 }  // namespace mpi_shim::comm

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
-#include "mpi_shim/comm/host_team_place.hpp"
-#include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/comm/errhandler.hpp"
 #include "mpi_shim/comm/group.hpp"
+#include "mpi_shim/comm/host_team_place.hpp"
+#include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/comm/topology.hpp"
 #include "mpi_shim/handle/object.hpp"
 #include "mpi_shim/handle/table.hpp"
@@ -79,8 +79,6 @@ class Communicator final : public handle::Object {
 
   /// Something started on it is not released yet.
   [[nodiscard]] bool busy() const noexcept;
-  /// Something started on it is not done yet; looks at every request of its VCI.
-  [[nodiscard]] bool has_pending() const noexcept;
 
   ErrhandlerSlot errhandler;
   std::string name;

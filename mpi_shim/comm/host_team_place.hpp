@@ -6,7 +6,7 @@
 #include <memory>
 
 namespace mpi_shim {
-class Process;
+class Job;
 }
 namespace mpi_shim::comm {
 class Communicator;
@@ -22,7 +22,7 @@ class HostTeamPlace {
   ~HostTeamPlace();
   /// The team, if a blocking collective on `comm` may use it: null at first, and where there is none.  To be called
   /// once for each of them in every process.
-  HostTeam* find(Process& process, comm::Communicator& comm);
+  HostTeam* find(Job& job, comm::Communicator& comm);
 
  private:
   std::unique_ptr<HostTeam> team_;

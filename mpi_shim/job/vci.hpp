@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/base/names.hpp"
-#include "mpi_shim/p2p/vcis.hpp"
+#include "mpi_shim/coll/config.hpp"
+#include "mpi_shim/p2p/waits/vcis.hpp"
 #include "mpi_shim/rma/config.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"

@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "mpi_shim/base/names.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
 #include "mpi_shim/p2p/channel.hpp"
-#include "mpi_shim/p2p/incoming.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
+#include "mpi_shim/p2p/data/incoming.hpp"
 #include "mpi_shim/request/request.hpp"
 
 namespace mpi_shim::p2p {

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "mpi_shim/base/names.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
 #include "mpi_shim/p2p/channel.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
 #include "mpi_shim/p2p/wire.hpp"
 #include "mpi_shim/request/request.hpp"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "mpi_shim/base/names.hpp"
-#include "mpi_shim/p2p/vcis.hpp"
+#include "mpi_shim/p2p/waits/vcis.hpp"
 
 namespace mpi_shim {
 

@@ -47,13 +47,13 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
       return error_class;
     }
     if (handler->kind == comm::Errhandler::Kind::returning) return error_class;
-    end(error_class, describe(fmt::format("rank {}", process->rank()).c_str(), error_class, function, message));
+    end(error_class, describe(fmt::format("rank {}", process->job().rank()).c_str(), error_class, function, message));
   }
   comm::Communicator* communicator = nullptr;
   if (scope.kind == ErrorScope::Kind::comm) {
     communicator = handle::find<comm::Communicator>(static_cast<MPI_Comm>(scope.handle));
   }
-  if (communicator == nullptr) communicator = &process->blamed_by_default();
+  if (communicator == nullptr) communicator = &process->communicators().default_for_errors();
   MPI_Comm handle = communicator->mpi_handle();
   const std::shared_ptr<const comm::Errhandler> handler = communicator->errhandler.get();
   switch (handler->kind) {
@@ -63,7 +63,7 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
     case comm::Errhandler::Kind::fatal:
     case comm::Errhandler::Kind::abort: break;
   }
-  end(error_class, describe(fmt::format("rank {}", process->rank()).c_str(), error_class, function, message));
+  end(error_class, describe(fmt::format("rank {}", process->job().rank()).c_str(), error_class, function, message));
 }
 
 }  // namespace mpi_shim

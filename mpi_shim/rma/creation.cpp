@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
+#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
-#include "mpi_shim/process/process.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
 
@@ -21,8 +21,8 @@ constexpr std::uint64_t kLine = 64;    // memory of different ranks does not sha
 /// One creation, step by step; the steps are the same in all processes.
 class Creation {
  public:
-  Creation(Process& process, comm::Communicator& comm, const Wish& wish)
-      : process_(process), comm_(comm), wish_(wish), ranks_(static_cast<std::size_t>(comm.size())) {}
+  Creation(comm::Communicators& communicators, comm::Communicator& comm, const Wish& wish)
+      : communicators_(communicators), comm_(comm), wish_(wish), ranks_(static_cast<std::size_t>(comm.size())) {}
 
   int run(Window*& made);
 
@@ -42,7 +42,8 @@ class Creation {
   };
 
   [[nodiscard]] bool is_here(std::size_t rank) const {
-    return process_.client().is_local(static_cast<unsigned>(comm_.group()->process(static_cast<int>(rank))));
+    return communicators_.job().client().is_local(
+        static_cast<unsigned>(comm_.group()->process(static_cast<int>(rank))));
   }
   [[nodiscard]] bool has_memory_here() const {
     return wish_.flavor == Flavor::allocate || wish_.flavor == Flavor::shared;
@@ -51,7 +52,7 @@ class Creation {
   void place_own_memory();
   int meet();
 
-  Process& process_;
+  comm::Communicators& communicators_;
   comm::Communicator& comm_;
   const Wish& wish_;
   const std::size_t ranks_;
@@ -64,7 +65,7 @@ class Creation {
 };
 
 int Creation::run(Window*& made) {
-  auto window = handle::create<Window>(comm_.vci().windows(), comm_, wish_.flavor);
+  auto window = handle::create<Window>(comm_.vci().windows(), communicators_, comm_, wish_.flavor);
   if (!window) return MPI_ERR_NO_MEM;  // arenas fail everywhere or nowhere: they reserve address space only
   window_ = std::move(*window);
   sizes_.resize(ranks_);
@@ -165,7 +166,7 @@ void Creation::place_own_memory() {
   if (has_memory_here() && shared) {
     base = own.mapped;
   } else if (has_memory_here() && wish_.size != 0) {
-    const auto pool = process_.memory();
+    const auto pool = communicators_.job().memory();
     const auto block = pool ? (*pool)->allocate(wish_.size) : Result<std::byte*>{pool.error()};
     if (block) base = window_->allocated_ = *block;
     if (!block) error_ = MPI_ERR_NO_MEM;
@@ -216,12 +217,12 @@ int Creation::meet() {
   return worst;
 }
 
-int create(Process& process, comm::Communicator& parent, const Wish& wish, Window*& made) {
+int create(comm::Communicators& communicators, comm::Communicator& parent, const Wish& wish, Window*& made) {
   made = nullptr;
   comm::Communicator* comm = nullptr;
-  if (const int error = comm::create(process, parent, parent.group(), comm); error != MPI_SUCCESS) return error;
+  if (const int error = comm::create(communicators, parent, parent.group(), comm); error != MPI_SUCCESS) return error;
   comm->set_findable(false, comm::Communicator::kKind);  // the program has no handle of it
-  return Creation{process, *comm, wish}.run(made);
+  return Creation{communicators, *comm, wish}.run(made);
 }
 
 }  // namespace mpi_shim::rma

@@ -5,10 +5,6 @@
 #include "mpi_shim/info/info.hpp"
 #include "mpi_shim/rma/window.hpp"
 
-namespace mpi_shim {
-class Process;
-}
-
 namespace mpi_shim::rma {
 
 struct Wish {
@@ -23,6 +19,6 @@ struct Wish {
 
 /// What MPI_Win_create, _allocate, _allocate_shared and _create_dynamic do.  Errors: MPI_ERR_NO_MEM,
 /// MPI_ERR_RMA_SHARED (ranks that share no memory), those of communication.
-int create(Process& process, comm::Communicator& parent, const Wish& wish, Window*& made);
+int create(comm::Communicators& communicators, comm::Communicator& parent, const Wish& wish, Window*& made);
 
 }  // namespace mpi_shim::rma

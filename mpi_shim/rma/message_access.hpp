@@ -11,7 +11,7 @@
 
 #include "mpi_shim/base/names.hpp"
 #include "mpi_shim/op/kernel.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/request/request.hpp"
 #include "mpi_shim/rma/target/target.hpp"
 #include "mpi_shim/rma/wire.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mpi_shim/base/names.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
 #include "mpi_shim/request/request.hpp"
 #include "mpi_shim/rma/target/target.hpp"

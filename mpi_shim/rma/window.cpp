@@ -4,16 +4,17 @@
 
 #include <algorithm>
 
-#include "mpi_shim/process/process.hpp"
+#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
 
 namespace mpi_shim::rma {
 
-Window::Window(Windows& windows, comm::Communicator& comm, Flavor flavor)
+Window::Window(Windows& windows, comm::Communicators& communicators, comm::Communicator& comm, Flavor flavor)
     : Object(kKind),
       flavor_attribute(static_cast<int>(flavor)),
       windows_(windows),
+      communicators_(communicators),
       comm_(comm),
       flavor_(flavor),
       targets_(std::make_unique<Target[]>(static_cast<std::size_t>(comm.size()))) {
@@ -30,13 +31,12 @@ Window::Window(Windows& windows, comm::Communicator& comm, Flavor flavor)
 Window::~Window() {
   registration_.reset();
   attached_.clear();
-  Process& process = *Process::current();
   if (allocated_ != nullptr) {
-    if (const auto pool = process.memory(); !pool || !(*pool)->deallocate(allocated_)) {
+    if (const auto pool = communicators_.job().memory(); !pool || !(*pool)->deallocate(allocated_)) {
       log::error("mpi", "the memory of a window cannot be given back");
     }
   }
-  process.free_communicator(comm_);
+  communicators_.free(comm_);
 }
 
 int Window::close() {

@@ -17,14 +17,18 @@
 #include <vector>
 
 #include "mpi_shim/attribute/attributes.hpp"
-#include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/base/host_memory.hpp"
+#include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/info/info.hpp"
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
 #include "mpi_shim/rma/target/target.hpp"
 #include "mpi_shim/rma/wire.hpp"
 #include "opal/am/region.hpp"
+
+namespace mpi_shim::comm {
+class Communicators;
+}
 
 namespace mpi_shim::rma {
 
@@ -66,7 +70,7 @@ class Window final : public handle::Object {
  public:
   static constexpr handle::Kind kKind = handle::Kind::win;
 
-  Window(Windows& windows, comm::Communicator& comm, Flavor flavor);
+  Window(Windows& windows, comm::Communicators& communicators, comm::Communicator& comm, Flavor flavor);
   ~Window();
 
   [[nodiscard]] MPI_Win mpi_handle() const noexcept { return handle::to_handle<MPI_Win>(*this); }
@@ -222,6 +226,7 @@ class Window final : public handle::Object {
   [[nodiscard]] bool lost_an_origin() const noexcept;
 
   Windows& windows_;
+  comm::Communicators& communicators_;  // which own comm_
   comm::Communicator& comm_;
   const Flavor flavor_;
   std::unique_ptr<Target[]> targets_;

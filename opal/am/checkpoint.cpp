@@ -9,6 +9,7 @@ namespace opal::am {
 /// From here on only what waits already goes out.
 void Context::State::hold(Endpoint& endpoint) {
   if (!endpoint.has_pending()) pending.push_back(&endpoint);
+  retry = true;
   Endpoint::Pending& queue = endpoint.make_pending();
   if (queue.held) return;
   queue.held = true;
@@ -34,6 +35,7 @@ bool Context::quiet() noexcept {
     state_->hold(*endpoint);  // it may have come, or come back, since
     if (endpoint->pending_->ahead > 0) return false;
   }
+  if (!state_->sends.idle() || !state_->receives.idle() || !state_->queueing.empty()) return false;
   // Only now may the modules put their markers behind the last message.
   bool all = true;
   for (const auto& module : state_->transports.modules) {
@@ -125,6 +127,7 @@ Result<void> Context::restart(const config::Store& store) {
     endpoint.registrations_ = nullptr;
   });
   state.dead_routes.clear();
+  state.connecting.clear();  // their peers' addresses change
   state.leave_regions();
   state.bootstrap.reset();
   state.retire_registration_caches();

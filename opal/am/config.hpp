@@ -15,6 +15,7 @@ struct Config {
   std::chrono::microseconds spin = std::chrono::microseconds{50};
   std::uint32_t ranks_per_core = 0;
   std::chrono::milliseconds connect_timeout = std::chrono::milliseconds{30'000};
+  ByteSize large_limit = 256_MiB;
   std::uint32_t registrations = 65536;
   std::string secret_file;  ///< empty: the user's; "none": no proofs
 };
@@ -31,7 +32,16 @@ inline constexpr config::Var<Config> kVars[] = {
      {.min = 4096, .max = 1ULL << 40},
      "bytes",
      config::Level::tuner,
-     "Most bytes that send_or_queue keeps for one endpoint while its transport is busy."},
+     "Most bytes of messages that one endpoint keeps while its transport is busy; the same again for one-sided "
+     "operations."},
+    {"large_limit",
+     &Config::large_limit,
+     {.min = 65536, .max = 1ULL << 40},
+     "bytes",
+     config::Level::user,
+     "Most bytes of messages larger than max_send that a Context holds in memory of its own. Further ones wait at "
+     "their "
+     "senders; a larger one is refused."},
     {"spin",
      &Config::spin,
      {.min = 0, .max = 1'000'000},

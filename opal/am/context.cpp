@@ -5,11 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "opal/am/bootstrap/address.hpp"
 #include "opal/am/groups.hpp"
-#include "opal/am/transports/key.hpp"
 #include "opal/am/state.hpp"
+#include "opal/am/transports/key.hpp"
 #include "opal/btl/listening.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/core/config/core_config.hpp"
@@ -46,6 +47,8 @@ Result<std::unique_ptr<Context>> Context::open(const config::Store& store, const
   if (gpu::active()) state->staged = std::make_unique<StagedTransfers>(gpu_config);
   OPAL_TRY_ASSIGN(state->waiter, Waiter::create());
   OPAL_TRY(btl::RdmaEmulation::install(state->handlers));
+  OPAL_TRY(state->handlers.set(wire::kLargeOffer, btl::bind<&LargeReceives::on_offer>(state->receives, "large offer")));
+  OPAL_TRY(state->handlers.set(wire::kLargeEnd, btl::bind<&LargeSends::on_end>(state->sends, "large end")));
   OPAL_TRY(state->open_transports(store));
   return std::unique_ptr<Context>{new Context{std::move(state)}};
 }
@@ -152,7 +155,7 @@ Endpoint& Context::State::add(const PeerId& peer, btl::Endpoint& route, std::str
   auto endpoint = std::unique_ptr<Endpoint>{new Endpoint{*context, peer, lock}};
   endpoint->add_route(route, true);
   endpoint->explanation_ = std::move(explanation);
-  endpoint->registrations_ = &registrations_of(route.module());
+  if (!lost(*endpoint)) endpoint->registrations_ = &registrations_of(route.module());
   return *(endpoints[peer] = std::move(endpoint));
 }
 
@@ -161,7 +164,25 @@ RegistrationCache& Context::State::registrations_of(const btl::Module& module) n
                         [&](const auto& entry) { return &entry->module() == &module; });
 }
 
+namespace {
+
+/// Marks that a callback of the program may run: disconnect() is put off meanwhile.
+class Callback {
+ public:
+  explicit Callback(bool& advancing) noexcept : advancing_(advancing), outer_(std::exchange(advancing, true)) {}
+  ~Callback() { advancing_ = outer_; }
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+ private:
+  bool& advancing_;
+  const bool outer_;
+};
+
+}  // namespace
+
 void Context::State::on_accepted(btl::Endpoint& route) noexcept {
+  const Callback callback{advancing};
   set_apart_if_dead(route.peer());
   if (const auto known = endpoints.find(route.peer()); known != endpoints.end()) {
     Endpoint& endpoint = *known->second;
@@ -188,13 +209,21 @@ void Context::State::set_apart_if_dead(const PeerId& peer) {
 void Context::State::on_failed(btl::Endpoint& route, const Error& why) noexcept {
   auto* endpoint = static_cast<Endpoint*>(route.upper);
   if (endpoint == nullptr) return;
-  if (&route.module() != no_transport.get()) dead_routes.push_back(&route);
+  const Callback callback{advancing};
+  if (&route.module() != no_transport.get()) {
+    dead_routes.push_back(&route);
+    tidy = true;
+  }
+  receives.route_gone(route);
+  sends.route_gone(route, why);
   // A second way to the same peer is not what the layer above uses.
   if (endpoint->route_ != &route) return;
   if (staged != nullptr) staged->abandon(route, why);
   if (quiesce.emptied) return set_aside(*endpoint, why);
   endpoint->drop_pending();
   std::erase(pending, endpoint);
+  endpoint->end_operations(why);
+  if (endpoint->leaving_) return;
   log::debug("am", "peer {} failed: {}", to_string(endpoint->peer()), to_string(why));
   if (options.observer != nullptr) options.observer->on_peer_failed(*endpoint, why);
 }
@@ -247,15 +276,64 @@ btl::Endpoint* Context::State::find_route(const Address& peer, std::string& expl
   return taken;
 }
 
+Result<Endpoint*> Context::State::find(const PeerId& peer) noexcept {
+  if (!advancing) disconnect_leaving();
+  const auto found = endpoints.find(peer);
+  if (found == endpoints.end()) return nullptr;
+  Endpoint* const known = found->second.get();
+  if (known->leaving_) {
+    return Error{Errc::busy, 0, "Context::connect: the peer's former endpoint is disconnected when progress() ends"};
+  }
+  if (known->route_->dead()) {
+    return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
+  }
+  return known;
+}
+
+Result<Endpoint*> Context::connect_async(ByteSpan address) {
+  const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return kInherited;
+  OPAL_TRY_ASSIGN(const Address peer, decode(address));
+  OPAL_TRY_ASSIGN(Endpoint * known, state_->find(peer.id));
+  if (known != nullptr && !state_->lost(*known)) return known;
+  if (known == nullptr) {
+    if (state_->no_transport == nullptr) state_->no_transport = state_->make_no_transport();
+    known = &state_->add(peer.id, state_->no_transport->add(peer.id), "connecting\n");
+  }
+  std::erase_if(state_->connecting, [&](const Connecting& each) { return each.endpoint == known; });
+  state_->connecting.push_back({known, {address.begin(), address.end()}});
+  state_->tidy = true;
+  return known;
+}
+
+void Context::State::connect_waiting() noexcept {
+  for (const Connecting& next : std::exchange(connecting, {})) {
+    Endpoint& endpoint = *next.endpoint;
+    if (!lost(endpoint)) continue;  // the peer was faster
+    const auto peer = decode(next.address);
+    endpoint.explanation_.clear();
+    btl::Endpoint* const taken = peer ? find_route(*peer, endpoint.explanation_) : nullptr;
+    if (taken == nullptr) {
+      log::warn("am", "no transport reaches peer {}:\n{}", to_string(endpoint.peer()), endpoint.explanation_);
+      no_transport->fail(*endpoint.route_,
+                         {Errc::unreachable, 0, "Context::connect_async: no transport reaches the peer"});
+      continue;
+    }
+    if (std::find(endpoint.routes_.begin(), endpoint.routes_.end(), taken) == endpoint.routes_.end()) {
+      endpoint.add_route(*taken, false);
+    }
+    if (!lost(endpoint)) continue;
+    reroute(endpoint, *taken);
+    const Callback callback{advancing};
+    if (options.observer != nullptr) options.observer->on_peer_connected(endpoint);
+  }
+}
+
 Result<Endpoint*> Context::connect(ByteSpan address) {
   const Lock::Guard guard{state_->lock};
   if (state_->inherited) return kInherited;
   OPAL_TRY_ASSIGN(const Address peer, decode(address));
-  const auto found = state_->endpoints.find(peer.id);
-  Endpoint* const known = found != state_->endpoints.end() ? found->second.get() : nullptr;
-  if (known != nullptr && known->dead()) {
-    return Error{Errc::peer_gone, 0, "Context::connect: that peer has failed; disconnect its endpoint first"};
-  }
+  OPAL_TRY_ASSIGN(Endpoint* const known, state_->find(peer.id));
   if (known != nullptr && !state_->lost(*known)) return known;
   std::string explanation;
   btl::Endpoint* const taken = state_->find_route(peer, explanation);
@@ -273,16 +351,39 @@ Result<Endpoint*> Context::connect(ByteSpan address) {
 void Context::disconnect(Endpoint& endpoint) noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->inherited) return;
-  std::erase(state_->pending, &endpoint);
-  if (state_->staged != nullptr) {
-    state_->staged->disconnecting(*endpoint.route_, {Errc::canceled, 0, "am: disconnected"});
+  if (state_->advancing) {
+    if (std::exchange(endpoint.leaving_, true)) return;
+    state_->leaving.push_back(&endpoint);
+    state_->tidy = true;
+    return;
   }
-  for (btl::Endpoint* route : endpoint.routes_) {
-    std::erase(state_->dead_routes, route);
+  state_->disconnect(endpoint);
+  state_->disconnect_leaving();
+}
+
+void Context::State::disconnect(Endpoint& endpoint) noexcept {
+  const Callback callback{advancing};
+  constexpr Error kDisconnected{Errc::canceled, 0, "am: disconnected"};
+  endpoint.leaving_ = true;
+  std::erase(leaving, &endpoint);
+  std::erase_if(connecting, [&](const Connecting& each) { return each.endpoint == &endpoint; });
+  std::erase(pending, &endpoint);
+  endpoint.end_operations(kDisconnected);
+  if (staged != nullptr) staged->disconnecting(*endpoint.route_, kDisconnected);
+  const std::vector<btl::Endpoint*> routes = endpoint.routes_;
+  for (btl::Endpoint* route : routes) {
+    receives.leave(*route);
+    std::erase(dead_routes, route);
     route->module().disconnect(*route);
+    receives.route_gone(*route);
+    sends.route_gone(*route, kDisconnected);
   }
-  if (state_->staged != nullptr) state_->staged->disconnected();
-  if (state_->former.erase(&endpoint) == 0) state_->endpoints.erase(endpoint.peer());
+  if (staged != nullptr) staged->disconnected();
+  if (former.erase(&endpoint) == 0) endpoints.erase(endpoint.peer());
+}
+
+void Context::State::disconnect_leaving() noexcept {
+  while (!leaving.empty()) disconnect(*leaving.back());
 }
 
 Result<std::string> Context::listen(std::string_view host_port) {
@@ -331,8 +432,17 @@ Result<void> Context::set_handler(Tag tag, const btl::Handler& handler) {
   return state_->handlers.set(tag, handler);
 }
 
+Result<void> Context::set_handler(Tag tag, const btl::Handler& handler, const BufferSource& source) {
+  if (source.allocate == nullptr) return Error{Errc::invalid_argument, 0, "set_handler: a BufferSource allocates", tag};
+  const Lock::Guard guard{state_->lock};
+  OPAL_TRY(state_->handlers.set(tag, handler));
+  state_->receives.set_source(tag, source);
+  return {};
+}
+
 void Context::clear_handler(Tag tag) noexcept {
   const Lock::Guard guard{state_->lock};
+  state_->receives.clear_source(tag);
   state_->handlers.clear(tag);
 }
 

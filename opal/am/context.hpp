@@ -3,10 +3,9 @@
 // runs handlers, waits.
 // Ownership: a Context owns its modules and endpoints.  Each connection of a peer has a new Endpoint.  After a peer's
 // death only the Endpoint object remains, until disconnect().
-// Handlers run inside progress() and wait(), one at a time.  They may post; they must not block, call progress() or
-// disconnect().
-// Threads: Options::threads.  One lock guards progress.  Threads that must not wait for each other open a Context each:
-// Contexts share nothing that sending or receiving writes (docs/design/vcis.md).
+// Handlers run inside progress() and wait(), one at a time.  They may post and disconnect(); they must not block or
+// call progress(). Threads: Options::threads.  One lock guards progress.  Threads that must not wait for each other
+// open a Context each: Contexts share nothing that sending or receiving writes (docs/design/vcis.md).
 #pragma once
 #include <chrono>
 #include <memory>
@@ -17,6 +16,7 @@
 
 #include "opal/am/endpoint.hpp"
 #include "opal/am/lock.hpp"
+#include "opal/am/messages/buffer_source.hpp"
 #include "opal/am/region.hpp"
 #include "opal/btl/registry.hpp"
 #include "opal/core/clock.hpp"
@@ -31,10 +31,10 @@ namespace opal::am {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A peer connected to this Context.  A peer that connects again has a new Endpoint.
+  /// A peer connected to this Context, or a connect_async() has its transport.  A peer that connects again has a new Endpoint.
   virtual void on_peer_connected(Endpoint& /*peer*/) noexcept {}
   /// The peer failed; every operation pending on the endpoint has completed with an error.  The endpoint stays dead,
-  /// and valid until disconnect(), which must not be called from here.
+  /// and valid until disconnect(), which may be called from here.
   virtual void on_peer_failed(Endpoint& /*peer*/, const Error& /*why*/) noexcept {}
 };
 
@@ -77,7 +77,16 @@ class OPAL_EXPORT Context {
   /// Returns the endpoint to the Context that published `address`; an existing one if there is one.
   /// Errors: protocol (garbled), version_mismatch, unreachable (the log has the text of Endpoint::explain()).
   Result<Endpoint*> connect(ByteSpan address);
-  /// Ends an endpoint; see btl::Module::disconnect().  Not from inside a handler or completion.
+  /// As connect(), but returns at once: progress() chooses the transport.  Until then, see Endpoint::connected(), posts
+  /// answer `again`, and those that queue wait.  Observer::on_peer_connected() or on_peer_failed() reports the end.  An
+  /// endpoint that is there already is returned, without a report.
+  /// The choice runs in progress(), under the Context's lock: the handshake of the shared-memory transport waits for a
+  /// local peer that does not answer, at most 5 seconds.
+  /// Errors: protocol (garbled), version_mismatch, peer_gone and busy (the former endpoint is there yet).
+  Result<Endpoint*> connect_async(ByteSpan address);
+  /// Ends an endpoint, which must not be used afterwards; see btl::Module::disconnect().
+  /// Inside a handler, a completion or an Observer it takes effect when the outermost progress() ends, or the next one:
+  /// until then messages of the peer may still be handled.
   void disconnect(Endpoint& endpoint) noexcept;
 
   /// Bootstrap without a launcher: accepts connections whose peers prove that they know the secret, and exchanges
@@ -98,6 +107,8 @@ class OPAL_EXPORT Context {
 
   /// Errors: invalid_argument, limit_reached (the tag has a handler).
   Result<void> set_handler(Tag tag, const btl::Handler& handler);
+  /// Messages that are larger than max_send arrive in buffers of `source`; without one in memory of the library.
+  Result<void> set_handler(Tag tag, const btl::Handler& handler, const BufferSource& source);
   void clear_handler(Tag tag) noexcept;
 
   // --- Memory -------------------------------------------------------------------------------------------------------
@@ -115,8 +126,8 @@ class OPAL_EXPORT Context {
 
   /// Begins a checkpoint.  Messages posted from now on wait until resume(): send_or_queue() keeps them, every other
   /// post answers `again`.  Messages posted before are still sent.  All connected Contexts take part, with the same
-  /// `round`, which is higher than any before.  One-sided operations are not held: the caller waits for their
-  /// completions first.
+  /// `round`, which is higher than any before.  One-sided operations and large messages are not held: the caller waits
+  /// for their completions first.
   void quiesce(std::uint64_t round);
   /// True when this Context's share is drained.  The caller calls progress() and quiet() until it was true at every
   /// Context.  Then nothing is in flight, every message posted before quiesce() was handled, puts and atomics are

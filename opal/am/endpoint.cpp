@@ -2,13 +2,14 @@
 // The cold half of an Endpoint: queueing, fragments, explanations, registration.
 #include "opal/am/endpoint.hpp"
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-#include "opal/am/transports/key.hpp"
 #include "opal/am/state.hpp"
+#include "opal/am/transports/key.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::am {
@@ -64,6 +65,10 @@ Post Endpoint::send_beside(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (!is_tag(tag)) return refuse_tag(tag);
   const Lock::Guard guard{lock_};
+  if (leaving_) {
+    route_->set_error({Errc::canceled, 0, "am: disconnected"});
+    return Post::failed;
+  }
   const std::size_t size = header.size() + payload.size();
   if (!has_pending()) {
     const Post post =
@@ -86,9 +91,76 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
     return Post::failed;
   }
   if (!has_pending()) state.pending.push_back(this);
+  state.retry = true;
   make_pending().messages.push_back({tag, std::move(bytes)});
   pending_->bytes += size;
   return Post::done;
+}
+
+Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
+  const Lock::Guard guard{lock_};
+  const auto refuse = [&completion](const Error& why) {
+    completion.error = why;
+    return Post::failed;
+  };
+  if (leaving_) return refuse({Errc::canceled, 0, "am: disconnected"});
+  if (header.size() + payload.size() <= route_->module().attributes().max_send) {
+    const Post post = send_or_queue(tag, header, payload);
+    return post == Post::failed ? refuse(route_->error()) : post;
+  }
+  if (!is_tag(tag) || kBtlTags.contains(tag) || kAmTags.contains(tag)) {
+    return refuse({Errc::invalid_argument, 0, "send: not a tag of a large message", tag});
+  }
+  if (route_->dead()) return refuse(route_->error());
+  Context::State& state = *context_.state_;
+  if (state.quiesce.active || registrations_.load(std::memory_order_relaxed) == nullptr) return Post::again;
+  return state.sends.send(*this, *route_, tag, header, payload, completion);
+}
+
+namespace {
+
+/// Copies the parts to `to`, one after the other; they may be GPU memory.
+Result<void> gather(std::byte* to, std::span<const ByteSpan> parts) noexcept {
+  for (const ByteSpan part : parts) {
+    if (part.empty()) continue;
+    OPAL_TRY(gpu::copy(to, part.data(), part.size()));
+    to += part.size();
+  }
+  return {};
+}
+
+constexpr std::size_t kShortMessage = 256;  // cheaper as an inline send than in a fragment
+
+}  // namespace
+
+Post Endpoint::send_iov(Tag tag, std::span<const ByteSpan> parts) noexcept {
+  if (!is_tag(tag)) return refuse_tag(tag);
+  const Lock::Guard guard{lock_};
+  std::size_t size = 0;
+  const std::size_t max_send = route_->module().attributes().max_send;
+  for (const ByteSpan part : parts) {
+    if (part.size() > max_send - size) {
+      route_->set_error({Errc::invalid_argument, 0, "send_iov: longer than max_send", part.size()});
+      return Post::failed;
+    }
+    size += part.size();
+  }
+  if (has_pending()) return Post::again;
+  const auto fail = [this](const Error& why) {
+    route_->set_error(why);
+    return Post::failed;
+  };
+  if (size <= kShortMessage) {
+    std::array<std::byte, kShortMessage> message;
+    if (const auto copied = gather(message.data(), parts); !copied) return fail(copied.error());
+    return send_inline(tag, {message.data(), size}, {});
+  }
+  if (route_->dead()) return Post::failed;
+  route_->set_error({});
+  btl::Fragment fragment = route_->module().alloc(*route_, size);
+  if (!fragment) return route_->error().code == Errc{} ? Post::again : Post::failed;
+  if (const auto copied = gather(fragment.data().data(), parts); !copied) return fail(copied.error());
+  return route_->module().send(fragment, tag);
 }
 
 Endpoint::Pending& Endpoint::make_pending() {
@@ -128,6 +200,12 @@ Post Endpoint::send(btl::Fragment& fragment, Tag tag) noexcept {
   return module.send(fragment, tag);
 }
 
-Result<MemoryHandle> Endpoint::unpack_key(ByteSpan key) const { return find_handle(key, attributes().transport); }
+Result<MemoryHandle> Endpoint::unpack_key(ByteSpan key) const {
+  const Lock::Guard guard{lock_};
+  if (!route_->dead() && registrations_.load(std::memory_order_relaxed) == nullptr) {
+    return Error{Errc::busy, 0, "Endpoint::unpack_key: which transport reaches the peer is not known yet"};
+  }
+  return find_handle(key, route_->module().attributes().transport);
+}
 
 }  // namespace opal::am

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ namespace opal::am {
 class Context;
 class ExposedMemory;
 class RegistrationCache;
+struct OperationQueue;
+struct QueuedOperation;
 
 class OPAL_EXPORT Endpoint {
  public:
@@ -33,6 +36,11 @@ class OPAL_EXPORT Endpoint {
   [[nodiscard]] bool dead() const noexcept {
     const Lock::Guard guard{lock_};
     return route_->dead();
+  }
+  /// False until a connect_async() has its transport, and after the peer's death.
+  [[nodiscard]] bool connected() const noexcept {
+    const Lock::Guard guard{lock_};
+    return registrations_.load(std::memory_order_relaxed) != nullptr && !route_->dead();
   }
   /// Why the endpoint died, or why the last post without a completion failed.
   [[nodiscard]] Error error() const noexcept {
@@ -81,6 +89,19 @@ class OPAL_EXPORT Endpoint {
   /// `failed` with limit_reached: the queue holds am_pending_limit bytes.
   Post send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
 
+  /// As send_inline(), with the message in any number of parts.
+  Post send_iov(Tag tag, std::span<const ByteSpan> parts) noexcept;
+
+  /// Sends a message of any size.  One of at most attributes().max_send bytes is sent as by send_or_queue().  For a
+  /// larger one the receiver pulls the payload: it stays unchanged until the completion runs, which is when the handler
+  /// has run; the header, which is copied, fits into one message.
+  /// Order: it does not overtake earlier messages.  Later short messages may overtake a large one; large ones keep
+  /// their order.  Messages of tags of OPAL itself (kBtlTags, kAmTags) are short.
+  /// Errors of the completion: limit_reached (am_large_limit there, am_pending_limit here), not_supported (no handler),
+  /// no_memory (there), that of the failed peer, canceled.
+  /// Answers `again` during a checkpoint, and a large one until the endpoint is connected.
+  Post send(Tag tag, ByteSpan header, ByteSpan payload, Completion& completion) noexcept;
+
   /// A buffer in the transport, filled in place; empty if none is free.  Fragments end before disconnect().
   btl::Fragment alloc(std::size_t size) noexcept;
   /// A fragment that refers to the caller's payload; see btl::Module::prepare_src.
@@ -91,7 +112,7 @@ class OPAL_EXPORT Endpoint {
   // --- One-sided ----------------------------------------------------------------------------------------------------
 
   /// Extracts the handle for this endpoint's transport from a key that the peer made (Region::key()).
-  /// Errors: protocol (garbled), unreachable (the key has no handle for this transport).
+  /// Errors: protocol (garbled), unreachable (the key has no handle for this transport), busy (not connected() yet).
   [[nodiscard]] Result<MemoryHandle> unpack_key(ByteSpan key) const;
 
   // Memory on either side may be GPU memory.  The transport moves it, or it is staged in pinned host memory.
@@ -118,10 +139,25 @@ class OPAL_EXPORT Endpoint {
   /// Completes when every put and atomic posted before is visible at the peer.
   Post flush(Completion& completion) noexcept {
     const Lock::Guard guard{lock_};
-    if (gpus_) [[unlikely]]
-      return flush_staged(completion);
-    return route_->module().flush(route_, completion);
+    if (operations_ != nullptr) [[unlikely]]
+      return queue_flush(completion);
+    return flush_route(completion);
   }
+
+  // As put(), get() and atomic(), but never `again`: an operation that the transport cannot take now waits in the
+  // endpoint, and progress() posts it, in the order of posting.  For handlers and completions.
+  // `failed` with limit_reached: am_pending_limit bytes of operations wait.
+
+  Post put_or_queue(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                    Completion& completion) noexcept;
+  Post get_or_queue(void* destination, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                    Completion& completion) noexcept;
+  Post atomic_or_queue(const AtomicRequest& request, Completion& completion) noexcept;
+
+  /// put_or_queue(), and a message of `tag` with `header`, which is copied, when the data is visible at the target: its
+  /// handler finds the data.  Completes when that message is on its way.
+  Post put_notify(const void* source, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                  Tag tag, ByteSpan header, Completion& completion) noexcept;
 
   /// Makes memory accessible to this peer through the registration cache.  A cache hit takes no lock.  For the buffers
   /// of a protocol, which are used again; for long-lived memory use Context::register_memory().
@@ -146,6 +182,18 @@ class OPAL_EXPORT Endpoint {
   [[nodiscard]] bool has_pending() const noexcept { return pending_ != nullptr; }
   Pending& make_pending();
   void drop_pending() noexcept;
+  Post flush_route(Completion& completion) noexcept {
+    if (gpus_) [[unlikely]]
+      return flush_staged(completion);
+    return route_->module().flush(route_, completion);
+  }
+
+  // messages/operation_queue.cpp
+  Post post_or_queue(QueuedOperation operation) noexcept;
+  Post post_queued(const QueuedOperation& operation) noexcept;
+  Post queue_flush(Completion& completion) noexcept;
+  std::size_t post_operations() noexcept;
+  void end_operations(const Error& why) noexcept;
 
   // endpoint_gpu.cpp
   Post send_with_care(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
@@ -167,6 +215,8 @@ class OPAL_EXPORT Endpoint {
   std::vector<btl::Endpoint*> routes_;                      // all transports to the peer, route_ included
   std::atomic<RegistrationCache*> registrations_{nullptr};  // of the route's module; read by a hit without the lock
   std::unique_ptr<Pending> pending_;                        // null while no message is queued
+  std::unique_ptr<OperationQueue> operations_;              // null while no operation is queued
+  bool leaving_ = false;                                    // disconnect() was called
   std::string explanation_;
 };
 

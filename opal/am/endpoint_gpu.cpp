@@ -36,8 +36,4 @@ Post Endpoint::get_gpu(void* destination, std::uint64_t remote_address, const Me
   return context_.state_->staged->get(*route_, destination, remote_address, remote, size, completion);
 }
 
-Post Endpoint::flush_staged(Completion& completion) noexcept {
-  return context_.state_->staged->flush(*route_, completion);
-}
-
 }  // namespace opal::am

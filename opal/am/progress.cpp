@@ -44,6 +44,12 @@ std::size_t Context::State::send_pending() noexcept {
   return sent;
 }
 
+std::size_t Context::State::retry_waiting() noexcept {
+  const std::size_t count = send_pending() + post_operations() + receives.progress();
+  retry = !pending.empty() || !queueing.empty() || !flushes.empty() || receives.waits();
+  return count;
+}
+
 std::size_t Context::State::welcome_visitors() noexcept {
   return bootstrap->progress(address, [this](ByteSpan blob) {
     if (const auto visitor = decode(blob)) set_apart_if_dead(visitor->id);
@@ -135,15 +141,19 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   }
   if (no_transport != nullptr) [[unlikely]]
     count += no_transport->progress(budget);
-  if (!pending.empty()) [[unlikely]]
-    count += send_pending();
+  if (retry) [[unlikely]]
+    count += retry_waiting();
   if (bootstrap != nullptr) [[unlikely]]
     count += welcome_visitors();
   if (staged != nullptr) [[unlikely]]
     count += staged->progress();
   advancing = outer;
-  if (!dead_routes.empty() && !outer) [[unlikely]]
+  if (tidy && !outer) [[unlikely]] {
+    disconnect_leaving();
     release_dead_routes();
+    connect_waiting();
+    tidy = !dead_routes.empty() || !leaving.empty() || !connecting.empty();
+  }
   if (options.threads == ThreadLevel::multiple && waiter->has_sleepers()) {
     // Another thread may sleep for exactly what was just received, by which modules are disarmed.  What it sleeps on
     // stays armed while nothing comes, whatever we poll.
@@ -157,74 +167,12 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   return count;
 }
 
-namespace {
-
-/// One flush per module; the caller's completion runs when the last is through.  Deletes itself.
-struct FlushAll {
-  struct Part : Completion {
-    FlushAll* all = nullptr;
-  };
-  static void part_done(Completion& self) noexcept {
-    FlushAll& all = *static_cast<Part&>(self).all;
-    if (!self.ok()) all.error = self.error;
-    all.part_ended();
-  }
-  void part_ended() noexcept {
-    if (--left != 0) return;
-    const std::unique_ptr<FlushAll> end{this};
-    whole->finish(error);
-  }
-  explicit FlushAll(std::size_t count, Completion& completion) : left(count + 1), whole(&completion), parts(count) {}
-  std::size_t left;  // parts not yet through, plus one while posting
-  Completion* whole;
-  Error error{};
-  std::vector<Part> parts;
-};
-
-}  // namespace
-
-Post Context::flush(Completion& completion) noexcept {
-  const Lock::Guard guard{state_->lock};
-  if (state_->inherited) return completion.error = kInherited, Post::failed;
-  if (state_->staged == nullptr) [[likely]]
-    return state_->flush_modules(completion);
-  // What is staged becomes puts of the modules only by and by.
-  return state_->staged->flush_all(
-      completion, [state = state_.get()](Completion& rest) noexcept { return state->flush_modules(rest); });
-}
-
-Post Context::State::flush_modules(Completion& completion) noexcept {
-  const auto& modules = transports.modules;
-  auto* all = std::make_unique<FlushAll>(modules.size(), completion).release();
-  bool queued = false;
-  for (std::size_t i = 0; i < modules.size(); ++i) {
-    FlushAll::Part& part = all->parts[i];
-    part.fn = &FlushAll::part_done;
-    part.all = all;
-    const Post post = modules[i]->flush(nullptr, part);
-    if (post == Post::queued) {
-      queued = true;
-      continue;
-    }
-    if (post != Post::done) all->error = part.error;
-    --all->left;
-  }
-  if (queued) {
-    all->part_ended();
-    return Post::queued;
-  }
-  const std::unique_ptr<FlushAll> end{all};
-  if (end->error.code == Errc{}) return Post::done;
-  completion.error = end->error;
-  return Post::failed;
-}
-
 int Context::fd() const noexcept { return state_->waiter->fd(); }
 
 bool Context::arm() noexcept {
   const Lock::Guard guard{state_->lock};
-  bool idle = true;
   if (state_->inherited) return true;
+  bool idle = state_->leaving.empty() && state_->connecting.empty();
   for (const auto& module : state_->transports.modules) idle = module->arm() && idle;
   if (state_->staged != nullptr) idle = state_->staged->idle() && idle;  // no wake-up from GPU events
   return state_->armed = idle;
@@ -262,6 +210,7 @@ void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }
 bool Context::waits_for_room() noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->quiesce.active && !state_->quiesce.quiet) return true;
+  if (!state_->queueing.empty() || state_->receives.waits()) return true;
   return std::any_of(state_->pending.begin(), state_->pending.end(),
                      [](const Endpoint* endpoint) { return endpoint->pending_->may_send(); });
 }

@@ -10,16 +10,19 @@
 
 #include "opal/am/bootstrap/address.hpp"
 #include "opal/am/bootstrap/bootstrap.hpp"
+#include "opal/am/bootstrap/secret_choice.hpp"
+#include "opal/am/bootstrap/waiter.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
+#include "opal/am/messages/large_receives.hpp"
+#include "opal/am/messages/large_sends.hpp"
+#include "opal/am/messages/operation_queue.hpp"
 #include "opal/am/transports/no_transport.hpp"
 #include "opal/am/transports/registration_cache.hpp"
-#include "opal/am/bootstrap/secret_choice.hpp"
 #include "opal/am/transports/staged_transfers.hpp"
 #include "opal/am/transports/transports.hpp"
-#include "opal/am/bootstrap/waiter.hpp"
-#include "opal/core/system/fork_listener.hpp"
 #include "opal/core/sync/yield_policy.hpp"
+#include "opal/core/system/fork_listener.hpp"
 
 namespace opal::am {
 
@@ -34,6 +37,18 @@ struct Endpoint::Pending {
   bool held = false;      // by a checkpoint: only
   std::size_t ahead = 0;  // so many of them still go out, the rest waits for resume()
   [[nodiscard]] bool may_send() const noexcept { return !messages.empty() && (!held || ahead > 0); }
+};
+
+/// An endpoint of connect_async() that has no transport yet.
+struct Connecting {
+  Endpoint* endpoint;
+  std::vector<std::byte> address;
+};
+
+/// A flush of all endpoints, behind the queued operation `upto` and all before it.
+struct WaitingFlush {
+  std::uint64_t upto;
+  Completion* completion;
 };
 
 /// A checkpoint under way.
@@ -52,7 +67,12 @@ inline constexpr Error kInherited{Errc::not_supported, 0,
 /// refuse, unless it restart()s.
 struct Context::State final : btl::Observer, ForkListener {
   State(const Config& config, const Options& options, btl::RegistrationTable table)
-      : config(config), options(options), lock(options.threads), registrations(std::move(table)) {}
+      : config(config),
+        options(options),
+        lock(options.threads),
+        registrations(std::move(table)),
+        sends(config.pending_limit.bytes),
+        receives(handlers, config.large_limit.bytes, retry) {}
 
   using ForkListener::follow_forks;
   using ForkListener::unfollow_forks;
@@ -63,7 +83,15 @@ struct Context::State final : btl::Observer, ForkListener {
   Endpoint& add(const PeerId& peer, btl::Endpoint& route, std::string explanation);
   /// The endpoint of a peer whose life is over is not the peer's any more, if it comes back.
   void set_apart_if_dead(const PeerId& peer);
-  /// Gives transports back what dead peers still cost; not from inside a handler, completion or observer.
+  // Not from inside a handler, completion or observer:
+  /// Disconnects what callbacks have asked for.
+  void disconnect_leaving() noexcept;
+  /// Connects what connect_async() was called for.
+  void connect_waiting() noexcept;
+  void disconnect(Endpoint& endpoint) noexcept;
+  /// The endpoint of a peer; null: none.  Errors: busy, peer_gone (it has ended, and is there yet).
+  Result<Endpoint*> find(const PeerId& peer) noexcept;
+  /// Gives transports back what dead peers still cost.
   void release_dead_routes() noexcept;
   template <class Function>
   void for_each_endpoint(Function function) {
@@ -84,8 +112,12 @@ struct Context::State final : btl::Observer, ForkListener {
   std::size_t welcome_visitors() noexcept;  // of the bootstrap
   /// One round of everything that makes progress; under the lock.
   std::size_t advance(std::size_t budget) noexcept;
-  /// Completes when the modules have finished what they had under way.
-  Post flush_modules(Completion& completion) noexcept;
+  /// Posts again, and sends, what the transports could not take.
+  std::size_t retry_waiting() noexcept;
+  /// The queued one-sided operations, and the flushes behind them; in messages/operation_queue.cpp.
+  std::size_t post_operations() noexcept;
+  /// Completes when the operations that the transports have accepted are finished; in flush.cpp.
+  Post flush_transports(Completion& completion) noexcept;
   [[nodiscard]] std::vector<std::byte> encode_address() const;
 
   void listen_only_at(const sockaddr_storage& where);
@@ -126,6 +158,9 @@ struct Context::State final : btl::Observer, ForkListener {
   SecretChoice secret;
   btl::HandlerTable handlers;
   btl::RegistrationTable registrations;
+  bool retry = false;  // something waits for retry_waiting()
+  LargeSends sends;
+  LargeReceives receives;
   std::unique_ptr<Waiter> waiter;
   YieldPolicy yield_policy;  // given to others of our core while waiting
 
@@ -140,13 +175,19 @@ struct Context::State final : btl::Observer, ForkListener {
   std::unordered_map<const Endpoint*, std::unique_ptr<Endpoint>> former;  // dead ones of peers that came back
   std::vector<btl::Endpoint*> dead_routes;                                // not released yet
   std::vector<Region::State*> regions;                                    // all that live
+  std::vector<Connecting> connecting;                                     // oldest first
+  std::vector<Endpoint*> leaving;                                         // to be disconnected
   std::vector<Endpoint*> pending;                                         // endpoints that have a Pending
+  std::vector<Endpoint*> queueing;                                        // endpoints that have an OperationQueue
+  std::uint64_t queued_operations = 0;                                    // ever
+  std::deque<WaitingFlush> flushes;                                       // of the Context, oldest first
   std::unique_ptr<Bootstrap> bootstrap;
   Quiesce quiesce;
   std::uint32_t busy_rounds = 0;    // in which something came
   std::uint32_t rounds_at_one = 0;  // of progress_from()
   bool armed = false;               // since then nothing has come
   bool advancing = false;           // some handlers or completions are running, under the lock
+  bool tidy = false;                // there are dead routes, or endpoints to disconnect or connect
 };
 
 }  // namespace opal::am

@@ -46,7 +46,7 @@ opal_status_t opal_context_checkpoint(opal_context_t* context) {
 
 opal_status_t opal_context_restart(opal_context_t* context) {
   if (context == nullptr) return misuse("opal_context_restart: a context is needed");
-  const auto done = context_of(*context).restart(opal::config::Store::from_environment());
+  const auto done = context_of(*context).restart(opal::capi::settings_of(*context));
   return done ? OPAL_OK : fail(done.error());
 }
 

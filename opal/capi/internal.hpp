@@ -1,14 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/capi/internal.hpp — what the files of the C interface share.
+// opal/capi/internal.hpp — what the files of the C interface share: handles, statuses, completions.
+// Opaque handles are the addresses of the C++ objects.
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
 #include "opal/am/context.hpp"
 #include "opal/capi/opal.h"
 
 namespace opal::capi {
 
 am::Context& context_of(opal_context_t& handle) noexcept;
+/// The settings of the environment, and those that opal_context_open was given.
+config::Store settings_of(const opal_context_t& handle);
 /// The code of `error`, and its text for opal_last_error().
 opal_status_t fail(const Error& error) noexcept;
 opal_status_t misuse(const char* where) noexcept;
+
+inline opal_status_t to_status(Errc code) noexcept { return -static_cast<opal_status_t>(code); }
+static_assert(static_cast<int>(Errc::busy) == -OPAL_ERR_BUSY &&
+                  static_cast<int>(Errc::internal) == -OPAL_ERR_INTERNAL &&
+                  static_cast<int>(Errc::peer_gone) == -OPAL_ERR_PEER_GONE,
+              "status numbers are Errc's, negated, and never change");
+
+/// The code of a status that is an error.
+inline Errc to_code(opal_status_t status) noexcept { return status < 0 ? static_cast<Errc>(-status) : Errc{}; }
+
+inline ByteSpan bytes(const void* data, std::size_t size) noexcept {
+  return {static_cast<const std::byte*>(data), size};
+}
+
+inline am::Endpoint& endpoint(opal_endpoint_t* handle) noexcept { return *reinterpret_cast<am::Endpoint*>(handle); }
+inline const am::Endpoint& endpoint(const opal_endpoint_t* handle) noexcept {
+  return *reinterpret_cast<const am::Endpoint*>(handle);
+}
+inline opal_endpoint_t* handle_of(am::Endpoint& object) noexcept { return reinterpret_cast<opal_endpoint_t*>(&object); }
+
+inline opal_status_t to_status(Post post, const Error& why) noexcept {
+  switch (post) {
+    case Post::done: return OPAL_DONE;
+    case Post::queued: return OPAL_QUEUED;
+    case Post::again: return OPAL_AGAIN;
+    case Post::failed:
+      return fail(why.code != Errc{} ? why : Error{Errc::internal, 0, "a post failed without a reason"});
+  }
+  return OPAL_ERR_INTERNAL;
+}
+
+inline bool is_missing(const void* data, std::uint64_t size) noexcept { return data == nullptr && size != 0; }
+
+/// A C completion's C++ half, living in its reserved bytes.
+struct Bridge : Completion {
+  explicit Bridge(opal_completion_t* completion) noexcept : c(completion) {
+    fn = [](Completion& self) noexcept {
+      opal_completion_t* c = static_cast<Bridge&>(self).c;
+      c->status = self.ok() ? OPAL_OK : to_status(self.error.code);
+      c->finished = 1;
+      if (c->fn != nullptr) c->fn(c);
+    };
+  }
+  opal_completion_t* c;
+};
+static_assert(sizeof(Bridge) <= sizeof(opal_completion_t::reserved) && alignof(Bridge) <= alignof(std::uint64_t),
+              "the C++ completion lives in the C one's reserved words");
+static_assert(sizeof(opal_remote_key_t) == sizeof(MemoryHandle) && alignof(opal_remote_key_t) >= alignof(MemoryHandle),
+              "an unpacked key is a MemoryHandle");
+
+/// Posts with the C completion bridged, and keeps its fields true for every answer.
+template <class Operation>
+opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
+  if (completion == nullptr) return misuse("a completion is needed");
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in the caller's memory, trivially destroyed
+  auto* bridge = new (completion->reserved) Bridge{completion};
+  completion->finished = 0;
+  completion->status = OPAL_OK;
+  const Post answer = operation(static_cast<Completion&>(*bridge));
+  const opal_status_t status = to_status(answer, bridge->error);
+  if (answer == Post::done || answer == Post::failed) completion->finished = 1;
+  if (answer == Post::failed) completion->status = status;
+  return status;
+}
+
+inline const MemoryHandle& unpacked(const opal_remote_key_t* key) noexcept {
+  return *reinterpret_cast<const MemoryHandle*>(key->opaque);
+}
 
 }  // namespace opal::capi

@@ -11,11 +11,13 @@
  *  4. Option structs start with struct_size, to be set with OPAL_INIT or sizeof: newer libraries read older structs.
  *  5. Bytes are pointer and length.  Keys and addresses are plain bytes, to be copied and sent by any means.
  *  6. Callbacks get the `user` pointer given with them.  They run inside opal_context_progress and opal_wait, one at a
- *     time; they may post (opal_send_or_queue never says OPAL_AGAIN), must not wait, make progress, or disconnect.
+ *     time; they may post (what ends in _or_queue never says OPAL_AGAIN) and opal_disconnect, must not wait or make
+ *     progress.
  *  7. Threads: with OPAL_THREAD_SINGLE one thread at a time uses a context; with OPAL_THREAD_MULTIPLE any thread may.
  *  8. A missing (NULL) argument, a tag, right or operation that does not exist: OPAL_ERR_INVALID_ARGUMENT and nothing
  *     happened.  Dangling pointers and endpoints of another context cannot be told from good ones.
- *  9. Configuration variables come from files and OPAL_* environment variables (opal-info lists them).
+ *  9. Configuration variables come from files, OPAL_* environment variables, and opal_context_options_t::settings,
+ *     which win (opal-info lists them).
  * 10. fork(): the child's copy of a context is the parent's.  In the child opal_context_close ends nothing of the
  *     parent's, every other call fails with OPAL_ERR_NOT_SUPPORTED or does nothing.  A child opens its own context.
  * 11. Out of memory ends the process (std::terminate), but where OPAL_ERR_NO_MEMORY is named.
@@ -79,15 +81,27 @@ enum { OPAL_THREAD_SINGLE = 0, OPAL_THREAD_MULTIPLE = 1 };
 
 typedef void (*opal_peer_fn)(void* user, opal_endpoint_t* peer, opal_status_t why);
 
+/* A configuration variable by its name in opal-info, e.g. {"am_transports", "sm,tcp"}. */
+typedef struct opal_setting {
+  const char* name;
+  const char* value;
+} opal_setting_t;
+
 typedef struct opal_context_options {
   uint32_t struct_size;
   uint32_t thread_level;
   /* A peer came that we did not connect to, always with a new endpoint; why is OPAL_OK; may be NULL. */
   opal_peer_fn on_peer_connected;
   /* After everything pending on it was completed with an error.  The endpoint stays dead, and valid until
-   * opal_disconnect; may be NULL. */
+   * opal_disconnect, which may be called from here; may be NULL. */
   opal_peer_fn on_peer_failed;
   void* user; /* for both */
+  /* Variables that the program sets; copied.  A bad value is an error of opal_context_open. */
+  const opal_setting_t* settings;
+  size_t setting_count;
+  /* The secret that peers must know, 16 to 4096 bytes; copied.  NULL: that of am_secret_file. */
+  const void* secret;
+  size_t secret_size;
 } opal_context_options_t;
 #ifdef __cplusplus
 #define OPAL_INIT(type)                                             \
@@ -113,9 +127,15 @@ OPAL_API void opal_context_address(const opal_context_t* context, const void** a
 /* Errors: protocol, version_mismatch, unreachable. */
 OPAL_API opal_status_t opal_connect(opal_context_t* context, const void* address, size_t size,
                                     opal_endpoint_t** peer) OPAL_NOEXCEPT;
-/* Ends an endpoint; the pointer is dangling afterwards.  Not from a callback: note the endpoint in on_peer_failed, and
- * disconnect it after opal_wait or opal_context_progress.  A peer that comes back has another endpoint.  One that is
- * dead and not disconnected costs no descriptor, but some 600 bytes. */
+/* As opal_connect, but returns at once: progress chooses the transport.  Until opal_endpoint_connected is 1, posts say
+ * OPAL_AGAIN and what ends in _or_queue waits.  on_peer_connected or on_peer_failed reports the end.
+ * Errors: protocol, version_mismatch, peer_gone or busy (its former endpoint is not disconnected yet). */
+OPAL_API opal_status_t opal_connect_async(opal_context_t* context, const void* address, size_t size,
+                                          opal_endpoint_t** peer) OPAL_NOEXCEPT;
+OPAL_API int opal_endpoint_connected(const opal_endpoint_t* peer) OPAL_NOEXCEPT;
+/* Ends an endpoint, which must not be used afterwards.  In a callback it takes effect when the outermost progress ends,
+ * or the next one.  A peer that comes back has another endpoint.  One that is dead and not disconnected costs no
+ * descriptor, but some 600 bytes. */
 OPAL_API void opal_disconnect(opal_endpoint_t* peer) OPAL_NOEXCEPT;
 /* Accepts peers at "host:port" (port 0 picks one) and writes the actual place into `where`, zero terminated.  Called
  * before opal_context_address, it has the tcp transport listen at that address of this host alone, too.
@@ -147,6 +167,17 @@ typedef void (*opal_handler_fn)(void* user, opal_endpoint_t* from, const void* d
 /* Errors: invalid_argument (not a user tag, no function), limit_reached (the tag has a handler). */
 OPAL_API opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handler_fn handler,
                                         void* user) OPAL_NOEXCEPT;
+/* Supplies `size` bytes, 8-byte aligned, for header and payload of one message that is larger than
+ * opal_endpoint_max_send.  They are the program's again when its handler is called with them, or by `release`.  NULL
+ * refuses the message, whose sender gets OPAL_ERR_LIMIT_REACHED.  A peer chose the size: bound it. */
+typedef void* (*opal_allocate_fn)(void* user, opal_endpoint_t* from, uint16_t tag, const void* header,
+                                  size_t header_size, size_t size);
+typedef void (*opal_release_fn)(void* user, void* buffer);
+/* As opal_set_handler; large messages arrive in buffers of the program.  Without such functions the library has the
+ * memory, at most am_large_limit bytes.  `release` may be NULL. */
+OPAL_API opal_status_t opal_set_handler_with_buffers(opal_context_t* context, uint16_t tag, opal_handler_fn handler,
+                                                     opal_allocate_fn allocate, opal_release_fn release,
+                                                     void* user) OPAL_NOEXCEPT;
 /* Not from inside that handler. */
 OPAL_API void opal_clear_handler(opal_context_t* context, uint16_t tag) OPAL_NOEXCEPT;
 
@@ -156,6 +187,35 @@ OPAL_API opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* 
 /* As opal_send, but keeps a copy instead of saying OPAL_AGAIN, up to am_pending_limit bytes per peer. */
 OPAL_API opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
                                           const void* payload, size_t payload_size) OPAL_NOEXCEPT;
+
+/* A part of a message. */
+typedef struct opal_iov {
+  const void* data;
+  size_t size;
+} opal_iov_t;
+enum { OPAL_IOV_MAX = 64 };
+/* As opal_send, with the message in up to OPAL_IOV_MAX parts. */
+OPAL_API opal_status_t opal_send_iov(opal_endpoint_t* to, uint16_t tag, const opal_iov_t* parts,
+                                     size_t count) OPAL_NOEXCEPT;
+
+/* How a queued operation ends.  Owned by the caller; must live until it was called. */
+typedef struct opal_completion opal_completion_t;
+struct opal_completion {
+  void (*fn)(opal_completion_t* self); /* may be NULL: then look at `finished` */
+  void* user;
+  opal_status_t status; /* OPAL_OK or why it failed; set before fn and before a post returns an error */
+  int32_t finished;     /* 0 while queued, 1 when it ended, well or not */
+  uint64_t reserved[6]; /* the library's */
+};
+
+/* A message of any size.  Up to opal_endpoint_max_send bytes it is as opal_send_or_queue.  Of a larger one the header,
+ * which fits into one message, is copied; the payload stays unchanged until the completion, which follows the handler.
+ * It does not overtake earlier messages; later short ones may overtake it.  Completes with OPAL_ERR_LIMIT_REACHED
+ * (am_large_limit there), OPAL_ERR_NOT_SUPPORTED (no handler), OPAL_ERR_NO_MEMORY, the peer's failure, or
+ * OPAL_ERR_CANCELED. */
+OPAL_API opal_status_t opal_send_any(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
+                                     const void* payload, size_t payload_size,
+                                     opal_completion_t* completion) OPAL_NOEXCEPT;
 
 /* ---- Memory and one-sided access ------------------------------------------------------------------------------ */
 
@@ -209,16 +269,6 @@ typedef struct opal_remote_key {
 OPAL_API opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size,
                                        opal_remote_key_t* unpacked) OPAL_NOEXCEPT;
 
-/* How a queued operation ends.  Owned by the caller; must live until it was called. */
-typedef struct opal_completion opal_completion_t;
-struct opal_completion {
-  void (*fn)(opal_completion_t* self); /* may be NULL: then look at `finished` */
-  void* user;
-  opal_status_t status; /* OPAL_OK or why it failed; set before fn and before a post returns an error */
-  int32_t finished;     /* 0 while queued, 1 when it ended, well or not */
-  uint64_t reserved[6]; /* the library's */
-};
-
 /* [remote_address, +size) may be any part of what the key registered; outside, that operation fails and nothing is
  * written.  A completed put is visible at the target. */
 OPAL_API opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address,
@@ -249,9 +299,72 @@ OPAL_API opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* comple
 /* The same for every endpoint of the context. */
 OPAL_API opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) OPAL_NOEXCEPT;
 
+/* As opal_put, opal_get and opal_atomic, but an operation that the transport cannot take waits, and progress posts it,
+ * in the order of posting: up to am_pending_limit bytes per peer, about 350 for each. */
+OPAL_API opal_status_t opal_put_or_queue(opal_endpoint_t* to, const void* source, uint64_t remote_address,
+                                         const opal_remote_key_t* key, uint64_t size,
+                                         opal_completion_t* completion) OPAL_NOEXCEPT;
+OPAL_API opal_status_t opal_get_or_queue(opal_endpoint_t* to, void* destination, uint64_t remote_address,
+                                         const opal_remote_key_t* key, uint64_t size,
+                                         opal_completion_t* completion) OPAL_NOEXCEPT;
+OPAL_API opal_status_t opal_atomic_or_queue(opal_endpoint_t* to, int op, int type, uint64_t remote_address,
+                                            const opal_remote_key_t* key, uint64_t operand, uint64_t compare,
+                                            uint64_t* result, opal_completion_t* completion) OPAL_NOEXCEPT;
+/* opal_put_or_queue, and a message of `tag` with `header` once the data is visible at the target: its handler finds the
+ * data.  Completes when that message is on its way. */
+OPAL_API opal_status_t opal_put_notify(opal_endpoint_t* to, const void* source, uint64_t remote_address,
+                                       const opal_remote_key_t* key, uint64_t size, uint16_t tag, const void* header,
+                                       size_t header_size, opal_completion_t* completion) OPAL_NOEXCEPT;
+
 /* 1: buffers of messages, put and get, and what is registered, may be GPU memory; 0: there is no CUDA driver here, or
  * gpu_use is off.  Known once a context is open.  From any thread. */
 OPAL_API int opal_query_cuda_support(void) OPAL_NOEXCEPT;
+
+/* ---- Completion counters and queues --------------------------------------------------------------------------- */
+
+/* Counts operations that have ended.  It outlives its operations, and ends before its context.
+ *   opal_counter_attach(counter, &completion[i]);
+ *   opal_counter_count(counter, opal_put_or_queue(..., &completion[i]));
+ *   opal_counter_wait(counter, operations, -1); */
+typedef struct opal_counter opal_counter_t;
+OPAL_API opal_status_t opal_counter_create(opal_context_t* context, opal_counter_t** counter) OPAL_NOEXCEPT;
+/* NULL is allowed. */
+OPAL_API void opal_counter_destroy(opal_counter_t* counter) OPAL_NOEXCEPT;
+/* Sets fn and user of a completion, so that its operation counts. */
+OPAL_API void opal_counter_attach(opal_counter_t* counter, opal_completion_t* completion) OPAL_NOEXCEPT;
+/* Counts the answer of a post that was given such a completion: OPAL_DONE and errors end the operation.  Returns it. */
+OPAL_API opal_status_t opal_counter_count(opal_counter_t* counter, opal_status_t answer) OPAL_NOEXCEPT;
+OPAL_API uint64_t opal_counter_ended(const opal_counter_t* counter) OPAL_NOEXCEPT;    /* with or without an error */
+OPAL_API uint64_t opal_counter_failures(const opal_counter_t* counter) OPAL_NOEXCEPT; /* with an error */
+/* Makes progress until `count` operations have ended, at most for `timeout_ms` (negative: for ever).  Not from a
+ * callback.  Errors: timed_out, that of the first operation that failed. */
+OPAL_API opal_status_t opal_counter_wait(opal_counter_t* counter, uint64_t count, int timeout_ms) OPAL_NOEXCEPT;
+
+/* Collects operations that have ended, each with a pointer of the program.  `capacity` bounds those in flight and not
+ * yet polled.  It outlives its operations, and ends before its context.
+ *   opal_completion_t* end = opal_queue_take(queue, request);      NULL: full, poll
+ *   opal_queue_settle(queue, end, opal_get(..., end));
+ *   opal_queue_wait(queue, entries, count, -1); */
+typedef struct opal_queue opal_queue_t;
+typedef struct opal_queue_entry {
+  void* user;
+  opal_status_t status; /* OPAL_OK or why it failed */
+  int32_t reserved;
+} opal_queue_entry_t;
+OPAL_API opal_status_t opal_queue_create(opal_context_t* context, size_t capacity, opal_queue_t** queue) OPAL_NOEXCEPT;
+/* NULL is allowed. */
+OPAL_API void opal_queue_destroy(opal_queue_t* queue) OPAL_NOEXCEPT;
+/* A completion for one operation; NULL: the queue is full. */
+OPAL_API opal_completion_t* opal_queue_take(opal_queue_t* queue, void* user) OPAL_NOEXCEPT;
+/* To be called with the answer of every post that was given a completion of opal_queue_take.  Returns OPAL_QUEUED:
+ * there will be one entry, also for OPAL_DONE and for an error; or OPAL_AGAIN: there will be none. */
+OPAL_API opal_status_t opal_queue_settle(opal_queue_t* queue, opal_completion_t* completion,
+                                         opal_status_t answer) OPAL_NOEXCEPT;
+/* Takes up to 64 entries, oldest first; returns their number.  Makes no progress. */
+OPAL_API size_t opal_queue_poll(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count) OPAL_NOEXCEPT;
+/* Makes progress until there is an entry, at most for `timeout_ms` (negative: for ever); then as opal_queue_poll. */
+OPAL_API size_t opal_queue_wait(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count,
+                                int timeout_ms) OPAL_NOEXCEPT;
 
 /* ---- Registration caches -------------------------------------------------------------------------------------- */
 

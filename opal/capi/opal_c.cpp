@@ -11,11 +11,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "opal/allocator/guarded.hpp"
-#include "opal/am/memory/address_space_registration.hpp"
 #include "opal/am/context.hpp"
+#include "opal/am/memory/address_space_registration.hpp"
 #include "opal/am/memory/registered_pool.hpp"
 #include "opal/capi/internal.hpp"
 #include "opal/core/system/mapping.hpp"
@@ -28,101 +29,34 @@ using opal::Errc;
 using opal::Error;
 using opal::Post;
 
+using namespace opal::capi;
+
 namespace {
 
 thread_local std::string last_error;
 
-opal_status_t to_status(Errc code) noexcept { return -static_cast<opal_status_t>(code); }
-static_assert(static_cast<int>(Errc::busy) == -OPAL_ERR_BUSY &&
-                  static_cast<int>(Errc::internal) == -OPAL_ERR_INTERNAL &&
-                  static_cast<int>(Errc::peer_gone) == -OPAL_ERR_PEER_GONE,
-              "status numbers are Errc's, negated, and never change");
-
-using opal::capi::fail;
-using opal::capi::misuse;
-
-ByteSpan bytes(const void* data, std::size_t size) noexcept { return {static_cast<const std::byte*>(data), size}; }
-
-opal::am::Endpoint& endpoint(opal_endpoint_t* handle) noexcept {
-  return *reinterpret_cast<opal::am::Endpoint*>(handle);
-}
-const opal::am::Endpoint& endpoint(const opal_endpoint_t* handle) noexcept {
-  return *reinterpret_cast<const opal::am::Endpoint*>(handle);
-}
-opal_endpoint_t* handle_of(opal::am::Endpoint& object) noexcept { return reinterpret_cast<opal_endpoint_t*>(&object); }
-
-opal_status_t to_status(Post post, const Error& why) noexcept {
-  switch (post) {
-    case Post::done: return OPAL_DONE;
-    case Post::queued: return OPAL_QUEUED;
-    case Post::again: return OPAL_AGAIN;
-    case Post::failed:
-      return fail(why.code != Errc{} ? why : Error{Errc::internal, 0, "a post failed without a reason"});
-  }
-  return OPAL_ERR_INTERNAL;
-}
-
-bool is_missing(const void* data, std::uint64_t size) noexcept { return data == nullptr && size != 0; }
-
-/// A C completion's C++ half, living in its reserved bytes.
-struct Bridge : opal::Completion {
-  explicit Bridge(opal_completion_t* completion) noexcept : c(completion) {
-    fn = [](opal::Completion& self) noexcept {
-      opal_completion_t* c = static_cast<Bridge&>(self).c;
-      c->status = self.ok() ? OPAL_OK : to_status(self.error.code);
-      c->finished = 1;
-      if (c->fn != nullptr) c->fn(c);
-    };
-  }
-  opal_completion_t* c;
-};
-static_assert(sizeof(Bridge) <= sizeof(opal_completion_t::reserved) && alignof(Bridge) <= alignof(std::uint64_t),
-              "the C++ completion lives in the C one's reserved words");
-static_assert(sizeof(opal_remote_key_t) == sizeof(opal::MemoryHandle) &&
-                  alignof(opal_remote_key_t) >= alignof(opal::MemoryHandle),
-              "an unpacked key is a MemoryHandle");
-
-/// Posts with the C completion bridged, and keeps its fields true for every answer.
-template <class Operation>
-opal_status_t post(opal_completion_t* completion, Operation operation) noexcept {
-  if (completion == nullptr) return misuse("a completion is needed");
-  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): placed in the caller's memory, trivially destroyed
-  auto* bridge = new (completion->reserved) Bridge{completion};
-  completion->finished = 0;
-  completion->status = OPAL_OK;
-  const Post answer = operation(static_cast<opal::Completion&>(*bridge));
-  const opal_status_t status = to_status(answer, bridge->error);
-  if (answer == Post::done || answer == Post::failed) completion->finished = 1;
-  if (answer == Post::failed) completion->status = status;
-  return status;
-}
-
-/// opal_send and opal_send_or_queue: the same but for the Endpoint's function.
-template <auto Send>
-opal_status_t send_with(opal_endpoint_t* to, std::uint16_t tag, const void* header, std::size_t header_size,
-                        const void* payload, std::size_t payload_size) noexcept {
-  if (to == nullptr || !opal::kUserTags.contains(tag) || is_missing(header, header_size) ||
-      is_missing(payload, payload_size) || ((header_size | payload_size) >> 62) != 0) [[unlikely]] {
-    return misuse(
-        "opal_send: an endpoint, a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST and the bytes are needed");
-  }
-  opal::am::Endpoint& peer = endpoint(to);
-  const Post answer = (peer.*Send)(tag, bytes(header, header_size), bytes(payload, payload_size));
-  if (answer == Post::done) [[likely]]
-    return OPAL_DONE;
-  return to_status(answer, answer == Post::failed ? peer.error() : Error{});
-}
-
-const opal::MemoryHandle& unpacked(const opal_remote_key_t* key) noexcept {
-  return *reinterpret_cast<const opal::MemoryHandle*>(key->opaque);
-}
-
 struct UserHandler {
   std::uint16_t tag;
   opal_handler_fn fn;
+  opal_allocate_fn allocate;
+  opal_release_fn release;
   void* user;
   void on_message(opal::btl::Delivery& delivery) noexcept {
     fn(user, handle_of(opal::am::sender(delivery)), delivery.data.data(), delivery.data.size());
+  }
+  [[nodiscard]] opal::am::BufferSource buffers() noexcept {
+    return {.allocate =
+                [](void* self, opal::am::Endpoint& from, opal::Tag tag, ByteSpan header, std::size_t size) noexcept {
+                  auto& handler = *static_cast<UserHandler*>(self);
+                  return static_cast<std::byte*>(
+                      handler.allocate(handler.user, handle_of(from), tag, header.data(), header.size(), size));
+                },
+            .release =
+                [](void* self, std::byte* buffer) noexcept {
+                  auto& handler = *static_cast<UserHandler*>(self);
+                  if (handler.release != nullptr) handler.release(handler.user, buffer);
+                },
+            .object = this};
   }
 };
 
@@ -157,6 +91,7 @@ struct MemoryPool {
 
 struct opal_context final : opal::am::Observer {
   opal_context_options_t options{};
+  std::vector<std::pair<std::string, std::string>> settings;
   std::mutex mutex;                 // of the two lists; never held while the context's own lock is taken
   std::list<UserHandler> handlers;  // stable addresses
   std::list<opal_region> regions;
@@ -184,7 +119,7 @@ namespace {
 opal::Result<const MemoryPool*> pool_for(opal_context& context, std::string_view hint) {
   const std::lock_guard lock{context.pools_mutex};
   if (const auto found = context.pools.find(hint); found != context.pools.end()) return &found->second;
-  OPAL_TRY_ASSIGN(const auto config, opal::config::Store::from_environment().load(opal::mpool::kGroup));
+  OPAL_TRY_ASSIGN(const auto config, settings_of(context).load(opal::mpool::kGroup));
   MemoryPool made;
   if (hint == "registered") {
     OPAL_TRY_ASSIGN(made.registered, opal::am::RegisteredPool::open(*context.context));
@@ -195,9 +130,27 @@ opal::Result<const MemoryPool*> pool_for(opal_context& context, std::string_view
   return &context.pools.emplace(hint, std::move(made)).first->second;
 }
 
+opal_status_t add_handler(opal_context& context, const UserHandler& handler) noexcept {
+  std::list<UserHandler> added{handler};
+  UserHandler& kept = added.front();
+  const opal::btl::Handler bound = opal::btl::bind<&UserHandler::on_message>(kept, "user");
+  const auto set = kept.allocate != nullptr ? context.context->set_handler(kept.tag, bound, kept.buffers())
+                                            : context.context->set_handler(kept.tag, bound);
+  if (!set) return fail(set.error());
+  const std::lock_guard guard{context.mutex};
+  context.handlers.splice(context.handlers.end(), added);
+  return OPAL_OK;
+}
+
 }  // namespace
 
 opal::am::Context& opal::capi::context_of(opal_context_t& handle) noexcept { return *handle.context; }
+
+opal::config::Store opal::capi::settings_of(const opal_context_t& handle) {
+  auto store = opal::config::Store::from_environment();
+  for (const auto& [name, value] : handle.settings) store.set(name, value);
+  return store;
+}
 
 opal_status_t opal::capi::fail(const Error& error) noexcept {
   last_error = to_string(error);
@@ -230,12 +183,29 @@ opal_status_t opal_context_open(const opal_context_options_t* options, opal_cont
     if (options->thread_level > OPAL_THREAD_MULTIPLE) {
       return misuse("opal_context_open: thread_level is OPAL_THREAD_SINGLE or OPAL_THREAD_MULTIPLE");
     }
+    if (is_missing(opened->options.settings, opened->options.setting_count) ||
+        is_missing(opened->options.secret, opened->options.secret_size)) {
+      return misuse("opal_context_open: settings and secret need their bytes");
+    }
   }
   opal::am::Options am_options;
   am_options.threads = opened->options.thread_level == OPAL_THREAD_MULTIPLE ? opal::am::ThreadLevel::multiple
                                                                             : opal::am::ThreadLevel::single;
   am_options.observer = opened.get();
-  auto result = opal::am::Context::open(opal::config::Store::from_environment(), am_options);
+  for (std::size_t i = 0; i < opened->options.setting_count; ++i) {
+    const opal_setting_t& setting = opened->options.settings[i];
+    if (setting.name == nullptr || setting.value == nullptr) {
+      return misuse("opal_context_open: a setting is a name and a value");
+    }
+    opened->settings.emplace_back(setting.name, setting.value);
+  }
+  if (opened->options.secret != nullptr) {
+    auto secret =
+        opal::Secret::from_text({static_cast<const char*>(opened->options.secret), opened->options.secret_size});
+    if (!secret) return fail(secret.error());
+    am_options.secret = *secret;
+  }
+  auto result = opal::am::Context::open(settings_of(*opened), am_options);
   if (!result) return fail(result.error());
   opened->context = std::move(*result);
   *context = opened.release();
@@ -258,6 +228,21 @@ opal_status_t opal_connect(opal_context_t* context, const void* address, size_t 
   if (!result) return fail(result.error());
   *peer = handle_of(**result);
   return OPAL_OK;
+}
+
+opal_status_t opal_connect_async(opal_context_t* context, const void* address, size_t size,
+                                 opal_endpoint_t** peer) noexcept {
+  if (context == nullptr || address == nullptr || peer == nullptr) {
+    return misuse("opal_connect_async: a context, an address, and somewhere to put the endpoint are needed");
+  }
+  auto result = context->context->connect_async(bytes(address, size));
+  if (!result) return fail(result.error());
+  *peer = handle_of(**result);
+  return OPAL_OK;
+}
+
+int opal_endpoint_connected(const opal_endpoint_t* peer) noexcept {
+  return peer != nullptr && endpoint(peer).connected() ? 1 : 0;
 }
 
 void opal_disconnect(opal_endpoint_t* peer) noexcept {
@@ -320,29 +305,24 @@ opal_status_t opal_set_handler(opal_context_t* context, uint16_t tag, opal_handl
     return misuse(
         "opal_set_handler: a context, a function and a tag from OPAL_TAG_USER_FIRST to OPAL_TAG_USER_LAST are needed");
   }
-  std::list<UserHandler> added{{tag, handler, user}};
-  const opal::btl::Handler bound = opal::btl::bind<&UserHandler::on_message>(added.front(), "user");
-  if (auto set = context->context->set_handler(tag, bound); !set) return fail(set.error());
-  const std::lock_guard guard{context->mutex};
-  context->handlers.splice(context->handlers.end(), added);
-  return OPAL_OK;
+  return add_handler(*context, {tag, handler, nullptr, nullptr, user});
+}
+
+opal_status_t opal_set_handler_with_buffers(opal_context_t* context, uint16_t tag, opal_handler_fn handler,
+                                            opal_allocate_fn allocate, opal_release_fn release, void* user) noexcept {
+  if (context == nullptr || handler == nullptr || allocate == nullptr || !opal::kUserTags.contains(tag)) {
+    return misuse("opal_set_handler_with_buffers: a context, two functions and a tag for programs are needed");
+  }
+  return add_handler(*context, {tag, handler, allocate, release, user});
 }
 
 void opal_clear_handler(opal_context_t* context, uint16_t tag) noexcept {
   if (context == nullptr || !opal::kUserTags.contains(tag)) return;
   context->context->clear_handler(tag);  // from here on no other thread is inside it
   const std::lock_guard guard{context->mutex};
-  context->handlers.remove_if([tag](const UserHandler& entry) { return entry.tag == tag; });
-}
-
-opal_status_t opal_send(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size, const void* payload,
-                        size_t payload_size) noexcept {
-  return send_with<&opal::am::Endpoint::send_inline>(to, tag, header, header_size, payload, payload_size);
-}
-
-opal_status_t opal_send_or_queue(opal_endpoint_t* to, uint16_t tag, const void* header, size_t header_size,
-                                 const void* payload, size_t payload_size) noexcept {
-  return send_with<&opal::am::Endpoint::send_or_queue>(to, tag, header, header_size, payload, payload_size);
+  // One that supplies buffers stays: a message may be on its way into one.
+  context->handlers.remove_if(
+      [tag](const UserHandler& entry) { return entry.tag == tag && entry.allocate == nullptr; });
 }
 
 opal_status_t opal_register(opal_context_t* context, void* base, uint64_t size, uint32_t rights,
@@ -452,62 +432,6 @@ opal_status_t opal_mem_free(opal_context_t* context, void* memory) noexcept {
     if (pool->blocks().deallocate(static_cast<std::byte*>(memory))) return OPAL_OK;
   }
   return misuse("opal_mem_free: not memory of this context's opal_mem_alloc, or freed already");
-}
-
-opal_status_t opal_unpack_key(const opal_endpoint_t* peer, const void* key, size_t size,
-                              opal_remote_key_t* unpacked) noexcept {
-  if (peer == nullptr || is_missing(key, size) || unpacked == nullptr) {
-    return misuse("opal_unpack_key: an endpoint, a key, and somewhere to put the unpacked one are needed");
-  }
-  auto handle = endpoint(peer).unpack_key(bytes(key, size));
-  if (!handle) return fail(handle.error());
-  new (unpacked->opaque) opal::MemoryHandle{*handle};
-  return OPAL_OK;
-}
-
-opal_status_t opal_put(opal_endpoint_t* to, const void* source, uint64_t remote_address, const opal_remote_key_t* key,
-                       uint64_t size, opal_completion_t* completion) noexcept {
-  if (to == nullptr || key == nullptr || is_missing(source, size)) {
-    return misuse("opal_put: an endpoint, a source and an unpacked key are needed");
-  }
-  return post(completion, [&](opal::Completion& end) {
-    return endpoint(to).put(source, remote_address, unpacked(key), size, end);
-  });
-}
-
-opal_status_t opal_get(opal_endpoint_t* to, void* destination, uint64_t remote_address, const opal_remote_key_t* key,
-                       uint64_t size, opal_completion_t* completion) noexcept {
-  if (to == nullptr || key == nullptr || is_missing(destination, size)) {
-    return misuse("opal_get: an endpoint, a destination and an unpacked key are needed");
-  }
-  return post(completion, [&](opal::Completion& end) {
-    return endpoint(to).get(destination, remote_address, unpacked(key), size, end);
-  });
-}
-
-opal_status_t opal_atomic(opal_endpoint_t* to, int op, int type, uint64_t remote_address, const opal_remote_key_t* key,
-                          uint64_t operand, uint64_t compare, uint64_t* result,
-                          opal_completion_t* completion) noexcept {
-  if (to == nullptr || key == nullptr || op < OPAL_ADD || op > OPAL_COMPARE_SWAP || type < OPAL_I32 ||
-      type > OPAL_F64) {
-    return misuse(
-        "opal_atomic: an endpoint, an unpacked key, OPAL_ADD..OPAL_COMPARE_SWAP and OPAL_I32..OPAL_F64 are needed");
-  }
-  return post(completion, [&](opal::Completion& end) {
-    return endpoint(to).atomic({static_cast<opal::AtomicOp>(op), static_cast<opal::AtomicType>(type), remote_address,
-                                &unpacked(key), operand, compare, result},
-                               end);
-  });
-}
-
-opal_status_t opal_flush(opal_endpoint_t* to, opal_completion_t* completion) noexcept {
-  if (to == nullptr) return misuse("opal_flush: an endpoint is needed");
-  return post(completion, [&](opal::Completion& end) { return endpoint(to).flush(end); });
-}
-
-opal_status_t opal_flush_all(opal_context_t* context, opal_completion_t* completion) noexcept {
-  if (context == nullptr) return misuse("opal_flush_all: a context is needed");
-  return post(completion, [&](opal::Completion& end) { return context->context->flush(end); });
 }
 
 size_t opal_context_progress(opal_context_t* context) noexcept {

@@ -42,6 +42,8 @@ Variables job_variables(const Options& options, const JobNames& names) {
   settings.emplace_back("am_secret_file",
                         names.secret_file);  // the last one counts; the content is what the user chose
   variables.emplace_back(kSettings, opal::config::Store::encode_for_launch(settings));
+  // The launcher's own Context has logged them: once for the job instead of once for each rank.
+  variables.emplace_back(opal::config::kSettingsReported, "1");
   variables.emplace_back(kJobIdVariable, names.job_id);
   variables.emplace_back(kSessionVariable, names.session);
   return variables;

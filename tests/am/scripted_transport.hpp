@@ -28,7 +28,8 @@ class ScriptedModule final : public btl::MessageTransport {
   };
 
   ScriptedModule(const btl::Host& host, const btl::Component& component)
-      : btl::MessageTransport(host, {.transport = component.name, .exclusivity = component.exclusivity, .max_send = 256}) {
+      : btl::MessageTransport(host,
+                              {.transport = component.name, .exclusivity = component.exclusivity, .max_send = 256}) {
     opened.push_back(this);
   }
   ~ScriptedModule() override { std::erase(opened, this); }
@@ -46,6 +47,7 @@ class ScriptedModule final : public btl::MessageTransport {
   void kill(Endpoint& endpoint) {
     const Error why{Errc::peer_gone, 0, "scripted: killed"};
     endpoint.die(why);
+    emulation().endpoint_gone(endpoint, why);
     host().observer.on_failed(endpoint, why);
   }
   void accept(const PeerId& peer) { host().observer.on_accepted(endpoints.emplace_back(*this, peer)); }

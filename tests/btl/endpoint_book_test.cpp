@@ -53,6 +53,15 @@ TEST_F(Book, ThePeersNextEndpointIsNotTheEndedOne) {
   EXPECT_EQ(book.find(peer), &second);
 }
 
+TEST_F(Book, ItTellsOfWhichPeerAnEndIsToBeReported) {
+  book.end(add(peer));
+  add(peer);
+  EXPECT_TRUE(book.has_to_report(peer));
+  EXPECT_FALSE(book.has_to_report(PeerId::random()));
+  EXPECT_NE(book.next_to_report(), nullptr);
+  EXPECT_FALSE(book.has_to_report(peer));
+}
+
 TEST_F(Book, EndsAreReportedInTheirOrder) {
   One& first = add(peer);
   One& second = add(PeerId::random());

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "tests/harness/in_child.hpp"
 
 namespace opal::btl {

@@ -21,6 +21,14 @@ extern "C" {
   X(capi_memory, AllocatedMemoryIsAlignedReachableByPeersAndFreedOnce) \
   X(capi_address_space, OneKeyReachesWhateverIsMappedAndNotExcluded)   \
   X(capi_handlers, HandlersAreOnePerTagAndCanBeTakenAway)              \
+  X(capi_large, AMessageOfAnySizeArrivesAndCompletes)                  \
+  X(capi_buffers, LargeMessagesArriveInBuffersOfTheProgram)            \
+  X(capi_counter, QueuedOperationsAreCounted)                          \
+  X(capi_entries, AQueueHasOneEntryForEachOperation)                   \
+  X(capi_notify, ANotificationFollowsItsData)                          \
+  X(capi_iov, AMessageInPartsArrivesInOnePiece)                        \
+  X(capi_async, ConnectingReturnsAtOnceAndCallbacksMayDisconnect)      \
+  X(capi_settings, VariablesAndTheSecretAreGivenByTheProgram)          \
   X(capi_listen, ListenAndConnectToFindEachOther)                      \
   X(capi_waiting, WaitingByTimeConditionAndDescriptor)                 \
   X(capi_endings, ClosingAndDisconnectingEndWhatIsPending)             \

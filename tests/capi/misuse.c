@@ -88,6 +88,25 @@ const char* capi_missing(void) {
   REFUSED(opal_get(self.peer, memory, where, NULL, 8, &end), "opal_get");
   REFUSED(opal_atomic(NULL, OPAL_ADD, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "opal_atomic");
   REFUSED(opal_atomic(self.peer, OPAL_ADD, OPAL_U64, where, NULL, 1, 0, NULL, &end), "opal_atomic");
+  REFUSED(opal_put_or_queue(NULL, memory, where, &self.key, 8, &end), "opal_put");
+  REFUSED(opal_get_or_queue(self.peer, memory, where, NULL, 8, &end), "opal_get");
+  REFUSED(opal_atomic_or_queue(NULL, OPAL_ADD, OPAL_U64, where, &self.key, 1, 0, NULL, &end), "opal_atomic");
+  REFUSED(opal_put_notify(self.peer, memory, where, &self.key, 8, 1, NULL, 0, &end), "opal_put_notify");
+  REFUSED(opal_put_notify(self.peer, memory, where, &self.key, 8, OPAL_TAG_USER_FIRST, NULL, 1, &end), "header");
+  REFUSED(opal_send_any(self.peer, 1, NULL, 0, memory, 8, &end), "opal_send_any");
+  REFUSED(opal_send_any(self.peer, OPAL_TAG_USER_FIRST, NULL, 0, NULL, 8, &end), "opal_send_any");
+  REFUSED(opal_send_any(self.peer, OPAL_TAG_USER_FIRST, NULL, 0, memory, 8, NULL), "completion");
+  REFUSED(opal_send_iov(self.peer, OPAL_TAG_USER_FIRST, NULL, 1), "opal_send_iov");
+  REFUSED(opal_send_iov(self.peer, OPAL_TAG_USER_FIRST, &(opal_iov_t){NULL, 1}, 1), "opal_send_iov");
+  REFUSED(opal_connect_async(self.context, NULL, size, &peer), "opal_connect_async");
+  REFUSED(opal_set_handler_with_buffers(self.context, OPAL_TAG_USER_FIRST, ignore_message, NULL, NULL, NULL),
+          "opal_set_handler_with_buffers");
+  opal_counter_t* counter;
+  opal_queue_t* queue;
+  REFUSED(opal_counter_create(NULL, &counter), "opal_counter_create");
+  REFUSED(opal_counter_wait(NULL, 1, 0), "opal_counter_wait");
+  REFUSED(opal_queue_create(self.context, 0, &queue), "opal_queue_create");
+  REFUSED(opal_queue_settle(NULL, &end, OPAL_DONE), "opal_queue_settle");
   REFUSED(opal_flush(NULL, &end), "opal_flush");
   REFUSED(opal_flush(self.peer, NULL), "completion");
   REFUSED(opal_flush_all(NULL, &end), "opal_flush_all");
@@ -97,6 +116,10 @@ const char* capi_missing(void) {
   opal_context_address(self.context, NULL, NULL);
   opal_region_key(NULL, &bytes, &size);
   opal_clear_handler(NULL, OPAL_TAG_USER_FIRST);
+  opal_counter_destroy(NULL);
+  opal_queue_destroy(NULL);
+  CHECK(opal_queue_take(NULL, NULL) == NULL && opal_queue_poll(NULL, NULL, 1) == 0);
+  CHECK(opal_counter_ended(NULL) == 0 && opal_counter_failures(NULL) == 0 && opal_endpoint_connected(NULL) == 0);
   opal_endpoint_set_user(NULL, memory);
   CHECK(opal_endpoint_user(NULL) == NULL);
   CHECK(opal_endpoint_max_send(NULL) == 0);

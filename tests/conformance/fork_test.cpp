@@ -231,13 +231,14 @@ TEST_P(ForkedProcesses, ADeathIsNoticedThoughAChildOfTheDeadLivesOn) {
 
 /// At level `multiple` threads wake each other.
 TEST(ForkedSleepers, AChildThatSleepsTakesNoWakeUpFromTheThreadThatForked) {
-  Side side{"self", am::ThreadLevel::multiple};
+  const std::string transport = joining_transports(btl::Reach::itself).front();
+  Side side{transport, am::ThreadLevel::multiple};
   std::atomic<int> shown{0};
   std::atomic<int> seen{0};
   std::jthread sleeper{[&] {
     side.context->wait(std::chrono::milliseconds{1});  // from here on the thread has what others wake it by
-    Child child{[](Channel& parent) {
-      Side own{"self", am::ThreadLevel::multiple};
+    Child child{[&](Channel& parent) {
+      Side own{transport, am::ThreadLevel::multiple};
       while (!parent.ready()) own.context->wait(std::chrono::milliseconds{1});
       return 0;
     }};

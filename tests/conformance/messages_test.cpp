@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Active messages over every transport: content, sizes, order, back-pressure, re-entrance, many to one.
 #include <cstring>
+#include <mutex>
 #include <numeric>
 
+#include "opal/core/sync/spin_lock.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::test {
@@ -113,6 +115,100 @@ TEST_P(Messages, BackPressureSaysAgainAndLosesNothing) {
   ASSERT_TRUE(pump_both([&] { return next == posted; }));
   ASSERT_EQ(send_to_b(bytes_of(posted), payload), Post::done);
   EXPECT_TRUE(pump_both([&] { return next == posted + 1; }));
+}
+
+TEST_P(Messages, AFragmentThatMeetsBackPressureIsUnchangedAndGoesLater) {
+  ASSERT_EQ(send_to_b({}, {}), Post::done);  // connects
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+  const auto message = pattern(1000, 8);
+  btl::Fragment fragment;
+  ASSERT_TRUE(pump_both([&] { return static_cast<bool>(fragment = a().module().alloc(to_b(), message.size())); }));
+  std::memcpy(fragment.data().data(), message.data(), message.size());
+  CountedCompletion completion;
+  fragment.completion = &completion;
+  std::size_t posted = 0;
+  while (a().module().send_inline(to_b(), kTag, {}, message) == Post::done) ++posted;
+  std::size_t arrived = 0;
+  std::vector<std::byte> last;
+  b().handler = [&](btl::Delivery& delivery) {
+    ++arrived;
+    last.assign(delivery.data.begin(), delivery.data.end());
+  };
+  fragment.data()[0] ^= std::byte{1};
+  auto marked = message;
+  marked[0] ^= std::byte{1};
+  Post post = a().module().send(fragment, kTag);
+  if (post == Post::again) {
+    ASSERT_TRUE(fragment);
+    EXPECT_TRUE(std::equal(marked.begin(), marked.end(), fragment.data().begin()));
+    ASSERT_TRUE(pump_both([&] { return (post = a().module().send(fragment, kTag)) != Post::again; }));
+  }
+  ASSERT_NE(post, Post::failed);
+  EXPECT_FALSE(fragment);
+  ASSERT_TRUE(pump_both([&] { return arrived == posted + 1; }));
+  EXPECT_EQ(last, marked) << "it is the last, as it was posted";
+  ASSERT_TRUE(pump_both([&] { return post == Post::done || completion.calls == 1; }));
+}
+
+/// Counts the messages of one tag.
+struct Counter {
+  void on_message(btl::Delivery& delivery) noexcept { sum += delivery.data.size() + delivery.tag; }
+  std::size_t sum = 0;
+};
+
+TEST_P(Messages, ATagOfEveryLayerReachesItsHandler) {
+  const Tag tags[] = {kAmTags.last,  kRuntimeTags.first,     kRuntimeTags.last, kMpiTags.first,
+                      kMpiTags.last, kUserTags.first + 0x80, kUserTags.last};
+  Counter counter;
+  std::size_t expected = 0;
+  for (const Tag tag : tags) {
+    ASSERT_TRUE(b().handlers().set(tag, btl::bind<&Counter::on_message>(counter, "count")));
+    Post post = Post::again;
+    ASSERT_TRUE(
+        pump_both([&] { return (post = a().module().send_inline(to_b(), tag, pattern(3, 1), {})) != Post::again; }));
+    ASSERT_EQ(post, Post::done);
+    expected += tag + std::size_t{3};
+    ASSERT_TRUE(pump_both([&] { return counter.sum == expected; })) << tag;
+  }
+}
+
+TEST_P(Messages, AMessageWithoutAHandlerIsDroppedAndTheNextOneArrives) {
+  for (int i = 0; i < 300; ++i) {
+    Post post = Post::again;
+    ASSERT_TRUE(pump_both([&] {
+      post = a().module().send_inline(to_b(), kUserTags.last, pattern(1000, 1), {});
+      return post != Post::again;
+    }));
+    ASSERT_EQ(post, Post::done);
+  }
+  ASSERT_EQ(send_to_b({}, pattern(8, 3)), Post::done);
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+  EXPECT_EQ(b().received[0], pattern(8, 3));
+}
+
+TEST_P(Messages, SendsBesideTheModulesLockKeepTheOrderOfTheOthers) {
+  static SpinLock lock;  // the endpoint outlives the test's own objects
+  ASSERT_EQ(send_to_b({}, {}), Post::done);
+  ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
+  btl::Endpoint& from_a = alone() ? to_b() : *b().accepted.at(0);
+  to_b().send_lock = &lock;
+  std::uint32_t next = 0;
+  b().handler = [&](btl::Delivery& delivery) {
+    std::uint32_t number = 0;
+    ASSERT_TRUE(read_object(delivery.data, number));
+    EXPECT_EQ(number, next++);
+  };
+  for (std::uint32_t number = 0; number < 3000; ++number) {
+    Post post = Post::again;
+    if (number % 3 != 0) {
+      const std::lock_guard guard{lock};
+      post = a().module().send_beside(to_b(), kTag, bytes_of(number), {});
+    }
+    if (post == Post::again) post = send_to_b(bytes_of(number), {});
+    ASSERT_EQ(post, Post::done);
+    if (number % 5 == 0) b().module().progress_from(from_a, 2);
+  }
+  EXPECT_TRUE(pump_both([&] { return next == 3000; }));
 }
 
 TEST_P(Messages, HandlersMayAnswerAndProgressInsideThemDoesNothing) {

@@ -38,6 +38,26 @@ TEST_P(Peers, ConnectingTwiceGivesTheSameEndpoint) {
   EXPECT_FALSE(to_b().describe().empty());
 }
 
+TEST_P(Peers, TheLimitsAgreeWithEachOther) {
+  const btl::Attributes& attributes = a().module().attributes();
+  EXPECT_EQ(attributes.transport, GetParam());
+  EXPECT_GE(attributes.max_send, 512U) << "the messages of the emulation fit";
+  EXPECT_LE(attributes.eager, attributes.max_send);
+}
+
+TEST_P(PeersOfTwo, TheAddressStaysWhileConnectionsComeAndGo) {
+  const ByteSpan address = b().module().address();
+  const std::vector<std::byte> before{address.begin(), address.end()};
+  for (std::uint32_t round = 0; round < 3; ++round) {
+    btl::Endpoint* const route = a().connect(b());
+    ASSERT_EQ(send(*route, bytes_of(round), {}, a(), b()), Post::done);
+    ASSERT_TRUE(pump_both([&] { return b().received.size() == round + 1; }));
+    a().module().disconnect(*route);
+    EXPECT_EQ(b().module().address().data(), address.data()) << "its bytes are valid as long as the module";
+    EXPECT_TRUE(std::equal(address.begin(), address.end(), before.begin(), before.end()));
+  }
+}
+
 TEST_P(PeersOfTwo, ThePassiveSideLearnsOfThePeerAndAnswersOnTheSameEndpoint) {
   ASSERT_EQ(send_to_b({}, pattern(10, 1)), Post::done);
   ASSERT_TRUE(pump_both([&] { return b().received.size() == 1; }));
@@ -162,6 +182,29 @@ TEST_P(Peers, ProgressThatFindsNothingLeavesTheDescriptorArmed) {
     ASSERT_EQ(::poll(&fd, 1, 20'000), 1) << "nobody woke the sleeper in round " << round;
     ASSERT_TRUE(pump([&] { return b().received.size() == round; }, b()));
   }
+}
+
+TEST_P(PeersOfTwo, ASleeperWhosePutMetBackPressureIsWokenWhenItCanGoOn) {
+  std::vector<std::byte> region(16 << 20);
+  const auto source = pattern(region.size(), 5);
+  const auto handle = b().module().register_memory(region.data(), region.size(), Rights::all);
+  ASSERT_TRUE(handle);
+  CountedCompletion completion;
+  Post post = Post::again;
+  ASSERT_TRUE(pump_both([&] {
+    post = a().module().put(to_b(), source.data(), nullptr, reinterpret_cast<std::uint64_t>(region.data()), *handle,
+                            region.size(), completion);
+    return post != Post::again;
+  }));
+  ASSERT_NE(post, Post::failed);
+  while (post == Post::queued && completion.calls == 0) {
+    while (a().module().progress(64) != 0) {
+    }
+    if (completion.calls != 0 || !a().module().arm()) continue;
+    pollfd fd{a().module().wait_fd(), POLLIN, 0};
+    ASSERT_TRUE(pump([&] { return ::poll(&fd, 1, 0) == 1; }, b())) << "a sleeps, and b's progress does not wake it";
+  }
+  EXPECT_EQ(region, source);
 }
 
 TEST_P(Peers, ArmRefusesWhenThereIsWorkAlready) {

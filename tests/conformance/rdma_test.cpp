@@ -8,9 +8,9 @@
 #include <cstring>
 #include <limits>
 
+#include "opal/core/sanitizer.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/core/system/mapping.hpp"
-#include "opal/core/sanitizer.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::test {
@@ -126,6 +126,41 @@ TEST_P(Rdma, AStaleHandleIsRefusedAlsoWhenTheMemoryIsRegisteredAgain) {
   EXPECT_EQ(memory, before);
   EXPECT_EQ(put(bytes.data(), address_of(memory.data()), fresh, 8192).code, kOk);
   EXPECT_EQ(memory, bytes);
+}
+
+TEST_P(Rdma, InvalidatedMemoryIsRefusedFromTheNextProgressOn) {
+  std::vector<std::byte> memory(8192, std::byte{1});
+  const auto before = memory;
+  const auto bytes = pattern(8192, 4);
+  const MemoryHandle handle = expose(memory.data(), memory.size());
+  b().module().invalidate_memory(handle);
+  b().module().progress(64);
+  EXPECT_NE(put(bytes.data(), address_of(memory.data()), handle, 8192).code, kOk);
+  EXPECT_EQ(memory, before);
+  EXPECT_FALSE(to_b().dead()) << "one operation fails, not the connection";
+  EXPECT_TRUE(b().module().deregister_memory(handle)) << "the handle stays live until then";
+  const MemoryHandle fresh = expose(memory.data(), memory.size());
+  EXPECT_EQ(put(bytes.data(), address_of(memory.data()), fresh, 8192).code, kOk);
+}
+
+TEST_P(Rdma, AnInvalidatedPartLeavesTheRestValid) {
+  constexpr std::size_t kPage = 4096;
+  auto memory = Mapping::anonymous(4 * kPage, false);
+  ASSERT_TRUE(memory);
+  const std::uint64_t base = address_of(memory->data());
+  const MemoryHandle handle = expose(memory->data(), 4 * kPage);
+  b().module().invalidate_memory_part(handle, {base + kPage, base + 2 * kPage});
+  b().module().progress(64);
+  const auto bytes = pattern(kPage, 4);
+  EXPECT_EQ(put(bytes.data(), base, handle, kPage).code, kOk);
+  EXPECT_EQ(put(bytes.data(), base + 2 * kPage, handle, kPage).code, kOk);
+  EXPECT_EQ(std::memcmp(memory->data() + 2 * kPage, bytes.data(), kPage), 0);
+  if (!b().module().attributes().own_handles) {  // a device may use the old pages until deregister_memory()
+    EXPECT_NE(put(bytes.data(), base + kPage, handle, kPage).code, kOk);
+    EXPECT_NE(put(bytes.data(), base + kPage / 2, handle, kPage).code, kOk) << "it reaches into the part";
+    EXPECT_EQ(memory->data()[kPage], std::byte{0});
+  }
+  EXPECT_TRUE(b().module().deregister_memory(handle));
 }
 
 TEST_P(Rdma, ARightThatWasNotGivenIsRefused) {
@@ -333,6 +368,45 @@ TEST_P(Rdma, AtomicsFromSeveralSidesAddUp) {
     return called == completions.size();
   }));
   EXPECT_EQ(counter, completions.size());
+}
+
+/// Posts its put again when it completes, and calls progress() inside.
+struct Chain final : Completion {
+  Chain() {
+    fn = [](Completion& self) noexcept { static_cast<Chain&>(self).step(); };
+  }
+  void step() noexcept {
+    nested += module->progress(64);
+    post = --left > 0 ? again(*this) : Post::done;
+  }
+  btl::Module* module = nullptr;
+  std::function<Post(Completion&)> again;
+  int left = 50;
+  Post post = Post::done;
+  std::size_t nested = 0;
+};
+
+TEST_P(Rdma, ACompletionMayPostAndProgressInsideItDoesNothing) {
+  std::vector<std::byte> region(100'000);
+  const MemoryHandle handle = expose(region.data(), region.size());
+  const auto bytes = pattern(region.size(), 6);
+  Chain chain;
+  chain.module = &a().module();
+  chain.again = [&](Completion& completion) {
+    return a().module().put(to_b(), bytes.data(), nullptr, address_of(region.data()), handle, bytes.size(), completion);
+  };
+  chain.post = Post::again;
+  ASSERT_TRUE(pump_both([&] {
+    while (chain.left > 0 && chain.post != Post::queued) {
+      if ((chain.post = chain.again(chain)) == Post::again) break;
+      if (chain.post == Post::done) --chain.left;
+      if (chain.post == Post::failed) return true;
+    }
+    return chain.left <= 0;
+  }));
+  ASSERT_NE(chain.post, Post::failed);
+  EXPECT_EQ(chain.nested, 0U);
+  EXPECT_EQ(region, bytes);
 }
 
 TEST_P(Rdma, MessagesFlowWhileALargeTransferRuns) {

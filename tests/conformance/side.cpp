@@ -20,14 +20,17 @@ T must(Result<T> result) {
 
 }  // namespace
 
-Side::Side(const std::string& transport, const config::Store& store)
-    : Side([&](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
-        const config::Store& settings = store.settings().empty() ? config::Store::from_environment() : store;
-        OPAL_TRY_ASSIGN(auto modules, all_transports().find(transport)->open(host, settings));
-        return std::move(modules.front());
-      }) {}
+Side::Side(const std::string& transport, const config::Store& store, const Secret& secret)
+    : Side(
+          [&](const btl::Host& host) -> Result<std::unique_ptr<btl::Module>> {
+            const config::Store& settings = store.settings().empty() ? config::Store::from_environment() : store;
+            OPAL_TRY_ASSIGN(auto modules, all_transports().find(transport)->open(host, settings));
+            return std::move(modules.front());
+          },
+          false, secret) {}
 
-Side::Side(const Open& open, bool cores_shared) : registrations_(must(btl::RegistrationTable::create(1024))) {
+Side::Side(const Open& open, bool cores_shared, const Secret& secret)
+    : registrations_(must(btl::RegistrationTable::create(1024))) {
   if (auto installed = btl::RdmaEmulation::install(handlers_); !installed) std::abort();
   if (auto set = handlers_.set(kTag, btl::bind<&Side::on_message>(*this, "test")); !set) std::abort();
   module_ = must(open({
@@ -35,6 +38,7 @@ Side::Side(const Open& open, bool cores_shared) : registrations_(must(btl::Regis
       .handlers = handlers_,
       .registrations = registrations_,
       .observer = *this,
+      .secret = secret,
       .cores_shared = cores_shared,
   }));
 }

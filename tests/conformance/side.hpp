@@ -12,7 +12,7 @@
 
 #include "opal/btl/registry.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/clock.hpp"
 
 namespace opal::test {
@@ -36,8 +36,10 @@ class Side final : public btl::Observer {
  public:
   using Open = std::function<Result<std::unique_ptr<btl::Module>>(const btl::Host& host)>;
 
-  explicit Side(const std::string& transport, const config::Store& store = {});  ///< an empty one: the environment's
-  explicit Side(const Open& open, bool cores_shared = false);  ///< for a module with constants of its own
+  /// An empty `store`: the environment's.
+  explicit Side(const std::string& transport, const config::Store& store = {}, const Secret& secret = {});
+  /// For a module with constants of its own.
+  explicit Side(const Open& open, bool cores_shared = false, const Secret& secret = {});
   ~Side();
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
@@ -58,9 +60,18 @@ class Side final : public btl::Observer {
   std::vector<std::vector<std::byte>> received;
   std::vector<btl::Endpoint*> accepted;
   std::vector<Failure> failures;
+  /// Called after they are recorded.
+  std::function<void(btl::Endpoint&)> after_accepted;
+  std::function<void(btl::Endpoint&)> after_failed;
 
-  void on_accepted(btl::Endpoint& endpoint) noexcept override { accepted.push_back(&endpoint); }
-  void on_failed(btl::Endpoint& endpoint, const Error& why) noexcept override { failures.push_back({&endpoint, why}); }
+  void on_accepted(btl::Endpoint& endpoint) noexcept override {
+    accepted.push_back(&endpoint);
+    if (after_accepted) after_accepted(endpoint);
+  }
+  void on_failed(btl::Endpoint& endpoint, const Error& why) noexcept override {
+    failures.push_back({&endpoint, why});
+    if (after_failed) after_failed(endpoint);
+  }
 
  private:
   void on_message(btl::Delivery& delivery) noexcept;

@@ -34,6 +34,12 @@ case $step in
     run opalrun -n 2 "$work/external/mpi_user"
     run opalrun -n 2 "$work/external/job_user"
     ;;
+  transport)  # a transport of another project: its program, and the installed conformance suite over it
+    cmake -S "$here/../../docs/examples/transport" -B "$work/transport" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
+          --log-level=WARNING
+    cmake --build "$work/transport"
+    ctest --test-dir "$work/transport" --output-on-failure --parallel 2
+    ;;
   pkg_config)
     export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
     for name in opal opal-mpi; do

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 #include <sstream>
 
 namespace opal::layering {
@@ -29,8 +31,9 @@ constexpr std::array kRules{
     Rule{"opal/mpool", "opal/allocator+ opal/topology opal/memory opal/gpu"},
     Rule{"opal/rcache", "opal/allocator+ opal/topology opal/memory opal/gpu"},
     Rule{"opal/btl", "opal/mpool+ opal/rcache+"},
-    Rule{"opal/btl/*", "opal/btl+"},
-    Rule{"opal/am", "opal/btl+"},
+    Rule{"opal/btl/shared", "opal/btl+"},
+    Rule{"opal/btl/*", "opal/btl/shared+"},
+    Rule{"opal/am", "opal/btl/shared+"},
     Rule{"opal/capi", "opal/am+"},
     Rule{"opal/tools", "opal/capi+"},
     Rule{"runtime", "opal/am+"},
@@ -47,6 +50,9 @@ constexpr std::array kCompositions{Composition{"opal/btl/smcuda", "opal/btl/sm"}
 
 constexpr std::array<std::string_view, 3> kRoots{"opal", "runtime", "mpi_shim"};
 
+/// Sources that a folder without sub-folders may have.
+constexpr std::size_t kMostFiles = 20;
+
 /// Headers of other projects that only one layer may see.
 struct Reserved {
   std::string_view header_prefix;
@@ -59,9 +65,9 @@ bool is_below(std::string_view path, std::string_view folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
 }
 
-/// The row of the table for a layer; components of opal/btl share one.
+/// The row of the table for a layer; the transports share one.
 const Rule* rule_of(std::string_view layer) {
-  const bool component = is_below(layer, "opal/btl");
+  const bool component = is_below(layer, "opal/btl") && layer != "opal/btl/shared";
   for (const Rule& rule : kRules) {
     if (rule.layer == (component ? "opal/btl/*" : layer)) return &rule;
   }
@@ -101,6 +107,83 @@ std::optional<std::string> own_header_objection(const fs::path& root, const std:
   if (!fs::exists(root / header)) return std::nullopt;
   if (!includes.empty() && includes.front().target == header.string()) return std::nullopt;
   return file + ": the first include is not its own header " + header.string();
+}
+
+/// The includes between folders.  A folder with sub-folders includes them, and not the reverse: but its config.hpp and
+/// wire.hpp, which declare only values, are nodes of their own that both may include.
+class FolderGraph {
+ public:
+  explicit FolderGraph(const std::map<std::string, std::vector<Include>>& files) {
+    for (const auto& [file, includes] : files) {
+      for (fs::path folder = fs::path{file}.parent_path().parent_path(); !folder.empty();
+           folder = folder.parent_path()) {
+        with_sub_folders_.insert(folder.string());
+      }
+    }
+    for (const auto& [file, includes] : files) {
+      for (const Include& include : includes) {
+        if (files.contains(include.target)) edges_[node_of(file)].emplace(node_of(include.target), &include);
+      }
+    }
+  }
+
+  /// One line for each cycle: its includes.
+  [[nodiscard]] std::vector<std::string> cycles() {
+    for (const auto& [node, targets] : edges_) visit(node);
+    return std::move(found_);
+  }
+
+ private:
+  [[nodiscard]] std::string node_of(const fs::path& file) const {
+    const std::string folder = file.parent_path().string();
+    const bool values = file.filename() == "config.hpp" || file.filename() == "wire.hpp";
+    return values && with_sub_folders_.contains(folder) ? file.string() : folder;
+  }
+
+  void visit(const std::string& node) {
+    if (visited_.contains(node)) return;
+    const auto on_path = [&](const std::string& target) {
+      return std::find_if(path_.begin(), path_.end(), [&](const Include* by) { return node_of(by->file) == target; });
+    };
+    for (const auto& [target, include] : edges_[node]) {
+      if (target == node) continue;
+      path_.push_back(include);
+      if (const auto begin = on_path(target); begin != path_.end()) {
+        std::string cycle = "folders include each other:";
+        for (auto edge = begin; edge != path_.end(); ++edge) {
+          cycle += " " + (*edge)->file + ":" + std::to_string((*edge)->line) + " (" + (*edge)->target + ")";
+        }
+        found_.push_back(std::move(cycle));
+      } else {
+        visit(target);
+      }
+      path_.pop_back();
+    }
+    visited_.insert(node);
+  }
+
+  std::set<std::string> with_sub_folders_;
+  std::map<std::string, std::map<std::string, const Include*>> edges_;
+  std::set<std::string> visited_;
+  std::vector<const Include*> path_;
+  std::vector<std::string> found_;
+};
+
+/// Folders that hold too many files for their names to show the concepts.
+std::vector<std::string> crowded_folders(const std::map<std::string, std::vector<Include>>& files) {
+  std::map<std::string, std::size_t> sources;
+  std::set<std::string> with_sub_folders;
+  for (const auto& [file, includes] : files) {
+    const fs::path folder = fs::path{file}.parent_path();
+    ++sources[folder.string()];
+    with_sub_folders.insert(folder.parent_path().string());
+  }
+  std::vector<std::string> findings;
+  for (const auto& [folder, count] : sources) {
+    if (count <= kMostFiles || with_sub_folders.contains(folder)) continue;
+    findings.push_back(folder + ": " + std::to_string(count) + " files; split it into sub-folders of one concept each");
+  }
+  return findings;
 }
 
 }  // namespace
@@ -171,19 +254,24 @@ std::vector<Include> includes_of(const std::string& file, std::string_view text)
 }
 
 std::vector<std::string> check_tree(const fs::path& root) {
-  std::vector<std::string> findings;
+  std::map<std::string, std::vector<Include>> files;
   for (const std::string_view top : kRoots) {
     if (!fs::exists(root / top)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator{root / top}) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), root).generic_string();
-      const std::vector<Include> includes = includes_of(file, text_of(entry.path()));
-      for (const Include& include : includes) {
-        if (std::optional<std::string> finding = objection(include)) findings.push_back(std::move(*finding));
-      }
-      if (auto finding = own_header_objection(root, file, includes)) findings.push_back(std::move(*finding));
+      files[file] = includes_of(file, text_of(entry.path()));
     }
   }
+  std::vector<std::string> findings;
+  for (const auto& [file, includes] : files) {
+    for (const Include& include : includes) {
+      if (std::optional<std::string> finding = objection(include)) findings.push_back(std::move(*finding));
+    }
+    if (auto finding = own_header_objection(root, file, includes)) findings.push_back(std::move(*finding));
+  }
+  std::ranges::move(FolderGraph{files}.cycles(), std::back_inserter(findings));
+  std::ranges::move(crowded_folders(files), std::back_inserter(findings));
   std::sort(findings.begin(), findings.end());
   return findings;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/layering/layers.hpp — which folder may include which, as a table, and the check of a tree of sources against
-// it.
+// tests/layering/layers.hpp — the rules of dependency between folders, and the check of a tree of sources against them:
+// a table of allowed edges between layers; and no cycle between any folders, also inside a layer.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -28,8 +28,8 @@ std::optional<std::string> objection(const Include& include);
 /// Every include line of the text of `file`.
 std::vector<Include> includes_of(const std::string& file, std::string_view text);
 
-/// What is wrong below opal/, runtime/ and mpi_shim/ of `root`, one line per finding:
-/// forbidden includes, and sources that do not include their own header first.
+/// The violations below opal/, runtime/ and mpi_shim/ of `root`, one line each: forbidden includes, sources that do not
+/// include their own header first, folders that include each other, and folders with too many files.
 std::vector<std::string> check_tree(const std::filesystem::path& root);
 
 }  // namespace opal::layering

@@ -32,7 +32,7 @@ TEST(Layers, EveryFolderBelongsToItsDeepestRow) {
   EXPECT_EQ(layer_of("opal/btl/sm/module.hpp"), "opal/btl/sm");
   EXPECT_EQ(layer_of("runtime/host/session.hpp"), "runtime");
   EXPECT_EQ(layer_of("runtime/client/client.hpp"), "runtime/client");
-  EXPECT_EQ(layer_of("mpi_shim/coll/bcast.cpp"), "mpi_shim");
+  EXPECT_EQ(layer_of("mpi_shim/coll/algorithms/bcast.cpp"), "mpi_shim");
   EXPECT_EQ(layer_of("opal/novelty/x.hpp"), "");
   EXPECT_EQ(layer_of("opal/corelike/x.hpp"), "");
 }
@@ -42,6 +42,9 @@ TEST(Layers, DependenciesPointDownwards) {
   EXPECT_TRUE(allowed("opal/am/context.cpp", "opal/core/result.hpp"));
   EXPECT_TRUE(allowed("opal/mpool/pool.hpp", "opal/allocator/allocator.hpp"));
   EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/mpool/shared_pool.hpp"));
+  EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/btl/shared/quiescence.hpp"));
+  EXPECT_TRUE(allowed("opal/btl/shared/quiescence.cpp", "opal/btl/module.hpp"));
+  EXPECT_TRUE(allowed("opal/am/context.cpp", "opal/btl/shared/rdma_emulation.hpp"));
   EXPECT_TRUE(allowed("opal/tools/opal_info.cpp", "opal/btl/registry.hpp"));
   EXPECT_TRUE(allowed("runtime/host/session.cpp", "opal/am/context.hpp"));
   EXPECT_TRUE(allowed("runtime/tools/perf/main.cpp", "runtime/client/client.hpp"));
@@ -61,6 +64,8 @@ TEST(Layers, EveryForbiddenDirectionIsRefused) {
       {"opal/rcache/cache.cpp", "opal/btl/module.hpp"},
       {"opal/btl/registry.cpp", "opal/btl/sm/module.hpp"},
       {"opal/btl/module.hpp", "opal/am/context.hpp"},
+      {"opal/btl/module.hpp", "opal/btl/shared/quiescence.hpp"},
+      {"opal/btl/shared/quiescence.cpp", "opal/btl/sm/module.hpp"},
       {"opal/btl/sm/module.cpp", "opal/btl/tcp/module.hpp"},
       {"opal/btl/rails/module.cpp", "opal/btl/verbs/module.hpp"},
       {"opal/btl/sm/module.cpp", "opal/btl/smcuda/module.hpp"},
@@ -140,6 +145,41 @@ TEST_F(PlantedTree, AnIncludeThatIsNoPathFromTheRootIsFound) {
 TEST_F(PlantedTree, ASourceThatDoesNotBeginWithItsOwnHeaderIsFound) {
   plant("opal/core/log.cpp", "#include <string>\n#include \"opal/core/log.hpp\"\n");
   EXPECT_THAT(check_tree(root_), ElementsAre(HasSubstr("opal/core/log.cpp: the first include is not its own header")));
+}
+
+TEST_F(PlantedTree, TwoFoldersOfOneLayerMustNotIncludeEachOther) {
+  plant("opal/core/sync/turn.hpp", "#include \"opal/core/system/fd.hpp\"\n");
+  plant("opal/core/system/fd.hpp", "#include <string>\n");
+  plant("opal/core/system/fork.cpp", "#include <string>\n#include \"opal/core/sync/turn.hpp\"\n");
+  EXPECT_THAT(check_tree(root_),
+              ElementsAre("folders include each other: opal/core/sync/turn.hpp:1 (opal/core/system/fd.hpp) "
+                          "opal/core/system/fork.cpp:2 (opal/core/sync/turn.hpp)"));
+}
+
+TEST_F(PlantedTree, ACycleOfThreeFoldersIsFound) {
+  plant("runtime/a/a.hpp", "#include \"runtime/b/b.hpp\"\n");
+  plant("runtime/b/b.hpp", "#include \"runtime/c/c.hpp\"\n");
+  plant("runtime/c/c.hpp", "#pragma once\n");
+  plant("runtime/c/more.hpp", "#include \"runtime/a/a.hpp\"\n");
+  EXPECT_THAT(check_tree(root_), ElementsAre(HasSubstr("folders include each other")));
+}
+
+TEST_F(PlantedTree, ASubFolderIncludesOnlyTheValuesOfItsParent) {
+  plant("opal/btl/tcp/config.hpp", "#pragma once\n");
+  plant("opal/btl/tcp/endpoint.hpp", "#include \"opal/btl/tcp/connections/dialer.hpp\"\n");
+  plant("opal/btl/tcp/connections/dialer.hpp", "#include \"opal/btl/tcp/config.hpp\"\n");
+  EXPECT_THAT(check_tree(root_), IsEmpty());
+  plant("opal/btl/tcp/connections/acceptor.hpp", "#include \"opal/btl/tcp/endpoint.hpp\"\n");
+  EXPECT_THAT(check_tree(root_), ElementsAre(HasSubstr("folders include each other")));
+}
+
+TEST_F(PlantedTree, AFolderOfMoreThanTwentyFilesNeedsSubFolders) {
+  for (int i = 0; i < 19; ++i) plant("opal/mpool/part" + std::to_string(i) + ".hpp", "#pragma once\n");
+  EXPECT_THAT(check_tree(root_), IsEmpty());
+  plant("opal/mpool/last.hpp", "#pragma once\n");
+  EXPECT_THAT(check_tree(root_), ElementsAre(HasSubstr("opal/mpool: 21 files")));
+  plant("opal/mpool/shared/part.hpp", "#pragma once\n");
+  EXPECT_THAT(check_tree(root_), IsEmpty());
 }
 
 TEST_F(PlantedTree, ANewFolderMustBeInTheTable) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two VCIs of two ranks in one process: what threads on different VCIs share, and how they wait for both.
-#include "mpi_shim/p2p/vcis.hpp"
+#include "mpi_shim/p2p/waits/vcis.hpp"
 
 #include <gtest/gtest.h>
 

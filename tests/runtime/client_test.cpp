@@ -17,6 +17,7 @@ namespace runtime::test {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -48,6 +49,14 @@ TEST(Client, GetWaitsForARankThatHasNotPublishedYet) {
   const Outcome job = run_ranks("2", "without_fence");
   EXPECT_EQ(job.status, 0) << job.out << job.err;
   EXPECT_EQ(job.out, "same\nsame\n");
+}
+
+TEST(Client, AnUnknownVariableIsReportedOnceForAllRanks) {
+  ::setenv("OPAL_AM_SPINN", "3", 1);
+  const Outcome job = run_ranks("3", "secret");
+  ::unsetenv("OPAL_AM_SPINN");
+  EXPECT_EQ(job.status, 0) << job.out << job.err;
+  EXPECT_THAT(lines_of(job.err), ElementsAre(HasSubstr("am_spinn: unknown variable")));
 }
 
 /// In both of libpmix's stores: messages for small jobs, shared memory for large ones.

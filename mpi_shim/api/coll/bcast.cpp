@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Barrier and MPI_Bcast.
-#include "mpi_shim/coll/bcast.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/api/coll/collective.hpp"
-#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/algorithms/barrier.hpp"
 
 namespace {
 

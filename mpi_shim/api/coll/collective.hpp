@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/coll/collective.hpp — the six forms of a collective function (blocking, non-blocking, persistent; counts of
-// int and of MPI_Count) out of one implementation.
+// mpi_shim/api/coll/collective.hpp — the six forms of a collective function (blocking, non-blocking, persistent; counts
+// of int and of MPI_Count) out of one implementation.
 //   template <class Count> int bcast(const Form& form, void* buffer, Count count, ..., MPI_Comm comm) {
 //     Call call{form.function};  ... checks ...
 //     return form.run(call, *communicator, [&](coll::Schedule& schedule) { ... });
@@ -10,8 +10,8 @@
 #pragma once
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/coll/algorithms/inter.hpp"
 #include "mpi_shim/coll/host/team.hpp"
-#include "mpi_shim/coll/inter.hpp"
 #include "mpi_shim/coll/run.hpp"
 
 namespace mpi_shim::api {
@@ -40,7 +40,7 @@ struct Form {
   template <class Share, class Build>
   int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build) const {
     if (kind == Kind::blocking) {
-      if (coll::HostTeam* const team = comm.host_team.find(call.process(), comm)) {
+      if (coll::HostTeam* const team = comm.host_team.find(call.process().job(), comm)) {
         if (const coll::HostTeam::Outcome outcome = share(*team)) return call.finish(*outcome);
       }
     }

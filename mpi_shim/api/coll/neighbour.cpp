@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Neighbourhood collectives: MPI_Neighbor_allgather, allgatherv, alltoall, alltoallv, alltoallw.
-#include "mpi_shim/coll/neighbour.hpp"
+#include "mpi_shim/coll/algorithms/neighbour.hpp"
 
 #include "mpi_shim/api/coll/blocks.hpp"
 #include "mpi_shim/api/coll/collective.hpp"

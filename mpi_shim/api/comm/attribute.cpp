@@ -63,7 +63,7 @@ const void* predefined(Call& call, int keyval) {
       std::atomic_ref{last_code}.store(mpi_shim::UserErrors::of_process().last_used(), std::memory_order_relaxed);
       return &last_code;
     case MPI_UNIVERSE_SIZE:
-      std::atomic_ref{universe}.store(call.process().size(), std::memory_order_relaxed);
+      std::atomic_ref{universe}.store(call.process().job().size(), std::memory_order_relaxed);
       return &universe;
     default: return nullptr;
   }

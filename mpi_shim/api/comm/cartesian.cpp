@@ -75,7 +75,8 @@ OPAL_MPI_FUNCTION(int, Cart_create,
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
   const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
-  if (const int error = split(call.process(), *parent, color, 0, made); error != MPI_SUCCESS) return call.finish(error);
+  if (const int error = split(call.process().communicators(), *parent, color, 0, made); error != MPI_SUCCESS)
+    return call.finish(error);
   if (made == nullptr) return MPI_SUCCESS;
   made->topology = std::make_shared<const Topology>(grid);
   *comm_cart = made->mpi_handle();
@@ -200,7 +201,7 @@ OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Co
     rest.periodic.push_back(grid->periodic[i]);
   }
   Communicator* made = nullptr;
-  if (const int error = split(call.process(), *parent, color, key, made); error != MPI_SUCCESS)
+  if (const int error = split(call.process().communicators(), *parent, color, key, made); error != MPI_SUCCESS)
     return call.finish(error);
   made->topology = std::make_shared<const Topology>(std::move(rest));
   *newcomm = made->mpi_handle();

@@ -5,7 +5,7 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/coll/barrier.hpp"
+#include "mpi_shim/coll/algorithms/barrier.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/info/info.hpp"
@@ -26,7 +26,7 @@ int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   if (call.failed()) return call.error();
   *newcomm = MPI_COMM_NULL;  // what it stays if a copy callback refuses
   Communicator* made = nullptr;
-  const int error = duplicate(call.process(), *parent, made);
+  const int error = duplicate(call.process().communicators(), *parent, made);
   return hand_out(call, error, made, newcomm);
 }
 
@@ -39,7 +39,8 @@ int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, 
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   Request* started = nullptr;
-  if (const int error = start_duplicating(call.process(), *parent, newcomm, started); error != MPI_SUCCESS) {
+  if (const int error = start_duplicating(call.process().communicators(), *parent, newcomm, started);
+      error != MPI_SUCCESS) {
     return call.finish(error);
   }
   *request = started->mpi_handle();
@@ -63,6 +64,11 @@ void check_subset(Call& call, const Communicator& comm, const mpi_shim::comm::Gr
   }
 }
 
+/// Whether a message or a collective that was started on the communicator is not done.
+bool is_pending(Communicator& comm) {
+  return comm.engine().has_pending(comm.user()) || comm.vci().scheduler().has_pending(comm);
+}
+
 /// `wait`: first until everything that was started on it is over.
 int release(const char* function, MPI_Comm* comm, bool wait) {
   Call call{function};
@@ -73,14 +79,14 @@ int release(const char* function, MPI_Comm* comm, bool wait) {
   if (call.failed()) return call.error();
   if (communicator->is_predefined()) return call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
   if (wait) {
-    communicator->engine().wait_until([&] { return !communicator->has_pending(); },
+    communicator->engine().wait_until([&] { return !is_pending(*communicator); },
                                       "in MPI_Comm_disconnect for pending communication");
     if (const int error = mpi_shim::coll::run(*communicator, [&](auto& schedule) { build_barrier(schedule); });
         error != MPI_SUCCESS)
       return call.finish(error);
   }
   if (const int error = communicator->attributes.clear(*comm); error != MPI_SUCCESS) return call.finish(error);
-  call.process().free_communicator(*communicator);
+  call.process().communicators().free(*communicator);
   *comm = MPI_COMM_NULL;
   return MPI_SUCCESS;
 }
@@ -151,7 +157,7 @@ OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm*
   }
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  const int error = split(call.process(), *parent, color, key, made);
+  const int error = split(call.process().communicators(), *parent, color, key, made);
   return hand_out(call, error, made, newcomm);
 }
 
@@ -164,14 +170,14 @@ OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key,
   int color = MPI_UNDEFINED;
   if (split_type == MPI_COMM_TYPE_SHARED || (!call.failed() && names_shared_memory(split_type, info))) {
     // The ranks of one host: named by the first of them.
-    if (!call.failed()) color = static_cast<int>(call.process().client().local_peers().front());
+    if (!call.failed()) color = static_cast<int>(call.process().job().client().local_peers().front());
   } else if (split_type != MPI_UNDEFINED && split_type != MPI_COMM_TYPE_HW_GUIDED &&
              split_type != MPI_COMM_TYPE_HW_UNGUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) {
     call.fail(MPI_ERR_ARG, "argument split_type is none of MPI_COMM_TYPE_*");
   }  // The guided types may answer MPI_COMM_NULL: no resource of that name divides the processes.
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  const int error = split(call.process(), *parent, color, key, made);
+  const int error = split(call.process().communicators(), *parent, color, key, made);
   return hand_out(call, error, made, newcomm);
 }
 
@@ -185,7 +191,7 @@ OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* n
   check_subset(call, *parent, *members);
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  const int error = create(call.process(), *parent, members, made);
+  const int error = create(call.process().communicators(), *parent, members, made);
   return hand_out(call, error, made, newcomm);
 }
 
@@ -200,7 +206,7 @@ OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int t
   check_subset(call, *parent, *members);
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  const int error = create_group(call.process(), *parent, members, tag, made);
+  const int error = create_group(call.process().communicators(), *parent, members, tag, made);
   return hand_out(call, error, made, newcomm);
 }
 

@@ -51,7 +51,8 @@ Graph described(Call& call, const Communicator* communicator, int nnodes, const 
 /// A communicator of the same processes with the topology.
 int hang_on(Call& call, Communicator& parent, Topology topology, MPI_Comm* newcomm) {
   Communicator* made = nullptr;
-  if (const int error = split(call.process(), parent, 0, 0, made); error != MPI_SUCCESS) return call.finish(error);
+  if (const int error = split(call.process().communicators(), parent, 0, 0, made); error != MPI_SUCCESS)
+    return call.finish(error);
   made->topology = std::make_shared<const Topology>(std::move(topology));
   return hand_out(call, MPI_SUCCESS, made, newcomm);
 }
@@ -111,7 +112,8 @@ OPAL_MPI_FUNCTION(int, Graph_create,
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
   const int color = parent->rank() < nnodes ? 0 : MPI_UNDEFINED;
-  if (const int error = split(call.process(), *parent, color, 0, made); error != MPI_SUCCESS) return call.finish(error);
+  if (const int error = split(call.process().communicators(), *parent, color, 0, made); error != MPI_SUCCESS)
+    return call.finish(error);
   if (made != nullptr) made->topology = std::make_shared<const Topology>(graph);
   return hand_out(call, MPI_SUCCESS, made, comm_graph);
 }

@@ -12,7 +12,7 @@ using mpi_shim::api::Call;
 using mpi_shim::comm::Group;
 
 int hand_out(Call& call, std::vector<int> processes, MPI_Group* newgroup) {
-  *newgroup = mpi_shim::new_handle(std::make_shared<const Group>(std::move(processes), call.process().rank()));
+  *newgroup = mpi_shim::new_handle(std::make_shared<const Group>(std::move(processes), call.process().job().rank()));
   return *newgroup == MPI_GROUP_NULL ? call.finish(MPI_ERR_NO_MEM) : MPI_SUCCESS;
 }
 

@@ -50,7 +50,7 @@ OPAL_MPI_FUNCTION(int, Comm_create_from_group,
   Communicator* made = nullptr;
   if (members->size() == 0) return hand_out(call, MPI_SUCCESS, made, newcomm);
   if (members->rank() == MPI_UNDEFINED) return call.fail(MPI_ERR_GROUP, "this process is not in argument group");
-  const int error = create_from_group(call.process(), members, stringtag, made);
+  const int error = create_from_group(call.process().communicators(), members, stringtag, made);
   return hand_out_with(call, error, made, handler, newcomm);
 }
 
@@ -74,7 +74,8 @@ OPAL_MPI_FUNCTION(int, Intercomm_create_from_groups,
     return call.fail(MPI_ERR_RANK, "argument remote_leader is not in argument remote_group");
   }
   Communicator* made = nullptr;
-  const int error = connect_groups(call.process(), local, local_leader, remote, remote_leader, stringtag, made);
+  const int error =
+      connect_groups(call.process().communicators(), local, local_leader, remote, remote_leader, stringtag, made);
   return hand_out_with(call, error, made, handler, newintercomm);
 }
 
@@ -101,7 +102,7 @@ OPAL_MPI_FUNCTION(int, Intercomm_create,
   }
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  const int error = connect_sides(call.process(), *local, local_leader, peer, remote_leader, tag, made);
+  const int error = connect_sides(call.process().communicators(), *local, local_leader, peer, remote_leader, tag, made);
   return hand_out(call, error, made, newintercomm);
 }
 
@@ -112,7 +113,7 @@ OPAL_MPI_FUNCTION(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm*
   call.pointer(newintracomm, "newintracomm");
   if (call.failed()) return call.error();
   Communicator* made = nullptr;
-  const int error = merge_sides(call.process(), *parent, high != 0, made);
+  const int error = merge_sides(call.process().communicators(), *parent, high != 0, made);
   return hand_out(call, error, made, newintracomm);
 }
 

@@ -32,9 +32,9 @@ OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   }
   bool abandoned = false;
   {
-    const opal::am::Lock::Guard guard{call.process().lock()};  // the program may let go of it at the same time
+    const opal::am::Lock::Guard guard{call.process().job().lock()};  // the program may let go of it at the same time
     abandoned = generalized->complete();
   }
-  call.process().vcis().wake_sleepers();
+  call.process().job().vcis().wake_sleepers();
   return abandoned ? call.finish(generalized->dismiss()) : MPI_SUCCESS;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/api/p2p/plain.hpp — the arguments of a message as nearly all are: a predefined type, a rank of a communicator, a
-// tag.  Checked in a few instructions, of which none is for telling what is wrong.  Whatever is not plain, mistakes
-// among them, goes the general way by Call, which says so.  Lives on the stack of the call.
+// mpi_shim/api/p2p/plain.hpp — the arguments of a message as nearly all are: a predefined type, a rank of a
+// communicator, a tag.  Checked in a few instructions, of which none is for telling what is wrong.  Whatever is not
+// plain, mistakes among them, goes the general way by Call, which says so.  Lives on the stack of the call.
 #pragma once
 #include <cstdint>
 
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/handle/table.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 
 namespace mpi_shim::api {
 

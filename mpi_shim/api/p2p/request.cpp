@@ -4,9 +4,9 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/p2p/waits/waiting.hpp"
 #include "mpi_shim/request/generalized.hpp"
 #include "mpi_shim/request/status.hpp"
-#include "mpi_shim/p2p/waiting.hpp"
 
 namespace {
 
@@ -49,7 +49,7 @@ bool all_done(int count, const MPI_Request* handles) {
 }
 
 void look(Call& call, int count, const MPI_Request* handles) {
-  auto& vcis = call.process().vcis();
+  auto& vcis = call.process().job().vcis();
   vcis.poll(mpi_shim::vcis_of(vcis, {handles, static_cast<std::size_t>(count)}));
 }
 
@@ -99,7 +99,8 @@ OPAL_MPI_FUNCTION(int, Request_free, (MPI_Request * request)) {
   if (call.failed()) return call.error();
   *request = MPI_REQUEST_NULL;
   {
-    const opal::am::Lock::Guard guard{object->engine() != nullptr ? object->engine()->lock() : call.process().lock()};
+    const opal::am::Lock::Guard guard{object->engine() != nullptr ? object->engine()->lock()
+                                                                  : call.process().job().lock()};
     if (object->abandon()) return MPI_SUCCESS;
   }
   return call.finish(object->dismiss());

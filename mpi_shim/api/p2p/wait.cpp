@@ -2,8 +2,8 @@
 // Waiting for requests and testing them.
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/p2p/waits/waiting.hpp"
 #include "mpi_shim/request/status.hpp"
-#include "mpi_shim/p2p/waiting.hpp"
 
 namespace {
 
@@ -36,7 +36,7 @@ std::span<MPI_Request> span_of(MPI_Request* requests, int count) { return {reque
 
 /// A round of progress that may end some of these.
 void poll(Call& call, int count, MPI_Request* requests) {
-  auto& vcis = call.process().vcis();
+  auto& vcis = call.process().job().vcis();
   vcis.poll(mpi_shim::vcis_of(vcis, span_of(requests, count)));
 }
 
@@ -117,8 +117,8 @@ OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
   if (call.failed()) return call.error();
   check(call, 1, request);
   if (call.failed()) return call.error();
-  if (const Request* active = active_request(*request)) call.process().vcis().wait(*active);
-  const Found found = find_done(call.process().vcis(), span_of(request, 1), true);
+  if (const Request* active = active_request(*request)) call.process().job().vcis().wait(*active);
+  const Found found = find_done(call.process().job().vcis(), span_of(request, 1), true);
   return report(call, found, status);
 }
 
@@ -128,7 +128,7 @@ OPAL_MPI_FUNCTION(int, Test, (MPI_Request * request, int* flag, MPI_Status* stat
   check(call, 1, request);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  const Found found = find_done(call.process().vcis(), span_of(request, 1), false);
+  const Found found = find_done(call.process().job().vcis(), span_of(request, 1), false);
   *flag = found.any_done || !found.any_active;
   return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
 }
@@ -139,7 +139,7 @@ OPAL_MPI_FUNCTION(int, Waitany, (int count, MPI_Request array_of_requests[], int
   check(call, count, array_of_requests);
   call.pointer(indx, "indx");
   if (call.failed()) return call.error();
-  const Found found = find_done(call.process().vcis(), span_of(array_of_requests, count), true);
+  const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), true);
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return report(call, found, status);
 }
@@ -152,7 +152,7 @@ OPAL_MPI_FUNCTION(int, Testany,
   call.pointer(indx, "indx");
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
-  const Found found = find_done(call.process().vcis(), span_of(array_of_requests, count), false);
+  const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), false);
   *flag = found.any_done || !found.any_active;
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
   return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
@@ -166,7 +166,7 @@ OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI
   for (int i = 0; i < count; ++i) {
     const Request* const request = still_active(array_of_requests[i]);
     if (request != nullptr && !request->done())
-      call.process().vcis().wait(*request, static_cast<std::size_t>(count - i));
+      call.process().job().vcis().wait(*request, static_cast<std::size_t>(count - i));
   }
   return hand_out_all(call, count, array_of_requests, array_of_statuses);
 }
@@ -198,7 +198,7 @@ OPAL_MPI_FUNCTION(int, Waitsome,
   for (;;) {
     const int error = hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
     if (*outcount != 0) return error;
-    auto& vcis = call.process().vcis();
+    auto& vcis = call.process().job().vcis();
     const std::span<MPI_Request> requests = span_of(array_of_requests, incount);
     vcis.wait_until(mpi_shim::vcis_of(vcis, requests), [&] { return any_done(requests); });
   }

@@ -18,7 +18,7 @@ OPAL_MPI_FUNCTION(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void* baseptr))
   call.info(info);
   if (size < 0) call.fail(MPI_ERR_ARG, "argument size is negative");
   if (call.failed()) return call.error();
-  const auto pool = call.process().memory();
+  const auto pool = call.process().job().memory();
   if (!pool) return call.fail(MPI_ERR_NO_MEM, to_string(pool.error()));
   const auto block = (*pool)->allocate(static_cast<std::size_t>(size), kPage);
   if (!block) return call.fail(MPI_ERR_NO_MEM, to_string(block.error()));
@@ -29,7 +29,7 @@ OPAL_MPI_FUNCTION(int, Alloc_mem, (MPI_Aint size, MPI_Info info, void* baseptr))
 OPAL_MPI_FUNCTION(int, Free_mem, (void* base)) {
   Call call{"MPI_Free_mem"};
   if (call.failed() || base == nullptr) return call.error();
-  const auto pool = call.process().memory();
+  const auto pool = call.process().job().memory();
   if (!pool || !(*pool)->deallocate(static_cast<std::byte*>(base))) {
     return call.fail(MPI_ERR_BASE, "argument base does not come from MPI_Alloc_mem");
   }

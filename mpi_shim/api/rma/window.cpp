@@ -66,7 +66,7 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
   wish.contiguous = !is_true("alloc_shared_noncontig");
   wish.never_locked = is_true("no_locks");
   Window* made = nullptr;
-  const int error = mpi_shim::rma::create(call.process(), *parent, wish, made);
+  const int error = mpi_shim::rma::create(call.process().communicators(), *parent, wish, made);
   if (error == MPI_ERR_RMA_SHARED) {
     return call.fail(error,
                      "the processes of argument comm have no memory in common: they need one host and access to "

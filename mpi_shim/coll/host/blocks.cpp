@@ -3,8 +3,8 @@
 // (Karonis et al. 2000 have the idea of levels; this is the one below the network).  Larger blocks go straight.
 #include <cstring>
 
-#include "mpi_shim/coll/alltoall.hpp"
-#include "mpi_shim/coll/gather.hpp"
+#include "mpi_shim/coll/algorithms/alltoall.hpp"
+#include "mpi_shim/coll/algorithms/gather.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 
 namespace mpi_shim::coll {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi_shim/coll/barrier.hpp"
-#include "mpi_shim/coll/bcast.hpp"
+#include "mpi_shim/coll/algorithms/barrier.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/reduce.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
-#include "mpi_shim/coll/reduce.hpp"
-#include "mpi_shim/process/process.hpp"
+#include "mpi_shim/job/job.hpp"
 
 namespace mpi_shim::coll {
 namespace {
@@ -154,7 +154,7 @@ int HostTeam::reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, i
 /// make up for that, and none that wait for each other's core.
 bool HostTeam::makes_parts(const Buffer& piece, int to) const noexcept {
   if (piece.bytes() < kShareSplitFrom.bytes) return false;
-  return to == kEverybody || (segment_.size() > 4 && process_.waits().ranks_per_core <= 1);
+  return to == kEverybody || (segment_.size() > 4 && job_.waits().ranks_per_core <= 1);
 }
 
 /// out = rank 0's op rank 1's op ... for `own`, this rank's elements, and the others' at `offset` of their slots.

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "mpi_shim/coll/algorithms/reduce.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 #include "mpi_shim/coll/on_host.hpp"
-#include "mpi_shim/coll/reduce.hpp"
 
 namespace mpi_shim::coll {
 

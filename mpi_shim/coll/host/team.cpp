@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "mpi_shim/coll/run.hpp"
-#include "mpi_shim/process/process.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
+#include "mpi_shim/job/job.hpp"
 #include "opal/am/config.hpp"
-#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/sync/asymmetric_fence.hpp"
 #include "opal/gpu/gpu.hpp"
 
 namespace mpi_shim::coll {
@@ -18,12 +18,12 @@ namespace {
 constexpr std::uint64_t kPiecesOnSharedCores = 4;
 
 /// Ranks of `comm` that share a segment with this process: those of its host, at most `most` of them.
-std::vector<int> group_here(Process& process, const comm::Communicator& comm, std::uint32_t most) {
+std::vector<int> group_here(Job& job, const comm::Communicator& comm, std::uint32_t most) {
   std::vector<int> local;
   std::size_t own = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank()) own = local.size();
-    if (rank == comm.rank() || process.client().is_local(static_cast<unsigned>(comm.group()->process(rank)))) {
+    if (rank == comm.rank() || job.client().is_local(static_cast<unsigned>(comm.group()->process(rank)))) {
       local.push_back(rank);
     }
   }
@@ -62,8 +62,8 @@ Hosts hosts_of(std::vector<int> here, const std::vector<Introduction>& all) {
 
 }  // namespace
 
-HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest)
-    : process_(process),
+HostTeam::HostTeam(Job& job, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest)
+    : job_(job),
       comm_(comm),
       hosts_(std::move(hosts)),
       segment_(std::move(segment)),
@@ -71,12 +71,12 @@ HostTeam::HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, Team
       longest_(longest),
       part_(segment_.slot_bytes()) {}
 
-std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& comm) {
+std::unique_ptr<HostTeam> HostTeam::make(Job& job, comm::Communicator& comm) {
   const Config& config = comm.vci().scheduler().config();
-  std::vector<int> here = group_here(process, comm, config.share_ranks);
+  std::vector<int> here = group_here(job, comm, config.share_ranks);
   const bool leads = here.front() == comm.rank();
   // Ranks that share cores lose more by each meeting than by larger pieces.
-  const bool cores_shared = process.waits().ranks_per_core > 1;
+  const bool cores_shared = job.waits().ranks_per_core > 1;
   const std::uint64_t pieces = cores_shared ? kPiecesOnSharedCores : 1;
   const std::uint64_t slot = align_up(config.share_slot.bytes * pieces, 64);
   const std::uint64_t size = TeamSegment::bytes_for(static_cast<int>(here.size()), slot);
@@ -128,12 +128,12 @@ std::unique_ptr<HostTeam> HostTeam::make(Process& process, comm::Communicator& c
   Hosts hosts = hosts_of(std::move(here), all);
   if (hosts.leaders.size() == all.size()) return nullptr;
   const auto own = std::find(hosts.here.begin(), hosts.here.end(), comm.rank()) - hosts.here.begin();
-  const am::Config& waits = process.waits();
+  const am::Config& waits = job.waits();
   const bool fences_paid = std::all_of(hosts.here.begin(), hosts.here.end(),
                                        [&](int rank) { return all[static_cast<std::size_t>(rank)].fences == 1; });
   TeamSegment segment{std::move(memory), slot,          static_cast<int>(own),
                       std::move(peers),  comm.engine(), {waits.spin, cores_shared, fences_paid}};
-  return std::unique_ptr<HostTeam>{new HostTeam{process, comm, std::move(hosts), std::move(segment), longest}};
+  return std::unique_ptr<HostTeam>{new HostTeam{job, comm, std::move(hosts), std::move(segment), longest}};
 }
 
 int HostTeam::place(int rank) const noexcept {
@@ -150,12 +150,12 @@ std::vector<int> HostTeam::leaders_for(int root) const {
 HostTeamPlace::HostTeamPlace() noexcept = default;
 HostTeamPlace::~HostTeamPlace() = default;
 
-HostTeam* HostTeamPlace::find(Process& process, comm::Communicator& comm) {
+HostTeam* HostTeamPlace::find(Job& job, comm::Communicator& comm) {
   if (team_ != nullptr) [[likely]]
     return team_.get();
   const Config& config = comm.vci().scheduler().config();
   if (uses_ > config.share_after || !config.share || comm.is_inter() || comm.size() == 1) return nullptr;
-  if (uses_++ == config.share_after) team_ = HostTeam::make(process, comm);
+  if (uses_++ == config.share_after) team_ = HostTeam::make(job, comm);
   return team_.get();
 }
 

@@ -15,9 +15,9 @@
 
 #include "mpi_shim/coll/blocks.hpp"
 #include "mpi_shim/coll/config.hpp"
-#include "mpi_shim/comm/host_team_place.hpp"
-#include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/coll/host/team_segment.hpp"
+#include "mpi_shim/coll/scheduler.hpp"
+#include "mpi_shim/comm/host_team_place.hpp"
 
 namespace mpi_shim::coll {
 
@@ -42,7 +42,7 @@ class HostTeam {
   using Outcome = std::optional<int>;
 
   /// Null when shared memory is not to be had in some process, or joins no two ranks; then it is so in all.
-  static std::unique_ptr<HostTeam> make(Process& process, comm::Communicator& comm);
+  static std::unique_ptr<HostTeam> make(Job& job, comm::Communicator& comm);
 
   Outcome barrier();
   Outcome bcast(const Buffer& buffer, int root);
@@ -65,7 +65,7 @@ class HostTeam {
   Outcome alltoallv(const Blocks& out, const Blocks& in);
 
  private:
-  HostTeam(Process& process, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
+  HostTeam(Job& job, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
 
   [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }
   [[nodiscard]] bool takes(const Buffer& in, const op::Op& op) const noexcept;
@@ -123,7 +123,7 @@ class HostTeam {
   [[nodiscard]] bool makes_parts(const Buffer& piece, int to) const noexcept;
   void combine(const Buffer& own, std::uint64_t offset, std::byte* out, const op::Op& op);
 
-  Process& process_;
+  Job& job_;
   comm::Communicator& comm_;
   const Hosts hosts_;
   TeamSegment segment_;

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "mpi_shim/coll/alltoall.hpp"
+#include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
 
 namespace mpi_shim::coll {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "mpi_shim/coll/reduce.hpp"
+#include "mpi_shim/coll/algorithms/reduce.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/process/process.hpp"
+#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 
 namespace mpi_shim::comm {
@@ -28,12 +28,12 @@ void IdAgreement::start(const Watcher& watcher) {
 
 void IdAgreement::propose() {
   {
-    const am::Lock::Guard guard{process_.lock()};
-    mine_ = process_.communicator_ids().reserve_free(from_);
+    const am::Lock::Guard guard{communicators_.job().lock()};
+    mine_ = communicators_.ids().reserve_free(from_);
   }
   reserved_ = true;
   confirming_ = false;
-  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{process_.vcis().count()}};
+  values_ = {mine_, -std::int64_t{mine_}, -std::int64_t{communicators_.job().vcis().count()}};
   find_maximum();
 }
 
@@ -61,8 +61,8 @@ void IdAgreement::found() noexcept {
     if (values_[0] == -values_[1]) return end(MPI_SUCCESS);
     const auto highest = static_cast<std::uint32_t>(values_[0]);
     if (highest != mine_) {
-      const am::Lock::Guard guard{process_.lock()};
-      IdTable& ids = process_.communicator_ids();
+      const am::Lock::Guard guard{communicators_.job().lock()};
+      IdTable& ids = communicators_.ids();
       ids.release(mine_);
       mine_ = highest;
       reserved_ = ids.reserve(highest);
@@ -72,7 +72,7 @@ void IdAgreement::found() noexcept {
     return find_maximum();
   }
   if (values_[0] == 0) return end(MPI_SUCCESS);
-  if (reserved_) give_up(process_, {mine_, 0});
+  if (reserved_) give_up(communicators_, {mine_, 0});
   // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
   // the next number.  All processes of the meeting compute the same place.
   ++rounds_;
@@ -83,7 +83,7 @@ void IdAgreement::found() noexcept {
 }
 
 void IdAgreement::end(int error) noexcept {
-  if (error != MPI_SUCCESS && reserved_) give_up(process_, {mine_, 0});
+  if (error != MPI_SUCCESS && reserved_) give_up(communicators_, {mine_, 0});
   error_ = error;
   const Watcher watcher = watcher_;
   over_.store(true, std::memory_order_release);  // whoever waits for it, in another thread, may end this object now
@@ -93,18 +93,18 @@ void IdAgreement::end(int error) noexcept {
 /// In turn; the first VCI, which has MPI_COMM_WORLD, comes last.
 Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % vcis_}; }
 
-int agree_on_number(Process& process, const Meeting& meeting, Number& number) {
-  process.sweep_communicators();  // numbers that can be had again
-  IdAgreement agreement{process, meeting};
+int agree_on_number(Communicators& communicators, const Meeting& meeting, Number& number) {
+  communicators.sweep();  // numbers that can be had again
+  IdAgreement agreement{communicators, meeting};
   agreement.start({});
   meeting.comm.engine().wait_until([&] { return agreement.over(); });
   number = agreement.number();
   return agreement.error();
 }
 
-void give_up(Process& process, const Number& number) {
-  const am::Lock::Guard guard{process.lock()};
-  process.communicator_ids().release(number.id);
+void give_up(Communicators& communicators, const Number& number) {
+  const am::Lock::Guard guard{communicators.job().lock()};
+  communicators.ids().release(number.id);
 }
 
 }  // namespace mpi_shim::comm

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/comm/creation/agreement.hpp — the processes of a communicator that is being made agree on a number that none of them
-// uses, and thereby on a VCI: usually the lowest free one is the same for all, and one reduction says so; otherwise
-// all try the largest proposal.  Agreements of different meetings that are under way at the same time may hold each
-// other's candidates: each meeting then goes on at a place of its own.  Runs inside progress, so that MPI_Comm_idup
-// need not wait.  Must not move between start() and its end. Threads: under the Context's lock, taken here.
+// mpi_shim/comm/creation/agreement.hpp — the processes of a communicator that is being made agree on a number that none
+// of them uses, and thereby on a VCI: usually the lowest free one is the same for all, and one reduction says so;
+// otherwise all try the largest proposal.  Agreements of different meetings that are under way at the same time may
+// hold each other's candidates: each meeting then goes on at a place of its own.  Runs inside progress, so that
+// MPI_Comm_idup need not wait.  Must not move between start() and its end. Threads: under the Context's lock, taken
+// here.
 #pragma once
 #include <array>
 #include <atomic>
 #include <cstdint>
 
 #include "mpi_shim/coll/schedule.hpp"
-#include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/comm/id_table.hpp"
-
-namespace mpi_shim {
-class Process;
-}
+#include "mpi_shim/comm/team.hpp"
 
 namespace mpi_shim::comm {
+
+class Communicators;
 
 /// Who agrees, and how they reach each other: a part of a communicator's collectives' channel and a tag that all of
 /// them know.  The team's list of ranks outlives the agreement.
@@ -42,7 +41,8 @@ class IdAgreement {
     void* object = nullptr;
   };
 
-  IdAgreement(Process& process, const Meeting& meeting) noexcept : process_(process), meeting_(meeting) {}
+  IdAgreement(Communicators& communicators, const Meeting& meeting) noexcept
+      : communicators_(communicators), meeting_(meeting) {}
   IdAgreement(const IdAgreement&) = delete;
   IdAgreement& operator=(const IdAgreement&) = delete;
 
@@ -60,7 +60,7 @@ class IdAgreement {
   void found() noexcept;
   void end(int error) noexcept;
 
-  Process& process_;
+  Communicators& communicators_;
   const Meeting meeting_;
   Watcher watcher_;
   std::array<std::int64_t, 3> values_{};
@@ -75,9 +75,9 @@ class IdAgreement {
 };
 
 /// Blocks until all of the meeting have agreed.  An error class.
-int agree_on_number(Process& process, const Meeting& meeting, Number& number);
+int agree_on_number(Communicators& communicators, const Meeting& meeting, Number& number);
 
 /// For a process that took part and then is not in the communicator.
-void give_up(Process& process, const Number& number);
+void give_up(Communicators& communicators, const Number& number);
 
 }  // namespace mpi_shim::comm

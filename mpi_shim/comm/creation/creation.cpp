@@ -5,20 +5,21 @@
 #include <array>
 #include <vector>
 
-#include "mpi_shim/coll/gather.hpp"
+#include "mpi_shim/coll/algorithms/gather.hpp"
 #include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/agreement.hpp"
-#include "mpi_shim/process/process.hpp"
 
 namespace mpi_shim::comm {
 namespace {
 
-std::shared_ptr<const Group> new_group(const Process& process, std::vector<int> processes) {
-  return std::make_shared<const Group>(std::move(processes), process.rank());
+std::shared_ptr<const Group> new_group(Communicators& communicators, std::vector<int> processes) {
+  return std::make_shared<const Group>(std::move(processes), communicators.job().rank());
 }
 
-int make(Process& process, const Communicator& parent, const Number& number, Sides sides, Communicator*& made) {
-  const auto created = process.create_communicator(number, std::move(sides));
+int make(Communicators& communicators, const Communicator& parent, const Number& number, Sides sides,
+         Communicator*& made) {
+  const auto created = communicators.create(number, std::move(sides));
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   made->errhandler.set(parent.errhandler.get());
@@ -29,12 +30,12 @@ int make(Process& process, const Communicator& parent, const Number& number, Sid
 /// variable that is written later would have to outlive it, which Fortran's conversion of handles does not.
 class Duplication final : public Request {
  public:
-  Duplication(Process& process, Communicator& parent, handle::Slot<Communicator> slot)
+  Duplication(Communicators& communicators, Communicator& parent, handle::Slot<Communicator> slot)
       : Request(kActions, &parent.engine()),
-        process_(process),
+        communicators_(communicators),
         parent_(parent),
         slot_(std::move(slot)),
-        agreement_(process, Meeting::of_all(parent)) {
+        agreement_(communicators, Meeting::of_all(parent)) {
     const am::Lock::Guard guard{parent_.engine().lock()};
     ++parent_.collective().users;
   }
@@ -54,7 +55,7 @@ class Duplication final : public Request {
     if (outcome_.error == MPI_SUCCESS) {
       // We are inside of the parent's VCI, and must not ask for another one's lock.
       const Number number{agreement_.number().id, parent_.engine().vci()};
-      Communicator& made = process_.create_communicator(std::move(slot_), number, parent_.sides());
+      Communicator& made = communicators_.create(std::move(slot_), number, parent_.sides());
       made.errhandler.set(parent_.errhandler.get());
       made.topology = parent_.topology;
       made.attributes.take(attributes_);
@@ -71,7 +72,7 @@ class Duplication final : public Request {
     retire();
   }
 
-  Process& process_;
+  Communicators& communicators_;
   Communicator& parent_;
   handle::Slot<Communicator> slot_;
   attribute::Attributes<MPI_Comm> attributes_;  // as they were at the call
@@ -104,7 +105,7 @@ int exchange_choices(Communicator& parent, const Choice& mine, std::vector<Choic
 }
 
 /// Those of one side with the colour, in the new order.
-std::shared_ptr<const Group> chosen(const Process& process, const Group& side, std::span<const Choice> choices,
+std::shared_ptr<const Group> chosen(Communicators& communicators, const Group& side, std::span<const Choice> choices,
                                     std::int64_t color) {
   std::vector<int> ranks;
   for (int rank = 0; rank < side.size(); ++rank) {
@@ -114,28 +115,29 @@ std::shared_ptr<const Group> chosen(const Process& process, const Group& side, s
     return choices[static_cast<std::size_t>(a)].key < choices[static_cast<std::size_t>(b)].key;
   });
   for (int& rank : ranks) rank = side.process(rank);  // from here on numbers of processes
-  return new_group(process, std::move(ranks));
+  return new_group(communicators, std::move(ranks));
 }
 
 }  // namespace
 
-int duplicate(Process& process, Communicator& parent, Communicator*& made) {
+int duplicate(Communicators& communicators, Communicator& parent, Communicator*& made) {
   made = nullptr;
   Number number;
-  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
+  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+    return error;
   Communicator* copy = nullptr;
-  if (const int error = make(process, parent, number, parent.sides(), copy); error != MPI_SUCCESS) return error;
+  if (const int error = make(communicators, parent, number, parent.sides(), copy); error != MPI_SUCCESS) return error;
   copy->topology = parent.topology;
   if (const int error = parent.attributes.copy_to(parent.mpi_handle(), copy->attributes); error != MPI_SUCCESS) {
     copy->attributes.clear_all(copy->mpi_handle());
-    process.free_communicator(*copy);
+    communicators.free(*copy);
     return error;
   }
   made = copy;
   return MPI_SUCCESS;
 }
 
-int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm, Request*& request) {
+int start_duplicating(Communicators& communicators, Communicator& parent, MPI_Comm* newcomm, Request*& request) {
   attribute::Attributes<MPI_Comm> attributes;
   if (const int error = parent.attributes.copy_to(parent.mpi_handle(), attributes); error != MPI_SUCCESS) {
     attributes.clear_all(MPI_COMM_NULL);
@@ -144,7 +146,7 @@ int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm,
   auto slot = handle::Slot<Communicator>::reserve();
   if (!slot) return MPI_ERR_NO_MEM;
   const auto handle = reinterpret_cast<MPI_Comm>(slot->handle());
-  auto duplication = handle::create<Duplication>(process, parent, std::move(*slot));
+  auto duplication = handle::create<Duplication>(communicators, parent, std::move(*slot));
   if (!duplication) return MPI_ERR_NO_MEM;
   (*duplication)->attributes().take(attributes);
   *newcomm = handle;
@@ -154,45 +156,49 @@ int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm,
   return MPI_SUCCESS;
 }
 
-int split(Process& process, Communicator& parent, int color, int key, Communicator*& made) {
+int split(Communicators& communicators, Communicator& parent, int color, int key, Communicator*& made) {
   made = nullptr;
   std::vector<Choice> choices;
   if (const int error = exchange_choices(parent, {color, key}, choices); error != MPI_SUCCESS) return error;
   Number number;  // one for all colours: their processes never exchange messages on it
-  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
+  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+    return error;
   const auto of_side = [&](const coll::Team& side) {
     return std::span{choices}.subspan(static_cast<std::size_t>(side.in_channel(0)),
                                       static_cast<std::size_t>(side.size()));
   };
   Sides sides{nullptr, nullptr, parent.sides().own_first};
   if (color != MPI_UNDEFINED) {
-    sides.own = chosen(process, *parent.group(), of_side(parent.own_side()), color);
-    if (parent.is_inter()) sides.other = chosen(process, *parent.sides().other, of_side(parent.other_side()), color);
+    sides.own = chosen(communicators, *parent.group(), of_side(parent.own_side()), color);
+    if (parent.is_inter())
+      sides.other = chosen(communicators, *parent.sides().other, of_side(parent.other_side()), color);
   }
   if (sides.own == nullptr || (sides.other != nullptr && sides.other->size() == 0)) {
-    give_up(process, number);
+    give_up(communicators, number);
     return MPI_SUCCESS;
   }
-  return make(process, parent, number, std::move(sides), made);
+  return make(communicators, parent, number, std::move(sides), made);
 }
 
-int create(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, Communicator*& made) {
+int create(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group,
+           Communicator*& made) {
   made = nullptr;
   if (parent.is_inter()) {
     // The other side's group is not known here: each process says which place it has in its own.
     const bool member = group->rank() != MPI_UNDEFINED;
-    return split(process, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0, made);
+    return split(communicators, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0, made);
   }
   Number number;
-  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
+  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+    return error;
   if (group->rank() == MPI_UNDEFINED) {
-    give_up(process, number);
+    give_up(communicators, number);
     return MPI_SUCCESS;
   }
-  return make(process, parent, number, {group, nullptr}, made);
+  return make(communicators, parent, number, {group, nullptr}, made);
 }
 
-int create_group(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, int tag,
+int create_group(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group, int tag,
                  Communicator*& made) {
   made = nullptr;
   if (group->rank() == MPI_UNDEFINED) return MPI_SUCCESS;
@@ -200,8 +206,8 @@ int create_group(Process& process, Communicator& parent, const std::shared_ptr<c
   for (const int member : group->processes()) ranks.push_back(parent.group()->rank_of(member));
   Number number;
   const Meeting meeting{parent, {group->rank(), ranks}, private_tag(static_cast<std::uint32_t>(tag))};
-  if (const int error = agree_on_number(process, meeting, number); error != MPI_SUCCESS) return error;
-  return make(process, parent, number, {group, nullptr}, made);
+  if (const int error = agree_on_number(communicators, meeting, number); error != MPI_SUCCESS) return error;
+  return make(communicators, parent, number, {group, nullptr}, made);
 }
 
 }  // namespace mpi_shim::comm

@@ -10,28 +10,27 @@
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/request/request.hpp"
 
-namespace mpi_shim {
-class Process;
-}
-
 namespace mpi_shim::comm {
 
+class Communicators;
+
 /// The same processes; attributes by their copy callbacks, error handler and topology as they are.
-int duplicate(Process& process, Communicator& parent, Communicator*& made);
+int duplicate(Communicators& communicators, Communicator& parent, Communicator*& made);
 
 /// The same without waiting: the handle in `newcomm` names the communicator once the request is done.  An error class,
 /// with `request` unset.
-int start_duplicating(Process& process, Communicator& parent, MPI_Comm* newcomm, Request*& request);
+int start_duplicating(Communicators& communicators, Communicator& parent, MPI_Comm* newcomm, Request*& request);
 
 /// Those with the same colour, ordered by key, then by rank in `parent`.  MPI_UNDEFINED: in none.
 /// Of an intercommunicator: those of each side with the same colour; none if a side has nobody of that colour.
-int split(Process& process, Communicator& parent, int color, int key, Communicator*& made);
+int split(Communicators& communicators, Communicator& parent, int color, int key, Communicator*& made);
 
 /// The members of `group`, a subset of the parent's own side.
-int create(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, Communicator*& made);
+int create(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group,
+           Communicator*& made);
 
 /// Collective over `group` only, a subset of an intracommunicator.  `tag` tells concurrent calls apart.
-int create_group(Process& process, Communicator& parent, const std::shared_ptr<const Group>& group, int tag,
+int create_group(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group, int tag,
                  Communicator*& made);
 
 }  // namespace mpi_shim::comm

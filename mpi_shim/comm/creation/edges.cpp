@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "mpi_shim/coll/alltoall.hpp"
+#include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/run.hpp"
 
 namespace mpi_shim::comm {

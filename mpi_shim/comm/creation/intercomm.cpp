@@ -6,11 +6,11 @@
 #include <functional>
 #include <vector>
 
-#include "mpi_shim/coll/bcast.hpp"
-#include "mpi_shim/coll/gather.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/gather.hpp"
 #include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/agreement.hpp"
-#include "mpi_shim/process/process.hpp"
 
 namespace mpi_shim::comm {
 namespace {
@@ -49,8 +49,8 @@ struct Side {
 
 /// The leaders tell each other who their members are.  `tag` becomes one that several threads of the same processes,
 /// which may all have called with the same, do not share: their local communicators differ.
-int swap_members(Process& process, const Part& leaders, int remote_leader, const Group& own, std::uint32_t communicator,
-                 std::vector<int>& other, std::uint64_t& tag) {
+int swap_members(Communicators& communicators, const Part& leaders, int remote_leader, const Group& own,
+                 std::uint32_t communicator, std::vector<int>& other, std::uint64_t& tag) {
   Side mine{own.size(), communicator};
   Side theirs{};
   const int swapped_sizes = leaders.run([&](coll::Schedule& schedule) {
@@ -59,7 +59,7 @@ int swap_members(Process& process, const Part& leaders, int remote_leader, const
     schedule.end_round();
   });
   if (swapped_sizes != MPI_SUCCESS) return swapped_sizes;
-  if (theirs.size <= 0 || theirs.size > process.size()) return MPI_ERR_INTERN;
+  if (theirs.size <= 0 || theirs.size > communicators.job().size()) return MPI_ERR_INTERN;
   const auto [low, high] = std::minmax(mine.communicator, theirs.communicator);  // the same on both sides
   for (const std::uint64_t part : {std::uint64_t{low}, std::uint64_t{high}}) {
     tag = (tag ^ part) * 0xbf58476d1ce4e5b9U;
@@ -75,38 +75,40 @@ int swap_members(Process& process, const Part& leaders, int remote_leader, const
 }
 
 /// The leader's list becomes everybody's; so does its error.
-int announce(Process& process, const Part& own, int leader, int error, std::vector<int>& members, std::uint64_t& tag) {
+int announce(Communicators& communicators, const Part& own, int leader, int error, std::vector<int>& members,
+             std::uint64_t& tag) {
   Announcement head{error, static_cast<std::int32_t>(members.size()), tag};
   const auto broadcast = [&](const p2p::Buffer& buffer) {
     return own.run([&](coll::Schedule& schedule) { coll::build_bcast(schedule, buffer, leader); });
   };
   if (const int failed = broadcast(p2p::Buffer::of_bytes(&head, sizeof head)); failed != MPI_SUCCESS) return failed;
   if (head.error != MPI_SUCCESS) return head.error;
-  if (head.size <= 0 || head.size > process.size()) return MPI_ERR_INTERN;
+  if (head.size <= 0 || head.size > communicators.job().size()) return MPI_ERR_INTERN;
   members.resize(static_cast<std::size_t>(head.size));
   tag = head.tag;
   return broadcast(buffer_of(members));
 }
 
-bool is_list_of_others(const Process& process, const Group& own, const std::vector<int>& members) {
+bool is_list_of_others(Communicators& communicators, const Group& own, const std::vector<int>& members) {
   return std::all_of(members.begin(), members.end(), [&](int member) {
-    return member >= 0 && member < process.size() && own.rank_of(member) == MPI_UNDEFINED;
+    return member >= 0 && member < communicators.job().size() && own.rank_of(member) == MPI_UNDEFINED;
   });
 }
 
 /// Both sides agree on a number.  They have no communicator in common but the world's, whose ranks are the processes.
-int make_connected(Process& process, const Part& own, const std::shared_ptr<const Group>& local, int leader, int error,
-                   std::vector<int> members, std::uint64_t tag, Communicator*& made) {
-  if (const int failed = announce(process, own, leader, error, members, tag); failed != MPI_SUCCESS) return failed;
-  if (!is_list_of_others(process, *local, members)) return MPI_ERR_GROUP;
-  Sides sides{local, std::make_shared<const Group>(std::move(members), process.rank())};
+int make_connected(Communicators& communicators, const Part& own, const std::shared_ptr<const Group>& local, int leader,
+                   int error, std::vector<int> members, std::uint64_t tag, Communicator*& made) {
+  if (const int failed = announce(communicators, own, leader, error, members, tag); failed != MPI_SUCCESS)
+    return failed;
+  if (!is_list_of_others(communicators, *local, members)) return MPI_ERR_GROUP;
+  Sides sides{local, std::make_shared<const Group>(std::move(members), communicators.job().rank())};
   sides.own_first = sides.own->process(0) < sides.other->process(0);
   const std::vector<int> all = sides.processes();
   const int place = local->rank() + (sides.own_first ? 0 : sides.other->size());
   Number number;
-  const Meeting meeting{process.world(), {place, all}, private_tag(tag)};
-  if (const int failed = agree_on_number(process, meeting, number); failed != MPI_SUCCESS) return failed;
-  const auto created = process.create_communicator(number, std::move(sides));
+  const Meeting meeting{communicators.world(), {place, all}, private_tag(tag)};
+  if (const int failed = agree_on_number(communicators, meeting, number); failed != MPI_SUCCESS) return failed;
+  const auto created = communicators.create(number, std::move(sides));
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   return MPI_SUCCESS;
@@ -116,23 +118,23 @@ std::uint64_t number_of(std::string_view tag) { return std::hash<std::string_vie
 
 }  // namespace
 
-int connect_sides(Process& process, Communicator& local, int local_leader, Communicator* peer, int remote_leader,
-                  int tag, Communicator*& made) {
+int connect_sides(Communicators& communicators, Communicator& local, int local_leader, Communicator* peer,
+                  int remote_leader, int tag, Communicator*& made) {
   std::uint64_t number = static_cast<std::uint32_t>(tag);
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local.rank() == local_leader) {
     const Part leaders{*peer, peer->is_inter() ? peer->other_side() : peer->everybody(), private_tag(number)};
-    error = swap_members(process, leaders, remote_leader, *local.group(), local.id(), members, number);
+    error = swap_members(communicators, leaders, remote_leader, *local.group(), local.id(), members, number);
   }
   const Meeting own = Meeting::of_all(local);
-  error = make_connected(process, {own.comm, own.team, own.tag}, local.group(), local_leader, error, std::move(members),
-                         number, made);
+  error = make_connected(communicators, {own.comm, own.team, own.tag}, local.group(), local_leader, error,
+                         std::move(members), number, made);
   if (error == MPI_SUCCESS) made->errhandler.set(local.errhandler.get());
   return error;
 }
 
-int merge_sides(Process& process, Communicator& parent, bool high, Communicator*& made) {
+int merge_sides(Communicators& communicators, Communicator& parent, bool high, Communicator*& made) {
   const Meeting meeting = Meeting::of_all(parent);
   std::vector<std::uint8_t> wishes(static_cast<std::size_t>(meeting.team.size()));
   wishes[static_cast<std::size_t>(meeting.team.rank())] = high ? 1 : 0;
@@ -142,45 +144,46 @@ int merge_sides(Process& process, Communicator& parent, bool high, Communicator*
       [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
   if (gathered != MPI_SUCCESS) return gathered;
   Number number;
-  if (const int error = agree_on_number(process, Meeting::of_all(parent), number); error != MPI_SUCCESS) return error;
+  if (const int error = agree_on_number(communicators, Meeting::of_all(parent), number); error != MPI_SUCCESS)
+    return error;
   const bool other_high = wishes[static_cast<std::size_t>(parent.other_side().in_channel(0))] != 0;
   Sides order = parent.sides();
   if (high != other_high) order.own_first = other_high;  // otherwise any order will do that is the same on both sides
-  const auto group = std::make_shared<const Group>(order.processes(), process.rank());
-  const auto created = process.create_communicator(number, {group, nullptr});
+  const auto group = std::make_shared<const Group>(order.processes(), communicators.job().rank());
+  const auto created = communicators.create(number, {group, nullptr});
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   made->errhandler.set(parent.errhandler.get());
   return MPI_SUCCESS;
 }
 
-int create_from_group(Process& process, const std::shared_ptr<const Group>& group, std::string_view tag,
+int create_from_group(Communicators& communicators, const std::shared_ptr<const Group>& group, std::string_view tag,
                       Communicator*& made) {
   made = nullptr;
   const std::vector<int> members{group->processes().begin(), group->processes().end()};
   Number number;
-  const Meeting meeting{process.world(), {group->rank(), members}, private_tag(number_of(tag))};
-  if (const int error = agree_on_number(process, meeting, number); error != MPI_SUCCESS) return error;
-  const auto created = process.create_communicator(number, {group, nullptr});
+  const Meeting meeting{communicators.world(), {group->rank(), members}, private_tag(number_of(tag))};
+  if (const int error = agree_on_number(communicators, meeting, number); error != MPI_SUCCESS) return error;
+  const auto created = communicators.create(number, {group, nullptr});
   if (!created) return MPI_ERR_NO_MEM;
   made = *created;
   return MPI_SUCCESS;
 }
 
-int connect_groups(Process& process, const std::shared_ptr<const Group>& local, int local_leader,
+int connect_groups(Communicators& communicators, const std::shared_ptr<const Group>& local, int local_leader,
                    const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
                    Communicator*& made) {
   const std::vector<int> own_members{local->processes().begin(), local->processes().end()};
   std::uint64_t number = number_of(tag);
   const int message_tag = private_tag(number);
-  const Part own{process.world(), {local->rank(), own_members}, message_tag};
+  const Part own{communicators.world(), {local->rank(), own_members}, message_tag};
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local->rank() == local_leader) {
-    const Part leaders{process.world(), process.world().everybody(), message_tag};
-    error = swap_members(process, leaders, remote->process(remote_leader), *local, 0, members, number);
+    const Part leaders{communicators.world(), communicators.world().everybody(), message_tag};
+    error = swap_members(communicators, leaders, remote->process(remote_leader), *local, 0, members, number);
   }
-  return make_connected(process, own, local, local_leader, error, std::move(members), number, made);
+  return make_connected(communicators, own, local, local_leader, error, std::move(members), number, made);
 }
 
 }  // namespace mpi_shim::comm

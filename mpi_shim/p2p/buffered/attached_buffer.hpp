@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/buffered/attached_buffer.hpp — the memory that buffered sends copy their messages into (MPI_Buffer_attach): the
-// program's, used first fit, or as much as it takes (MPI_BUFFER_AUTOMATIC).  A message leaves it when its send is done.
-// Owned by the process or a communicator.  Records of messages are kept outside of the program's memory, so that a
-// message takes no more of it than its packed bytes.  Its messages may go on any VCI.
+// mpi_shim/p2p/buffered/attached_buffer.hpp — the memory that buffered sends copy their messages into
+// (MPI_Buffer_attach): the program's, used first fit, or as much as it takes (MPI_BUFFER_AUTOMATIC).  A message leaves
+// it when its send is done. Owned by the process or a communicator.  Records of messages are kept outside of the
+// program's memory, so that a message takes no more of it than its packed bytes.  Its messages may go on any VCI.
 // Threads: under Vcis::lock(), taken here.
 #pragma once
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "mpi_shim/p2p/vcis.hpp"
+#include "mpi_shim/p2p/waits/vcis.hpp"
 #include "mpi_shim/request/request.hpp"
 
 namespace mpi_shim::p2p {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/p2p/buffered/buffered_send.hpp — a persistent buffered send (MPI_Bsend_init): done as soon as its message is copied.
-// Ends itself when the program lets it go.  Threads: as AttachedBuffer.
+// mpi_shim/p2p/buffered/buffered_send.hpp — a persistent buffered send (MPI_Bsend_init): done as soon as its message is
+// copied. Ends itself when the program lets it go.  Threads: as AttachedBuffer.
 #pragma once
 #include "mpi_shim/p2p/buffered/attached_buffer.hpp"
-#include "mpi_shim/p2p/buffer.hpp"
+#include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/request/request.hpp"
 
 namespace mpi_shim::p2p {

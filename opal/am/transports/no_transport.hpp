@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/transports/no_transport.hpp — where endpoints lead that have no transport.
-// Between Context::restart() and the next connect(), and when the peer goes away in the middle of a checkpoint: nothing
-// goes out, nothing is lost, every post answers `again`.  After the peer's death: every post answers `failed`, and the
-// transport has its descriptors and memory back.
-// Owned by the Context.  Threads: as btl::Module.
+// Between Context::connect_async() and the choice of a transport, between restart() and the next connect(), and when
+// the peer goes away in the middle of a checkpoint: nothing goes out, nothing is lost, every post answers `again`.
+// After the peer's death: every post answers `failed`, and the transport has its descriptors and memory back. Owned by
+// the Context.  Threads: as btl::Module.
 #pragma once
 #include <memory>
 #include <optional>
@@ -23,6 +23,13 @@ class NoTransport final : public btl::MessageTransport {
 
   /// An endpoint to the peer of `route`, dead if that one is.
   btl::Endpoint& add(const btl::Endpoint& route) { return keep(std::make_unique<Endpoint>(*this, route)); }
+  /// An endpoint to a peer that is being connected.
+  btl::Endpoint& add(const PeerId& peer) { return keep(std::make_unique<Endpoint>(*this, peer)); }
+  /// That peer cannot be connected; progress() reports it.
+  void fail(btl::Endpoint& endpoint, const Error& why) {
+    static_cast<Endpoint&>(endpoint).fail(why);
+    failed_.push_back(&endpoint);
+  }
   /// An endpoint to the peer of `route`, which has gone because of `why` and may come back until give_up().
   btl::Endpoint& add_gone(const btl::Endpoint& route, const Error& why) {
     return keep(std::make_unique<Endpoint>(*this, route.peer(), why));
@@ -82,11 +89,11 @@ class NoTransport final : public btl::MessageTransport {
     Endpoint(btl::Module& module, const btl::Endpoint& before) noexcept : btl::Endpoint(module, before.peer()) {
       if (before.dead()) mark_dead(before.error());
     }
+    Endpoint(btl::Module& module, const PeerId& peer) noexcept : btl::Endpoint(module, peer) {}
     Endpoint(btl::Module& module, const PeerId& peer, const Error& why) noexcept
         : btl::Endpoint(module, peer), gone_(why) {}
-    [[nodiscard]] std::string describe() const override {
-      return dead() ? "the peer has gone" : "not connected since the checkpoint";
-    }
+    [[nodiscard]] std::string describe() const override { return dead() ? "the peer has gone" : "not connected"; }
+    void fail(const Error& why) noexcept { mark_dead(why); }
     /// Dead from now on, if the peer has gone.
     [[nodiscard]] bool give_up() noexcept {
       if (gone_) mark_dead(*gone_);

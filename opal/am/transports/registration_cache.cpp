@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/am/transports/registration_cache.hpp"
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"
 #include "opal/memory/events/monitor.hpp"

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/staged_transfers.hpp — put and get of GPU memory over transports that cannot take it: in pieces through
-// pinned host memory.  A piece is copied by the GPU while others are under way with the transport, in either direction;
-// how many there are bounds the memory.  Owned by a Context; its module's endpoints outlive the transfers (abandon()).
+// opal/am/transports/staged_transfers.hpp — put and get of GPU memory over transports that cannot take it: in pieces
+// through pinned host memory.  The GPU copies a piece while others are in flight with the transport, in either
+// direction; the number of chunks bounds the memory.  docs/design/transfers.md.
+// Owned by a Context; its module's endpoints outlive the transfers (abandon()).
 // Threads: under the Context's lock.
 #pragma once
 #include <deque>
-#include <memory>
-#include <utility>
+#include <optional>
 #include <vector>
 
-#include "opal/btl/shared/flush_both.hpp"
 #include "opal/btl/module.hpp"
-#include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/shared/transfer_engine.hpp"
+#include "opal/gpu/context.hpp"
 #include "opal/gpu/copies/copier.hpp"
 #include "opal/gpu/copies/staging_memory.hpp"
 
 namespace opal::am {
 
-class StagedTransfers {
+class StagedTransfers final : btl::TransferEngine {
  public:
   explicit StagedTransfers(const gpu::Config& config);
-  StagedTransfers(const StagedTransfers&) = delete;
-  StagedTransfers& operator=(const StagedTransfers&) = delete;
-  /// Nothing may be under way.
+  /// Nothing may be in flight.
   ~StagedTransfers();
 
   /// As btl::Module::put and get; `here` is GPU memory.  Errors: no_memory, those of gpu::inspect() and WorkContext.
@@ -30,17 +28,12 @@ class StagedTransfers {
            std::uint64_t size, Completion& completion) noexcept;
   Post get(btl::Endpoint& to, void* here, std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
            Completion& completion) noexcept;
-  /// What was put before is visible, and then what the module itself has under way.
-  Post flush(btl::Endpoint& to, Completion& completion) noexcept;
-  /// The same of all endpoints; `rest(completion)` flushes what the transports themselves have under way.
-  template <class Rest>
-  Post flush_all(Completion& completion, Rest rest) noexcept {
-    return btl::flush_both(operations_, nullptr, completion, std::move(rest));
-  }
+  /// Completes when what was put here before to `to` (null: all endpoints) is visible.
+  Post flush(const btl::Endpoint* to, Completion& completion) noexcept { return table_.flush(to, completion); }
 
   /// Copies, posts, completes; returns how much happened.
-  std::size_t progress() noexcept { return operations_.active() == 0 ? 0 : advance(); }
-  [[nodiscard]] bool idle() const noexcept { return operations_.active() == 0; }
+  std::size_t progress() noexcept { return idle() ? 0 : work(); }
+  [[nodiscard]] bool idle() const noexcept { return table_.active() == 0; }
 
   /// The endpoint has died or is about to be disconnected: transfers with it end with `why`, those of their pieces that
   /// the transport has accepted, which it ends.
@@ -51,32 +44,35 @@ class StagedTransfers {
 
  private:
   using Kind = btl::RdmaOperation::Kind;
-  struct Transfer;
   struct Chunk;
 
-  Post begin(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
-             std::uint64_t size, Completion& completion) noexcept;
+  Post transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
+                std::uint64_t size, Completion& completion) noexcept;
   Result<void> make_chunks() noexcept;
-  std::size_t advance() noexcept;
-  void start_chunks(Transfer& transfer) noexcept;
+  std::size_t work() noexcept;
+
+  btl::TransferPiece* take(btl::RdmaOperation& operation) noexcept override;
+  [[nodiscard]] std::uint64_t plan(const btl::RdmaOperation& operation, std::uint64_t offset,
+                                   std::uint64_t left) const noexcept override;
+  Move move(btl::TransferPiece& piece) noexcept override;
+  Move moved(btl::TransferPiece& piece) noexcept override;
+  void release(btl::TransferPiece& piece) noexcept override;
+  void end(btl::RdmaOperation& operation) noexcept override;
+
   [[nodiscard]] std::uint64_t queue_of(const Chunk& chunk) const noexcept;
-  void copy(Chunk& chunk) noexcept;
-  void post(Chunk& chunk) noexcept;
-  void copied(Chunk& chunk, const Result<void>& result) noexcept;
-  void moved(Chunk& chunk) noexcept;
-  void chunk_ended(Chunk& chunk, const Error& why) noexcept;
-  void end_if_over(Transfer& transfer) noexcept;
+  Move copy(Chunk& chunk) noexcept;
+  Move copied(Chunk& chunk, const Result<void>& result) noexcept;
 
   const gpu::Config config_;
   gpu::StagingMemory memory_;  // of all chunks, made at the first use
   std::vector<Chunk> chunks_;
   std::vector<Chunk*> free_;
-  std::vector<Chunk*> held_up_;        // the transport, or the copier, had no room
   std::vector<std::uint64_t> queues_;  // of abandon(), which must not allocate
-  btl::RdmaOperations operations_;
-  std::deque<Transfer> transfers_;          // by slot
-  std::deque<Transfer*> unstarted_;         // have pieces that have no chunk yet; oldest first
-  const btl::Endpoint* leaving_ = nullptr;  // is being disconnected
+  btl::RdmaOperations table_;
+  std::deque<std::optional<gpu::WorkContext>> contexts_;  // by the operation's slot
+  std::deque<btl::RdmaOperation*> unstarted_;             // have bytes without a chunk; oldest first
+  const btl::RdmaOperation* turn_ = nullptr;              // may take a chunk
+  const btl::Endpoint* leaving_ = nullptr;                // is being disconnected
   gpu::Copier copier_;
 };
 

@@ -8,9 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "opal/btl/shared/claims.hpp"
-#include "opal/btl/shared/flush_both.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::rails {
@@ -115,8 +114,8 @@ Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<B
       below_(*owned_below_),
       epoll_(std::move(epoll)),
       address_(encode_ways(below_.modules)),
-      striped_(*this, emulation(), operations_),
-      pipelined_(*this, emulation(), operations_) {
+      striped_(*this, emulation(), operations()),
+      pipelined_(*this, emulation(), operations()) {
   below_.rails = this;
 }
 
@@ -281,7 +280,7 @@ void Module::release(Endpoint& endpoint, const Error& why) noexcept {
       below->module().disconnect(*below);
     }
   }
-  striped_.endpoint_gone(endpoint, why);
+  striped_.abandon(endpoint, why);
   emulation().endpoint_gone(endpoint, why);
 }
 
@@ -419,8 +418,7 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* lo
   if (to.dead()) return refuse(completion, to.error());
   const bool put = kind == RdmaOperation::Kind::put;
   if (pipelined_.takes(remote)) {
-    return put ? pipelined_.put(to, local, local_handle, remote_address, remote, size, completion)
-               : pipelined_.get(to, local, local_handle, remote_address, remote, size, completion);
+    return pipelined_.transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
   }
   const auto software = software_of(remote);
   const auto claims = software ? SoftwareHandle::decode(*software) : Result<SoftwareHandle>{software.error()};
@@ -431,18 +429,6 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* lo
   if (size == 0) return Post::done;
   return striped_.start(kind, static_cast<Endpoint&>(to), local, local_handle, remote_address, remote, size,
                         completion);
-}
-
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(RdmaOperation::Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), local,
-                  remote_address, remote, size, completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(RdmaOperation::Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote,
-                  size, completion);
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
@@ -457,8 +443,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
 
 Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   if (to != nullptr && to->dead()) return refuse(completion, to->error());
-  return flush_both(operations_, to, completion,
-                    [this, to](Completion& rest) noexcept { return emulation().flush(to, rest); });
+  return MessageTransport::flush(to, completion);
 }
 
 // ---- Progress ---------------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "opal/btl/component.hpp"
+#include "opal/btl/rails/endpoint.hpp"
+#include "opal/btl/rails/transfers.hpp"
 #include "opal/btl/shared/endpoint_book.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/rails/endpoint.hpp"
-#include "opal/btl/rails/transfers.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/system/fd.hpp"
@@ -52,10 +52,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
@@ -75,7 +71,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   [[nodiscard]] bool is_ending(const btl::Endpoint& below, const Route& wanted) const noexcept;
   /// The one below now belongs to an endpoint's route.
   void adopt(btl::Endpoint& below, Route& route) noexcept;
-  void happened() noexcept { ++events_; }
 
  private:
   void close_in_child() noexcept override;
@@ -104,7 +99,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   void forget(const Route& visitor) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                Completion& completion) noexcept;
+                Completion& completion) noexcept override;
   [[nodiscard]] std::size_t settle() noexcept;
   void report_ended() noexcept;
   void see_off() noexcept;
@@ -114,7 +109,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Below& below_;
   Fd epoll_;
   std::vector<std::byte> address_;
-  RdmaOperations operations_;
   Transfers striped_;
   PipelinedTransfers pipelined_;
   EndpointBook<Endpoint> endpoints_;

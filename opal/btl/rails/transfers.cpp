@@ -13,8 +13,6 @@
 namespace opal::btl::rails {
 namespace {
 
-using Kind = RdmaOperation::Kind;
-
 constexpr std::uint64_t kPiece = 256 << 10;        // bytes; what is not larger goes over one rail
 constexpr std::uint32_t kPiecesPerRail = 2;        // of one operation: one moves, the next is registered
 constexpr std::uint64_t kNotRegistered = 4 << 10;  // bytes that rails move without a registration
@@ -74,85 +72,45 @@ Result<MemoryHandle> software_of(const MemoryHandle& handle) noexcept {
 
 // ---- Operations -------------------------------------------------------------------------------------------------
 
-Post Transfers::start(Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+Post Transfers::start(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                       std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                       Completion& completion) noexcept {
   const auto usable =
       static_cast<std::size_t>(std::count_if(to.routes().begin(), to.routes().end(), &Endpoint::usable));
   if (usable == 0) return Post::again;
   if (size > kPiece && usable < to.routes().size()) to.widen();
-  RdmaOperation* const operation = operations_.begin(kind, to, completion);
-  if (operation == nullptr) return Post::again;
-  operation->source = local;
-  operation->destination = local;
-  operation->base = remote_address;
-  operation->total = size;
-  operation->handle = remote;
-  while (striped_.size() <= operation->slot) striped_.emplace_back();
-  Striped& striped = striped_[operation->slot];
-  striped = {};
-  striped.has_local = local_handle != nullptr;
-  if (local_handle != nullptr) striped.local = *local_handle;
-  advance(*operation);
-  return Post::queued;
+  RdmaOperation* const operation = begin(kind, to, local, local_handle, remote_address, remote, size, completion);
+  return operation != nullptr ? TransferEngine::start(*operation) : Post::again;
 }
 
-Transfers::Piece& Transfers::take() {
-  if (free_.empty()) {
-    Piece& made = pieces_.emplace_back();
-    made.transfers = this;
-    made.fn = [](Completion& self) noexcept {
-      auto& piece = static_cast<Piece&>(self);
-      piece.transfers->on_end(piece);
-    };
-    return made;
-  }
-  Piece& piece = *free_.back();
+TransferPiece* Transfers::take(RdmaOperation& operation) noexcept {
+  const auto& routes = static_cast<Endpoint&>(*operation.to).routes();
+  const auto rails = static_cast<std::uint32_t>(std::count_if(routes.begin(), routes.end(), &Endpoint::usable));
+  if (operation.pieces >= kPiecesPerRail * std::max(1U, rails)) return nullptr;
+  if (free_.empty()) return &pieces_.emplace_back();
+  Piece* const piece = free_.back();
   free_.pop_back();
   return piece;
 }
 
-void Transfers::free(Piece& piece) noexcept {
+std::uint64_t Transfers::plan(const RdmaOperation& /*operation*/, std::uint64_t /*offset*/,
+                              std::uint64_t left) const noexcept {
+  return std::min(kPiece, left);
+}
+
+void Transfers::release(TransferPiece& ended) noexcept {
+  auto& piece = static_cast<Piece&>(ended);
   leave_route(piece);
-  --striped_[piece.operation->slot].pieces;
   piece.broken = nullptr;
-  piece.operation = nullptr;
   free_.push_back(&piece);
 }
 
-void Transfers::advance(RdmaOperation& operation) noexcept {
-  Striped& striped = striped_[operation.slot];
-  if (striped.advancing) return;
-  striped.advancing = true;
-  auto& to = static_cast<Endpoint&>(*operation.to);
-  const auto rails =
-      static_cast<std::uint32_t>(std::count_if(to.routes().begin(), to.routes().end(), &Endpoint::usable));
-  const std::uint32_t most = kPiecesPerRail * std::max(1U, rails);
-  while (striped.error.code == Errc{} && striped.cut < operation.total && striped.pieces < most) {
-    Piece& piece = take();
-    piece.operation = &operation;
-    piece.offset = striped.cut;
-    piece.size = std::min(kPiece, operation.total - striped.cut);
-    striped.cut += piece.size;
-    ++striped.pieces;
-    switch (post(piece)) {
-      case Outcome::posted: break;
-      case Outcome::later: waiting_.push_back(&piece); break;
-      case Outcome::ended: free(piece); break;
-    }
-  }
-  striped.advancing = false;
-  if (striped.pieces != 0) return;
-  rails_.happened();
-  operations_.finish(operation, striped.error);
-}
-
 /// The caller's own registration, or one from the cache; null: the rail finds its way.
-void Transfers::borrow(Piece& piece, std::byte* local, MemoryHandle& handle, const MemoryHandle*& registered) noexcept {
-  const Striped& striped = striped_[piece.operation->slot];
-  const MemoryHandle* whole = striped.has_local ? &striped.local : nullptr;
+void Transfers::borrow(Piece& piece, MemoryHandle& handle, const MemoryHandle*& registered) noexcept {
+  const RdmaOperation& operation = *piece.operation;
+  const MemoryHandle* whole = operation.has_local_handle ? &operation.local_handle : nullptr;
   if (whole == nullptr && piece.size > kNotRegistered && rails_.registrations() != nullptr) {
-    auto lease = rails_.registrations()->get(local, piece.size, static_cast<rcache::Access>(Rights::none));
+    auto lease = rails_.registrations()->get(piece.local(), piece.size, static_cast<rcache::Access>(Rights::none));
     if (lease) {
       piece.lease = std::move(*lease);
       handle = piece.lease->cookie().get<MemoryHandle>();
@@ -168,57 +126,41 @@ void Transfers::borrow(Piece& piece, std::byte* local, MemoryHandle& handle, con
 
 /// Whether it may go (again): nothing of an earlier attempt comes after it.  A connection that stands has told its end.
 bool Transfers::is_fenced(const Piece& piece) noexcept {
-  return piece.broken == nullptr || piece.operation->kind == Kind::get || piece.made > piece.broken->lost ||
+  return piece.broken == nullptr || !piece.operation->is_put() || piece.made > piece.broken->lost ||
          piece.made <= piece.broken->fenced;
 }
 
-Transfers::Outcome Transfers::post(Piece& piece) noexcept {
-  RdmaOperation& operation = *piece.operation;
-  auto& to = static_cast<Endpoint&>(*operation.to);
-  if (!is_fenced(piece)) return Outcome::later;
+TransferEngine::Move Transfers::move(TransferPiece& moving) noexcept {
+  auto& piece = static_cast<Piece&>(moving);
+  const RdmaOperation& operation = *piece.operation;
+  if (!is_fenced(piece)) return Move::held;
   Route* best = nullptr;
   bool any = false;
-  for (Route& route : to.routes()) {
+  for (Route& route : static_cast<Endpoint&>(*operation.to).routes()) {
     if (!Endpoint::usable(route)) continue;
     any = true;
     if (!part_of(operation.handle, route.rail)) continue;
     if (best == nullptr || route.loaded < best->loaded) best = &route;
   }
-  piece.error = {};
-  if (best == nullptr) return any ? outcome(piece, post_as_messages(piece)) : Outcome::later;
+  if (best == nullptr) {  // no rail that stands knows the peer's memory
+    return any ? outcome(piece, post(piece, messages_, *software_of(operation.handle))) : Move::held;
+  }
   piece.route = best;
   piece.broken = best;
   piece.made = best->made;
-  const MemoryHandle remote = *part_of(operation.handle, best->rail);
-  const std::uint64_t address = operation.base + piece.offset;
-  std::byte* const local = operation.destination + piece.offset;
   MemoryHandle handle;
   const MemoryHandle* registered = nullptr;
-  borrow(piece, local, handle, registered);
+  borrow(piece, handle, registered);
   best->loaded += piece.size;
-  btl::Endpoint& below = *best->below;
-  const Post post = operation.kind == Kind::put
-                        ? below.module().put(below, local, registered, address, remote, piece.size, piece)
-                        : below.module().get(below, local, registered, address, remote, piece.size, piece);
-  return outcome(piece, post);
+  return outcome(piece, post(piece, *best->below, piece.local(), registered, *part_of(operation.handle, best->rail)));
 }
 
-/// No rail that stands knows the peer's memory.
-Post Transfers::post_as_messages(Piece& piece) noexcept {
-  RdmaOperation& operation = *piece.operation;
-  const MemoryHandle software = *software_of(operation.handle);
-  std::byte* const local = operation.destination + piece.offset;
-  const std::uint64_t address = operation.base + piece.offset;
-  return operation.kind == Kind::put ? messages_.put(*operation.to, local, address, software, piece.size, piece)
-                                     : messages_.get(*operation.to, local, address, software, piece.size, piece);
-}
-
-Transfers::Outcome Transfers::outcome(Piece& piece, Post post) noexcept {
-  if (post == Post::queued) return Outcome::posted;
+TransferEngine::Move Transfers::outcome(Piece& piece, Post post) noexcept {
+  if (post == Post::queued) return Move::in_flight;
   leave_route(piece);
   piece.broken = nullptr;  // nothing of it was posted
-  if (post == Post::again) return Outcome::later;
-  return post == Post::done ? Outcome::ended : judge(piece);
+  if (post == Post::again) return Move::held;
+  return post == Post::done ? Move::ended : judge(piece);
 }
 
 void Transfers::leave_route(Piece& piece) noexcept {
@@ -227,59 +169,18 @@ void Transfers::leave_route(Piece& piece) noexcept {
   piece.lease.reset();
 }
 
+TransferEngine::Move Transfers::moved(TransferPiece& ended) noexcept {
+  auto& piece = static_cast<Piece&>(ended);
+  return piece.ok() ? Move::ended : judge(piece);
+}
+
 /// After an error: whether another rail may do it.
-Transfers::Outcome Transfers::judge(Piece& piece) noexcept {
-  const btl::Endpoint& to = *piece.operation->to;
-  Striped& striped = striped_[piece.operation->slot];
-  if (!to.dead() && striped.error.code == Errc{} && is_the_rails(piece.error)) return Outcome::later;
-  if (striped.error.code == Errc{}) striped.error = to.dead() ? to.error() : piece.error;
-  return Outcome::ended;
-}
-
-void Transfers::on_end(Piece& piece) noexcept {
+TransferEngine::Move Transfers::judge(Piece& piece) noexcept {
   RdmaOperation& operation = *piece.operation;
-  if (!piece.ok() && judge(piece) == Outcome::later) {
-    leave_route(piece);
-    waiting_.push_back(&piece);
-    return;
-  }
-  free(piece);
-  advance(operation);
-}
-
-std::size_t Transfers::progress() noexcept {
-  if (waiting_.empty()) return 0;
-  std::vector<Piece*> waiting;
-  waiting.swap(waiting_);
-  std::size_t happened = 0;
-  for (Piece* const piece : waiting) {
-    RdmaOperation& operation = *piece->operation;
-    switch (post(*piece)) {
-      case Outcome::posted: ++happened; break;
-      case Outcome::later: waiting_.push_back(piece); break;
-      case Outcome::ended:
-        ++happened;
-        free(*piece);
-        advance(operation);
-        break;
-    }
-  }
-  return happened;
-}
-
-void Transfers::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
-  std::vector<Piece*> gone;
-  std::erase_if(waiting_, [&](Piece* piece) {
-    if (piece->operation->to != &endpoint) return false;
-    gone.push_back(piece);
-    return true;
-  });
-  for (Piece* const piece : gone) {
-    RdmaOperation& operation = *piece->operation;
-    if (striped_[operation.slot].error.code == Errc{}) striped_[operation.slot].error = why;
-    free(*piece);
-    advance(operation);
-  }
+  const btl::Endpoint& to = *operation.to;
+  if (!to.dead() && !operation.failed() && is_the_rails(piece.error)) return leave_route(piece), Move::held;
+  fail(operation, to.dead() ? to.error() : piece.error);
+  return Move::ended;
 }
 
 }  // namespace opal::btl::rails

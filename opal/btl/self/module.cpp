@@ -13,7 +13,6 @@ namespace opal::btl::self {
 namespace {
 
 constexpr std::size_t kMaxSend = 64U << 10;
-constexpr std::size_t kFragments = 64;  // that may be allocated and not yet sent at a time
 
 Attributes attributes_for(std::size_t ring) {
   Attributes result;
@@ -43,20 +42,21 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t ring)
 }
 
 Module::Module(const Host& host, std::size_t ring, Fd doorbell)
-    : MessageTransport(host, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {
-  fragments_.reserve(kFragments);
-  for (std::size_t i = 0; i < kFragments; ++i) fragments_.emplace_back();  // buffers are made at first use
-  endpoint_ = std::make_unique<Endpoint>(*this, host.id);
-}
+    : ConnectedTransport(host, attributes_for(ring)), ring_(ring), doorbell_(std::move(doorbell)) {}
+
+Module::~Module() { end_all(); }
 
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan /*address*/) {
   if (peer != host().id) return Error{Errc::unreachable, 0, "self: reaches this process only"};
-  return endpoint_.get();
+  if (endpoint_ == nullptr) endpoint_ = &add(std::make_unique<Endpoint>(*this, peer));
+  return endpoint_;
 }
 
-void Module::disconnect(btl::Endpoint& endpoint) noexcept {
+bool Module::leave(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.mark_dead(why);
+  endpoint_ = nullptr;
   head_ = tail_;  // the receiver has gone, too
-  endpoint.upper = nullptr;
+  return false;
 }
 
 std::byte* Module::reserve(std::size_t size) noexcept {
@@ -85,40 +85,13 @@ void Module::commit(std::byte* place, std::size_t size, Tag tag) noexcept {
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
-  if (size > attributes().max_send) [[unlikely]] {
-    to.set_error({Errc::invalid_argument, 0, "self: message longer than max_send", size});
-    return Post::failed;
-  }
+  if (!accepts(to, size)) return Post::failed;
   std::byte* place = reserve(size);
   if (place == nullptr) return Post::again;
   if (!header.empty()) std::memcpy(place, header.data(), header.size());
   if (!payload.empty()) std::memcpy(place + header.size(), payload.data(), payload.size());
   commit(place, size, tag);
   return Post::done;
-}
-
-Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (size > attributes().max_send) {
-    to.set_error({Errc::invalid_argument, 0, "self: fragment larger than max_send", size});
-    return {};
-  }
-  if (fragments_.empty()) return {};
-  std::unique_ptr<std::byte[]> buffer = std::move(fragments_.back());
-  fragments_.pop_back();
-  if (buffer == nullptr) buffer = std::make_unique_for_overwrite<std::byte[]>(attributes().max_send);
-  std::byte* data = buffer.release();
-  return Fragment{to, {data, size}, data};
-}
-
-Post Module::send(Fragment& fragment, Tag tag) noexcept {
-  const Post post = send_inline(fragment.to(), tag, fragment.data(), fragment.user_payload);
-  if (post != Post::again) free(fragment);
-  return post;
-}
-
-void Module::free(Fragment& fragment) noexcept {
-  fragments_.emplace_back(static_cast<std::byte*>(fragment.slot()));  // its room was reserved in the constructor
-  fragment.disown();
 }
 
 bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
@@ -167,9 +140,7 @@ Post Module::flush(btl::Endpoint* /*to*/, Completion& completion) noexcept {
   return Post::done;  // every operation was done before its post returned
 }
 
-std::size_t Module::progress(std::size_t budget) noexcept {
-  if (progressing_) return 0;
-  progressing_ = true;
+std::size_t Module::receive(std::size_t budget) noexcept {
   std::size_t count = 0;
   while (count < budget && head_ != tail_) {
     const std::size_t place = head_ % ring_.size();
@@ -185,11 +156,10 @@ std::size_t Module::progress(std::size_t budget) noexcept {
     ++count;
   }
   if (count != 0) armed_ = false;
-  progressing_ = false;
   return count;
 }
 
-bool Module::arm() noexcept {
+bool Module::arm_wake_up() noexcept {
   if (head_ != tail_) return false;
   eventfd_t count = 0;
   (void)::eventfd_read(doorbell_.get(), &count);  // an old ring must not wake us again

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/shared/connected_transport.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/system/fd.hpp"
 
@@ -17,23 +17,22 @@ class Endpoint final : public btl::Endpoint {
   Endpoint(btl::Module& module, const PeerId& peer) noexcept : btl::Endpoint(module, peer) { gpu_direct = true; }
   [[nodiscard]] bool one_sided() const noexcept override { return true; }
   [[nodiscard]] std::string describe() const override { return "this very process"; }
+
+ private:
+  friend class Module;
 };
 
-class OPAL_EXPORT Module final : public MessageTransport {
+class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
   /// Bytes of messages to oneself that may wait for progress.
   static constexpr std::size_t kRing = 1U << 20;
   /// `ring`: a power of two.  Errors: no_memory, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, std::size_t ring = kRing);
+  ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return {}; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
-  void disconnect(btl::Endpoint& endpoint) noexcept override;
-
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
-  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
-  Post send(Fragment& fragment, Tag tag) noexcept override;
-  void free(Fragment& fragment) noexcept override;
 
   Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
@@ -42,9 +41,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
-  std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return doorbell_.get(); }
-  bool arm() noexcept override;
 
  private:
   /// Before each message in the ring; messages are padded to 8 bytes.
@@ -57,6 +54,10 @@ class OPAL_EXPORT Module final : public MessageTransport {
   static constexpr std::uint16_t kSkip = 1;  // nothing more up to the end of the ring
 
   Module(const Host& host, std::size_t ring, Fd doorbell);
+  std::size_t receive(std::size_t budget) noexcept override;
+  bool arm_wake_up() noexcept override;
+  bool leave(Endpoint& endpoint, const Error& why) noexcept override;
+  void close_in_child() noexcept override {}  // no other process has its doorbell
   /// Room for a record of `size` bytes in one piece, or null; commit() makes it a message.
   std::byte* reserve(std::size_t size) noexcept;
   void commit(std::byte* place, std::size_t size, Tag tag) noexcept;
@@ -64,13 +65,11 @@ class OPAL_EXPORT Module final : public MessageTransport {
              Rights wanted) noexcept;
 
   std::vector<std::byte> ring_;
-  std::uint64_t head_ = 0;                               // bytes ever read
-  std::uint64_t tail_ = 0;                               // bytes ever written
-  std::vector<std::unique_ptr<std::byte[]>> fragments_;  // idle fragment buffers
+  std::uint64_t head_ = 0;        // bytes ever read
+  std::uint64_t tail_ = 0;        // bytes ever written
+  Endpoint* endpoint_ = nullptr;  // the only one
   Fd doorbell_;
   bool armed_ = false;
-  bool progressing_ = false;
-  std::unique_ptr<Endpoint> endpoint_;
 };
 
 }  // namespace opal::btl::self

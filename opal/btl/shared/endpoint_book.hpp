@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/endpoint_book.hpp — a transport's endpoints from their making to disconnect(): one that lives per peer, and
-// those that have ended, which stay the caller's until it disconnects them and of whose end the observer hears once.
-// Owns them; their addresses stay.  Threads: as btl::Module.
+// opal/btl/shared/endpoint_book.hpp — a transport's endpoints from their making to disconnect(): one that lives per
+// peer, and those that have ended, which stay the caller's until it disconnects them and of whose end the observer
+// hears once. Owns them; their addresses stay.  Threads: as btl::Module.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -40,6 +40,10 @@ class EndpointBook {
   }
 
   [[nodiscard]] bool has_to_report() const noexcept { return !to_report_.empty(); }
+  /// The same of one peer's.
+  [[nodiscard]] bool has_to_report(const PeerId& peer) const noexcept {
+    return std::any_of(to_report_.begin(), to_report_.end(), [&](const E* ended) { return ended->peer() == peer; });
+  }
 
   /// The first that ended of those whose end has not been asked for here; null: none.
   E* next_to_report() noexcept {

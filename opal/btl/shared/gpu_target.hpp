@@ -16,7 +16,7 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/shared/rdma_replies.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/error.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/copies/copier.hpp"

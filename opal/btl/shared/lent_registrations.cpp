@@ -4,20 +4,11 @@
 #include <utility>
 
 #include "opal/btl/module.hpp"
-#include "opal/btl/shared/registration_table.hpp"
-#include "opal/btl/shared/rdma_operations.hpp"
-#include "opal/core/log.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl {
-namespace {
-
-/// What an honest peer has asked at most and not been answered: each of its transfers asks for two pieces at a time.
-constexpr std::size_t kMostAnswers = 2 * RdmaOperations::kMost;
-
-}  // namespace
-
-Result<rcache::Lease> LentRegistrations::lend(const Peer& peer, const wire::LendRequest& request,
+Result<rcache::Lease> LentRegistrations::lend(std::size_t already_lent, const wire::LendRequest& request,
                                               ByteSpan handle_bytes) noexcept {
   const auto wanted = static_cast<Rights>(request.rights);
   if (wanted != Rights::remote_read && wanted != Rights::remote_write) {
@@ -31,7 +22,7 @@ Result<rcache::Lease> LentRegistrations::lend(const Peer& peer, const wire::Lend
   OPAL_TRY(module_.host().registrations.check(handle, request.base, request.total, wanted));
   rcache::Cache* const cache = module_.registrations();
   const Error by_messages{Errc::not_supported, 0, "lent registrations: the device has no room for this one"};
-  if (cache == nullptr || peer.lent >= kMostPerPeer) return by_messages;
+  if (cache == nullptr || already_lent >= kMostPerPeer) return by_messages;
   auto* const base = reinterpret_cast<const void*>(request.address);  // NOLINT(performance-no-int-to-ptr)
   auto lease = cache->get(base, request.size, request.rights);
   if (!lease) return by_messages;
@@ -41,14 +32,14 @@ Result<rcache::Lease> LentRegistrations::lend(const Peer& peer, const wire::Lend
 void LentRegistrations::on_request(Delivery& delivery) noexcept {
   wire::LendRequest request{};
   if (!read_object(delivery.data, request)) return;
-  Peer& peer = peers_[&delivery.from];
-  Answer result{{request.operation, 0, request.piece, 0}, {}};
-  auto lease = lend(peer, request, delivery.data.subspan(sizeof request));
+  std::size_t& lent = lent_[&delivery.from];
+  wire::Lent answer{request.operation, 0, request.piece, 0};
+  auto lease = lend(lent, request, delivery.data.subspan(sizeof request));
   if (!lease) {
-    result.lent.code = static_cast<std::uint32_t>(lease.error().code);
-    return answer(delivery.from, peer, result);
+    answer.code = static_cast<std::uint32_t>(lease.error().code);
+    return replies_.send(delivery.from, wire::kLent, bytes_of(answer), {});
   }
-  result.handle = (*lease)->cookie().get<MemoryHandle>();
+  const auto handle = (*lease)->cookie().get<MemoryHandle>();
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
@@ -58,38 +49,9 @@ void LentRegistrations::on_request(Delivery& delivery) noexcept {
   Slot& slot = slots_[index];
   slot.to = &delivery.from;
   slot.lease = std::move(*lease);
-  ++peer.lent;
-  result.lent.name = (std::uint64_t{slot.generation} << 32) | index;
-  answer(delivery.from, peer, result);
-}
-
-Post LentRegistrations::send(Endpoint& to, const Answer& answer) noexcept {
-  return module_.send_inline(to, wire::kLent, bytes_of(answer.lent), answer.handle.bytes());
-}
-
-void LentRegistrations::answer(Endpoint& to, Peer& peer, const Answer& answer) noexcept {
-  // A peer that is gone is not answered; endpoint_gone() takes back what it was lent.
-  if (peer.answers.empty() && send(to, answer) != Post::again) return;
-  if (peer.answers.size() >= kMostAnswers) {
-    log::once(log::Level::warn, "lending flood", "btl", "peer {} asks for more than it may; answers dropped",
-              to_string(to.peer()));
-    return;
-  }
-  peer.answers.push_back(answer);
-  ++waiting_;
-}
-
-std::size_t LentRegistrations::progress() noexcept {
-  if (waiting_ == 0) return 0;
-  std::size_t sent = 0;
-  for (auto& [endpoint, peer] : peers_) {
-    while (!peer.answers.empty() && send(*endpoint, peer.answers.front()) != Post::again) {
-      peer.answers.pop_front();
-      --waiting_;
-      ++sent;
-    }
-  }
-  return sent;
+  ++lent;
+  answer.name = (std::uint64_t{slot.generation} << 32) | index;
+  replies_.send(delivery.from, wire::kLent, bytes_of(answer), handle.bytes());
 }
 
 void LentRegistrations::take_back(Slot& slot) noexcept {
@@ -106,15 +68,12 @@ void LentRegistrations::on_return(Delivery& delivery) noexcept {
   if (index >= slots_.size()) return;
   Slot& slot = slots_[index];
   if (slot.to != &delivery.from || slot.generation != returned.name >> 32) return;
-  --peers_[&delivery.from].lent;
+  --lent_[&delivery.from];
   take_back(slot);
 }
 
 void LentRegistrations::endpoint_gone(Endpoint& endpoint) noexcept {
-  const auto found = peers_.find(&endpoint);
-  if (found == peers_.end()) return;
-  waiting_ -= found->second.answers.size();
-  peers_.erase(found);
+  if (lent_.erase(&endpoint) == 0) return;
   for (Slot& slot : slots_) {
     if (slot.to == &endpoint) take_back(slot);
   }

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/lent_registrations.hpp — the owner's side of an address space behind a device whose handles cover single
-// ranges.  A peer that wants to move a piece asks; if the piece is mapped with these rights and not excluded, it is
-// registered with the device (through the module's cache, which evicts what is idle), and lent until the peer gives it
-// back.  So however much is mapped, only what is moving has to be registered, and nothing that moves is evicted.
+// opal/btl/shared/lent_registrations.hpp — the owner's side of an address space behind a device whose handles cover
+// single ranges.  A peer that wants to move a piece asks; if the piece is mapped with these rights and not excluded, it
+// is registered with the device (through the module's cache, which evicts what is idle), and lent until the peer gives
+// it back.  So however much is mapped, only what is moving has to be registered, and nothing that moves is evicted.
 // Where the device has no room or refuses the memory, the answer is not_supported: the peer then moves it by messages.
 // Owned by its module.  Threads: as the module.  Peer bytes are checked before any use.
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <unordered_map>
 #include <vector>
 
 #include "opal/btl/delivery.hpp"
 #include "opal/btl/memory_handle.hpp"
-#include "opal/btl/post.hpp"
-#include "opal/btl/shared/rdma_wire.hpp"
+#include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/core/result.hpp"
 #include "opal/rcache/registrations/lease.hpp"
 
@@ -27,14 +25,11 @@ class LentRegistrations {
  public:
   static constexpr std::size_t kMostPerPeer = 64;  ///< lent at a time; more are moved by messages
 
-  explicit LentRegistrations(Module& module) noexcept : module_(module) {}
+  LentRegistrations(Module& module, RdmaReplies& replies) noexcept : module_(module), replies_(replies) {}
 
   void on_request(Delivery& delivery) noexcept;
   void on_return(Delivery& delivery) noexcept;
 
-  /// Sends answers that back-pressure held up; returns how many went out.
-  std::size_t progress() noexcept;
-  [[nodiscard]] bool idle() const noexcept { return waiting_ == 0; }
   /// Takes back everything that was lent to it.
   void endpoint_gone(Endpoint& endpoint) noexcept;
   [[nodiscard]] std::size_t lent() const noexcept { return slots_.size() - free_.size(); }
@@ -45,26 +40,16 @@ class LentRegistrations {
     std::uint32_t generation = 0;
     rcache::Lease lease;
   };
-  struct Answer {
-    wire::Lent lent;
-    MemoryHandle handle;
-  };
-  struct Peer {
-    std::size_t lent = 0;
-    std::deque<Answer> answers;  // to be sent, oldest first
-  };
 
-  [[nodiscard]] Result<rcache::Lease> lend(const Peer& peer, const wire::LendRequest& request,
+  [[nodiscard]] Result<rcache::Lease> lend(std::size_t already_lent, const wire::LendRequest& request,
                                            ByteSpan handle) noexcept;
-  void answer(Endpoint& to, Peer& peer, const Answer& answer) noexcept;
-  Post send(Endpoint& to, const Answer& answer) noexcept;
   void take_back(Slot& slot) noexcept;
 
   Module& module_;
+  RdmaReplies& replies_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::unordered_map<Endpoint*, Peer> peers_;
-  std::size_t waiting_ = 0;  // answers to be sent
+  std::unordered_map<const Endpoint*, std::size_t> lent_;  // to each peer
 };
 
 }  // namespace opal::btl

@@ -7,13 +7,42 @@
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl {
+namespace {
+
+constexpr std::size_t kBuffers = 64;  // fragments that are allocated and not sent, at most
+
+}  // namespace
 
 MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
     : Module(host, attributes),
-      emulation_(std::make_unique<RdmaEmulation>(*this)),
+      emulation_(std::make_unique<RdmaEmulation>(*this, operations_)),
       quiescence_(std::make_unique<Quiescence>(*this)) {}
 
 MessageTransport::~MessageTransport() = default;
+
+Fragment MessageTransport::alloc(Endpoint& to, std::size_t size) noexcept {
+  if (!accepts(to, size)) return {};
+  if (buffers_.empty() && buffers_made_ < kBuffers) {
+    buffers_.reserve(kBuffers);
+    buffers_.push_back(std::make_unique_for_overwrite<std::byte[]>(attributes().max_send));
+    ++buffers_made_;
+  }
+  if (buffers_.empty()) return {};
+  std::byte* const data = buffers_.back().release();
+  buffers_.pop_back();
+  return Fragment{to, {data, size}, data};
+}
+
+Post MessageTransport::send(Fragment& fragment, Tag tag) noexcept {
+  const Post post = send_inline(fragment.to(), tag, fragment.data(), fragment.user_payload);
+  if (post != Post::again) free(fragment);
+  return post;
+}
+
+void MessageTransport::free(Fragment& fragment) noexcept {
+  buffers_.emplace_back(static_cast<std::byte*>(fragment.slot()));  // alloc() reserved its place
+  fragment.disown();
+}
 
 Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload,
                                        Completion& completion) noexcept {
@@ -44,16 +73,23 @@ void MessageTransport::invalidate_memory_part(const MemoryHandle& handle, memory
   if (!attributes().own_handles) host().registrations.invalidate_part(handle, gone);
 }
 
-Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle* /*local*/,
-                           std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                           Completion& completion) noexcept {
-  return emulation_->put(to, source, remote_address, remote, size, completion);
+Post MessageTransport::put(Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
+                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  auto* const bytes = static_cast<std::byte*>(const_cast<void*>(source));  // only read
+  return transfer(RdmaOperation::Kind::put, to, bytes, local, remote_address, remote, size, completion);
 }
 
-Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* /*local*/,
-                           std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                           Completion& completion) noexcept {
-  return emulation_->get(to, destination, remote_address, remote, size, completion);
+Post MessageTransport::get(Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
+                           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return transfer(RdmaOperation::Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote,
+                  size, completion);
+}
+
+Post MessageTransport::transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local,
+                                const MemoryHandle* /*local_handle*/, std::uint64_t remote_address,
+                                const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+  return kind == RdmaOperation::Kind::put ? emulation_->put(to, local, remote_address, remote, size, completion)
+                                          : emulation_->get(to, local, remote_address, remote, size, completion);
 }
 
 Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
@@ -61,7 +97,7 @@ Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Comple
 }
 
 Post MessageTransport::flush(Endpoint* to, Completion& completion) noexcept {
-  return emulation_->flush(to, completion);
+  return operations_.flush(to, completion);
 }
 
 void MessageTransport::quiesce(std::uint64_t round) noexcept { quiescence_->begin(round); }

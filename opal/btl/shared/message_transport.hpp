@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, active
-// messages, progress and waiting; this class implements the rest of btl::Module over them:
+// opal/btl/shared/message_transport.hpp — the base of the transports.  A transport implements connections, inline
+// sends, progress and waiting; this class implements the rest of btl::Module over them:
 //
-// * put, get, atomic and flush by active messages (rdma_emulation.hpp).  A transport overrides those that its device
-//   does better.
+// * put, get and atomic by active messages (rdma_emulation.hpp).  A transport whose device does them overrides
+//   transfer() and atomic().
+// * flush, over the module's one table of operations (rdma_operations.hpp).
 // * registrations in the Context's RegistrationTable, unless the device has handles of its own.
-// * fragments that reference a payload, by a copy.
+// * fragments that reference a payload, by a copy into such a buffer.
 // * checkpoints, by a marker behind the last message to each peer (quiescence.hpp).
 //
-// Obligations of a transport that derives from it: progress() calls emulation().progress(); arm() answers false while
-// emulation() is not idle(); a failed endpoint is reported by emulation().endpoint_gone(), then by Observer::on_failed().
+// ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that does these
+// itself has to do what is written there.
 #pragma once
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/export.hpp"
 
 namespace opal::btl {
@@ -26,6 +30,9 @@ class OPAL_EXPORT MessageTransport : public Module {
  public:
   ~MessageTransport() override;
 
+  Fragment alloc(Endpoint& to, std::size_t size) noexcept override;
+  Post send(Fragment& fragment, Tag tag) noexcept override;
+  void free(Fragment& fragment) noexcept override;
   Fragment prepare_src(Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
@@ -46,14 +53,35 @@ class OPAL_EXPORT MessageTransport : public Module {
   void resume() noexcept final;
 
  protected:
+  /// Both put and get: `local` is the source, which is only read, or the destination.  By messages, unless a transport
+  /// overrides it.
+  virtual Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                        std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                        Completion& completion) noexcept;
+
   MessageTransport(const Host& host, const Attributes& attributes);
   [[nodiscard]] RdmaEmulation& emulation() noexcept { return *emulation_; }
+  /// False when a message of `size` bytes to `to` is refused: the endpoint is dead, or its error() names the limit.
+  [[nodiscard]] bool accepts(Endpoint& to, std::size_t size) const noexcept {
+    if (to.dead()) [[unlikely]]
+      return false;
+    if (size <= attributes().max_send) [[likely]]
+      return true;
+    to.set_error({Errc::invalid_argument, 0, "message longer than max_send", size});
+    return false;
+  }
+  /// All one-sided operations of the module: of the emulation, and of what the transport adds.
+  [[nodiscard]] RdmaOperations& operations() noexcept { return operations_; }
+  [[nodiscard]] const RdmaOperations& operations() const noexcept { return operations_; }
 
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
 
+  RdmaOperations operations_;
   std::unique_ptr<RdmaEmulation> emulation_;
   std::unique_ptr<Quiescence> quiescence_;
+  std::vector<std::unique_ptr<std::byte[]>> buffers_;  // idle ones of alloc()
+  std::size_t buffers_made_ = 0;
 };
 
 }  // namespace opal::btl

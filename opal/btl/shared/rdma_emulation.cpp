@@ -7,8 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "opal/btl/shared/gpu_target.hpp"
 #include "opal/btl/module.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
+#include "opal/btl/shared/gpu_target.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/shared/quiescence.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
@@ -51,21 +52,12 @@ std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byt
 /// The answer where a live registration's memory cannot be touched: it is unmapped, or protected.
 constexpr auto kNoSuchMemory = static_cast<std::uint64_t>(Errc::invalid_argument);
 
-/// What the handle itself tells the initiator: bounds and rights.  Refusing here keeps a put with an absurd size from
-/// reading far beyond its source before the target's refusal arrives.  The target checks everything again.
+/// Refusing here keeps a put with an absurd size from reading far beyond its source before the target's refusal
+/// arrives.  The target checks everything again.
 Result<void> check_here(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size, Rights wanted) noexcept {
-  SoftwareHandle claims{};
-  if (handle.bytes().size() != sizeof claims || !read_object(handle.bytes(), claims)) {
-    return Error{Errc::invalid_argument, 0, "emulated put/get: not a handle of a software registration",
-                 handle.bytes().size()};
-  }
-  if (address < claims.base || size > claims.size || address - claims.base > claims.size - size) {
-    return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
-  }
-  if (!includes(static_cast<Rights>(claims.rights), wanted)) {
-    return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
-  }
-  return {};
+  const auto claims = SoftwareHandle::decode(handle);
+  if (!claims) return Error{Errc::invalid_argument, 0, claims.error().where, claims.error().detail};
+  return check_claims(*claims, address, size, wanted);
 }
 
 /// A peer's get that we are answering.
@@ -80,15 +72,15 @@ struct Serving {
 }  // namespace
 
 struct RdmaEmulation::State {
-  State(Module& module, bool& busy) : busy(busy), module(module), replies(module) {}
+  State(Module& module, RdmaOperations& operations, bool& busy)
+      : busy(busy), module(module), operations(operations), replies(module, busy) {}
 
   // Initiator
-  Post begin_put(RdmaOperation& operation) noexcept;
   bool send_put_pieces(RdmaOperation& operation) noexcept;
   void finish(RdmaOperation& operation, const Error& why) noexcept;
 
   // Target
-  void reply(Endpoint& to, const wire::Reply& reply) noexcept;
+  void reply(Endpoint& to, const wire::Reply& reply) noexcept { replies.send(to, reply); }
   bool send_get_pieces(Endpoint& to, Serving& serving) noexcept;
   bool stage(const Endpoint& to, const Serving& serving, std::uint64_t size) noexcept;
   GpuTarget& gpu_target();
@@ -109,7 +101,7 @@ struct RdmaEmulation::State {
 
   bool& busy;  // set by whatever lets something wait
   Module& module;
-  RdmaOperations operations;
+  RdmaOperations& operations;                               // the module's; those of `this` are the emulation's
   std::vector<RdmaOperation*> sending;                      // puts with pieces left to send
   std::unordered_map<Endpoint*, std::deque<Serving>> gets;  // that peers have asked and not been given yet; none empty
   RdmaReplies replies;
@@ -140,7 +132,7 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
     std::byte header[sizeof piece + MemoryHandle::kMaxSize];
     const std::size_t header_size = write_header(header, piece, handle);
     const Post post = module.send_inline(*operation.to, wire::kPutPiece, {header, header_size},
-                                         {operation.source + operation.moved, size});
+                                         {operation.local + operation.moved, size});
     if (post != Post::done) return false;  // again, or dead: then endpoint_gone ends the operation
     operation.moved += size;
     if (operation.moved == operation.total) return true;
@@ -150,14 +142,14 @@ bool RdmaEmulation::State::send_put_pieces(RdmaOperation& operation) noexcept {
 
 Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (auto checked = check_here(remote, remote_address, size, Rights::remote_write); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion);
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::put, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
   completion.error = {};
-  operation->source = static_cast<const std::byte*>(source);
+  operation->local = static_cast<std::byte*>(const_cast<void*>(source));  // only read
   operation->base = remote_address;
   operation->total = size;
   operation->handle = remote;
@@ -170,14 +162,14 @@ Post RdmaEmulation::put(Endpoint& to, const void* source, std::uint64_t remote_a
 
 Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_address, const MemoryHandle& remote,
                         std::uint64_t size, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (auto checked = check_here(remote, remote_address, size, Rights::remote_read); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion);
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::get, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
   completion.error = {};
-  operation->destination = static_cast<std::byte*>(destination);
+  operation->local = static_cast<std::byte*>(destination);
   operation->total = size;
   const wire::GetRequest request{state_->operations.name_of(*operation), remote_address, size, remote.bytes().size()};
   const Post post = state_->module.send_inline(to, wire::kGetRequest, bytes_of(request), remote.bytes());
@@ -188,16 +180,15 @@ Post RdmaEmulation::get(Endpoint& to, void* destination, std::uint64_t remote_ad
 }
 
 Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (!is_supported(request.op, request.type)) {
-    completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
-    return Post::failed;
+    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
   }
   const std::size_t size = size_of(request.type);
   if (auto checked = check_here(*request.remote, request.remote_address, size, Rights::remote_atomic); !checked) {
-    return completion.error = checked.error(), Post::failed;
+    return refuse(completion, checked.error());
   }
-  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion);
+  RdmaOperation* operation = state_->operations.begin(RdmaOperation::Kind::atomic, to, completion, state_.get());
   if (operation == nullptr) return Post::again;
   completion.error = {};
   operation->result = request.result;
@@ -216,21 +207,12 @@ Post RdmaEmulation::atomic(Endpoint& to, const AtomicRequest& request, Completio
   return post;
 }
 
-Post RdmaEmulation::flush(Endpoint* to, Completion& completion) noexcept {
-  return state_->operations.flush(to, completion);
-}
-
 void RdmaEmulation::State::finish(RdmaOperation& operation, const Error& why) noexcept {
   std::erase(sending, &operation);
   operations.finish(operation, why);
 }
 
 // --- Target
-
-void RdmaEmulation::State::reply(Endpoint& to, const wire::Reply& reply) noexcept {
-  replies.send(to, reply);
-  busy = busy || !replies.idle();
-}
 
 GpuTarget& RdmaEmulation::State::gpu_target() {
   if (gpu == nullptr) gpu = std::make_unique<GpuTarget>(module, replies);
@@ -352,12 +334,12 @@ void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
   ByteSpan data = delivery.data;
   wire::GetPiece piece{};
   if (!take(data, piece)) return;
-  RdmaOperation* operation = operations.find(piece.operation, delivery.from);
+  RdmaOperation* operation = operations.find(piece.operation, delivery.from, this);
   if (operation == nullptr || operation->kind != RdmaOperation::Kind::get) return;  // ended meanwhile
   if (piece.offset != operation->moved || data.size() > operation->total - operation->moved) {
     return finish(*operation, {Errc::protocol, 0, "emulated get: a piece out of place", piece.offset});
   }
-  if (const auto copied = gpu::copy(operation->destination + operation->moved, data.data(), data.size()); !copied) {
+  if (const auto copied = gpu::copy(operation->local + operation->moved, data.data(), data.size()); !copied) {
     return finish(*operation, copied.error());
   }
   operation->moved += data.size();
@@ -367,7 +349,7 @@ void RdmaEmulation::State::on_get_piece(Delivery& delivery) noexcept {
 void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
   wire::Reply reply{};
   if (!read_object(delivery.data, reply)) return;
-  RdmaOperation* operation = operations.find(reply.operation, delivery.from);
+  RdmaOperation* operation = operations.find(reply.operation, delivery.from, this);
   if (operation == nullptr) return;  // ended meanwhile
   if (reply.code != 0) {
     const bool known = reply.code <= static_cast<std::uint64_t>(Errc::internal);
@@ -384,7 +366,8 @@ void RdmaEmulation::State::on_reply(Delivery& delivery) noexcept {
 
 // --- Life
 
-RdmaEmulation::RdmaEmulation(Module& module) : state_(std::make_unique<State>(module, busy_)) {}
+RdmaEmulation::RdmaEmulation(Module& module, RdmaOperations& operations)
+    : state_(std::make_unique<State>(module, operations, busy_)) {}
 RdmaEmulation::~RdmaEmulation() = default;
 
 Result<void> RdmaEmulation::install(HandlerTable& handlers) {
@@ -446,16 +429,17 @@ bool RdmaEmulation::arm() noexcept {
   return idle() || (progress() == 0 && (state_->gpu == nullptr || !state_->gpu->copying()));
 }
 
+RdmaReplies& RdmaEmulation::replies() noexcept { return state_->replies; }
+
+std::size_t RdmaEmulation::active() const noexcept { return state_->operations.active(state_.get()); }
+
 void RdmaEmulation::endpoint_gone(Endpoint& endpoint, const Error& why) noexcept {
   state_->gets.erase(&endpoint);
   if (state_->staged.to == &endpoint) state_->staged.to = nullptr;
   state_->replies.endpoint_gone(endpoint);
   if (state_->gpu != nullptr) state_->gpu->endpoint_gone(endpoint);
-  // By index: a completion may post elsewhere, which may add slots.
-  for (std::size_t i = 0; i < state_->operations.slots().size(); ++i) {
-    RdmaOperation& operation = state_->operations.slots()[i];
-    if (operation.kind != RdmaOperation::Kind::none && operation.to == &endpoint) state_->finish(operation, why);
-  }
+  state_->operations.for_each(endpoint, state_.get(),
+                              [&](RdmaOperation& operation) { state_->finish(operation, why); });
 }
 
 }  // namespace opal::btl

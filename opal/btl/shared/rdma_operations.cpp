@@ -17,6 +17,12 @@ bool RdmaOperations::open_before(const Flush& flush) const noexcept {
   });
 }
 
+std::size_t RdmaOperations::active(const void* carrier) const noexcept {
+  return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [&](const RdmaOperation& operation) {
+    return operation.kind != RdmaOperation::Kind::none && operation.carrier == carrier;
+  }));
+}
+
 Post RdmaOperations::flush(const Endpoint* to, Completion& completion) noexcept {
   completion.error = {};
   const Flush flush{to, posted_, &completion};

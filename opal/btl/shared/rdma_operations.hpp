@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/rdma_operations.hpp — an initiator's one-sided operations under way, found by the name that their answers
-// carry, and the flushes that wait for them.  A name is slot and generation, so a late or forged answer finds nothing.
-// Owned by whoever posts them (the emulation, or a transport); slots are reused, so nothing is allocated once as many
-// exist as are ever under way at once.
+// opal/btl/shared/rdma_operations.hpp — the one-sided operations that a module has in flight, whatever carries them:
+// messages (the emulation), a device, or pieces that are operations themselves.  One table, so one flush waits for all
+// of them.  docs/design/transfers.md.
+// A peer's answer names an operation by slot and generation, so a late or forged answer finds nothing.
+// Owned by a module, or by a Context for staged transfers.  Slots are reused: nothing is allocated once as many exist
+// as are ever in flight at once.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,27 +22,36 @@ class Endpoint;
 struct RdmaOperation {
   enum class Kind : std::uint8_t { none, put, get, atomic };
   Kind kind = Kind::none;
-  bool composite = false;  // made of others, which end it: see pipelined_transfers.hpp
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;
+  const void* carrier = nullptr;  // the object that moves it: only this object ends it
   Endpoint* to = nullptr;
   Completion* completion = nullptr;
-  const std::byte* source = nullptr;  // put
-  std::byte* destination = nullptr;   // get
-  std::uint64_t* result = nullptr;    // fetching atomic
-  std::uint64_t base = 0;
+  std::byte* local = nullptr;       // put: the source, which is only read; get: the destination
+  std::uint64_t* result = nullptr;  // fetching atomic
+  std::uint64_t base = 0;           // remote address
   std::uint64_t total = 0;
-  std::uint64_t moved = 0;  // put: handed to the transport; get: received
+  std::uint64_t moved = 0;  // handed to the transport, or to pieces; get by messages: received
   std::uint64_t order = 0;  // of posting, for flush
-  MemoryHandle handle;      // put: the caller's is only borrowed for the call
+  MemoryHandle handle;      // remote; a copy, since the caller's is only borrowed for the call
+
+  // Of operations in pieces (transfer_engine.hpp).
+  bool has_local_handle = false;
+  bool posting = false;      // its pieces are being posted
+  std::uint32_t pieces = 0;  // that have not ended
+  MemoryHandle local_handle;
+  Error error{};  // the first of its pieces
+
+  [[nodiscard]] bool is_put() const noexcept { return kind == Kind::put; }
+  [[nodiscard]] bool failed() const noexcept { return error.code != Errc{}; }
 };
 
 class OPAL_EXPORT RdmaOperations {
  public:
-  static constexpr std::size_t kMost = 1024;  ///< under way at once per module
+  static constexpr std::size_t kMost = 1024;  ///< in flight at once per module
 
-  /// A free operation, or null when kMost are under way.
-  RdmaOperation* begin(RdmaOperation::Kind kind, Endpoint& to, Completion& completion) {
+  /// A free operation, or null when kMost are in flight.
+  RdmaOperation* begin(RdmaOperation::Kind kind, Endpoint& to, Completion& completion, const void* carrier) {
     if (free_.empty()) {
       if (slots_.size() == kMost) return nullptr;
       free_.push_back(static_cast<std::uint32_t>(slots_.size()));
@@ -49,11 +60,12 @@ class OPAL_EXPORT RdmaOperations {
     RdmaOperation& operation = slots_[free_.back()];
     free_.pop_back();
     operation.kind = kind;
-    operation.composite = false;
+    operation.carrier = carrier;
     operation.to = &to;
     operation.completion = &completion;
     operation.result = nullptr;
     operation.moved = 0;
+    operation.error = {};
     operation.order = ++posted_;
     ++active_;
     return &operation;
@@ -63,13 +75,13 @@ class OPAL_EXPORT RdmaOperations {
     return (std::uint64_t{operation.generation} << 32) | operation.slot;
   }
 
-  /// The operation under way that a peer's answer names, if it was posted to that very peer.
-  RdmaOperation* find(std::uint64_t name, const Endpoint& from) noexcept {
+  /// The operation that a peer's answer names, if `carrier` moves it and it was posted to that very peer.
+  RdmaOperation* find(std::uint64_t name, const Endpoint& from, const void* carrier) noexcept {
     const std::uint64_t slot = name & 0xffffffffU;
     if (slot >= slots_.size()) return nullptr;
     RdmaOperation& operation = slots_[slot];
-    const bool match =
-        operation.kind != RdmaOperation::Kind::none && operation.to == &from && operation.generation == name >> 32;
+    const bool match = operation.kind != RdmaOperation::Kind::none && operation.to == &from &&
+                       operation.carrier == carrier && operation.generation == name >> 32;
     return match ? &operation : nullptr;
   }
 
@@ -88,8 +100,20 @@ class OPAL_EXPORT RdmaOperations {
   /// Completes when every put and atomic posted before on `to` (null: all endpoints) has finished.
   Post flush(const Endpoint* to, Completion& completion) noexcept;
 
+  /// Calls visit(operation) for each that `carrier` moves for `endpoint`.  `visit` may finish the operation, and the
+  /// completion may post elsewhere.
+  template <class Visit>
+  void for_each(const Endpoint& endpoint, const void* carrier, Visit visit) noexcept {
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {  // by index: a post may add slots
+      RdmaOperation& operation = slots_[slot];
+      if (operation.kind == RdmaOperation::Kind::none || operation.carrier != carrier) continue;
+      if (operation.to == &endpoint) visit(operation);
+    }
+  }
+
   [[nodiscard]] std::size_t active() const noexcept { return active_; }
-  std::deque<RdmaOperation>& slots() noexcept { return slots_; }
+  /// How many of them `carrier` moves.  Looks at every slot.
+  [[nodiscard]] std::size_t active(const void* carrier) const noexcept;
 
  private:
   struct Flush {

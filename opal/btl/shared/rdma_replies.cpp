@@ -10,33 +10,34 @@
 namespace opal::btl {
 namespace {
 
-/// No honest initiator has more operations under way, and a refused put may be answered at its first and at its last
-/// piece.
-constexpr std::size_t kMost = 2 * RdmaOperations::kMost;
+/// More than an honest peer causes.  It has at most RdmaOperations::kMost operations in flight.  A refused put may be
+/// answered at its first and at its last piece; each transfer asks for two registrations at a time.
+constexpr std::size_t kMost = 4 * RdmaOperations::kMost;
 
 }  // namespace
 
-void RdmaReplies::send(Endpoint& to, const wire::Reply& reply) noexcept {
-  if (!waiting_.contains(&to) && module_.send_inline(to, wire::kReply, bytes_of(reply), {}) != Post::again) return;
-  std::deque<wire::Reply>& replies = waiting_[&to];
-  if (replies.size() < kMost) {
-    replies.push_back(reply);
-  } else {
-    log::once(log::Level::warn, "emulation flood", "btl", "peer {} posts more operations than it may; answers dropped",
-              to_string(to.peer()));
+void RdmaReplies::send(Endpoint& to, Tag tag, ByteSpan header, ByteSpan handle) noexcept {
+  if (!waiting_.contains(&to) && module_.send_inline(to, tag, header, handle) != Post::again) return;
+  std::deque<Message>& messages = waiting_[&to];
+  if (messages.size() >= kMost) {
+    return log::once(log::Level::warn, "emulation flood", "btl",
+                     "peer {} posts more operations than it may; answers dropped", to_string(to.peer()));
   }
+  Message& message = messages.emplace_back(Message{tag, {header.begin(), header.end()}});
+  message.bytes.insert(message.bytes.end(), handle.begin(), handle.end());
+  busy_ = true;
 }
 
 std::size_t RdmaReplies::progress() noexcept {
   std::size_t count = 0;
   for (auto entry = waiting_.begin(); entry != waiting_.end();) {
-    auto& [endpoint, replies] = *entry;
-    while (!replies.empty() &&
-           module_.send_inline(*endpoint, wire::kReply, bytes_of(replies.front()), {}) != Post::again) {
-      replies.pop_front();
+    auto& [endpoint, messages] = *entry;
+    while (!messages.empty() &&
+           module_.send_inline(*endpoint, messages.front().tag, messages.front().bytes, {}) != Post::again) {
+      messages.pop_front();
       ++count;
     }
-    entry = replies.empty() ? waiting_.erase(entry) : std::next(entry);
+    entry = messages.empty() ? waiting_.erase(entry) : std::next(entry);
   }
   return count;
 }

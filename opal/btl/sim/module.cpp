@@ -106,23 +106,13 @@ void Module::send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noe
 
 // --- Messages
 
-bool Module::takes(btl::Endpoint& to, std::size_t size) noexcept {
-  if (to.dead()) [[unlikely]]
-    return false;
-  if (size > attributes().max_send) [[unlikely]] {
-    to.set_error({Errc::invalid_argument, 0, "sim: message longer than max_send", size});
-    return false;
-  }
-  return true;
-}
-
 Post Module::send_message(Endpoint& to, Packet& packet, Tag tag) noexcept {
   packet.tag = tag;
   return fabric_->send(*to.out_, packet) ? Post::done : Post::again;
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
-  if (!takes(to, header.size() + payload.size())) return Post::failed;
+  if (!accepts(to, header.size() + payload.size())) return Post::failed;
   Packet& packet = fabric_->make(Packet::Kind::message, header.size() + payload.size());
   if (!header.empty()) std::memcpy(packet.payload(), header.data(), header.size());
   if (!payload.empty()) std::memcpy(packet.payload() + header.size(), payload.data(), payload.size());
@@ -132,7 +122,7 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 }
 
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (!takes(to, size)) return {};
+  if (!accepts(to, size)) return {};
   Packet& packet = fabric_->make(Packet::Kind::message, size);
   return Fragment{to, packet.bytes(), &packet};
 }
@@ -170,32 +160,19 @@ void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memo
 // --- One-sided
 
 OneSided& Module::one_sided() {
-  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this, emulation());
+  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this, emulation(), operations());
   return *one_sided_;
 }
 
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  // The device only reads it: one kind of local memory serves puts and gets.
-  auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(source));
-  return one_sided().move(Transfer::Kind::put, static_cast<Endpoint&>(to), bytes, local, remote_address, remote, size,
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
+  return one_sided().move(kind, static_cast<Endpoint&>(to), local, local_handle, remote_address, remote, size,
                           completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return one_sided().move(Transfer::Kind::get, static_cast<Endpoint&>(to), static_cast<std::byte*>(destination), local,
-                          remote_address, remote, size, completion);
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   return one_sided().atomic(static_cast<Endpoint&>(to), request, completion);
-}
-
-Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  completion.error = {};
-  if (one_sided_ == nullptr) return Post::done;
-  return one_sided_->flush(to, completion);
 }
 
 // --- Progress

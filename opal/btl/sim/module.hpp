@@ -39,12 +39,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &one_sided().transfers(); }
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
-  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return fabric_->doorbell(node_); }
@@ -52,6 +47,9 @@ class OPAL_EXPORT Module final : public MessageTransport {
 
  private:
   friend class OneSided;
+  Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
+                std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                Completion& completion) noexcept override;
   struct Address {
     std::uint64_t magic;
     std::uint64_t fabric;
@@ -64,7 +62,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   [[nodiscard]] Endpoint* find(NodeId node) noexcept;
   void pair(Endpoint& endpoint, Link& incoming) noexcept;
   void send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept;
-  [[nodiscard]] bool takes(btl::Endpoint& to, std::size_t size) noexcept;
   Post send_message(Endpoint& to, Packet& packet, Tag tag) noexcept;
   OneSided& one_sided();
 

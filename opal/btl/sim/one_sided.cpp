@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/sim/module.hpp"
 
@@ -11,8 +12,8 @@ namespace opal::btl::sim {
 
 static_assert(sizeof(Key) != sizeof(SoftwareHandle), "PipelinedTransfers tells them apart by their size");
 
-OneSided::OneSided(Module& module, RdmaEmulation& emulation) noexcept
-    : module_(module), emulation_(emulation), transfers_(module, emulation, operations_) {}
+OneSided::OneSided(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
+    : module_(module), emulation_(emulation), operations_(operations), transfers_(module, emulation, operations) {}
 
 Result<Key> OneSided::hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept {
   if (given != nullptr) return key_of(*given);
@@ -37,41 +38,36 @@ void OneSided::post(Endpoint& to, const Transfer& transfer, ByteSpan inline_byte
   (void)module_.fabric().send(*to.out_, packet);  // only messages are refused
 }
 
-Post OneSided::move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
+Post OneSided::move(RdmaOperation::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
                     std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                     Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
-  const bool put = kind == Transfer::Kind::put;
+  if (to.dead()) return refuse(completion, to.error());
   const auto in_pieces = [&] {
-    return put ? transfers_.put(to, bytes, local, remote_address, remote, size, completion)
-               : transfers_.get(to, bytes, local, remote_address, remote, size, completion);
+    return transfers_.transfer(kind, to, bytes, local, remote_address, remote, size, completion);
   };
   if (transfers_.takes(remote)) return in_pieces();
   const Result<Key> remote_key = key_of(remote);
-  if (!remote_key) return completion.error = remote_key.error(), Post::failed;
+  if (!remote_key) return refuse(completion, remote_key.error());
   // The handle's own bounds, so that an absurd size does not reach beyond the local buffer; the target looks again.
-  if (remote_address < remote_key->base || size > remote_key->size ||
-      remote_address - remote_key->base > remote_key->size - size) {
-    completion.error = {Errc::invalid_argument, 0, "remote address outside the registered region", remote_address};
-    return Post::failed;
+  if (auto within = check_bounds(remote_key->base, remote_key->size, remote_address, size); !within) {
+    return refuse(completion, within.error());
   }
   if (transfers_.takes(local, remote, size)) return in_pieces();
-  RdmaOperation* operation =
-      operations_.begin(put ? RdmaOperation::Kind::put : RdmaOperation::Kind::get, to, completion);
+  RdmaOperation* const operation = operations_.begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
   completion.error = {};
-  operation->destination = bytes;
+  operation->local = bytes;
   operation->total = size;
   Transfer transfer{};
-  transfer.kind = kind;
+  transfer.kind = operation->is_put() ? Transfer::Kind::put : Transfer::Kind::get;
   transfer.operation = operations_.name_of(*operation);
   transfer.remote = *remote_key;
   transfer.remote_address = remote_address;
   transfer.size = size;
   transfer.in_packet = size <= kInline;
   if (transfer.in_packet) {
-    post(to, transfer, put ? ByteSpan{bytes, size} : ByteSpan{}, size);
+    post(to, transfer, operation->is_put() ? ByteSpan{bytes, size} : ByteSpan{}, size);
     return Post::queued;
   }
   const Result<Key> local_key = hold(locals_[operation->slot], local, bytes, size);
@@ -79,7 +75,7 @@ Post OneSided::move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const M
     (void)operations_.end(*operation);
     // What holds the room may be our own operations: their ends will make some.
     if (local_key.error().code == Errc::limit_reached && operations_.active() != 0) return Post::again;
-    return completion.error = local_key.error(), Post::failed;
+    return refuse(completion, local_key.error());
   }
   transfer.local = *local_key;
   transfer.local_address = reinterpret_cast<std::uint64_t>(bytes);
@@ -88,19 +84,17 @@ Post OneSided::move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const M
 }
 
 Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  if (to.dead()) return completion.error = to.error(), Post::failed;
+  if (to.dead()) return refuse(completion, to.error());
   if (!is_supported(request.op, request.type)) {
-    completion.error = {Errc::not_supported, 0, "atomic: no such operation on this type"};
-    return Post::failed;
+    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
   }
   if (transfers_.takes(*request.remote)) return transfers_.atomic(to, request, completion);
   const Result<Key> remote_key = key_of(*request.remote);
-  if (!remote_key) return completion.error = remote_key.error(), Post::failed;
+  if (!remote_key) return refuse(completion, remote_key.error());
   if (request.remote_address % size_of(request.type) != 0) {
-    completion.error = {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address};
-    return Post::failed;
+    return refuse(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
   }
-  RdmaOperation* operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion);
+  RdmaOperation* operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
   completion.error = {};
@@ -122,11 +116,11 @@ Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& co
 
 void OneSided::complete(Endpoint& from, Packet& response) noexcept {
   const auto transfer = response.read<Transfer>();
-  RdmaOperation* operation = operations_.find(transfer.operation, from);
+  RdmaOperation* operation = operations_.find(transfer.operation, from, this);
   if (operation == nullptr) return;  // ended when its endpoint died
   if (transfer.error.code == Errc{}) {
     if (operation->kind == RdmaOperation::Kind::get && transfer.in_packet && transfer.size != 0) {
-      std::memcpy(operation->destination, response.payload() + sizeof transfer, transfer.size);
+      std::memcpy(operation->local, response.payload() + sizeof transfer, transfer.size);
     }
     if (operation->kind == RdmaOperation::Kind::atomic && operation->result != nullptr) {
       *operation->result = transfer.old_value;
@@ -143,11 +137,7 @@ void OneSided::end(RdmaOperation& operation, const Error& why) noexcept {
 void OneSided::end_all(Endpoint& endpoint, const Error& why) noexcept {
   transfers_.endpoint_gone(endpoint, why);
   emulation_.endpoint_gone(endpoint, why);
-  for (std::size_t i = 0; i < operations_.slots().size(); ++i) {  // completions may post, and so add slots
-    RdmaOperation& operation = operations_.slots()[i];
-    const bool single = operation.kind != RdmaOperation::Kind::none && !operation.composite;
-    if (single && operation.to == &endpoint) end(operation, why);
-  }
+  operations_.for_each(endpoint, this, [&](RdmaOperation& operation) { end(operation, why); });
 }
 
 }  // namespace opal::btl::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/one_sided.hpp — the initiator's side of put, get, atomic and flush of one device.
+// opal/btl/sim/one_sided.hpp — the initiator's side of put, get and atomic of one device.
 // Local memory: small transfers travel in the packet; others need it registered, as with real devices: by the caller's
 // handle, else through the registration cache that the module was given, else for this one operation.  Large ones and
 // whole address spaces are pipelined_transfers.hpp's, which comes back with pieces.
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
-#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/post.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/sim/transfer.hpp"
 #include "opal/rcache/cache.hpp"
@@ -22,14 +22,13 @@ struct Packet;
 
 class OneSided {
  public:
-  OneSided(Module& module, RdmaEmulation& emulation) noexcept;
+  OneSided(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept;
 
   /// `bytes`: the source of a put, the destination of a get.
-  Post move(Transfer::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
+  Post move(RdmaOperation::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
             std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
             Completion& completion) noexcept;
   Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
-  Post flush(const btl::Endpoint* to, Completion& completion) noexcept { return operations_.flush(to, completion); }
 
   /// A response has come for an operation on `from`.
   void complete(Endpoint& from, Packet& response) noexcept;
@@ -53,7 +52,7 @@ class OneSided {
 
   Module& module_;
   RdmaEmulation& emulation_;
-  RdmaOperations operations_;
+  RdmaOperations& operations_;
   PipelinedTransfers transfers_;
   std::vector<Local> locals_;  // by the operation's slot
 };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/smcuda/imports.hpp — what one peer has sent descriptors of: memory of its virtual-memory functions and of
-// its pools (gpu/sharing/imported_memory.hpp).  A descriptor is asked for when a transfer meets memory that wants one; until it
-// is here that memory is staged.  Bounded: what was used longest ago goes, and may be asked for again. It is what opens
-// the peer's memory, of whatever kind, for the caches (rcache::Rgpusm). Owned by its Peer.  Threads: as the module.
+// its pools (gpu/sharing/imported_memory.hpp).  A descriptor is asked for when a transfer meets memory that wants one;
+// until it is here that memory is staged.  Bounded: what was used longest ago goes, and may be asked for again. It is
+// what opens the peer's memory, of whatever kind, for the caches (rcache::Rgpusm). Owned by its Peer.  Threads: as the
+// module.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/gpu/sharing/imported_memory.hpp"
 #include "opal/rcache/rgpusm.hpp"
 

@@ -84,7 +84,7 @@ rcache::RgpusmStatistics Module::remote_memory_statistics() const noexcept {
 }
 
 Result<void> Module::release_remote_memory() noexcept {
-  if (const std::size_t active = operations_.active(); active != 0) {
+  if (const std::size_t active = copying(); active != 0) {
     return Error{Errc::busy, 0, "smcuda: copies from or to GPU memory of peers are under way", active};
   }
   for (auto& [endpoint, peer] : peers_) {

@@ -11,7 +11,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/remote_memory.hpp"
 #include "opal/btl/sm/module.hpp"
 #include "opal/btl/smcuda/config.hpp"
@@ -47,7 +46,6 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
-  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
   bool arm() noexcept override;
 
@@ -57,8 +55,8 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   [[nodiscard]] rcache::RgpusmStatistics statistics(const btl::Endpoint& peer) const noexcept;
   Result<void> release_remote_memory() noexcept override;
   [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept override;
-  /// Copies under way.
-  [[nodiscard]] std::size_t copying() const noexcept { return operations_.active(); }
+  /// Copies in flight.
+  [[nodiscard]] std::size_t copying() const noexcept { return operations().active(this); }
 
  private:
   using Kind = RdmaOperation::Kind;
@@ -97,8 +95,8 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   void forget(std::unordered_map<btl::Endpoint*, Peer>::iterator peer) noexcept;
 
   // one_sided.cpp
-  Post transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address, const MemoryHandle& remote,
-                std::uint64_t size, Completion& completion) noexcept;
+  Post transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                    const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept;
   Result<Post> copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                            const wire::GpuHandle& target, std::uint64_t size, Completion& completion) noexcept;
   static void copied(void* user, const Result<void>& result) noexcept;
@@ -111,8 +109,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   Exports exports_;
   std::unordered_map<btl::Endpoint*, Peer> peers_;
   std::vector<btl::Endpoint*> owing_;  // endpoints whose request has no answer yet
-  RdmaOperations operations_;
-  std::deque<Copying> copyings_;  // by slot
+  std::deque<Copying> copyings_;       // by slot
   std::unique_ptr<gpu::Copier> copier_;
 };
 

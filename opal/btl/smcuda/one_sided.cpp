@@ -2,18 +2,13 @@
 // Handles of GPU memory, and put and get where either side is GPU memory.
 #include <utility>
 
-#include "opal/btl/shared/flush_both.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/smcuda/module.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/lost.hpp"
 
 namespace opal::btl::smcuda {
 namespace {
-
-Post failed(Completion& completion, const Error& why) noexcept {
-  completion.error = why;
-  return Post::failed;
-}
 
 /// The handle as the Context's table knows it.
 MemoryHandle table_part(const MemoryHandle& handle) noexcept {
@@ -55,48 +50,49 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
   if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(source)) [[likely]]
     return sm::Module::put(to, source, local, remote_address, remote, size, completion);
   // It is only read.
-  return transfer(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), remote_address, remote, size,
-                  completion);
+  return transfer_gpu(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), remote_address, remote, size,
+                      completion);
 }
 
 Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (remote.bytes().size() == sizeof(SoftwareHandle) && gpu::is_host(destination)) [[likely]]
     return sm::Module::get(to, destination, local, remote_address, remote, size, completion);
-  return transfer(Kind::get, to, static_cast<std::byte*>(destination), remote_address, remote, size, completion);
+  return transfer_gpu(Kind::get, to, static_cast<std::byte*>(destination), remote_address, remote, size, completion);
 }
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   wire::GpuHandle target{};
   if (wire::read(*request.remote, target)) {
-    return failed(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});
+    return btl::refuse(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});
   }
   return sm::Module::atomic(to, request, completion);
 }
 
-Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
-                      const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
+Post Module::transfer_gpu(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
+                          const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   const bool gpu_here = !gpu::is_host(here);
   constexpr Error kStage{Errc::not_supported, 0, "smcuda: this GPU memory has to be staged"};
   note_gpu_buffer(to, here);
   wire::GpuHandle target{};
   if (!wire::read(remote, target)) {
     if (remote.bytes().size() != sizeof(SoftwareHandle)) {
-      return failed(completion, {Errc::protocol, 0, "memory handle: not one of smcuda", remote.bytes().size()});
+      return btl::refuse(completion, {Errc::protocol, 0, "memory handle: not one of smcuda", remote.bytes().size()});
     }
-    return failed(completion, kStage);  // between GPU memory here and host memory there, or what cannot be mapped
+    return btl::refuse(completion, kStage);  // between GPU memory here and host memory there, or what cannot be mapped
   }
   const MemoryHandle slot = target.table_part();
   const Rights wanted = kind == Kind::put ? Rights::remote_write : Rights::remote_read;
   if (const auto allowed = check_remote(to, slot, remote_address, size, wanted); !allowed) {
-    return failed(completion, allowed.error());
+    return btl::refuse(completion, allowed.error());
   }
   // The table vouches for the range, not for what a peer says about the allocation around it.
   const gpu::MemoryHandle& memory = target.memory;
   if (memory.size > UINT64_MAX - memory.base || remote_address < memory.base ||
       remote_address - memory.base > memory.size || size > memory.size - (remote_address - memory.base)) {
-    return failed(completion, {Errc::protocol, 0, "smcuda: the range is not in the allocation that the handle names",
-                               remote_address});
+    return btl::refuse(
+        completion,
+        {Errc::protocol, 0, "smcuda: the range is not in the allocation that the handle names", remote_address});
   }
   completion.error = {};
   if (size == 0) return Post::done;
@@ -109,11 +105,9 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64
       to.gpu_direct = false;
     }
   }
-  if (gpu_here) return failed(completion, kStage);
-  // NOLINTBEGIN(bugprone-parent-virtual-call): by messages, not by sm's copies
-  return kind == Kind::put ? MessageTransport::put(to, here, nullptr, remote_address, slot, size, completion)
-                           : MessageTransport::get(to, here, nullptr, remote_address, slot, size, completion);
-  // NOLINTEND(bugprone-parent-virtual-call)
+  if (gpu_here) return btl::refuse(completion, kStage);
+  // NOLINTNEXTLINE(bugprone-parent-virtual-call): by messages, not by sm's copies
+  return MessageTransport::transfer(kind, to, here, nullptr, remote_address, slot, size, completion);
 }
 
 /// Starts the device's copy.  Errors: nothing has happened, and it has to go another way.
@@ -131,7 +125,7 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   OPAL_TRY_ASSIGN(Window* const window, peer.window(std::move(work), settings_.cache));
   OPAL_TRY_ASSIGN(rcache::RemoteGpuMemory mapped, window->cache_of(memory).get(memory));
   OPAL_TRY_ASSIGN(const std::uintptr_t there, mapped.at(remote_address - memory.base, size));
-  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (copyings_.size() <= operation->slot) copyings_.resize(operation->slot + 1);
   Copying& copying = copyings_[operation->slot];
@@ -144,7 +138,7 @@ Result<Post> Module::copy_by_ipc(Kind kind, btl::Endpoint& to, std::byte* here, 
   if (!started) {
     keep_if_lost(copying, started.error());
     copying.mapped = {};
-    (void)operations_.end(*operation);
+    (void)operations().end(*operation);
     if (started.error().code == Errc::busy) return Post::again;
     return started.error();
   }
@@ -170,12 +164,7 @@ void Module::copied(void* user, const Result<void>& result) noexcept {
   if (!result) keep_if_lost(copying, result.error());
   copying.mapped = {};
   --copying.peer->copying;
-  copying.module->operations_.finish(*copying.operation, result ? Error{} : result.error());
-}
-
-Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  return flush_both(operations_, to, completion,
-                    [this, to](Completion& rest) noexcept { return sm::Module::flush(to, rest); });
+  copying.module->operations().finish(*copying.operation, result ? Error{} : result.error());
 }
 
 }  // namespace opal::btl::smcuda

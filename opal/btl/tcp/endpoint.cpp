@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <chrono>
 
-#include "opal/btl/tcp/module.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
+#include "opal/btl/tcp/module.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/log.hpp"
 
@@ -148,16 +148,6 @@ void Endpoint::drop_queue(const Error& why) noexcept {
 
 // ---- Sending ----------------------------------------------------------------------------------------------------
 
-Post Endpoint::refuse_if_unsendable(std::size_t size) noexcept {
-  if (dead()) [[unlikely]]
-    return Post::failed;
-  if (size > tcp_.attributes().max_send) [[unlikely]] {
-    set_error({Errc::invalid_argument, 0, "tcp: message longer than max_send", size});
-    return Post::failed;
-  }
-  return Post::done;
-}
-
 std::int64_t Endpoint::send_now(iovec* vectors, std::size_t count) noexcept {
   const std::int64_t sent = send_some(fd(), vectors, count);
   if (sent >= 0) return sent;
@@ -175,7 +165,6 @@ void Endpoint::send_failed(int error) noexcept {
 
 Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   const std::size_t size = header.size() + payload.size();
-  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
   const wire::Frame frame{static_cast<std::uint32_t>(size), tag, static_cast<std::uint16_t>(wire::Kind::message)};
   const std::array<ByteSpan, 4> parts{bytes_of(frame), header, payload, ByteSpan{kPadding}.first(wire::padding(size))};
   const std::size_t whole = wire::frame_size(size);
@@ -210,7 +199,6 @@ Post Endpoint::send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept 
 Post Endpoint::send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion,
                              void* slot) noexcept {
   const std::size_t size = data.size() + user_payload.size();
-  if (const Post refused = refuse_if_unsendable(size); refused != Post::done) return refused;
   const wire::Frame frame{static_cast<std::uint32_t>(size), tag, static_cast<std::uint16_t>(wire::Kind::message)};
   const ByteSpan frame_bytes = bytes_of(frame);
   const ByteSpan padding = ByteSpan{kPadding}.first(wire::padding(size));

@@ -12,16 +12,17 @@
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/btl/tcp/connections/dialer.hpp"
+#include "opal/btl/tcp/connections/reactor.hpp"
 #include "opal/btl/tcp/frame_reader.hpp"
 #include "opal/btl/tcp/output_queue.hpp"
-#include "opal/btl/tcp/connections/reactor.hpp"
+#include "opal/core/export.hpp"
 #include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::tcp {
 
 class Module;
 
-class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owner {
+class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Source, private Dialer::Owner {
  public:
   /// Errors: no_memory.
   static Result<std::unique_ptr<Endpoint>> create(Module& module, Reactor& reactor, const PeerId& peer);
@@ -35,14 +36,17 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
   [[nodiscard]] bool dialing() const noexcept { return dialer_ != nullptr; }
   [[nodiscard]] std::string describe() const override;
 
+  // The module has accepted the size.
   Post send_inline(Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   /// `slot`: the fragment's buffer, given back to the module as soon as it is not needed.
   Post send_fragment(Tag tag, ByteSpan data, ByteSpan user_payload, Completion* completion, void* slot) noexcept;
 
   /// Ends the endpoint for good: marks it dead, closes the connection, and has the module report it.
   void end(const Error& why) noexcept;
-  /// Finishes every referenced piece of the queue with `why`.
-  void drop_queue(const Error& why) noexcept;
+  /// Finishes what waits to be sent with `why`, unless it still goes out.
+  void drop_pending(const Error& why) noexcept {
+    if (!leaving_) drop_queue(why);
+  }
 
   /// Turns into a leaving one, which lives until left().
   void leave(const Error& why) noexcept;
@@ -62,7 +66,6 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
   void on_unreachable(const Error& why) noexcept override;
 
   [[nodiscard]] bool connected() const noexcept { return open() && dialer_ == nullptr; }
-  [[nodiscard]] Post refuse_if_unsendable(std::size_t size) noexcept;
   /// Hands the vectors to the kernel and queues nothing.  Returns bytes taken, or -1 after send_failed().
   std::int64_t send_now(iovec* vectors, std::size_t count) noexcept;
   void flush() noexcept;
@@ -72,6 +75,8 @@ class Endpoint final : public btl::Endpoint, public Source, private Dialer::Owne
   void discard_input() noexcept;
   void send_failed(int error) noexcept;
   void finish_leaving() noexcept;
+  /// Finishes every referenced piece of the queue with `why`.
+  void drop_queue(const Error& why) noexcept;
   void finished(const OutputQueue::Referenced& what, const Error& why) noexcept;
   void watch_for_silence() noexcept;
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <span>
 
-#include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/tcp/connections/handshake.hpp"
 #include "opal/btl/tcp/connections/sockets.hpp"
 #include "opal/core/clock.hpp"
@@ -68,30 +67,29 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 
 Module::Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
                std::vector<Interface> allowed)
-    : MessageTransport(host, attributes_of(config)),
+    : ConnectedTransport(host, attributes_of(config)),
       config_(config),
       reactor_(std::move(reactor)),
       fragments_(std::move(fragments)),
       acceptor_(reactor_, config_, host.id, connection_key(host.secret, token), std::move(allowed), *this) {}
 
 Module::~Module() {
-  if (inherited()) return;
-  acceptor_.stop();
-  while (Endpoint* endpoint = endpoints_.any()) disconnect(*endpoint);
+  if (!inherited()) acceptor_.stop();
+  end_all();
   linger();
 }
 
 void Module::linger() noexcept {
   const Deadline deadline = Deadline::after(kCloseTimeout);
   const auto done = [](const auto& endpoint) { return endpoint->left() || endpoint->delivered(); };
-  while (!std::all_of(leaving_.begin(), leaving_.end(), done) && !deadline.expired()) {
+  while (!std::all_of(leaving().begin(), leaving().end(), done) && !deadline.expired()) {
     reactor_.collect();
     reactor_.run();
     // Acknowledgements raise no event, so look again soon.
     pollfd fd{reactor_.wait_fd(), POLLIN, 0};
-    if (!std::all_of(leaving_.begin(), leaving_.end(), done)) (void)::poll(&fd, 1, 1);
+    if (!std::all_of(leaving().begin(), leaving().end(), done)) (void)::poll(&fd, 1, 1);
   }
-  leaving_.clear();
+  stop_leaving();
 }
 
 // ---- Peers ------------------------------------------------------------------------------------------------------
@@ -100,7 +98,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "tcp address: it is another peer's"};
   if (peer == host().id) return Error{Errc::unreachable, 0, "tcp: does not connect a process to itself"};
-  if (Endpoint* known = endpoints_.find(peer); known != nullptr) {
+  if (Endpoint* known = endpoints().find(peer); known != nullptr) {
     if (!known->dead()) return known;
     known->end(known->error());  // a send has failed; what was still to be read is given up
   }
@@ -110,22 +108,16 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
     return Error{Errc::unreachable, 0, "tcp: the peer has only loopback addresses, on another host"};
   }
   OPAL_TRY_ASSIGN(std::unique_ptr<Endpoint> created, Endpoint::create(*this, reactor_, peer));
-  Endpoint& endpoint = endpoints_.add(std::move(created));
+  Endpoint& endpoint = add(std::move(created));
   endpoint.dial({host().id, peer, config_.max_send.bytes, connection_key(host().secret, decoded.token)},
                 std::move(decoded.sockets));
   return &endpoint;
 }
 
-void Module::disconnect(btl::Endpoint& endpoint) noexcept {
-  auto& own = static_cast<Endpoint&>(endpoint);
-  if (hot_ == &own) hot_ = nullptr;
-  std::unique_ptr<Endpoint> taken = endpoints_.take(own);
-  if (taken == nullptr) return;
-  const Error why{Errc::canceled, 0, "disconnect"};
-  own.leave(why);
-  emulation().endpoint_gone(endpoint, why);
-  if (!own.left()) leaving_.push_back(std::move(taken));
-  unpark(own.peer());  // the peer wanted a new connection already
+bool Module::leave(Endpoint& endpoint, const Error& why) noexcept {
+  if (hot_ == &endpoint) hot_ = nullptr;
+  endpoint.leave(why);
+  return !endpoint.left();
 }
 
 Result<void> Module::listen_only_at(const sockaddr& address) {
@@ -148,25 +140,19 @@ Result<void> Module::listen_only_at(const sockaddr& address) {
 
 void Module::ended(Endpoint& endpoint) noexcept {
   if (hot_ == &endpoint) hot_ = nullptr;
-  endpoints_.end(endpoint);
+  end(endpoint);
 }
 
-void Module::report_ended() noexcept {
-  while (Endpoint* const ended = endpoints_.next_to_report()) {
-    Endpoint& endpoint = *ended;
-    const Error why = endpoint.error();
-    endpoint.drop_queue(why);
-    emulation().endpoint_gone(endpoint, why);
-    host().observer.on_failed(endpoint, why);
-    ++events_;
-    unpark(endpoint.peer());
-  }
+void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.drop_pending(why);
+  ConnectedTransport::end_operations(endpoint, why);
 }
 
 Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
   if (from == host().id) return Acceptor::Verdict::refuse;
-  const Endpoint* known = endpoints_.find(from);
-  if (known == nullptr) return Acceptor::Verdict::accept;
+  const Endpoint* known = endpoints().find(from);
+  // The end of the earlier connection is reported before the new one.
+  if (known == nullptr) return vacant(from) ? Acceptor::Verdict::accept : Acceptor::Verdict::park;
   // Both connect at once: the connection made by the lower identity stays, and both sides know which that is.
   if (known->dialing() && from < host().id) return Acceptor::Verdict::accept;
   return Acceptor::Verdict::park;
@@ -174,7 +160,7 @@ Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
 
 void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept {
   ++events_;
-  if (Endpoint* known = endpoints_.find(from); known != nullptr) {
+  if (Endpoint* known = endpoints().find(from); known != nullptr) {
     if (known->dialing()) known->adopt(std::move(fd), peer_max_send);
     return;
   }
@@ -183,14 +169,20 @@ void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_sen
     log::warn("btl.tcp", "connection of peer {} dropped: {}", to_string(from), opal::to_string(created.error()));
     return;
   }
-  Endpoint& endpoint = endpoints_.add(std::move(*created));
-  endpoint.adopt(std::move(fd), peer_max_send);
-  host().observer.on_accepted(endpoint);
+  (*created)->adopt(std::move(fd), peer_max_send);
+  if ((*created)->dead()) {
+    log::warn("btl.tcp", "connection of peer {} dropped: {}", to_string(from), opal::to_string((*created)->error()));
+    return;
+  }
+  accept(std::move(*created));
 }
 
 void Module::on_overdue(const PeerId& from) noexcept {
-  Endpoint* known = endpoints_.find(from);
-  if (known == nullptr) return unpark(from);
+  Endpoint* known = endpoints().find(from);
+  if (known == nullptr) {
+    if (vacant(from)) unpark(from);
+    return;
+  }
   // Our own search ends by itself; an established connection has been given up by the peer without our noticing.
   if (!known->dialing()) known->end({Errc::peer_gone, 0, "tcp: the peer has opened a new connection"});
 }
@@ -206,15 +198,12 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
 }
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
+  if (!accepts(to, header.size() + payload.size())) return Post::failed;
   return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
 }
 
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (to.dead()) return {};
-  if (size > attributes().max_send) {
-    to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", size});
-    return {};
-  }
+  if (!accepts(to, size)) return {};
   std::byte* buffer = fragments_.take();
   return buffer == nullptr ? Fragment{} : Fragment{to, {buffer, size}, buffer};
 }
@@ -222,10 +211,7 @@ Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
 Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
   if (payload.size() <= kSmallPayload || !gpu::is_host(payload.data()))
     return MessageTransport::prepare_src(to, header, payload, completion);
-  if (header.size() + payload.size() > attributes().max_send) {
-    to.set_error({Errc::invalid_argument, 0, "tcp: fragment larger than max_send", payload.size()});
-    return {};
-  }
+  if (!accepts(to, header.size() + payload.size())) return {};
   Fragment fragment = alloc(to, header.size());
   if (!fragment) return fragment;
   if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
@@ -236,7 +222,10 @@ Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payloa
 
 Post Module::send(Fragment& fragment, Tag tag) noexcept {
   auto& to = static_cast<Endpoint&>(fragment.to());
-  const Post post = to.send_fragment(tag, fragment.data(), fragment.user_payload, fragment.completion, fragment.slot());
+  Post post = Post::failed;
+  if (accepts(to, fragment.data().size() + fragment.user_payload.size())) {
+    post = to.send_fragment(tag, fragment.data(), fragment.user_payload, fragment.completion, fragment.slot());
+  }
   if (post == Post::failed) {
     free(fragment);
   } else if (post != Post::again) {
@@ -262,28 +251,20 @@ bool Module::worth_asking() noexcept {
   }
   ++quiet_;
   if (quiet_ > kBetweenMessages) {
-    skip_ = std::min(quiet_ - kBetweenMessages, endpoints_.living().empty() ? kRarestAlone : kRarest);
+    skip_ = std::min(quiet_ - kBetweenMessages, endpoints().living().empty() ? kRarestAlone : kRarest);
     quiet_ = std::min(quiet_, kBetweenMessages + kRarestAlone);
   }
   return true;
 }
 
-std::size_t Module::progress(std::size_t budget) noexcept {
-  if (in_progress_) return 0;
-  in_progress_ = true;
+std::size_t Module::receive(std::size_t budget) noexcept {
   turns_ = budget;
   events_ = 0;
   if (worth_asking() && !poll_hot()) reactor_.collect();
   if (events_ != 0 || reactor_.has_work()) quiet_ = 0;
   if (reactor_.has_work()) reactor_.run();
-  const std::size_t sent = emulation().progress();
-  if (endpoints_.has_to_report()) [[unlikely]]
-    report_ended();
-  if (!leaving_.empty()) [[unlikely]]
-    std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
-  in_progress_ = false;
   // What is left to do is more than idle: it makes no descriptor readable.
-  return events_ + sent + (reactor_.has_work() ? 1 : 0);
+  return events_ + (reactor_.has_work() ? 1 : 0);
 }
 
 bool Module::poll_hot() noexcept {
@@ -292,14 +273,10 @@ bool Module::poll_hot() noexcept {
   return hot_ != nullptr && ++polls_ % kPollsPerCollect != 0;
 }
 
-bool Module::arm() noexcept {
-  if (in_progress_ || reactor_.has_work() || endpoints_.has_to_report()) return false;
+bool Module::arm_wake_up() noexcept {
   skip_ = 0;  // what ends the sleep is looked for at once
   reactor_.collect();
-  if (reactor_.has_work()) return false;
-  // What the emulation could not send now waits for room on a connection, of which the kernel tells.
-  if (!emulation().arm()) return false;
-  return !reactor_.has_work() && !endpoints_.has_to_report();
+  return !reactor_.has_work();
 }
 
 }  // namespace opal::btl::tcp

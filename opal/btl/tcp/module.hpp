@@ -10,19 +10,18 @@
 #include <memory>
 #include <vector>
 
-#include "opal/btl/shared/endpoint_book.hpp"
 #include "opal/btl/listening.hpp"
-#include "opal/btl/shared/message_transport.hpp"
-#include "opal/btl/tcp/connections/acceptor.hpp"
+#include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/tcp/config.hpp"
-#include "opal/btl/tcp/endpoint.hpp"
-#include "opal/btl/tcp/fragment_pool.hpp"
+#include "opal/btl/tcp/connections/acceptor.hpp"
 #include "opal/btl/tcp/connections/interfaces.hpp"
 #include "opal/btl/tcp/connections/reactor.hpp"
+#include "opal/btl/tcp/endpoint.hpp"
+#include "opal/btl/tcp/fragment_pool.hpp"
 
 namespace opal::btl::tcp {
 
-class OPAL_EXPORT Module final : public MessageTransport, public Listening, private Acceptor::Owner {
+class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Listening, private Acceptor::Owner {
  public:
   /// Errors: invalid_argument (if_include, if_exclude), unreachable (no interface is left), limit_reached (no port),
   /// no_memory, os.
@@ -32,7 +31,6 @@ class OPAL_EXPORT Module final : public MessageTransport, public Listening, priv
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
-  void disconnect(btl::Endpoint& endpoint) noexcept override;
   Result<void> listen_only_at(const sockaddr& address) override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
@@ -41,12 +39,16 @@ class OPAL_EXPORT Module final : public MessageTransport, public Listening, priv
   Post send(Fragment& fragment, Tag tag) noexcept override;
   void free(Fragment& fragment) noexcept override;
 
-  std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return reactor_.wait_fd(); }
-  bool arm() noexcept override;
 
  private:
   friend class Endpoint;
+  std::size_t receive(std::size_t budget) noexcept override;
+  bool arm_wake_up() noexcept override;
+  bool leave(Endpoint& endpoint, const Error& why) noexcept override;
+  [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left(); }
+  void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
+  void on_vacant(const PeerId& peer) noexcept override { unpark(peer); }
   void close_in_child() noexcept override { reactor_.close_in_child(); }
   Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
          std::vector<Interface> allowed);
@@ -69,7 +71,6 @@ class OPAL_EXPORT Module final : public MessageTransport, public Listening, priv
   /// Asking the kernel costs as much as several messages through shared memory: where it has had nothing for a while,
   /// it is asked only now and then.
   bool worth_asking() noexcept;
-  void report_ended() noexcept;
   void linger() noexcept;
   /// Receives from the connection that is likely to bring the next message; true when that is enough for now.
   bool poll_hot() noexcept;
@@ -79,11 +80,8 @@ class OPAL_EXPORT Module final : public MessageTransport, public Listening, priv
   FragmentPool fragments_;
   std::vector<std::byte> address_;
   Acceptor acceptor_;
-  EndpointBook<Endpoint> endpoints_;
-  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, still sending
-  std::uint32_t quiet_ = 0;                         // rounds in a row in which the kernel had nothing
-  std::uint32_t skip_ = 0;                          // rounds in which it is not asked
-  bool in_progress_ = false;
+  std::uint32_t quiet_ = 0;  // rounds in a row in which the kernel had nothing
+  std::uint32_t skip_ = 0;   // rounds in which it is not asked
   std::size_t turns_ = 0;    // handlers that this progress() may still run
   std::size_t events_ = 0;   // what happened in this progress()
   Endpoint* hot_ = nullptr;  // brought the last message

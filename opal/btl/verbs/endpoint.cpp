@@ -272,13 +272,16 @@ void Endpoint::break_off(const Error& why) noexcept {
   verbs_.on_broken();
 }
 
-bool Endpoint::leave() noexcept {
+bool Endpoint::leave(const Error& why) noexcept {
   const bool talking = state_ == State::connected && !broken_ && !to_confirm_ && !verbs_.device().inherited();
   goodbye_ = posted_;
-  if (!talking || !send_control(wire::Kind::goodbye, {})) return false;
+  if (!talking || !send_control(wire::Kind::goodbye, {})) {
+    mark_dead(why);
+    return false;
+  }
   if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is for nobody
   leaving_ = true;
-  mark_dead({Errc::canceled, 0, "disconnect"});
+  mark_dead(why);
   give_up_ns_ = verbs_.time_after(kCloseTimeout);
   return true;
 }

@@ -13,18 +13,19 @@
 #include "opal/btl/fragment.hpp"
 #include "opal/btl/post.hpp"
 #include "opal/btl/tag.hpp"
-#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/connections/connection.hpp"
 #include "opal/btl/verbs/connections/handshake.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/one_sided_queue.hpp"
 #include "opal/btl/verbs/queue_user.hpp"
 #include "opal/core/clock.hpp"
+#include "opal/core/export.hpp"
 
 namespace opal::btl::verbs {
 
 class Module;
 
-class Endpoint final : public btl::Endpoint, public QueueUser, private Connection::Owner {
+class OPAL_EXPORT Endpoint final : public btl::Endpoint, public QueueUser, private Connection::Owner {
  public:
   enum class State : std::uint8_t { dialing, resting, half_open, connected, ended };
 
@@ -78,7 +79,7 @@ class Endpoint final : public btl::Endpoint, public QueueUser, private Connectio
   void end_with_reason() noexcept { end(reason_); }
 
   /// Says goodbye; false when there is nobody to say it to, or nothing to wait for.
-  bool leave() noexcept;
+  bool leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
 
   /// What has to happen at some time: 0 for nothing.

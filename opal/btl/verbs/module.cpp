@@ -71,7 +71,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 
 Module::Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand,
                Waiting waiting, const wire::Address& address)
-    : MessageTransport(host, attributes_of(config)),
+    : ConnectedTransport(host, attributes_of(config)),
       config_(config),
       listener_(std::move(listener)),
       device_(std::move(device)),
@@ -84,7 +84,7 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       most_sends_(config.send_buffers),
       device_atomics_(wants_device_atomics(device_, config)),
       memory_(device_, std::move(on_demand), host.registrations, pin_limit(device_, config), device_atomics_),
-      pipelined_(*this, emulation(), operations_) {}
+      pipelined_(*this, emulation(), operations()) {}
 
 /// While a descriptor of the device is open anywhere, the kernel keeps the queue pairs, and peers do not notice an end.
 void Module::close_in_child() noexcept {
@@ -94,17 +94,16 @@ void Module::close_in_child() noexcept {
 }
 
 Module::~Module() {
-  if (inherited()) return;
-  listener_.id.reset();
-  while (Endpoint* endpoint = endpoints_.any()) disconnect(*endpoint);
+  if (!inherited()) listener_.id.reset();
+  end_all();
   const Deadline deadline = Deadline::after(kCloseTimeout);
-  while (!leaving_.empty() && !deadline.expired()) {
+  while (!leaving().empty() && !deadline.expired()) {
     if (progress(1) == 0 && arm()) {
       pollfd fd{waiting_.fd(), POLLIN, 0};
       (void)::poll(&fd, 1, deadline.poll_timeout_ms());
     }
   }
-  leaving_.clear();
+  stop_leaving();
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
@@ -121,11 +120,7 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
 }
 
 Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (to.dead()) return {};
-  if (size > attributes().max_send) {
-    to.set_error({Errc::invalid_argument, 0, "verbs: fragment larger than max_send", size});
-    return {};
-  }
+  if (!accepts(to, size)) return {};
   Buffer* buffer = take_send_buffer();
   return buffer == nullptr ? Fragment{} : Fragment{to, {buffer->data + sizeof(wire::Frame), size}, buffer};
 }

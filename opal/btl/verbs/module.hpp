@@ -11,19 +11,18 @@
 #include <unordered_map>
 #include <vector>
 
-#include "opal/btl/shared/endpoint_book.hpp"
-#include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/verbs/device/buffers.hpp"
-#include "opal/btl/verbs/endpoint.hpp"
 #include "opal/btl/verbs/connections/listener.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/device/memory.hpp"
+#include "opal/btl/verbs/endpoint.hpp"
 #include "opal/btl/verbs/waiting.hpp"
 #include "opal/core/system/fd.hpp"
 
 namespace opal::btl::verbs {
 
-class OPAL_EXPORT Module final : public MessageTransport {
+class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
   /// Errors: unreachable (no address belongs to a device that may be used), limit_reached, not_supported, os.
   static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, std::size_t rail);
@@ -32,7 +31,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
 
   [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(address_); }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
-  void disconnect(btl::Endpoint& endpoint) noexcept override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
   Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
@@ -43,17 +41,11 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
   void invalidate_memory_part(const MemoryHandle& handle, memory::Range gone) noexcept override;
-  Post put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
-  Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-           const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
 
-  std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return waiting_.fd(); }
-  bool arm() noexcept override;
 
   /// Tells of an endpoint whether another rail may reach its peer: a port that goes down then ends its connections at
   /// once, and does not wait for the port to come back.
@@ -91,6 +83,11 @@ class OPAL_EXPORT Module final : public MessageTransport {
   void release_window(std::uint32_t window) noexcept { promised_receives_ -= window + Endpoint::kReserve; }
 
  private:
+  std::size_t receive(std::size_t budget) noexcept override;
+  bool arm_wake_up() noexcept override;
+  bool leave(Endpoint& endpoint, const Error& why) noexcept override { return endpoint.leave(why); }
+  [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left(); }
+  void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
   void drain_completion_events() noexcept;
   Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand, Waiting waiting,
@@ -103,24 +100,16 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Buffer* make_send_buffers() noexcept;
   void on_request(const CmEvent& event) noexcept;
   void accept_messages(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
-  void report_ended() noexcept;
   void end_broken() noexcept;
 
   // one_sided.cpp
-  /// An operation over messages, as our list of operations knows it.
-  struct Emulated : Completion {
-    RdmaOperation* operation = nullptr;
-  };
   RdmaOperation* begin(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion);
-  template <class Posting>
-  Post emulate(RdmaOperation::Kind kind, btl::Endpoint& to, Completion& completion, Posting posting) noexcept;
   static Result<wire::Handle> usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
                                      Rights wanted) noexcept;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                Completion& completion) noexcept;
+                Completion& completion) noexcept override;
   [[nodiscard]] bool device_does(const AtomicRequest& request) const noexcept;
-  void end_operations(btl::Endpoint& endpoint, const Error& why) noexcept;
   void accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept;
 
   // progress.cpp
@@ -149,18 +138,13 @@ class OPAL_EXPORT Module final : public MessageTransport {
   const bool device_atomics_;
   std::uint64_t largest_request_ = 0;  // bytes of a put or get in one work request
   Memory memory_;
-  RdmaOperations operations_;
   PipelinedTransfers pipelined_;                          // of whole address spaces
   std::deque<Transfer> transfers_;                        // by the operation's slot
-  std::deque<Emulated> emulated_;                         // likewise
   std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
-  EndpointBook<Endpoint> endpoints_;
-  std::vector<std::unique_ptr<Endpoint>> leaving_;  // disconnected, the goodbye is under way
   HasOtherWay has_other_way_;
   Error gone_{};  // why the device can do nothing any more
   bool some_broken_ = false;
   bool some_stalled_ = false;
-  bool in_progress_ = false;
   bool armed_ = false;
   std::uint32_t quiet_ = 0;  // rounds in a row without a completion
   std::uint32_t busy_rounds_ = 0;

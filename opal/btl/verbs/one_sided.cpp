@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Put, get, atomics and flush: over a one-sided queue where the device does them, else over messages
 // (rdma_emulation.hpp).
-#include "opal/btl/shared/claims.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/verbs/module.hpp"
 #include "opal/core/log.hpp"
 
@@ -33,40 +33,17 @@ void Module::invalidate_memory_part(const MemoryHandle& handle, memory::Range go
 Transfer& Module::transfer_of(const RdmaOperation& operation) noexcept { return transfers_[operation.slot]; }
 
 RdmaOperation* Module::begin(Kind kind, btl::Endpoint& to, Completion& completion) {
-  RdmaOperation* const operation = operations_.begin(kind, to, completion);
+  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
   if (operation == nullptr) return nullptr;
-  while (transfers_.size() <= operation->slot) {
-    transfers_.emplace_back();
-    emulated_.emplace_back();
-  }
+  while (transfers_.size() <= operation->slot) transfers_.emplace_back();
   transfers_[operation->slot] = {};
-  emulated_[operation->slot].operation = nullptr;
   return operation;
 }
 
 void Module::finish(RdmaOperation& operation, const Error& why) noexcept {
   ++events_;
   transfer_of(operation).local.reset();
-  operations_.finish(operation, why);
-}
-
-template <class Posting>
-Post Module::emulate(Kind kind, btl::Endpoint& to, Completion& completion, Posting posting) noexcept {
-  // Counted here as well, so that flush() waits for both kinds.
-  RdmaOperation* const operation = begin(kind, to, completion);
-  if (operation == nullptr) return Post::again;
-  Emulated& own = emulated_[operation->slot];
-  own.fn = [](Completion& self) noexcept {
-    auto& ended = static_cast<Emulated&>(self);
-    static_cast<Module&>(ended.operation->to->module()).finish(*std::exchange(ended.operation, nullptr), self.error);
-  };
-  own.operation = operation;
-  const Post post = posting(own);
-  if (post == Post::queued) return post;
-  completion.error = own.error;
-  own.operation = nullptr;
-  operations_.end(*operation);
-  return post;
+  operations().finish(operation, why);
 }
 
 Result<wire::Handle> Module::usable(const MemoryHandle& remote, std::uint64_t address, std::uint64_t size,
@@ -82,8 +59,7 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   if (to.dead()) return refuse(completion, to.error());
   const bool put = kind == Kind::put;
   if (pipelined_.takes(remote)) {
-    return put ? pipelined_.put(to, local, local_handle, remote_address, remote, size, completion)
-               : pipelined_.get(to, local, local_handle, remote_address, remote, size, completion);
+    return pipelined_.transfer(kind, to, local, local_handle, remote_address, remote, size, completion);
   }
   const auto handle = usable(remote, remote_address, size, put ? Rights::remote_write : Rights::remote_read);
   if (!handle) return refuse(completion, handle.error());
@@ -93,16 +69,12 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   OneSidedQueue* const queue = (handle->flags & wire::kHasKey) != 0 ? endpoint.one_sided_queue() : nullptr;
   if (queue == nullptr) {
     const MemoryHandle software = software_part(*handle);
-    return emulate(kind, to, completion, [&](Completion& own) {
-      return put ? emulation().put(to, local, remote_address, software, size, own)
-                 : emulation().get(to, local, remote_address, software, size, own);
-    });
+    return MessageTransport::transfer(kind, to, local, nullptr, remote_address, software, size, completion);
   }
   if (!queue->ready()) return Post::again;
   RdmaOperation* const operation = begin(kind, to, completion);
   if (operation == nullptr) return Post::again;
-  operation->source = local;
-  operation->destination = local;
+  operation->local = local;
   operation->base = remote_address;
   operation->total = size;
   Transfer& transfer = transfer_of(*operation);
@@ -110,17 +82,6 @@ Post Module::transfer(Kind kind, btl::Endpoint& to, std::byte* local, const Memo
   if (local_handle != nullptr) transfer.local = memory_.find(*local_handle, local, size, !put);
   queue->start(*operation);
   return Post::queued;
-}
-
-Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(Kind::put, to, static_cast<std::byte*>(const_cast<void*>(source)), local, remote_address, remote,
-                  size, completion);
-}
-
-Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
-                 const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  return transfer(Kind::get, to, static_cast<std::byte*>(destination), local, remote_address, remote, size, completion);
 }
 
 bool Module::device_does(const AtomicRequest& request) const noexcept {
@@ -149,7 +110,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
     const MemoryHandle software = software_part(*handle);
     AtomicRequest plain = request;
     plain.remote = &software;
-    return emulate(Kind::atomic, to, completion, [&](Completion& own) { return emulation().atomic(to, plain, own); });
+    return emulation().atomic(to, plain, completion);
   }
   if (!queue->ready()) return Post::again;
   RdmaOperation* const operation = begin(Kind::atomic, to, completion);
@@ -168,21 +129,18 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
 
 Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
   if (to != nullptr && to->dead()) return refuse(completion, to->error());
-  return operations_.flush(to, completion);
+  return MessageTransport::flush(to, completion);
 }
 
-void Module::end_operations(btl::Endpoint& endpoint, const Error& why) noexcept {
-  static_cast<Endpoint&>(endpoint).drop_one_sided_queue();
+void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.drop_one_sided_queue();
   pipelined_.endpoint_gone(endpoint, why);
-  emulation().endpoint_gone(endpoint, why);
-  for (std::size_t slot = 0; slot < operations_.slots().size(); ++slot) {
-    RdmaOperation& operation = operations_.slots()[slot];
-    if (operation.kind != Kind::none && operation.to == &endpoint && !operation.composite) finish(operation, why);
-  }
+  ConnectedTransport::end_operations(endpoint, why);
+  operations().for_each(endpoint, this, [&](RdmaOperation& operation) { finish(operation, why); });
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
-  Endpoint* const known = endpoints_.find(request.from);
+  Endpoint* const known = endpoints().find(request.from);
   wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
   if (known != nullptr && known->state() == Endpoint::State::connected) {
     if (known->serve(id, event, request)) return;

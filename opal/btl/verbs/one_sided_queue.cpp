@@ -152,7 +152,7 @@ void OneSidedQueue::advance() noexcept {
       if (under_way() != 0) return;
       std::erase(unposted_, &operation);
       std::erase(unfinished_, &operation);
-      verbs_.finish(operation, verbs_.transfer_of(operation).error);
+      verbs_.finish(operation, operation.error);
       continue;
     }
     if (atomic || operation.moved == operation.total) unposted_.erase(unposted_.begin());
@@ -216,7 +216,7 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
       why = pinned ? Error{Errc::permission, EFAULT, "get: its destination cannot be written"} : pinned.error();
     }
     if (why.code == Errc::invalid_argument || why.code == Errc::permission) {
-      transfer.error = why;
+      operation.error = why;
       return Room::failed;
     }
     if (under_way() != 0) return Room::later;  // what ends gives room back
@@ -235,7 +235,7 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
 OneSidedQueue::Room OneSidedQueue::post_piece(RdmaOperation& operation) noexcept {
   Piece& piece = pieces_[posted_ % kDepth];
   const bool writing = operation.kind == Kind::get;
-  std::byte* local = (writing ? operation.destination : const_cast<std::byte*>(operation.source)) + operation.moved;
+  std::byte* local = operation.local + operation.moved;
   std::uint64_t size = chunk_.left;
   bool inlined = false;
   if (size == 0) {
@@ -332,13 +332,13 @@ void OneSidedQueue::on_sent(const ibv_wc& wc) noexcept {
     return advance();
   }
   release(piece);
-  if (wc.status != IBV_WC_WR_FLUSH_ERR && transfer.error.code == Errc{}) transfer.error = error_of(wc);
+  if (wc.status != IBV_WC_WR_FLUSH_ERR && !operation.failed()) operation.error = error_of(wc);
   // A flush that no refusal explains: the peer's device may have carried the operation out, so it must not go again.
   if (state_ == State::connected && wc.status == IBV_WC_WR_FLUSH_ERR) {
-    transfer.error = {Errc::peer_gone, ECONNRESET, "put, get or atomic: the queue pair failed", wc.vendor_err};
+    operation.error = {Errc::peer_gone, ECONNRESET, "put, get or atomic: the queue pair failed", wc.vendor_err};
   }
   state_ = State::broken;
-  if (transfer.error.code == Errc::peer_gone) return endpoint_.break_off(transfer.error);
+  if (operation.error.code == Errc::peer_gone) return endpoint_.break_off(operation.error);
   if (under_way() == 0 && !endpoint_.broken()) recover();
 }
 
@@ -348,15 +348,14 @@ void OneSidedQueue::recover() noexcept {
   state_ = State::idle;
   std::vector<RdmaOperation*> refused;
   std::erase_if(unfinished_, [&](RdmaOperation* operation) {
-    Transfer& transfer = verbs_.transfer_of(*operation);
-    if (transfer.error.code != Errc{}) refused.push_back(operation);
-    operation->moved = transfer.acknowledged;
-    return transfer.error.code != Errc{};
+    if (operation->failed()) refused.push_back(operation);
+    operation->moved = verbs_.transfer_of(*operation).acknowledged;
+    return operation->failed();
   });
   unposted_ = unfinished_;
   if (refused.empty() && unfinished_.empty()) return;
   (void)ready();
-  for (RdmaOperation* operation : refused) verbs_.finish(*operation, verbs_.transfer_of(*operation).error);
+  for (RdmaOperation* operation : refused) verbs_.finish(*operation, operation->error);
 }
 
 }  // namespace opal::btl::verbs

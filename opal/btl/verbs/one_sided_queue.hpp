@@ -13,8 +13,8 @@
 
 #include "opal/btl/atomic.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
-#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/connections/connection.hpp"
+#include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/device/memory.hpp"
 #include "opal/btl/verbs/queue_user.hpp"
 #include "opal/rcache/registrations/lease.hpp"
@@ -32,7 +32,6 @@ struct Transfer {
   std::uint64_t operand = 0;       ///< atomic
   std::uint64_t compare = 0;       ///< atomic
   std::uint64_t acknowledged = 0;  ///< bytes that have arrived
-  Error error{};                   ///< what the device said of one of its pieces
 };
 
 class OneSidedQueue final : public QueueUser, private Connection::Owner {

@@ -104,7 +104,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(const wire::Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "verbs address: it is another peer's"};
   if (peer == host().id) return Error{Errc::unreachable, 0, "verbs: does not connect a process to itself"};
-  if (Endpoint* known = endpoints_.find(peer); known != nullptr) {
+  if (Endpoint* known = endpoints().find(peer); known != nullptr) {
     known->known = true;
     return known;
   }
@@ -113,41 +113,21 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   auto created = std::make_unique<Endpoint>(*this, peer, window);
   OPAL_TRY(created->dial(socket_of(decoded), connection_key(host().secret, decoded.token)));
   created->known = true;
-  return &endpoints_.add(std::move(created));
+  return &add(std::move(created));
 }
 
-void Module::disconnect(btl::Endpoint& endpoint) noexcept {
-  auto& own = static_cast<Endpoint&>(endpoint);
-  std::unique_ptr<Endpoint> taken = endpoints_.take(own);
-  if (taken == nullptr) return;
-  const bool leaves = own.leave();
-  end_operations(endpoint, {Errc::canceled, 0, "disconnect"});
-  if (leaves) leaving_.push_back(std::move(taken));
-}
-
-void Module::on_ended(Endpoint& endpoint) noexcept { endpoints_.end(endpoint); }
-
-void Module::report_ended() noexcept {
-  while (Endpoint* const ended = endpoints_.next_to_report()) {
-    Endpoint& endpoint = *ended;
-    if (!endpoint.known) {  // a visitor that never proved who it is
-      (void)endpoints_.take(endpoint);
-      continue;
-    }
-    const Error why = endpoint.error();
-    end_operations(endpoint, why);
-    host().observer.on_failed(endpoint, why);
-    ++events_;
-  }
+void Module::on_ended(Endpoint& endpoint) noexcept {
+  if (!endpoint.known) return discard(endpoint);  // its peer never proved its identity
+  end(endpoint);
 }
 
 void Module::end_broken() noexcept {
   some_broken_ = false;
   std::vector<Endpoint*> broken;
-  for (const auto& [peer, endpoint] : endpoints_.living()) {
+  for (const auto& [peer, endpoint] : endpoints().living()) {
     if (endpoint->broken()) broken.push_back(endpoint.get());
   }
-  for (const auto& endpoint : leaving_) {
+  for (const auto& endpoint : leaving()) {
     if (endpoint->broken()) broken.push_back(endpoint.get());
   }
   for (Endpoint* endpoint : broken) endpoint->end_with_reason();
@@ -174,11 +154,11 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
               opal::to_string(request.from), request.max_send, config_.max_send.bytes);
     return refuse(id.get(), wire::Reason::different);
   }
-  Endpoint* known = endpoints_.find(request.from);
+  Endpoint* known = endpoints().find(request.from);
   if (known != nullptr && known->searching() && host().id < request.from)
     return refuse(id.get(), wire::Reason::crossing);
   if (known != nullptr && known->state() == Endpoint::State::half_open && !known->known) {
-    (void)endpoints_.take(*known);  // its connector has given up
+    known->end({Errc::peer_gone, 0, "verbs: its connector has given up"});
     known = nullptr;
   }
   if (known != nullptr && !known->searching()) {
@@ -199,7 +179,7 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
     log::warn("btl.verbs", "peer {} was refused: {}", opal::to_string(request.from), opal::to_string(accepted.error()));
     return refuse(id.get(), wire::Reason::full);
   }
-  if (created != nullptr) endpoints_.add(std::move(created));
+  if (created != nullptr) add(std::move(created));
 }
 
 void Module::on_confirmed(Endpoint& endpoint) noexcept {

@@ -101,7 +101,7 @@ void Module::on_device_event(const ibv_async_event& event) noexcept {
       log::warn("btl.verbs", "device {}: its port is down", device_.name());
       // It may come back before the device has given up what is under way.  Where there is another way, there is no
       // time to lose.
-      for (const auto& [peer, endpoint] : endpoints_.living()) {
+      for (const auto& [peer, endpoint] : endpoints().living()) {
         if (has_other_way_ && has_other_way_(*endpoint)) endpoint->break_off({Errc::peer_gone, ENETDOWN, what});
       }
       break;
@@ -114,7 +114,7 @@ void Module::on_device_gone(const char* what) noexcept {
   if (gone_.code != Errc{}) return;
   log::error("btl.verbs", "device {}: {}; it is not used any more", device_.name(), what);
   gone_ = {Errc::unreachable, EIO, what};
-  for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->break_off({Errc::peer_gone, EIO, what});
+  for (const auto& [peer, endpoint] : endpoints().living()) endpoint->break_off({Errc::peer_gone, EIO, what});
 }
 
 void Module::collect_device_events() noexcept {
@@ -151,8 +151,8 @@ std::uint64_t Module::next_time() const noexcept {
     const std::uint64_t at = endpoint.wake_ns();
     if (at != 0 && (next == 0 || at < next)) next = at;
   };
-  for (const auto& [peer, endpoint] : endpoints_.living()) consider(*endpoint);
-  for (const auto& endpoint : leaving_) consider(*endpoint);
+  for (const auto& [peer, endpoint] : endpoints().living()) consider(*endpoint);
+  for (const auto& endpoint : leaving()) consider(*endpoint);
   return next;
 }
 
@@ -162,14 +162,12 @@ void Module::run_timers() noexcept {
   const auto consider = [&](Endpoint& endpoint) {
     if (const std::uint64_t at = endpoint.wake_ns(); at != 0 && at <= now) due.push_back(&endpoint);
   };
-  for (const auto& [peer, endpoint] : endpoints_.living()) consider(*endpoint);
-  for (const auto& endpoint : leaving_) consider(*endpoint);
+  for (const auto& [peer, endpoint] : endpoints().living()) consider(*endpoint);
+  for (const auto& endpoint : leaving()) consider(*endpoint);
   for (Endpoint* endpoint : due) endpoint->on_time(now);
 }
 
-std::size_t Module::progress(std::size_t budget) noexcept {
-  if (in_progress_) return 0;
-  in_progress_ = true;
+std::size_t Module::receive(std::size_t budget) noexcept {
   turns_ = std::max<std::size_t>(budget, 1);
   events_ = 0;
   if (memory_.some_stale()) [[unlikely]]
@@ -178,7 +176,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   quiet_ = busy ? 0 : quiet_ + 1;
   busy_rounds_ += busy ? 1 : 0;
   const bool look = busy ? busy_rounds_ % kBusyRoundsPerLook == 0 : quiet_ % kRoundsPerLook == 1;
-  if (look || !leaving_.empty()) collect_events();
+  if (look || !leaving().empty()) collect_events();
   if (armed_ && busy) {
     drain_completion_events();
     armed_ = false;
@@ -186,18 +184,15 @@ std::size_t Module::progress(std::size_t budget) noexcept {
   }
   if (some_stalled_) {
     some_stalled_ = false;
-    for (const auto& [peer, endpoint] : endpoints_.living()) endpoint->resume();
+    for (const auto& [peer, endpoint] : endpoints().living()) endpoint->resume();
   }
   if (some_broken_ && !busy) end_broken();
-  const std::size_t sent = emulation().progress() + pipelined_.progress();
-  report_ended();
-  std::erase_if(leaving_, [](const auto& endpoint) { return endpoint->left(); });
-  in_progress_ = false;
+  const std::size_t sent = pipelined_.progress();
   return events_ + sent;
 }
 
-bool Module::arm() noexcept {
-  if (in_progress_ || !early_.empty() || endpoints_.has_to_report() || some_broken_) return false;
+bool Module::arm_wake_up() noexcept {
+  if (!early_.empty() || some_broken_) return false;
   if (memory_.some_stale()) return false;
   if (!armed_) {
     if (ibv_req_notify_cq(device_.completions(), 0) != 0) return false;
@@ -212,7 +207,6 @@ bool Module::arm() noexcept {
     quiet_ = 0;  // the next progress() looks at once
     return false;
   }
-  if (!emulation().arm()) return false;
   if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
   return true;
 }

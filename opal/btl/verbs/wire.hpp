@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "opal/btl/peer_id.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/system/secret.hpp"
 

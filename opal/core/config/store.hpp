@@ -51,6 +51,9 @@ struct Listing {
   std::string problem;  ///< empty, or what is wrong with the setting
 };
 
+/// The environment variable by which a launcher says that it has logged what is wrong with the settings.
+inline constexpr char kSettingsReported[] = "OPAL_INTERNAL_SETTINGS_REPORTED";
+
 class OPAL_EXPORT Store {
  public:
   /// Nothing set: every group loads its defaults.
@@ -99,7 +102,8 @@ class OPAL_EXPORT Store {
   [[nodiscard]] std::vector<Problem> problems(std::span<const GroupInfo* const> groups,
                                               std::span<const std::string_view> foreign_prefixes = {}) const;
 
-  /// Logs each of problems() once; the first error among them is the result, with its text as `where`.
+  /// Logs each of problems() once; the first error among them is the result, with its text as `where`.  Warnings are
+  /// not logged in a process whose launcher has logged them (kSettingsReported).
   Result<void> verify(std::span<const GroupInfo* const> groups,
                       std::span<const std::string_view> foreign_prefixes = {}) const;
 

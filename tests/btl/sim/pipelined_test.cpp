@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <functional>
 
 #include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/core/system/mapping.hpp"
@@ -72,6 +73,35 @@ class Pipelined : public ::testing::Test {
   Cached at_a{a};
   Cached at_b{b};
 };
+
+TEST_F(Pipelined, AnyNumberOfTransfersLeavesRoomForTheirPieces) {
+  auto target = *Mapping::anonymous(kLarge);
+  const auto small = pattern(8, 7);
+  const auto large = pattern(kWindow + kPage, 8);
+  const auto remote = b.module().register_memory(target.data(), target.size(), Rights::all);
+  ASSERT_TRUE(remote);
+  std::vector<CountedCompletion> transfers(btl::RdmaOperations::kMost);
+  std::size_t posted = 0;
+  const auto post_transfers = [&] {
+    while (posted < transfers.size() && put(large, target.data(), *remote, transfers[posted]) == Post::queued) ++posted;
+  };
+  // Every small operation that ends hands its place in the table to a transfer.
+  struct Small : Completion {
+    std::function<void()> ended;
+  };
+  std::vector<Small> operations(btl::RdmaOperations::kMost);
+  for (Small& operation : operations) {
+    operation.ended = post_transfers;
+    operation.fn = [](Completion& self) noexcept { static_cast<Small&>(self).ended(); };
+    ASSERT_EQ(put(small, target.data(), *remote, operation), Post::queued);
+  }
+  EXPECT_TRUE(world.run_until([&] {
+    post_transfers();
+    return posted == transfers.size() && transfers.back().calls != 0;
+  }));
+  world.run();
+  for (const CountedCompletion& transfer : transfers) EXPECT_TRUE(transfer.ok() && transfer.calls == 1);
+}
 
 TEST_F(Pipelined, OneTransferHoldsNoMoreThanTheWindowRegistered) {
   auto target = *Mapping::anonymous(kLarge + kPage);

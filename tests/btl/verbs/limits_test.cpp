@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "opal/core/system/fd.hpp"
 #include "opal/core/system/mapping.hpp"
 #include "tests/am/pair.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "opal/btl/peer_id.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"

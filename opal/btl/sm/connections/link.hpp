@@ -9,7 +9,7 @@
 #include <string>
 
 #include "opal/btl/peer_id.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/sm/config.hpp"
 #include "opal/btl/sm/connections/handshake.hpp"
 #include "opal/btl/sm/messages/message_link.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/sm/connections/endpoint.hpp"
 #include "opal/btl/sm/messages/message_peers.hpp"
 

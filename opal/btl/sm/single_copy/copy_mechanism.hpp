@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/core/error.hpp"
 
 namespace opal::btl::sm {

@@ -13,7 +13,7 @@
 #include <mutex>
 #include <vector>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "opal/btl/memory_handle.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
 #include "opal/btl/sm/single_copy/shared_mechanism.hpp"
 #include "opal/core/export.hpp"

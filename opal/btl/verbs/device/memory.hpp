@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/verbs/device/device.hpp"
 #include "opal/btl/verbs/device/on_demand.hpp"
 #include "opal/btl/verbs/device/stale_slots.hpp"

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "opal/btl/shared/registration_table.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/coll/algorithms/bcast.hpp"
+
+#include <algorithm>
+
+#include "mpi_shim/coll/algorithms/tree.hpp"
+#include "mpi_shim/coll/config.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+void build_binomial(Schedule& schedule, const Buffer& buffer, const BinomialTree& tree) {
+  if (tree.parent() >= 0) {
+    schedule.receive(buffer, tree.parent());
+    schedule.end_round();
+  }
+  for (const BinomialTree::Child& child : tree.children()) schedule.send(buffer, child.rank);
+  schedule.end_round();
+}
+
+/// Elements [first(i), first(i + 1)) are the i-th of `parts` parts.
+Buffer cut(const Buffer& buffer, int from, int to, int parts) {
+  const auto first = [&](int part) {
+    return buffer.count() * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(parts);
+  };
+  return buffer.part(first(from), first(to) - first(from));
+}
+
+void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, const BinomialTree& tree) {
+  const int size = schedule.size();
+  // Down the tree each child gets the parts of its whole subtree.
+  if (tree.parent() >= 0) {
+    schedule.receive(cut(buffer, tree.position(), tree.position() + tree.subtree(), size), tree.parent());
+    schedule.end_round();
+  }
+  for (const BinomialTree::Child& child : tree.children()) {
+    schedule.send(cut(buffer, child.position, child.position + child.subtree, size), child.rank);
+  }
+  schedule.end_round();
+  // Around the ring, in positions relative to the root; a process that has its successor's part from the tree gets it
+  // again: simpler than leaving it out, and only a fraction of the bytes.
+  const int position = tree.position();
+  const int next = (position + 1) % size;
+  const int previous = (position - 1 + size) % size;
+  for (int step = 0; step < size - 1; ++step) {
+    const int outgoing = (position - step + size) % size;
+    const int incoming = (previous - step + size) % size;
+    if (position != 0) schedule.receive(cut(buffer, incoming, incoming + 1, size), (previous + root) % size);
+    if (next != 0) schedule.send(cut(buffer, outgoing, outgoing + 1, size), (next + root) % size);
+    schedule.end_round();
+  }
+}
+
+}  // namespace
+
+void build_bcast(Schedule& schedule, const Buffer& buffer, int root) {
+  const BinomialTree tree{schedule.rank(), schedule.size(), root};
+  if (buffer.bytes() >= kBcastScatterFrom.bytes && schedule.size() >= kBcastScatterRanks &&
+      buffer.count() >= static_cast<std::uint64_t>(schedule.size())) {
+    build_scatter_ring(schedule, buffer, root, tree);
+  } else {
+    build_binomial(schedule, buffer, tree);
+  }
+}
+
+}  // namespace mpi_shim::coll

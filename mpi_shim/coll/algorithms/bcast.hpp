@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/coll/algorithms/bcast.hpp — writes down what this process does in a broadcast.
+#pragma once
+#include "mpi_shim/coll/schedule.hpp"
+
+namespace mpi_shim::coll {
+
+/// Small messages go down a binomial tree; large ones are scattered down that tree and then gathered around a ring
+/// (van de Geijn and Watts 1997), which moves each byte about twice however many ranks there are.
+void build_bcast(Schedule& schedule, const Buffer& buffer, int root);
+
+}  // namespace mpi_shim::coll

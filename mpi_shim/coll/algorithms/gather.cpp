@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/coll/algorithms/gather.hpp"
+
+#include <algorithm>
+
+#include "mpi_shim/coll/algorithms/tree.hpp"
+#include "mpi_shim/coll/config.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
+
+/// Blocks travel packed and in an order that starts with one's own; the last step puts them where they belong.
+void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
+  const std::uint64_t bytes = own.bytes();
+  std::byte* const packed = schedule.scratch(bytes * static_cast<std::uint64_t>(size));
+  const auto packed_blocks = [&](int first, int count) {
+    return Buffer::of_bytes(packed + bytes * static_cast<std::uint64_t>(first),
+                            bytes * static_cast<std::uint64_t>(count));
+  };
+  schedule.copy(own, packed_blocks(0, 1));
+  schedule.end_round();
+  for (int have = 1; have < size; have *= 2) {
+    const int more = std::min(have, size - have);
+    schedule.receive(packed_blocks(have, more), (rank + have) % size);
+    schedule.send(packed_blocks(0, more), (rank - have + size) % size);
+    schedule.end_round();
+  }
+  for (int i = 0; i < size; ++i) schedule.copy(packed_blocks(i, 1), block(blocks, (rank + i) % size));
+  schedule.end_round();
+}
+
+/// Whether blocks of `bytes` travel along a tree: worth their copies when there are many small ones.
+bool takes_tree(const Schedule& schedule, std::uint64_t bytes) {
+  return bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks;
+}
+
+/// The packed blocks of a process's subtree, its own first.
+class Subtree {
+ public:
+  Subtree(Schedule& schedule, const BinomialTree& tree, std::uint64_t bytes)
+      : bytes_(bytes), packed_(schedule.scratch(bytes * static_cast<std::uint64_t>(tree.subtree()))) {}
+
+  [[nodiscard]] Buffer blocks(int first, int count) const {
+    return Buffer::of_bytes(packed_ + bytes_ * static_cast<std::uint64_t>(first),
+                            bytes_ * static_cast<std::uint64_t>(count));
+  }
+
+ private:
+  std::uint64_t bytes_;
+  std::byte* packed_;
+};
+
+void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
+                       std::uint64_t bytes) {
+  const BinomialTree tree{schedule.rank(), schedule.size(), root};
+  const Subtree packed{schedule, tree, bytes};
+  if (own) schedule.copy(*own, packed.blocks(0, 1));
+  for (const BinomialTree::Child& child : tree.children()) {
+    schedule.receive(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
+  }
+  schedule.end_round();
+  if (tree.parent() >= 0) {
+    schedule.send(packed.blocks(0, tree.subtree()), tree.parent());
+  } else {
+    for (int position = own ? 0 : 1; position < schedule.size(); ++position) {
+      schedule.copy(packed.blocks(position, 1), block(blocks, (root + position) % schedule.size()));
+    }
+  }
+  schedule.end_round();
+}
+
+void build_scatter_tree(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root,
+                        std::uint64_t bytes) {
+  const BinomialTree tree{schedule.rank(), schedule.size(), root};
+  const Subtree packed{schedule, tree, bytes};
+  if (tree.parent() >= 0) {
+    schedule.receive(packed.blocks(0, tree.subtree()), tree.parent());
+  } else {
+    for (int position = 0; position < schedule.size(); ++position) {
+      schedule.copy(block(blocks, (root + position) % schedule.size()), packed.blocks(position, 1));
+    }
+  }
+  schedule.end_round();
+  for (const BinomialTree::Child& child : tree.children()) {
+    schedule.send(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
+  }
+  if (own) schedule.copy(packed.blocks(0, 1), *own);
+  schedule.end_round();
+}
+
+}  // namespace
+
+void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (takes_tree(schedule, bytes)) {
+    build_gather_tree(schedule, own, blocks, root, bytes);
+  } else {
+    build_gatherv(schedule, own, blocks, root);
+  }
+}
+
+void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+  const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
+  if (takes_tree(schedule, bytes)) {
+    build_scatter_tree(schedule, blocks, own, root, bytes);
+  } else {
+    build_scatterv(schedule, blocks, own, root);
+  }
+}
+
+void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  if (schedule.rank() != root) {
+    schedule.send(*own, root);
+    schedule.end_round();
+    return;
+  }
+  for (int rank = 0; rank < schedule.size(); ++rank) {
+    if (rank != root) {
+      schedule.receive(block(blocks, rank), rank);
+    } else if (own) {
+      schedule.copy(*own, block(blocks, rank));
+    }
+  }
+  schedule.end_round();
+}
+
+void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+  if (schedule.rank() != root) {
+    schedule.receive(*own, root);
+    schedule.end_round();
+    return;
+  }
+  for (int rank = 0; rank < schedule.size(); ++rank) {
+    if (rank != root) {
+      schedule.send(block(blocks, rank), rank);
+    } else if (own) {
+      schedule.copy(block(blocks, rank), *own);
+    }
+  }
+  schedule.end_round();
+}
+
+void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
+  const Buffer& mine = block(blocks, schedule.rank());
+  if (mine.bytes() < kAllgatherBruckBelow.bytes && schedule.size() > 2) {
+    build_bruck(schedule, own ? *own : mine, blocks);
+  } else {
+    build_allgatherv(schedule, own, blocks);
+  }
+}
+
+void build_allgatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
+  if (own) schedule.copy(*own, block(blocks, rank));
+  schedule.end_round();
+  const int next = (rank + 1) % size;
+  const int previous = (rank - 1 + size) % size;
+  for (int step = 0; step < size - 1; ++step) {
+    schedule.receive(block(blocks, (previous - step + size) % size), previous);
+    schedule.send(block(blocks, (rank - step + size) % size), next);
+    schedule.end_round();
+  }
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/coll/algorithms/inter.hpp"
+
+#include <optional>
+
+#include "mpi_shim/coll/algorithms/barrier.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
+#include "mpi_shim/coll/algorithms/gather.hpp"
+#include "mpi_shim/coll/algorithms/reduce.hpp"
+
+namespace mpi_shim::coll {
+namespace {
+
+/// The first processes of both sides swap buffers.
+void build_swap(Schedule& schedule, const TwoSides& sides, const Buffer& mine, const Buffer& theirs) {
+  if (sides.own.rank() != 0) return;
+  schedule.set_team(sides.other);
+  schedule.receive(theirs, 0);
+  schedule.send(mine, 0);
+  schedule.end_round();
+  schedule.set_team(sides.own);
+}
+
+/// What the first process of a side reduces into; nobody else has it.
+Buffer result_of_side(Schedule& schedule, const TwoSides& sides, const Buffer& like) {
+  return sides.own.rank() == 0 ? schedule.scratch_like(like) : Buffer{};
+}
+
+}  // namespace
+
+void build_inter_barrier(Schedule& schedule, const TwoSides& sides) {
+  build_barrier(schedule);
+  build_swap(schedule, sides, {}, {});
+  build_bcast(schedule, {}, 0);
+}
+
+void build_inter_bcast(Schedule& schedule, const TwoSides& sides, const Buffer& buffer, int root) {
+  if (root == MPI_PROC_NULL) return;
+  if (root == MPI_ROOT) {
+    schedule.set_team(sides.other);
+    schedule.send(buffer, 0);
+    schedule.end_round();
+    return;
+  }
+  if (sides.own.rank() == 0) {
+    schedule.set_team(sides.other);
+    schedule.receive(buffer, root);
+    schedule.end_round();
+    schedule.set_team(sides.own);
+  }
+  build_bcast(schedule, buffer, 0);
+}
+
+void build_inter_gather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root) {
+  if (root == MPI_PROC_NULL) return;
+  schedule.set_team(sides.other);
+  if (root != MPI_ROOT) {
+    schedule.send(own, root);
+  } else {
+    for (int rank = 0; rank < sides.other.size(); ++rank)
+      schedule.receive(blocks[static_cast<std::size_t>(rank)], rank);
+  }
+  schedule.end_round();
+}
+
+void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Blocks& blocks, const Buffer& own, int root) {
+  if (root == MPI_PROC_NULL) return;
+  schedule.set_team(sides.other);
+  if (root != MPI_ROOT) {
+    schedule.receive(own, root);
+  } else {
+    for (int rank = 0; rank < sides.other.size(); ++rank) schedule.send(blocks[static_cast<std::size_t>(rank)], rank);
+  }
+  schedule.end_round();
+}
+
+void build_inter_allgather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks) {
+  build_inter_alltoall(schedule, sides, Blocks(static_cast<std::size_t>(sides.other.size()), own), blocks);
+}
+
+void build_inter_alltoall(Schedule& schedule, const TwoSides& sides, const Blocks& out, const Blocks& in) {
+  schedule.set_team(sides.other);
+  const int size = sides.other.size();
+  for (int step = 0; step < size; ++step) {  // each process begins with another one
+    const int rank = (sides.own.rank() + step) % size;
+    schedule.receive(in[static_cast<std::size_t>(rank)], rank);
+    schedule.send(out[static_cast<std::size_t>(rank)], rank);
+  }
+  schedule.end_round();
+}
+
+void build_inter_reduce(Schedule& schedule, const TwoSides& sides, const Buffer& in, const Buffer& out,
+                        const op::Op& op, int root) {
+  if (root == MPI_PROC_NULL) return;
+  if (root == MPI_ROOT) {
+    schedule.set_team(sides.other);
+    schedule.receive(out, 0);
+    schedule.end_round();
+    return;
+  }
+  const Buffer result = result_of_side(schedule, sides, in);
+  build_reduce(schedule, in, result, op, 0);
+  if (sides.own.rank() != 0) return;
+  schedule.set_team(sides.other);
+  schedule.send(result, root);
+  schedule.end_round();
+}
+
+void build_inter_allreduce(Schedule& schedule, const TwoSides& sides, const Buffer& in, const Buffer& out,
+                           const op::Op& op) {
+  const Buffer result = result_of_side(schedule, sides, in);
+  build_reduce(schedule, in, result, op, 0);
+  build_swap(schedule, sides, result, out);
+  build_bcast(schedule, out, 0);
+}
+
+void build_inter_reduce_scatter(Schedule& schedule, const TwoSides& sides, const Buffer& in, const Buffer& out,
+                                std::span<const std::uint64_t> counts, const op::Op& op) {
+  const Buffer result = result_of_side(schedule, sides, in);
+  build_reduce(schedule, in, result, op, 0);
+  const Buffer theirs = result_of_side(schedule, sides, in);
+  build_swap(schedule, sides, result, theirs);
+  Blocks parts;
+  std::uint64_t first = 0;
+  for (const std::uint64_t count : counts) {
+    if (sides.own.rank() == 0) parts.push_back(theirs.part(first, count));
+    first += count;
+  }
+  build_scatterv(schedule, parts, out, 0);
+}
+
+}  // namespace mpi_shim::coll

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/comm/communicators.hpp — all communicators of this process, and the numbers that they use.
+// Owned by the Process.  Borrows the Job.  Threads: any, guarded by Job::lock(); no VCI's lock is taken under it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi_shim/comm/communicator.hpp"
+#include "mpi_shim/comm/id_table.hpp"
+#include "mpi_shim/job/job.hpp"
+
+namespace mpi_shim::comm {
+
+class Communicators final {
+ public:
+  /// Makes MPI_COMM_WORLD and MPI_COMM_SELF.
+  explicit Communicators(Job& job);
+  ~Communicators();
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+
+  [[nodiscard]] Job& job() noexcept { return job_; }
+  [[nodiscard]] Communicator& world() noexcept { return *world_; }
+  [[nodiscard]] Communicator& self() noexcept { return *self_; }
+  /// The communicator whose error handler gets errors that belong to no object: MPI_COMM_SELF.  Until MPI 3.1 it was
+  /// MPI_COMM_WORLD, and older programs set its handler only: it is used until MPI_COMM_SELF has a handler of its own.
+  [[nodiscard]] Communicator& default_for_errors() noexcept {
+    return self_->errhandler.get() == initial_errhandler_ ? *world_ : *self_;
+  }
+  [[nodiscard]] IdTable& ids() noexcept { return ids_; }
+
+  /// A communicator of `sides`, of which this process is a member, under a number that all members have agreed on.
+  /// Requires: the caller holds no lock but, if any, that of the number's VCI.  Errors: no_memory.
+  Result<Communicator*> create(const Number& number, Sides sides);
+  Communicator& create(handle::Slot<Communicator> slot, const Number& number, Sides sides);
+  /// Ends the communicator once nothing is in flight on it.  Requires: the caller holds no VCI's lock.
+  void free(Communicator& communicator) noexcept;
+  /// Ends freed communicators on which nothing is in flight any more.  Requires: the caller holds no VCI's lock.
+  void sweep() noexcept;
+
+  /// Waits until the buffered sends of every communicator are sent.
+  void flush_buffers() noexcept;
+  /// Describes the communicator that a channel belongs to, for a report.
+  [[nodiscard]] std::string describe(const p2p::Channel& channel) const;
+
+ private:
+  Job& job_;
+  IdTable ids_;
+  const std::shared_ptr<const Errhandler> initial_errhandler_;
+  std::unique_ptr<Communicator> world_;
+  std::unique_ptr<Communicator> self_;
+  std::vector<handle::Ref<Communicator>> others_;
+  std::vector<handle::Ref<Communicator>> freed_;  // something is still in flight on them
+};
+
+}  // namespace mpi_shim::comm

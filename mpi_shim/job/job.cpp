@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/job/job.hpp"
+
+#include "opal/core/config/store.hpp"
+
+namespace mpi_shim {
+
+Result<opal::allocator::Allocator*> Job::memory() {
+  const am::Lock::Guard guard{lock()};
+  if (memory_ == nullptr) {
+    OPAL_TRY_ASSIGN(const auto config, config::Store::from_environment().load(opal::mpool::kGroup));
+    // Local ranks can map it, so that large transfers and one-sided access to it need no system call.
+    auto pool = opal::mpool::open("shared", config);
+    if (!pool) pool = opal::mpool::open("heap", config);
+    if (!pool) return pool.error();
+    memory_ = std::move(*pool);
+    if (config.guard) guarded_memory_ = std::make_unique<opal::allocator::Guarded>(*memory_);
+  }
+  if (guarded_memory_ != nullptr) return guarded_memory_.get();
+  return memory_.get();
+}
+
+opal::allocator::Usage Job::memory_usage() const {
+  if (guarded_memory_ != nullptr) return guarded_memory_->usage();
+  return memory_ != nullptr ? memory_->usage() : opal::allocator::Usage{};
+}
+
+}  // namespace mpi_shim

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi_shim/job/job.hpp — this process as a member of its MPI job: its rank, the launcher, the VCIs, and the pool of
+// MPI_Alloc_mem.  Knows no communicator.  Owned by the Process.
+// Threads: any; memory() under lock(), taken here.
+#pragma once
+#include <memory>
+
+#include "mpi_shim/base/names.hpp"
+#include "mpi_shim/job/vci.hpp"
+#include "mpi_shim/p2p/waits/vcis.hpp"
+#include "opal/allocator/guarded.hpp"
+#include "opal/am/config.hpp"
+#include "opal/mpool/pool.hpp"
+#include "runtime/client/client.hpp"
+
+namespace mpi_shim {
+
+class Job final {
+ public:
+  Job(std::unique_ptr<runtime::Client> client, const am::Config& waits, am::ThreadLevel level)
+      : client_(std::move(client)), waits_(waits), engines_(waits, level) {}
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return static_cast<int>(client_->rank()); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(client_->size()); }
+  [[nodiscard]] runtime::Client& client() noexcept { return *client_; }
+  /// How long a wait polls before it sleeps, and whether ranks share cores.
+  [[nodiscard]] const am::Config& waits() const noexcept { return waits_; }
+
+  /// Guards what belongs to no VCI.  A thread that holds it takes no VCI's lock.
+  [[nodiscard]] am::Lock& lock() noexcept { return engines_.lock(); }
+  /// How threads wait on all VCIs.
+  [[nodiscard]] p2p::Vcis& vcis() noexcept { return engines_; }
+  /// The VCIs by number.  The first one has MPI_COMM_WORLD.
+  [[nodiscard]] Vci::All& all_vcis() noexcept { return vcis_; }
+  [[nodiscard]] Vci& first_vci() noexcept { return *vcis_.front(); }
+
+  /// The pool of MPI_Alloc_mem, opened at the first use.  With mpool_guard, blocks have red zones, and blocks that are
+  /// not freed are reported at the end.  Errors: as opal::mpool::open().
+  Result<opal::allocator::Allocator*> memory();
+  /// What is allocated from memory().
+  [[nodiscard]] opal::allocator::Usage memory_usage() const;
+
+ private:
+  std::unique_ptr<runtime::Client> client_;
+  const am::Config waits_;
+  std::unique_ptr<opal::mpool::Pool> memory_;
+  std::unique_ptr<opal::allocator::Guarded> guarded_memory_;  // over memory_, with mpool_guard
+  p2p::Vcis engines_;                                         // of vcis_
+  Vci::All vcis_;
+};
+
+}  // namespace mpi_shim

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Progress of point-to-point messages: the transports', then what they could not take before.
+#include <time.h>
+
+#include <algorithm>
+
+#include "mpi_shim/p2p/waits/vcis.hpp"
+#include "opal/core/clock.hpp"
+
+namespace mpi_shim::p2p {
+
+namespace {
+
+// Looks, some hundreds of microseconds: a receiver that runs makes room within a few, which is sooner than waking up;
+// and of the transports only shared memory announces it, with others whoever sleeps loses a millisecond.
+constexpr int kLooksForRoom = 1000;
+
+// Looks, of some two hundred nanoseconds: after so many it does not matter any more whether a message is found a
+// little sooner.
+constexpr int kLooksAtSender = 100;
+constexpr int kLooksAtSharedCore = 2;  // whoever is to send may be waiting for this core
+
+// Messages of one look.  Whoever takes in many more than it waits for has to keep them as unexpected, each with a copy;
+// while they stay in the transport, its room holds their sender back.
+constexpr std::size_t kBudget = 8;
+constexpr std::size_t kBudgetOfAwaited = 16;  // where so many are waited for
+
+}  // namespace
+
+std::size_t Engine::progress() noexcept {
+  std::size_t count = context_.progress(kBudget);
+  if (!stalling_.load(std::memory_order_relaxed)) [[likely]]
+    return count;
+  if (Halt* const halt = halt_.load(std::memory_order_acquire)) halt->wait();
+  if (count == 0) take_losses();
+  count += resume_stalled();
+  for (int look = 0; count == 0 && look < kLooksForRoom; ++look) {
+    opal::cpu_relax();
+    count = context_.progress(kBudget) + resume_stalled();
+  }
+  return count;
+}
+
+void Engine::look_for(const Request& request, std::size_t awaited) noexcept {
+  am::Endpoint* const from = vcis_ == nullptr ? Receive::sender_of(request) : nullptr;
+  if (from != nullptr) {
+    const std::size_t budget = std::min(awaited, kBudgetOfAwaited);
+    const int looks = core_is_shared_ ? kLooksAtSharedCore : kLooksAtSender;
+    for (int look = 0; look < looks && !stalling_.load(std::memory_order_relaxed); ++look) {
+      (void)context_.progress_from(*from, budget);
+      if (request.done()) return;
+    }
+  }
+  wait_long(request);
+}
+
+[[gnu::noinline]] void Engine::wait_long(const Request& request) noexcept {
+  wait_until([&] { return request.done(); });
+}
+
+void Engine::poll() noexcept {
+  if (vcis_ != nullptr) [[unlikely]]
+    return vcis_->poll(Vcis::Set{1} << vci_);
+  if (progress() == 0) give_way();
+}
+
+void Engine::give_way() noexcept {
+  if (!core_is_shared_) return;
+  if (yield_policy_.begin(opal::YieldPolicy::kCost) != 0) {
+    (void)yield_policy_.give();
+  } else {
+    const timespec nap{0, 1};  // the shortest sleep: its end does not wait for those that compute
+    (void)::nanosleep(&nap, nullptr);
+  }
+}
+
+std::size_t Engine::progress_locked() noexcept {
+  const std::size_t count = context_.progress_locked(kBudget);
+  return stalling_.load(std::memory_order_relaxed) ? count + resume_stalled() : count;
+}
+
+std::size_t Engine::resume_stalled() noexcept {
+  const am::Lock::Guard guard{lock_};
+  ++pass_;
+  std::vector<Stalled*> turn;
+  turn.swap(stalled_);
+  std::size_t kept = 0;
+  for (Stalled* stalled : turn) {
+    if (!stalled->resume(*stalled)) turn[kept++] = stalled;
+  }
+  const std::size_t resumed = turn.size() - kept;
+  // Those that still do not go stay ahead of those that joined meanwhile.
+  stalled_.insert(stalled_.begin(), turn.begin(), turn.begin() + static_cast<std::ptrdiff_t>(kept));
+  update_stalling();
+  return resumed;
+}
+
+void Engine::update_stalling() noexcept {
+  const std::lock_guard guard{losses_mutex_};
+  stalling_.store(!stalled_.empty() || !lost_.empty() || is_halted(), std::memory_order_relaxed);
+}
+
+std::size_t Engine::glance() noexcept {
+  const am::Lock::TryGuard guard{lock_};
+  if (!guard) return 0;
+  const std::size_t count = context_.progress_locked(kBudget);
+  if (!stalling()) [[likely]]
+    return count;
+  if (count == 0) take_losses();
+  return count + resume_stalled();
+}
+
+void Engine::lost_elsewhere(Peer& peer) noexcept {
+  {
+    const std::lock_guard guard{losses_mutex_};
+    lost_.push_back(&peer);
+    stalling_.store(true, std::memory_order_relaxed);
+  }
+  context_.wake_sleepers();
+}
+
+/// The flag stays until a thread with the lock finds that nothing stalls.
+void Engine::halt(Halt* by) noexcept {
+  {
+    const std::lock_guard guard{losses_mutex_};
+    halt_.store(by, std::memory_order_release);
+    stalling_.store(true, std::memory_order_relaxed);
+  }
+  context_.wake_sleepers();
+}
+
+void Engine::take_losses() noexcept {
+  std::vector<Peer*> lost;
+  {
+    const std::lock_guard guard{losses_mutex_};
+    lost.swap(lost_);
+  }
+  if (lost.empty()) [[likely]]
+    return;
+  const am::Lock::Guard guard{lock_};
+  for (Peer* peer : lost) {
+    if (peer->endpoint == nullptr && !peer->failed)
+      peer_failed(*peer, Error{Errc::peer_gone, 0, "the process is gone"});
+  }
+}
+
+Engine::Waiting Engine::waiting() {
+  Waiting found{{}, !stalled_.empty() || fetching_ != 0 || !receiving_.empty(), rendezvous_};
+  for (Channel* channel : channels_) {
+    if (channel == nullptr) continue;
+    for (const Peer* peer : channel->peers) found.state += peer->sent + 3 * peer->received;
+    channel->matcher.for_each_posted([&](match::PostedRecv& posted) {
+      const int source = posted.wanted.source;
+      const Peer* peer = source < 0 ? nullptr : channel->peers[static_cast<std::size_t>(source)];
+      found.operations.push_back({false, peer, posted.wanted.tag, channel, reinterpret_cast<std::uintptr_t>(&posted)});
+    });
+  }
+  sending_.for_each([&](const Send& send) {
+    found.operations.push_back({true, send.peer_, send.tag_, send.channel_, send.id_});
+  });
+  return found;
+}
+
+void Engine::fail_receives(Channel& channel, const Peer& peer) noexcept {
+  const auto found = std::find(channel.peers.begin(), channel.peers.end(), &peer);
+  if (found == channel.peers.end()) return;
+  const int rank = static_cast<int>(found - channel.peers.begin());
+  channel.broken = channel.collective;
+  std::vector<Receive*> lost;
+  channel.matcher.for_each_posted([&](match::PostedRecv& posted) {
+    // A receive from any source may be one for the peer's message: nobody can know, so its owner decides.
+    if (posted.wanted.source == rank || posted.wanted.source == MPI_ANY_SOURCE || channel.gives_up(posted.wanted.tag))
+      lost.push_back(static_cast<Receive*>(&posted));
+  });
+  for (Receive* receive : lost) {
+    if (channel.matcher.cancel(*receive)) receive->end(MPI_ERR_PROC_ABORTED);
+  }
+}
+
+bool Engine::all_failed(const Channel& channel, int source) noexcept {
+  if (source >= 0) return channel.peers[static_cast<std::size_t>(source)]->failed;
+  bool lost = false;
+  for (std::size_t rank = 0; rank < channel.peers.size(); ++rank) {
+    const bool failed = channel.peers[rank]->failed;
+    if (!failed && !(channel.has_self && static_cast<int>(rank) == channel.rank)) return false;
+    lost |= failed;
+  }
+  return lost;
+}
+
+void Engine::peer_failed(Peer& peer, const Error& why) noexcept {
+  peer.failed = true;
+  failures_.fetch_add(1, std::memory_order_release);
+  peer.eager_below = peer.eager_below_when_free = 0;
+  sending_.for_each([&](Send& send) {
+    if (send.peer_ == &peer && send.step_ == Send::Step::answer) send.end(MPI_ERR_PROC_ABORTED);
+  });
+  receiving_.for_each([&](Receive& receive) {
+    if (receive.from_ == peer.endpoint) receive.end(MPI_ERR_PROC_ABORTED);
+  });
+  for (Channel* channel : channels_) {
+    if (channel != nullptr) fail_receives(*channel, peer);
+  }
+  std::vector<Send*> given_up;
+  sending_.for_each([&](Send& send) {
+    if (send.step_ == Send::Step::answer && send.channel_->gives_up(send.tag_)) given_up.push_back(&send);
+  });
+  for (Send* send : given_up) (void)send->withdraw();
+  connector_.on_peer_failed(peer.process, why);
+  context_.wake_sleepers();
+}
+
+}  // namespace mpi_shim::p2p

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_shim/p2p/waits/waiting.hpp"
+
+namespace mpi_shim {
+
+Outcome hand_out(MPI_Request& handle, Request& request) noexcept {
+  Outcome outcome = request.query();
+  if (const int error = let_go(handle, request); error != MPI_SUCCESS) [[unlikely]]
+    outcome.error = error;
+  return outcome;
+}
+
+bool any_done(std::span<const MPI_Request> handles) noexcept {
+  for (const MPI_Request handle : handles) {
+    const Request* request = active_request(handle);
+    if (request != nullptr && request->done()) return true;
+  }
+  return false;
+}
+
+p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handles) noexcept {
+  if (vcis.count() == 1) return 1;
+  p2p::Vcis::Set set = 0;
+  for (const MPI_Request handle : handles) {
+    const Request* request = active_request(handle);
+    if (request != nullptr && !request->done()) set |= vcis.of(*request);
+  }
+  return set != 0 ? set : 1;  // nothing to wait for, but a round may be asked for
+}
+
+Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noexcept {
+  Found found;
+  for (bool first_look = true;; first_look = false) {
+    found.any_active = false;
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      Request* request = active_request(handles[i]);
+      if (request == nullptr) continue;
+      found.any_active = true;
+      if (!request->done()) continue;
+      found.any_done = true;
+      found.index = i;
+      found.comm = request->comm();
+      found.outcome = hand_out(handles[i], *request);
+      return found;
+    }
+    if (!found.any_active) return found;
+    if (block) {
+      vcis.wait_until(vcis_of(vcis, handles), [&] { return any_done(handles); });
+    } else if (first_look) {
+      vcis.poll(vcis_of(vcis, handles));
+    } else {
+      return found;
+    }
+  }
+}
+
+}  // namespace mpi_shim

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flushes of a Context and of an endpoint: one flush of every table of operations that may hold some, joined.
+#include <memory>
+#include <vector>
+
+#include "opal/am/context.hpp"
+#include "opal/am/state.hpp"
+
+namespace opal::am {
+namespace {
+
+/// Several flushes as one: the caller's completion runs when the last of them has ended.  Deletes itself.
+/// A completed put is visible at its target, so their order does not matter.
+class JoinedFlush {
+ public:
+  JoinedFlush(std::size_t most, Completion& whole) : whole_(whole) { parts_.reserve(most); }
+
+  /// Starts one of them, by flush(completion).
+  template <class Flush>
+  void add(Flush flush) noexcept {
+    Part& part = parts_.emplace_back();  // within the reserved memory: the address stays
+    part.join = this;
+    part.fn = [](Completion& self) noexcept { static_cast<Part&>(self).join->end_part(self.error); };
+    ++open_;
+    const Post post = flush(part);
+    if (post == Post::queued) return;
+    --open_;
+    if (post != Post::done) error_ = part.error;
+  }
+
+  /// The answer of the whole, after the last add().
+  static Post start(std::unique_ptr<JoinedFlush> join) noexcept {
+    if (--join->open_ != 0) return (void)join.release(), Post::queued;
+    if (join->error_.code == Errc{}) return Post::done;
+    join->whole_.error = join->error_;
+    return Post::failed;
+  }
+
+ private:
+  struct Part : Completion {
+    JoinedFlush* join = nullptr;
+  };
+
+  void end_part(const Error& why) noexcept {
+    if (why.code != Errc{}) error_ = why;
+    if (--open_ != 0) return;
+    const std::unique_ptr<JoinedFlush> end{this};
+    whole_.finish(error_);
+  }
+
+  Completion& whole_;
+  std::size_t open_ = 1;  // flushes that have not ended, and one until start()
+  Error error_{};
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+Post Context::flush(Completion& completion) noexcept {
+  const Lock::Guard guard{state_->lock};
+  if (state_->inherited) return completion.error = kInherited, Post::failed;
+  if (state_->queueing.empty()) [[likely]]
+    return state_->flush_transports(completion);
+  completion.error = {};
+  state_->flushes.push_back({state_->queued_operations, &completion});
+  return Post::queued;
+}
+
+Post Context::State::flush_transports(Completion& completion) noexcept {
+  const auto& modules = transports.modules;
+  auto join = std::make_unique<JoinedFlush>(modules.size() + 1, completion);
+  for (const auto& module : modules) {
+    join->add([&](Completion& part) noexcept { return module->flush(nullptr, part); });
+  }
+  if (staged != nullptr) {
+    join->add([&](Completion& part) noexcept { return staged->flush(nullptr, part); });
+  }
+  return JoinedFlush::start(std::move(join));
+}
+
+Post Endpoint::flush_staged(Completion& completion) noexcept {
+  StagedTransfers& staged = *context_.state_->staged;
+  btl::Module& module = route_->module();
+  if (staged.idle()) return module.flush(route_, completion);
+  auto join = std::make_unique<JoinedFlush>(2, completion);
+  join->add([&](Completion& part) noexcept { return module.flush(route_, part); });
+  join->add([&](Completion& part) noexcept { return staged.flush(route_, part); });
+  return JoinedFlush::start(std::move(join));
+}
+
+}  // namespace opal::am

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal/btl/shared/registrations/claims.hpp — the initiator checks what a handle claims of itself, so that an honest
+// mistake costs no message and no connection.  The owner's table, or its device, checks again.
+#pragma once
+#include "opal/btl/post.hpp"
+#include "opal/btl/shared/registrations/registration_table.hpp"
+
+namespace opal::btl {
+
+/// Whether [address, +size) is within [base, +length).  Errors: invalid_argument.
+inline Result<void> check_bounds(std::uint64_t base, std::uint64_t length, std::uint64_t address,
+                                 std::uint64_t size) noexcept {
+  const std::uint64_t offset = address - base;
+  if (address >= base && offset <= length && size <= length - offset) return {};
+  return Error{Errc::invalid_argument, 0, "remote access: outside of the registration", address};
+}
+
+/// Whether the claims cover [address, +size) with `wanted` rights.  Errors: invalid_argument, permission.
+inline Result<void> check_claims(const SoftwareHandle& claims, std::uint64_t address, std::uint64_t size,
+                                 Rights wanted) noexcept {
+  OPAL_TRY(check_bounds(claims.base, claims.size, address, size));
+  if (!includes(static_cast<Rights>(claims.rights), wanted)) {
+    return Error{Errc::permission, 0, "remote access: the registration does not give this right", claims.rights};
+  }
+  return {};
+}
+
+/// Refuses a post for good.
+inline Post refuse(Completion& completion, const Error& why) noexcept {
+  completion.error = why;
+  return Post::failed;
+}
+
+}  // namespace opal::btl

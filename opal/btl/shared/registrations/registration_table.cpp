@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opal/btl/shared/registrations/registration_table.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "opal/core/system/fork_listener.hpp"
+#include "opal/core/system/raw_syscall.hpp"
+#include "opal/gpu/memory.hpp"
+#include "opal/memory/address_space/address_space.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/mpool/shared_directory.hpp"
+
+namespace opal::btl {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+/// In RegistrationSlot::rights, beside those of Rights: the bounds are those of what is mapped.
+constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 31;
+constexpr std::size_t kMappingsSize = (sizeof(memory::SharedMappings) + 4095) / 4096 * 4096;
+
+/// True when [address, +size) lies in [base, +length), with no sum that could wrap.
+bool contains(std::uint64_t base, std::uint64_t length, std::uint64_t address, std::uint64_t size) noexcept {
+  return address >= base && size <= length && address - base <= length - size;
+}
+
+constexpr std::uint64_t kPage = 4096;
+
+/// RegistrationSlot::hole as addresses; empty when nothing has gone.
+memory::Range hole_of(std::uint64_t hole, std::uint64_t base) noexcept {
+  const std::uint64_t begin = base / kPage * kPage + (hole & UINT32_MAX) * kPage;
+  return {begin, begin + (hole >> 32) * kPage};
+}
+
+/// Room for `slots_size` bytes of slots and the list of mappings.
+Result<Fd> make_memory(std::size_t slots_size) {
+  const std::size_t size = slots_size + kMappingsSize;
+  Fd memory{::memfd_create("opal-registrations", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!memory) return Error{Errc::os, errno, "memfd_create(registrations)", size};
+  if (::ftruncate(memory.get(), static_cast<off_t>(size)) != 0) {
+    return Error{Errc::os, errno, "ftruncate(registrations)", size};
+  }
+  // Reserve now: missing memory is an error here, but a SIGBUS at first touch otherwise.
+  if (const int rc = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(slots_size)); rc != 0) {
+    return Error{Errc::no_memory, rc, "posix_fallocate(registrations)", slots_size};
+  }
+  return memory;
+}
+
+/// Called once the writable mapping exists: no holder of the descriptor can write, shrink or grow the file.
+Result<void> seal(const Fd& memory) {
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+    return Error{Errc::os, errno, "fcntl(F_ADD_SEALS, registrations)"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> RegistrationView::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) const noexcept {
+  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
+  return check(decoded, address, size, wanted);
+}
+
+Result<void> RegistrationView::check(const SoftwareHandle& decoded, std::uint64_t address, std::uint64_t size,
+                                     Rights wanted) const noexcept {
+  if (decoded.slot >= slots_.size()) {
+    return Error{Errc::protocol, 0, "memory handle: no such registration slot", decoded.slot};
+  }
+  const RegistrationSlot& slot = slots_[decoded.slot];
+  const std::uint64_t generation = slot.generation.load(std::memory_order_acquire);
+  const std::uint64_t base = slot.base.load(std::memory_order_acquire);
+  const std::uint64_t length = slot.size.load(std::memory_order_acquire);
+  const std::uint64_t stored = slot.rights.load(std::memory_order_acquire);
+  const std::uint64_t hole = slot.hole.load(std::memory_order_acquire);
+  const auto rights = static_cast<Rights>(static_cast<std::uint32_t>(stored & ~kAddressSpace));
+  const bool live =
+      generation % 2 == 1 && generation == decoded.generation && slot.generation.load(kRelaxed) == generation;
+  if (!live) return Error{Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", decoded.base};
+  if (!contains(base, length, address, size)) {
+    return Error{Errc::invalid_argument, 0, "remote address outside the registered region", address};
+  }
+  if (hole != 0 && hole_of(hole, base).overlaps({address, address + size})) [[unlikely]] {
+    return Error{Errc::invalid_argument, 0, "memory handle: stale, this part of its memory was unmapped", address};
+  }
+  if (!includes(rights, wanted)) {
+    return Error{Errc::permission, 0, "registration does not grant this access", static_cast<std::uint64_t>(wanted)};
+  }
+  if ((stored & kAddressSpace) == 0) return {};
+  const bool reads = wanted != Rights::remote_write;
+  const bool writes = wanted != Rights::remote_read;
+  return mappings_.check(address, size, (reads ? memory::kReadable : 0U) | (writes ? memory::kWritable : 0U));
+}
+
+Result<SoftwareHandle> RegistrationView::find(std::uint32_t slot, std::uint64_t generation) const noexcept {
+  if (slot >= slots_.size()) return Error{Errc::protocol, 0, "memory handle: no such registration slot", slot};
+  const RegistrationSlot& entry = slots_[slot];
+  const bool live = generation % 2 == 1 && entry.generation.load(std::memory_order_acquire) == generation;
+  const SoftwareHandle found{generation, entry.base.load(std::memory_order_acquire),
+                             entry.size.load(std::memory_order_acquire), slot,
+                             static_cast<std::uint32_t>(entry.rights.load(std::memory_order_acquire) & ~kAddressSpace)};
+  if (live && entry.generation.load(kRelaxed) == generation) return found;
+  return Error{Errc::invalid_argument, 0, "memory handle: stale, its registration is gone", slot};
+}
+
+Result<RegistrationView> RegistrationView::over(ByteSpan memory) noexcept {
+  if (memory.size() <= kMappingsSize || (memory.size() - kMappingsSize) % 4096 != 0) {
+    return Error{Errc::protocol, 0, "registration table: impossible size", memory.size()};
+  }
+  const std::size_t slots_size = memory.size() - kMappingsSize;
+  return RegistrationView{
+      {reinterpret_cast<const RegistrationSlot*>(memory.data()), slots_size / sizeof(RegistrationSlot)},
+      *reinterpret_cast<const memory::SharedMappings*>(memory.data() + slots_size)};
+}
+
+class RegistrationTable::PoolWatch final : public memory::Listener {
+ public:
+  explicit PoolWatch(std::span<RegistrationSlot> slots) noexcept : slots_(slots) {}
+  ~PoolWatch() { memory::remove_listener(*this); }
+  PoolWatch(const PoolWatch&) = delete;
+  PoolWatch& operator=(const PoolWatch&) = delete;
+
+  /// Watches a range from now on.  The caller holds the lock under which registrations are added.
+  void include(memory::Range range) noexcept {
+    low_.store(std::min(low_.load(kRelaxed), range.begin), kRelaxed);
+    high_.store(std::max(high_.load(kRelaxed), range.end), kRelaxed);
+  }
+
+  void released(memory::Range range) noexcept override {
+    if (!range.overlaps({low_.load(kRelaxed), high_.load(kRelaxed)})) return;  // nearly always
+    for (RegistrationSlot& slot : slots_) {
+      const std::uint64_t base = slot.base.load(kRelaxed);
+      if (range.overlaps({base, base + slot.size.load(kRelaxed)})) slot.rights.fetch_and(UINT32_MAX, kRelaxed);
+    }
+  }
+
+ private:
+  const std::span<RegistrationSlot> slots_;
+  std::atomic<std::uintptr_t> low_{UINTPTR_MAX};
+  std::atomic<std::uintptr_t> high_{0};
+};
+
+class RegistrationTable::PrivateInChild final : private ForkListener {
+ public:
+  PrivateInChild(const Mapping& map, int memory) noexcept : address_(map.data()), size_(map.size()), memory_(memory) {
+    follow_forks();
+  }
+  PrivateInChild(const PrivateInChild&) = delete;
+  PrivateInChild& operator=(const PrivateInChild&) = delete;
+  ~PrivateInChild() { unfollow_forks(); }
+
+ private:
+  void before_fork() noexcept override {}
+  void after_fork_in_parent() noexcept override {}
+  void after_fork_in_child() noexcept override {
+    const auto map = [this](int flags, int memory) {
+      return raw_syscall(SYS_mmap, reinterpret_cast<long>(address_), static_cast<long>(size_), PROT_READ | PROT_WRITE,
+                         MAP_FIXED | MAP_PRIVATE | flags, memory, 0);
+    };
+    // Without memory for that the child has no registrations, rather than its parent's.
+    if (map(0, memory_) < 0) (void)map(MAP_ANONYMOUS, -1);
+  }
+
+  std::byte* const address_;
+  const std::size_t size_;
+  const int memory_;
+};
+
+RegistrationTable::RegistrationTable(RegistrationTable&&) noexcept = default;
+RegistrationTable& RegistrationTable::operator=(RegistrationTable&&) noexcept = default;
+RegistrationTable::~RegistrationTable() = default;
+
+void RegistrationTable::Unfollow::operator()(memory::MappingTable* table) const noexcept {
+  memory::address_space::unfollow(*table);
+  std::default_delete<memory::MappingTable>{}(table);
+}
+
+RegistrationTable::RegistrationTable(Fd memory, Mapping map, std::uint32_t slots, std::uint64_t first_generation)
+    : memory_(std::move(memory)), map_(std::move(map)), count_(slots), next_generation_(first_generation & ~1ULL) {
+  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory_.get());
+  for (std::uint32_t slot = 0; slot < slots; ++slot) free_.push_back(slot);
+}
+
+std::span<RegistrationSlot> RegistrationTable::slots() const noexcept {
+  // The mapping is zero-filled, which is a valid empty slot, and page aligned.
+  return {reinterpret_cast<RegistrationSlot*>(map_.data()), count_};
+}
+
+memory::SharedMappings& RegistrationTable::shared_mappings() const noexcept {
+  return *reinterpret_cast<memory::SharedMappings*>(map_.data() + map_.size() - kMappingsSize);
+}
+
+Result<RegistrationTable> RegistrationTable::create(std::uint32_t slots) {
+  const std::size_t slots_size = align_up(std::size_t{slots} * sizeof(RegistrationSlot), 4096);
+  OPAL_TRY_ASSIGN(Fd memory, make_memory(slots_size));
+  OPAL_TRY_ASSIGN(Mapping map, Mapping::shared(memory.get(), slots_size + kMappingsSize));
+  OPAL_TRY(seal(memory));
+  std::uint64_t first = 0;
+  if (::getrandom(&first, sizeof first, 0) != static_cast<ssize_t>(sizeof first)) {
+    return Error{Errc::os, errno, "getrandom(registration generation)"};
+  }
+  return RegistrationTable{std::move(memory), std::move(map), slots, first};
+}
+
+Result<void> RegistrationTable::renew() {
+  OPAL_TRY_ASSIGN(Fd memory, make_memory(map_.size() - kMappingsSize));
+  static constexpr std::array<std::byte, kPage> kZeros{};
+  // Looking at a page of the list of mappings that was never used would allocate it.
+  const std::size_t used = map_.size() - (mappings_ == nullptr ? kMappingsSize : 0);
+  for (std::size_t at = 0; at < used; at += kPage) {
+    const std::byte* const page = map_.data() + at;
+    if (std::memcmp(page, kZeros.data(), kPage) == 0) continue;  // most of the list of mappings is never used
+    if (::pwrite(memory.get(), page, kPage, static_cast<off_t>(at)) != static_cast<ssize_t>(kPage)) {
+      return Error{Errc::no_memory, errno, "pwrite(registrations)", at};
+    }
+  }
+  private_in_child_.reset();
+  // In place: pointers to the table stay valid.
+  if (const long mapped = raw_syscall(SYS_mmap, reinterpret_cast<long>(map_.data()), static_cast<long>(map_.size()),
+                                      PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, memory.get(), 0);
+      mapped < 0) {
+    return Error{Errc::os, static_cast<int>(-mapped), "mmap(registrations)", map_.size()};
+  }
+  OPAL_TRY(seal(memory));
+  memory_ = std::move(memory);
+  private_in_child_ = std::make_unique<PrivateInChild>(map_, memory_.get());
+  return {};
+}
+
+Result<MemoryHandle> RegistrationTable::add(const void* base, std::uint64_t size, Rights rights) {
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  if (size > std::numeric_limits<std::uint64_t>::max() - address) {
+    return Error{Errc::invalid_argument, 0, "register_memory: the range wraps around the address space", size};
+  }
+  if (!gpu::is_host(base)) return add(address, size, rights, std::uint64_t{RegistrationView::kOfGpu} << 32);
+  const std::uint32_t pool = mpool::shared_pool_of(base, size);
+  if (pool == 0) return add(address, size, rights, 0);
+  if (pool_watch_ == nullptr) {
+    auto watch = std::make_unique<PoolWatch>(slots());
+    if (!memory::add_listener(*watch)) return add(address, size, rights, 0);  // as private memory
+    pool_watch_ = std::move(watch);
+  }
+  pool_watch_->include(memory::Range::pages(address, size));
+  OPAL_TRY_ASSIGN(const MemoryHandle handle, add(address, size, rights, std::uint64_t{pool} << 32));
+  if (mpool::shared_pool_of(base, size) != pool) {  // it went between the question and the entry
+    OPAL_TRY_ASSIGN(const SoftwareHandle made, SoftwareHandle::decode(handle));
+    slots()[made.slot].rights.fetch_and(UINT32_MAX, kRelaxed);
+  }
+  return handle;
+}
+
+Result<MemoryHandle> RegistrationTable::add_address_space(Rights rights) {
+  if (mappings_ != nullptr) {
+    return Error{Errc::limit_reached, 0, "address-space registration: this Context has one already"};
+  }
+  // Its memory is reserved as it grows: few programs need it, and most of those little of it.
+  OPAL_TRY_ASSIGN(memory::MappingTable table, memory::MappingTable::create(shared_mappings()));
+  mappings_.reset(std::make_unique<memory::MappingTable>(table).release());
+  if (auto followed = memory::address_space::follow(*mappings_); !followed) {
+    mappings_.reset();
+    return followed.error();
+  }
+  return add(0, SoftwareHandle::kAddressSpaceSize, rights, kAddressSpace);
+}
+
+Result<MemoryHandle> RegistrationTable::add(std::uint64_t address, std::uint64_t size, Rights rights,
+                                            std::uint64_t flags) {
+  if (free_.empty()) return Error{Errc::limit_reached, 0, "register_memory: all registration slots are taken", count_};
+  const std::uint32_t index = free_.front();
+  free_.pop_front();
+  ++live_;
+  RegistrationSlot& slot = slots()[index];
+  // Each a release: no reader sees one of them beside the slot's former generation, which was set to 0 before.
+  constexpr auto kFieldStore = std::memory_order_release;
+  slot.base.store(address, kFieldStore);
+  slot.size.store(size, kFieldStore);
+  slot.hole.store(0, kFieldStore);
+  slot.rights.store(flags | static_cast<std::uint32_t>(rights), kFieldStore);
+  next_generation_ += 2;
+  slot.generation.store(next_generation_ + 1, std::memory_order_release);
+  const SoftwareHandle handle{next_generation_ + 1, address, size, index, static_cast<std::uint32_t>(rights)};
+  return MemoryHandle::from_bytes(bytes_of(handle));
+}
+
+Result<void> RegistrationTable::check(const MemoryHandle& handle, std::uint64_t address, std::uint64_t size,
+                                      Rights wanted) const noexcept {
+  const Result<void> answer = view().check(handle, address, size, wanted);
+  if (answer || mappings_ == nullptr) return answer;
+  const auto decoded = SoftwareHandle::decode(handle);
+  if (!decoded || !decoded->of_address_space() || !memory::address_space::refresh_after_miss()) return answer;
+  return view().check(handle, address, size, wanted);
+}
+
+void RegistrationTable::invalidate(const MemoryHandle& handle) noexcept {
+  const auto decoded = SoftwareHandle::decode(handle);
+  if (!decoded || decoded->slot >= count_) return;
+  std::uint64_t live = decoded->generation;
+  slots()[decoded->slot].generation.compare_exchange_strong(live, live + 1, std::memory_order_release, kRelaxed);
+}
+
+void RegistrationTable::invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept {
+  const auto decoded = SoftwareHandle::decode(handle);
+  if (!decoded || decoded->slot >= count_) return;
+  RegistrationSlot& slot = slots()[decoded->slot];
+  if (slot.generation.load(std::memory_order_acquire) != decoded->generation) return;
+  const std::uint64_t base = slot.base.load(kRelaxed);
+  const memory::Range all{base, base + slot.size.load(kRelaxed)};
+  if (!gone.overlaps(all)) return;
+  const memory::Range pages = memory::Range::pages(std::max(gone.begin, all.begin), 0);
+  const std::uint64_t first = (pages.begin - base / kPage * kPage) / kPage;
+  const std::uint64_t end = (std::min(gone.end, all.end) - base / kPage * kPage + kPage - 1) / kPage;
+  if (end > UINT32_MAX) return invalidate(handle);  // 16 TiB
+  std::uint64_t before = slot.hole.load(kRelaxed);
+  std::uint64_t now = 0;
+  do {
+    const std::uint64_t low = before == 0 ? first : std::min(first, before & UINT32_MAX);
+    const std::uint64_t high = before == 0 ? end : std::max(end, (before & UINT32_MAX) + (before >> 32));
+    now = ((high - low) << 32) | low;
+  } while (!slot.hole.compare_exchange_weak(before, now, std::memory_order_release, kRelaxed));
+  if (hole_of(now, base).contains(all)) invalidate(handle);
+}
+
+Result<void> RegistrationTable::remove(const MemoryHandle& handle) {
+  OPAL_TRY_ASSIGN(const SoftwareHandle decoded, SoftwareHandle::decode(handle));
+  if (decoded.slot >= count_) {
+    return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
+  }
+  RegistrationSlot& slot = slots()[decoded.slot];
+  const std::uint64_t generation = slot.generation.load(kRelaxed);
+  if (generation != decoded.generation && generation != decoded.generation + 1) {  // the latter: invalidated before
+    return Error{Errc::invalid_argument, 0, "deregister_memory: handle is not live here", decoded.base};
+  }
+  slot.generation.store(0, std::memory_order_release);
+  if ((slot.rights.load(kRelaxed) & kAddressSpace) != 0) mappings_.reset();
+  slot.size.store(0, std::memory_order_release);
+  free_.push_back(decoded.slot);
+  --live_;
+  for (Follower* const follower : followers_) follower->registration_ended(decoded.generation);
+  return {};
+}
+
+}  // namespace opal::btl

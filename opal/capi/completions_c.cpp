@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface to completion counters and completion queues.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "opal/am/completion_counter.hpp"
+#include "opal/am/completion_queue.hpp"
+#include "opal/capi/internal.hpp"
+
+using namespace opal::capi;
+using opal::Error;
+using opal::Post;
+
+struct opal_counter {
+  explicit opal_counter(opal::am::Context& context) noexcept : counter(context) {}
+  opal::am::CompletionCounter counter;
+};
+
+struct opal_queue {
+  /// What a program posts with, and the entry of the queue that it becomes.
+  struct Slot {
+    opal_completion_t completion;  // first: its address is the slot's
+    opal_queue* queue;
+    opal::Completion* entry;
+  };
+
+  opal_queue(opal::am::Context& context, std::size_t capacity)
+      : context(context), queue(context, capacity), slots(capacity) {
+    for (Slot& slot : slots) free.push_back(&slot);
+  }
+  static Slot& slot_of(opal_completion_t& completion) noexcept { return reinterpret_cast<Slot&>(completion); }
+  static void on_end(opal_completion_t* completion) noexcept {
+    Slot& slot = slot_of(*completion);
+    const opal_status_t status = completion->status;
+    slot.queue->free.push_back(&slot);
+    slot.entry->finish(Error{to_code(status)});
+  }
+
+  opal::am::Context& context;
+  opal::am::CompletionQueue queue;
+  std::vector<Slot> slots;
+  std::vector<Slot*> free;  // under the Context's lock; its capacity is never exceeded
+};
+
+namespace {
+
+std::size_t to_entries(std::span<const opal::am::CompletionQueue::Entry> ended, opal_queue_entry_t* entries) noexcept {
+  for (const auto& entry : ended) {
+    *entries++ = {entry.user, entry.error.code == opal::Errc{} ? OPAL_OK : to_status(entry.error.code), 0};
+  }
+  return ended.size();
+}
+
+constexpr std::size_t kMostEntries = 64;  // of one call
+
+}  // namespace
+
+extern "C" {
+
+opal_status_t opal_counter_create(opal_context_t* context, opal_counter_t** counter) noexcept {
+  if (context == nullptr || counter == nullptr)
+    return misuse("opal_counter_create: a context, and somewhere to put it");
+  *counter = std::make_unique<opal_counter>(context_of(*context)).release();
+  return OPAL_OK;
+}
+
+void opal_counter_destroy(opal_counter_t* counter) noexcept { const std::unique_ptr<opal_counter> end{counter}; }
+
+void opal_counter_attach(opal_counter_t* counter, opal_completion_t* completion) noexcept {
+  if (counter == nullptr || completion == nullptr) return;
+  completion->user = counter;
+  completion->fn = [](opal_completion_t* self) {
+    static_cast<opal_counter*>(self->user)->counter.finish(Error{to_code(self->status)});
+  };
+}
+
+opal_status_t opal_counter_count(opal_counter_t* counter, opal_status_t answer) noexcept {
+  if (counter == nullptr) return misuse("opal_counter_count: a counter is needed");
+  const opal::am::Lock::Guard guard{counter->counter.context().lock()};
+  if (answer == OPAL_DONE || answer < 0) counter->counter.finish(Error{to_code(answer)});
+  return answer;
+}
+
+uint64_t opal_counter_ended(const opal_counter_t* counter) noexcept {
+  return counter != nullptr ? counter->counter.ended() : 0;
+}
+
+uint64_t opal_counter_failures(const opal_counter_t* counter) noexcept {
+  return counter != nullptr ? counter->counter.failures() : 0;
+}
+
+opal_status_t opal_counter_wait(opal_counter_t* counter, uint64_t count, int timeout_ms) noexcept {
+  if (counter == nullptr) return misuse("opal_counter_wait: a counter is needed");
+  const auto all = counter->counter.wait_for(count, std::chrono::milliseconds{timeout_ms});
+  return all ? OPAL_OK : fail(all.error());
+}
+
+opal_status_t opal_queue_create(opal_context_t* context, size_t capacity, opal_queue_t** queue) noexcept {
+  if (context == nullptr || capacity == 0 || queue == nullptr) {
+    return misuse("opal_queue_create: a context, a capacity, and somewhere to put the queue are needed");
+  }
+  *queue = std::make_unique<opal_queue>(context_of(*context), capacity).release();
+  return OPAL_OK;
+}
+
+void opal_queue_destroy(opal_queue_t* queue) noexcept { const std::unique_ptr<opal_queue> end{queue}; }
+
+opal_completion_t* opal_queue_take(opal_queue_t* queue, void* user) noexcept {
+  if (queue == nullptr) return nullptr;
+  const opal::am::Lock::Guard guard{queue->context.lock()};
+  opal::Completion* const entry = queue->queue.take(user);
+  if (entry == nullptr) return nullptr;
+  opal_queue::Slot& slot = *queue->free.back();
+  queue->free.pop_back();
+  slot = {{}, queue, entry};
+  slot.completion.fn = &opal_queue::on_end;
+  return &slot.completion;
+}
+
+opal_status_t opal_queue_settle(opal_queue_t* queue, opal_completion_t* completion, opal_status_t answer) noexcept {
+  if (queue == nullptr || completion == nullptr)
+    return misuse("opal_queue_settle: a queue and its completion are needed");
+  if (answer == OPAL_QUEUED) return answer;  // on_end() may have run
+  const opal::am::Lock::Guard guard{queue->context.lock()};
+  opal_queue::Slot& slot = opal_queue::slot_of(*completion);
+  queue->free.push_back(&slot);
+  slot.entry->error = Error{to_code(answer)};
+  const Post post = answer == OPAL_AGAIN ? Post::again : answer == OPAL_DONE ? Post::done : Post::failed;
+  return queue->queue.settle(*slot.entry, post) == Post::again ? OPAL_AGAIN : OPAL_QUEUED;
+}
+
+size_t opal_queue_poll(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count) noexcept {
+  if (queue == nullptr || entries == nullptr) return 0;
+  opal::am::CompletionQueue::Entry ended[kMostEntries];
+  return to_entries({ended, queue->queue.poll({ended, std::min(count, kMostEntries)})}, entries);
+}
+
+size_t opal_queue_wait(opal_queue_t* queue, opal_queue_entry_t* entries, size_t count, int timeout_ms) noexcept {
+  if (queue == nullptr || entries == nullptr || count == 0) return 0;
+  opal::am::CompletionQueue::Entry ended[kMostEntries];
+  return to_entries(
+      {ended, queue->queue.wait({ended, std::min(count, kMostEntries)}, std::chrono::milliseconds{timeout_ms})},
+      entries);
+}
+
+}  // extern "C"
