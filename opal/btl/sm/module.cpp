@@ -70,7 +70,7 @@ Module::Module(const Host& host, Parts parts)
       receiver_(std::move(parts.inbox), config_, parts.fences, host.handlers, connections_, deferred_work_),
       sender_(config_, connections_, receiver_.back_pressure()),
       initiator_(config_, TransferModes{config_, parts.forced_mode}, host.cores_shared, receiver_.fast_boxes(), sender_,
-                 connections_, emulation()),
+                 connections_, emulation(), operations()),
       target_(host.registrations, connections_) {}
 
 Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {

@@ -290,7 +290,7 @@ void HelpedInitiator::check_flushes() noexcept {
     }
     const PendingFlush flush = flushes_[i];
     flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (emulation_.flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
+    if (operations_.flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
     i = 0;  // the completion may have posted or flushed
   }
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/sm/connections/endpoint.hpp"
 #include "opal/btl/sm/helped/state/transfer_mode.hpp"
 #include "opal/btl/sm/messages/fast_boxes.hpp"
@@ -17,7 +18,7 @@ namespace opal::btl::sm {
 class HelpedInitiator {
  public:
   HelpedInitiator(const Config& config, const TransferModes& modes, bool cores_shared, const FastBoxes& progress,
-                  Sender& sender, MessagePeers& peers, RdmaEmulation& emulation) noexcept
+                  Sender& sender, MessagePeers& peers, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
       : modes_(modes),
         least_helped_(modes.least_helped()),
         timeout_ns_(static_cast<std::uint64_t>(config.pipeline_timeout.count()) * 1000),
@@ -25,7 +26,8 @@ class HelpedInitiator {
         progress_(progress),
         sender_(sender),
         peers_(peers),
-        emulation_(emulation) {}
+        emulation_(emulation),
+        operations_(operations) {}
 
   /// Starts a put or get if help pays for it.  False: the caller copies without help.
   [[nodiscard]] bool start_put(Endpoint& to, const std::byte* source, const Target& target,
@@ -53,7 +55,7 @@ class HelpedInitiator {
   /// wait_for_target().
   void abandon(Endpoint& endpoint, const Error& why) noexcept;
 
-  /// Helped puts are no operations of the emulation, so its flush does not wait for them.  False: none is in flight;
+  /// Helped puts are not in the table of operations, so its flush does not wait for them.  False: none is in flight;
   /// the caller flushes.  True: `completion` runs after them and a flush.
   [[nodiscard]] bool flush(btl::Endpoint* to, Completion& completion) noexcept;
 
@@ -86,6 +88,7 @@ class HelpedInitiator {
   Sender& sender_;
   MessagePeers& peers_;
   RdmaEmulation& emulation_;
+  RdmaOperations& operations_;     // all other operations of the module
   std::vector<Endpoint*> active_;  // peers with a transfer
   std::vector<PendingFlush> flushes_;
   std::uint64_t puts_ = 0;  // posted
