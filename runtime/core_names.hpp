@@ -3,8 +3,8 @@
 #pragma once
 #include "opal/core/bytes.hpp"
 #include "opal/core/error.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace runtime {
 

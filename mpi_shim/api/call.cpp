@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "mpi_shim/base/error_class.hpp"
+#include "mpi_shim/info/info.hpp"
 #include "mpi_shim/process/raise.hpp"
 #include "mpi_shim/process/user_errors.hpp"
-#include "mpi_shim/info/info.hpp"
 #include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim::api {

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/process/raise.hpp"
 #include "mpi_shim/handle/table.hpp"
 #include "mpi_shim/info/environment.hpp"
+#include "mpi_shim/process/raise.hpp"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "mpi_shim/coll/config.hpp"
-#include "mpi_shim/process/config.hpp"
 #include "mpi_shim/p2p/config.hpp"
+#include "mpi_shim/process/config.hpp"
 #include "mpi_shim/rma/config.hpp"
 #include "opal/core/export.hpp"
 

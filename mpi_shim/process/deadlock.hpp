@@ -52,7 +52,7 @@ class DeadlockDetector final : private p2p::IdleObserver {
   const Namer namer_;
   Clock::time_point told_;
   std::vector<LastReport> reports_;  // rank 0: by rank
-  std::uint64_t reported_ = 0;   // the state of all that was reported last
+  std::uint64_t reported_ = 0;       // the state of all that was reported last
 };
 
 }  // namespace mpi_shim

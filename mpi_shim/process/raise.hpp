@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/process/raise.hpp — an MPI function has failed: the error handler of the object concerned decides what happens.
-// Threads: safe from any thread; a user's handler runs in the caller's.
+// mpi_shim/process/raise.hpp — an MPI function has failed: the error handler of the object concerned decides what
+// happens. Threads: safe from any thread; a user's handler runs in the caller's.
 #pragma once
 #include "mpi_shim/abi/unsupported.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/process/user_errors.hpp — error classes, codes and texts that the program adds (MPI_Add_error_class).  They may
-// be added before MPI_Init and outlive MPI_Finalize: one table per process.  Threads: safe from any thread.
+// mpi_shim/process/user_errors.hpp — error classes, codes and texts that the program adds (MPI_Add_error_class).  They
+// may be added before MPI_Init and outlive MPI_Finalize: one table per process.  Threads: safe from any thread.
 #pragma once
 #include <map>
 #include <mutex>

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "opal/am/transports/key.hpp"
 #include "opal/am/state.hpp"
+#include "opal/am/transports/key.hpp"
 #include "opal/btl/remote_memory.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"

@@ -10,8 +10,8 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/memory/events/events.hpp"
 
 namespace opal::mpool {

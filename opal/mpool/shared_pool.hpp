@@ -14,8 +14,8 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/mapping.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/mpool/page_kind.hpp"
 
 namespace opal::mpool {

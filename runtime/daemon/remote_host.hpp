@@ -11,8 +11,8 @@
 
 #include "runtime/daemon/agent.hpp"
 #include "runtime/daemon/tree/messages.hpp"
-#include "runtime/options/timeouts.hpp"
 #include "runtime/host/rank_host.hpp"
+#include "runtime/options/timeouts.hpp"
 #include "runtime/overlay/wire.hpp"
 #include "runtime/stdio/output.hpp"
 

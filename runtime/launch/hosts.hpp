@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/options/options.hpp"
 #include "runtime/launch/placement.hpp"
+#include "runtime/options/options.hpp"
 
 namespace runtime::launch {
 

@@ -10,8 +10,8 @@
 
 #include "opal/am/memory/address_space_registration.hpp"
 #include "opal/core/sanitizer.hpp"
-#include "opal/memory/events/monitor.hpp"
 #include "opal/core/system/raw_syscall.hpp"
+#include "opal/memory/events/monitor.hpp"
 #include "tests/am/pair.hpp"
 
 namespace opal::test {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-#include "opal/am/region.hpp"
 #include "opal/am/memory/registered_pool.hpp"
+#include "opal/am/region.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "tests/am/pair.hpp"
 #include "tests/harness/log_lines.hpp"

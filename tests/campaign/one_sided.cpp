@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "opal/am/memory/address_space_registration.hpp"
 #include "opal/am/context.hpp"
+#include "opal/am/memory/address_space_registration.hpp"
 #include "runtime/client/client.hpp"
 
 namespace {

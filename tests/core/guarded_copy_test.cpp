@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "opal/core/system/fd.hpp"
 #include "opal/core/sanitizer.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "opal/core/config/store.hpp"
 #include "opal/core/config/core_config.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/system/fd.hpp"
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launcher and daemons may send each other (runtime/daemon/tree/messages.hpp): each input is messages, of two bytes of
-// length, one that names the kind, and the content.  What unpacks packs into the same bytes; what a daemon sends about
-// ranks reaches the job only for ranks of its own host; a plan of the job that passes for valid can be used.
+// What launcher and daemons may send each other (runtime/daemon/tree/messages.hpp): each input is messages, of two
+// bytes of length, one that names the kind, and the content.  What unpacks packs into the same bytes; what a daemon
+// sends about ranks reaches the job only for ranks of its own host; a plan of the job that passes for valid can be
+// used.
 #include <fcntl.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
+#include "runtime/daemon/remote_host.hpp"
 #include "runtime/daemon/tree/bootstrap.hpp"
 #include "runtime/daemon/tree/process_map.hpp"
-#include "runtime/daemon/remote_host.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include "opal/core/system/secret.hpp"
 #include "runtime/daemon/tree/bootstrap.hpp"
 #include "runtime/daemon/tree/messages.hpp"
-#include "runtime/options/settings.hpp"
 #include "runtime/oob/daemon.hpp"
+#include "runtime/options/settings.hpp"
 
 int main() {
   using namespace runtime;

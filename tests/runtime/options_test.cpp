@@ -16,8 +16,8 @@
 #include "opal/core/environment.hpp"
 #include "runtime/host/binding.hpp"
 #include "runtime/host/environment.hpp"
-#include "runtime/launch/hosts.hpp"
 #include "runtime/host/messages.hpp"
+#include "runtime/launch/hosts.hpp"
 
 namespace runtime::launch {
 namespace {

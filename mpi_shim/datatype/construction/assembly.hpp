@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/assembly.hpp — bounds, layout and signature of a type under construction, kept in step.
-// Owned by the constructor that uses it.  Threads: one.  Invariants: bounds are checked first, so that the other two
-// never see numbers that overflow; parts outlive the assembly.
+// mpi_shim/datatype/construction/assembly.hpp — bounds, layout and signature of a type under construction, kept in
+// step. Owned by the constructor that uses it.  Threads: one.  Invariants: bounds are checked first, so that the other
+// two never see numbers that overflow; parts outlive the assembly.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "mpi_shim/datatype/construction/assembly.hpp"
 #include "mpi_shim/datatype/checked.hpp"
+#include "mpi_shim/datatype/construction/assembly.hpp"
 
 namespace mpi_shim::datatype {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/constructors.hpp — the standard's type constructors.  Each gives a new, uncommitted type that keeps
-// its parts alive.  Threads: safe from any thread.
-// Errors of all: invalid_argument (a negative count or block length, lists of different lengths, an array section
-// outside of its array), limit_reached (a size or bound beyond 63 bits), no_memory.
+// mpi_shim/datatype/construction/constructors.hpp — the standard's type constructors.  Each gives a new, uncommitted
+// type that keeps its parts alive.  Threads: safe from any thread. Errors of all: invalid_argument (a negative count or
+// block length, lists of different lengths, an array section outside of its array), limit_reached (a size or bound
+// beyond 63 bits), no_memory.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/description.hpp — a datatype as bytes, with which another process makes the same one: the calls of
-// the constructors, parts before what is made of them, each part once.  Same-architecture peers only.
+// mpi_shim/datatype/construction/description.hpp — a datatype as bytes, with which another process makes the same one:
+// the calls of the constructors, parts before what is made of them, each part once.  Same-architecture peers only.
 // Threads: safe from any thread.
 #pragma once
 #include <cstddef>

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include "mpi_shim/datatype/element.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
+#include "mpi_shim/datatype/element.hpp"
 
 namespace mpi_shim::datatype {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/datatype/construction/fortran_kinds.hpp — datatypes by decimal precision and range, as Fortran selects its kinds.
-// The same arguments give the same type each time; it is committed, belongs to MPI and lives until the process ends.
-// Threads: safe from any thread.
+// mpi_shim/datatype/construction/fortran_kinds.hpp — datatypes by decimal precision and range, as Fortran selects its
+// kinds. The same arguments give the same type each time; it is committed, belongs to MPI and lives until the process
+// ends. Threads: safe from any thread.
 #pragma once
 #include <optional>
 

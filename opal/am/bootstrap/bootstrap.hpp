@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/bootstrap.hpp — finding each other without a launcher: a TCP socket over which two Contexts exchange address
-// blobs (bootstrap_wire.hpp), and nothing else; then both connect by the best transport.
-// A visitor costs a descriptor and ~250 bytes until it has proved to know the secret.
-// Owned by the Context; accept side runs from its progress, the connecting side blocks.
+// opal/am/bootstrap/bootstrap.hpp — finding each other without a launcher: a TCP socket over which two Contexts
+// exchange address blobs (bootstrap_wire.hpp), and nothing else; then both connect by the best transport. A visitor
+// costs a descriptor and ~250 bytes until it has proved to know the secret. Owned by the Context; accept side runs from
+// its progress, the connecting side blocks.
 #pragma once
 #include <netdb.h>
 #include <sys/socket.h>
@@ -18,8 +18,8 @@
 #include "opal/core/bytes.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::am {
 

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "opal/core/system/fd.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/core/system/machine.hpp"
 
 namespace opal::am {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/secret_choice.hpp — which secret the processes of a Context prove to each other: that of the file which
-// am_secret_file names, none, or by default one of this user, in a file that the first process makes (SECURITY.md).
-// Threads and processes: safe at the same time; all that make the user's file at once get the same secret.
+// opal/am/bootstrap/secret_choice.hpp — which secret the processes of a Context prove to each other: that of the file
+// which am_secret_file names, none, or by default one of this user, in a file that the first process makes
+// (SECURITY.md). Threads and processes: safe at the same time; all that make the user's file at once get the same
+// secret.
 #pragma once
 #include <optional>
 #include <string>

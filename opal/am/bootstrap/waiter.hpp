@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/bootstrap/waiter.hpp — the sleep of a Context: one epoll descriptor over the modules' descriptors, and, at thread level
-// `multiple`, an eventfd per sleeping thread, since another thread's progress may be what a sleeper waits for.
-// Threads: from any thread.
+// opal/am/bootstrap/waiter.hpp — the sleep of a Context: one epoll descriptor over the modules' descriptors, and, at
+// thread level `multiple`, an eventfd per sleeping thread, since another thread's progress may be what a sleeper waits
+// for. Threads: from any thread.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::am {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/memory/address_space_registration.hpp — one key for everything that this process has mapped, now and later: a peer
-// that got it once puts and gets at any valid address.  mmap, brk, mremap, munmap and mprotect are followed before they
-// return; what a mapping forbids is refused.  docs/design/memory.md: what it costs, and what it cannot see.
-// Owned by the program; ends before its Context.  Threads: as the Context; following is safe from any thread.
+// opal/am/memory/address_space_registration.hpp — one key for everything that this process has mapped, now and later: a
+// peer that got it once puts and gets at any valid address.  mmap, brk, mremap, munmap and mprotect are followed before
+// they return; what a mapping forbids is refused.  docs/design/memory.md: what it costs, and what it cannot see. Owned
+// by the program; ends before its Context.  Threads: as the Context; following is safe from any thread.
 #pragma once
 #include "opal/am/context.hpp"
 #include "opal/core/system/mapping.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/memory/registered_pool.hpp — memory that a Context's devices know before its first use: blocks cut out of slabs,
-// each slab registered once with every transport that has handles of its own, through its cache.  Puts and gets from
-// such a block find it registered; exposing one finds a registration with all rights.  Grows by slabs; those without
-// blocks go back to the system when more is idle than in use, and their registrations end with the next one that is
-// made. Where no transport has handles of its own it is plain memory. Owned by whoever opened it; ends before its
-// Context.  Threads: as the Context.
+// opal/am/memory/registered_pool.hpp — memory that a Context's devices know before its first use: blocks cut out of
+// slabs, each slab registered once with every transport that has handles of its own, through its cache.  Puts and gets
+// from such a block find it registered; exposing one finds a registration with all rights.  Grows by slabs; those
+// without blocks go back to the system when more is idle than in use, and their registrations end with the next one
+// that is made. Where no transport has handles of its own it is plain memory. Owned by whoever opened it; ends before
+// its Context.  Threads: as the Context.
 #pragma once
 #include <map>
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/key.hpp — a Region's key: one handle per kind of transport, so that the peer can use whichever it has a route
-// by. Wire:  u8 count | count x { u8 name size | name | u8 handle size | handle } Transports that share the Context's
-// registration table share one entry named "".
+// opal/am/transports/key.hpp — a Region's key: one handle per kind of transport, so that the peer can use whichever it
+// has a route by. Wire:  u8 count | count x { u8 name size | name | u8 handle size | handle } Transports that share the
+// Context's registration table share one entry named "".
 #pragma once
 #include <string_view>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/transports/transports.hpp — the modules a Context has opened, the ones it could not, and the choice among them.
-// Owned by the Context; not thread safe beyond it.
+// opal/am/transports/transports.hpp — the modules a Context has opened, the ones it could not, and the choice among
+// them. Owned by the Context; not thread safe beyond it.
 #pragma once
 #include <memory>
 #include <string>

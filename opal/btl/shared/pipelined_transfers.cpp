@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "opal/btl/module.hpp"
-#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/rcache/cache.hpp"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "opal/btl/module.hpp"
-#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/btl/remote_memory.hpp"
+#include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/rcache/cache.hpp"
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "opal/btl/module.hpp"
-#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/gpu_target.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/shared/quiescence.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/core/system/guarded_copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
 

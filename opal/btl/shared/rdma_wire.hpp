@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/shared/rdma_wire.hpp — the messages of the put/get emulation and of lent registrations.  Little endian; all of it
-// comes from a peer: the sizes are checked on arrival, addresses and handles against the registration table.
+// opal/btl/shared/rdma_wire.hpp — the messages of the put/get emulation and of lent registrations.  Little endian; all
+// of it comes from a peer: the sizes are checked on arrival, addresses and handles against the registration table.
 #pragma once
 #include <cstdint>
 #include <type_traits>

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/sim/module.hpp"
 
 namespace opal::btl::sim {

@@ -4,8 +4,8 @@
 #pragma once
 #include <vector>
 
-#include "opal/core/system/mapping.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/mapping.hpp"
 
 namespace opal::btl::tcp {
 

@@ -4,8 +4,8 @@
 #pragma once
 #include <cstdint>
 
-#include "opal/core/system/fd.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::verbs {
 

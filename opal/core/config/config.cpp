@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include "opal/core/config/store.hpp"
 #include "opal/core/config/core_config.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::config {

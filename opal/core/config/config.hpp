@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/config/config.hpp — configuration variables, each declared once: a struct with defaults plus a row per variable.
+// opal/core/config/config.hpp — configuration variables, each declared once: a struct with defaults plus a row per
+// variable.
 //   struct Config { ByteSize fbox_size = 4_KiB; };
 //   inline constexpr config::Var<Config> kVars[] = {
 //       {"fbox_size", &Config::fbox_size, {.min = 1_KiB, .max = 1_MiB, .power_of_two = true}, "bytes", Level::tuner,

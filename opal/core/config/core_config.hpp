@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/config/core_config.hpp — the variables of opal/core itself.  Their group has no prefix: OPAL_LOG, OPAL_STRICT.
+// opal/core/config/core_config.hpp — the variables of opal/core itself.  Their group has no prefix: OPAL_LOG,
+// OPAL_STRICT.
 #pragma once
 #include <string>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/guarded_copy.hpp — accesses to memory that may be gone or protected by the time it is touched: what a peer
-// asks for by a handle, and pages of another process.  A SIGSEGV or SIGBUS inside the named range ends the access,
-// which returns false; every other fault goes to the handler that the program had.
-// The handlers are installed at the first use, once per process.  Where the program has replaced them since, or where
-// the calling thread blocks these signals, the kernel copies (process_vm_writev to oneself): slower, as safe.
-// Threads: any.  May nest, also in a signal handler that interrupts an access.
+// opal/core/system/guarded_copy.hpp — accesses to memory that may be gone or protected by the time it is touched: what
+// a peer asks for by a handle, and pages of another process.  A SIGSEGV or SIGBUS inside the named range ends the
+// access, which returns false; every other fault goes to the handler that the program had. The handlers are installed
+// at the first use, once per process.  Where the program has replaced them since, or where the calling thread blocks
+// these signals, the kernel copies (process_vm_writev to oneself): slower, as safe. Threads: any.  May nest, also in a
+// signal handler that interrupts an access.
 #pragma once
 #include <cstddef>
 #include <cstdint>

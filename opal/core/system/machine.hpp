@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/machine.hpp — what kind of machine this is, as far as measured settings depend on it, and the file that
-// holds them: hosts of one kind that share a home directory share it, others never read it.
-// Threads: pure functions but for the reading of /proc/cpuinfo and the environment.
+// opal/core/system/machine.hpp — what kind of machine this is, as far as measured settings depend on it, and the file
+// that holds them: hosts of one kind that share a home directory share it, others never read it. Threads: pure
+// functions but for the reading of /proc/cpuinfo and the environment.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/core/system/raw_syscall.hpp — asks the kernel directly.  For code that runs inside a patched libc call, or that must
-// not touch errno: libc's own functions would come back to it.
+// opal/core/system/raw_syscall.hpp — asks the kernel directly.  For code that runs inside a patched libc call, or that
+// must not touch errno: libc's own functions would come back to it.
 #pragma once
 #include <unistd.h>
 

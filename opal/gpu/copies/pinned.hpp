@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/copies/pinned.hpp — host memory made known to the driver, so that copies from and to it are asynchronous and fast.
-// Memory of our own is registered instead of taken from cuMemHostAlloc: it outlives the context in which that was done.
-// Threads: a resource, one owner at a time.
+// opal/gpu/copies/pinned.hpp — host memory made known to the driver, so that copies from and to it are asynchronous and
+// fast. Memory of our own is registered instead of taken from cuMemHostAlloc: it outlives the context in which that was
+// done. Threads: a resource, one owner at a time.
 #pragma once
 #include <cstddef>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/sharing/device.hpp — devices by a name that means the same in every process.  Ordinals do not: under different
-// CUDA_VISIBLE_DEVICES the same number is another device.  Threads: everything from any thread.
+// opal/gpu/sharing/device.hpp — devices by a name that means the same in every process.  Ordinals do not: under
+// different CUDA_VISIBLE_DEVICES the same number is another device.  Threads: everything from any thread.
 #pragma once
 #include <array>
 #include <cstddef>

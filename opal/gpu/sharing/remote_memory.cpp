@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "opal/core/system/fd.hpp"
 #include "opal/core/log.hpp"
+#include "opal/core/system/fd.hpp"
 #include "opal/gpu/context.hpp"
 #include "opal/gpu/driver.hpp"
 

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "opal/core/system/raw_syscall.hpp"
 #include "opal/memory/address_space/address_space.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/memory/process_maps.hpp"
-#include "opal/core/system/raw_syscall.hpp"
 
 namespace opal::memory {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/address_space/mapping_calls.hpp — the system calls that change what is mapped: what each one does to memory, said
-// around the call itself.  The patcher sends them here instead of to the kernel. Threads: any; runs inside malloc, free
-// and the dynamic loader, so it allocates nothing, keeps errno, and asks the kernel without libc.
+// opal/memory/address_space/mapping_calls.hpp — the system calls that change what is mapped: what each one does to
+// memory, said around the call itself.  The patcher sends them here instead of to the kernel. Threads: any; runs inside
+// malloc, free and the dynamic loader, so it allocates nothing, keeps errno, and asks the kernel without libc.
 #pragma once
 #include <array>
 #include <cstddef>

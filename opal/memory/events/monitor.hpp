@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/events/monitor.hpp — the part that learns when memory is unmapped, replaced or emptied, and calls released().
-// One per process, chosen once: by the variable memory_monitor, or the program's own.  A monitor counts only after it
-// has passed the self-test; without one, whatever would have to know of unmapping must not be kept. Threads: everything
-// from any thread; the choice itself wants to be made before threads start (the patcher demands it).
+// opal/memory/events/monitor.hpp — the part that learns when memory is unmapped, replaced or emptied, and calls
+// released(). One per process, chosen once: by the variable memory_monitor, or the program's own.  A monitor counts
+// only after it has passed the self-test; without one, whatever would have to know of unmapping must not be kept.
+// Threads: everything from any thread; the choice itself wants to be made before threads start (the patcher demands
+// it).
 #pragma once
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/events/self_test.hpp — proof, in this very process with whatever is preloaded and hooked, that memory does not
-// leave unseen: by munmap, mremap, mmap over it, madvise, and as malloc's free and realloc do it.
+// opal/memory/events/self_test.hpp — proof, in this very process with whatever is preloaded and hooked, that memory
+// does not leave unseen: by munmap, mremap, mmap over it, madvise, and as malloc's free and realloc do it.
 #pragma once
 #include "opal/core/result.hpp"
 

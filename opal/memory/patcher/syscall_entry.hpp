@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/patcher/syscall_entry.hpp — the way from a trampoline, which has a system call's registers, into C++ and back.
+// opal/memory/patcher/syscall_entry.hpp — the way from a trampoline, which has a system call's registers, into C++ and
+// back.
 #pragma once
 #include "opal/core/export.hpp"
 

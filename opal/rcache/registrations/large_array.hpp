@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/large_array.hpp — a fixed number of objects, in huge pages from 2 MiB on where the machine has them: a
-// cache of a million registrations touches a few of its hundred thousand pages at random, and each would cost a walk of
-// the page table.
-// Owns its objects.  Threads: as any array.
+// opal/rcache/registrations/large_array.hpp — a fixed number of objects, in huge pages from 2 MiB on where the machine
+// has them: a cache of a million registrations touches a few of its hundred thousand pages at random, and each would
+// cost a walk of the page table. Owns its objects.  Threads: as any array.
 #pragma once
 #include <sys/mman.h>
 

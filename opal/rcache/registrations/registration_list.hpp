@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/registration_list.hpp — registrations in a row, linked through themselves: no operation allocates.
-// Owns: nothing.  Threads: none of its own, the cache locks.
+// opal/rcache/registrations/registration_list.hpp — registrations in a row, linked through themselves: no operation
+// allocates. Owns: nothing.  Threads: none of its own, the cache locks.
 #pragma once
 #include <cstddef>
 

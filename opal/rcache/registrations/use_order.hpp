@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/rcache/registrations/use_order.hpp — registrations in the order of their last use, although a use only writes down its time.
-// Two lists: `ranked_`, sorted by the last use known when it was sorted, and `later_`, unsorted, each of them used (or
-// new) since.  Hence the front of `ranked_`, if it was not used since either, is the one used longest ago of all; if it
-// was, it goes to `later_`.  When `ranked_` is empty, what is idle in `later_` is sorted anew.  Every use so makes at
-// most one registration move once: logarithmic per use that is followed by an eviction, nothing without evictions.
-// Owns: nothing.  Threads: none of its own, the cache locks.
+// opal/rcache/registrations/use_order.hpp — registrations in the order of their last use, although a use only writes
+// down its time. Two lists: `ranked_`, sorted by the last use known when it was sorted, and `later_`, unsorted, each of
+// them used (or new) since.  Hence the front of `ranked_`, if it was not used since either, is the one used longest ago
+// of all; if it was, it goes to `later_`.  When `ranked_` is empty, what is idle in `later_` is sorted anew.  Every use
+// so makes at most one registration move once: logarithmic per use that is followed by an eviction, nothing without
+// evictions. Owns: nothing.  Threads: none of its own, the cache locks.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/daemon/tree/bootstrap.hpp — what the launcher tells a daemon on its stdin, in one line, before they are connected.
-// The secret travels only here: neither a command line nor an environment shows it.
+// runtime/daemon/tree/bootstrap.hpp — what the launcher tells a daemon on its stdin, in one line, before they are
+// connected. The secret travels only here: neither a command line nor an environment shows it.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/tools/perf/tests/pairing.hpp"
 #include "runtime/tools/perf/report/switch_points.hpp"
+#include "runtime/tools/perf/tests/pairing.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 
 namespace opal::perf {

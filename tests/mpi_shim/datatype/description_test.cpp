@@ -9,8 +9,8 @@
 #include <random>
 
 #include "mpi_shim/datatype/construction/constructors.hpp"
-#include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
+#include "mpi_shim/datatype/cursor.hpp"
 
 namespace mpi_shim::datatype {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "mpi_shim/datatype/construction/constructors.hpp"
-#include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
+#include "mpi_shim/datatype/cursor.hpp"
 #include "tests/mpi_shim/datatype/typemap.hpp"
 
 namespace mpi_shim::datatype {

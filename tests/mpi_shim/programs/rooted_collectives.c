@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Broadcasts, reductions to one rank, gatherv and scatterv, in which ranks may run ahead of each other: for every size
  * up to 256 KiB (powers of two, and one element less and more) runs of calls with one root and nothing in between, so
- * that slots run full and a rank that is ahead waits for the others.  Ranks drawn by seed come late, so that others sleep.  A
- * lost wake-up ends it by the launcher's time limit.  Every call's data are checked. */
+ * that slots run full and a rank that is ahead waits for the others.  Ranks drawn by seed come late, so that others
+ * sleep.  A lost wake-up ends it by the launcher's time limit.  Every call's data are checked. */
 #include <time.h>
 
 #include "tests/mpi_shim/programs/check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/memory/memory_unit.hpp — a device's registrations: keys, bounds, rights and the pages behind them.  Every
+// opal/btl/sim/memory/memory_unit.hpp — a device's registrations: keys, bounds, rights and the pages behind them. Every
 // access names a key; one that is not live, or an address outside it, is refused.  Bounded in number and bytes, as a
 // device is, with limit_reached to order.
 // Threads: safe from any thread, since registration caches call from any.

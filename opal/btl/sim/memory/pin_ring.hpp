@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sim/memory/pin_ring.hpp — the few calls of io_uring that Pages needs, made directly: a sparse table of registered
-// buffers, and one transfer at a time between such a buffer and a pipe.  Threads: one caller at a time.
+// opal/btl/sim/memory/pin_ring.hpp — the few calls of io_uring that Pages needs, made directly: a sparse table of
+// registered buffers, and one transfer at a time between such a buffer and a pipe.  Threads: one caller at a time.
 #pragma once
 #include <linux/io_uring.h>
 
 #include <cstdint>
 #include <memory>
 
+#include "opal/core/result.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/core/system/mapping.hpp"
-#include "opal/core/result.hpp"
 
 namespace opal::btl::sim {
 

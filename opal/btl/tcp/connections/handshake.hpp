@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/handshake.hpp — both sides of a connection prove that they know the job's secret and the acceptor's
-// address blob, by challenge and response; only then is anything else of the other side's bytes looked at.
+// opal/btl/tcp/connections/handshake.hpp — both sides of a connection prove that they know the job's secret and the
+// acceptor's address blob, by challenge and response; only then is anything else of the other side's bytes looked at.
 // The connector's proof covers the acceptor's nonce, the acceptor's both nonces and the connector's Hello: neither can
 // be replayed, reflected or taken over by another connection.  Pure functions.
 #pragma once

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/tcp/connections/sockets.hpp — the calls that make and set up sockets.  Everything is non-blocking and close-on-exec.
+// opal/btl/tcp/connections/sockets.hpp — the calls that make and set up sockets.  Everything is non-blocking and
+// close-on-exec.
 #pragma once
 #include <sys/uio.h>
 
 #include <cstdint>
 
-#include "opal/btl/tcp/connections/address.hpp"
 #include "opal/btl/tcp/config.hpp"
-#include "opal/core/system/fd.hpp"
+#include "opal/btl/tcp/connections/address.hpp"
 #include "opal/core/result.hpp"
+#include "opal/core/system/fd.hpp"
 
 namespace opal::btl::tcp {
 

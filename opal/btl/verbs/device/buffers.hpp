@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/buffers.hpp — the buffers of messages, registered with the device in slabs that are made as peers
-// come and need them. They stay until the module's end: a peer that comes later uses what one that left has freed.
+// opal/btl/verbs/device/buffers.hpp — the buffers of messages, registered with the device in slabs that are made as
+// peers come and need them. They stay until the module's end: a peer that comes later uses what one that left has
+// freed.
 #pragma once
 #include <atomic>
 #include <cstdint>

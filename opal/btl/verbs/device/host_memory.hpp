@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/host_memory.hpp — how much memory this process may come to use, which bounds what it may pin: pinned
-// pages are not reclaimed, and a control group at its limit ends processes instead of refusing a registration.
+// opal/btl/verbs/device/host_memory.hpp — how much memory this process may come to use, which bounds what it may pin:
+// pinned pages are not reclaimed, and a control group at its limit ends processes instead of refusing a registration.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/loopback.hpp — two queue pairs of one device that are connected to each other, to try out what the
-// device says it can do.  Owned by the trial; one thread.
+// opal/btl/verbs/device/loopback.hpp — two queue pairs of one device that are connected to each other, to try out what
+// the device says it can do.  Owned by the trial; one thread.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/objects.hpp — owners of what libibverbs and librdmacm hand out.  Destroy in the reverse order of
-// making.
+// opal/btl/verbs/device/objects.hpp — owners of what libibverbs and librdmacm hand out.  Destroy in the reverse order
+// of making.
 #pragma once
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>

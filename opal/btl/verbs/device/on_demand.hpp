@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/on_demand.hpp — whether a device reaches memory on demand, through the page tables, instead of having
-// it pinned.  A device that offers that may move wrong bytes all the same (rxe of Linux 7.3 does), so it is tried out
-// first, on two queue pairs of its own.
+// opal/btl/verbs/device/on_demand.hpp — whether a device reaches memory on demand, through the page tables, instead of
+// having it pinned.  A device that offers that may move wrong bytes all the same (rxe of Linux 7.3 does), so it is
+// tried out first, on two queue pairs of its own.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/report/report.hpp — measured rows for people (a table), for programs (JSON lines) and as a picture (SVG).
+// runtime/tools/perf/report/report.hpp — measured rows for people (a table), for programs (JSON lines) and as a picture
+// (SVG).
 #pragma once
 #include <span>
 #include <string>

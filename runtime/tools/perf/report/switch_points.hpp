@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/report/switch_points.hpp — which ways of the shared-memory transport are fastest from where on, out of
-// measured times.  Values and pure functions.
+// runtime/tools/perf/report/switch_points.hpp — which ways of the shared-memory transport are fastest from where on,
+// out of measured times.  Values and pure functions.
 #pragma once
 #include <cstdint>
 #include <map>

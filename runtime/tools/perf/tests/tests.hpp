@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/tests.hpp — the measurements.  Each runs on rank 0 while rank 1 responds; figures go to `report`.
+// runtime/tools/perf/tests/tests.hpp — the measurements.  Each runs on rank 0 while rank 1 responds; figures go to
+// `report`.
 #pragma once
 #include <functional>
 #include <vector>
 
-#include "runtime/tools/perf/tests/conversation.hpp"
 #include "runtime/tools/perf/report/row.hpp"
+#include "runtime/tools/perf/tests/conversation.hpp"
 
 namespace opal::perf {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/ucx_cache.hpp — UCX's registration cache (ucs_rcache, public API of libucs) over a device that
-// costs nothing, to be measured beside OPAL's.  Loaded at run time: opal-perf does not depend on UCX.
-// Threads: safe from any thread.
+// runtime/tools/perf/tests/ucx_cache.hpp — UCX's registration cache (ucs_rcache, public API of libucs) over a device
+// that costs nothing, to be measured beside OPAL's.  Loaded at run time: opal-perf does not depend on UCX. Threads:
+// safe from any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
