@@ -188,7 +188,7 @@ class OPAL_EXPORT Endpoint {
     return route_->module().flush(route_, completion);
   }
 
-  // messages/operation_queue.cpp
+  // operation_queue.cpp
   Post post_or_queue(QueuedOperation operation) noexcept;
   Post post_queued(const QueuedOperation& operation) noexcept;
   Post queue_flush(Completion& completion) noexcept;

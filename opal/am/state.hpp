@@ -14,9 +14,9 @@
 #include "opal/am/bootstrap/waiter.hpp"
 #include "opal/am/config.hpp"
 #include "opal/am/context.hpp"
+#include "opal/am/large_sends.hpp"
 #include "opal/am/messages/large_receives.hpp"
-#include "opal/am/messages/large_sends.hpp"
-#include "opal/am/messages/operation_queue.hpp"
+#include "opal/am/operation_queue.hpp"
 #include "opal/am/transports/no_transport.hpp"
 #include "opal/am/transports/registration_cache.hpp"
 #include "opal/am/transports/staged_transfers.hpp"
@@ -114,7 +114,7 @@ struct Context::State final : btl::Observer, ForkListener {
   std::size_t advance(std::size_t budget) noexcept;
   /// Posts again, and sends, what the transports could not take.
   std::size_t retry_waiting() noexcept;
-  /// The queued one-sided operations, and the flushes behind them; in messages/operation_queue.cpp.
+  /// The queued one-sided operations, and the flushes behind them; in operation_queue.cpp.
   std::size_t post_operations() noexcept;
   /// Completes when the operations that the transports have accepted are finished; in flush.cpp.
   Post flush_transports(Completion& completion) noexcept;

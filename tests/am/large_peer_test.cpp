@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "opal/am/messages/large_sends.hpp"
 #include "opal/am/messages/large_wire.hpp"
 #include "tests/am/scripted_transport.hpp"
 
@@ -116,7 +115,7 @@ TEST_F(LargePeer, MoreOffersThanItsCreditsAreRefused) {
   const auto handle = *context.module(0).register_memory(memory.data(), memory.size(), Rights::all);
   const ByteSpan bytes = handle.bytes();
   const auto address = reinterpret_cast<std::uint64_t>(memory.data());
-  for (std::uint64_t i = 0; i <= am::LargeSends::kMostOffers; ++i) {
+  for (std::uint64_t i = 0; i <= am::wire::kMostOffers; ++i) {
     const am::wire::LargeOffer fields{i, address, memory.size(), 0, kTag, static_cast<std::uint16_t>(bytes.size())};
     std::vector<std::byte> message(sizeof fields);
     std::memcpy(message.data(), &fields, sizeof fields);
@@ -124,7 +123,7 @@ TEST_F(LargePeer, MoreOffersThanItsCreditsAreRefused) {
     context.module(0).deliver(*route, am::wire::kLargeOffer, message);
   }
   ASSERT_EQ(ends().size(), 1u);
-  EXPECT_EQ(ends()[0].name, am::LargeSends::kMostOffers);
+  EXPECT_EQ(ends()[0].name, am::wire::kMostOffers);
   EXPECT_EQ(ends()[0].code, kProtocol);
   context.module(0).kill(*route);
   EXPECT_EQ(handled, 0);
@@ -154,7 +153,7 @@ TEST_F(LargePeer, APeerThatDiesInThePostOfAnOfferFailsThatPostAndEndsTheOthers) 
 }
 
 TEST_F(LargePeer, OffersThatWaitForACreditAreBounded) {
-  std::vector<Flag> flags(am::LargeSends::kMostOffers);
+  std::vector<Flag> flags(am::wire::kMostOffers);
   for (Flag& flag : flags) ASSERT_EQ(peer->send(kTag, {}, payload, flag), Post::queued);
   std::list<Flag> more;
   Post post = Post::queued;

@@ -17,8 +17,6 @@
 
 namespace opal::am {
 
-namespace wire = bootstrap_wire;
-
 namespace {
 
 constexpr int kAcceptsPerRound = 64;
@@ -135,7 +133,7 @@ void Bootstrap::accept_at(const Fd& listening) {
       set_clock(pause_);
       return;
     }
-    const wire::Challenge challenge{wire::kMagic, wire::kVersion, 0, fresh_nonce()};
+    const bootstrap_wire::Challenge challenge{bootstrap_wire::kMagic, bootstrap_wire::kVersion, 0, fresh_nonce()};
     // A fresh connection takes so little whole.
     if (::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) continue;
     if (visitors_.size() == kMaxVisitors) make_room();
@@ -182,9 +180,11 @@ Bootstrap::Reading Bootstrap::read(Visitor& visitor) {
       visitor.received += static_cast<std::size_t>(got);
     }
     if (visitor.head_is_genuine) {
-      return same(visitor.head.blob, wire::proof_of_blob(secret_, visitor.blob)) ? Reading::whole : Reading::broken;
+      return same(visitor.head.blob, bootstrap_wire::proof_of_blob(secret_, visitor.blob)) ? Reading::whole
+                                                                                           : Reading::broken;
     }
-    if (!same(visitor.head.proof, wire::proof_of(secret_, wire::kVisitor, visitor.challenge, visitor.head))) {
+    if (!same(visitor.head.proof,
+              bootstrap_wire::proof_of(secret_, bootstrap_wire::kVisitor, visitor.challenge, visitor.head))) {
       log::once(log::Level::warn, "am.bootstrap.stranger", "am",
                 "bootstrap: refused a connection that does not know our secret: another am_secret_file, or a stranger; "
                 "more are refused silently");
@@ -198,7 +198,8 @@ Bootstrap::Reading Bootstrap::read(Visitor& visitor) {
 }
 
 void Bootstrap::answer(Visitor& visitor, ByteSpan own) {
-  const wire::Head head = wire::make_head(secret_, wire::kListener, visitor.challenge, visitor.head.nonce, own);
+  const bootstrap_wire::Head head =
+      bootstrap_wire::make_head(secret_, bootstrap_wire::kListener, visitor.challenge, visitor.head.nonce, own);
   // A fresh socket's buffer takes a blob whole; a visitor that does not read within a second has gone.
   const Deadline deadline = Deadline::after(std::chrono::seconds{1});
   if (!send_all(visitor.socket.get(), bytes_of(head), deadline) || !send_all(visitor.socket.get(), own, deadline)) {

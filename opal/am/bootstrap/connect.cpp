@@ -12,8 +12,6 @@
 
 namespace opal::am {
 
-namespace wire = bootstrap_wire;
-
 namespace {
 
 constexpr std::chrono::milliseconds kStagger{250};  // after which the next address is tried beside a silent one
@@ -151,25 +149,28 @@ Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, co
   }
   if (!socket) return socket.error();
 
-  wire::Challenge challenge{};
+  bootstrap_wire::Challenge challenge{};
   OPAL_TRY(receive_all(socket->get(), std::as_writable_bytes(std::span{&challenge, 1}), deadline));
-  if (challenge.magic != wire::kMagic) return Error{Errc::protocol, 0, "bootstrap: the other side is not OPAL"};
-  if (challenge.version != wire::kVersion) {
+  if (challenge.magic != bootstrap_wire::kMagic)
+    return Error{Errc::protocol, 0, "bootstrap: the other side is not OPAL"};
+  if (challenge.version != bootstrap_wire::kVersion) {
     return Error{Errc::version_mismatch, 0, "bootstrap: the listener has another version of OPAL", challenge.version};
   }
-  const wire::Head head = wire::make_head(secret, wire::kVisitor, challenge, fresh_nonce(), own);
+  const bootstrap_wire::Head head =
+      bootstrap_wire::make_head(secret, bootstrap_wire::kVisitor, challenge, fresh_nonce(), own);
   OPAL_TRY(send_all(socket->get(), bytes_of(head), deadline));
   OPAL_TRY(send_all(socket->get(), own, deadline));
-  wire::Head theirs{};
+  bootstrap_wire::Head theirs{};
   OPAL_TRY(receive_all(socket->get(), std::as_writable_bytes(std::span{&theirs, 1}), deadline));
-  const bool genuine = same(theirs.proof, wire::proof_of(secret, wire::kListener, challenge, theirs));
+  const bool genuine =
+      same(theirs.proof, bootstrap_wire::proof_of(secret, bootstrap_wire::kListener, challenge, theirs));
   if (!genuine || theirs.nonce != head.nonce) {
     return Error{Errc::permission, 0, "bootstrap: the listener does not know our secret"};
   }
   if (theirs.size > kMaxAddressSize) return Error{Errc::protocol, 0, "bootstrap: address too long", theirs.size};
   std::vector<std::byte> blob(theirs.size);
   OPAL_TRY(receive_all(socket->get(), blob, deadline));
-  if (!same(theirs.blob, wire::proof_of_blob(secret, blob))) {
+  if (!same(theirs.blob, bootstrap_wire::proof_of_blob(secret, blob))) {
     return Error{Errc::protocol, 0, "bootstrap: the listener's address was changed on its way"};
   }
   return blob;

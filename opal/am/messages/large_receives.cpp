@@ -6,8 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "opal/am/endpoint.hpp"
-#include "opal/am/messages/large_sends.hpp"
+#include "opal/btl/module.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::am {
@@ -61,7 +60,7 @@ void LargeReceives::on_offer(btl::Delivery& delivery) noexcept {
   }
   const auto known = peers_.find(&from);
   if (known != peers_.end() && known->second.leaving) return;
-  if (known != peers_.end() && known->second.messages.size() >= LargeSends::kMostOffers) return refuse(Errc::protocol);
+  if (known != peers_.end() && known->second.messages.size() >= wire::kMostOffers) return refuse(Errc::protocol);
   const bool supplied = sources_.contains(parsed->offer.tag);
   if (!supplied && parsed->total() > limit_) {
     log::warn("am", "message of {} bytes from {} refused: am_large_limit is {}", parsed->total(),

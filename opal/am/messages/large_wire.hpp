@@ -2,6 +2,7 @@
 // opal/am/messages/large_wire.hpp — the messages of the rendezvous for large active messages, and their parser
 // (docs/design/active-messages.md).  Fields are of this machine's byte order.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -14,6 +15,7 @@ namespace opal::am::wire {
 
 inline constexpr Tag kLargeOffer = kAmTags.first;
 inline constexpr Tag kLargeEnd = kAmTags.first + 1;
+inline constexpr std::size_t kMostOffers = 64;  ///< of one route, in flight
 
 /// Followed by handle_size bytes of handle and header_size bytes of header.
 struct LargeOffer {

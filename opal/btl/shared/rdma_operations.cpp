@@ -11,15 +11,15 @@ void RdmaOperations::finish(RdmaOperation& operation, const Error& why) noexcept
 }
 
 bool RdmaOperations::open_before(const Flush& flush) const noexcept {
-  return std::any_of(slots_.begin(), slots_.end(), [&](const RdmaOperation& operation) {
-    return (operation.kind == RdmaOperation::Kind::put || operation.kind == RdmaOperation::Kind::atomic) &&
-           (flush.to == nullptr || operation.to == flush.to) && operation.order <= flush.upto;
+  return std::any_of(slots_.begin(), slots_.end(), [&](const auto& operation) {
+    return (operation->kind == RdmaOperation::Kind::put || operation->kind == RdmaOperation::Kind::atomic) &&
+           (flush.to == nullptr || operation->to == flush.to) && operation->order <= flush.upto;
   });
 }
 
 std::size_t RdmaOperations::active(const void* carrier) const noexcept {
-  return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [&](const RdmaOperation& operation) {
-    return operation.kind != RdmaOperation::Kind::none && operation.carrier == carrier;
+  return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [&](const auto& operation) {
+    return operation->kind != RdmaOperation::Kind::none && operation->carrier == carrier;
   }));
 }
 

@@ -8,7 +8,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
@@ -55,9 +55,10 @@ class OPAL_EXPORT RdmaOperations {
     if (free_.empty()) {
       if (slots_.size() == kMost) return nullptr;
       free_.push_back(static_cast<std::uint32_t>(slots_.size()));
-      slots_.emplace_back().slot = free_.back();
+      slots_.push_back(std::make_unique<RdmaOperation>());
+      slots_.back()->slot = free_.back();
     }
-    RdmaOperation& operation = slots_[free_.back()];
+    RdmaOperation& operation = *slots_[free_.back()];
     free_.pop_back();
     operation.kind = kind;
     operation.carrier = carrier;
@@ -79,7 +80,7 @@ class OPAL_EXPORT RdmaOperations {
   RdmaOperation* find(std::uint64_t name, const Endpoint& from, const void* carrier) noexcept {
     const std::uint64_t slot = name & 0xffffffffU;
     if (slot >= slots_.size()) return nullptr;
-    RdmaOperation& operation = slots_[slot];
+    RdmaOperation& operation = *slots_[slot];
     const bool match = operation.kind != RdmaOperation::Kind::none && operation.to == &from &&
                        operation.carrier == carrier && operation.generation == name >> 32;
     return match ? &operation : nullptr;
@@ -105,7 +106,7 @@ class OPAL_EXPORT RdmaOperations {
   template <class Visit>
   void for_each(const Endpoint& endpoint, const void* carrier, Visit visit) noexcept {
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {  // by index: a post may add slots
-      RdmaOperation& operation = slots_[slot];
+      RdmaOperation& operation = *slots_[slot];
       if (operation.kind == RdmaOperation::Kind::none || operation.carrier != carrier) continue;
       if (operation.to == &endpoint) visit(operation);
     }
@@ -124,7 +125,7 @@ class OPAL_EXPORT RdmaOperations {
   [[nodiscard]] bool open_before(const Flush& flush) const noexcept;
   void check_flushes() noexcept;
 
-  std::deque<RdmaOperation> slots_;  // stable addresses
+  std::vector<std::unique_ptr<RdmaOperation>> slots_;  // a module without operations holds no memory for them
   std::vector<std::uint32_t> free_;
   std::uint64_t posted_ = 0;
   std::size_t active_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/messages/operation_queue.hpp — one-sided operations of one endpoint that its transport could not take yet,
+// opal/am/operation_queue.hpp — one-sided operations of one endpoint that its transport could not take yet,
 // oldest first.  Owned by its Endpoint, while there are any.  Threads: under the Context's lock.
 #pragma once
 #include <cstdint>

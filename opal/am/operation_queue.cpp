@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one-sided posts of an Endpoint that never answer `again`, and put with notification.
-#include "opal/am/messages/operation_queue.hpp"
+#include "opal/am/operation_queue.hpp"
 
 #include <algorithm>
 #include <memory>

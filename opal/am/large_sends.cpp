@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/am/messages/large_sends.hpp"
+#include "opal/am/large_sends.hpp"
 
 #include <array>
 #include <cstring>
@@ -63,7 +63,7 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
   const ByteSpan head{front.data(), sizeof offer + handle.size()};
 
   const auto known = routes_.find(&route);
-  if (known != routes_.end() && known->second.in_flight == kMostOffers) {
+  if (known != routes_.end() && known->second.in_flight == wire::kMostOffers) {
     Route& state = known->second;
     const std::size_t bytes = sizeof(Outgoing) + head.size() + header.size();
     if (state.waiting_bytes + bytes > pending_limit_) {
@@ -89,7 +89,7 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
 
 void LargeSends::send_waiting(const btl::Endpoint& route) noexcept {
   for (auto state = routes_.find(&route); state != routes_.end(); state = routes_.find(&route)) {
-    if (state->second.waiting.empty() || state->second.in_flight >= kMostOffers) return;
+    if (state->second.waiting.empty() || state->second.in_flight >= wire::kMostOffers) return;
     const std::uint32_t slot = state->second.waiting.front();
     Outgoing& message = slots_[slot];
     state->second.waiting.pop_front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/am/messages/large_sends.hpp — the sender's half of large messages: offers in flight and offers that wait for a
+// opal/am/large_sends.hpp — the sender's half of large messages: offers in flight and offers that wait for a
 // credit (docs/design/active-messages.md).
 // Owned by a Context.  Threads: under the Context's lock.
 #pragma once
@@ -23,8 +23,6 @@ class Endpoint;
 
 class LargeSends {
  public:
-  static constexpr std::size_t kMostOffers = 64;  ///< of one route, in flight
-
   explicit LargeSends(std::size_t pending_limit) noexcept : pending_limit_(pending_limit) {}
 
   /// Offers a message to the peer; `route` is the endpoint's route.  The payload stays unchanged until the completion
