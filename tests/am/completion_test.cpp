@@ -40,6 +40,8 @@ class Completions : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] AtomicRequest add_one(std::size_t index) const {
     return {AtomicOp::add, AtomicType::u64, reinterpret_cast<std::uint64_t>(&memory[index]), &handle, 1};
   }
+  /// Shared memory orders this load behind the other side's atomics; ThreadSanitizer does not see that.
+  [[nodiscard]] std::uint64_t value(std::size_t index) { return std::atomic_ref{memory[index]}.load(); }
   [[nodiscard]] AtomicRequest outside() const { return add_one(memory.size()); }
 
   std::vector<std::uint64_t> memory = std::vector<std::uint64_t>(16);
@@ -61,7 +63,7 @@ TEST_P(Completions, ACounterCountsWhatIsDoneAtOnceAndWhatIsQueued) {
   EXPECT_EQ(counter.ended(), 2000u);
   EXPECT_EQ(counter.failures(), 0u);
   EXPECT_EQ(counter.first_error().code, Errc{});
-  EXPECT_EQ(memory[3], 2000u);
+  EXPECT_EQ(value(3), 2000u);
   const auto more = counter.wait_for(2001, 1ms);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, Errc::timed_out);
@@ -80,7 +82,7 @@ TEST_P(Completions, ACounterKeepsTheFirstError) {
   ASSERT_FALSE(all);
   EXPECT_EQ(all.error().code, counter.first_error().code);
   EXPECT_EQ(counter.failures(), 2u);
-  EXPECT_EQ(memory[1], 2u);
+  EXPECT_EQ(value(1), 2u);
 }
 
 TEST_P(Completions, AQueueHasOneEntryForEachOperationThatWasAccepted) {
@@ -103,7 +105,7 @@ TEST_P(Completions, AQueueHasOneEntryForEachOperationThatWasAccepted) {
       EXPECT_TRUE(seen.insert(entries[i].user).second);
     }
   }
-  EXPECT_EQ(memory[5], 8u);
+  EXPECT_EQ(value(5), 8u);
   EXPECT_EQ(queue.poll(entries), 0u);
   EXPECT_EQ(queue.wait(entries, 1ms), 0u);
 

@@ -80,7 +80,7 @@ class End final : private oob::Upgrader {
       return;
     }
     if (!message) return;  // refused as a whole, also for what it acknowledges
-    if (!connection.stream().is_for_this_life(*header)) {
+    if (!connection.stream().is_for_this_incarnation(*header)) {
       if (message && *message != nullptr) std::abort();
       return;
     }
