@@ -32,8 +32,9 @@ void set_membership(Core& core, const pmix_proc_t& proc, Core::Membership member
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_info_t* /*info*/, size_t /*ninfo*/,
                                pmix_op_cbfunc_t answer, void* cookie) {
-  g_core->loop.post([=, process = *proc] {
-    set_membership(*g_core, process, Core::Membership::member);
+  // In libpmix's thread: the client goes on before the loop runs this, and its end may reach the loop first.
+  set_membership(*g_core, *proc, Core::Membership::member);
+  g_core->loop.post([=] {
     reply(answer, cookie, PMIX_SUCCESS);
     g_core->host.on_joined();
   });

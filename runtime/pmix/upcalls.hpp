@@ -4,6 +4,7 @@
 // in_libpmix_thread().
 #pragma once
 #include <pmix_server.h>
+#include <atomic>
 
 #include <functional>
 #include <map>
@@ -26,7 +27,7 @@ struct Core {
   Core(event::Loop& event_loop, const JobDescription& job, Host host_functions)
       : loop(event_loop),
         job_id(job.job_id),
-        membership(job.ranks, Membership::outside),
+        membership(job.ranks),
         host_of(job.ranks),
         host_count(job.hosts.size()),
         own_host(static_cast<std::uint32_t>(job.own_host)),
@@ -40,8 +41,8 @@ struct Core {
 
   event::Loop& loop;
   const std::string job_id;
-  std::vector<Membership> membership;  ///< index = rank; of other hosts' ranks `outside`
-  std::vector<std::uint32_t> host_of;  ///< index = rank
+  std::vector<std::atomic<Membership>> membership;  ///< index = rank; of other hosts' ranks `outside`
+  std::vector<std::uint32_t> host_of;               ///< index = rank
   std::vector<std::string> host_names;
   const std::size_t host_count;
   std::uint32_t own_host = 0;
