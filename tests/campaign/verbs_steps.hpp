@@ -84,7 +84,7 @@ inline constexpr std::array kVerbsSteps{
     large_step("opal::btl::verbs::OneSidedQueue::on_sent", 20),
     // The end: memory, endpoints, goodbye, connection.
     window_step("opal::btl::verbs::Memory::remove", "windows"),
-    verbs_step("opal::btl::verbs::Module::disconnect"),
+    verbs_step("opal::btl::verbs::Module::end_operations"),
     verbs_step("opal::btl::verbs::Endpoint::leave"),
     verbs_step("opal::btl::verbs::Endpoint::end"),
     window_step("opal::btl::verbs::Connection::stop", "windows"),
@@ -93,7 +93,7 @@ inline constexpr std::array kVerbsSteps{
 /// Whole address spaces: the owner lends a registration for each piece.
 inline constexpr std::array kAddressSpaceSteps{
     one_sided_step("opal::btl::LentRegistrations::on_request", "spaces", 2),
-    one_sided_step("opal::btl::PipelinedTransfers::on_lent", "spaces", 2),
+    one_sided_step("opal::btl::PipelinedTransfers::take_lent", "spaces", 2),
     one_sided_step("opal::btl::LentRegistrations::on_return", "spaces"),
     one_sided_step("opal::btl::verbs::OneSidedQueue::post_piece", "spaces", 20),
 };
