@@ -27,7 +27,7 @@ struct Config {
   ByteSize max_send = 32_KiB;
   std::string single_copy = "shared,xpmem,cma,knem";
   std::string large_get = "auto";
-  ByteSize help_from = 512_KiB;
+  ByteSize help_from = 64_KiB;
   ByteSize shared_help_from = 64_KiB;
   std::uint32_t fifo_slots = 1024;
 
