@@ -205,8 +205,8 @@ std::size_t Context::wait_while(Predicate predicate, void* object, std::chrono::
 
 void Context::wake_sleepers() noexcept { state_->waiter->wake_others(); }
 
-/// Something may go out as soon as there is room, which not everybody announces.  A checkpoint that has been reached
-/// waits for resume() alone.
+/// Something may go out as soon as there is room, which not every transport announces.  A checkpoint that has been
+/// reached waits for resume() alone.
 bool Context::waits_for_room() noexcept {
   const Lock::Guard guard{state_->lock};
   if (state_->quiesce.active && !state_->quiesce.quiet) return true;

@@ -41,8 +41,9 @@ struct Core {
 
   event::Loop& loop;
   const std::string job_id;
-  std::vector<std::atomic<Membership>> membership;  ///< index = rank; of other hosts' ranks `outside`
-  std::vector<std::uint32_t> host_of;               ///< index = rank
+  /// Index = rank; of other hosts' ranks `outside`.  libpmix's thread sets `member`, the loop's `left`.
+  std::vector<std::atomic<Membership>> membership;
+  std::vector<std::uint32_t> host_of;  ///< index = rank
   std::vector<std::string> host_names;
   const std::size_t host_count;
   std::uint32_t own_host = 0;

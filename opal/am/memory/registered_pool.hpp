@@ -3,7 +3,7 @@
 // slabs, each slab registered once with every transport that has handles of its own, through its cache.  Puts and gets
 // from such a block find it registered; exposing one finds a registration with all rights.  Grows by slabs; those
 // without blocks go back to the system when more is idle than in use, and their registrations end with the next one
-// that is made. Where no transport has handles of its own it is plain memory. Owned by whoever opened it; ends before
+// that is made. Where no transport has handles of its own it is plain memory. Its opener owns it; it ends before
 // its Context.  Threads: as the Context.
 #pragma once
 #include <map>

@@ -33,7 +33,7 @@ Result<void> RegistrationCache::register_memory(rcache::Registration& registrati
     listening_ = true;
     if (const auto* const choice = memory::chosen_monitor(); choice == nullptr || choice->monitor == nullptr) {
       log::once(log::Level::warn, "no memory monitor", "am",
-                "registrations of memory are not kept, nobody tells when it is unmapped: {}",
+                "registrations of memory are not kept, no monitor reports that it is unmapped: {}",
                 choice != nullptr ? choice->reasons : "no monitor was started");
     }
   }

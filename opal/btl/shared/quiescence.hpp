@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/quiescence.hpp — a module's part in a checkpoint: behind the last message on each endpoint goes a
-// marker, and the peer's markers are waited for.  Endpoints keep order, so whoever has a marker has handled all that
-// came before it (Chandy and Lamport, "Distributed snapshots", 1985, with coordinated starts).  The round is in the
-// marker: a checkpoint that was given up does not count for the next.  docs/design/checkpoint.md. Owned by its module.
-// Threads: as the module.
+// marker, and the peer's markers are waited for.  Endpoints keep order, so a peer that has a marker has handled all
+// that came before it (Chandy and Lamport, "Distributed snapshots", 1985, with coordinated starts).  The round is in
+// the marker: a checkpoint that was given up does not count for the next.  docs/design/checkpoint.md. Owned by its
+// module. Threads: as the module.
 #pragma once
 #include <cstdint>
 

@@ -83,7 +83,7 @@ std::size_t TransferEngine::retry() noexcept {
   std::size_t count = 0;
   for (std::size_t left = held_.size(); left > 0 && !held_.empty(); --left) {  // those that are held again go last
     TransferPiece& piece = *held_.front();
-    held_.erase(held_.begin());
+    held_.pop_front();
     const Move outcome = piece.operation->failed() ? Move::ended : move(piece);
     count += outcome != Move::held ? 1 : 0;
     proceed(piece, outcome);

@@ -7,7 +7,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <deque>
 
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/core/export.hpp"
@@ -106,7 +106,7 @@ class OPAL_EXPORT TransferEngine {
   void settle(TransferPiece& piece, Move outcome) noexcept;
 
   std::size_t active_ = 0;
-  std::vector<TransferPiece*> held_;  // oldest first
+  std::deque<TransferPiece*> held_;  // oldest first; retry() takes them from the front
 };
 
 }  // namespace opal::btl

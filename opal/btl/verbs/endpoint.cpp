@@ -279,7 +279,7 @@ bool Endpoint::leave(const Error& why) noexcept {
     mark_dead(why);
     return false;
   }
-  if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is for nobody
+  if (served_ != nullptr) served_->connection.stop();  // what the peer still writes is not received
   leaving_ = true;
   mark_dead(why);
   give_up_ns_ = verbs_.time_after(kCloseTimeout);

@@ -78,7 +78,7 @@ class OPAL_EXPORT Endpoint final : public btl::Endpoint, public QueueUser, priva
 
   void end_with_reason() noexcept { end(reason_); }
 
-  /// Says goodbye; false when there is nobody to say it to, or nothing to wait for.
+  /// Says goodbye; false when no peer is connected, or there is nothing to wait for.
   bool leave(const Error& why) noexcept;
   [[nodiscard]] bool left() const noexcept { return state_ == State::ended; }
 

@@ -138,7 +138,7 @@ class OPAL_EXPORT RegistrationTable {
   void invalidate_part(const MemoryHandle& handle, memory::Range gone) noexcept;
 
   /// The same registrations in a memfd of this process alone: after a restart from an image, where the former one may
-  /// be anybody's.  For nobody who has mapped the former.  Errors: no_memory, os.
+  /// belong to another process.  Peers that have mapped the former do not see it.  Errors: no_memory, os.
   Result<void> renew();
 
   /// In the thread that adds and removes.

@@ -36,8 +36,6 @@ class Sender {
   static void free(Fragment& fragment) noexcept;
 
  private:
-  static constexpr bool is_tag(Tag tag) noexcept { return static_cast<Tag>(tag - 1) < 0xfffe; }
-
   // The rest needs the send lock.
   Post send_by_fifo(MessagePeer& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept;
   Post post_fragment(MessagePeer& to, FragmentRef fragment, Tag tag, std::size_t size) noexcept;
