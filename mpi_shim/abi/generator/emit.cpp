@@ -146,10 +146,9 @@ std::string emit_coverage(const Table& table) {
   std::ostringstream out;
   out << "# What of MPI 5.0 is implemented\n\n"
          "Generated from `mpi_shim/abi/functions.def` and the symbols of the library; do not edit, run\n"
-         "`cmake --build build --target mpi_coverage`.  Every function is exported; one that is not there yet raises\n"
-         "MPI_ERR_UNSUPPORTED_OPERATION and says its name.  Every one that is implemented is called with success by a\n"
-         "test program, and refuses the wrong arguments that its declaration tells of; tests fail for one that does "
-         "not.\n\n"
+         "`cmake --build build --target mpi_coverage`. Every function is exported. A function that is not\n"
+         "implemented yet raises MPI_ERR_UNSUPPORTED_OPERATION and names itself. For each implemented function\n"
+         "a test makes a successful call and calls with each wrong argument that the declaration excludes.\n\n"
       << "| tier" << kCountHead;
   for (int tier = 0; tier < kTiers; ++tier) {
     const auto index = static_cast<std::size_t>(tier);
