@@ -242,11 +242,6 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   return MessageTransport::atomic(to, request, completion);
 }
 
-Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  if (initiator_.flush(to, completion)) return Post::queued;
-  return MessageTransport::flush(to, completion);
-}
-
 Result<void> Module::check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,
                                   std::uint64_t size, Rights wanted) noexcept {
   const auto& peer = static_cast<Endpoint&>(to);

@@ -50,7 +50,6 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   Post get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
            const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept override;
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
-  Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept final;
   std::size_t progress_from(btl::Endpoint& from, std::size_t budget) noexcept final;

@@ -174,7 +174,12 @@ int put_all(Channel& parent, int rounds, const std::function<void()>& before) {
     Put put;
     const Post post = own.module().put(*route, bytes.data(), nullptr, address, handle, kRegion, put);
     if (post == Post::failed || post == Post::again) return 2;
-    if (post == Post::queued && !pump([&] { return put.calls == 1; }, own)) return 3;
+    if (post == Post::queued) {
+      CountedCompletion flushed;
+      if (own.module().flush(route, flushed) != Post::queued) return 6;
+      if (!pump([&] { return flushed.calls == 1; }, own)) return 3;
+      if (put.calls != 1) return 7;  // a flush also waits for what messages carry
+    }
     if (!put.ok()) return 4;
     parent.send("put");
     if (!parent.expect("next")) return 5;

@@ -28,19 +28,23 @@ std::uint32_t least_share(const HelpedTransfer& transfer) noexcept {
 
 }  // namespace
 
-bool HelpedInitiator::start(Endpoint& peer, HelpedTransfer transfer, const Target& target) noexcept {
+bool HelpedInitiator::start(Endpoint& peer, RdmaOperation::Kind kind, std::byte* here, const Target& target,
+                            Completion& completion) noexcept {
   HelpedState& helped = peer.helped;
   const std::uint32_t now = progress_.progress_calls();
   // In a stream the throughput counts, and each hand-over between the two sides costs.
-  transfer.streamed = helped.last_post == now || (helped.initiator != nullptr && helped.initiator->count != 0);
+  const bool streamed = helped.last_post == now || (helped.initiator != nullptr && helped.initiator->count != 0);
   helped.last_post = now;
   // To wake the target, or to wait until it gets our core, costs more than to copy alone.
-  transfer.mode = modes_.choose(target, !transfer.is_put(), cores_shared_ || peer.is_asleep());
-  if (transfer.mode == TransferMode::alone) return false;
+  const TransferMode mode = modes_.choose(target, kind == RdmaOperation::Kind::get, cores_shared_ || peer.is_asleep());
+  if (mode == TransferMode::alone) return false;
   InitiatorState* const state = state_of(peer);
   if (state == nullptr || state->count == InitiatorState::kMost) return false;
-  transfer.completion->error = {};
-  state->transfers[(state->first + state->count++) % InitiatorState::kMost] = transfer;
+  RdmaOperation* const operation = operations_.begin(kind, peer, completion, this);
+  if (operation == nullptr) return false;
+  operation->local = here;
+  completion.error = {};
+  state->transfers[(state->first + state->count++) % InitiatorState::kMost] = {operation, target.range, mode, streamed};
   if (state->count == 1) {
     // A completion that posts the next transfer gets here while progress() has the endpoint in its list.
     if (std::find(active_.begin(), active_.end(), &peer) == active_.end()) active_.push_back(&peer);
@@ -70,6 +74,7 @@ void HelpedInitiator::start_next(Endpoint& peer) noexcept {
   state.share = kMostShare;
   state.error = {};
   state.left_over = {};
+  state.by_messages.error = {};
   state.last_moved_ns = now_ns();
   send_request(peer);
 }
@@ -90,8 +95,8 @@ void HelpedInitiator::send_request(Endpoint& peer) noexcept {
   request.least_share = least_share(running);
   request.put = running.is_put() ? 1 : 0;
   if (running.mode == TransferMode::cooperative) {
-    request.destination = reinterpret_cast<std::uintptr_t>(running.here);
-    request.destination_pool = mpool::shared_pool_of(running.here, range.size);
+    request.destination = reinterpret_cast<std::uintptr_t>(running.here());
+    request.destination_pool = mpool::shared_pool_of(running.here(), range.size);
   }
   state.requested = sender_.send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
 }
@@ -115,7 +120,7 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
         peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a chunk of a put", piece.first});
         break;
       }
-      std::memcpy(transfer.here + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
+      std::memcpy(transfer.here() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
     }
     state.ring.pop(piece);
   }
@@ -145,9 +150,9 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   if (!target) {
     outcome.error = target.error();
   } else if (transfer.is_put()) {
-    outcome = peer.memory().write(*target, transfer.here + offset);
+    outcome = peer.memory().write(*target, transfer.here() + offset);
   } else {
-    outcome = peer.memory().read(transfer.here + offset, *target);
+    outcome = peer.memory().read(transfer.here() + offset, *target);
   }
   if (outcome.ok()) return 1;
   if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
@@ -164,30 +169,30 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   return 1;
 }
 
-/// Ends the running transfer.  False: not yet, there is no credit for the messages that carry what is left over.
+/// Ends the running transfer.  False: not yet, messages carry what is left over, or wait for a credit to do so.
 bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer transfer = state.running();
   const bool refused = state.ring.claims().refused;
-  bool by_messages = false;
+  if (state.by_messages.in_flight) return false;
   if (state.left_over.count != 0 && state.error.code == Errc{} && !refused) {
     const std::uint64_t offset = offset_of(state.left_over.first);
-    const Post post = emulation_.put(peer, transfer.here + offset, transfer.there.address + offset,
+    const Post post = emulation_.put(peer, transfer.here() + offset, transfer.there.address + offset,
                                      *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
-                                     bytes_of_units(state.left_over, transfer.there.size), *transfer.completion);
+                                     bytes_of_units(state.left_over, transfer.there.size), state.by_messages);
     if (post == Post::again) return false;
-    if (post == Post::failed) state.error = transfer.completion->error;
-    by_messages = post == Post::queued;
+    state.left_over = {};
+    state.by_messages.in_flight = post == Post::queued;
+    if (post == Post::queued) return false;
   }
-  Error error = state.error;
+  Error error = state.error.code != Errc{} ? state.error : state.by_messages.error;
   if (error.code == Errc{} && refused) {
     error = {Errc::invalid_argument, 0, "memory handle: stale, its registration or its memory is gone",
              transfer.there.address};
   }
   state.pop();
   if (state.count != 0) start_next(peer);
-  if (!by_messages) transfer.completion->finish(error);
-  if (!flushes_.empty()) check_flushes();
+  operations_.finish(*transfer.operation, error);
   return true;
 }
 
@@ -226,6 +231,7 @@ std::size_t HelpedInitiator::progress() noexcept {
 bool HelpedInitiator::has_work() const noexcept {
   return std::any_of(active_.begin(), active_.end(), [this](Endpoint* peer) {
     const InitiatorState& state = *peer->helped.initiator;
+    if (state.by_messages.in_flight) return false;
     if (state.ring.ready() || state.ring.over()) return true;
     return state.ring.claims().left() != 0 && (!state.requested || may_copy(*peer));
   });
@@ -260,38 +266,9 @@ void HelpedInitiator::abandon(Endpoint& endpoint, const Error& why) noexcept {
     wait_for_target(endpoint);
   }
   while (state.count != 0) {
-    Completion& completion = *state.running().completion;
+    RdmaOperation& operation = *state.running().operation;
     state.pop();
-    completion.finish(why);
-  }
-  if (!flushes_.empty()) check_flushes();
-}
-
-bool HelpedInitiator::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  const PendingFlush flush{to, puts_, &completion};
-  if (!has_puts_before(flush)) return false;
-  completion.error = {};
-  flushes_.push_back(flush);
-  return true;
-}
-
-/// Whether a put that the flush waits for is in flight.
-bool HelpedInitiator::has_puts_before(const PendingFlush& flush) const noexcept {
-  return std::any_of(active_.begin(), active_.end(), [&](const Endpoint* endpoint) {
-    return (flush.to == nullptr || flush.to == endpoint) && endpoint->helped.initiator->has_put_up_to(flush.last);
-  });
-}
-
-void HelpedInitiator::check_flushes() noexcept {
-  for (std::size_t i = 0; i < flushes_.size();) {
-    if (has_puts_before(flushes_[i])) {
-      ++i;
-      continue;
-    }
-    const PendingFlush flush = flushes_[i];
-    flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (operations_.flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
-    i = 0;  // the completion may have posted or flushed
+    operations_.finish(operation, why);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "opal/btl/post.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/sm/helped/state/helped_ring.hpp"
 #include "opal/btl/sm/helped/state/transfer_mode.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
@@ -17,15 +18,20 @@ namespace opal::btl::sm {
 
 /// A transfer that this process has posted.
 struct HelpedTransfer {
-  std::byte* here = nullptr;  ///< our memory: of a get the destination, of a put the source, which is only read
+  RdmaOperation* operation = nullptr;  ///< in the module's table
   RemoteRange there{};
-  Completion* completion = nullptr;
   TransferMode mode = TransferMode::pipelined;
-  bool streamed = false;     ///< posted with others, without progress in between
-  std::uint64_t put_no = 0;  ///< of a put: its number among the module's, from 1; 0: a get
+  bool streamed = false;  ///< posted with others, without progress in between
 
-  [[nodiscard]] bool is_put() const noexcept { return put_no != 0; }
+  [[nodiscard]] std::byte* here() const noexcept { return operation->local; }
+  [[nodiscard]] bool is_put() const noexcept { return operation->is_put(); }
   [[nodiscard]] Rights wanted() const noexcept { return is_put() ? Rights::remote_write : Rights::remote_read; }
+};
+
+/// An emulated put that carries a part of a transfer.
+struct ByMessages : Completion {
+  ByMessages() : Completion{[](Completion& self) noexcept { static_cast<ByMessages&>(self).in_flight = false; }, {}} {}
+  bool in_flight = false;
 };
 
 /// Our transfers with one peer.  One runs at a time.
@@ -45,20 +51,13 @@ struct InitiatorState {
   std::uint32_t share = 0;          ///< units to take by single copy next, at most
   std::uint64_t last_moved_ns = 0;  ///< time of the last piece
   UnitRange left_over{};            ///< of a put: what no mechanism copies, so that messages have to
+  ByMessages by_messages{};         ///< the emulated put of it
   Error error{};                    ///< why it fails, once nothing of it is in flight
 
   [[nodiscard]] HelpedTransfer& running() noexcept { return transfers[first]; }
   void pop() noexcept {
     first = (first + 1) % kMost;
     --count;
-  }
-  /// Whether a put with this number or a smaller one is among them.
-  [[nodiscard]] bool has_put_up_to(std::uint64_t last) const noexcept {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const HelpedTransfer& transfer = transfers[(first + i) % kMost];
-      if (transfer.is_put() && transfer.put_no <= last) return true;
-    }
-    return false;
   }
 };
 
