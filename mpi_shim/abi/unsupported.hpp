@@ -10,7 +10,7 @@ namespace opal::mpi {
 /// The object on whose error handler an error is raised.
 struct ErrorScope {
   enum class Kind { none, comm, win, file, session };
-  Kind kind = Kind::none;  ///< none: the function names no object (Process::blamed_by_default)
+  Kind kind = Kind::none;  ///< none: the function names no object (Communicators::default_for_errors)
   void* handle = nullptr;  ///< the MPI_Comm, MPI_Win, MPI_File or MPI_Session, not checked yet
 
   ErrorScope() = default;

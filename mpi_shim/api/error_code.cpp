@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error codes, their classes and texts: the standard's and those that the program adds.  They need no running MPI.
+// Error codes, their classes and error strings: the standard's and those that the program adds.  They may be called at
+// any time.  Before MPI_Init and after MPI_Finalize an error ends the process (raise()).
 #include <algorithm>
 #include <string>
 
@@ -12,11 +13,13 @@ namespace {
 
 using mpi_shim::UserErrors;
 
+/// Raises MPI_ERR_ARG on the default error handler: these functions name no object.
 int refuse(const char* function, const char* why) { return mpi_shim::raise({}, MPI_ERR_ARG, function, why); }
 
 }  // namespace
 
 OPAL_MPI_FUNCTION(int, Error_class, (int errorcode, int* errorclass)) {
+  if (errorclass == nullptr) return refuse("MPI_Error_class", "argument errorclass is a null pointer");
   if (mpi_shim::error_class_name(errorcode) != nullptr) {
     *errorclass = errorcode;
     return MPI_SUCCESS;
@@ -28,6 +31,8 @@ OPAL_MPI_FUNCTION(int, Error_class, (int errorcode, int* errorclass)) {
 }
 
 OPAL_MPI_FUNCTION(int, Error_string, (int errorcode, char* string, int* resultlen)) {
+  if (string == nullptr) return refuse("MPI_Error_string", "argument string is a null pointer");
+  if (resultlen == nullptr) return refuse("MPI_Error_string", "argument resultlen is a null pointer");
   std::string text;
   if (const char* const name = mpi_shim::error_class_name(errorcode)) {
     text = std::string{name} + ": " + mpi_shim::error_class_text(errorcode);
@@ -36,6 +41,7 @@ OPAL_MPI_FUNCTION(int, Error_string, (int errorcode, char* string, int* resultle
   } else {
     return refuse("MPI_Error_string", "argument errorcode is no error code");
   }
+  // Fits: all error strings are shorter than MPI_MAX_ERROR_STRING.
   *std::copy(text.begin(), text.end(), string) = '\0';
   *resultlen = static_cast<int>(text.size());
   return MPI_SUCCESS;
@@ -69,17 +75,18 @@ OPAL_MPI_FUNCTION(int, Add_error_string, (int errorcode, const char* string)) {
 
 OPAL_MPI_FUNCTION(int, Remove_error_class, (int errorclass)) {
   if (UserErrors::of_process().remove_class(errorclass)) return MPI_SUCCESS;
-  return refuse("MPI_Remove_error_class",
-                "argument errorclass is no error class that the program added, or has codes or a text left");
+  return refuse(
+      "MPI_Remove_error_class",
+      "argument errorclass is no error class that the program added, or still has error codes or an error string");
 }
 
 OPAL_MPI_FUNCTION(int, Remove_error_code, (int errorcode)) {
   if (UserErrors::of_process().remove_code(errorcode)) return MPI_SUCCESS;
   return refuse("MPI_Remove_error_code",
-                "argument errorcode is no error code that the program added, or has a text left");
+                "argument errorcode is no error code that the program added, or still has an error string");
 }
 
 OPAL_MPI_FUNCTION(int, Remove_error_string, (int errorcode)) {
   if (UserErrors::of_process().remove_text(errorcode)) return MPI_SUCCESS;
-  return refuse("MPI_Remove_error_string", "argument errorcode has no text that the program added");
+  return refuse("MPI_Remove_error_string", "argument errorcode has no error string that the program added");
 }

@@ -14,6 +14,7 @@ std::vector<p2p::Peer*> peers_on(Vci& vci, const Sides& sides) {
 
 }  // namespace
 
+// The two groups have the same order in all processes of both.
 std::vector<int> Sides::processes() const {
   const auto list = [](const Group& group) {
     return std::vector<int>{group.processes().begin(), group.processes().end()};
@@ -33,6 +34,7 @@ Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, V
       peers_(peers_on(vci, sides_)),
       vci_(vci),
       engine_(vci.engine()) {
+  // Two context ids per communicator.
   user_.context = 2 * id;
   collective_.context = 2 * id + 1;
   user_.rank = sides_.own->rank();
@@ -41,6 +43,7 @@ Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, V
   if (is_inter()) {
     const auto own_size = static_cast<std::size_t>(sides_.own->size());
     const auto other_size = static_cast<std::size_t>(sides_.other->size());
+    // Messages of the program go to the remote group only; the channel of collectives has the ranks of both groups.
     user_.has_self = false;
     user_.peers = collective_.peers.subspan(sides_.own_first ? own_size : 0, other_size);
     collective_.rank = user_.rank + (sides_.own_first ? 0 : static_cast<int>(other_size));
@@ -48,6 +51,7 @@ Communicator::Communicator(MPI_Comm predefined, std::uint32_t id, Sides sides, V
     user_.peers = collective_.peers;
     collective_.rank = user_.rank;
   }
+  // open_channel() and close_channel() take the lock of the engine.
   engine_.open_channel(user_);
   engine_.open_channel(collective_);
   if (is_predefined()) handle::set_builtin(*this);

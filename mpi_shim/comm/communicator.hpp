@@ -3,7 +3,7 @@
 // groups whose members exchange messages with those of the other one (an intercommunicator).
 // The collectives' channel has the processes of both groups, the same one first on both sides: what happens on one side
 // and what goes across are then steps of one schedule.
-// Owned by the process (process/process.hpp); its two channels are known to its VCI's Engine as long as it lives.
+// Owned by Communicators (communicators.hpp); its two channels are known to its VCI's Engine as long as it lives.
 // Threads: the group and the channels do not change; the rest under its VCI's lock.
 #pragma once
 #include <cstdint>
@@ -31,9 +31,9 @@ namespace mpi_shim::comm {
 
 /// The processes of a communicator.
 struct Sides {
-  std::shared_ptr<const Group> own;
-  std::shared_ptr<const Group> other;  ///< null: no intercommunicator
-  bool own_first = true;               ///< which side's processes come first; the opposite on the other side
+  std::shared_ptr<const Group> own;    ///< the local group
+  std::shared_ptr<const Group> other;  ///< the remote group; null: an intracommunicator
+  bool own_first = true;  ///< whether the local group is first in processes(); the opposite in the remote group
 
   /// All processes, those of the first side first.
   [[nodiscard]] std::vector<int> processes() const;
@@ -79,7 +79,7 @@ class Communicator final : public handle::Object {
     return collective_tag_;
   }
 
-  /// Something started on it is not released yet.
+  /// Whether a request, message or schedule still uses one of its channels.  Takes the lock of the engine.
   [[nodiscard]] bool busy() const noexcept;
 
   ErrhandlerSlot errhandler;

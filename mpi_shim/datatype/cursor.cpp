@@ -13,7 +13,8 @@ constexpr std::ptrdiff_t kFewBlocks = 16;  // lists this short are copied many r
 }  // namespace
 
 opal::Result<void> Cursor::start(const Datatype& type, void* buffer, std::int64_t count) {
-  if (count < 0) return opal::Error{opal::Errc::invalid_argument, 0, "count >= 0", static_cast<std::uint64_t>(count)};
+  if (count < 0)
+    return opal::Error{opal::Errc::invalid_argument, 0, "a count below 0", static_cast<std::uint64_t>(count)};
   const auto bytes = type.packed_size(count);
   if (!bytes) return opal::Error{opal::Errc::limit_reached, 0, "count * size of a datatype"};
   layout_ = &type.layout();

@@ -18,7 +18,8 @@ struct Channel {
   std::span<Peer* const> peers;  ///< by rank; of the remote group for an intercommunicator
   bool has_self = true;          ///< whether this process is one of them; not with an intercommunicator's user channel
   match::Matcher matcher;
-  std::uint32_t users = 0;  ///< requests that still refer to it
+  std::uint32_t users =
+      0;  ///< requests, matched messages, schedules and duplications that use it; under the lock of the engine
   bool collective = false;  ///< tags that are not negative are of what all its processes do together
   bool broken = false;      ///< of collectives: one of its processes is gone
 

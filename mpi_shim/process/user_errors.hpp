@@ -21,7 +21,8 @@ class UserErrors {
   /// Only of classes and codes that were added.  False: it is none.
   bool set_text(int code, std::string text);
 
-  // What was added last in its kind may be taken back; false: it is not there, or something still belongs to it.
+  // Removes what was added.  False: it was not added, or a code or an error string still belongs to it.  A number is
+  // used again only if it was the highest.
   bool remove_class(int error_class);
   bool remove_code(int code);
   bool remove_text(int code);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passive target synchronisation.  Locks of ranks on this host are words in shared memory; those of other hosts are
-// asked for, and their owner takes the word for the asker.
+// Passive target synchronisation.  The lock of a rank on this host is in shared memory (target/control.hpp).  For a
+// rank on another host this process sends a LockRequest, and the target takes the lock on its behalf.
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/sync/fence.hpp"
 #include "opal/core/sync/yield_policy.hpp"
@@ -8,22 +8,25 @@
 namespace mpi_shim::rma {
 namespace {
 
-constexpr std::uint32_t kFlushesPerRound = 16;  // of flushes that have nothing to wait for
+constexpr std::uint32_t kFlushesPerPoll = 16;  // of mapped memory, where accesses are complete when they return
 
+/// This process neither holds the lock nor tries to take it for itself any more.
 void drop_claim(Claim& claim) noexcept {
   claim.fetch_and(static_cast<std::uint8_t>(~kClaimsForItself), std::memory_order_release);
 }
 
 }  // namespace
 
-/// Whether the rank's process has died; connects to it if need be, since only then its death is noticed.
+/// Whether the process of the rank has failed.  Connects to it if necessary: only failures of connected processes are
+/// detected.  False for this rank and for -1 (no holder).
 bool Window::is_gone(int rank) noexcept {
   if (rank < 0 || rank == comm_.rank() || rank >= size()) return false;
   const am::Lock::Guard guard{engine().lock()};
   return engine().reach(*target(rank).peer) != MPI_SUCCESS;
 }
 
-/// Whether a process died that had, or was about to take, the passive-target lock.
+/// Whether the passive-target lock may never be released: a process with a claim on it has failed, or a rank of another
+/// host has failed while the target held the lock for it (kClaimIsLost).
 bool Window::is_access_lock_lost(const Target& target) noexcept {
   for (std::size_t place = 0; place < here_.size(); ++place) {
     const std::uint8_t claim = target.claims[place].load(std::memory_order_relaxed);
@@ -38,19 +41,20 @@ bool Window::is_target_gone(const Target& target) noexcept {
   return engine().reach(*target.peer) != MPI_SUCCESS;
 }
 
+/// The same for the lock under which accumulates update elements.
 bool Window::is_update_lock_lost(const Control& control) noexcept { return is_gone(control.update.holder()); }
 
-/// Waits for a lock in shared memory, whose change wakes no thread.  MPI_ERR_PROC_ABORTED: its holder is gone, or the
-/// target: a holder that lives may then have given up, and keep it.
+/// Waits for a lock in shared memory; its release wakes no thread.  MPI_ERR_PROC_ABORTED: the holder or the target has
+/// failed.  After a failure of the target, a live holder may have stopped after an error and never unlock.
 template <class Condition>
 int Window::poll_until(Target& target, Condition condition) noexcept {
   opal::YieldPolicy yield_policy;
-  bool give = true;
+  bool may_yield = true;
   for (int polls = 0; !condition(); ++polls) {
     if (engine().poll_all() != 0 || polls < 20) continue;
-    // Its holder may have to run on our core, and may hold it for long.
-    if (give && polls < 500) {
-      give = yield_policy.give();
+    // The holder may need this core, so yield first.  It may hold the lock for long, so sleep afterwards.
+    if (may_yield && polls < 500) {
+      may_yield = yield_policy.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
       if (is_access_lock_lost(target) || is_target_gone(target)) {
@@ -69,7 +73,7 @@ int Window::take_lock(Target& target, bool exclusive) {
     if (!exclusive) {
       error = poll_until(target, [&] { return lock.try_shared(); });
     } else if (!lock.try_exclusive()) {
-      lock.begin_waiting();
+      lock.begin_waiting();  // keeps new readers out
       error = poll_until(target, [&] { return lock.try_exclusive(); });
       lock.end_waiting();
     }
@@ -112,7 +116,7 @@ void Window::give_lock_back(Target& target) noexcept {
     return drop_claim(own_claim(target));
   }
   const am::Lock::Guard guard{engine().lock()};
-  target.unlocking.fetch_add(1, std::memory_order_relaxed);
+  target.unlocking.fetch_add(1, std::memory_order_relaxed);  // close() waits for the answers
   engine().answer(*target.peer->endpoint, wire::kUnlock,
                   wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
 }
@@ -134,6 +138,7 @@ int Window::lock(int rank, bool exclusive, int assertion) {
 int Window::unlock(int rank) {
   Target& target = this->target(rank);
   if (locks_all_ || target.held == Target::Held::nothing) return MPI_ERR_RMA_SYNC;
+  opal::ordering_fence();  // MPI_MODE_NOCHECK: no release of a lock orders the program's stores
   engine().poll_all();
   const int error = drain(target);
   give_lock_back(target);
@@ -141,7 +146,8 @@ int Window::unlock(int rank) {
   return error;
 }
 
-/// Ranks of other hosts are locked at the first access to each: a program seldom accesses them all.
+/// Locks the ranks of this host.  Another rank is locked at the first access to it (lock_at_first_access()), since a
+/// program seldom accesses them all.
 int Window::lock_all(int assertion) {
   if (locks_all_ || access_open_ || locks_ != 0 || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
   const bool check = (assertion & MPI_MODE_NOCHECK) == 0;
@@ -150,7 +156,7 @@ int Window::lock_all(int assertion) {
     Target& target = this->target(rank);
     if (!check) {
       target.held = Target::Held::unchecked;
-    } else if (target.control != nullptr) {  // memory that loads and stores may reach
+    } else if (target.control != nullptr) {  // on this host: the program may use loads and stores, without an MPI call
       error = hold_lock(target, false);
     }
   }
@@ -170,6 +176,7 @@ int Window::lock_at_first_access(Target& target) {
 
 int Window::unlock_all() {
   if (!locks_all_) return MPI_ERR_RMA_SYNC;
+  opal::ordering_fence();
   const int error = drain_all();
   for (int rank = 0; rank < size(); ++rank) give_lock_back(target(rank));
   locks_all_ = false;
@@ -179,18 +186,19 @@ int Window::unlock_all() {
 int Window::flush(int rank) {
   if (!passive(rank)) return MPI_ERR_RMA_SYNC;
   Target& target = this->target(rank);
-  opal::ordering_fence();  // loads and stores in mapped memory before those that follow
-  // A program that spins over accesses and flushes still serves its peers; where accesses are done when they return, a
-  // round of progress each time would cost more than they do.
+  opal::ordering_fence();  // orders earlier loads and stores in mapped memory before later ones
+  // Progress, so that a program that loops over accesses and flushes still serves its peers.  Mapped accesses cost less
+  // than a poll, so for them only every 16th flush polls.
   const std::uint32_t flushes = flushes_.load(std::memory_order_relaxed) + 1;
   flushes_.store(flushes, std::memory_order_relaxed);
-  if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerRound == 0)
+  if (target.path.load(std::memory_order_relaxed) != Target::Path::mapped || flushes % kFlushesPerPoll == 0)
     engine().poll_all();
   return drain(target);
 }
 
 int Window::flush_all() {
   if (!locks_all_ && locks_ == 0) return MPI_ERR_RMA_SYNC;
+  opal::ordering_fence();
   engine().poll_all();
   return drain_all();
 }

@@ -51,6 +51,7 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
     (void)end(slot);
     return refuse(why);
   };
+  // The name: generation and slot.  The receiver returns it in its LargeEnd.
   const wire::LargeOffer offer{(std::uint64_t{message.generation} << 32) | slot,
                                reinterpret_cast<std::uint64_t>(payload.data()),
                                payload.size(),
@@ -63,7 +64,7 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
   const ByteSpan head{front.data(), sizeof offer + handle.size()};
 
   const auto known = routes_.find(&route);
-  if (known != routes_.end() && known->second.in_flight == wire::kMostOffers) {
+  if (known != routes_.end() && (known->second.in_flight == wire::kMostOffers || !known->second.waiting.empty())) {
     Route& state = known->second;
     const std::size_t bytes = sizeof(Outgoing) + head.size() + header.size();
     if (state.waiting_bytes + bytes > pending_limit_) {
@@ -78,7 +79,8 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
     completion.error = {};
     return Post::queued;
   }
-  // The post may find the peer dead, and then calls route_gone(), which must not find this message.
+  // The post may find that the peer has failed and call route_gone().  message.route is still null, so route_gone()
+  // does not complete this message too: this post reports the failure.  send_or_queue() never returns again.
   if (to.send_or_queue(wire::kLargeOffer, head, header) != Post::done) return give_back(to.error());
   if (route.dead()) return give_back(route.error());
   message.route = &route;
@@ -88,6 +90,7 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
 }
 
 void LargeSends::send_waiting(const btl::Endpoint& route) noexcept {
+  // Looked up again in each round: a post or a completion may erase the entry.
   for (auto state = routes_.find(&route); state != routes_.end(); state = routes_.find(&route)) {
     if (state->second.waiting.empty() || state->second.in_flight >= wire::kMostOffers) return;
     const std::uint32_t slot = state->second.waiting.front();
@@ -99,7 +102,8 @@ void LargeSends::send_waiting(const btl::Endpoint& route) noexcept {
     const std::uint32_t generation = message.generation;
     const std::vector<std::byte> offer = std::exchange(message.offer, {});
     if (to.send_or_queue(wire::kLargeOffer, offer, {}) == Post::done) continue;
-    if (slots_[slot].generation != generation) continue;  // the post found the peer dead
+    if (slots_[slot].generation != generation)
+      continue;  // the post found that the peer has failed; route_gone() has ended it
     if (const auto now = routes_.find(&route); now != routes_.end()) --now->second.in_flight;
     const Error why = to.error();
     end(slot).finish(why);
@@ -112,11 +116,10 @@ void LargeSends::on_end(btl::Delivery& delivery) noexcept {
   const std::uint64_t slot = ended.name & 0xffffffffU;
   if (slot >= slots_.size()) return;
   Outgoing& message = slots_[slot];
-  // An offer that waits was not sent, so its end is forged.
+  // A waiting offer has not been sent, so a LargeEnd that names it is forged.
   if (message.route != &delivery.from || message.generation != ended.name >> 32 || !message.offer.empty()) return;
   Completion& completion = end(static_cast<std::uint32_t>(slot));
-  Route& route = routes_[&delivery.from];
-  --route.in_flight;
+  --routes_[&delivery.from].in_flight;
   send_waiting(delivery.from);
   if (const auto now = routes_.find(&delivery.from);
       now != routes_.end() && now->second.in_flight == 0 && now->second.waiting.empty()) {
@@ -132,6 +135,7 @@ void LargeSends::route_gone(const btl::Endpoint& route, const Error& why) noexce
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot].route == &route) ended.push_back(&end(slot));
   }
+  // The completions run last: they may post, which changes slots_ and routes_.
   for (Completion* completion : ended) completion->finish(why);
 }
 

@@ -31,7 +31,7 @@ class LargeSends {
             Completion& completion) noexcept;
   /// The handler of wire::kLargeEnd.
   void on_end(btl::Delivery& delivery) noexcept;
-  /// The route has failed, or is disconnected: what is in flight on it ends with `why`.
+  /// The route has failed, or is disconnected: all its messages, sent or waiting, end with `why`.
   void route_gone(const btl::Endpoint& route, const Error& why) noexcept;
   [[nodiscard]] bool idle() const noexcept { return routes_.empty(); }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/gpu/context.hpp — the program's CUDA contexts, used and given back as they were found.
-// None is ever created: a primary context is taken only where the program has made it active.
-// Threads: the calling thread's; an object ends on the thread on which it began.
+// opal/gpu/context.hpp — makes a CUDA context of the program current for a scope, and finds one for given memory.
+// No context is created: a primary context is retained only if it is active.  (If another thread releases its last
+// reference between the test and the retain, the retain makes it active again.)
+// Threads: a CurrentContext is destroyed on the thread that made it.  A WorkContext may be used and destroyed on any
+// thread; on_device() and any() use the calling thread's current context.
 #pragma once
 #include <utility>
 
@@ -11,10 +13,10 @@
 
 namespace opal::gpu {
 
-/// Makes a context the calling thread's current one; the end restores the one before.
+/// Makes a context current on the calling thread; its destructor makes the previous one current again.
 class OPAL_EXPORT CurrentContext {
  public:
-  /// Errors: invalid_argument (destroyed, or none), not_supported (no driver).
+  /// Errors: invalid_argument (destroyed, or null), not_supported (no driver, or the program has not initialised it).
   static Result<CurrentContext> enter(ContextHandle context) noexcept;
 
   CurrentContext(CurrentContext&& other) noexcept : entered_(std::exchange(other.entered_, false)) {}
@@ -28,23 +30,24 @@ class OPAL_EXPORT CurrentContext {
   bool entered_ = true;
 };
 
-/// What tells a context from a later one with the same handle.  Errors: invalid_argument (destroyed), not_supported.
+/// The number of a context (cuCtxGetId).  It is never used again in this process; the handle may be.  Errors:
+/// invalid_argument (destroyed), not_supported.
 OPAL_EXPORT Result<std::uint64_t> context_id(ContextHandle context) noexcept;
 
-/// A context in which work with some memory may be done, and the claim that keeps it alive as long as this object, if
-/// it is a primary one that was found by its device.
+/// A context in which work with some memory may be done.  If on_device() or any() retained a primary context, this
+/// object holds the reference.  The program may destroy any other context; CurrentContext::enter() then fails.
 class OPAL_EXPORT WorkContext {
  public:
-  /// The one in which `memory` was allocated; for memory that belongs to none (mapped, pooled) one on its device.
-  /// Errors: as on_device().
+  /// The context in which `memory` was allocated; without one (mapped, pooled memory) on_device() of its device; for
+  /// host memory any().  Errors: those of on_device() and any().
   static Result<WorkContext> of(const Memory& memory) noexcept;
 
   /// The calling thread's current context if it is on this device, else the device's primary context if it is active.
   /// Errors: not_supported (the program has no context there, or no driver), invalid_argument (no such device).
   static Result<WorkContext> on_device(int ordinal) noexcept;
 
-  /// The calling thread's current context, else any device's active primary one: for host memory on this side.
-  /// Errors: not_supported (the program has none).
+  /// The calling thread's current context, else any device's active primary one: to pin memory, or if only the peer's
+  /// memory is on a device.  Errors: not_supported (no driver, or the program has no context).
   static Result<WorkContext> any() noexcept;
 
   WorkContext(WorkContext&& other) noexcept

@@ -12,8 +12,8 @@
 namespace runtime::event {
 namespace {
 
-/// Work that posts more work gets this many turns before descriptors and timers get theirs.
-constexpr int kTurnsOfPosted = 8;
+/// Most rounds of posted work in a row before descriptors and timers are polled.
+constexpr int kMostPostedRounds = 8;
 
 struct FreeBase {
   void operator()(event_base* base) const noexcept { event_base_free(base); }
@@ -46,18 +46,16 @@ void Watch::resume() noexcept {
 struct Loop::State {
   std::unique_ptr<event_base, FreeBase> base;
   Fd wakeup;
-  Watch wakeup_watch;
+  Watch wakeup_watch;  // destroyed before `wakeup` and `base`
   bool stopped = false;
   std::mutex mutex;
-  std::thread::id runner;        // in run(); guarded by mutex
+  std::thread::id runner;        // the thread in run(), or none; guarded by mutex
   std::vector<Callback> posted;  // guarded by mutex
 };
 
 Loop::Loop(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 
-Loop::~Loop() {
-  state_->wakeup_watch = {};  // before the event_base it is registered with
-}
+Loop::~Loop() = default;
 
 Result<std::unique_ptr<Loop>> Loop::create() {
   auto state = std::make_unique<State>();
@@ -68,7 +66,7 @@ Result<std::unique_ptr<Loop>> Loop::create() {
   std::unique_ptr<Loop> loop{new Loop{std::move(state)}};
   loop->state_->wakeup_watch = loop->on_readable(loop->state_->wakeup.get(), [fd = loop->state_->wakeup.get()] {
     eventfd_t count = 0;
-    eventfd_read(fd, &count);  // run() looks at what was posted
+    eventfd_read(fd, &count);  // only ends event_base_loop(); run() then runs the posted work
   });
   return loop;
 }
@@ -78,7 +76,7 @@ void Loop::run() {
   set_runner(std::this_thread::get_id());
   while (true) {
     bool more = true;
-    for (int turn = 0; more && !state_->stopped && turn < kTurnsOfPosted; ++turn) more = run_posted();
+    for (int round = 0; more && !state_->stopped && round < kMostPostedRounds; ++round) more = run_posted();
     if (state_->stopped) break;
     const int wait = more ? EVLOOP_NONBLOCK : EVLOOP_ONCE;
     if (event_base_loop(state_->base.get(), wait | EVLOOP_NO_EXIT_ON_EMPTY) < 0) break;
@@ -100,13 +98,13 @@ void Loop::post(Callback work) {
   {
     const std::lock_guard guard{state_->mutex};
     state_->posted.push_back(std::move(work));
-    // The loop's own thread looks at the posts before it sleeps, and so does one that begins to run.
+    // The thread in run() runs posted work before it waits, so it needs no wake-up.
     if (state_->runner == std::this_thread::get_id()) return;
   }
   eventfd_write(state_->wakeup.get(), 1);
 }
 
-/// What has been posted by now; whether there is more.
+/// Runs the work posted before this call.  Returns whether more was posted meanwhile.
 bool Loop::run_posted() {
   std::vector<Callback> work;
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/event/loop.hpp — the launcher's one event loop: descriptors, timers, and work posted by other threads.
-// Threads: everything belongs to the thread in run(), except post(), which is safe from any thread and how libpmix's
-// thread and the output writers hand over what they saw.  A Watch or Timer may be destroyed inside its own callback.
+// runtime/event/loop.hpp — the event loop of launcher and daemon: descriptors, timers, and work posted by other
+// threads. Threads: everything belongs to the thread in run(), except post(), which is safe from any thread; libpmix's
+// thread and the output writers use it.  A Watch or Timer may be destroyed inside its own callback.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -14,10 +14,12 @@ namespace runtime::event {
 
 using Callback = std::function<void()>;
 
-/// Calls back while a descriptor is ready, until destroyed or paused.  Does not own the descriptor.
+/// Calls back while a descriptor is ready, until destroyed or paused.  Does not own the descriptor.  One that epoll
+/// refuses (a regular file) never calls back.
 class Watch {
  public:
   Watch() noexcept = default;
+  /// pause(), resume(): not of a Timer.
   void pause() noexcept;
   void resume() noexcept;
   explicit operator bool() const noexcept { return state_ != nullptr; }
@@ -41,7 +43,7 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Runs callbacks until stop().
+  /// Runs callbacks until stop(), or an error of libevent.  A stop() before run() has no effect.
   void run();
   void stop() noexcept;
 

@@ -22,14 +22,15 @@ std::uint64_t raise_open_files() {
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? before : 0;
 }
 
-std::string check_open_files(std::size_t ranks, std::size_t each) {
-  constexpr std::size_t kSpare = 2;  // what the start of a rank needs for a moment, and libraries now and then
+std::string check_open_files(std::size_t ranks, std::size_t descriptors_per_rank) {
+  constexpr std::size_t kSpare = 2;  // descriptors that the start of a rank or a library needs for a short time
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   std::error_code error;
   const std::filesystem::directory_iterator open{"/proc/self/fd", error};
   if (error) return {};
-  const auto needed = static_cast<std::size_t>(std::distance(begin(open), end(open))) + ranks * each + kSpare;
+  const auto needed =
+      static_cast<std::size_t>(std::distance(begin(open), end(open))) + ranks * descriptors_per_rank + kSpare;
   if (needed <= limit.rlim_cur) return {};
   return fmt::format(
       "{} ranks on one host need about {} open files, and the limit (ulimit -n) is {}; raise it, or start "
@@ -37,10 +38,11 @@ std::string check_open_files(std::size_t ranks, std::size_t each) {
       ranks, needed, limit.rlim_cur);
 }
 
-std::string check_surroundings() {
+std::string check_platform() {
   constexpr rlim_t kSmallestFileLimit = 1U << 20;
   constexpr rlim_t kSmallestStack = 256U << 10;
   std::error_code error;
+  // With /proc of another pid namespace the end of a rank is never seen.
   const std::string self = std::filesystem::read_symlink("/proc/self", error).string();
   if (self != std::to_string(::getpid())) {
     return "/proc is not that of this pid namespace: mount it (unshare --mount-proc, mount -t proc proc /proc)";
@@ -52,11 +54,11 @@ std::string check_surroundings() {
   }
   rlimit stack{};
   if (::getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kSmallestStack) {
-    return fmt::format("the limit of stacks (ulimit -s) is {} bytes; libraries need {}", stack.rlim_cur,
+    return fmt::format("the limit of stacks (ulimit -s) is {} bytes; libpmix and hwloc need {}", stack.rlim_cur,
                        kSmallestStack);
   }
-  // Of so many CPUs that EINVAL cannot mean too few.
-  static std::array<unsigned long, 16384> cpus;  // too much for a small stack
+  // Room for 2^20 CPUs: a mask smaller than the kernel's fails with EINVAL, which is no refusal.
+  static std::array<unsigned long, 16384> cpus;  // 128 KiB: static, since the stack may be small
   if (::syscall(SYS_sched_getaffinity, 0, sizeof cpus, cpus.data()) < 0) {
     return fmt::format("sched_getaffinity is refused: {}; a filter of system calls (seccomp) must allow it",
                        std::strerror(errno));

@@ -420,7 +420,7 @@ int launch(const std::string& name, const Options& options, guard::CommandLine c
   if (!signals) return refuse_now(opal::to_string(signals.error()));
   const std::uint64_t open_files = raise_open_files();
 
-  if (std::string problem = check_surroundings(); !problem.empty()) return refuse_now(problem);
+  if (std::string problem = check_platform(); !problem.empty()) return refuse_now(problem);
   const auto topology = discover_host();
   if (!topology) return refuse_now(opal::to_string(topology.error()));
   const Domains domains = usable_domains(*topology);

@@ -8,7 +8,8 @@ namespace runtime::oob {
 
 namespace {
 
-constexpr std::size_t kKeptCapacity = 64U << 10;  // of a peer that once sent something long
+// Bytes: a larger buffer is freed before the next message, and no more is reserved before data arrives.
+constexpr std::size_t kBufferLimit = 64U << 10;
 
 }  // namespace
 
@@ -19,6 +20,7 @@ Result<PieceHeader> read_header(ByteSpan piece) {
   return header;
 }
 
+// A refused piece changes nothing: all tests come before the first change.
 Result<const Assembler::Message*> Assembler::add(ByteSpan piece) {
   OPAL_TRY_ASSIGN(const PieceHeader header, read_header(piece));
   ByteSpan part = piece.subspan(sizeof header);
@@ -27,23 +29,23 @@ Result<const Assembler::Message*> Assembler::add(ByteSpan piece) {
   }
   if (part.empty() && header.total != 0) return Error{Errc::protocol, 0, "oob: empty piece"};
   if (header.number == 0) return Error{Errc::protocol, 0, "oob: message without number"};
-  if (header.number < next_) return nullptr;  // again, by another way
+  if (header.number < next_) return nullptr;  // a duplicate, for example sent again over another transport
   if (header.number > next_) return Error{Errc::protocol, 0, "oob: a message is missing before", header.number};
   if (begun_ && (header.total != total_ || header.topic != topic_)) {
     return Error{Errc::protocol, 0, "oob: piece of another message", header.number};
   }
   const std::size_t known = begun_ ? content_.size() : 0;
   if (header.offset > known) return Error{Errc::protocol, 0, "oob: a piece is missing before", header.offset};
-  if (header.offset + part.size() <= known && header.total != 0) return nullptr;
+  if (header.offset + part.size() <= known && header.total != 0) return nullptr;  // nothing new
   part = part.subspan(known - header.offset);
   const Topic topic{header.topic};
-  if (known == 0 && part.size() == header.total) {  // the common case: nothing to copy
+  if (known == 0 && part.size() == header.total) {  // one piece: the content stays in the caller's piece
     complete_ = {topic, part};
   } else {
     if (!begun_) {
       content_.clear();
-      if (content_.capacity() > kKeptCapacity) content_.shrink_to_fit();
-      content_.reserve(std::min<std::size_t>(header.total, kKeptCapacity));  // no more on a peer's word alone
+      if (content_.capacity() > kBufferLimit) content_.shrink_to_fit();
+      content_.reserve(std::min<std::size_t>(header.total, kBufferLimit));  // header.total is the peer's claim
       topic_ = header.topic;
       total_ = header.total;
       begun_ = true;
@@ -75,12 +77,12 @@ std::string to_hex(ByteSpan bytes) {
 
 Result<std::string> from_hex(std::string_view text) {
   const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
-  if (text.size() % 2 != 0) return Error{Errc::protocol, 0, "daemon address: odd number of digits", text.size()};
+  if (text.size() % 2 != 0) return Error{Errc::protocol, 0, "oob: hex text: odd number of digits", text.size()};
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); i += 2) {
     const int high = digit(text[i]);
     const int low = digit(text[i + 1]);
-    if (high < 0 || low < 0) return Error{Errc::protocol, 0, "daemon address: not hexadecimal", i};
+    if (high < 0 || low < 0) return Error{Errc::protocol, 0, "oob: hex text: not a lower-case hexadecimal digit", i};
     bytes += static_cast<char>(high * 16 + low);
   }
   return bytes;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/oob/wire.hpp — the out-of-band channel as bytes: numbered messages in pieces, and notes about ways.
-// A message goes as one or more pieces; each has the header below and then its part of the content.  Numbers and
-// offsets make a piece that comes again, by the same way or another, with the same borders or others, recognisable.
+// runtime/oob/wire.hpp — the out-of-band channel as bytes: numbered messages in pieces, and notes about transport
+// upgrades. A message goes as one or more pieces; each has the header below and then its part of the content.  Numbers
+// and offsets let the receiver recognise what it has already, also if it is sent again over another transport or
+// divided differently.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -77,7 +78,7 @@ class OPAL_EXPORT Assembler {
  public:
   struct Message {
     Topic topic;
-    ByteSpan content;  ///< until the next add()
+    ByteSpan content;  ///< valid until the next add(), and only while the piece that completed it exists
   };
 
   /// Takes the content of the message that add() has just given.
@@ -102,7 +103,7 @@ class OPAL_EXPORT Assembler {
 /// The header of a piece.  Errors: protocol, version_mismatch.
 OPAL_EXPORT Result<PieceHeader> read_header(ByteSpan piece);
 
-/// An address as it is spelled in the environment.
+/// Bytes as lower-case hexadecimal text: daemon addresses in the environment, the first line that opald prints.
 OPAL_EXPORT std::string to_hex(ByteSpan bytes);
 OPAL_EXPORT Result<std::string> from_hex(std::string_view text);  ///< Errors: protocol
 

@@ -24,7 +24,7 @@ void Node::attach_to(Id member) {
   parent_channel_ = port_.connect(member);
   if (parent_channel_ == kNone) return refused_by(member);
   ++attach_;
-  Attach message{options_.self, down_heard_, up_first_, static_cast<std::uint8_t>(fresh_), {}};
+  Attach message{options_.self, down_received_, up_first_, static_cast<std::uint8_t>(fresh_), {}};
   message.moved.assign(moved_.begin(), moved_.end());
   send_parent(FrameType::attach, 0, pack(message));
 }
@@ -64,7 +64,7 @@ void Node::on_attached(const Attached& message) {
   if (state_ != State::attaching || !message.lost.valid(options_.count)) return;
   state_ = State::attached;
   fresh_ = false;
-  collectives_.forget_told();
+  collectives_.reset_sent();
   parent_due_ = now_ + options_.silence_timeout;
   for (const Id member : message.moved) on_moved(member);
   for (const Range& range : message.lost.ranges()) {
@@ -132,11 +132,11 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
   }
   by_channel_[from] = member;
   child.channel = from;
-  if (child.attach == 0) child.up_received = child.up_ackable = message.first - 1;
+  if (child.attach == 0) child.up_received = child.up_ackable = message.first_unacked - 1;
   child.attach = attach;
   child.due = now_ + options_.silence_timeout;
-  child.up_acked = message.first - 1;
-  child.down_sent = std::max(message.heard, child.down_acked);
+  child.up_acked = message.first_unacked - 1;
+  child.down_sent = std::max(message.down_received, child.down_acked);
   count_flight(child);
 
   Attached answer{{}, lost_};
@@ -152,7 +152,7 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
     if (!child.subtree.contains(top) || top == member || children_.contains(top) || lost_.contains(top)) continue;
     if (!has_moved(top)) adopt(top, child.down_acked, now_ + options_.grace);
   }
-  if (message.fresh == 0 || tree_.parent(member) != options_.self) report(OwnTopic::report_moved, member, attach);
+  if (message.fresh == 0 || tree_.parent(member) != options_.self) report(InternalTopic::report_moved, member, attach);
   ack_later();
   pump_down(children_.at(member));
 }
@@ -174,7 +174,7 @@ void Node::on_moved(Id member) {
     if (gone.contains(id)) dropped.push_back(id);
   }
   for (const Id id : dropped) {
-    if (id != member) report(OwnTopic::report_left, id, children_.at(id).attach);
+    if (id != member) report(InternalTopic::report_left, id, children_.at(id).attach);
     drop_child(id);
   }
   trim_down();
@@ -215,26 +215,26 @@ void Node::on_child_due(Id member) {
   Child& child = entry->second;
   if (child.channel != kNone) return detach(child, Loss::silent);
   child.due = now_ + options_.grace;  // told again, should the root believe that it is elsewhere
-  report(OwnTopic::report_lost, member, child.attach, child.missed);
+  report(InternalTopic::report_lost, member, child.attach, child.missed);
 }
 
 // --- What the root decides
 
-void Node::report(OwnTopic topic, Id member, std::uint32_t attach, Loss why) {
+void Node::report(InternalTopic topic, Id member, std::uint32_t attach, Loss why) {
   const Report message{member, attach, why};
   if (is_root()) return on_report(0, topic, message);
   enqueue_up(static_cast<std::uint16_t>(topic), pack(message));
 }
 
-void Node::on_report(Id reporter, OwnTopic topic, const Report& report) {
+void Node::on_report(Id reporter, InternalTopic topic, const Report& report) {
   if (report.member == 0 || report.member >= options_.count) return;
-  if (topic == OwnTopic::report_moved) {
+  if (topic == InternalTopic::report_moved) {
     Place& place = places_[report.member];
     if (report.attach > place.attach) place = {report.attach, reporter};
     return;
   }
   const auto place = places_.find(report.member);
-  if (topic == OwnTopic::report_left) {
+  if (topic == InternalTopic::report_left) {
     if (place != places_.end() && place->second.parent == reporter) places_.erase(place);
     return;
   }

@@ -93,8 +93,8 @@ bool Collectives::complete(const Operation& operation, const IdSet& mine, const 
   return true;
 }
 
-Contribution Collectives::tell(const OperationName& name, Operation& operation) {
-  operation.told = operation.covered;
+Contribution Collectives::to_contribution(const OperationName& name, Operation& operation) {
+  operation.sent = operation.covered;
   return {name,
           0,
           operation.participants,
@@ -105,8 +105,8 @@ Contribution Collectives::tell(const OperationName& name, Operation& operation) 
           {operation.parts.begin(), operation.parts.end()}};
 }
 
-void Collectives::forget_told() {
-  for (auto& [name, operation] : operations_) operation.told = {};
+void Collectives::reset_sent() {
+  for (auto& [name, operation] : operations_) operation.sent = {};
 }
 
 std::vector<OperationName> Collectives::names() const {

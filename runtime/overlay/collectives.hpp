@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/overlay/collectives.hpp — fence, gather and allgather of one member of the tree: parts are merged on the way
-// up and travel as a state, not as messages in a stream: telling one twice, or by two ways, changes nothing.
+// up and travel as a state, not as messages in a stream: a second copy, by the same parent or another, changes nothing.
 // A part says whose arrival it covers.  Threads: as its Node.
 #pragma once
 #include <algorithm>
@@ -23,7 +23,7 @@ class Collectives {
     bool too_large = false;
     std::size_t bytes = 0;  ///< of the parts
     std::map<Id, std::string> parts;
-    IdSet told;  ///< what was covered when the parent was last told
+    IdSet sent;  ///< what the last contribution to the parent covered
   };
 
   /// The next use of `key` by this member.
@@ -44,10 +44,10 @@ class Collectives {
   void drop(const OperationName& name) { operations_.erase(name); }
   /// No participant within `mine` is missing: each is covered, or one of those that are `gone`.
   [[nodiscard]] static bool complete(const Operation& operation, const IdSet& mine, const IdSet& gone);
-  /// For the parent, after which it counts as told.
-  [[nodiscard]] static Contribution tell(const OperationName& name, Operation& operation);
+  /// The contribution for the parent; it counts as sent.
+  [[nodiscard]] static Contribution to_contribution(const OperationName& name, Operation& operation);
   /// A new parent knows nothing.
-  void forget_told();
+  void reset_sent();
   [[nodiscard]] std::vector<OperationName> names() const;
 
  private:

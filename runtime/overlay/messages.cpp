@@ -80,7 +80,7 @@ void Node::deliver_up(ByteSpan body) {
     return client_.on_up(message->origin, message->topic, message->content);
   }
   const auto report = unpack<Report>(message->content);
-  if (report) on_report(message->origin, OwnTopic{message->topic}, *report);
+  if (report) on_report(message->origin, InternalTopic{message->topic}, *report);
 }
 
 void Node::on_up_ack(std::uint64_t number) {
@@ -111,15 +111,15 @@ Result<void> Node::send_down(const IdSet& to, std::uint16_t topic, std::string c
 }
 
 void Node::send_down_now(const IdSet& to, std::uint16_t topic, std::string content) {
-  ++down_heard_;
+  ++down_received_;
   push_down(to, pack(Down{to, topic, std::move(content)}));
 }
 
 void Node::on_down(std::uint64_t number, ByteSpan body) {
-  if (number <= down_heard_) return ack_later();
+  if (number <= down_received_) return ack_later();
   const auto message = unpack<DownView>(body);
   if (!message || !message->to.valid(options_.count)) return lose_parent(true);
-  down_heard_ = number;
+  down_received_ = number;
   push_down(message->to, std::string{oob::as_text(body)});
   down_unacked_ += body.size();
   if (down_unacked_ > options_.window / kAcksPerWindow) {
@@ -135,15 +135,15 @@ void Node::own_down(const DownView& message) {
     if (message.to.contains(options_.self)) client_.on_down(message.topic, message.content);
     return;
   }
-  if (OwnTopic{message.topic} == OwnTopic::release) return on_release(message);
-  if (OwnTopic{message.topic} != OwnTopic::forget) return;
-  if (const auto unused = unpack<Forget>(message.content)) forget(down_heard_, *unused);
+  if (InternalTopic{message.topic} == InternalTopic::release) return on_release(message);
+  if (InternalTopic{message.topic} != InternalTopic::forget) return;
+  if (const auto unused = unpack<Forget>(message.content)) forget(down_received_, *unused);
 }
 
 /// Keeps a message for those below that it is for, and sends it to them.
 void Node::push_down(const IdSet& to, std::string body) {
   down_bytes_ += body.size();
-  down_.push_back({down_heard_, to, std::make_shared<const std::string>(std::move(body))});
+  down_.push_back({down_received_, to, std::make_shared<const std::string>(std::move(body))});
   for (const auto& [channel, member] : by_channel_) pump_down(children_.at(member));
   trim_down();
 }
@@ -226,7 +226,7 @@ bool Node::down_settled() const noexcept {
 
 // --- Acknowledgements
 
-std::uint64_t Node::down_ackable() const noexcept { return down_.empty() ? down_heard_ : down_.front().number - 1; }
+std::uint64_t Node::down_ackable() const noexcept { return down_.empty() ? down_received_ : down_.front().number - 1; }
 
 void Node::ack_later() {
   if (ack_due_ == UINT64_MAX) ack_due_ = now_ + options_.ack_delay;

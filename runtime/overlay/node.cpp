@@ -134,8 +134,8 @@ void Node::excuse(Nanoseconds late) {
 
 void Node::beat() {
   beat_due_ = now_ + options_.beat;
-  if (state_ == State::attached && !is_root()) send_parent(FrameType::beat, 0);
-  for (const auto& [channel, member] : by_channel_) send_child(children_.at(member), FrameType::beat, 0);
+  if (state_ == State::attached && !is_root()) send_parent(FrameType::heartbeat, 0);
+  for (const auto& [channel, member] : by_channel_) send_child(children_.at(member), FrameType::heartbeat, 0);
 }
 
 void Node::send_parent(FrameType type, std::uint64_t number, std::string_view body) {

@@ -165,8 +165,8 @@ class Node {
   void drop_child(Id member);
   void disinherit(Id lost, const Child& former);
   [[nodiscard]] bool has_moved(Id member) const noexcept;
-  void report(OwnTopic topic, Id member, std::uint32_t attach, Loss why = Loss::declared);
-  void on_report(Id reporter, OwnTopic topic, const Report& report);
+  void report(InternalTopic topic, Id member, std::uint32_t attach, Loss why = Loss::declared);
+  void on_report(Id reporter, InternalTopic topic, const Report& report);
   void on_lost(Id member, Loss why);
   [[nodiscard]] Child* covering(Id member) noexcept;
   void on_child_due(Id member);
@@ -244,9 +244,9 @@ class Node {
   std::map<Id, std::uint64_t> heard_of_;  // root: the last sequence of each origin
   std::map<Id, Place> places_;            // root: of members that have left their first parent
 
-  std::deque<DownItem> down_;     // not acknowledged by all that they concern
-  std::uint64_t down_heard_ = 0;  // the last number of the root's
-  std::uint64_t down_acked_ = 0;  // told the parent
+  std::deque<DownItem> down_;        // not acknowledged by all that they concern
+  std::uint64_t down_received_ = 0;  // the last number of the root's
+  std::uint64_t down_acked_ = 0;     // told the parent
   std::size_t down_bytes_ = 0;
   std::size_t down_unacked_ = 0;  // bytes since the last acknowledgement
 

@@ -16,7 +16,7 @@ void Node::arrive(const std::string& key, const IdSet& participants, std::int64_
                    .status = status,
                    .to_root_only = static_cast<std::uint8_t>(to_root_only)};
   if (!data.empty()) own.parts.emplace_back(options_.self, std::move(data));
-  own.heard = down_heard_;
+  own.down_received = down_received_;
   on_contribution(std::move(own));
 }
 
@@ -26,10 +26,10 @@ void Node::on_contribution(Contribution contribution) {
   if (collectives_.add(contribution) != nullptr) look_at(contribution.name);
 }
 
-/// A teller that has not heard what is forgotten counts from further back; false when what it tells has ended.
+/// A sender that has not received a Forget still counts the uses from before it.  False: the operation has ended.
 bool Node::rename(Contribution& contribution) const {
   for (const auto& [number, forget] : forgotten_) {
-    if (number <= contribution.heard) continue;
+    if (number <= contribution.down_received) continue;
     for (const OperationName& last : forget.names) {
       if (last.key != contribution.name.key) continue;
       if (contribution.name.use <= last.use) return false;
@@ -51,7 +51,7 @@ void Node::recheck() {
   if (state_ != State::out) check_all();
 }
 
-/// Whose arrival this member has to wait for before it tells its parent.
+/// The participants whose arrival this member waits for before it sends a contribution to its parent.
 IdSet Node::responsibility() const {
   IdSet mine{subtree_};
   for (const Id top : moved_) mine.remove(tree_.subtree(top));
@@ -65,20 +65,20 @@ void Node::look_at(const OperationName& name) {
   if (!is_root()) mine.remove(lost_);
   const bool concerns_us = std::any_of(mine.ranges().begin(), mine.ranges().end(),
                                        [&](Range range) { return operation->participants.intersects(range); });
-  // All that it concerned below us are lost, or tell another parent now: its end does not come by here.
+  // All participants below this member are lost, or contribute by another parent: the Release does not come this way.
   if (!concerns_us) return collectives_.drop(name);
   IdSet gone = client_.absent(name.key);
   gone.add(lost_);
   if (!Collectives::complete(*operation, mine, gone)) return;
   if (is_root()) {
-    // In their order: a member that came to a use has come to the one before, by whatever route that is told.
+    // In order: a member that has arrived at a use has arrived at the one before.
     if (collectives_.is_next(name)) release(name);
     return;
   }
-  if (state_ != State::attached || operation->told == operation->covered) return;
-  Contribution told = Collectives::tell(name, *operation);
-  told.heard = down_heard_;
-  send_parent(FrameType::contribute, 0, pack(told));
+  if (state_ != State::attached || operation->sent == operation->covered) return;
+  Contribution contribution = Collectives::to_contribution(name, *operation);
+  contribution.down_received = down_received_;
+  send_parent(FrameType::contribute, 0, pack(contribution));
 }
 
 void Node::check_all() {
@@ -97,18 +97,18 @@ void Node::release(const OperationName& name) {
   IdSet others = operation.participants;
   others.remove(Range{0, 1});
   if (operation.to_root_only) {
-    send_down_now(others, static_cast<std::uint16_t>(OwnTopic::release), pack(message));
+    send_down_now(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
   }
   message.parts.assign(operation.parts.begin(), operation.parts.end());
   if (!operation.to_root_only) {
-    send_down_now(others, static_cast<std::uint16_t>(OwnTopic::release), pack(message));
+    send_down_now(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
   }
   if (mine) client_.on_release(message);
   look_at({name.key, name.use + 1});
   const Forget unused = collectives_.unused(options_.keys);
   if (unused.names.empty()) return;
-  send_down_now(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(OwnTopic::forget), pack(unused));
-  forget(down_heard_, unused);
+  send_down_now(IdSet{Range{1, options_.count}}, static_cast<std::uint16_t>(InternalTopic::forget), pack(unused));
+  forget(down_received_, unused);
 }
 
 /// Members on the way hear of it too: they hold parts.

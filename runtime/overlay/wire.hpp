@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/overlay/wire.hpp — what members of the overlay say to each other, as bytes.
-// A frame is a header of fixed size and a body packed by runtime/packing.hpp; the out-of-band channel brings frames
-// whole.  Messages that are only passed on keep their body and get a new header.  Everything is checked before use.
+// runtime/overlay/wire.hpp — the messages between the members (daemons; the root is the launcher) of the tree, as bytes
+// (docs/design/overlay.md).
+// A frame is a FrameHeader and a body packed by runtime/packing.hpp (fields() lists its fields in wire order; a number
+// takes 64 bits).  The out-of-band channel delivers whole frames.  A forwarded message keeps its body and gets a new
+// header.  The receiver checks everything before use.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,41 +20,43 @@ namespace runtime::overlay {
 inline constexpr std::uint16_t kVersion = 5;  ///< of all frames; change one => bump it
 
 enum class FrameType : std::uint16_t {
-  attach = 1,  ///< to a member higher up: be my parent; body Attach
-  attached,    ///< the answer; body Attached
-  refused,     ///< the other one; body Refused
+  attach = 1,  ///< to a member higher up: asks to become its child; body Attach
+  attached,    ///< accepts an attach; body Attached
+  refused,     ///< refuses an attach, or ends a lost child; body Refused
   up,          ///< a message for the root; body Up
   down,        ///< a message from the root; body Down
-  ack,         ///< all up to `number` has arrived for good; empty
-  beat,        ///< I live; empty
-  moved,       ///< downwards: members that have another parent now; body Moved
+  /// To a child: the root has its messages up to `number`.  To the parent: this subtree has those of the root's
+  /// messages up to `number` that are for it.  Empty.
+  ack,
+  heartbeat,   ///< sent regularly, so that silence shows a failure; empty
+  moved,       ///< to a child: a member of its subtree has a parent above the child now; body Moved
   contribute,  ///< a part of a collective operation; body Contribution
-  lost,        ///< downwards, ahead of all messages: members that are out; body Lost
+  lost,        ///< to a child, ahead of queued messages: a member counts as lost; body Lost
 };
 
 struct FrameHeader {
   std::uint16_t version;  ///< kVersion
   std::uint16_t type;     ///< FrameType
-  std::uint32_t attach;   ///< which attachment of the child this link is: frames of an earlier one are dropped
-  std::uint64_t number;   ///< up: of the child's messages; down: of the root's; ack: the last one
+  std::uint32_t attach;   ///< number of the child's attempt to attach; frames of earlier attempts are dropped
+  std::uint64_t number;   ///< up: counts the child's messages; down: the root's; ack: the last acknowledged; else 0
 };
 static_assert(sizeof(FrameHeader) == 16 && std::has_unique_object_representations_v<FrameHeader>,
               "copied as bytes between processes: no padding");
 
 struct Attach {
   Id member = 0;
-  std::uint64_t heard = 0;  ///< the last number of the root's that has come here
-  std::uint64_t first = 0;  ///< the number of the first message that comes after this
-  std::uint8_t fresh = 0;   ///< 1: it never had a parent before
-  std::vector<Id> moved;    ///< tops of subtrees below it that have another parent
+  std::uint64_t down_received = 0;  ///< number of the last message from the root that the member has
+  std::uint64_t first_unacked = 0;  ///< number of the first up message without acknowledgement; it is sent next
+  std::uint8_t fresh = 0;           ///< 1: it never had a parent before
+  std::vector<Id> moved;            ///< roots of subtrees below the member that have a parent above it
   template <class V>
   void fields(V& v) {
-    v(member, heard, first, fresh, moved);
+    v(member, down_received, first_unacked, fresh, moved);
   }
 };
 
 struct Attached {
-  std::vector<Id> moved;  ///< of the child's subtree: tops that have another parent
+  std::vector<Id> moved;  ///< roots of subtrees below the child that have a parent above it
   IdSet lost;             ///< all lost members
   template <class V>
   void fields(V& v) {
@@ -68,12 +72,12 @@ struct Moved {
   }
 };
 
-/// Why a member counts as lost, as far as the member that missed it knows.
+/// Why a member counts as lost, as far as the member that reports it knows.
 enum class Loss : std::uint8_t {
-  closed = 1,  ///< its connection ended, and it did not come back
-  silent,      ///< nothing was heard of it
-  absent,      ///< it never came
-  declared,    ///< the root had other news
+  closed = 1,  ///< its connection ended, and it did not attach again
+  silent,      ///< nothing arrived from it for silence_timeout
+  absent,      ///< it never attached
+  declared,    ///< any other reason: Node::declare_lost(), a protocol error, or unknown to this member
 };
 
 struct Lost {
@@ -86,8 +90,8 @@ struct Lost {
 };
 
 enum class Refusal : std::uint8_t {
-  expelled = 1,  ///< you count as lost: end
-  elsewhere,     ///< try my parent
+  expelled = 1,  ///< the member counts as lost and has to end
+  elsewhere,     ///< not here: the member tries the parent of the refusing member
 };
 
 struct Refused {
@@ -102,7 +106,7 @@ template <class Content>
 struct UpOf {
   Id origin = 0;
   std::uint64_t sequence = 0;  ///< of the origin's messages, from 1
-  std::uint16_t topic = 0;     ///< below kFirstUserTopic: OwnTopic
+  std::uint16_t topic = 0;     ///< below kFirstUserTopic: an InternalTopic
   Content content;
   template <class V>
   void fields(V& v) {
@@ -112,7 +116,7 @@ struct UpOf {
 
 template <class Content>
 struct DownOf {
-  IdSet to;
+  IdSet to;  ///< the receivers
   std::uint16_t topic = 0;
   Content content;
   template <class V>
@@ -123,26 +127,26 @@ struct DownOf {
 
 using Up = UpOf<std::string>;
 using Down = DownOf<std::string>;
-/// The same as they arrive: the content lies in the frame.
+/// Received messages: `content` refers to the frame and is valid as long as it.
 using UpView = UpOf<ByteSpan>;
 using DownView = DownOf<ByteSpan>;
 
 /// Messages of the overlay itself, within up and down.
-enum class OwnTopic : std::uint16_t {
+enum class InternalTopic : std::uint16_t {
   report_lost = 1,  ///< up: Report
-  report_moved,     ///< up: Report: has attached here
-  report_left,      ///< up: Report: was attached here, and was sent further up
+  report_moved,     ///< up: Report: the member attached to the reporter
+  report_left,      ///< up: Report: the member is no longer the reporter's child: its subtree has a higher parent
   release,          ///< down: Release
   forget,           ///< down, to all: Forget
 };
 inline constexpr std::uint16_t kFirstUserTopic = 64;
 
-/// Bytes of the content of a message; the rest of a frame is for what is around it.
+/// Most bytes of the content of a message; the other 64 KiB of a frame are for the header and the packed fields.
 inline constexpr std::size_t kLargestContent = oob::kLargestMessage - (64U << 10);
 
 struct Report {
   Id member = 0;
-  std::uint32_t attach = 0;   ///< the last one that the reporter knows of
+  std::uint32_t attach = 0;   ///< the member's last attempt that the reporter knows of
   Loss why = Loss::declared;  ///< of report_lost
   template <class V>
   void fields(V& v) {
@@ -150,7 +154,8 @@ struct Report {
   }
 };
 
-/// Names a collective operation: the `use`th with this key, from 1, among the same participants; Forget counts anew.
+/// Identifies a collective operation: the use-th operation with this key among the same participants, from 1.  After a
+/// Forget of the key the count starts at 1 again.
 struct OperationName {
   std::string key;
   std::uint64_t use = 0;
@@ -165,16 +170,16 @@ using Parts = std::vector<std::pair<Id, std::string>>;  ///< ascending; members 
 
 struct Contribution {
   OperationName name;
-  std::uint64_t heard = 0;  ///< the last number of the root's that has come to the teller: it names things as of then
+  std::uint64_t down_received = 0;  ///< as in Attach, of the sender: shows which Forgets `name` takes into account
   IdSet participants;
-  IdSet covered;  ///< whose arrival this tells
-  std::int64_t status = 0;
-  std::uint8_t to_root_only = 0;
-  std::uint8_t too_large = 0;  ///< as in Release
+  IdSet covered;                  ///< participants whose arrival is included
+  std::int64_t status = 0;        ///< the first status that is not 0, or 0
+  std::uint8_t to_root_only = 0;  ///< 1: only the root gets the parts
+  std::uint8_t too_large = 0;     ///< as in Release
   Parts parts = {};
   template <class V>
   void fields(V& v) {
-    v(name, heard, participants, covered, status, to_root_only, too_large, parts);
+    v(name, down_received, participants, covered, status, to_root_only, too_large, parts);
   }
 };
 
@@ -182,7 +187,7 @@ struct Release {
   OperationName name;
   std::int64_t status = 0;
   IdSet lost = {};             ///< participants that did not arrive
-  std::uint8_t too_large = 0;  ///< 1: the parts together are more than a frame holds, and left out
+  std::uint8_t too_large = 0;  ///< 1: the parts are larger than a frame and are left out
   Parts parts = {};
   template <class V>
   void fields(V& v) {
@@ -190,7 +195,7 @@ struct Release {
   }
 };
 
-/// The uses of these keys up to the named ones have ended; whatever comes after is the first use, the second, ...
+/// The operations with these keys up to the named uses have ended; later ones are counted from 1 again.
 struct Forget {
   std::vector<OperationName> names;
   template <class V>
@@ -199,7 +204,7 @@ struct Forget {
   }
 };
 
-/// The frame as one text.
+/// The bytes of a frame.
 inline std::string frame(FrameType type, std::uint32_t attach, std::uint64_t number, std::string_view body = {}) {
   const FrameHeader header{kVersion, static_cast<std::uint16_t>(type), attach, number};
   std::string bytes{oob::as_text(opal::bytes_of(header))};

@@ -78,7 +78,7 @@ std::uint64_t instruction_pointer(pid_t child) {
 
 }  // namespace
 
-std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body) {
+std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body, std::uint64_t watched) {
 #if defined(__x86_64__)
   const pid_t child = start_traced(body);
   if (child < 0) return std::nullopt;
@@ -96,9 +96,11 @@ std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body)
     if (WIFSIGNALED(status)) return std::nullopt;
     if (WSTOPSIG(status) != SIGTRAP) return give_up();
     Steps steps;
-    for (Code code = code_at(child, instruction_pointer(child)); code.bytes[0] != 0xcc;
-         code = code_at(child, instruction_pointer(child))) {
+    for (std::uint64_t at = instruction_pointer(child);; at = instruction_pointer(child)) {
+      const Code code = code_at(child, at);
+      if (code.bytes[0] == 0xcc) break;
       classify(code, steps);
+      if (at == watched) ++steps.visits;
       ::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr);
       if (!wait_for_trap(child) || steps.instructions > kMostInstructions) return give_up();
     }
@@ -108,6 +110,7 @@ std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body)
   }
 #else
   (void)body;
+  (void)watched;
   return std::nullopt;
 #endif
 }

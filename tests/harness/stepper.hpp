@@ -4,6 +4,7 @@
 // Exact, the same on every run, and independent of load; needs nothing but ptrace.  x86-64 only.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -14,6 +15,7 @@ struct Steps {
   std::uint64_t instructions = 0;
   std::uint64_t locked = 0;
   std::uint64_t system_calls = 0;
+  std::uint64_t visits = 0;  ///< executions of the watched instruction
 };
 
 /// In `body` of count_steps: from here on instructions are counted, until the next call ends the piece.
@@ -23,9 +25,19 @@ inline void step_mark() noexcept {
 #endif
 }
 
-/// Runs `body` in a forked process and returns what lies between its 1st and 2nd mark, 3rd and 4th, ...  Nothing when
-/// this machine or processor does not allow it, or the body ended badly.
-std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body);
+/// Runs `body` in a forked process and returns what lies between its 1st and 2nd mark, 3rd and 4th, ...  `watched`: the
+/// address of an instruction, such as the first one of a function.  Nothing when this machine or processor does not
+/// allow it, or the body ended badly.
+std::optional<std::vector<Steps>> count_steps(const std::function<void()>& body, std::uint64_t watched = 0);
+
+/// The address of the first instruction of a function that is not virtual.
+template <class Function>
+std::uint64_t address_of(Function function) noexcept {
+  std::uint64_t address = 0;  // of the pointer to a member function, the Itanium ABI's first word
+  static_assert(sizeof function >= sizeof address);
+  std::memcpy(&address, &function, sizeof address);
+  return address;
+}
 
 /// As count_steps(), but counts system calls alone, of the thread that runs `body`: pieces may be long.
 std::optional<std::vector<std::uint64_t>> count_system_calls(const std::function<void()>& body);

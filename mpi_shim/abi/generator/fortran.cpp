@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fortran entry points: mpi_send_ and so on, as gfortran calls them, from the same table as the prototypes.
+// Entry points of Fortran programs (mpi_send_), as gfortran calls them, and the interfaces of the module mpi, both from
+// the table of functions.  A function with an argument that has no rule of conversion is left out.
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -19,9 +20,9 @@ constexpr std::array<std::string_view, 9> kHandles = {"MPI_Comm",  "MPI_Datatype
                                                       "MPI_Group", "MPI_Info",     "MPI_Message",
                                                       "MPI_Op",    "MPI_Request",  "MPI_Win"};
 
-/// They change a handle; every other `MPI_X*` is only made.
-constexpr std::array<std::string_view, 9> kChanging = {
-    "Wait", "Test", "Start", "Cancel", "Mrecv", "Imrecv", "Type_commit", "Comm_disconnect", "Request_free"};
+/// Functions that read and write a handle (as do all *_free); for all others a handle passed by pointer is output only.
+constexpr std::array<std::string_view, 8> kChanging = {"Wait",  "Test",   "Start",       "Cancel",
+                                                       "Mrecv", "Imrecv", "Type_commit", "Comm_disconnect"};
 
 /// One argument: how it is declared, and what the C function is given.
 struct Argument {
@@ -30,51 +31,57 @@ struct Argument {
   bool is_string = false;
 };
 
-std::string quoted_call(std::string_view what, std::string_view first, std::string_view second = {}) {
+/// The expression `what{first, second}`.
+std::string braced(std::string_view what, std::string_view first, std::string_view second = {}) {
   std::string call(what);
   call.append("{").append(first);
   if (!second.empty()) call.append(", ").append(second);
   return call + '}';
 }
 
-/// How many handles an array has.
+/// The C++ expression for the number of handles in an array argument: the number of ranks or neighbours for the types
+/// of *alltoallw, else the first argument.
 std::string count_of(const Function& function, const Parameter& parameter) {
   if (parameter.name == "sendtypes" || parameter.name == "recvtypes") {
     const std::string comm = "handle<MPI_Comm>(*comm)";
     if (!function.name.starts_with("Neighbor_") && !function.name.starts_with("Ineighbor_"))
       return "peers_of(" + comm + ')';
+    // true: destinations, false: sources
     return "neighbours_of(" + comm + (parameter.name == "sendtypes" ? ", true)" : ", false)");
   }
   return '*' + function.parameters.front().name;
 }
 
-/// No value when Fortran programs cannot be given the function by rule.
+/// `value` is empty if there is no rule of conversion for the parameter; then no entry point is generated.  The
+/// converted arguments are temporaries: a C function must not use an array of handles, or the address of a handle,
+/// after it returns (MPI_Comm_idup writes newcomm at once).
 Argument argument_of(const Function& function, const Parameter& parameter) {
   const std::string_view type = parameter.type;
-  const std::string name = parameter.name == "assert" ? "assertion" : parameter.name;
+  const std::string name = parameter.name == "assert" ? "assertion" : parameter.name;  // `assert` may be a macro
   const bool is_constant = type.starts_with("const ");
   const std::string_view plain = is_constant ? type.substr(6) : type;
   const bool is_array = !parameter.array.empty();
   if (is_array && among(kHandles, plain)) {
     const std::string declared = "MPI_Fint* " + name;
     if (is_constant) {
-      return {declared, quoted_call("InArray<" + std::string(plain) + '>', name, count_of(function, parameter))};
+      return {declared, braced("InArray<" + std::string(plain) + '>', name, count_of(function, parameter))};
     }
-    if (plain != "MPI_Request") return {};
-    return {declared, quoted_call("Requests", name, count_of(function, parameter))};
+    if (plain != "MPI_Request") return {};  // other output arrays (MPI_Type_get_contents): by hand
+    return {declared, braced("Requests", name, count_of(function, parameter))};
   }
   if (is_array && plain == "int") {
-    if (name == "array_of_indices") return {"MPI_Fint* " + name, quoted_call("Indices", name, "outcount")};
+    if (name == "array_of_indices")
+      return {"MPI_Fint* " + name, braced("Indices", name, "outcount")};  // the parameter of MPI_Waitsome
     return {"MPI_Fint " + name + parameter.array, name};
   }
   if ((plain == "char*" && !is_array) || (plain == "char" && is_array)) {
-    return {"char* " + name, quoted_call(is_constant ? "StringIn" : "StringOut", name, name + "_length"), true};
+    return {"char* " + name, braced(is_constant ? "StringIn" : "StringOut", name, name + "_length"), true};
   }
   if (is_array && plain == "MPI_Aint") return {std::string(plain) + "* " + name, name};
   if (is_array) return {};
   if (plain == "int") return {"const MPI_Fint* " + name, '*' + name};
   if (plain == "int*") {
-    if (name == "indx") return {"MPI_Fint* " + name, quoted_call("Index", name)};
+    if (name == "indx") return {"MPI_Fint* " + name, braced("Index", name)};
     const bool weighs = name.ends_with("weights");
     return {"MPI_Fint* " + name, weighs ? "weights_of(" + name + ')' : name};
   }
@@ -82,7 +89,8 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
   if (plain == "MPI_Aint*" || plain == "MPI_Count*") return {std::string(plain) + ' ' + name, name};
   if (plain == "MPI_Status*") return {"MPI_Fint* " + name, "statuses(" + name + ')'};
   if (plain == "void*") {
-    if (name == "buffer_addr") return {"void*", "Ignored{}"};
+    if (name == "buffer_addr") return {"void*", "Ignored{}"};  // Fortran cannot use the address
+    // baseptr is an output.  Other void* are choice buffers: MPI_BOTTOM and MPI_IN_PLACE are replaced.
     return {"void* " + name, name == "baseptr" ? name : "choice(" + name + ')'};
   }
   if (among(kHandles, plain)) {
@@ -90,18 +98,19 @@ Argument argument_of(const Function& function, const Parameter& parameter) {
   }
   if (plain.ends_with("*") && among(kHandles, plain.substr(0, plain.size() - 1))) {
     const bool changes = among(kChanging, function.name) || function.name.ends_with("_free");
-    const bool request_of_mrecv = function.name == "Imrecv" && plain == "MPI_Request*";
-    return {"MPI_Fint* " + name, quoted_call((changes && !request_of_mrecv ? "InOut<" : "Out<") +
-                                                 std::string(plain.substr(0, plain.size() - 1)) + '>',
-                                             name)};
+    // Of MPI_Imrecv the message is in and out, the request only out.
+    const bool request_of_imrecv = function.name == "Imrecv" && plain == "MPI_Request*";
+    return {"MPI_Fint* " + name, braced((changes && !request_of_imrecv ? "InOut<" : "Out<") +
+                                            std::string(plain.substr(0, plain.size() - 1)) + '>',
+                                        name)};
   }
   return {};
 }
 
-/// Written by hand, or not for Fortran: functions of handles as integers, of the tool interface, of files and sessions,
-/// and large counts (which have no names of their own in Fortran).  What outlives the call may not be a temporary of
-/// it.
-bool is_by_rule(const Function& function) {
+/// Whether the entry point may be generated.  Not for: conversions of handles to integers, sessions, files, attributes
+/// (attribute_val), the functions of kByHand, and tier 5 of functions.def (large counts, MPI_T, files), except
+/// MPI_Type_create_f90_*.
+bool may_be_generated(const Function& function) {
   static constexpr std::array<std::string_view, 5> kByHand = {"Init", "Init_thread", "Pcontrol", "Info_get",
                                                               "Info_get_string"};
   const std::string_view name = function.name;
@@ -136,7 +145,8 @@ std::string entry_of(const Function& function) {
   return "OPAL_EXPORT " + function.result + ' ' + name + '(' + declared + ") { return " + call + " }\n";
 }
 
-/// Those that are written by hand (fortran/special.cpp, callbacks.cpp) and take what the C functions take.
+/// Functions written by hand (fortran/special.cpp, callbacks.cpp) with the parameters of the C function: the table
+/// gives their interfaces.
 constexpr std::array<std::string_view, 19> kByHandAsInC = {"Info_get",
                                                            "Info_get_string",
                                                            "Type_get_contents",
@@ -157,7 +167,8 @@ constexpr std::array<std::string_view, 19> kByHandAsInC = {"Info_get",
                                                            "Attr_get",
                                                            "Attr_put"};
 
-/// Those that take something else, and what MPI has removed.
+/// Functions written by hand with other parameters than in C, and functions that MPI has removed: name, Fortran
+/// arguments.
 constexpr std::string_view kOtherInterfaces[][2] = {
     {"Init", "ierror"},
     {"Init_thread", "required, provided, ierror"},
@@ -173,7 +184,8 @@ constexpr std::string_view kOtherInterfaces[][2] = {
     {"Type_struct", "count, lengths, displacements, types, newtype, ierror"},
 };
 
-/// Any argument of any rank is taken, as without an interface: MPI's buffers are of any type.
+/// Declares an argument whose type and rank are not checked.  The interface only gives the procedure a name for `only`
+/// lists and for programs that forbid implicit interfaces.
 std::string unchecked(const std::string& name) {
   return "      !GCC$ ATTRIBUTES NO_ARG_CHECK :: " + name + "\n      type(*), dimension(*) :: " + name + '\n';
 }
@@ -208,8 +220,8 @@ std::string emit_fortran_interfaces(const Table& table) {
   out << "! Generated from functions.def; do not edit.\n  interface\n";
   for (const Group& group : table) {
     for (const Function& function : group.functions) {
-      const bool by_rule = is_by_rule(function) && !entry_of(function).empty();
-      if (function.result == "int" && (by_rule || among(kByHandAsInC, function.name))) out << interface_of(function);
+      const bool generated = may_be_generated(function) && !entry_of(function).empty();
+      if (function.result == "int" && (generated || among(kByHandAsInC, function.name))) out << interface_of(function);
     }
   }
   for (const auto& [name, arguments] : kOtherInterfaces) {
@@ -230,7 +242,7 @@ std::string emit_fortran_entries(const Table& table) {
          "extern \"C\" {\n";
   for (const Group& group : table) {
     for (const Function& function : group.functions) {
-      if (is_by_rule(function)) out << entry_of(function);
+      if (may_be_generated(function)) out << entry_of(function);
     }
   }
   out << "}\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpif.h: mpi.h's constants for Fortran, in lines that both source forms take.
+// mpif.h: the constants of mpi.h for Fortran, valid in fixed and in free source form (columns 7 to 72).
 #include <map>
 #include <regex>
 #include <sstream>
@@ -10,8 +10,8 @@
 namespace opal::mpi::abi {
 namespace {
 
-/// What is not a number in mpi.h.  The COMMON blocks' addresses are what the library compares arguments with; the
-/// functions are those with a value, and those that programs hand to MPI_Comm_create_keyval and its like.
+/// What is no numeric macro in mpi.h.  The library recognises MPI_BOTTOM and the other COMMON variables by their
+/// address (fortran/convert.hpp).  The functions are those that return a value and the predefined attribute callbacks.
 constexpr std::string_view kFixedPart = R"(      INTEGER MPI_STATUS_SIZE, MPI_SOURCE, MPI_TAG, MPI_ERROR
       PARAMETER (MPI_STATUS_SIZE=8)
       PARAMETER (MPI_SOURCE=1, MPI_TAG=2, MPI_ERROR=3)
@@ -46,13 +46,14 @@ constexpr std::string_view kFixedPart = R"(      INTEGER MPI_STATUS_SIZE, MPI_SO
       EXTERNAL MPI_WIN_NULL_DELETE_FN
 )";
 
-/// Fortran's strings have no terminating zero.
-bool is_length(std::string_view name) { return name.starts_with("MPI_MAX_"); }
+/// MPI_MAX_*: lengths of strings.  Those of Fortran are one less than those of C, which count the terminating zero.
+bool is_string_length(std::string_view name) { return name.starts_with("MPI_MAX_"); }
 
 }  // namespace
 
 std::string emit_fortran_constants(std::istream& header) {
   static const std::regex number(R"(#define (MPI_\w+) \(?(-?(?:0x[0-9a-fA-F]+|\d+))\)?)");
+  // Predefined handles: the ABI casts small integers to handle types; Fortran uses the same integers.
   static const std::regex handle(
       R"(#define (MPI_\w+) MPI_ABI_ADDRESS_\(MPI_(?:Comm|Datatype|Errhandler|File|Group|Info|Message|Op|Request|Session|Win), (0x[0-9a-f]+)\))");
   static const std::regex alias(R"(#define (MPI_\w+) (MPI_\w+))");
@@ -71,8 +72,8 @@ std::string emit_fortran_constants(std::istream& header) {
       continue;
     }
     const std::string name = found[1];
-    if (name.starts_with("MPI_T_") || name.starts_with("MPI_F_")) continue;
-    if (is_length(name)) --value;
+    if (name.starts_with("MPI_T_") || name.starts_with("MPI_F_")) continue;  // for C only
+    if (is_string_length(name)) --value;
     values[name] = value;
     out << "      INTEGER " << name << "\n      PARAMETER (" << name << '=' << value << ")\n";
   }

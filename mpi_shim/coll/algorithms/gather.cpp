@@ -6,12 +6,16 @@
 #include "mpi_shim/coll/algorithms/tree.hpp"
 #include "mpi_shim/coll/config.hpp"
 
+// In a round the messages start together, and the copies run after them (schedule.hpp): what a process sends is copied
+// in an earlier round.
+
 namespace mpi_shim::coll {
 namespace {
 
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
 
-/// Blocks travel packed and in an order that starts with one's own; the last step puts them where they belong.
+/// Bruck: blocks are packed in the order of ranks rank, rank + 1, ... (modulo size).  The last round copies each to its
+/// place in `blocks`.
 void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
   const int size = schedule.size();
   const int rank = schedule.rank();
@@ -33,12 +37,12 @@ void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
   schedule.end_round();
 }
 
-/// Whether blocks of `bytes` travel along a tree: worth their copies when there are many small ones.
+/// Whether a binomial tree is used: its extra copies pay off only for small blocks among many ranks.
 bool takes_tree(const Schedule& schedule, std::uint64_t bytes) {
   return bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks;
 }
 
-/// The packed blocks of a process's subtree, its own first.
+/// Scratch memory for the packed blocks of the process's subtree, in the order of positions (tree.hpp), its own first.
 class Subtree {
  public:
   Subtree(Schedule& schedule, const BinomialTree& tree, std::uint64_t bytes)
@@ -66,6 +70,7 @@ void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, con
   if (tree.parent() >= 0) {
     schedule.send(packed.blocks(0, tree.subtree()), tree.parent());
   } else {
+    // MPI_IN_PLACE: the root's block, at position 0, is in `blocks` already.
     for (int position = own ? 0 : 1; position < schedule.size(); ++position) {
       schedule.copy(packed.blocks(position, 1), block(blocks, (root + position) % schedule.size()));
     }
@@ -93,6 +98,8 @@ void build_scatter_tree(Schedule& schedule, const Blocks& blocks, const std::opt
 }
 
 }  // namespace
+
+// Only the root may have no `own` (MPI_IN_PLACE); it has `blocks`.
 
 void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
@@ -146,7 +153,7 @@ void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optiona
 
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {
   const Buffer& mine = block(blocks, schedule.rank());
-  if (mine.bytes() < kAllgatherBruckBelow.bytes && schedule.size() > 2) {
+  if (mine.bytes() < kAllgatherBruckBelow.bytes && schedule.size() > 2) {  // of two, the ring is one exchange
     build_bruck(schedule, own ? *own : mine, blocks);
   } else {
     build_allgatherv(schedule, own, blocks);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/coll/algorithms/gather.hpp — writes down what this process does in gathers and scatters.  Blocks are by
-// rank. MPI_IN_PLACE is a null `own`: the root's block is in its place.
+// mpi_shim/coll/algorithms/gather.hpp — the schedules of gather, scatter and allgather.
+// blocks[r] belongs to rank r; in gather and scatter only the root has blocks.  `own` is the block of this rank; none:
+// MPI_IN_PLACE, in gather and scatter at the root only.
 #pragma once
 #include <optional>
 
@@ -18,10 +19,11 @@ void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const B
 /// The root sends each rank its block.
 void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root);
 
-/// Blocks of the same size: Bruck et al. 1997 for small ones (ceil(log2 n) rounds), otherwise as build_allgatherv.
+/// Blocks of the same size: Bruck et al. 1997 for small ones (ceil(log2 n) rounds with messages), otherwise as
+/// build_allgatherv.
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks);
 
-/// Around a ring: n-1 rounds, each block moves once between neighbours.
+/// Around a ring: n-1 rounds with messages, each block moves once between neighbours.
 void build_allgatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks);
 
 }  // namespace mpi_shim::coll

@@ -39,7 +39,7 @@ Error too_large(const char* what) { return {Errc::limit_reached, 0, what}; }
 
 Result<void> check_lengths(Counts lengths, std::size_t displacements) {
   if (lengths.size() != displacements)
-    return Error{Errc::invalid_argument, 0, "as many block lengths as displacements"};
+    return Error{Errc::invalid_argument, 0, "the numbers of block lengths and displacements differ"};
   for (const std::int64_t length : lengths) {
     if (length < 0) return negative("block length >= 0", length);
   }
@@ -131,7 +131,8 @@ Result<DatatypeRef> hindexed_block(std::int64_t block_length, Counts displacemen
 
 Result<DatatypeRef> structure(Counts block_lengths, Counts displacements, std::span<Datatype* const> parts) {
   OPAL_TRY(check_lengths(block_lengths, displacements.size()));
-  if (parts.size() != displacements.size()) return Error{Errc::invalid_argument, 0, "as many types as displacements"};
+  if (parts.size() != displacements.size())
+    return Error{Errc::invalid_argument, 0, "the numbers of types and displacements differ"};
   Recipe made = recipe(Combiner::structure, listed(static_cast<std::int64_t>(parts.size()), block_lengths),
                        copied(displacements), {});
   Assembly assembly;
@@ -161,7 +162,7 @@ Result<DatatypeRef> dup(Datatype& part) {
 Result<DatatypeRef> subarray(Counts sizes, Counts subsizes, Counts starts, Order order, Datatype& part) {
   const std::size_t dimensions = sizes.size();
   if (dimensions == 0 || subsizes.size() != dimensions || starts.size() != dimensions) {
-    return Error{Errc::invalid_argument, 0, "sizes, subsizes and starts of one length >= 1"};
+    return Error{Errc::invalid_argument, 0, "no dimension, or lists of different lengths"};
   }
   Assembly assembly;
   std::int64_t step = part.extent();  // bytes between neighbours in the dimension at hand
@@ -170,7 +171,7 @@ Result<DatatypeRef> subarray(Counts sizes, Counts subsizes, Counts starts, Order
     const std::size_t d = order == Order::fortran ? i : dimensions - 1 - i;  // fastest first
     if (sizes[d] < 1 || subsizes[d] < 1 || starts[d] < 0 || subsizes[d] > sizes[d] ||
         starts[d] > sizes[d] - subsizes[d]) {
-      return Error{Errc::invalid_argument, 0, "section inside its array, dimension", d};
+      return Error{Errc::invalid_argument, 0, "the section is not inside its array", d};
     }
     if (i == 0) {
       assembly.add(part, subsizes[d], 0);

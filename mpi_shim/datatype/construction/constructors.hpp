@@ -48,13 +48,13 @@ opal::Result<DatatypeRef> subarray(Counts sizes, Counts subsizes, Counts starts,
 
 /// How one dimension of an array is spread over processes; the values are the ABI's.
 enum class Distribution : int { none = 16, block = 17, cyclic = 18 };
-/// The standard's default argument of a distribution, in the ABI's value.
+/// MPI_DISTRIBUTE_DFLT_DARG in the ABI.  A block size of 19 cannot be told from it.
 inline constexpr std::int64_t kDefaultArgument = 19;
 
 /// A global array spread over a grid of processes.
 struct DistributedArray {
   std::int64_t processes;                       ///< in the grid: the product of grid_sizes
-  std::int64_t rank;                            ///< of the process whose part is asked for
+  std::int64_t rank;                            ///< of the process whose elements the type describes
   Counts sizes;                                 ///< of the global array
   std::span<const Distribution> distributions;  ///< one for each dimension, like the following
   Counts arguments;                             ///< block sizes, or kDefaultArgument

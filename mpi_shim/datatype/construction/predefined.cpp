@@ -15,15 +15,17 @@ struct Named {
   std::uint16_t handle;
   const char* name;
   Element element;
-  std::int64_t external = 0;  // bytes in "external32" where they are not those of the element; 0: they are
+  std::int64_t external = 0;  // size in "external32"; 0: the size of the element
 };
 
 using enum Element;
 
-// MPI_CHAR stands for a printing character, but widely used libraries reduce it like the C type it is, and so do
-// programs.
+// The standard allows no reduction of MPI_CHAR, but libraries and programs use it as an integer: it gets the integer
+// element of C's char.
 constexpr Element kChar = std::numeric_limits<char>::is_signed ? i8 : u8;
 
+// Handle values of the MPI ABI, ascending: predefined_types() has this order.  Fortran's default INTEGER, REAL and
+// LOGICAL have 4 bytes.
 constexpr Named kNamed[] = {
     {0x201, "MPI_AINT", i64},
     {0x202, "MPI_COUNT", i64},
@@ -99,14 +101,14 @@ constexpr Named kNamed[] = {
 
 struct Types {
   std::vector<std::unique_ptr<Datatype>> owned;
-  std::vector<Datatype*> in_order;
+  std::vector<Datatype*> by_ascending_handle;
   std::array<Datatype*, handle::kBuiltinEnd> by_handle{};
 
   Types() {
     for (const Named& named : kNamed) {
       owned.push_back(std::make_unique<Datatype>(named.handle, named.name, named.element,
                                                  named.external != 0 ? named.external : info(named.element).size));
-      in_order.push_back(owned.back().get());
+      by_ascending_handle.push_back(owned.back().get());
       by_handle[named.handle] = owned.back().get();
     }
   }
@@ -121,7 +123,7 @@ const Types& types() {
 
 }  // namespace
 
-std::span<Datatype* const> predefined_types() { return types().in_order; }
+std::span<Datatype* const> predefined_types() { return types().by_ascending_handle; }
 
 Datatype* predefined(std::uintptr_t handle) {
   return handle < handle::kBuiltinEnd ? types().by_handle[handle] : nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/datatype/construction/predefined.hpp — the datatypes that the ABI names: one static object per handle value.
-// Threads: immutable once made, on first use.
+// Threads: made on first use.  Only the name changes afterwards (MPI_Type_set_name); the program orders these calls.
 #pragma once
 #include <cstdint>
 #include <span>

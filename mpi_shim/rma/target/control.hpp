@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_shim/rma/target/control.hpp — what guards one rank's window memory: the passive-target lock, and the lock under
-// which elements are updated.  Lies in memory that all ranks of the owner's host share, so that they take both with CPU
-// atomics and without the owner; ranks of other hosts ask the owner, which takes them on their behalf.
-// A process that dies keeps what it holds.  Both locks name their holder, so that those that wait can end with
-// an error: what the lock guards may be half written.
-// Threads and processes: everything from anywhere.
+// mpi_shim/rma/target/control.hpp — the locks of one target's window memory: the passive-target lock (MPI_Win_lock),
+// and the update lock, which makes accumulates, fetch-and-op and compare-and-swap atomic.  The ranks that share the
+// memory of the target's host take both with CPU atomics; the target takes them for all other ranks.  Without shared
+// memory the Control is private to its process. The locks of a process that dies stay taken, and the memory may be half
+// written.  UpdateLock stores the rank of its holder; for AccessLock the Claims show which processes may hold it.  A
+// waiting rank tests both and ends with MPI_ERR_PROC_ABORTED. Threads: all functions from any thread of these
+// processes; release and unlock by the holder.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
 namespace mpi_shim::rma {
 
-/// Many readers or one writer, by trying.  A writer that waits keeps new readers out, so that it gets its turn.
+/// Many readers or one writer.  No function blocks: a waiting caller repeats the try.  While a writer waits,
+/// try_shared() fails, so that the writer gets the lock.
 class AccessLock {
  public:
   [[nodiscard]] bool try_shared() noexcept;
@@ -20,24 +22,29 @@ class AccessLock {
   [[nodiscard]] bool try_exclusive() noexcept;
   void release_exclusive() noexcept { state_.store(0, std::memory_order_release); }
 
-  /// Around the tries of a writer that does not give up.
+  /// A writer calls begin_waiting() before it repeats try_exclusive(), and end_waiting() when it has the lock or ends
+  /// with an error.
   void begin_waiting() noexcept { writers_waiting_.fetch_add(1, std::memory_order_relaxed); }
   void end_waiting() noexcept { writers_waiting_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint32_t kWriter = 0x8000'0000U;
-  std::atomic<std::uint32_t> state_{0};  // readers, or kWriter
+  std::atomic<std::uint32_t> state_{0};  // number of readers, or kWriter
   std::atomic<std::uint32_t> writers_waiting_{0};
 };
 
-/// What one process has to do with one rank's AccessLock: bits that it sets before it tries and clears after it has
-/// given the lock back.  A claim of a dead process is a lock that may never be given back.
+/// One byte per pair (process of the host, AccessLock), in shared memory behind the Controls (Target::claims).  The
+/// process sets a bit before it tries, and clears it when it has released the lock or its try has ended with an error.
+/// If a process dies with a bit set, the lock counts as lost.
 using Claim = std::atomic<std::uint8_t>;
-inline constexpr std::uint8_t kClaimsForItself = 1;
-inline constexpr std::uint8_t kClaimsForOthers = 2;  ///< the owner, for ranks of other hosts
-inline constexpr std::uint8_t kClaimIsLost = 4;      ///< the owner: one of these died with the lock
+inline constexpr std::uint8_t kClaimsForItself = 1;  ///< it holds the lock or waits for it
+inline constexpr std::uint8_t kClaimsForOthers =
+    2;  ///< only the target: it holds the lock or waits for it on behalf of other ranks
+inline constexpr std::uint8_t kClaimIsLost =
+    4;  ///< only the target: a rank for which it held the lock has failed; never cleared
 
-/// Held for the update of some elements and never while waiting for a message: its holder releases it soon.
+/// Held during one update: a whole accumulate in mapped memory, or one chunk of at most 64 KiB that the holder copies
+/// by the transport's get and put, for which it waits.
 class UpdateLock {
  public:
   [[nodiscard]] bool try_lock(int rank) noexcept {
@@ -47,7 +54,7 @@ class UpdateLock {
                                            std::memory_order_relaxed);
   }
   void unlock() noexcept { holder_.store(0, std::memory_order_release); }
-  /// The rank of the process that holds it; -1: none.
+  /// The rank of the holder in the window's communicator; -1: not held.
   [[nodiscard]] int holder() const noexcept { return static_cast<int>(holder_.load(std::memory_order_relaxed)) - 1; }
 
  private:
@@ -58,7 +65,7 @@ struct alignas(64) Control {
   AccessLock access;
   alignas(64) UpdateLock update;
 };
-static_assert(sizeof(Control) == 128, "layout v2: an array of them lies in shared memory");
+static_assert(sizeof(Control) == 128, "layout in shared memory: an array of Control, one per rank of the host");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && Claim::is_always_lock_free && sizeof(Claim) == 1,
               "a lock-based atomic does not work across processes");
 

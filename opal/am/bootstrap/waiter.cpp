@@ -17,7 +17,7 @@
 namespace opal::am {
 namespace {
 
-/// Counts the forks that lie between the first process and this one.
+/// Number of forks from the process that made this object to this process.
 class Forks final : private ForkListener {
  public:
   Forks() noexcept { follow_forks(); }
@@ -30,10 +30,11 @@ class Forks final : private ForkListener {
   unsigned count_ = 0;
 };
 
-/// The calling thread's eventfd.  -1 (no descriptors left) only means that others cannot wake us early.
-/// A forked child makes its own: it would take the wake-ups of the thread that forked.
+/// The calling thread's eventfd.  -1: no descriptor was free at the first call; other threads cannot wake this thread
+/// before its deadline.  A forked child makes a new one: it shares the inherited eventfd with the parent, and its reads
+/// would consume the parent's wake-ups.
 int thread_event() noexcept {
-  // A few bytes, once; threads that use it outlive static objects.
+  // Never destroyed: threads may call this after static objects are destroyed.
   static const Forks& forks = *new Forks;  // NOLINT(bugprone-unhandled-exception-at-new)
   struct Event {
     Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -55,7 +56,8 @@ Result<std::unique_ptr<Waiter>> Waiter::create() {
 Result<void> Waiter::renew() noexcept {
   const Fd fresh{::epoll_create1(EPOLL_CLOEXEC)};
   if (!fresh) return Error{Errc::os, errno, "epoll_create1(context)"};
-  // By its number, since others may be reading that, or be asleep on it.
+  // dup3 keeps the number of the descriptor, which other threads may be using.  A poll() in progress still watches the
+  // old epoll, so wake_others() ends it.  The new epoll is empty: callers add their descriptors again.
   if (::dup3(fresh.get(), epoll_.get(), O_CLOEXEC) < 0) return Error{Errc::os, errno, "dup3(context)"};
   wake_others();
   return {};
@@ -80,13 +82,13 @@ Waiter::Sleeper::Sleeper(Waiter& waiter) noexcept : waiter_(waiter), event_(thre
 Waiter::Sleeper::~Sleeper() {
   const std::lock_guard guard{waiter_.mutex_};
   const auto own = std::find(waiter_.sleepers_.begin(), waiter_.sleepers_.end(), event_);
-  if (own == waiter_.sleepers_.end()) return;  // take_over() since
+  if (own == waiter_.sleepers_.end()) return;  // take_over() has cleared the list
   waiter_.sleepers_.erase(own);
   waiter_.sleepers_count_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 void Waiter::take_over() noexcept {
-  std::construct_at(&mutex_);
+  std::construct_at(&mutex_);  // a thread that does not exist in this child may hold it
   sleepers_.clear();
   sleepers_count_ = 0;
 }

@@ -29,13 +29,13 @@ struct Config {
   std::chrono::milliseconds connect_timeout{30'000};  ///< no variable: the Context gives it
 
   // Not variables: constants, which tests make smaller.
-  /// Unauthenticated connections at most; beyond, the oldest is closed.
-  std::uint32_t half_open = 1024;
+  /// Connections that are not accepted yet (unauthenticated or parked) at most; beyond, the oldest is closed.
+  std::uint32_t max_pending = 1024;
   /// How long one address of a peer may stay silent before the next is tried beside it.
   std::chrono::milliseconds stagger{250};
   /// How long a peer whose host has answered may take to answer itself: it may be computing.
   std::chrono::milliseconds welcome_timeout{600'000};
-  /// How long an accepted connection may take for its handshake.
+  /// How long a connection may take for its handshake; also the time between two on_overdue() of a parked one.
   std::chrono::milliseconds handshake_timeout{10'000};
 };
 

@@ -146,6 +146,41 @@ TEST(SmCost, AnIdleRoundCostsTheSameWithAnyNumberOfGrantedBoxes) {
   EXPECT_EQ((*pieces)[1].instructions, (*pieces)[0].instructions) << "30 boxes, and 4";
 }
 
+TEST(SmCost, APutOfAMebibyteResolvesItsRangeOnce) {
+  for (const char* mode : {"alone", "cooperative"}) {
+    SCOPED_TRACE(mode);
+    const auto body = [mode] {
+      constexpr std::size_t size = 1U << 20;
+      Side target{with(forced(mode))};
+      Side initiator{with(forced(mode))};
+      btl::Endpoint& route = *initiator.connect(target);
+      std::vector<std::byte> region(size);
+      const std::vector<std::byte> source(size, std::byte{7});
+      const auto handle = target.module().register_memory(region.data(), size, Rights::remote_write);
+      if (!handle) ::_exit(3);
+      const auto put = [&] {
+        test::CountedCompletion done;
+        const Post post = initiator.module().put(route, source.data(), nullptr,
+                                                 reinterpret_cast<std::uint64_t>(region.data()), *handle, size, done);
+        if (post == Post::failed || post == Post::again) ::_exit(4);
+        while (post == Post::queued && done.calls == 0) {
+          initiator.module().progress(64);
+          target.module().progress(64);
+        }
+      };
+      put();  // what the first one sets up
+      step_mark();
+      put();
+      step_mark();
+      if (region != source) ::_exit(5);
+    };
+    const auto pieces = count_steps(body, test::address_of(&RemoteMemory::resolve));
+    if (!pieces) GTEST_SKIP() << kNeeds;
+    ASSERT_EQ(pieces->size(), 1U);
+    EXPECT_EQ(pieces->front().visits, 1U);
+  }
+}
+
 std::uint64_t system_calls_of_going_to_sleep(bool cores_shared) {
   const auto pieces = count_steps([cores_shared] {
     Side receiver{with(Config{}), cores_shared};

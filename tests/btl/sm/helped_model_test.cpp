@@ -67,17 +67,17 @@ struct PullProgram : Explorer::Program {
     for (int pieces = 0; pieces < 4; ++pieces) {
       UnitRange piece;
       const auto look = target.take(piece, 1, kChunkUnits);
-      Explorer::current().check(look != decltype(target)::Look::garbage, "the helper finds garbage");
-      if (look != decltype(target)::Look::piece) return;  // full: it is called again, which adds no new way
+      Explorer::current().check(look != decltype(target)::Take::garbage, "the helper finds garbage");
+      if (look != decltype(target)::Take::piece) return;  // full: it is called again, which adds no new way
       if (pieces == plan.helper_copies) {
         if (plan.put) return target.give_up(piece);
         if (!plan.helper_refuses) {  // what it cannot copy in place goes by chunks
-          target.put_back(piece);
+          target.retry_later(piece);
           --pieces;
           plan.helper_copies = -1;
           continue;
         }
-        target.put_back(piece);
+        target.retry_later(piece);
         return target.refuse();
       }
       if (!plan.put) reinterpret_cast<Plain*>(target.chunk())->set(piece.first + 100);
@@ -89,14 +89,14 @@ struct PullProgram : Explorer::Program {
   void pull(int rounds) {
     for (int round = 0; round < rounds && !initiator.over(); ++round) {
       if (take_piece()) continue;
-      const UnitRange range = initiator.take_back(1, 2);
+      const UnitRange range = initiator.take_from_back(1, 2);
       if (range.count == 0) continue;
       if (shares++ < plan.initiator_copies) {
         mark(range);
       } else if (plan.put) {
-        initiator.leave(range, left_over);
+        initiator.leave_to_messages(range, left_over);
       } else {
-        initiator.put_back(range);  // the helper has to do it all
+        initiator.return_units(range);  // the helper has to do it all
         return;
       }
     }
@@ -104,9 +104,9 @@ struct PullProgram : Explorer::Program {
   bool take_piece() {
     UnitRange piece;
     const std::byte* bytes = nullptr;
-    const auto look = initiator.look(piece, bytes);
-    Explorer::current().check(look != decltype(initiator)::Look::garbage, "the initiator finds garbage");
-    if (look != decltype(initiator)::Look::piece) return false;
+    const auto look = initiator.poll(piece, bytes);
+    Explorer::current().check(look != decltype(initiator)::Poll::garbage, "the initiator finds garbage");
+    if (look != decltype(initiator)::Poll::piece) return false;
     if (bytes != nullptr) {
       const std::uint64_t found = reinterpret_cast<const Plain*>(bytes)->get();
       Explorer::current().check(found == piece.first + 100, "a chunk with another piece");
@@ -159,9 +159,9 @@ struct AbandonProgram : Explorer::Program {
     UnitRange piece;
     bool put_back = false;
     for (int pieces = 0; pieces < 3; ++pieces) {
-      if (target.take(piece, 1, kChunkUnits) != decltype(target)::Look::piece) return;
+      if (target.take(piece, 1, kChunkUnits) != decltype(target)::Take::piece) return;
       if (pieces == 1 && !std::exchange(put_back, true)) {  // cannot copy it, and has it announced to it again
-        target.put_back(piece);
+        target.retry_later(piece);
         continue;
       }
       destination[piece.first].set(1);

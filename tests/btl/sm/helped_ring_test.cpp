@@ -47,9 +47,9 @@ void fill(TargetSide& target, const UnitRange& piece) {
 bool drain(InitiatorSide& initiator, Transfer& transfer) {
   UnitRange piece;
   const std::byte* bytes = nullptr;
-  const InitiatorSide::Look look = initiator.look(piece, bytes);
-  EXPECT_NE(look, InitiatorSide::Look::garbage);
-  if (look != InitiatorSide::Look::piece) return false;
+  const InitiatorSide::Poll polled = initiator.poll(piece, bytes);
+  EXPECT_NE(polled, InitiatorSide::Poll::garbage);
+  if (polled != InitiatorSide::Poll::piece) return false;
   for (std::uint32_t i = 0; bytes != nullptr && i < piece.count; ++i) {
     EXPECT_EQ(bytes[i * wire::kHelpUnit], static_cast<std::byte>(piece.first + i)) << "a chunk was filled too early";
   }
@@ -83,15 +83,15 @@ TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfThe
           if (!feeding) break;
           if (in_hand.count == 0) {
             const bool large = random() % 2 == 0;
-            const TargetSide::Look look = target.take(in_hand, large ? 4 : 1, large ? 64 : 8);
-            ASSERT_NE(look, TargetSide::Look::garbage);
-            if (look != TargetSide::Look::piece) in_hand = {};
+            const TargetSide::Take taken = target.take(in_hand, large ? 4 : 1, large ? 64 : 8);
+            ASSERT_NE(taken, TargetSide::Take::garbage);
+            if (taken != TargetSide::Take::piece) in_hand = {};
           } else if (in_hand.count > target.chunk_units() && random() % 2 == 0) {
             target.publish(in_hand, true);
             in_hand = {};
           } else if (in_hand.count > target.chunk_units() || random() % 8 == 0) {
-            target.put_back(in_hand);  // single copy has failed: by chunks then
-            ASSERT_EQ(target.take(in_hand, 1, target.chunk_units()), TargetSide::Look::piece);
+            target.retry_later(in_hand);  // single copy has failed: by chunks then
+            ASSERT_EQ(target.take(in_hand, 1, target.chunk_units()), TargetSide::Take::piece);
           } else {
             fill(target, in_hand);
             target.publish(in_hand, false);
@@ -101,9 +101,9 @@ TEST(SmHelpedRing, EveryUnitArrivesOnceInRandomInterleavingsAlsoPastTheWrapOfThe
         case 2:
         case 3: drain(initiator, transfer); break;
         case 4: {
-          const UnitRange range = initiator.take_back(1 + random() % 4, 1 + random() % 4 + 4);
+          const UnitRange range = initiator.take_from_back(1 + random() % 4, 1 + random() % 4 + 4);
           if (range.count != 0 && random() % 4 == 0) {
-            initiator.put_back(range);
+            initiator.return_units(range);
             if (feeding) target.begin(generation, total);  // announced again
           } else {
             transfer.arrive(range);
@@ -131,7 +131,7 @@ TEST(SmHelpedRing, TwoThreadsSplitTransfersWithoutLosingOrDoublingAUnit) {
       if (now != known) target.begin(now % Claims::kGenerations, kUnits);
       known = now;
       UnitRange piece;
-      if (target.take(piece, 1, 8) != TargetSide::Look::piece) {
+      if (target.take(piece, 1, 8) != TargetSide::Take::piece) {
         std::this_thread::yield();
         continue;
       }
@@ -149,7 +149,7 @@ TEST(SmHelpedRing, TwoThreadsSplitTransfersWithoutLosingOrDoublingAUnit) {
       if (drain(initiator, transfer)) {
         ++by_feeder;
       } else if (i % 2 == 0) {
-        transfer.arrive(initiator.take_back(1, 2));
+        transfer.arrive(initiator.take_from_back(1, 2));
       } else {
         std::this_thread::yield();
       }
@@ -168,16 +168,16 @@ TEST(SmHelpedRing, ARefusalEndsTheTransferAfterWhatWasTakenBefore) {
   Transfer transfer{20};
   target.begin(initiator.begin(20), 20);
   UnitRange piece;
-  ASSERT_EQ(target.take(piece, 1, 8), TargetSide::Look::piece);
+  ASSERT_EQ(target.take(piece, 1, 8), TargetSide::Take::piece);
   target.refuse();
   EXPECT_FALSE(initiator.over()) << "a piece is still on its way";
-  EXPECT_EQ(initiator.take_back(1, 8).count, 0U);
+  EXPECT_EQ(initiator.take_from_back(1, 8).count, 0U);
   target.publish(piece, false);
   fill(target, piece);
-  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Look::over);
+  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Take::over);
   UnitRange arrived;
   const std::byte* bytes = nullptr;
-  ASSERT_EQ(initiator.look(arrived, bytes), InitiatorSide::Look::piece);
+  ASSERT_EQ(initiator.poll(arrived, bytes), InitiatorSide::Poll::piece);
   initiator.pop(arrived);
   EXPECT_TRUE(initiator.over());
   EXPECT_TRUE(initiator.claims().refused);
@@ -189,8 +189,8 @@ TEST(SmHelpedRing, ARefusalGivesBackWhatWasTakenAndNotCopied) {
   TargetSide target{memory.ring};
   target.begin(initiator.begin(64), 64);
   UnitRange piece;
-  ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Look::piece);
-  target.put_back(piece);
+  ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Take::piece);
+  target.retry_later(piece);
   target.refuse();
   EXPECT_TRUE(initiator.over()) << "nothing will come of what was put back";
   EXPECT_TRUE(initiator.claims().refused);
@@ -204,12 +204,12 @@ TEST(SmHelpedRing, ATransferThatReplacesAnotherOneGivesNoUnitsOfThatOne) {
     const std::uint32_t before = initiator.begin(64);
     target.begin(before, 64);
     UnitRange piece;
-    ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Look::piece);
-    target.put_back(piece);
+    ASSERT_EQ(target.take(piece, 16, 16), TargetSide::Take::piece);
+    target.retry_later(piece);
     const std::uint32_t generation = initiator.begin(2);
     if (same_generation) memory.ring.claim().store(Claims{0, 2, before, false}.word());
     target.begin(same_generation ? before : generation, 2);
-    ASSERT_EQ(target.take(piece, 1, 8), TargetSide::Look::piece);
+    ASSERT_EQ(target.take(piece, 1, 8), TargetSide::Take::piece);
     EXPECT_LE(piece.first + piece.count, 2U);
   }
 }
@@ -230,14 +230,14 @@ TEST(SmHelpedRing, WhatABrokenPeerWritesIsRecognised) {
                                      {wire::kInPlace, 21},
                                      {wire::kInPlace | 1, 4}}) {
     write(first, units);
-    EXPECT_EQ(initiator.look(piece, bytes), InitiatorSide::Look::garbage) << first << ' ' << units;
+    EXPECT_EQ(initiator.poll(piece, bytes), InitiatorSide::Poll::garbage) << first << ' ' << units;
   }
   memory.ring.drained().store(1);  // more than were filled
-  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Look::garbage);
+  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Take::garbage);
   memory.ring.drained().store(0);
   memory.ring.claim().store(Claims{0, 21, 1, false}.word());  // more than there is
-  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Look::garbage);
-  EXPECT_EQ(initiator.take_back(1, 8).count, 0U);
+  EXPECT_EQ(target.take(piece, 1, 8), TargetSide::Take::garbage);
+  EXPECT_EQ(initiator.take_from_back(1, 8).count, 0U);
 }
 
 }  // namespace

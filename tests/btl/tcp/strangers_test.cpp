@@ -165,7 +165,7 @@ TEST(TcpStrangers, AGreetingAndFramesMayComeByteByByte) {
 
 TEST(TcpStrangers, TheSilentAreClosedAfterATimeAndTheNumberOfThemIsBounded) {
   btl::tcp::Config config = loopback();
-  config.half_open = 4;
+  config.max_pending = 4;
   config.handshake_timeout = std::chrono::milliseconds{200};
   TcpSide side{config};
   std::vector<std::unique_ptr<Stranger>> strangers;

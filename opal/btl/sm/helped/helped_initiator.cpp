@@ -95,8 +95,8 @@ void HelpedInitiator::send_request(Endpoint& peer) noexcept {
   request.least_share = least_share(running);
   request.put = running.is_put() ? 1 : 0;
   if (running.mode == TransferMode::cooperative) {
-    request.destination = reinterpret_cast<std::uintptr_t>(running.here());
-    request.destination_pool = mpool::shared_pool_of(running.here(), range.size);
+    request.initiator_address = reinterpret_cast<std::uintptr_t>(running.here());
+    request.initiator_pool = mpool::shared_pool_of(running.here(), range.size);
   }
   state.requested = sender_.send_inline(peer, wire::kHelpRequest, bytes_of(request), {}) == Post::done;
 }
@@ -109,9 +109,9 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
   for (; count < kPiecesPerProgress; ++count) {
     UnitRange piece;
     const std::byte* bytes = nullptr;
-    const InitiatorSide::Look look = state.ring.look(piece, bytes);
-    if (look == InitiatorSide::Look::nothing) break;
-    if (look == InitiatorSide::Look::garbage) {
+    const InitiatorSide::Poll polled = state.ring.poll(piece, bytes);
+    if (polled == InitiatorSide::Poll::nothing) break;
+    if (polled == InitiatorSide::Poll::garbage) {
       peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a piece out of order", piece.first});
       break;
     }
@@ -137,7 +137,7 @@ bool HelpedInitiator::may_copy(Endpoint& peer) const noexcept {
 std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   InitiatorState& state = *peer.helped.initiator;
   const HelpedTransfer& transfer = state.running();
-  const UnitRange units = state.ring.take_back(least_share(transfer), state.share);
+  const UnitRange units = state.ring.take_from_back(least_share(transfer), state.share);
   if (units.count == 0) return 0;
   state.share = std::min(2 * state.share, kMostAlone);
   const std::uint64_t offset = offset_of(units.first);
@@ -157,9 +157,9 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   if (outcome.ok()) return 1;
   if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
     if (transfer.is_put()) {
-      state.ring.leave(units, state.left_over);
+      state.ring.leave_to_messages(units, state.left_over);
     } else {  // the target has to copy all of it
-      state.ring.put_back(units);
+      state.ring.return_units(units);
       state.requested = false;
     }
     return 0;

@@ -14,8 +14,9 @@ void HelpedTarget::on_request(Endpoint& peer, ByteSpan message) noexcept {
   if (message.size() != sizeof request || !read_object(message, request)) return refuse("sm help request: size");
   if (!std::has_single_bit(request.chunks) || request.chunks > wire::kMostHelpChunks || request.chunk_units == 0 ||
       request.chunk_units > wire::kMostChunkUnits || request.least_share == 0 || request.least_share > kMostShare ||
-      request.put > 1 || (request.put == 1 && request.destination == 0) || request.generation >= Claims::kGenerations ||
-      request.size == 0 || request.size > offset_of(wire::kMostHelpUnits)) {
+      request.put > 1 || (request.put == 1 && request.initiator_address == 0) ||
+      request.generation >= Claims::kGenerations || request.size == 0 ||
+      request.size > offset_of(wire::kMostHelpUnits)) {
     return refuse("sm help request: a field");
   }
   auto& target = peer.helped.target;
@@ -33,8 +34,8 @@ void HelpedTarget::on_request(Endpoint& peer, ByteSpan message) noexcept {
   state.active = true;
   state.address = request.address;
   state.size = request.size;
-  state.destination = request.destination;
-  state.pool = request.destination_pool;
+  state.initiator_address = request.initiator_address;
+  state.pool = request.initiator_pool;
   state.least_share = request.least_share;
   state.region = request.region;
   state.put = request.put == 1;
@@ -107,18 +108,18 @@ bool HelpedTarget::copy_pieces(Endpoint& peer) noexcept {
 bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
   TargetState& state = *peer.helped.target;
   const bool in_place =
-      state.destination != 0 && peer.memory().copy.reaches({state.destination, state.size, {}, state.pool});
+      state.initiator_address != 0 && peer.memory().copy.reaches({state.initiator_address, state.size, {}, state.pool});
   if (state.put && !in_place) {  // the initiator copies the rest
     state.active = false;
     return false;
   }
   UnitRange piece;
-  const TargetSide::Look look = in_place ? state.ring.take(piece, state.least_share, kMostShare)
-                                         : state.ring.take(piece, 1, state.ring.chunk_units());
-  if (look == TargetSide::Look::full) return false;
-  if (look != TargetSide::Look::piece) {
+  const TargetSide::Take taken = in_place ? state.ring.take(piece, state.least_share, kMostShare)
+                                          : state.ring.take(piece, 1, state.ring.chunk_units());
+  if (taken == TargetSide::Take::full) return false;
+  if (taken != TargetSide::Take::piece) {
     state.active = false;
-    if (look == TargetSide::Look::garbage) {
+    if (taken == TargetSide::Take::garbage) {
       peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: invalid counters of the initiator"});
     }
     return false;
@@ -126,18 +127,18 @@ bool HelpedTarget::copy_next(Endpoint& peer, bool& published) noexcept {
   const std::uint64_t offset = offset_of(piece.first);
   const std::uint64_t size = bytes_of_units(piece, state.size);
   auto* const bytes = reinterpret_cast<std::byte*>(state.address) + offset;
-  if (in_place && !copy_in_place(peer, bytes, {state.destination + offset, size, {}, state.pool})) {
+  if (in_place && !copy_in_place(peer, bytes, {state.initiator_address + offset, size, {}, state.pool})) {
     if (state.put) {
       state.ring.give_up(piece);
       state.active = false;
       return false;
     }
-    state.destination = 0;  // from here on by chunks
-    state.ring.put_back(piece);
+    state.initiator_address = 0;  // from here on by chunks
+    state.ring.retry_later(piece);
     return true;
   }
   if (!in_place && !guarded_copy(state.ring.chunk(), bytes, size)) {  // the registration is live, its memory is gone
-    state.ring.put_back(piece);
+    state.ring.retry_later(piece);
     state.ring.refuse();
     state.active = false;
     published = true;

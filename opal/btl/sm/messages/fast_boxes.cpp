@@ -44,9 +44,9 @@ void FastBoxes::park(std::size_t most, std::uint32_t least_idle) noexcept {
   }
 }
 
-void FastBoxes::unpark_at(std::size_t place) noexcept {
-  MessagePeer& from = *parked_[place];
-  parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(place));  // the others stay in the order of parking
+void FastBoxes::unpark_at(std::size_t index) noexcept {
+  MessagePeer& from = *parked_[index];
+  parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(index));  // the others stay in the order of parking
   unpark(from.messages().in.box_state());
   ReceivingHalf& half = from.receiving;
   half.state = ReceivingHalf::FastBox::polled;
@@ -55,7 +55,7 @@ void FastBoxes::unpark_at(std::size_t place) noexcept {
   polled_.push_back(&from);
 }
 
-void FastBoxes::poll_notified(std::uint64_t notified) noexcept {
+void FastBoxes::unpark_notified(std::uint64_t notified) noexcept {
   for (std::size_t i = 0; i < parked_.size();) {
     const MessageLink& link = parked_[i]->messages();
     if ((notified >> link.index % 32 & 1) != 0 && is_notified(link.in.box_state())) {
@@ -67,7 +67,7 @@ void FastBoxes::poll_notified(std::uint64_t notified) noexcept {
 }
 
 /// Whether a fast box of `size` bytes may be accepted.  Closes parked ones for it, the one parked longest first.
-bool FastBoxes::make_place(std::uint32_t size) noexcept {
+bool FastBoxes::make_room(std::uint32_t size) noexcept {
   const auto full = [&] { return accepted() >= most_ || bytes_ + size > most_bytes_; };
   if (size > most_bytes_) return false;
   if (!full()) return true;
@@ -89,7 +89,7 @@ Result<void> FastBoxes::answer_offer(MessagePeer& from) noexcept {
   OPAL_TRY_ASSIGN(const BoxReader fast_box, segment.offered_box());
   ReceivingHalf& half = from.receiving;
   if (half.has_fast_box()) return Error{Errc::protocol, 0, "sm fast box: a second one"};
-  const bool accepted = make_place(fast_box.capacity());
+  const bool accepted = make_room(fast_box.capacity());
   if (accepted) {
     half.fast_box = fast_box;
     half.state = ReceivingHalf::FastBox::polled;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/sm/messages/fast_boxes.hpp — the fast boxes that a module has accepted: polled, parked, closed for others.
+// opal/btl/sm/messages/fast_boxes.hpp — the fast boxes that a module has accepted: it polls them, parks idle
+// ones, and closes parked ones to make room for new ones.
 // A progress call costs one load per polled fast box.  A parked one costs nothing until its sender notifies.
 // box_state.hpp has the protocol.  Owned by the module.  Threads: as the module.
 #pragma once
@@ -15,7 +16,7 @@ namespace opal::btl::sm {
 
 class FastBoxes {
  public:
-  /// `fences`: this process pays for the fences of its senders.
+  /// `fences`: this process also executes the fences of its senders (core/sync/asymmetric_fence.hpp).
   FastBoxes(const Config& config, bool fences) noexcept
       : most_(config.fbox_max), most_bytes_(config.fbox_max * config.fbox_size.bytes), fences_(fences) {}
 
@@ -27,38 +28,41 @@ class FastBoxes {
     return std::any_of(polled_.begin(), polled_.end(),
                        [](const MessagePeer* from) { return from->receiving.fast_box.ready(); });
   }
-  /// A polled fast box has a message.
+  /// Call when a fast box has a message: its idle time starts at this progress call.
   void note_message(MessagePeer& from) const noexcept { from.receiving.last_progress = progress_calls_; }
 
-  /// Counts progress calls; true at every kSweep-th, when rare work is due.
+  /// Counts progress calls, the unit of idle time.  True at every kSweep-th: the caller then runs park_idle() and other
+  /// rare checks.
   bool count_progress() noexcept { return ++progress_calls_ % kSweep == 0; }
   /// Number of progress calls, modulo 2^32.
   [[nodiscard]] std::uint32_t progress_calls() const noexcept { return progress_calls_; }
 
-  /// Parks fast boxes that were idle.  For every kSweep-th progress call.
+  /// Parks fast boxes that were idle for their limit of progress calls; a few always stay polled.
   void park_idle() noexcept;
-  /// Polls the parked fast boxes whose senders have notified, also if a FIFO message has brought out their record
-  /// already; bit i: one with index i modulo 32.
-  void poll_notified(std::uint64_t notified) noexcept;
-  /// Accepts or refuses the fast box that the peer offers.  Errors: protocol.
+  /// Polls from now on the parked fast boxes whose senders have notified, also if their record was received already to
+  /// keep the order with the FIFO.  Bit i (0 to 31): a peer whose MessageLink::index is i modulo 32; other bits are
+  /// ignored.
+  void unpark_notified(std::uint64_t notified) noexcept;
+  /// Writes into the peer's segment whether the offered fast box is accepted; full is no error.  Errors: protocol (an
+  /// invalid offer, or a second fast box).
   Result<void> answer_offer(MessagePeer& from) noexcept;
-  /// The endpoint ends.
+  /// Removes the peer's fast box, if it has one: the endpoint ends, or the box was closed.
   void forget(MessagePeer& peer) noexcept;
 
  private:
-  /// Progress calls between two sweeps.  A fast box that was idle for as many may be parked.
+  /// Progress calls between two sweeps, and the first idle limit of a fast box; each unpark doubles its limit.
   static constexpr std::uint32_t kSweep = 1024;
 
   void park(std::size_t most, std::uint32_t least_idle) noexcept;
-  void unpark_at(std::size_t place) noexcept;
-  bool make_place(std::uint32_t size) noexcept;
+  void unpark_at(std::size_t index) noexcept;
+  bool make_room(std::uint32_t size) noexcept;
 
   const std::size_t most_;
   const std::uint64_t most_bytes_;  // a sender chooses the size of its fast box
   const bool fences_;
   std::vector<MessagePeer*> polled_;
-  std::vector<MessagePeer*> parked_;  // the one parked longest first
-  std::uint64_t bytes_ = 0;           // of the rings of both
+  std::vector<MessagePeer*> parked_;  // in the order of parking, the earliest first
+  std::uint64_t bytes_ = 0;           // of the rings in polled_ and parked_
   std::uint32_t progress_calls_ = 0;
 };
 

@@ -54,7 +54,7 @@ std::size_t Receiver::poll_from(MessagePeer& from, std::size_t budget) noexcept 
 
 void Receiver::take_notifications() noexcept {
   const std::uint64_t notified = inbox_.notifications().exchange(0, std::memory_order_acquire);
-  fast_boxes_.poll_notified(notified);
+  fast_boxes_.unpark_notified(notified);
   if (notified >> 32 != 0) back_pressure_.add_sleepers(static_cast<std::uint32_t>(notified >> 32));
 }
 

@@ -24,15 +24,16 @@ std::uint64_t after(std::chrono::milliseconds time) noexcept {
   return now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds{time}.count());
 }
 
-/// True when the kernel took everything, as it does on a fresh connection.
-bool say(int fd, ByteSpan bytes) noexcept {
+/// Sends all of `bytes` in one call.  False: an error, or the socket buffer, which is empty at first, has no room.
+bool send_all(int fd, ByteSpan bytes) noexcept {
   iovec vector{const_cast<std::byte*>(bytes.data()), bytes.size()};
   return send_some(fd, &vector, 1) == static_cast<std::int64_t>(bytes.size());
 }
 
 }  // namespace
 
-/// A connection that has not been let in.
+/// A connection that is not accepted yet: unauthenticated, or parked (acceptor.hpp).  drop(), let_in() and
+/// Owner::on_overdue() may destroy it inside its own callbacks, which return at once afterwards.
 class Incoming final : public Source {
  public:
   Incoming(Reactor& reactor, Acceptor& acceptor) noexcept : Source(reactor), acceptor_(acceptor) {}
@@ -45,8 +46,8 @@ class Incoming final : public Source {
     set_deadline(after(acceptor_.config_.handshake_timeout));
   }
 
-  /// True when the peer has closed the connection, or sent something before it was let in.
-  [[nodiscard]] bool spoiled() noexcept {
+  /// Whether the peer has closed or reset the connection, or has sent data before it was accepted.
+  [[nodiscard]] bool closed_or_early() noexcept {
     std::byte unexpected{};
     return receive_some(fd(), {&unexpected, 1}) != -EAGAIN;
   }
@@ -54,7 +55,7 @@ class Incoming final : public Source {
   void on_ready() noexcept override {
     if (!readable) return;
     if (parked_) {
-      if (spoiled()) return acceptor_.drop(*this, nullptr);
+      if (closed_or_early()) return acceptor_.drop(*this, nullptr);
       readable = false;
       return;
     }
@@ -73,9 +74,9 @@ class Incoming final : public Source {
 
   void on_deadline() noexcept override {
     if (!parked_) return acceptor_.drop(*this, "it did not prove in time that it belongs to this job");
-    if (spoiled()) return acceptor_.drop(*this, nullptr);
-    park();
-    acceptor_.owner_.on_overdue(PeerId{hello_.from});
+    if (closed_or_early()) return acceptor_.drop(*this, nullptr);
+    park();                                            // for the next on_overdue()
+    acceptor_.owner_.on_overdue(PeerId{hello_.from});  // a copy: the call may destroy *this
   }
 
  private:
@@ -110,10 +111,10 @@ void Acceptor::on_ready() noexcept {
       readable = false;
     } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
       log::once(log::Level::warn, "tcp accept", "btl.tcp", "cannot accept connections now: {}", std::strerror(error));
-      readable = false;  // the connection stays in the kernel's queue: look again in a moment
+      readable = false;  // the connection stays in the kernel's queue: on_deadline() tries again
       set_deadline(now_ns() + kPauseWithoutDescriptorsNs);
     }
-    // Everything else concerns the one connection that was to be accepted.
+    // Any other error (ECONNABORTED, EPERM) concerns only that connection: the next one is tried.
   }
   if (readable) schedule();
 }
@@ -132,9 +133,9 @@ void Acceptor::take(Fd fd) noexcept {
                to_string(peer_address(fd.get())));
     return;
   }
-  if (incoming_.size() >= config_.half_open) drop(*incoming_.front(), "too many connections wait to be let in");
+  if (incoming_.size() >= config_.max_pending) drop(*incoming_.front(), "too many connections are not accepted yet");
   auto incoming = std::make_unique<Incoming>(reactor(), *this);
-  if (!say(fd.get(), bytes_of(incoming->challenge()))) return;
+  if (!send_all(fd.get(), bytes_of(incoming->challenge()))) return;
   if (!incoming->watch(std::move(fd))) return;
   incoming->set_deadline(after(config_.handshake_timeout));
   incoming->readable = true;
@@ -147,12 +148,12 @@ void Acceptor::on_hello(Incoming& incoming) noexcept {
   if (!is_genuine(key_, incoming.challenge(), hello)) {
     return drop(incoming, "it does not know the job's secret: another job, another am_secret_file, or another program");
   }
-  if (hello.to != self_) return drop(incoming, "it wants another process");
-  if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of an absurd size");
+  if (hello.to != self_) return drop(incoming, "its Hello names another process");
+  if (hello.max_send > kLargestMaxSend.bytes) return drop(incoming, "it announces messages of more than 4 MiB");
   switch (owner_.judge(hello.from)) {
     case Verdict::accept: return let_in(incoming);
     case Verdict::park: return incoming.park();
-    case Verdict::refuse: return drop(incoming, "its identity is not acceptable");
+    case Verdict::refuse: return drop(incoming, "it claims the identity of this process");
   }
 }
 
@@ -161,7 +162,7 @@ void Acceptor::let_in(Incoming& incoming) noexcept {
   const wire::Welcome welcome = make_welcome(key_, incoming.challenge(), hello, config_.max_send.bytes);
   Fd fd = incoming.release();
   std::erase_if(incoming_, [&](const auto& mine) { return mine.get() == &incoming; });
-  (void)say(fd.get(), bytes_of(welcome));  // if the peer has gone meanwhile, the next read says so
+  (void)send_all(fd.get(), bytes_of(welcome));  // if the peer has gone meanwhile, the next read says so
   owner_.on_connection(hello.from, std::move(fd), static_cast<std::uint32_t>(hello.max_send));
 }
 
@@ -183,7 +184,7 @@ void Acceptor::unpark(const PeerId& from) noexcept {
     const auto found = std::find_if(incoming_.begin(), incoming_.end(),
                                     [&](const auto& one) { return one->parked() && one->hello().from == from; });
     if (found == incoming_.end()) return;
-    if (!(*found)->spoiled()) return let_in(**found);
+    if (!(*found)->closed_or_early()) return let_in(**found);
     drop(**found, nullptr);
   }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/tcp/connections/acceptor.hpp — the listening socket, and unauthenticated connections.
-// A connection costs a descriptor and ~250 bytes until its Hello has proved to be genuine; Config::half_open bounds
-// them. Parking: a good Hello of a peer that we have a connection or an attempt with already waits, until that other
-// one has ended (the peer reconnects: its new connection overtook the goodbye on the old one) or until the peer closes
-// this one (both sides had connected at the same time; the rule which one stays is the module's). Owned by its module.
-// Nothing an unauthenticated peer sends is used before its proof is checked.
+// A connection costs a descriptor and ~250 bytes until its Hello has proved to be genuine; Config::max_pending bounds
+// them.
+// Parking: a connection with a genuine Hello waits while this process has, or attempts, another connection with that
+// peer: until that one has ended (the peer reconnects: its new connection overtook the goodbye on the old one), or
+// until the peer closes this one (both sides had connected at the same time; the module decides which one stays). Owned
+// by its module. Nothing an unauthenticated peer sends is used before its proof is checked.
 #pragma once
 #include <memory>
 #include <vector>
@@ -26,9 +27,10 @@ class Acceptor final : public Source {
   class Owner {
    public:
     virtual Verdict judge(const PeerId& from) noexcept = 0;
-    /// The peer was let in and has been told so.
+    /// The connection is accepted, and its Welcome is sent.
     virtual void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept = 0;
-    /// A connection has been parked for Config::handshake_timeout and the peer still wants it.
+    /// A connection has been parked for Config::handshake_timeout, and the peer has not closed it.  Called again after
+    /// each further timeout.  The owner may end the older connection, or call unpark().
     virtual void on_overdue(const PeerId& from) noexcept = 0;
 
    protected:
@@ -42,10 +44,10 @@ class Acceptor final : public Source {
 
   /// Closes everything; accepts no connection any more.
   void stop() noexcept;
-  /// Lets the oldest parked connection of `from` in that the peer has not closed, if there is one.
+  /// Accepts the oldest parked connection of `from` that the peer has not closed, if there is one.
   void unpark(const PeerId& from) noexcept;
   [[nodiscard]] bool has_parked(const PeerId& from) const noexcept;
-  [[nodiscard]] std::size_t half_open() const noexcept { return incoming_.size(); }
+  [[nodiscard]] std::size_t pending() const noexcept { return incoming_.size(); }
 
   void on_ready() noexcept override;
   void on_deadline() noexcept override;

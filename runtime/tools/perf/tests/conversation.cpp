@@ -10,7 +10,6 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
                                                          std::uint64_t region_size, const Options& options) {
   std::unique_ptr<Conversation> self{new Conversation};
   self->rank_ = pairing.rank();
-  self->patient_ = options.patient;
   OPAL_TRY_ASSIGN(self->pool_, mpool::open(options.shared_pool ? "shared" : "heap"));
   OPAL_TRY_ASSIGN(std::byte* const memory, self->pool_->allocate(region_size, kCacheLine));
   self->memory_ = {memory, region_size};
@@ -27,7 +26,9 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
   OPAL_TRY(context.set_handler(kCopy, btl::bind<&Conversation::on_copy>(*self, "copy")));
   OPAL_TRY(context.set_handler(kFetch, btl::bind<&Conversation::on_fetch>(*self, "fetch")));
   self->fetch_.conversation = self.get();
-  self->fetch_.fn = [](Completion& done) noexcept { static_cast<Fetch&>(done).conversation->answer(); };
+  self->fetch_.fn = [](Completion& done) noexcept {
+    if (done.ok()) static_cast<Fetch&>(done).conversation->answer();
+  };
   OPAL_TRY_ASSIGN(self->region_, context.register_memory(self->memory_.data(), region_size, Rights::all));
 
   const ByteSpan address = context.address();
@@ -42,7 +43,7 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
   Hello other{};
   if (!read_object(ByteSpan{theirs}, other) ||
       theirs.size() != sizeof other + std::size_t{other.address_size} + other.key_size) {
-    return Error{Errc::protocol, 0, "opal-perf: the other process speaks another version", theirs.size()};
+    return Error{Errc::protocol, 0, "opal-perf: the other process runs another version", theirs.size()};
   }
   OPAL_TRY_ASSIGN(self->peer_, context.connect(ByteSpan{theirs}.subspan(sizeof other, other.address_size)));
   OPAL_TRY_ASSIGN(self->remote_key_, self->peer_->unpack_key(ByteSpan{theirs}.last(other.key_size)));
@@ -52,8 +53,8 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
 
 void Conversation::respond() {
   while (rank_ == 1 && !stopped_ && !peer_->dead()) {
-    progress_once();
-    if (fetch_.again) fetch();
+    progress();
+    if (fetch_.retry) fetch();
   }
 }
 
@@ -90,7 +91,7 @@ void Conversation::on_fetch(btl::Delivery& delivery) noexcept {
 
 void Conversation::fetch() noexcept {
   const Post post = peer_->get(memory_.data(), remote_address_, remote_key_, fetch_.size, fetch_);
-  fetch_.again = post == Post::again;
+  fetch_.retry = post == Post::again;
   if (post == Post::done) answer();
 }
 

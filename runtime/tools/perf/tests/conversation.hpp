@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/tools/perf/tests/conversation.hpp — the pair of processes joined over one transport: rank 0 posts and takes
-// times, rank 1 answers.  One at a time per Pairing.
+// runtime/tools/perf/tests/conversation.hpp — the connection between the two processes of a measurement over one
+// transport.  Rank 0 posts and measures, rank 1 answers.  A Pairing has at most one open.  wire.hpp has the messages.
+// Threads: one.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,18 +15,18 @@
 
 namespace opal::perf {
 
-/// Variables and their values.
+/// Names and values of configuration variables.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 class Conversation {
  public:
   struct Options {
-    Settings settings{};       ///< of the Context, besides the process's own
-    bool shared_pool = false;  ///< the exposed bytes lie in a pool that peers map
-    bool patient = false;      ///< waits give the core away: both processes may be on one
+    Settings settings{};       ///< for the Context; they override the environment
+    bool shared_pool = false;  ///< the registered memory is of a pool of kind "shared", which local peers map
   };
-  /// Opens a Context with just `transport`, exposes `region_size` bytes and connects.  Both processes call it.
-  /// Errors: the Context's; the pool's; protocol.
+  /// Opens a Context with just `transport`, registers `region_size` bytes and connects.  Both processes call it with
+  /// the same size.  Errors: those of Context::open, of the pool and of Pairing::exchange; protocol (the other process
+  /// runs another version).
   static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
                                                     std::uint64_t region_size, const Options& options);
   static Result<std::unique_ptr<Conversation>> open(Pairing& pairing, const std::string& transport,
@@ -35,38 +36,38 @@ class Conversation {
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
 
-  /// Rank 1: answers until rank 0 calls stop().  Rank 0: returns at once.
+  /// Rank 1: answers until rank 0 calls stop() or the endpoint has failed.  Rank 0: returns at once.
   void respond();
-  /// Rank 0: ends rank 1's respond().
+  /// Rank 0: ends rank 1's respond() and waits for its answer.
   void stop();
 
   [[nodiscard]] am::Endpoint& peer() noexcept { return *peer_; }
   [[nodiscard]] std::size_t max_send() const noexcept { return peer_->attributes().max_send; }
   void progress() noexcept { context_->progress(); }
 
-  /// Posts until the transport takes it.  False when the endpoint failed.
+  /// Posts again until the post is accepted.  False when the endpoint failed.
   bool send(Tag tag, bool want_answer, ByteSpan payload) noexcept {
     const Header header{want_answer ? 1U : 0U};
     Post post = Post::again;
-    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) progress_once();
+    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) progress();
     return post == Post::done;
   }
-  /// Progresses until `answers` answers have come in all.
-  void await_answers(std::uint64_t answers) noexcept {
-    while (answers_ < answers && !peer_->dead()) progress_once();
+  /// Progresses until `total` answers have arrived since open(), or the endpoint has failed.
+  void await_answers(std::uint64_t total) noexcept {
+    while (answers_ < total && !peer_->dead()) progress();
   }
   [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
 
-  /// Posts a one-sided operation and waits for its end; returns its error.
+  /// Posts a one-sided operation and waits for its completion.  Returns its error, also that of a failed post.
   template <class Operation>
   Error finish(Operation operation) noexcept {
     struct Flag : Completion {
-      bool ended = false;
+      bool completed = false;
     } flag;
-    flag.fn = [](Completion& self) noexcept { static_cast<Flag&>(self).ended = true; };
+    flag.fn = [](Completion& self) noexcept { static_cast<Flag&>(self).completed = true; };
     Post post = Post::again;
     while ((post = operation(static_cast<Completion&>(flag))) == Post::again) context_->progress();
-    while (post == Post::queued && !flag.ended) context_->progress();
+    while (post == Post::queued && !flag.completed) context_->progress();
     return flag.error;
   }
 
@@ -84,23 +85,15 @@ class Conversation {
   void on_fetch(btl::Delivery& delivery) noexcept;
   void fetch() noexcept;
   void answer() noexcept;
-  void progress_once() noexcept {
-    if (patient_) {
-      context_->wait(std::chrono::milliseconds{100});
-    } else {
-      context_->progress();
-    }
-  }
 
-  /// The get that a kFetch asks for; one at a time.
+  /// The get that a kFetch message asks for; at most one is in flight.
   struct Fetch : Completion {
     Conversation* conversation = nullptr;
     std::uint64_t size = 0;
-    bool again = false;  // the transport was full
+    bool retry = false;  // the post returned again
   };
 
   int rank_ = 0;
-  bool patient_ = false;
   std::unique_ptr<mpool::Pool> pool_;  // of memory_
   MutableBytes memory_;
   Fetch fetch_;

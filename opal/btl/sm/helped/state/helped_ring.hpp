@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sm/helped/state/helped_ring.hpp — the shared memory of a helped transfer.
 //
-// Of a get: the target copies pieces from the front of its memory into a few chunks that stay in the cache, and the
-// initiator copies them out.  If no chunk is full, the initiator takes pieces from the back by single copy.  So the
-// side with more time does more work; a target that does not run does none.  A put has no chunks: both sides copy to
-// the final place.
+// Both sides take pieces of one transfer: the target from the front, the initiator from the back by single copy.  Of a
+// get the target writes its pieces to the destination (cooperative), or copies them into a few chunks that stay in the
+// cache and that the initiator empties (pipelined; there the initiator copies from the back only when the target is
+// silent). Of a put the target reads the source; there are no chunks.  A target that makes no progress takes nothing.
 //
 // The ring lies in the initiator's segment and serves one transfer at a time:
-//   [ claim word, both write | drained counter, by the initiator | chunks lines: piece words, by the target | chunks ]
+//   [ claim word, both write | drained counter, by the initiator | per chunk one line with its piece word, by the
+//   target | chunks ]
 // The claim word {refused:1, generation:15, back:24, front:24} says which units of 4 KiB are not taken yet.  Both sides
 // take units by compare-and-swap.  The target delivers what it has taken, so a transfer is over when nothing is left
 // and all pieces from the front have arrived.  Piece words carry a sequence number that runs on from transfer to
 // transfer. Each side checks what the other can write.
 //
 // An initiator that abandons a transfer sets `refused` and waits until everything that the target has taken has
-// arrived. After that the target writes nothing to the destination. Threads: one thread per side.
+// arrived.  After that the target neither writes the destination of a get nor reads the source of a put.  Threads: one
+// thread per side.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -40,16 +42,15 @@ inline constexpr std::uint32_t kMostChunkUnits = 1024;
 struct HelpRequest {
   std::uint64_t address;  ///< in the target's memory
   std::uint64_t size;
-  std::uint64_t destination;  ///< in the initiator's memory, if the target may write pieces to their place; else 0.  Of
-                              ///< a put: where they come from
-  SoftwareHandle region;
-  std::uint32_t line;  ///< where the ring begins in the initiator's segment, in cache lines
+  std::uint64_t initiator_address;  ///< of a get the destination, or 0: use chunks; of a put the source
+  SoftwareHandle region;            ///< the target's registration
+  std::uint32_t line;               ///< where the ring begins in the initiator's segment, in cache lines
   std::uint32_t generation;
   std::uint32_t chunks;
-  std::uint32_t chunk_units;
-  std::uint32_t destination_pool;  ///< number of the initiator's shared pool in which the destination lies, or 0
-  std::uint32_t least_share;       ///< units that one side takes at a time by single copy, at least
-  std::uint64_t put;               ///< 1: a put, 0: a get
+  std::uint32_t chunk_units;     ///< units in one chunk
+  std::uint32_t initiator_pool;  ///< number of the initiator's shared pool with that memory, or 0
+  std::uint32_t least_share;     ///< units that one side takes at a time by single copy, at least
+  std::uint64_t put;             ///< 1: a put, 0: a get
 };
 static_assert(sizeof(HelpRequest) == 88 && std::has_unique_object_representations_v<HelpRequest>, "wire layout v2");
 
@@ -57,12 +58,12 @@ struct alignas(kCacheLine) HelpHeader {
   std::atomic<std::uint64_t> claim;
   alignas(kCacheLine) std::atomic<std::uint32_t> drained;  ///< pieces copied out, modulo 2^32
 };
-static_assert(sizeof(HelpHeader) == 2 * kCacheLine, "layout v1: the target looks at `drained` only when it is full");
+static_assert(sizeof(HelpHeader) == 2 * kCacheLine, "layout v1: `claim` and `drained` in separate cache lines");
 
-/// Published after the piece has been copied into its chunk, or to its place.
-inline constexpr std::uint32_t kInPlace = 1U << 31;
+inline constexpr std::uint32_t kInPlace = 1U << 31;  ///< in PieceWord::first: the piece is in its place, not in a chunk
+/// Published after the piece has been copied.
 struct PieceWord {
-  std::uint32_t first;  ///< unit of the transfer; kInPlace is set when the target has written the piece to its place
+  std::uint32_t first;  ///< unit of the transfer, and kInPlace
   std::uint16_t units;
   std::uint16_t seq;  ///< never 0
 };
@@ -103,7 +104,7 @@ template <class Word>
 [[nodiscard]] Claims claims_in(const Word& claim) noexcept {
   return Claims::of(claim.load(std::memory_order_acquire));
 }
-/// Replaces `seen` by `wanted`; false, and `seen` renewed, when the other side was faster.
+/// Replaces `seen` by `wanted`.  False: the other side has changed the word; `seen` is then its new value.
 template <class Word>
 bool exchange_claims(Word& claim, Claims& seen, const Claims& wanted) noexcept {
   std::uint64_t word = seen.word();
@@ -113,13 +114,13 @@ bool exchange_claims(Word& claim, Claims& seen, const Claims& wanted) noexcept {
   return false;
 }
 
-/// In a piece word.  Odd, so that it is never the zero of a chunk that was not used yet; differs from that of the
-/// chunk's last piece because there are fewer chunks than numbers.
+/// Sequence number of the `number`-th piece.  Odd, so never 0, the value in an unused chunk.  It repeats after 2^15
+/// pieces and there are fewer chunks, so successive pieces in one chunk differ.
 [[nodiscard]] constexpr std::uint16_t piece_seq(std::uint32_t number) noexcept {
   return static_cast<std::uint16_t>(number << 1 | 1);
 }
 
-/// What both sides know about the memory; the model in tests/ has one of its own.
+/// The layout of the ring, for both sides.  The model test replaces it by a ring of its own.
 class HelpedRing {
  public:
   HelpedRing(std::byte* base, std::uint32_t chunks, std::uint32_t chunk_units) noexcept
@@ -161,65 +162,66 @@ class BasicTargetSide {
   /// Another transfer: `total` units, announced with `generation`; or the same one, announced again.
   void begin(std::uint32_t generation, std::uint32_t total) noexcept {
     if (generation != generation_ || total != total_)
-      rest_ = {};  // units of another transfer may not exist in this one
+      uncopied_ = {};  // units of another transfer may not exist in this one
     generation_ = generation;
     total_ = total;
   }
 
-  enum class Look : std::uint8_t { piece, full, over, garbage };
-  /// Takes the next piece to copy, of at least `least` and at most `most` units if there are so many.  `full`: the
-  /// initiator must look first; `over`: nothing is left for us.
-  Look take(UnitRange& piece, std::uint32_t least, std::uint32_t most) noexcept {
-    const std::uint32_t behind = filled_ - ring_.drained().load(std::memory_order_acquire);
-    if (behind > ring_.chunks()) return Look::garbage;
-    if (behind == ring_.chunks()) return Look::full;
+  enum class Take : std::uint8_t { piece, full, over, garbage };
+  /// Takes the next piece to copy, of at least `least` and at most `most` units if there are so many.  `full`: no chunk
+  /// is free until the initiator calls pop(); `over`: nothing is left to take, the initiator has refused, or it has
+  /// begun another transfer; `garbage`: the initiator wrote invalid values.
+  Take take(UnitRange& piece, std::uint32_t least, std::uint32_t most) noexcept {
+    const std::uint32_t not_popped = filled_ - ring_.drained().load(std::memory_order_acquire);
+    if (not_popped > ring_.chunks()) return Take::garbage;
+    if (not_popped == ring_.chunks()) return Take::full;
     Claims seen = claims_in(ring_.claim());
-    if (rest_.count != 0) {
+    if (uncopied_.count != 0) {
       if (seen.refused && seen.generation == generation_) {
         leave();
-        return Look::over;
+        return Take::over;
       }
-      piece = {rest_.first, std::min(rest_.count, most)};
-      rest_ = {rest_.first + piece.count, rest_.count - piece.count};
-      return Look::piece;
+      piece = {uncopied_.first, std::min(uncopied_.count, most)};
+      uncopied_ = {uncopied_.first + piece.count, uncopied_.count - piece.count};
+      return Take::piece;
     }
     for (;;) {
-      if (seen.generation != generation_ || seen.refused || seen.left() == 0) return Look::over;
-      if (seen.back > total_) return Look::garbage;
+      if (seen.generation != generation_ || seen.refused || seen.left() == 0) return Take::over;
+      if (seen.back > total_) return Take::garbage;
       // Small pieces at the end, so that both sides end together.
       piece = {seen.front, std::min(std::clamp(seen.left() / 2, least, most), seen.left())};
       Claims wanted = seen;
       wanted.front += piece.count;
-      if (exchange_claims(ring_.claim(), seen, wanted)) return Look::piece;
+      if (exchange_claims(ring_.claim(), seen, wanted)) return Take::piece;
     }
   }
-  /// What has been taken last is to be taken again, in smaller pieces maybe.
-  void put_back(const UnitRange& piece) noexcept { rest_ = {piece.first, piece.count + rest_.count}; }
-  /// What has been taken last goes back to the rest, for the initiator to take: we cannot copy it.
+  /// Keeps the piece taken last: take() returns it again, maybe in smaller pieces.
+  void retry_later(const UnitRange& piece) noexcept { uncopied_ = {piece.first, piece.count + uncopied_.count}; }
+  /// Returns the piece taken last to the untaken units: the target cannot copy it.
   void give_up(const UnitRange& piece) noexcept {
     Claims seen = claims_in(ring_.claim());
     Claims wanted;
-    do {  // only the target moves the front, and its last piece lies right before it
+    do {  // only the target moves the front, and its last piece ends there
       if (seen.generation != generation_) return;
       wanted = seen;
       wanted.front = piece.first;
     } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
-  /// Where the taken piece goes, if it is not copied to its place.
+  /// The chunk for the taken piece, if it is not copied to its place.
   [[nodiscard]] std::byte* chunk() const noexcept { return ring_.chunk(filled_); }
   [[nodiscard]] std::uint32_t chunk_units() const noexcept { return ring_.chunk_units(); }
-  /// It is there.
+  /// Publishes a piece that has been copied.
   void publish(const UnitRange& piece, bool in_place) noexcept {
     const wire::PieceWord word{piece.first | (in_place ? wire::kInPlace : 0), static_cast<std::uint16_t>(piece.count),
                                piece_seq(filled_)};
     ring_.piece(filled_).store(std::bit_cast<std::uint64_t>(word), std::memory_order_release);
     ++filled_;
   }
-  /// We copy no more of it: what was put back is not waited for.
+  /// Ends the target's part: returns uncopied units to the initiator.
   void leave() noexcept {
-    if (rest_.count != 0) give_up(std::exchange(rest_, {}));
+    if (uncopied_.count != 0) give_up(std::exchange(uncopied_, {}));
   }
-  /// The memory may not be touched: the initiator is told.
+  /// The target may not, or cannot, access the memory: sets `refused`.
   void refuse() noexcept {
     leave();
     Claims seen = claims_in(ring_.claim());
@@ -229,6 +231,7 @@ class BasicTargetSide {
       if (exchange_claims(ring_.claim(), seen, wanted)) return;
     }
   }
+  /// Whether a chunk is free.
   [[nodiscard]] bool can_go_on() const noexcept {
     return filled_ - ring_.drained().load(std::memory_order_acquire) < ring_.chunks();
   }
@@ -238,7 +241,7 @@ class BasicTargetSide {
   std::uint32_t generation_ = 0;
   std::uint32_t total_ = 0;
   std::uint32_t filled_ = 0;  // pieces, modulo 2^32
-  UnitRange rest_{};          // taken, not copied yet
+  UnitRange uncopied_{};      // taken, not copied yet
 };
 using TargetSide = BasicTargetSide<HelpedRing>;
 
@@ -257,30 +260,32 @@ class BasicInitiatorSide {
     return generation_;
   }
 
+  /// Whether a published piece can be polled.
   [[nodiscard]] bool ready() const noexcept { return word().seq == piece_seq(drained_); }
-  enum class Look : std::uint8_t { piece, nothing, garbage };
+  enum class Poll : std::uint8_t { piece, nothing, garbage };
   /// The next piece that the target has copied; `bytes` is where it lies, null when it is in its place already.
-  Look look(UnitRange& piece, const std::byte*& bytes) const noexcept {
+  Poll poll(UnitRange& piece, const std::byte*& bytes) const noexcept {
     const wire::PieceWord next = word();
-    if (next.seq != piece_seq(drained_)) return Look::nothing;
+    if (next.seq != piece_seq(drained_)) return Poll::nothing;
     const bool in_place = (next.first & wire::kInPlace) != 0;
     const std::uint32_t first = next.first & ~wire::kInPlace;
     if (next.units == 0 || first != arrived_ || next.units > total_ - arrived_ ||
         (!in_place && next.units > ring_.chunk_units())) {
-      return Look::garbage;
+      return Poll::garbage;
     }
     piece = {first, next.units};
     bytes = in_place ? nullptr : ring_.chunk(drained_);
-    return Look::piece;
+    return Poll::piece;
   }
-  /// It has been copied out.
+  /// Frees the chunk of the piece after the copy.
   void pop(const UnitRange& piece) noexcept {
     arrived_ += piece.count;
     ring_.drained().store(++drained_, std::memory_order_release);
   }
 
-  /// Takes units off the back as TargetSide::take() does off the front; empty when nothing is left.
-  UnitRange take_back(std::uint32_t least, std::uint32_t most) noexcept {
+  /// Takes units from the back as TargetSide::take() does from the front.  Empty: nothing is left, the transfer is
+  /// refused, or the claim word is invalid.
+  UnitRange take_from_back(std::uint32_t least, std::uint32_t most) noexcept {
     Claims seen = claims_in(ring_.claim());
     for (;;) {
       const std::uint32_t count = std::min(std::clamp(seen.left() / 2, least, most), seen.left());
@@ -290,8 +295,9 @@ class BasicInitiatorSide {
       if (exchange_claims(ring_.claim(), seen, wanted)) return {wanted.back, count};
     }
   }
-  /// Puts what take_back() gave last back to the rest.  The target may have stopped looking: announce again.
-  void put_back(const UnitRange& range) noexcept {
+  /// Returns the units that take_from_back() gave last to the untaken ones.  The target may have ended its part: send
+  /// the HelpRequest again.
+  void return_units(const UnitRange& range) noexcept {
     Claims seen = claims_in(ring_.claim());
     Claims wanted;
     do {
@@ -299,15 +305,15 @@ class BasicInitiatorSide {
       wanted.back = std::min(range.first + range.count, total_);
     } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
-  /// Neither what take_back() gave last nor the rest can be copied here, and chunks are none: all of it that the target
-  /// has not taken comes to `left_over`, before what it held.  What the target gives up later lies right before that.
-  void leave(const UnitRange& range, UnitRange& left_over) noexcept {
-    put_back(range);
-    const UnitRange rest = take_rest();
-    left_over = {rest.first, rest.count + left_over.count};
+  /// Of a put, when the initiator has no copy mechanism left: takes `range`, which take_from_back() gave last, and all
+  /// untaken units, and puts them before `left_over`.  Units that the target returns later end where `left_over`
+  /// begins.
+  void leave_to_messages(const UnitRange& range, UnitRange& left_over) noexcept {
+    return_units(range);
+    const UnitRange untaken = take_untaken();
+    left_over = {untaken.first, untaken.count + left_over.count};
   }
-  /// Takes all that is left.
-  UnitRange take_rest() noexcept {
+  UnitRange take_untaken() noexcept {
     Claims seen = claims_in(ring_.claim());
     Claims wanted;
     do {
@@ -317,7 +323,7 @@ class BasicInitiatorSide {
     } while (!exchange_claims(ring_.claim(), seen, wanted));
     return {wanted.back, seen.back - wanted.back};
   }
-  /// Leaves nothing to take.
+  /// Abandons the transfer: sets `refused` and takes all untaken units.
   void close() noexcept {
     Claims seen = claims_in(ring_.claim());
     Claims wanted;
@@ -327,22 +333,22 @@ class BasicInitiatorSide {
       wanted.refused = true;
     } while (!exchange_claims(ring_.claim(), seen, wanted));
   }
-  /// After close(): whether the target copies nothing any more.  Forgets the pieces that come.  A target that writes
-  /// nonsense is not waited for.
+  /// After close(): whether the target copies no more.  Drops pieces that arrive.  Also true when the target wrote
+  /// invalid values; it may then still copy.
   [[nodiscard]] bool is_quiet() noexcept {
     UnitRange piece;
     const std::byte* bytes = nullptr;
     for (;;) {
-      switch (look(piece, bytes)) {
-        case Look::piece: pop(piece); break;
-        case Look::nothing: return over() || claims().front < arrived_ || claims().front > total_;
-        case Look::garbage: return true;
+      switch (poll(piece, bytes)) {
+        case Poll::piece: pop(piece); break;
+        case Poll::nothing: return over() || claims().front < arrived_ || claims().front > total_;
+        case Poll::garbage: return true;
       }
     }
   }
 
   [[nodiscard]] Claims claims() const noexcept { return claims_in(ring_.claim()); }
-  /// Nothing is left to take and everything that the target took has come.
+  /// All units that the target took have arrived, and none is left or the transfer is refused.
   [[nodiscard]] bool over() const noexcept {
     const Claims now = claims_in(ring_.claim());
     return (now.left() == 0 || now.refused) && now.front == arrived_;

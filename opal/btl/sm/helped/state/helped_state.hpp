@@ -71,9 +71,9 @@ struct TargetState {
   bool put = false;  ///< we fetch what the peer puts; there are no chunks
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::uint64_t destination = 0;  ///< in the peer's memory; 0: by chunks
+  std::uint64_t initiator_address = 0;  ///< as in HelpRequest
   std::uint32_t least_share = 1;
-  std::uint32_t pool = 0;  ///< of the peer, in which the destination lies
+  std::uint32_t pool = 0;  ///< HelpRequest::initiator_pool
   SoftwareHandle region{};
 };
 
