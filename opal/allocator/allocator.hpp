@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/allocator/allocator.hpp — what every source of memory offers: blocks of any size and alignment, given and taken
-// back. Allocators stack: a pool hands out pages, `Basic` and `Bucket` cut blocks out of what another Allocator gives
-// them. Bookkeeping is always private memory: managed bytes may be shared with other processes, so nothing is ever
-// written to them. Threads: every implementation is safe from any thread.  Lifetime: a parent outlives the allocators
-// stacked on it.
+// back. Allocators stack: a pool hands out pages, `Bucket` cuts blocks out of what another Allocator gives it.
+// Bookkeeping is always private memory: managed bytes may be shared with other processes, so nothing is ever written to
+// them. Threads: every implementation is safe from any thread.  Lifetime: a parent outlives the allocators stacked on
+// it.
 #pragma once
 #include <cstddef>
 

@@ -16,18 +16,6 @@ Error not_a_block(const char* where, const std::byte* address) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<Bucket>> Bucket::over(Allocator& parent) noexcept { return over(parent, Options{}); }
-
-Result<std::unique_ptr<Bucket>> Bucket::over(Allocator& parent, Options options) noexcept {
-  if (!std::has_single_bit(options.smallest) || !std::has_single_bit(options.largest) ||
-      !std::has_single_bit(options.slab) || options.smallest > options.largest) {
-    return Error{Errc::invalid_argument, 0, "Bucket::over(sizes are powers of two, smallest <= largest)"};
-  }
-  std::unique_ptr<Bucket> bucket{new (std::nothrow) Bucket(parent, options)};
-  if (!bucket) return Error{Errc::no_memory, 0, "Bucket::over(bookkeeping)"};
-  return bucket;
-}
-
 Bucket::~Bucket() {
   for (const auto& [address, slab] : slabs_) (void)parent_.deallocate(address);
 }

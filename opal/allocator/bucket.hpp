@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -28,10 +27,8 @@ class OPAL_EXPORT Bucket final : public Allocator {
     std::size_t slab = std::size_t{64} << 10;    ///< bytes taken from the parent at a time; a power of two
   };
 
-  /// Takes nothing from `parent` yet.  Errors: invalid_argument (options), no_memory.
-  static Result<std::unique_ptr<Bucket>> over(Allocator& parent) noexcept;
-  static Result<std::unique_ptr<Bucket>> over(Allocator& parent, Options options) noexcept;
-
+  /// Takes nothing from `parent` yet.
+  Bucket(Allocator& parent, Options options) noexcept : parent_(parent), options_(options) {}
   ~Bucket() override;
 
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment = kDefaultAlignment) noexcept override;
@@ -59,7 +56,6 @@ class OPAL_EXPORT Bucket final : public Allocator {
     std::size_t blocks = 0;  // free or not, in all slabs of this class
   };
 
-  Bucket(Allocator& parent, Options options) noexcept : parent_(parent), options_(options) {}
   Result<Slabs::iterator> add_slab_locked(std::size_t bytes, std::size_t block, std::size_t alignment) noexcept;
   Result<std::byte*> allocate_alone_locked(std::size_t size, std::size_t alignment) noexcept;
   Result<void> refill_locked(Class& bucket, std::size_t block) noexcept;

@@ -63,12 +63,10 @@ Result<std::byte*> Guarded::allocate(std::size_t size, std::size_t alignment) no
 void Guarded::look_around_locked(const std::byte* address, const Block& block) noexcept {
   const auto front = static_cast<std::size_t>(address - block.base);
   if (const std::size_t at = first_other(block.base, front, kZone); at != front) {
-    ++findings_.before;
     log::error("allocator", "guard: block {} of {} bytes (allocation {}): {} bytes before its start were written",
                static_cast<const void*>(address), block.size, block.number, front - at);
   }
   if (const std::size_t at = first_other(address + block.size, kRedZone, kZone); at != kRedZone) {
-    ++findings_.after;
     log::error("allocator", "guard: block {} of {} bytes (allocation {}): byte {} behind its end was written",
                static_cast<const void*>(address), block.size, block.number, at);
   }
@@ -78,7 +76,6 @@ Result<void> Guarded::deallocate(std::byte* address) noexcept try {
   const std::lock_guard lock{mutex_};
   const auto found = live_.find(address);
   if (found == live_.end()) {
-    ++findings_.not_blocks;
     const bool twice = freed_.contains(address);
     return Error{Errc::invalid_argument, 0,
                  twice ? "Guarded::deallocate(address is free already: freed twice?)"
@@ -103,7 +100,6 @@ Result<void> Guarded::deallocate(std::byte* address) noexcept try {
 void Guarded::release_locked(Blocks::node_type freed) noexcept {
   const Block& block = freed.mapped();
   if (const std::size_t at = first_other(block.base, block.total, kFreed); at != block.total) {
-    ++findings_.after_free;
     log::error("allocator", "guard: block {} of {} bytes (allocation {}): byte {} was written after it was freed",
                static_cast<const void*>(freed.key()), block.size, block.number,
                static_cast<std::ptrdiff_t>(at) - (freed.key() - block.base));
@@ -149,11 +145,6 @@ Guarded::~Guarded() {
 Usage Guarded::usage() const noexcept {
   const std::lock_guard lock{mutex_};
   return usage_;
-}
-
-Guarded::Findings Guarded::findings() const noexcept {
-  const std::lock_guard lock{mutex_};
-  return findings_;
 }
 
 }  // namespace opal::allocator

@@ -4,7 +4,7 @@
 //   written before or after a block   seen when it is freed
 //   written after it was freed        seen when it leaves the quarantine of freed blocks, at the latest at the end
 //   not freed                         named at the end, by size and number of the allocation
-// Each is an error in the log and counted; nothing is hidden from the program: a freed block is freed.  Costs memory
+// Each is an error in the log; nothing is hidden from the program: a freed block is freed.  Costs memory
 // and time, so it is a choice (mpool_guard), in every build.  Unlike other allocators it writes into its blocks'
 // memory. Owns: what it took from its parent.  Threads: safe from any thread.
 #pragma once
@@ -27,13 +27,6 @@ class OPAL_EXPORT Guarded final : public Allocator {
   static constexpr std::byte kFreed{0xdd};                          ///< of one in quarantine
   static constexpr std::size_t kQuarantine = std::size_t{4} << 20;  ///< bytes that are kept from being used again
 
-  struct Findings {
-    std::size_t before = 0;      ///< blocks whose red zone before them was written
-    std::size_t after = 0;       ///< and behind them
-    std::size_t after_free = 0;  ///< written in quarantine
-    std::size_t not_blocks = 0;  ///< frees of what is no block, or freed already
-  };
-
   explicit Guarded(Allocator& parent) noexcept : parent_(parent) {}
   /// Reports what was not freed, and gives it back.
   ~Guarded() override;
@@ -44,8 +37,6 @@ class OPAL_EXPORT Guarded final : public Allocator {
   [[nodiscard]] Usage usage() const noexcept override;
   /// Empties the quarantine, looking at it once more.
   std::size_t trim() noexcept override;
-
-  [[nodiscard]] Findings findings() const noexcept;
 
  private:
   struct Block {
@@ -69,7 +60,6 @@ class OPAL_EXPORT Guarded final : public Allocator {
   std::size_t quarantined_ = 0;        // bytes
   std::uint64_t next_number_ = 1;
   Usage usage_;
-  Findings findings_;
 };
 
 }  // namespace opal::allocator

@@ -137,7 +137,6 @@ CUresult cuEventCreate(CUevent* event, unsigned int flags);
 CUresult cuEventDestroy(CUevent event);
 CUresult cuEventQuery(CUevent event);
 CUresult cuEventRecord(CUevent event, CUstream stream);
-CUresult cuGetErrorName(CUresult error, const char** name);
 CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* status);
 CUresult cuIpcCloseMemHandle(CUdeviceptr address);

@@ -14,80 +14,20 @@ Driver loaded;  // written once, before driver_loaded is set
 
 using Find = decltype(&::cuGetProcAddress);
 
-/// Collects functions and the names of those that are missing.
-class Finder {
- public:
-  explicit Finder(Find find) noexcept : find_(find) {}
-
-  /// `since`: the CUDA version that brought the function in the form that cuda_api.hpp declares.
-  template <class Function>
-  void operator()(Function*& function, const char* name, int since) {
-    void* found = nullptr;
-    const CUresult result = find_(name, &found, since, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr);
-    function = reinterpret_cast<Function*>(found);
-    if (result != CUDA_SUCCESS || found == nullptr) missing_ += fmt::format(" {}", name);
+/// The names of the functions that are missing.  All that is used has been there since CUDA 12.0; a driver that lacks a
+/// part is not used at all.
+std::string find_all(Driver& driver, Find find) {
+  std::string missing;
+#define OPAL_CUDA_FUNCTION(member, function, since)                                                     \
+  {                                                                                                     \
+    void* found = nullptr;                                                                              \
+    const CUresult result = find(#function, &found, since, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr); \
+    driver.member = reinterpret_cast<decltype(driver.member)>(found);                                   \
+    if (result != CUDA_SUCCESS || found == nullptr) missing += " " #function;                           \
   }
-
-  [[nodiscard]] const std::string& missing() const noexcept { return missing_; }
-
- private:
-  Find find_;
-  std::string missing_;
-};
-
-/// All that is used has been there since CUDA 12.0; a driver that lacks a part is not used at all.
-std::string find_all(Driver& driver, Find find_function) {
-  Finder find{find_function};
-  find(driver.driver_get_version, "cuDriverGetVersion", 2020);
-  find(driver.get_error_name, "cuGetErrorName", 6000);
-  find(driver.device_get_count, "cuDeviceGetCount", 2000);
-  find(driver.device_get_uuid, "cuDeviceGetUuid", 11040);
-  find(driver.device_can_access_peer, "cuDeviceCanAccessPeer", 4000);
-  find(driver.primary_context_get_state, "cuDevicePrimaryCtxGetState", 7000);
-  find(driver.primary_context_retain, "cuDevicePrimaryCtxRetain", 7000);
-  find(driver.primary_context_release, "cuDevicePrimaryCtxRelease", 11000);
-  find(driver.context_get_current, "cuCtxGetCurrent", 4000);
-  find(driver.context_get_id, "cuCtxGetId", 12000);
-  find(driver.context_get_device, "cuCtxGetDevice", 2000);
-  find(driver.context_push_current, "cuCtxPushCurrent", 4000);
-  find(driver.context_pop_current, "cuCtxPopCurrent", 4000);
-  find(driver.pointer_get_attribute, "cuPointerGetAttribute", 4000);
-  find(driver.pointer_get_attributes, "cuPointerGetAttributes", 7000);
-  find(driver.pointer_set_attribute, "cuPointerSetAttribute", 6000);
-  find(driver.memory_get_address_range, "cuMemGetAddressRange", 3020);
-  find(driver.host_alloc, "cuMemHostAlloc", 2020);
-  find(driver.host_free, "cuMemFreeHost", 2000);
-  find(driver.host_register, "cuMemHostRegister", 6050);
-  find(driver.host_unregister, "cuMemHostUnregister", 4000);
-  find(driver.ipc_get_handle, "cuIpcGetMemHandle", 4010);
-  find(driver.ipc_open_handle, "cuIpcOpenMemHandle", 11000);
-  find(driver.ipc_close_handle, "cuIpcCloseMemHandle", 4010);
-  find(driver.copy_async, "cuMemcpyAsync", 4000);
-  find(driver.stream_create, "cuStreamCreate", 2000);
-  find(driver.stream_destroy, "cuStreamDestroy", 4000);
-  find(driver.stream_query, "cuStreamQuery", 2000);
-  find(driver.event_create, "cuEventCreate", 2000);
-  find(driver.event_record, "cuEventRecord", 2000);
-  find(driver.event_query, "cuEventQuery", 2000);
-  find(driver.event_destroy, "cuEventDestroy", 4000);
-  find(driver.retain_allocation, "cuMemRetainAllocationHandle", 11000);
-  find(driver.release_allocation, "cuMemRelease", 10020);
-  find(driver.allocation_properties, "cuMemGetAllocationPropertiesFromHandle", 10020);
-  find(driver.export_allocation, "cuMemExportToShareableHandle", 10020);
-  find(driver.import_allocation, "cuMemImportFromShareableHandle", 10020);
-  find(driver.reserve_addresses, "cuMemAddressReserve", 10020);
-  find(driver.free_addresses, "cuMemAddressFree", 10020);
-  find(driver.map, "cuMemMap", 10020);
-  find(driver.unmap, "cuMemUnmap", 10020);
-  find(driver.set_access, "cuMemSetAccess", 10020);
-  find(driver.export_pool, "cuMemPoolExportToShareableHandle", 11020);
-  find(driver.import_pool, "cuMemPoolImportFromShareableHandle", 11020);
-  find(driver.export_pool_pointer, "cuMemPoolExportPointer", 11020);
-  find(driver.import_pool_pointer, "cuMemPoolImportPointer", 11020);
-  find(driver.set_pool_access, "cuMemPoolSetAccess", 11020);
-  find(driver.destroy_pool, "cuMemPoolDestroy", 11020);
-  find(driver.free_memory, "cuMemFree", 3020);
-  return find.missing();
+#include "opal/gpu/driver_functions.def"
+#undef OPAL_CUDA_FUNCTION
+  return missing;
 }
 
 Status refused(std::string why) { return {.loaded = false, .driver_version = 0, .why = std::move(why)}; }

@@ -11,61 +11,9 @@
 namespace opal::gpu {
 
 struct Driver {
-  decltype(&::cuDriverGetVersion) driver_get_version = nullptr;
-  decltype(&::cuGetErrorName) get_error_name = nullptr;
-
-  decltype(&::cuDeviceGetCount) device_get_count = nullptr;
-  decltype(&::cuDeviceGetUuid) device_get_uuid = nullptr;
-  decltype(&::cuDeviceCanAccessPeer) device_can_access_peer = nullptr;
-  decltype(&::cuDevicePrimaryCtxGetState) primary_context_get_state = nullptr;
-  decltype(&::cuDevicePrimaryCtxRetain) primary_context_retain = nullptr;
-  decltype(&::cuDevicePrimaryCtxRelease) primary_context_release = nullptr;
-  decltype(&::cuCtxGetCurrent) context_get_current = nullptr;
-  decltype(&::cuCtxGetId) context_get_id = nullptr;
-  decltype(&::cuCtxGetDevice) context_get_device = nullptr;
-  decltype(&::cuCtxPushCurrent) context_push_current = nullptr;
-  decltype(&::cuCtxPopCurrent) context_pop_current = nullptr;
-
-  decltype(&::cuPointerGetAttribute) pointer_get_attribute = nullptr;
-  decltype(&::cuPointerGetAttributes) pointer_get_attributes = nullptr;
-  decltype(&::cuPointerSetAttribute) pointer_set_attribute = nullptr;
-  decltype(&::cuMemGetAddressRange) memory_get_address_range = nullptr;
-  decltype(&::cuMemHostAlloc) host_alloc = nullptr;
-  decltype(&::cuMemFreeHost) host_free = nullptr;
-  decltype(&::cuMemHostRegister) host_register = nullptr;
-  decltype(&::cuMemHostUnregister) host_unregister = nullptr;
-
-  decltype(&::cuIpcGetMemHandle) ipc_get_handle = nullptr;
-  decltype(&::cuIpcOpenMemHandle) ipc_open_handle = nullptr;
-  decltype(&::cuIpcCloseMemHandle) ipc_close_handle = nullptr;
-
-  decltype(&::cuMemcpyAsync) copy_async = nullptr;
-  decltype(&::cuStreamCreate) stream_create = nullptr;
-  decltype(&::cuStreamDestroy) stream_destroy = nullptr;
-  decltype(&::cuStreamQuery) stream_query = nullptr;
-  decltype(&::cuEventCreate) event_create = nullptr;
-  decltype(&::cuEventRecord) event_record = nullptr;
-  decltype(&::cuEventQuery) event_query = nullptr;
-  decltype(&::cuEventDestroy) event_destroy = nullptr;
-
-  decltype(&::cuMemRetainAllocationHandle) retain_allocation = nullptr;
-  decltype(&::cuMemRelease) release_allocation = nullptr;
-  decltype(&::cuMemGetAllocationPropertiesFromHandle) allocation_properties = nullptr;
-  decltype(&::cuMemExportToShareableHandle) export_allocation = nullptr;
-  decltype(&::cuMemImportFromShareableHandle) import_allocation = nullptr;
-  decltype(&::cuMemAddressReserve) reserve_addresses = nullptr;
-  decltype(&::cuMemAddressFree) free_addresses = nullptr;
-  decltype(&::cuMemMap) map = nullptr;
-  decltype(&::cuMemUnmap) unmap = nullptr;
-  decltype(&::cuMemSetAccess) set_access = nullptr;
-
-  decltype(&::cuMemPoolExportToShareableHandle) export_pool = nullptr;
-  decltype(&::cuMemPoolImportFromShareableHandle) import_pool = nullptr;
-  decltype(&::cuMemPoolExportPointer) export_pool_pointer = nullptr;
-  decltype(&::cuMemPoolImportPointer) import_pool_pointer = nullptr;
-  decltype(&::cuMemPoolSetAccess) set_pool_access = nullptr;
-  decltype(&::cuMemPoolDestroy) destroy_pool = nullptr;
-  decltype(&::cuMemFree) free_memory = nullptr;
+#define OPAL_CUDA_FUNCTION(member, function, since) decltype(&::function) member = nullptr;
+#include "opal/gpu/driver_functions.def"
+#undef OPAL_CUDA_FUNCTION
 };
 
 /// The loaded driver.  Only while active().

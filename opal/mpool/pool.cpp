@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <string>
@@ -10,9 +12,8 @@
 #include "opal/core/log.hpp"
 #include "opal/core/text.hpp"
 #include "opal/gpu/gpu.hpp"
-#include "opal/mpool/cuda_host_pool.hpp"
-#include "opal/mpool/mapped_pools.hpp"
-#include "opal/mpool/shared_memory_pool.hpp"
+#include "opal/mpool/mapped_pool.hpp"
+#include "opal/mpool/shared_directory.hpp"
 
 namespace opal::mpool {
 namespace {
@@ -25,9 +26,7 @@ const char* kept_for_ever(const std::string& text) {
   static std::set<std::string> texts;
   constexpr std::size_t kMost = 64;
   const std::lock_guard lock{mutex};
-  if (const auto found = texts.find(text); found != texts.end()) return found->c_str();
-  if (texts.size() >= kMost)
-    return "mpool::open(bad hint; known are heap, hugepage, shared, hugepage,shared and cuda_host)";
+  if (texts.size() >= kMost && !texts.contains(text)) return kKnown;
   return texts.insert(text).first->c_str();
 }
 
@@ -39,44 +38,24 @@ Error bad_hint(std::string_view hint, const std::string& problem) {
 
 }  // namespace
 
-const char* name(PageKind kind) noexcept {
-  switch (kind) {
-    case PageKind::base: return "base pages";
-    case PageKind::transparent: return "transparent huge pages";
-    case PageKind::hugetlb: return "hugetlb pages";
-  }
-  return "unknown pages";
-}
-
 Result<std::unique_ptr<Pool>> open(std::string_view hint, const Config& config) {
-  bool heap = false;
-  bool huge = false;
-  bool shared = false;
-  bool cuda_host = false;
+  constexpr std::string_view kWords[] = {"heap", "hugepage", "cuda_host", "shared"};
+  constexpr unsigned kHeap = 1, kHuge = 2, kCudaHost = 4, kShared = 8;
+  unsigned asked = 0;
   for (const std::string_view part : split(hint, ',')) {
-    const std::string_view word = trimmed(part);
-    if (word == "heap") {
-      heap = true;
-    } else if (word == "hugepage") {
-      huge = true;
-    } else if (word == "shared") {
-      shared = true;
-    } else if (word == "cuda_host") {
-      cuda_host = true;
-    } else {
-      return bad_hint(hint, fmt::format("\"{}\" is unknown", word));
-    }
+    const auto* const word = std::find(std::begin(kWords), std::end(kWords), trimmed(part));
+    if (word == std::end(kWords)) return bad_hint(hint, fmt::format("\"{}\" is unknown", trimmed(part)));
+    asked |= 1U << (word - kWords);
   }
-  if (heap && (huge || shared)) return bad_hint(hint, "\"heap\" stands alone");
-  if (cuda_host && (heap || huge || shared)) return bad_hint(hint, "\"cuda_host\" stands alone");
-  if (cuda_host) {
-    OPAL_TRY(gpu::usable());
-    return std::unique_ptr<Pool>{std::make_unique<CudaHostPool>()};
+  const auto mapped = [](MappedPool::Kind kind) { return std::unique_ptr<Pool>{std::make_unique<MappedPool>(kind)}; };
+  switch (asked) {
+    case kHeap: return mapped(MappedPool::Kind::heap);
+    case kHuge: return mapped(MappedPool::Kind::hugepage);
+    case kCudaHost: OPAL_TRY(gpu::usable()); return mapped(MappedPool::Kind::cuda_host);
+    case kShared:
+    case kShared | kHuge: return open_shared_memory_pool(config, (asked & kHuge) != 0);
+    default: return bad_hint(hint, "\"heap\" and \"cuda_host\" stand alone");
   }
-  if (shared) return SharedMemoryPool::open(config, huge);
-  if (huge) return std::unique_ptr<Pool>{std::make_unique<HugePool>()};
-  if (heap) return std::unique_ptr<Pool>{std::make_unique<HeapPool>()};
-  return bad_hint(hint, "says nothing");
 }
 
 }  // namespace opal::mpool

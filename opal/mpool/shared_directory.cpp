@@ -2,26 +2,27 @@
 #include "opal/mpool/shared_directory.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <mutex>
 #include <vector>
 
+#include "opal/core/log.hpp"
+#include "opal/memory/events/events.hpp"
+#include "opal/mpool/shared_pool.hpp"
+
 namespace opal::mpool {
 namespace {
 
-struct Entry {
-  std::uint32_t number;
-  MutableBytes memory;
-  int fd;
-  const std::atomic<bool>* whole;  // the pool's memory is all there
-};
+class SharedMemoryPool;
 
 struct Directory {
   std::mutex mutex;
-  std::vector<Entry> entries;
+  std::vector<const SharedMemoryPool*> pools;
   std::uint32_t last_number = 0;
   std::atomic<std::size_t> count{0};
 };
@@ -31,29 +32,92 @@ Directory& directory() noexcept {
   return instance;
 }
 
-}  // namespace
+/// Whole pages of a SharedPool: what one user gives to a peer never shares a page with another user's data.
+class SharedMemoryPool final : public Pool, private memory::Listener {
+ public:
+  explicit SharedMemoryPool(SharedPool pool);
+  ~SharedMemoryPool() override;
 
-SharedDirectoryEntry::SharedDirectoryEntry(MutableBytes memory, int fd)
-    : memory_(memory::Range::pages(reinterpret_cast<std::uintptr_t>(memory.data()), memory.size())) {
-  // Without the memory to listen the pool's blocks count as private memory.
+  Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override;
+  Result<void> deallocate(std::byte* address) noexcept override { return pool_.deallocate(address); }
+  [[nodiscard]] allocator::Usage usage() const noexcept override { return pool_.usage(); }
+  std::size_t trim() noexcept override { return pool_.trim(); }
+  [[nodiscard]] std::size_t page_size() const noexcept override { return pool_.page_size(); }
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] bool whole() const noexcept { return whole_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const SharedPool& shared() const noexcept { return pool_; }
+
+ private:
+  void released(memory::Range range) noexcept override {
+    const MutableBytes mine = pool_.bytes();
+    if (range.overlaps(memory::Range::pages(reinterpret_cast<std::uintptr_t>(mine.data()), mine.size()))) {
+      whole_.store(false, std::memory_order_relaxed);
+    }
+  }
+
+  SharedPool pool_;
+  std::atomic<bool> whole_{false};  // the memory is all there
+  std::uint32_t number_ = 0;
+};
+
+SharedMemoryPool::SharedMemoryPool(SharedPool pool) : pool_(std::move(pool)) {
+  // Without the memory to listen the blocks count as private memory.
   whole_.store(static_cast<bool>(memory::add_listener(*this)), std::memory_order_relaxed);
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
   number_ = ++all.last_number;
-  all.entries.push_back({number_, memory, fd, &whole_});
-  all.count.store(all.entries.size(), std::memory_order_release);
+  all.pools.push_back(this);
+  all.count.store(all.pools.size(), std::memory_order_release);
 }
 
-void SharedDirectoryEntry::released(memory::Range range) noexcept {
-  if (range.overlaps(memory_)) whole_.store(false, std::memory_order_relaxed);
-}
-
-SharedDirectoryEntry::~SharedDirectoryEntry() {
+SharedMemoryPool::~SharedMemoryPool() {
   memory::remove_listener(*this);
   Directory& all = directory();
-  const std::lock_guard lock{all.mutex};
-  std::erase_if(all.entries, [&](const Entry& entry) { return entry.number == number_; });
-  all.count.store(all.entries.size(), std::memory_order_release);
+  {
+    const std::lock_guard lock{all.mutex};
+    std::erase(all.pools, this);
+    all.count.store(all.pools.size(), std::memory_order_release);
+  }
+  // Peers may keep the file mapped until their connection ends; its memory need not wait for that.
+  (void)::fallocate(pool_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                    static_cast<off_t>(pool_.bytes().size()));
+}
+
+Result<std::byte*> SharedMemoryPool::allocate(std::size_t size, std::size_t alignment) noexcept {
+  const std::size_t page = pool_.page_size();
+  if (!std::has_single_bit(alignment)) {
+    return Error{Errc::invalid_argument, 0, "Pool::allocate(alignment is not a power of two)", alignment};
+  }
+  if (size > SIZE_MAX - page) return Error{Errc::limit_reached, 0, "Pool::allocate(size)", size};
+  OPAL_TRY_ASSIGN(const SharedBlock block,
+                  pool_.allocate(align_up(std::max<std::size_t>(size, 1), page), std::max(alignment, page)));
+  return block.address;
+}
+
+/// A pool that has shown that it can commit a page.
+Result<SharedPool> create_checked(const Config& config, bool hugetlb) {
+  OPAL_TRY_ASSIGN(SharedPool pool, SharedPool::create("opal-pool", config.shared_size.bytes,
+                                                      {.chunk = kSharedChunk.bytes, .hugetlb = hugetlb}));
+  OPAL_TRY_ASSIGN(const SharedBlock probe, pool.allocate(pool.page_size()));
+  OPAL_TRY(pool.deallocate(probe.address));
+  pool.trim();
+  return pool;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pool>> open_shared_memory_pool(const Config& config, bool huge) {
+  auto pool = create_checked(config, huge);
+  if (huge && !pool) {
+    log::once(log::Level::info, "mpool shared hugepage", "mpool",
+              "no hugetlb page for shared memory ({}); shared hugepage pools use transparent huge pages",
+              to_string(pool.error()));
+    pool = create_checked(config, false);
+    if (pool) (void)::madvise(pool->bytes().data(), pool->bytes().size(), MADV_HUGEPAGE);  // small pages do, too
+  }
+  if (!pool) return pool.error();
+  return std::unique_ptr<Pool>{std::make_unique<SharedMemoryPool>(std::move(*pool))};
 }
 
 std::uint32_t shared_pool_of(const void* base, std::size_t size) noexcept {
@@ -61,11 +125,10 @@ std::uint32_t shared_pool_of(const void* base, std::size_t size) noexcept {
   if (all.count.load(std::memory_order_acquire) == 0) return 0;
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   const std::lock_guard lock{all.mutex};
-  for (const Entry& entry : all.entries) {
-    const auto distance = address - reinterpret_cast<std::uintptr_t>(entry.memory.data());
-    if (distance < entry.memory.size() && size <= entry.memory.size() - distance) {
-      return entry.whole->load(std::memory_order_relaxed) ? entry.number : 0;
-    }
+  for (const SharedMemoryPool* pool : all.pools) {
+    const MutableBytes bytes = pool->shared().bytes();
+    const auto distance = address - reinterpret_cast<std::uintptr_t>(bytes.data());
+    if (distance < bytes.size() && size <= bytes.size() - distance) return pool->whole() ? pool->number() : 0;
   }
   return 0;
 }
@@ -74,11 +137,12 @@ Result<SharedPoolAccess> open_shared_pool(std::uint32_t number) {
   Directory& all = directory();
   const std::lock_guard lock{all.mutex};
   const auto found =
-      std::find_if(all.entries.begin(), all.entries.end(), [&](const Entry& entry) { return entry.number == number; });
-  if (found == all.entries.end()) return Error{Errc::invalid_argument, 0, "shared pool: there is none", number};
-  Fd copy{::fcntl(found->fd, F_DUPFD_CLOEXEC, 0)};
+      std::find_if(all.pools.begin(), all.pools.end(), [&](const auto* pool) { return pool->number() == number; });
+  if (found == all.pools.end()) return Error{Errc::invalid_argument, 0, "shared pool: there is none", number};
+  const SharedPool& memory = (*found)->shared();
+  Fd copy{::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)};
   if (!copy) return Error{errno == EMFILE ? Errc::limit_reached : Errc::os, errno, "dup(shared pool)", number};
-  return SharedPoolAccess{std::move(copy), reinterpret_cast<std::uint64_t>(found->memory.data())};
+  return SharedPoolAccess{std::move(copy), reinterpret_cast<std::uint64_t>(memory.bytes().data())};
 }
 
 }  // namespace opal::mpool

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <utility>
 
-#include "opal/allocator/first_fit.hpp"
+#include "opal/allocator/best_fit.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/core/system/memory_file.hpp"
 #include "opal/mpool/aligned_mapping.hpp"
@@ -36,8 +36,8 @@ void dump(MutableBytes bytes, bool wanted) noexcept {
 }  // namespace
 
 struct SharedPool::State {
-  State(Fd file, Mapping mapped, std::size_t step, std::size_t page, PageKind kind) noexcept
-      : fd(std::move(file)), mapping(std::move(mapped)), chunk(step), page_size(page), pages(kind) {}
+  State(Fd file, Mapping mapped, std::size_t step, std::size_t page) noexcept
+      : fd(std::move(file)), mapping(std::move(mapped)), chunk(step), page_size(page) {}
 
   Result<void> commit_locked(std::size_t bytes) noexcept;
   Result<void> grow_locked(std::size_t size, std::size_t alignment) noexcept;
@@ -46,34 +46,31 @@ struct SharedPool::State {
   const Mapping mapping;
   const std::size_t chunk;
   const std::size_t page_size;
-  const PageKind pages;
   mutable std::mutex mutex;
-  std::size_t committed = 0;               // [0, committed) of the file has memory behind it
-  allocator::FirstFit blocks{kCacheLine};  // over offsets in [0, committed)
+  allocator::BestFit blocks{kCacheLine};  // over the offsets that have memory behind them: the committed part
 };
 
 /// Puts memory behind the next `bytes` of the file and makes them free.
 Result<void> SharedPool::State::commit_locked(std::size_t bytes) noexcept {
   // The kernel undoes a fallocate() that fails half-way, so an error leaves nothing behind.
+  const std::uint64_t committed = blocks.end();
   while (::fallocate(fd.get(), 0, static_cast<off_t>(committed), static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) return memory_file_error(errno, "fallocate(shared pool)", bytes);
   }
-  OPAL_TRY(blocks.add(committed, bytes));
+  OPAL_TRY(blocks.grow(bytes));
   dump(mapping.bytes().subspan(committed, bytes), true);
-  committed += bytes;
   return {};
 }
 
 /// Commits what is missing so that a block of this size fits at the end of the committed part.
 Result<void> SharedPool::State::grow_locked(std::size_t size, std::size_t alignment) noexcept {
-  const std::uint64_t free_from = committed - blocks.free_before(committed);
-  const std::uint64_t begin = align_up(free_from, alignment);
+  const std::uint64_t begin = align_up(blocks.end() - blocks.free_tail(), alignment);
   const std::uint64_t room = mapping.size();
   if (begin > room || size > room - begin) {
     return Error{Errc::limit_reached, 0, "SharedPool::allocate(virtual size used up)", size};
   }
   const std::uint64_t end = align_up(align_up(begin + size, kCacheLine), chunk);
-  return commit_locked(std::min<std::uint64_t>(end, room) - committed);
+  return commit_locked(std::min<std::uint64_t>(end, room) - blocks.end());
 }
 
 SharedPool::SharedPool(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -86,8 +83,7 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
 }
 
 Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtual_size, Options options) {
-  const bool hugetlb = options.pages == PageKind::hugetlb;
-  const std::size_t page = hugetlb ? kHugePage : base_page_size();
+  const std::size_t page = options.hugetlb ? kHugePage : base_page_size();
   constexpr std::size_t kLargest = std::size_t{1} << 46;  // half of a 47-bit address space
   if (virtual_size == 0 || virtual_size > kLargest || options.chunk == 0 || options.chunk > kLargest) {
     return Error{Errc::invalid_argument, 0, "SharedPool::create(size)", virtual_size};
@@ -96,13 +92,10 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
   // A power of two lets growth round with a mask.
   const std::size_t chunk = std::bit_ceil(std::max(options.chunk, page));
 
-  OPAL_TRY_ASSIGN(Fd fd, open_memory_file(name.c_str(), size, hugetlb));
+  OPAL_TRY_ASSIGN(Fd fd, open_memory_file(name.c_str(), size, options.hugetlb));
   OPAL_TRY_ASSIGN(Mapping mapping, map_aligned(size, kMaxAlignment, MAP_SHARED | MAP_NORESERVE, fd.get()));
-  if (options.pages == PageKind::transparent && ::madvise(mapping.data(), size, MADV_HUGEPAGE) != 0) {
-    return Error{Errc::not_supported, errno, "madvise(MADV_HUGEPAGE)", size};
-  }
   dump(mapping.bytes(), false);
-  return SharedPool{std::make_unique<State>(std::move(fd), std::move(mapping), chunk, page, options.pages)};
+  return SharedPool{std::make_unique<State>(std::move(fd), std::move(mapping), chunk, page)};
 }
 
 Result<Mapping> SharedPool::attach(int fd, bool writable) noexcept {
@@ -128,24 +121,19 @@ Result<SharedBlock> SharedPool::allocate(std::size_t size, std::size_t alignment
 }
 
 Result<void> SharedPool::deallocate(std::byte* address) noexcept {
-  const auto offset = offset_of(address);
-  if (!offset) {
-    return Error{Errc::invalid_argument, 0, "SharedPool::deallocate(foreign address)",
-                 reinterpret_cast<std::uintptr_t>(address)};
-  }
   const std::lock_guard lock{state_->mutex};
-  OPAL_TRY(state_->blocks.deallocate(*offset));
-  return {};
+  return state_->blocks.deallocate(reinterpret_cast<std::uintptr_t>(address) -
+                                   reinterpret_cast<std::uintptr_t>(state_->mapping.data()));
 }
 
 std::size_t SharedPool::trim() noexcept {
   State& pool = *state_;
   const std::lock_guard lock{pool.mutex};
-  const std::size_t first_free = pool.committed - pool.blocks.free_before(pool.committed);
-  const std::size_t keep = std::min<std::size_t>(align_up(first_free, pool.chunk), pool.committed);
-  const std::size_t bytes = pool.committed - keep;
-  if (bytes == 0 || !pool.blocks.remove(keep, bytes)) return 0;
-  pool.committed = keep;
+  const std::size_t committed = pool.blocks.end();
+  const std::size_t keep = std::min<std::size_t>(align_up(committed - pool.blocks.free_tail(), pool.chunk), committed);
+  const std::size_t bytes = committed - keep;
+  if (bytes == 0) return 0;
+  pool.blocks.shrink(bytes);
   dump(pool.mapping.bytes().subspan(keep, bytes), false);
   // Should the kernel refuse, the pages merely stay until the pool goes; committing them again is harmless.
   (void)::fallocate(pool.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(keep),
@@ -156,28 +144,10 @@ std::size_t SharedPool::trim() noexcept {
 int SharedPool::fd() const noexcept { return state_->fd.get(); }
 MutableBytes SharedPool::bytes() const noexcept { return state_->mapping.bytes(); }
 std::size_t SharedPool::page_size() const noexcept { return state_->page_size; }
-PageKind SharedPool::pages() const noexcept { return state_->pages; }
 
-std::size_t SharedPool::committed_bytes() const noexcept {
+allocator::Usage SharedPool::usage() const noexcept {
   const std::lock_guard lock{state_->mutex};
-  return state_->committed;
-}
-
-std::size_t SharedPool::used_bytes() const noexcept {
-  const std::lock_guard lock{state_->mutex};
-  return state_->blocks.used();
-}
-
-std::size_t SharedPool::live_blocks() const noexcept {
-  const std::lock_guard lock{state_->mutex};
-  return state_->blocks.blocks();
-}
-
-std::optional<std::uint64_t> SharedPool::offset_of(const void* address) const noexcept {
-  const MutableBytes all = bytes();
-  const auto distance = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(all.data());
-  if (distance >= all.size()) return std::nullopt;
-  return distance;
+  return {state_->blocks.end(), state_->blocks.used(), state_->blocks.blocks()};
 }
 
 }  // namespace opal::mpool

@@ -9,14 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
+#include "opal/allocator/allocator.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
 #include "opal/core/system/mapping.hpp"
-#include "opal/mpool/page_kind.hpp"
 
 namespace opal::mpool {
 
@@ -30,14 +29,14 @@ class OPAL_EXPORT SharedPool {
  public:
   struct Options {
     std::size_t chunk = std::size_t{256} << 10;  ///< bytes committed at a time; rounded up to the page size
-    PageKind pages = PageKind::base;             ///< exactly this kind; the caller decides about falling back
+    bool hugetlb = false;                        ///< pages of hugetlbfs
   };
 
   /// Alignment of the mapping in this process, and so the largest alignment that allocate() accepts.
   static constexpr std::size_t kMaxAlignment = kHugePage;
 
   /// A pool of at most `virtual_size` bytes (rounded up to the page size); `name` shows up in /proc/PID/maps.
-  /// Nothing is committed yet.  Errors: invalid_argument, no_memory, not_supported (page kind), limit_reached, os.
+  /// Nothing is committed yet.  Errors: invalid_argument, no_memory, not_supported (no hugetlbfs), limit_reached, os.
   static Result<SharedPool> create(const std::string& name, std::size_t virtual_size);
   static Result<SharedPool> create(const std::string& name, std::size_t virtual_size, Options options);
 
@@ -66,14 +65,9 @@ class OPAL_EXPORT SharedPool {
   /// The whole mapping.  Only what allocate() returned may be touched.
   [[nodiscard]] MutableBytes bytes() const noexcept;
 
-  [[nodiscard]] std::size_t committed_bytes() const noexcept;
-  [[nodiscard]] std::size_t used_bytes() const noexcept;
-  [[nodiscard]] std::size_t live_blocks() const noexcept;
+  /// Managed is what is committed.
+  [[nodiscard]] allocator::Usage usage() const noexcept;
   [[nodiscard]] std::size_t page_size() const noexcept;
-  [[nodiscard]] PageKind pages() const noexcept;
-
-  /// Offset of an address inside the mapping; nothing for any other address.
-  [[nodiscard]] std::optional<std::uint64_t> offset_of(const void* address) const noexcept;
 
  private:
   struct State;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every allocator must do, run over both kinds, fixed and growing, against a list of live blocks.
+// What every allocator must do, run over Bucket with large and small classes, against a list of live blocks.
 #include "opal/allocator/allocator.hpp"
 
 #include <gtest/gtest.h>
@@ -9,16 +9,13 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <memory_resource>
 #include <random>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
-#include "opal/allocator/basic.hpp"
 #include "opal/allocator/bucket.hpp"
-#include "opal/allocator/resource.hpp"
 
 namespace opal::allocator {
 namespace {
@@ -121,11 +118,7 @@ TEST_P(EveryAllocator, AParentRunDryIsAnErrorAndTheAllocatorStaysGood) {
   EXPECT_FALSE(allocator_->allocate(SIZE_MAX));
   for (auto* block : blocks) ASSERT_TRUE(allocator_->deallocate(block));
   parent_.limit = std::size_t{1} << 32;
-  if (blocks.empty()) {
-    EXPECT_TRUE(allocator_->allocate(10'000)) << "memory came back, so does the allocator";
-  } else {
-    EXPECT_TRUE(allocator_->allocate(10'000));
-  }
+  EXPECT_TRUE(allocator_->allocate(10'000)) << "memory came back, so does the allocator";
 }
 
 TEST_P(EveryAllocator, NeverWritesIntoTheMemoryItManages) {
@@ -154,7 +147,7 @@ TEST_P(EveryAllocator, LiveBlocksKeepTheirBytesOverARandomTrace) {
       const std::size_t size = random() % 50 == 0 ? random() % 200'000 : random() % 600;
       const std::size_t alignment = std::size_t{1} << (random() % 10);
       const auto block = allocator_->allocate(size, alignment);
-      if (!block) continue;  // the fixed kinds run full
+      ASSERT_TRUE(block);
       ASSERT_EQ(reinterpret_cast<std::uintptr_t>(*block) % alignment, 0u);
       const auto fill = static_cast<unsigned char>(random());
       std::memset(*block, fill, size);
@@ -208,119 +201,55 @@ TEST_P(EveryAllocator, ThreadsChurnWithoutHandingOneBlockOutTwice) {
   EXPECT_EQ(allocator_->usage().blocks, 0u);
 }
 
-TEST_P(EveryAllocator, ServesStandardContainers) {
-  Resource resource{*allocator_};
-  {
-    std::pmr::unordered_map<int, std::pmr::string> map{&resource};
-    for (int i = 0; i < 1000; ++i) map[i] = std::string(static_cast<std::size_t>(i % 100), 'x');
-    EXPECT_EQ(map[199].size(), 99u);
-    EXPECT_GT(allocator_->usage().blocks, 1000u);
-  }
-  EXPECT_EQ(allocator_->usage().blocks, 0u);
-  EXPECT_THROW((void)resource.allocate(SIZE_MAX / 2), std::bad_alloc);
-  EXPECT_TRUE(resource.is_equal(Resource{*allocator_}));
-  EXPECT_FALSE(resource.is_equal(*std::pmr::new_delete_resource()));
-}
-
 TEST_P(EveryAllocator, ReturnsEverythingToTheParentAtItsEnd) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(allocator_->allocate(5000));
   allocator_.reset();
   EXPECT_EQ(parent_.bytes_out, 0u);
 }
 
-template <class T>
-T unwrap(Result<T> result) {
-  EXPECT_TRUE(result) << (result ? "" : to_string(result.error()));
-  return std::move(result).value();
-}
-
-/// Owns the fixed range that a Basic manages.
-class FixedBasic final : public Allocator {
- public:
-  Result<std::byte*> allocate(std::size_t size, std::size_t alignment) noexcept override {
-    return basic_->allocate(size, alignment);
-  }
-  Result<void> deallocate(std::byte* address) noexcept override { return basic_->deallocate(address); }
-  [[nodiscard]] Usage usage() const noexcept override { return basic_->usage(); }
-
- private:
-  std::vector<std::byte> memory_ = std::vector<std::byte>(std::size_t{8} << 20);
-  std::unique_ptr<Basic> basic_ = unwrap(Basic::over(MutableBytes{memory_}));
-};
-
 INSTANTIATE_TEST_SUITE_P(
     Kinds, EveryAllocator,
-    testing::Values(Kind{"BasicFixed", [](CountingParent&) { return std::make_unique<FixedBasic>(); }},
-                    Kind{"BasicGrowing", [](CountingParent& parent) { return unwrap(Basic::over(parent)); }},
-                    Kind{"BasicSmallRuns", [](CountingParent& parent) { return unwrap(Basic::over(parent, 4096)); }},
-                    Kind{"Bucket", [](CountingParent& parent) { return unwrap(Bucket::over(parent)); }},
+    testing::Values(Kind{"Bucket",
+                         [](CountingParent& parent) { return std::make_unique<Bucket>(parent, Bucket::Options{}); }},
                     Kind{"BucketSmallClasses",
                          [](CountingParent& parent) {
-                           return unwrap(Bucket::over(parent, {.smallest = 64, .largest = 4096, .slab = 4096}));
+                           return std::make_unique<Bucket>(
+                               parent, Bucket::Options{.smallest = 64, .largest = 4096, .slab = 4096});
                          }}),
     [](const auto& info) { return std::string{info.param.name}; });
 
 TEST(Bucket, TheBlockFreedLastIsHandedOutFirst) {
   CountingParent parent;
-  auto bucket = unwrap(Bucket::over(parent));
-  const auto a = bucket->allocate(100);
-  const auto b = bucket->allocate(100);
-  ASSERT_TRUE(a && b && bucket->deallocate(*a) && bucket->deallocate(*b));
-  EXPECT_EQ(*bucket->allocate(65, 128), *b) << "same class, and aligned requests use the same blocks";
-  EXPECT_EQ(*bucket->allocate(128), *a);
+  Bucket bucket{parent, {}};
+  const auto a = bucket.allocate(100);
+  const auto b = bucket.allocate(100);
+  ASSERT_TRUE(a && b && bucket.deallocate(*a) && bucket.deallocate(*b));
+  EXPECT_EQ(*bucket.allocate(65, 128), *b) << "same class, and aligned requests use the same blocks";
+  EXPECT_EQ(*bucket.allocate(128), *a);
 }
 
 TEST(Bucket, SmallBlocksWithAnAlignmentBeyondTheClassesGoBackToTheParent) {
   CountingParent parent;
-  auto bucket = unwrap(Bucket::over(parent, {.smallest = 16, .largest = 4096, .slab = 4096}));
-  const auto block = bucket->allocate(64, 64 << 10);
+  Bucket bucket{parent, {.smallest = 16, .largest = 4096, .slab = 4096}};
+  const auto block = bucket.allocate(64, 64 << 10);
   ASSERT_TRUE(block);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*block) % (64 << 10), 0u);
-  ASSERT_TRUE(bucket->deallocate(*block));
+  ASSERT_TRUE(bucket.deallocate(*block));
   EXPECT_EQ(parent.bytes_out, 0u);
-  EXPECT_FALSE(bucket->deallocate(*block));
+  EXPECT_FALSE(bucket.deallocate(*block));
 }
 
 TEST(Bucket, TrimGivesBackSlabsWithoutLiveBlocksAndOnlyThose) {
   CountingParent parent;
-  auto bucket = unwrap(Bucket::over(parent, {.smallest = 16, .largest = 4096, .slab = 4096}));
+  Bucket bucket{parent, {.smallest = 16, .largest = 4096, .slab = 4096}};
   std::vector<std::byte*> blocks;
-  for (int i = 0; i < 40; ++i) blocks.push_back(*bucket->allocate(1024));  // ten slabs of four
-  EXPECT_EQ(bucket->trim(), 0u);
-  for (std::size_t i = 1; i < blocks.size(); ++i) ASSERT_TRUE(bucket->deallocate(blocks[i]));
-  EXPECT_EQ(bucket->trim(), 9u * 4096);
+  for (int i = 0; i < 40; ++i) blocks.push_back(*bucket.allocate(1024));  // ten slabs of four
+  EXPECT_EQ(bucket.trim(), 0u);
+  for (std::size_t i = 1; i < blocks.size(); ++i) ASSERT_TRUE(bucket.deallocate(blocks[i]));
+  EXPECT_EQ(bucket.trim(), 9u * 4096);
   EXPECT_EQ(parent.bytes_out, 4096u);
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(bucket->allocate(1024));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(bucket.allocate(1024));
   EXPECT_EQ(parent.bytes_out, 4096u) << "the free blocks of the slab that stayed are still known";
-}
-
-TEST(Bucket, OptionsThatAreNoPowersOfTwoAreRefused) {
-  CountingParent parent;
-  EXPECT_FALSE(Bucket::over(parent, {.smallest = 24, .largest = 4096, .slab = 4096}));
-  EXPECT_FALSE(Bucket::over(parent, {.smallest = 8192, .largest = 4096, .slab = 4096}));
-  EXPECT_FALSE(Bucket::over(parent, {.smallest = 16, .largest = 4096, .slab = 5000}));
-}
-
-TEST(Basic, TrimGivesBackRunsWithoutLiveBlocksAndOnlyThose) {
-  CountingParent parent;
-  auto basic = unwrap(Basic::over(parent, 64 << 10));
-  std::vector<std::byte*> blocks;
-  for (int i = 0; i < 10; ++i) blocks.push_back(*basic->allocate(60 << 10));  // one run each
-  ASSERT_EQ(parent.out.size(), 10u);
-  for (std::size_t i = 1; i < blocks.size(); ++i) ASSERT_TRUE(basic->deallocate(blocks[i]));
-  EXPECT_EQ(basic->trim(), 9u * (64 << 10));
-  EXPECT_EQ(parent.out.size(), 1u);
-  EXPECT_TRUE(basic->deallocate(blocks[0]));
-}
-
-using AllocatorDeathTest = testing::Test;
-TEST(AllocatorDeathTest, ADoubleFreeThroughAMemoryResourceSaysSoAndAborts) {
-  CountingParent parent;
-  auto basic = unwrap(Basic::over(parent));
-  Resource resource{*basic};
-  void* block = resource.allocate(64);
-  resource.deallocate(block, 64);
-  EXPECT_DEATH(resource.deallocate(block, 64), "freed twice");
 }
 
 }  // namespace

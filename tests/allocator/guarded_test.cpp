@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "opal/allocator/basic.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/core/log.hpp"
+#include "opal/mpool/pool.hpp"
 
 namespace opal::allocator {
 namespace {
@@ -31,8 +31,7 @@ class GuardedBlocks : public ::testing::Test {
   ~GuardedBlocks() override { log::set_sink(nullptr, nullptr); }
 
   std::vector<std::string> said;
-  std::vector<std::byte> memory = std::vector<std::byte>(std::size_t{16} << 20);
-  std::unique_ptr<Basic> parent = std::move(*Basic::over(MutableBytes{memory}));
+  std::unique_ptr<mpool::Pool> parent = std::move(*mpool::open("shared", {.shared_size = 16_MiB}));
   std::unique_ptr<Guarded> guarded = std::make_unique<Guarded>(*parent);
 };
 
@@ -53,8 +52,6 @@ TEST_F(GuardedBlocks, AByteBehindOrBeforeABlockIsFoundWhenItIsFreed) {
   EXPECT_TRUE(guarded->deallocate(before));
   EXPECT_THAT(said, ElementsAre(HasSubstr("100 bytes (allocation 1): byte 0 behind its end was written"),
                                 HasSubstr("50 bytes (allocation 2): 1 bytes before its start were written")));
-  EXPECT_EQ(guarded->findings().after, 1U);
-  EXPECT_EQ(guarded->findings().before, 1U);
 }
 
 TEST_F(GuardedBlocks, AWriteToAFreedBlockIsFoundAtTheEndOfItsQuarantine) {
@@ -64,7 +61,6 @@ TEST_F(GuardedBlocks, AWriteToAFreedBlockIsFoundAtTheEndOfItsQuarantine) {
   block[10] = std::byte{1};
   EXPECT_GT(guarded->trim(), 1000U);
   EXPECT_THAT(said, ElementsAre(HasSubstr("byte 10 was written after it was freed")));
-  EXPECT_EQ(guarded->findings().after_free, 1U);
 }
 
 TEST_F(GuardedBlocks, FreshMemoryHoldsNothingToRelyOn) {
@@ -89,7 +85,6 @@ TEST_F(GuardedBlocks, FreesOfWhatIsNoBlockAreErrorsThatChangeNothing) {
   EXPECT_THAT(guarded->deallocate(block + 16).error().where, HasSubstr("not the start"));
   EXPECT_TRUE(guarded->deallocate(block));
   EXPECT_THAT(guarded->deallocate(block).error().where, HasSubstr("freed twice"));
-  EXPECT_EQ(guarded->findings().not_blocks, 2U);
   EXPECT_EQ(guarded->usage().blocks, 0U);
 }
 

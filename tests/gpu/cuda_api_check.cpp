@@ -147,7 +147,6 @@ OPAL_SAME_CALL(cuEventCreate);
 OPAL_SAME_CALL(cuEventDestroy);
 OPAL_SAME_CALL(cuEventQuery);
 OPAL_SAME_CALL(cuEventRecord);
-OPAL_SAME_CALL(cuGetErrorName);
 OPAL_SAME_CALL(cuGetProcAddress);
 OPAL_SAME_CALL(cuIpcCloseMemHandle);
 OPAL_SAME_CALL(cuIpcGetMemHandle);

@@ -44,11 +44,11 @@ std::size_t free_hugetlb_pages() {
 TEST(SharedPool, CommitsNothingUntilTheFirstBlockAndThenOneChunk) {
   auto pool = SharedPool::create("test", 256 * kMiB, {.chunk = 64 << 10});
   ASSERT_TRUE(pool);
-  EXPECT_EQ(pool->committed_bytes(), 0u);
+  EXPECT_EQ(pool->usage().managed, 0u);
   EXPECT_EQ(pool->bytes().size(), 256 * kMiB);
   EXPECT_EQ(resident_bytes(pool->fd()), 0u);
   ASSERT_TRUE(pool->allocate(100));
-  EXPECT_EQ(pool->committed_bytes(), 64u << 10);
+  EXPECT_EQ(pool->usage().managed, 64u << 10);
   EXPECT_EQ(resident_bytes(pool->fd()), 64u << 10) << "committed means that the kernel has set the memory aside";
 }
 
@@ -61,12 +61,9 @@ TEST(SharedPool, BlocksAreAlignedHereAndInTheFileAndAddressesAgreeWithOffsets) {
     EXPECT_EQ(block->offset % alignment, 0u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->address) % alignment, 0u);
     EXPECT_EQ(pool->bytes().data() + block->offset, block->address);
-    EXPECT_EQ(pool->offset_of(block->address), block->offset);
   }
   EXPECT_EQ(pool->allocate(10, SharedPool::kMaxAlignment * 2).error().code, Errc::invalid_argument);
   EXPECT_EQ(pool->allocate(10, 3).error().code, Errc::invalid_argument);
-  int local = 0;
-  EXPECT_FALSE(pool->offset_of(&local));
 }
 
 TEST(SharedPool, ABlockMayTakeAllOfTheVirtualSizeAndOneByteMoreIsLimitReached) {
@@ -160,7 +157,7 @@ TEST(SharedPool, APeerThatMappedOnceSeesAllLaterGrowth) {
   }
   char answer = 0;
   ASSERT_EQ(::read(to_parent[0], &answer, 1), 1);
-  ASSERT_EQ(pool->committed_bytes(), 0u) << "the peer mapped before anything was committed";
+  ASSERT_EQ(pool->usage().managed, 0u) << "the peer mapped before anything was committed";
   for (int i = 0; i < 100; ++i) {
     const auto block = pool->allocate(200 << 10);
     ASSERT_TRUE(block);
@@ -188,7 +185,7 @@ TEST(SharedPool, TrimGivesFreeMemoryAtTheEndBackToTheKernel) {
   std::memset(high->address, 1, 8 * kMiB);
   ASSERT_TRUE(pool->deallocate(high->address));
   EXPECT_EQ(pool->trim(), 8 * kMiB);
-  EXPECT_EQ(pool->committed_bytes(), 64u << 10);
+  EXPECT_EQ(pool->usage().managed, 64u << 10);
   EXPECT_EQ(resident_bytes(pool->fd()), 64u << 10);
   const auto again = pool->allocate(8 * kMiB);
   ASSERT_TRUE(again);
@@ -224,13 +221,13 @@ TEST(SharedPool, ACoreDumpHoldsWhatIsCommittedSoThatWritingItPutsNoMemoryBehindT
 
 TEST(SharedPool, TooFewHugePagesAreAnErrorAndNoSigbus) {
   const std::size_t pages = free_hugetlb_pages() + 1;
-  auto pool = SharedPool::create("test", pages * 2 * kMiB, {.chunk = 2 * kMiB, .pages = PageKind::hugetlb});
+  auto pool = SharedPool::create("test", pages * 2 * kMiB, {.chunk = 2 * kMiB, .hugetlb = true});
   if (!pool) {
     EXPECT_EQ(pool.error().code, Errc::not_supported) << to_string(pool.error());
     return;
   }
   EXPECT_EQ(pool->allocate(pages * 2 * kMiB).error().code, Errc::no_space);
-  EXPECT_EQ(pool->committed_bytes(), 0u) << "a failed commit leaves nothing behind";
+  EXPECT_EQ(pool->usage().managed, 0u) << "a failed commit leaves nothing behind";
 }
 
 TEST(SharedPool, InvalidSizesAreRefused) {
@@ -259,7 +256,7 @@ TEST(SharedPool, LiveBlocksNeverOverlapAndKeepTheirBytesOverARandomTrace) {
         ASSERT_EQ(block.error().code, Errc::limit_reached);
         continue;
       }
-      ASSERT_LE(block->offset + size, pool->committed_bytes());
+      ASSERT_LE(block->offset + size, pool->usage().managed);
       const auto fill = static_cast<unsigned char>(random());
       std::memset(block->address, fill, size);
       live.push_back({*block, size, fill});
@@ -275,7 +272,7 @@ TEST(SharedPool, LiveBlocksNeverOverlapAndKeepTheirBytesOverARandomTrace) {
       pool->trim();
     }
   }
-  EXPECT_EQ(pool->live_blocks(), live.size());
+  EXPECT_EQ(pool->usage().blocks, live.size());
 }
 
 TEST(SharedPool, ThreadsAllocateAndFreeAtTheSameTime) {
@@ -309,7 +306,7 @@ TEST(SharedPool, ThreadsAllocateAndFreeAtTheSameTime) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
-  EXPECT_EQ(pool->used_bytes(), 0u);
+  EXPECT_EQ(pool->usage().used, 0u);
 }
 
 }  // namespace

@@ -47,30 +47,27 @@ Result<void> RegisteredPool::Slabs::deallocate(std::byte* address) noexcept {
 
 Result<std::unique_ptr<RegisteredPool>> RegisteredPool::open(Context& context) {
   OPAL_TRY_ASSIGN(auto pages, mpool::open("heap"));
-  std::unique_ptr<RegisteredPool> pool{new RegisteredPool{context, std::move(pages)}};
-  OPAL_TRY_ASSIGN(pool->blocks_,
-                  allocator::Bucket::over(pool->slabs_, {.smallest = 64, .largest = kSlab / 4, .slab = kSlab}));
-  return pool;
+  return std::unique_ptr<RegisteredPool>{new RegisteredPool{context, std::move(pages)}};
 }
 
 Result<std::byte*> RegisteredPool::allocate(std::size_t size, std::size_t alignment) noexcept {
   const Lock::Guard guard{context_.state_->lock};
-  return blocks_->allocate(size, alignment);
+  return blocks_.allocate(size, alignment);
 }
 
 Result<void> RegisteredPool::deallocate(std::byte* address) noexcept {
   const Lock::Guard guard{context_.state_->lock};
-  OPAL_TRY(blocks_->deallocate(address));
-  const allocator::Usage now = blocks_->usage();
+  OPAL_TRY(blocks_.deallocate(address));
+  const allocator::Usage now = blocks_.usage();
   // As much again as is in use stays, and a few slabs: so that it pays for the walk over all of them.
   constexpr std::size_t kKept = 4 * kSlab;
-  if (now.managed - now.used > std::max(now.used, kKept)) (void)blocks_->trim();
+  if (now.managed - now.used > std::max(now.used, kKept)) (void)blocks_.trim();
   return {};
 }
 
 std::size_t RegisteredPool::trim() noexcept {
   const Lock::Guard guard{context_.state_->lock};
-  return blocks_->trim();
+  return blocks_.trim();
 }
 
 }  // namespace opal::am

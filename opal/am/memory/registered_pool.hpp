@@ -29,7 +29,7 @@ class OPAL_EXPORT RegisteredPool final : public allocator::Allocator {
   /// Errors beside Allocator's: limit_reached and what else a device says that has no room for one more slab.
   Result<std::byte*> allocate(std::size_t size, std::size_t alignment = allocator::kDefaultAlignment) noexcept override;
   Result<void> deallocate(std::byte* address) noexcept override;
-  [[nodiscard]] allocator::Usage usage() const noexcept override { return blocks_->usage(); }
+  [[nodiscard]] allocator::Usage usage() const noexcept override { return blocks_.usage(); }
   std::size_t trim() noexcept override;
 
  private:
@@ -54,7 +54,7 @@ class OPAL_EXPORT RegisteredPool final : public allocator::Allocator {
 
   Context& context_;
   Slabs slabs_;
-  std::unique_ptr<allocator::Bucket> blocks_;
+  allocator::Bucket blocks_{slabs_, {.smallest = 64, .largest = kSlab / 4, .slab = kSlab}};
 };
 
 }  // namespace opal::am

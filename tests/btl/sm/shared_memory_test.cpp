@@ -12,6 +12,7 @@
 #include "opal/btl/sm/module.hpp"
 #include "opal/memory/events/monitor.hpp"
 #include "opal/mpool/pool.hpp"
+#include "opal/mpool/shared_directory.hpp"
 #include "tests/btl/sm/internals.hpp"
 #include "tests/btl/sm/raw_peer.hpp"
 #include "tests/btl/sm/single_copy.hpp"
@@ -263,12 +264,13 @@ TEST(SmShared, APeerThatLiesAboutWhereItsPoolBeginsIsNotBelieved) {
   EXPECT_EQ(mechanism.map({0x10000, 10, {}, 9}), nullptr);
   EXPECT_EQ(mechanism.map({0x10000, 10, {}, 9}), nullptr);
   EXPECT_EQ(asked, std::vector<std::uint32_t>{9}) << "asked once";
-  auto map = mpool::SharedPool::attach(pool->fd());
+  const auto access = *mpool::open_shared_pool(mpool::shared_pool_of(bytes, 1));
+  auto map = mpool::SharedPool::attach(access.fd.get());
   const std::size_t size = map->size();
   mechanism.take({9, 0x10000, std::move(*map)});
   ASSERT_NE(mechanism.map({0x10000, 10, {}, 9}), nullptr);
   *bytes = std::byte{42};
-  EXPECT_EQ(*mechanism.map({0x10000 + *pool->offset_of(bytes), 1, {}, 9}), std::byte{42});
+  EXPECT_EQ(*mechanism.map({0x10000 + reinterpret_cast<std::uint64_t>(bytes) - access.base, 1, {}, 9}), std::byte{42});
   EXPECT_EQ(mechanism.map({0xffff, 10, {}, 9}), nullptr);
   EXPECT_EQ(mechanism.map({0x10000 + size - 5, 6, {}, 9}), nullptr);
   EXPECT_EQ(mechanism.map({0, UINT64_MAX, {}, 9}), nullptr);
@@ -291,8 +293,9 @@ TEST(SmShared, APoolWhoseAnswerWasLostIsAskedForAgainMoreAndMoreRarely) {
 
 TEST(SmShared, APoolThatDoesNotBeginAtAPageIsNotMapped) {
   const auto pool = open_pool();
+  const auto access = *mpool::open_shared_pool(mpool::shared_pool_of(*pool->allocate(1), 1));
   for (const std::uint64_t base : {0x10000ULL, 0x10004ULL}) {
-    EXPECT_EQ(static_cast<bool>(PeerPool::attach(9, base, pool->fd()).map), base % 4096 == 0) << base;
+    EXPECT_EQ(static_cast<bool>(PeerPool::attach(9, base, access.fd.get()).map), base % 4096 == 0) << base;
   }
 }
 

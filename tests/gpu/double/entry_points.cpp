@@ -25,7 +25,6 @@ const auto& entry_points() {
   static const std::array list{
       entry("cuInit", &cuInit, 2000),
       entry("cuDriverGetVersion", &cuDriverGetVersion, 2020),
-      entry("cuGetErrorName", &cuGetErrorName, 6000),
       entry("cuGetErrorString", &cuGetErrorString, 6000),
       entry("cuDeviceGetCount", &cuDeviceGetCount, 2000),
       entry("cuDeviceGet", &cuDeviceGet, 2000),
@@ -148,12 +147,6 @@ const ErrorText* text_of(CUresult result) {
 }  // namespace opal::cuda_double
 
 using namespace opal::cuda_double;
-
-CUresult cuGetErrorName(CUresult error, const char** name) {
-  const ErrorText* const found = text_of(error);
-  *name = found == nullptr ? nullptr : found->name;
-  return found == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
   const ErrorText* const found = text_of(error);

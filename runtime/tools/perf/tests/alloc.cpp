@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "opal/allocator/basic.hpp"
 #include "opal/allocator/bucket.hpp"
 #include "opal/core/log.hpp"
 #include "opal/mpool/pool.hpp"
@@ -79,10 +78,8 @@ Function* function_of(const char* library, const char* name) {
 
 Result<void> allocators(const Plan& plan, const Report& report) {
   OPAL_TRY_ASSIGN(const auto pool, mpool::open("heap"));
-  OPAL_TRY_ASSIGN(const auto basic, allocator::Basic::over(*pool));
-  OPAL_TRY_ASSIGN(const auto bucket, allocator::Bucket::over(*pool));
-  OPAL_TRY(measure("basic", plan, report, *basic));
-  OPAL_TRY(measure("bucket", plan, report, *bucket));
+  allocator::Bucket bucket{*pool, {}};
+  OPAL_TRY(measure("bucket", plan, report, bucket));
   OPAL_TRY(measure(
       "malloc", plan, report, [](std::size_t size) { return std::malloc(size); },
       [](void* block) { std::free(block); }));
