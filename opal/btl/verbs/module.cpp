@@ -59,9 +59,10 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   if (const int code = ibv_query_port(device.context(), listener.id->port_num, &port); code != 0) {
     return device_error(code, "ibv_query_port", listener.id->port_num);
   }
-  wire::Address address{wire::kMagic, wire::kWireVersion, 0, host.id, fresh_nonce(), {}};
-  OPAL_TRY(set_socket(address, listener.socket.any));
-  log::debug("btl.verbs", "device {} at {}", listener.device, to_string(listener.socket));
+  const SocketAddress& socket = listener.socket;
+  const wire::Address address{wire::kMagic, wire::kWireVersion, socket.port_number(),
+                              host.id,      fresh_nonce(),      socket.ip};
+  log::debug("btl.verbs", "device {} at {}", listener.device, to_string(socket));
   std::unique_ptr<Module> module{
       new Module{host, config, std::move(listener), std::move(device), std::move(waiting), address}};
   module->largest_request_ = std::min<std::uint64_t>(config.max_request.bytes, port.max_msg_sz);

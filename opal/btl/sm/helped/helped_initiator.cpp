@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "opal/core/clock.hpp"
@@ -26,20 +27,36 @@ std::uint32_t least_share(const HelpedTransfer& transfer) noexcept {
   return transfer.streamed ? kLeastShareInStream : kLeastShare;
 }
 
+/// What is left over of a put goes by messages, and ends the put.  Deletes itself.
+struct LeftOver : Completion {
+  LeftOver(RdmaOperations& operations, RdmaOperation& put) noexcept : operations(operations), put(put) {
+    fn = [](Completion& self) noexcept {
+      const std::unique_ptr<LeftOver> end{&static_cast<LeftOver&>(self)};
+      end->operations.finish(end->put, end->error);
+    };
+  }
+  RdmaOperations& operations;
+  RdmaOperation& put;
+};
+
 }  // namespace
 
-bool HelpedInitiator::start(Endpoint& peer, HelpedTransfer transfer, const Target& target) noexcept {
+bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
+                                  Completion& completion) noexcept {
+  HelpedTransfer transfer{.here = here, .there = target.range};
   HelpedState& helped = peer.helped;
   const std::uint32_t now = progress_.progress_calls();
   // In a stream the throughput counts, and each hand-over between the two sides costs.
   transfer.streamed = helped.last_post == now || (helped.initiator != nullptr && helped.initiator->count != 0);
   helped.last_post = now;
   // To wake the target, or to wait until it gets our core, costs more than to copy alone.
-  transfer.mode = modes_.choose(target, !transfer.is_put(), cores_shared_ || peer.is_asleep());
+  transfer.mode = modes_.choose(target, kind == RdmaOperation::Kind::get, cores_shared_ || peer.is_asleep());
   if (transfer.mode == TransferMode::alone) return false;
   InitiatorState* const state = state_of(peer);
   if (state == nullptr || state->count == InitiatorState::kMost) return false;
-  transfer.completion->error = {};
+  transfer.operation = operations_.begin(kind, peer, completion, this);
+  if (transfer.operation == nullptr) return false;
+  completion.error = {};
   state->transfers[(state->first + state->count++) % InitiatorState::kMost] = transfer;
   if (state->count == 1) {
     // A completion that posts the next transfer gets here while progress() has the endpoint in its list.
@@ -172,12 +189,14 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   bool by_messages = false;
   if (state.left_over.count != 0 && state.error.code == Errc{} && !refused) {
     const std::uint64_t offset = offset_of(state.left_over.first);
+    auto rest = std::make_unique<LeftOver>(operations_, *transfer.operation);
     const Post post = emulation_.put(peer, transfer.here + offset, transfer.there.address + offset,
                                      *MemoryHandle::from_bytes(bytes_of(transfer.there.region)),
-                                     bytes_of_units(state.left_over, transfer.there.size), *transfer.completion);
+                                     bytes_of_units(state.left_over, transfer.there.size), *rest);
     if (post == Post::again) return false;
-    if (post == Post::failed) state.error = transfer.completion->error;
+    if (post == Post::failed) state.error = rest->error;
     by_messages = post == Post::queued;
+    if (by_messages) (void)rest.release();  // ends itself
   }
   Error error = state.error;
   if (error.code == Errc{} && refused) {
@@ -186,8 +205,7 @@ bool HelpedInitiator::finish(Endpoint& peer) noexcept {
   }
   state.pop();
   if (state.count != 0) start_next(peer);
-  if (!by_messages) transfer.completion->finish(error);
-  if (!flushes_.empty()) check_flushes();
+  if (!by_messages) operations_.finish(*transfer.operation, error);
   return true;
 }
 
@@ -260,38 +278,9 @@ void HelpedInitiator::abandon(Endpoint& endpoint, const Error& why) noexcept {
     wait_for_target(endpoint);
   }
   while (state.count != 0) {
-    Completion& completion = *state.running().completion;
+    RdmaOperation& operation = *state.running().operation;
     state.pop();
-    completion.finish(why);
-  }
-  if (!flushes_.empty()) check_flushes();
-}
-
-bool HelpedInitiator::flush(btl::Endpoint* to, Completion& completion) noexcept {
-  const PendingFlush flush{to, puts_, &completion};
-  if (!has_puts_before(flush)) return false;
-  completion.error = {};
-  flushes_.push_back(flush);
-  return true;
-}
-
-/// Whether a put that the flush waits for is in flight.
-bool HelpedInitiator::has_puts_before(const PendingFlush& flush) const noexcept {
-  return std::any_of(active_.begin(), active_.end(), [&](const Endpoint* endpoint) {
-    return (flush.to == nullptr || flush.to == endpoint) && endpoint->helped.initiator->has_put_up_to(flush.last);
-  });
-}
-
-void HelpedInitiator::check_flushes() noexcept {
-  for (std::size_t i = 0; i < flushes_.size();) {
-    if (has_puts_before(flushes_[i])) {
-      ++i;
-      continue;
-    }
-    const PendingFlush flush = flushes_[i];
-    flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (operations_.flush(flush.to, *flush.completion) == Post::done) flush.completion->finish();
-    i = 0;  // the completion may have posted or flushed
+    operations_.finish(operation, why);
   }
 }
 

@@ -29,21 +29,11 @@ class HelpedInitiator {
         emulation_(emulation),
         operations_(operations) {}
 
-  /// Starts a put or get if help pays for it.  False: the caller copies without help.
-  [[nodiscard]] bool start_put(Endpoint& to, const std::byte* source, const Target& target,
-                               Completion& completion) noexcept {
-    if (target.range.size < least_helped_) return false;
-    // The source is only read.
-    if (!start(to, {const_cast<std::byte*>(source), target.range, &completion, {}, false, puts_ + 1}, target)) {
-      return false;
-    }
-    ++puts_;
-    return true;
-  }
-  [[nodiscard]] bool start_get(Endpoint& from, std::byte* destination, const Target& target,
-                               Completion& completion) noexcept {
-    if (target.range.size < least_helped_) return false;
-    return start(from, {destination, target.range, &completion, {}, false, 0}, target);
+  /// Starts a put or get if help pays for it; `here` is the source, which is only read, or the destination.  False: the
+  /// caller copies without help.
+  [[nodiscard]] bool start(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
+                           Completion& completion) noexcept {
+    return target.range.size >= least_helped_ && start_large(kind, peer, here, target, completion);
   }
 
   [[nodiscard]] bool is_active() const noexcept { return !active_.empty(); }
@@ -55,19 +45,9 @@ class HelpedInitiator {
   /// wait_for_target().
   void abandon(Endpoint& endpoint, const Error& why) noexcept;
 
-  /// Helped puts are not in the table of operations, so its flush does not wait for them.  False: none is in flight;
-  /// the caller flushes.  True: `completion` runs after them and a flush.
-  [[nodiscard]] bool flush(btl::Endpoint* to, Completion& completion) noexcept;
-
  private:
-  /// Waits for the puts up to a number.
-  struct PendingFlush {
-    btl::Endpoint* to;  // null: all
-    std::uint64_t last;
-    Completion* completion;
-  };
-
-  bool start(Endpoint& peer, HelpedTransfer transfer, const Target& target) noexcept;
+  bool start_large(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
+                   Completion& completion) noexcept;
   static InitiatorState* state_of(Endpoint& peer) noexcept;
   void start_next(Endpoint& peer) noexcept;
   void send_request(Endpoint& peer) noexcept;
@@ -77,8 +57,6 @@ class HelpedInitiator {
   std::size_t copy_share(Endpoint& peer) noexcept;
   bool finish(Endpoint& peer) noexcept;
   static void wait_for_target(Endpoint& peer) noexcept;
-  [[nodiscard]] bool has_puts_before(const PendingFlush& flush) const noexcept;
-  void check_flushes() noexcept;
 
   const TransferModes modes_;
   const std::uint64_t least_helped_;
@@ -88,10 +66,8 @@ class HelpedInitiator {
   Sender& sender_;
   MessagePeers& peers_;
   RdmaEmulation& emulation_;
-  RdmaOperations& operations_;     // all other operations of the module
+  RdmaOperations& operations_;     // of the module
   std::vector<Endpoint*> active_;  // peers with a transfer
-  std::vector<PendingFlush> flushes_;
-  std::uint64_t puts_ = 0;  // posted
 };
 
 }  // namespace opal::btl::sm

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "opal/btl/post.hpp"
+#include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/sm/helped/state/helped_ring.hpp"
 #include "opal/btl/sm/helped/state/transfer_mode.hpp"
 #include "opal/btl/sm/single_copy/copy_mechanism.hpp"
@@ -19,12 +19,11 @@ namespace opal::btl::sm {
 struct HelpedTransfer {
   std::byte* here = nullptr;  ///< our memory: of a get the destination, of a put the source, which is only read
   RemoteRange there{};
-  Completion* completion = nullptr;
+  RdmaOperation* operation = nullptr;  ///< in the module's table
   TransferMode mode = TransferMode::pipelined;
-  bool streamed = false;     ///< posted with others, without progress in between
-  std::uint64_t put_no = 0;  ///< of a put: its number among the module's, from 1; 0: a get
+  bool streamed = false;  ///< posted with others, without progress in between
 
-  [[nodiscard]] bool is_put() const noexcept { return put_no != 0; }
+  [[nodiscard]] bool is_put() const noexcept { return operation->is_put(); }
   [[nodiscard]] Rights wanted() const noexcept { return is_put() ? Rights::remote_write : Rights::remote_read; }
 };
 
@@ -51,14 +50,6 @@ struct InitiatorState {
   void pop() noexcept {
     first = (first + 1) % kMost;
     --count;
-  }
-  /// Whether a put with this number or a smaller one is among them.
-  [[nodiscard]] bool has_put_up_to(std::uint64_t last) const noexcept {
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const HelpedTransfer& transfer = transfers[(first + i) % kMost];
-      if (transfer.is_put() && transfer.put_no <= last) return true;
-    }
-    return false;
   }
 };
 
