@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "mpi_shim/base/names.hpp"
-#include "opal/btl/answer.hpp"
+#include "opal/btl/tag.hpp"
 
 namespace mpi_shim::p2p::wire {
 

@@ -10,6 +10,7 @@
 
 #include "opal/am/state.hpp"
 #include "opal/am/transports/key.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::am {
@@ -99,19 +100,15 @@ Post Endpoint::send_or_queue(Tag tag, ByteSpan header, ByteSpan payload) noexcep
 
 Post Endpoint::send(Tag tag, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
   const Lock::Guard guard{lock_};
-  const auto refuse = [&completion](const Error& why) {
-    completion.error = why;
-    return Post::failed;
-  };
-  if (leaving_) return refuse({Errc::canceled, 0, "am: disconnected"});
+  if (leaving_) return btl::refuse(completion, {Errc::canceled, 0, "am: disconnected"});
   if (header.size() + payload.size() <= route_->module().attributes().max_send) {
     const Post post = send_or_queue(tag, header, payload);
-    return post == Post::failed ? refuse(route_->error()) : post;
+    return post == Post::failed ? btl::refuse(completion, route_->error()) : post;
   }
   if (!is_tag(tag) || kBtlTags.contains(tag) || kAmTags.contains(tag)) {
-    return refuse({Errc::invalid_argument, 0, "send: not a tag of a large message", tag});
+    return btl::refuse(completion, {Errc::invalid_argument, 0, "send: not a tag of a large message", tag});
   }
-  if (route_->dead()) return refuse(route_->error());
+  if (route_->dead()) return btl::refuse(completion, route_->error());
   Context::State& state = *context_.state_;
   if (state.quiesce.active || registrations_.load(std::memory_order_relaxed) == nullptr) return Post::again;
   return state.sends.send(*this, *route_, tag, header, payload, completion);

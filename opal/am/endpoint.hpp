@@ -33,9 +33,10 @@ class OPAL_EXPORT Endpoint {
 
   [[nodiscard]] Context& context() const noexcept { return context_; }
   [[nodiscard]] const PeerId& peer() const noexcept { return peer_; }
+  /// True once the peer has died, and from disconnect() on.
   [[nodiscard]] bool dead() const noexcept {
     const Lock::Guard guard{lock_};
-    return route_->dead();
+    return leaving_ || route_->dead();
   }
   /// False until a connect_async() has its transport, and after the peer's death.
   [[nodiscard]] bool connected() const noexcept {

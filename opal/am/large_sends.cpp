@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "opal/am/endpoint.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 
 namespace opal::am {
 
@@ -31,15 +32,12 @@ Completion& LargeSends::end(std::uint32_t slot) noexcept {
 
 Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan header, ByteSpan payload,
                       Completion& completion) noexcept {
-  const auto refuse = [&completion](const Error& why) {
-    completion.error = why;
-    return Post::failed;
-  };
   auto memory = to.expose(const_cast<std::byte*>(payload.data()), payload.size(), Rights::remote_read);
-  if (!memory) return memory.error().code == Errc::busy ? Post::again : refuse(memory.error());
+  if (!memory) return memory.error().code == Errc::busy ? Post::again : btl::refuse(completion, memory.error());
   const ByteSpan handle = memory->handle();
   if (sizeof(wire::LargeOffer) + handle.size() + header.size() > route.module().attributes().max_send) {
-    return refuse({Errc::invalid_argument, 0, "send: the header does not fit into one message", header.size()});
+    return btl::refuse(completion,
+                       {Errc::invalid_argument, 0, "send: the header does not fit into one message", header.size()});
   }
 
   const std::uint32_t slot = take_slot();
@@ -49,7 +47,7 @@ Post LargeSends::send(Endpoint& to, btl::Endpoint& route, Tag tag, ByteSpan head
   message.memory = std::move(*memory);
   const auto give_back = [&](const Error& why) {
     (void)end(slot);
-    return refuse(why);
+    return btl::refuse(completion, why);
   };
   // The name: generation and slot.  The receiver returns it in its LargeEnd.
   const wire::LargeOffer offer{(std::uint64_t{message.generation} << 32) | slot,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one-sided posts of an Endpoint that never answer `again`, and put with notification.
-#include "opal/am/operation_queue.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "opal/am/state.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 
 namespace opal::am {
 
@@ -31,16 +31,12 @@ Post Endpoint::post_queued(const QueuedOperation& operation) noexcept {
 Post Endpoint::post_or_queue(QueuedOperation operation) noexcept {
   const Lock::Guard guard{lock_};
   Completion& completion = *operation.completion;
-  const auto refuse = [&completion](const Error& why) {
-    completion.error = why;
-    return Post::failed;
-  };
-  if (leaving_) return refuse({Errc::canceled, 0, "am: disconnected"});
+  if (leaving_) return btl::refuse(completion, {Errc::canceled, 0, "am: disconnected"});
   if (operations_ == nullptr) {
     const Post post = post_queued(operation);
     if (post != Post::again) return post;
   }
-  if (route_->dead()) return refuse(route_->error());
+  if (route_->dead()) return btl::refuse(completion, route_->error());
   Context::State& state = *context_.state_;
   if (operations_ == nullptr) {
     operations_ = std::make_unique<OperationQueue>();
@@ -50,7 +46,8 @@ Post Endpoint::post_or_queue(QueuedOperation operation) noexcept {
   // A flush has no other bound than the operations before it.
   if (operation.kind != QueuedOperation::Kind::flush &&
       (operations_->size() + 1) * sizeof operation > state.config.pending_limit.bytes) {
-    return refuse(
+    return btl::refuse(
+        completion,
         {Errc::limit_reached, 0, "one-sided: am_pending_limit bytes of operations wait already", operations_->size()});
   }
   operation.order = ++state.queued_operations;

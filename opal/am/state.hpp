@@ -16,7 +16,6 @@
 #include "opal/am/context.hpp"
 #include "opal/am/large_sends.hpp"
 #include "opal/am/messages/large_receives.hpp"
-#include "opal/am/operation_queue.hpp"
 #include "opal/am/transports/no_transport.hpp"
 #include "opal/am/transports/registration_cache.hpp"
 #include "opal/am/transports/staged_transfers.hpp"
@@ -38,6 +37,21 @@ struct Endpoint::Pending {
   std::size_t ahead = 0;  // so many of them still go out, the rest waits for resume()
   [[nodiscard]] bool may_send() const noexcept { return !messages.empty() && (!held || ahead > 0); }
 };
+
+/// A one-sided operation that its transport could not take yet.
+struct QueuedOperation {
+  enum class Kind : std::uint8_t { put, get, atomic, flush };
+  Kind kind;
+  const void* source = nullptr;  ///< put
+  void* destination = nullptr;   ///< get
+  std::uint64_t remote_address = 0;
+  std::uint64_t size = 0;
+  MemoryHandle handle{};    ///< the caller's is only borrowed for the call
+  AtomicRequest request{};  ///< atomic, without its handle
+  Completion* completion = nullptr;
+  std::uint64_t order = 0;  ///< of posting, within the Context
+};
+struct OperationQueue : std::deque<QueuedOperation> {};  // oldest first
 
 /// An endpoint of connect_async() that has no transport yet.
 struct Connecting {

@@ -85,8 +85,8 @@ class OPAL_EXPORT Endpoint {
 
   // For checkpoints: the module's list of endpoints, and the latest round whose marker was sent and received.
   friend class Fragment;
+  friend class MessageTransport;
   friend class Module;
-  friend class Quiescence;
   Endpoint* next_ = nullptr;
   Endpoint* previous_ = nullptr;
   std::uint64_t marked_ = 0;

@@ -200,6 +200,8 @@ class OPAL_EXPORT Module {
   Module(const Host& host, const Attributes& attributes) noexcept : host_(host), attributes_(attributes) {}
   /// True after leave_to_parent().
   [[nodiscard]] bool inherited() const noexcept { return inherited_; }
+  /// Of the list of all, dead ones included.
+  [[nodiscard]] Endpoint* first_endpoint() const noexcept { return endpoints_; }
 
  private:
   virtual void close_in_child() noexcept {}
@@ -207,11 +209,10 @@ class OPAL_EXPORT Module {
   virtual RdmaEmulation* own_emulation() noexcept { return nullptr; }
 
   friend class Endpoint;
-  friend class Quiescence;
   friend class RdmaEmulation;
   Host host_;
   Attributes attributes_;
-  Endpoint* endpoints_ = nullptr;  // list of all, dead ones included
+  Endpoint* endpoints_ = nullptr;
   rcache::Cache* registrations_ = nullptr;
   bool inherited_ = false;
 };

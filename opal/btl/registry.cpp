@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
-#include "opal/btl/builtin_components.hpp"
-
 namespace opal::btl {
+
+/// The list that CMake writes from opal_btl_component().
+std::span<const Component* const> builtin_components() noexcept;
 
 Registry Registry::with_builtins() {
   Registry registry;

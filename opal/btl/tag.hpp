@@ -22,4 +22,10 @@ inline constexpr TagRange kUserTags{0x8000, 0xfffe};     ///< programs and exter
 // 0x0000 and 0xffff are never tags: transports use them as "nothing here" and "skip".
 constexpr bool is_tag(Tag tag) noexcept { return static_cast<Tag>(tag - 1) < 0xfffe; }
 
+/// An answer lets an operation end that its receiver has begun and waits for, so there are never more of them than
+/// their receivers have asked for.  Transports keep room for answers that other messages cannot use: however many send
+/// to one, what makes the many go on gets through.  In every layer's range but the users', the tags with this bit set.
+inline constexpr Tag kAnswerBit = 0x80;
+constexpr bool is_answer(Tag tag) noexcept { return tag < kUserTags.first && (tag & kAnswerBit) != 0; }
+
 }  // namespace opal

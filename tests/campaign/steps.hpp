@@ -46,7 +46,7 @@ inline constexpr std::array kSteps{
     Step{.function = "opal::btl::sm::FastBoxes::answer_offer"},
     Step{.function = "opal::btl::sm::Receiver::receive_from_fast_box", .visit = 5},
     // Shared memory: transfers that both sides copy.  Ranks that share a core do not use them, so two ranks.
-    Step{.function = "opal::btl::sm::HelpedInitiator::start", .program = "large", .set = kPipelined, .ranks = 2},
+    Step{.function = "opal::btl::sm::HelpedInitiator::start_large", .program = "large", .set = kPipelined, .ranks = 2},
     Step{.function = "opal::btl::sm::HelpedInitiator::send_request", .program = "large", .set = kPipelined, .ranks = 2},
     Step{.function = "opal::btl::sm::HelpedTarget::on_request", .program = "large", .set = kPipelined, .ranks = 2},
     Step{.function = "opal::btl::sm::HelpedTarget::copy_pieces",

@@ -112,7 +112,7 @@ TEST_P(SmcudaDescriptor, VirtualMemoryStaysMappedAndMemoryOfPoolsDoesNot) {
     until_direct(here, to.at(), address, handle);
     for (int i = 0; i < 10; ++i) EXPECT_EQ(here.get(to.at(), address, handle, 64).code, Errc{});
     EXPECT_EQ(opened(), GetParam() == Kind::mapped ? 1u : 0u);
-    EXPECT_EQ(here.module().statistics(*here.peer).cache.misses, GetParam() == Kind::mapped ? 1u : 11u);
+    EXPECT_EQ(here.module().remote_memory_statistics().cache.misses, GetParam() == Kind::mapped ? 1u : 11u);
     EXPECT_EQ(cuda_double::control()->calls(GetParam() == Kind::mapped ? "cuMemImportFromShareableHandle"
                                                                        : "cuMemPoolImportFromShareableHandle"),
               1u);

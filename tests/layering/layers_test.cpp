@@ -42,7 +42,7 @@ TEST(Layers, DependenciesPointDownwards) {
   EXPECT_TRUE(allowed("opal/am/context.cpp", "opal/core/result.hpp"));
   EXPECT_TRUE(allowed("opal/mpool/pool.hpp", "opal/allocator/allocator.hpp"));
   EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/mpool/shared_pool.hpp"));
-  EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/btl/shared/quiescence.hpp"));
+  EXPECT_TRUE(allowed("opal/btl/sm/module.cpp", "opal/btl/shared/rdma_emulation.hpp"));
   EXPECT_TRUE(allowed("opal/btl/shared/quiescence.cpp", "opal/btl/module.hpp"));
   EXPECT_TRUE(allowed("opal/am/context.cpp", "opal/btl/shared/rdma_emulation.hpp"));
   EXPECT_TRUE(allowed("opal/tools/opal_info.cpp", "opal/btl/registry.hpp"));
@@ -64,7 +64,7 @@ TEST(Layers, EveryForbiddenDirectionIsRefused) {
       {"opal/rcache/cache.cpp", "opal/btl/module.hpp"},
       {"opal/btl/registry.cpp", "opal/btl/sm/module.hpp"},
       {"opal/btl/module.hpp", "opal/am/context.hpp"},
-      {"opal/btl/module.hpp", "opal/btl/shared/quiescence.hpp"},
+      {"opal/btl/module.hpp", "opal/btl/shared/rdma_emulation.hpp"},
       {"opal/btl/shared/quiescence.cpp", "opal/btl/sm/module.hpp"},
       {"opal/btl/sm/module.cpp", "opal/btl/tcp/module.hpp"},
       {"opal/btl/rails/module.cpp", "opal/btl/verbs/module.hpp"},

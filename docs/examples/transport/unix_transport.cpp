@@ -68,7 +68,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
       return Error{Errc::protocol, 0, "unix address: not one of this peer", address.size()};
     }
     if (peer == host().id) return Error{Errc::unreachable, 0, "unix: does not connect a process to itself"};
-    if (Endpoint* const known = endpoints().find(peer); known != nullptr) {
+    if (Endpoint* const known = find(peer); known != nullptr) {
       if (!known->dead()) return known;
       fail(*known, known->error());  // a send failed; what the peer sent before is given up
     }
@@ -200,7 +200,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
     }
     if (!one.hello) return false;
     const PeerId peer = one.hello->from;
-    Endpoint* known = endpoints().find(peer);
+    Endpoint* known = find(peer);
     const bool crossing = known != nullptr && !known->open && !known->dead() && peer < host().id;
     if (!vacant(peer) && !crossing) return false;
     const Welcome welcome{welcome_proof(key_, *one.hello)};
@@ -235,7 +235,7 @@ class Module final : public btl::ConnectedTransport<Endpoint> {
   void on_vacant(const PeerId& /*peer*/) noexcept override { (void)take_incoming(); }
 
   void close_in_child() noexcept override {
-    for (const auto& [peer, endpoint] : endpoints().living()) endpoint->fd.reset();
+    for (const auto& [peer, endpoint] : living()) endpoint->fd.reset();
     incoming_.clear();
     listener_.reset();
     epoll_.reset();

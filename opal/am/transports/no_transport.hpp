@@ -51,20 +51,9 @@ class NoTransport final : public btl::MessageTransport {
     return answer(to);
   }
   btl::Fragment alloc(btl::Endpoint& /*to*/, std::size_t /*size*/) noexcept override { return {}; }
-  Post send(btl::Fragment& fragment, Tag /*tag*/) noexcept override { return answer(fragment.to()); }
-  void free(btl::Fragment& /*fragment*/) noexcept override {}
-  Post put(btl::Endpoint& to, const void* /*source*/, const MemoryHandle* /*local*/, std::uint64_t /*address*/,
-           const MemoryHandle& /*remote*/, std::uint64_t /*size*/, Completion& completion) noexcept override {
-    return answer(to, completion);
-  }
-  Post get(btl::Endpoint& to, void* /*destination*/, const MemoryHandle* /*local*/, std::uint64_t /*address*/,
-           const MemoryHandle& /*remote*/, std::uint64_t /*size*/, Completion& completion) noexcept override {
-    return answer(to, completion);
-  }
   Post atomic(btl::Endpoint& to, const AtomicRequest& /*request*/, Completion& completion) noexcept override {
     return answer(to, completion);
   }
-  Post flush(btl::Endpoint* /*to*/, Completion& /*completion*/) noexcept override { return Post::done; }
   /// Tells whose peers did not come back.
   std::size_t progress(std::size_t /*budget*/) noexcept override {
     std::size_t count = 0;
@@ -107,6 +96,11 @@ class NoTransport final : public btl::MessageTransport {
     btl::Endpoint& kept = *endpoint;
     endpoints_.emplace(&kept, std::move(endpoint));
     return kept;
+  }
+  Post transfer(btl::RdmaOperation::Kind /*kind*/, btl::Endpoint& to, std::byte* /*local*/,
+                const MemoryHandle* /*local_handle*/, std::uint64_t /*address*/, const MemoryHandle& /*remote*/,
+                std::uint64_t /*size*/, Completion& completion) noexcept override {
+    return answer(to, completion);
   }
   static Post answer(const btl::Endpoint& to) noexcept { return to.dead() ? Post::failed : Post::again; }
   static Post answer(const btl::Endpoint& to, Completion& completion) noexcept {

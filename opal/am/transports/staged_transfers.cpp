@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/gpu/context.hpp"
 
 namespace opal::am {
@@ -54,21 +55,21 @@ Post StagedTransfers::get(btl::Endpoint& to, void* here, std::uint64_t remote_ad
 
 Post StagedTransfers::transfer(Kind kind, btl::Endpoint& to, std::byte* here, std::uint64_t remote_address,
                                const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
-  const auto refuse = [&](const Error& why) { return completion.error = why, Post::failed; };
-  if (to.dead()) return refuse(to.error());
-  if (&to == leaving_) return refuse({Errc::canceled, 0, "am: disconnected"});
-  if (const auto made = make_chunks(); !made) return refuse(made.error());
+  if (to.dead()) return btl::refuse(completion, to.error());
+  if (&to == leaving_) return btl::refuse(completion, {Errc::canceled, 0, "am: disconnected"});
+  if (const auto made = make_chunks(); !made) return btl::refuse(completion, made.error());
   if (memory_.lost())
-    return refuse({Errc::os, 0, "am: GPU memory is not staged any more: the device has stopped copying"});
+    return btl::refuse(completion,
+                       {Errc::os, 0, "am: GPU memory is not staged any more: the device has stopped copying"});
   if (size == 0) {  // the transport checks the bounds
     return kind == Kind::put ? to.module().put(to, memory_.data(), nullptr, remote_address, remote, 0, completion)
                              : to.module().get(to, memory_.data(), nullptr, remote_address, remote, 0, completion);
   }
   const auto memory = gpu::inspect(here);
-  if (!memory) return refuse(memory.error());
+  if (!memory) return btl::refuse(completion, memory.error());
   if (kind == Kind::put) gpu::make_synchronous(*memory);
   auto context = gpu::WorkContext::of(*memory);
-  if (!context) return refuse(context.error());
+  if (!context) return btl::refuse(completion, context.error());
   btl::RdmaOperation* const operation = begin(kind, to, here, nullptr, remote_address, remote, size, completion);
   if (operation == nullptr) return Post::again;
   if (contexts_.size() <= operation->slot) contexts_.resize(operation->slot + 1);

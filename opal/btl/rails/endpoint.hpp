@@ -16,6 +16,7 @@
 #include "opal/btl/post.hpp"
 #include "opal/btl/rails/wire.hpp"
 #include "opal/core/bytes.hpp"
+#include "opal/core/clock.hpp"
 #include "opal/core/result.hpp"
 
 namespace opal::btl::rails {
@@ -92,6 +93,9 @@ class Endpoint final : public btl::Endpoint {
   const std::uint64_t session;               ///< this endpoint's name
   std::uint64_t peer_session = 0;            ///< the peer's; 0: not known yet
   std::vector<std::vector<std::byte>> ways;  ///< the peer's address on each rail
+  // Disconnected, with messages that no rail has taken yet.
+  Deadline leave_until = Deadline::never();
+  bool left = false;
 
  private:
   bool connect(Route& route) noexcept;

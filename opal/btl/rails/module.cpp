@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"
@@ -17,7 +18,6 @@ namespace {
 
 using Ways = std::vector<std::vector<std::byte>>;
 
-constexpr std::size_t kMostBuffers = 64;
 constexpr std::chrono::milliseconds kLeaveTime{2'000};  // for what a disconnected endpoint has not handed to a rail yet
 
 Result<Ways> decode_ways(ByteSpan bytes) {
@@ -109,7 +109,7 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, std::size_t count
 }
 
 Module::Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll)
-    : MessageTransport(host, attributes),
+    : ConnectedTransport(host, attributes),
       owned_below_(std::move(below)),
       below_(*owned_below_),
       epoll_(std::move(epoll)),
@@ -125,10 +125,10 @@ void Module::close_in_child() noexcept {
 }
 
 Module::~Module() {
-  if (inherited()) return;
   closing_ = true;
-  while (Endpoint* const endpoint = endpoints_.any()) disconnect(*endpoint);
-  while (!leaving_.empty()) (void)progress(1);
+  end_all();
+  if (inherited()) return;
+  while (!leaving().empty()) (void)progress(1);
   below_.modules.clear();
 }
 
@@ -148,22 +148,23 @@ Result<Modules> open_rails(const Host& host, std::size_t count, const Module::Op
 
 Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(Ways ways, decode_ways(address));
-  if (Endpoint* const known = endpoints_.find(peer); known != nullptr) return known;
-  std::erase_if(leaving_, [&](const Leaving& one) {
-    if (one.endpoint->peer() != peer) return false;
-    for (Route& route : one.endpoint->routes()) {
+  if (Endpoint* const known = find(peer); known != nullptr) return known;
+  for (const auto& former : leaving()) {
+    if (former->peer() != peer || former->left) continue;
+    for (Route& route : former->routes()) {
       if (route.below != nullptr) retire(*route.below);
+      former->attach(route, nullptr);
     }
-    std::erase(attention_, one.endpoint.get());
-    return true;
-  });
+    std::erase(attention_, former.get());
+    former->left = true;
+  }
   auto created = std::make_unique<Endpoint>(*this, peer, below_.modules.size());
   created->ways = std::move(ways);
   if (auto connected = created->connect(); !connected) {
     std::erase(attention_, created.get());
     return connected.error();
   }
-  return &endpoints_.add(std::move(created));
+  return &add(std::move(created));
 }
 
 void Module::adopt(btl::Endpoint& below, Route& route) noexcept {
@@ -238,10 +239,10 @@ void Module::on_hello(Route& route, ByteSpan bytes, std::uint32_t made) noexcept
 void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made, Ways ways) noexcept {
   btl::Endpoint& below = *incoming.below;
   const std::uint32_t rail = incoming.rail;
-  Endpoint* known = endpoints_.find(below.peer());
+  Endpoint* known = find(below.peer());
   if (known == nullptr && hello.to != 0) {
-    for (const Leaving& one : leaving_) {
-      if (one.endpoint->session == hello.to) known = one.endpoint.get();
+    for (const auto& former : leaving()) {
+      if (!former->left && former->session == hello.to) known = former.get();
     }
   }
   const bool gone = hello.to != 0 && (known == nullptr || known->session != hello.to);
@@ -251,11 +252,11 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   }
   if (known != nullptr && known->peer_session != 0 && known->peer_session != hello.from) {
     known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
-    endpoints_.end(*known);
+    end(*known, known->reason());
     known = nullptr;
   }
   const bool fresh = known == nullptr;
-  if (fresh) known = &endpoints_.add(std::make_unique<Endpoint>(*this, below.peer(), below_.modules.size()));
+  if (fresh) known = &add(std::make_unique<Endpoint>(*this, below.peer(), below_.modules.size()));
   if (known->ways.empty()) known->ways = std::move(ways);
   Route& route = known->routes()[rail];
   if (route.below != nullptr && route.below != &below) retire(*route.below);
@@ -269,7 +270,12 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   host().observer.on_accepted(*known);
 }
 
-void Module::release(Endpoint& endpoint, const Error& why) noexcept {
+void Module::end(Endpoint& endpoint, const Error& why) noexcept {
+  endpoint.end(why);
+  ConnectedTransport::end(endpoint);
+}
+
+void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   endpoint.end(why);
   std::erase(attention_, &endpoint);
   pipelined_.endpoint_gone(endpoint, why);
@@ -281,32 +287,15 @@ void Module::release(Endpoint& endpoint, const Error& why) noexcept {
     }
   }
   striped_.abandon(endpoint, why);
-  emulation().endpoint_gone(endpoint, why);
+  ConnectedTransport::end_operations(endpoint, why);
 }
 
-void Module::disconnect(btl::Endpoint& endpoint) noexcept {
-  auto& own = static_cast<Endpoint&>(endpoint);
-  std::unique_ptr<Endpoint> taken = endpoints_.take(own);
-  if (taken == nullptr) return;
-  const bool all_sent = own.dead() || own.leave();
-  // Operations end now, so the connections that carry them do; messages that wait for another rail get new ones.
-  release(own, {Errc::canceled, 0, "disconnect"});
-  if (all_sent) return;
-  own.leave_anew();
-  leaving_.push_back({std::move(taken), Deadline::after(kLeaveTime)});
-}
-
-void Module::see_off() noexcept {
-  std::vector<Leaving> gone;
-  for (std::size_t i = 0; i < leaving_.size();) {
-    if (leaving_[i].endpoint->leave() || leaving_[i].deadline.expired()) {
-      gone.push_back(std::move(leaving_[i]));
-      leaving_.erase(leaving_.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
-      ++i;
-    }
-  }
-  for (const Leaving& one : gone) release(*one.endpoint, one.endpoint->error());
+/// Operations end now, so the connections that carry them do; messages that wait for another rail get new ones.
+bool Module::leave(Endpoint& endpoint, const Error& /*why*/) noexcept {
+  if (endpoint.dead() || endpoint.leave()) return false;
+  endpoint.leave_anew();
+  endpoint.leave_until = Deadline::after(kLeaveTime);
+  return true;
 }
 
 // ---- Messages ---------------------------------------------------------------------------------------------------
@@ -332,34 +321,6 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
 
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   return static_cast<Endpoint&>(to).send(tag, header, payload);
-}
-
-Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (to.dead()) return {};
-  if (size > attributes().max_send) {
-    to.set_error({Errc::invalid_argument, 0, "rails: fragment larger than max_send", size});
-    return {};
-  }
-  if (buffers_.empty()) {
-    if (lent_buffers_ == kMostBuffers) return {};
-    buffers_.push_back(std::make_unique<std::byte[]>(attributes().max_send));
-  }
-  std::byte* const data = buffers_.back().release();
-  buffers_.pop_back();
-  ++lent_buffers_;
-  return Fragment{to, {data, size}, data};
-}
-
-Post Module::send(Fragment& fragment, Tag tag) noexcept {
-  const Post post = static_cast<Endpoint&>(fragment.to()).send(tag, fragment.data(), {});
-  if (post != Post::again) free(fragment);
-  return post;
-}
-
-void Module::free(Fragment& fragment) noexcept {
-  buffers_.emplace_back(static_cast<std::byte*>(fragment.slot()));
-  --lent_buffers_;
-  fragment.disown();
 }
 
 // ---- One-sided --------------------------------------------------------------------------------------------------
@@ -433,7 +394,7 @@ Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* lo
 
 Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
-  if (pipelined_.takes(*request.remote)) return pipelined_.atomic(to, request, completion);
+  if (pipelined_.takes(*request.remote)) return emulation().atomic(to, request, completion);
   const auto software = software_of(*request.remote);
   if (!software) return refuse(completion, software.error());
   AtomicRequest plain = request;
@@ -449,55 +410,38 @@ Post Module::flush(btl::Endpoint* to, Completion& completion) noexcept {
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
 std::size_t Module::settle() noexcept {
-  std::vector<btl::Endpoint*> retired;
-  retired.swap(retired_);
-  for (btl::Endpoint* const below : retired) below->module().disconnect(*below);
-  report_ended();  // what it gives up, others may wait for
-  std::vector<Endpoint*> attention;
-  attention.swap(attention_);
-  for (Endpoint* const endpoint : attention) {
+  for (btl::Endpoint* const below : std::exchange(retired_, {})) below->module().disconnect(*below);
+  for (Endpoint* const endpoint : std::exchange(attention_, {})) {
     if (endpoint->dead()) continue;
     if (!endpoint->settle()) {
-      endpoints_.end(*endpoint);
+      end(*endpoint, endpoint->reason());
     } else if (endpoint->unsettled()) {
       attend(*endpoint);
     }
   }
-  see_off();
-  report_ended();
+  for (const auto& endpoint : leaving()) {
+    if (endpoint->left || !(endpoint->leave() || endpoint->leave_until.expired())) continue;
+    endpoint->left = true;
+    end_operations(*endpoint, endpoint->error());
+  }
   return striped_.progress();
 }
 
-void Module::report_ended() noexcept {
-  while (Endpoint* const ended = endpoints_.next_to_report()) {
-    const Error why = ended->reason();
-    release(*ended, why);
-    host().observer.on_failed(*ended, why);
-    ++events_;
-  }
-}
-
-std::size_t Module::progress(std::size_t budget) noexcept {
-  if (in_progress_) return 0;
-  in_progress_ = true;
+std::size_t Module::receive(std::size_t budget) noexcept {
   events_ = 0;
   for (const auto& module : below_.modules) events_ += module->progress(budget);
   events_ += settle();
-  events_ += emulation().progress() + pipelined_.progress();
-  in_progress_ = false;
-  return events_;
+  return events_ + pipelined_.progress();
 }
 
-bool Module::arm() noexcept {
-  if (in_progress_ || !attention_.empty() || !retired_.empty() || endpoints_.has_to_report()) return false;
-  if (!leaving_.empty()) return false;
-  if (!striped_.idle()) return false;
+bool Module::arm_wake_up() noexcept {
+  const auto settled = [this] { return attention_.empty() && retired_.empty() && striped_.idle(); };
+  if (!settled() || !leaving().empty()) return false;
   for (const auto& module : below_.modules) {
     if (!module->arm()) return false;
   }
-  if (!emulation().arm()) return false;
   if (!pipelined_.idle() && pipelined_.progress() != 0) return false;
-  return attention_.empty() && striped_.idle();
+  return settled();
 }
 
 }  // namespace opal::btl::rails

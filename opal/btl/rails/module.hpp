@@ -15,10 +15,8 @@
 #include "opal/btl/component.hpp"
 #include "opal/btl/rails/endpoint.hpp"
 #include "opal/btl/rails/transfers.hpp"
-#include "opal/btl/shared/endpoint_book.hpp"
-#include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/shared/connected_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/system/fd.hpp"
 
@@ -26,7 +24,7 @@ namespace opal::btl::rails {
 
 inline constexpr std::size_t kMostRails = 4;
 
-class OPAL_EXPORT Module final : public MessageTransport {
+class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
  public:
   /// Opens the module of one rail with the host that it is given.
   using Opener = std::function<Result<std::unique_ptr<btl::Module>>(const Host& below, std::size_t rail)>;
@@ -41,12 +39,8 @@ class OPAL_EXPORT Module final : public MessageTransport {
 
   [[nodiscard]] ByteSpan address() const noexcept override { return address_; }
   Result<btl::Endpoint*> connect(const PeerId& peer, ByteSpan address) override;
-  void disconnect(btl::Endpoint& endpoint) noexcept override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
-  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
-  Post send(Fragment& fragment, Tag tag) noexcept override;
-  void free(Fragment& fragment) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;
@@ -56,9 +50,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Post flush(btl::Endpoint* to, Completion& completion) noexcept override;
   [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined_; }
 
-  std::size_t progress(std::size_t budget) noexcept override;
   [[nodiscard]] int wait_fd() const noexcept override { return epoll_.get(); }
-  bool arm() noexcept override;
 
   // For endpoints and transfers.
   [[nodiscard]] btl::Module& rail(std::uint32_t index) const noexcept { return *below_.modules[index]; }
@@ -73,6 +65,11 @@ class OPAL_EXPORT Module final : public MessageTransport {
   void adopt(btl::Endpoint& below, Route& route) noexcept;
 
  private:
+  std::size_t receive(std::size_t budget) noexcept override;
+  bool arm_wake_up() noexcept override;
+  bool leave(Endpoint& endpoint, const Error& why) noexcept override;
+  [[nodiscard]] bool has_left(const Endpoint& endpoint) const noexcept override { return endpoint.left; }
+  void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void close_in_child() noexcept override;
   /// What the rails are given as their host.
   struct Below final : Observer {
@@ -82,11 +79,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
     Module* rails = nullptr;
     HandlerTable handlers;
     std::vector<std::unique_ptr<btl::Module>> modules;  // before the table goes
-  };
-  /// Disconnected, with messages that no rail has taken yet.
-  struct Leaving {
-    std::unique_ptr<Endpoint> endpoint;
-    Deadline deadline;
   };
   Module(const Host& host, const Attributes& attributes, std::unique_ptr<Below> below, Fd epoll);
 
@@ -101,9 +93,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept override;
   [[nodiscard]] std::size_t settle() noexcept;
-  void report_ended() noexcept;
-  void see_off() noexcept;
-  void release(Endpoint& endpoint, const Error& why) noexcept;
+  void end(Endpoint& endpoint, const Error& why) noexcept;
 
   std::unique_ptr<Below> owned_below_;
   Below& below_;
@@ -111,14 +101,9 @@ class OPAL_EXPORT Module final : public MessageTransport {
   std::vector<std::byte> address_;
   Transfers striped_;
   PipelinedTransfers pipelined_;
-  EndpointBook<Endpoint> endpoints_;
-  std::vector<Leaving> leaving_;
   std::vector<std::unique_ptr<Route>> unauthenticated_;
   std::vector<Endpoint*> attention_;
   std::vector<btl::Endpoint*> retired_;
-  std::vector<std::unique_ptr<std::byte[]>> buffers_;  // of fragments, free
-  std::size_t lent_buffers_ = 0;
-  bool in_progress_ = false;
   bool closing_ = false;
   std::size_t events_ = 0;
 };

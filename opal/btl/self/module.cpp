@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl::self {
@@ -27,11 +28,6 @@ Attributes attributes_for(std::size_t ring) {
 }
 
 std::byte* at(std::uint64_t address) noexcept { return reinterpret_cast<std::byte*>(address); }
-
-Post fail(Completion& completion, const Error& why) noexcept {
-  completion.error = why;
-  return Post::failed;
-}
 
 }  // namespace
 
@@ -104,7 +100,8 @@ bool Module::check(Completion& completion, const MemoryHandle& handle, std::uint
 Post Module::put(btl::Endpoint& /*to*/, const void* source, const MemoryHandle* /*local*/, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (!check(completion, remote, remote_address, size, Rights::remote_write)) return Post::failed;
-  if (const auto copied = gpu::copy(at(remote_address), source, size); !copied) return fail(completion, copied.error());
+  if (const auto copied = gpu::copy(at(remote_address), source, size); !copied)
+    return refuse(completion, copied.error());
   return Post::done;
 }
 
@@ -112,22 +109,22 @@ Post Module::get(btl::Endpoint& /*to*/, void* destination, const MemoryHandle* /
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   if (!check(completion, remote, remote_address, size, Rights::remote_read)) return Post::failed;
   if (const auto copied = gpu::copy(destination, at(remote_address), size); !copied) {
-    return fail(completion, copied.error());
+    return refuse(completion, copied.error());
   }
   return Post::done;
 }
 
 Post Module::atomic(btl::Endpoint& /*to*/, const AtomicRequest& request, Completion& completion) noexcept {
   if (!is_supported(request.op, request.type)) {
-    return fail(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
+    return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
   }
   const std::size_t size = size_of(request.type);
   if (request.remote_address % size != 0) {
-    return fail(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
+    return refuse(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
   }
   if (!check(completion, *request.remote, request.remote_address, size, Rights::remote_atomic)) return Post::failed;
   if (!gpu::is_host(at(request.remote_address))) {
-    return fail(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});
+    return refuse(completion, {Errc::not_supported, 0, "atomic: the memory is a GPU's", request.remote_address});
   }
   const std::uint64_t old =
       execute_atomic(request.op, request.type, at(request.remote_address), request.operand, request.compare);

@@ -12,9 +12,10 @@
 #pragma once
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "opal/btl/shared/endpoint_book.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 
 namespace opal::btl {
@@ -25,7 +26,7 @@ class ConnectedTransport : public MessageTransport {
   void disconnect(btl::Endpoint& endpoint) noexcept final {
     if (inherited()) return;
     auto& own = static_cast<E&>(endpoint);
-    std::unique_ptr<E> taken = endpoints_.take(own);
+    std::unique_ptr<E> taken = take(own);
     if (taken == nullptr) return;
     const Error why{Errc::canceled, 0, "disconnect"};
     const bool lingers = leave(own, why);
@@ -40,7 +41,7 @@ class ConnectedTransport : public MessageTransport {
     progressing_ = true;
     std::size_t count = receive(budget);
     count += emulation().progress();
-    if (endpoints_.has_to_report()) [[unlikely]]
+    if (!to_report_.empty()) [[unlikely]]
       count += report_ended();
     if (!leaving_.empty()) [[unlikely]]
       std::erase_if(leaving_, [this](const auto& endpoint) { return has_left(*endpoint); });
@@ -49,9 +50,9 @@ class ConnectedTransport : public MessageTransport {
   }
 
   bool arm() noexcept final {
-    if (progressing_ || endpoints_.has_to_report()) return false;
+    if (progressing_ || !to_report_.empty()) return false;
     if (!emulation().arm()) return false;
-    return arm_wake_up() && !endpoints_.has_to_report();
+    return arm_wake_up() && to_report_.empty();
   }
 
  protected:
@@ -79,47 +80,83 @@ class ConnectedTransport : public MessageTransport {
 
   // --- What a transport calls -------------------------------------------------------------------------------------
 
-  /// The endpoints that live, by peer.
-  [[nodiscard]] const EndpointBook<E>& endpoints() const noexcept { return endpoints_; }
+  /// The endpoints that live, one per peer.
+  [[nodiscard]] const std::unordered_map<PeerId, std::unique_ptr<E>>& living() const noexcept { return living_; }
+  /// The one that lives; null: none.
+  [[nodiscard]] E* find(const PeerId& peer) const noexcept {
+    const auto found = living_.find(peer);
+    return found == living_.end() ? nullptr : found->second.get();
+  }
   /// Those that have been disconnected and still send.
   [[nodiscard]] const std::vector<std::unique_ptr<E>>& leaving() const noexcept { return leaving_; }
 
   /// Adds an endpoint that connect() made.
-  E& add(std::unique_ptr<E> endpoint) { return endpoints_.add(std::move(endpoint)); }
+  E& add(std::unique_ptr<E> endpoint) {
+    std::unique_ptr<E>& place = living_[endpoint->peer()];
+    place = std::move(endpoint);
+    return *place;
+  }
   /// Adds the endpoint of a peer that connected to this side, and reports it.  Requires: vacant().
   E& accept(std::unique_ptr<E> endpoint) {
-    E& added = endpoints_.add(std::move(endpoint));
+    E& added = add(std::move(endpoint));
     host().observer.on_accepted(added);
     return added;
   }
   /// True when a connection of `peer` can be accepted: it has no endpoint that lives or is still to be reported.
   [[nodiscard]] bool vacant(const PeerId& peer) const noexcept {
-    return endpoints_.find(peer) == nullptr && !endpoints_.has_to_report(peer);
+    return find(peer) == nullptr &&
+           std::none_of(to_report_.begin(), to_report_.end(), [&](const E* ended) { return ended->peer() == peer; });
   }
-  /// The connection of a dead endpoint has ended, and all that arrived on it was delivered.  progress() reports it.
-  void end(E& endpoint) { endpoints_.end(endpoint); }
+  /// The connection of a dead endpoint has ended, and all that arrived on it was delivered.  progress() reports it,
+  /// once. Nothing happens when the endpoint does not live.
+  void end(E& endpoint) {
+    if (find(endpoint.peer()) != &endpoint) return;
+    const auto found = living_.find(endpoint.peer());
+    ended_.push_back(std::move(found->second));
+    living_.erase(found);
+    to_report_.push_back(&endpoint);
+  }
 
   /// Removes an endpoint that was neither accepted nor returned by connect(): it is not reported.  It stays until
   /// has_left().
   void discard(E& endpoint) {
-    if (std::unique_ptr<E> taken = endpoints_.take(endpoint); taken != nullptr) leaving_.push_back(std::move(taken));
+    if (std::unique_ptr<E> taken = take(endpoint); taken != nullptr) leaving_.push_back(std::move(taken));
   }
 
   /// Disconnects every endpoint; in a forked child destroys them, without a message or completion.
   void end_all() noexcept {
     if (inherited()) {
-      endpoints_ = {};
+      living_.clear();
+      ended_.clear();
       leaving_.clear();
     }
-    while (E* const endpoint = endpoints_.any()) disconnect(*endpoint);
+    while (!living_.empty()) disconnect(*living_.begin()->second);
+    while (!ended_.empty()) disconnect(*ended_.back());
   }
   /// Destroys those that still send, whatever they have not sent.
   void stop_leaving() noexcept { leaving_.clear(); }
 
  private:
+  /// Unreported; null: it is not here.
+  std::unique_ptr<E> take(E& endpoint) noexcept {
+    std::erase(to_report_, &endpoint);
+    std::unique_ptr<E> taken;
+    if (find(endpoint.peer()) == &endpoint) {
+      taken = std::move(living_.extract(endpoint.peer()).mapped());
+    } else if (const auto found =
+                   std::find_if(ended_.begin(), ended_.end(), [&](const auto& one) { return one.get() == &endpoint; });
+               found != ended_.end()) {
+      taken = std::move(*found);
+      ended_.erase(found);
+    }
+    return taken;
+  }
+
   std::size_t report_ended() noexcept {
     std::size_t count = 0;
-    while (E* const ended = endpoints_.next_to_report()) {
+    while (!to_report_.empty()) {
+      E* const ended = to_report_.front();
+      to_report_.erase(to_report_.begin());
       const Error why = ended->error();
       const PeerId peer = ended->peer();
       end_operations(*ended, why);
@@ -130,7 +167,9 @@ class ConnectedTransport : public MessageTransport {
     return count;
   }
 
-  EndpointBook<E> endpoints_;
+  std::unordered_map<PeerId, std::unique_ptr<E>> living_;
+  std::vector<std::unique_ptr<E>> ended_;  // until disconnect()
+  std::vector<E*> to_report_;              // of them, in order
   std::vector<std::unique_ptr<E>> leaving_;
   bool progressing_ = false;
 };

@@ -3,20 +3,12 @@
 
 #include <cstring>
 
-#include "opal/btl/shared/quiescence.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl {
-namespace {
-
-constexpr std::size_t kBuffers = 64;  // fragments that are allocated and not sent, at most
-
-}  // namespace
 
 MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
-    : Module(host, attributes),
-      emulation_(std::make_unique<RdmaEmulation>(*this, operations_)),
-      quiescence_(std::make_unique<Quiescence>(*this)) {}
+    : Module(host, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
 
 MessageTransport::~MessageTransport() = default;
 
@@ -40,7 +32,7 @@ Post MessageTransport::send(Fragment& fragment, Tag tag) noexcept {
 }
 
 void MessageTransport::free(Fragment& fragment) noexcept {
-  buffers_.emplace_back(static_cast<std::byte*>(fragment.slot()));  // alloc() reserved its place
+  give_back(fragment.slot());
   fragment.disown();
 }
 
@@ -99,13 +91,5 @@ Post MessageTransport::atomic(Endpoint& to, const AtomicRequest& request, Comple
 Post MessageTransport::flush(Endpoint* to, Completion& completion) noexcept {
   return operations_.flush(to, completion);
 }
-
-void MessageTransport::quiesce(std::uint64_t round) noexcept { quiescence_->begin(round); }
-
-bool MessageTransport::quiet() noexcept { return quiescence_->reached(); }
-
-Result<void> MessageTransport::checkpoint() noexcept { return quiescence_->checkpoint(); }
-
-void MessageTransport::resume() noexcept { quiescence_->end(); }
 
 }  // namespace opal::btl

@@ -7,7 +7,7 @@
 // * flush, over the module's one table of operations (rdma_operations.hpp).
 // * registrations in the Context's RegistrationTable, unless the device has handles of its own.
 // * fragments that reference a payload, by a copy into such a buffer.
-// * checkpoints, by a marker behind the last message to each peer (quiescence.hpp).
+// * checkpoints, by a marker behind the last message to each peer (quiescence.cpp).
 //
 // ConnectedTransport (connected_transport.hpp) adds endpoints, reports and progress.  A transport that does these
 // itself has to do what is written there.
@@ -23,8 +23,6 @@
 #include "opal/core/export.hpp"
 
 namespace opal::btl {
-
-class Quiescence;
 
 class OPAL_EXPORT MessageTransport : public Module {
  public:
@@ -51,6 +49,8 @@ class OPAL_EXPORT MessageTransport : public Module {
   [[nodiscard]] bool quiet() noexcept final;
   Result<void> checkpoint() noexcept final;
   void resume() noexcept final;
+  /// The handler of the peers' markers; RdmaEmulation::install() puts it into a Context's table.
+  static void on_marker(void* object, Delivery& delivery) noexcept;
 
  protected:
   /// Both put and get: `local` is the source, which is only read, or the destination.  By messages, unless a transport
@@ -74,14 +74,24 @@ class OPAL_EXPORT MessageTransport : public Module {
   [[nodiscard]] RdmaOperations& operations() noexcept { return operations_; }
   [[nodiscard]] const RdmaOperations& operations() const noexcept { return operations_; }
 
+  /// Fragments that are allocated and not sent, at most.
+  static constexpr std::size_t kBuffers = 256;
+  /// Takes back a buffer of alloc().
+  void give_back(void* slot) noexcept { buffers_.emplace_back(static_cast<std::byte*>(slot)); }  // alloc() has reserved
+
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
+  struct QuietFlush : Completion {
+    bool queued = false;
+  };
 
   RdmaOperations operations_;
   std::unique_ptr<RdmaEmulation> emulation_;
-  std::unique_ptr<Quiescence> quiescence_;
   std::vector<std::unique_ptr<std::byte[]>> buffers_;  // idle ones of alloc()
   std::size_t buffers_made_ = 0;
+  bool quiescing_ = false;
+  std::uint64_t round_ = 0;  // of the checkpoint
+  QuietFlush flush_;
 };
 
 }  // namespace opal::btl

@@ -44,10 +44,6 @@ Post PipelinedTransfers::transfer(RdmaOperation::Kind kind, Endpoint& to, std::b
   return operation != nullptr ? start(*operation) : Post::again;
 }
 
-Post PipelinedTransfers::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  return emulation_.atomic(to, request, completion);
-}
-
 // ---- Pieces
 
 TransferPiece* PipelinedTransfers::take(RdmaOperation& operation) noexcept {

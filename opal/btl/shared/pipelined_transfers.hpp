@@ -41,8 +41,6 @@ class OPAL_EXPORT PipelinedTransfers final : TransferEngine {
   Post transfer(RdmaOperation::Kind kind, Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept;
-  /// Of an address space.
-  Post atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept;
 
   /// Goes on with what waits for room; returns how much happened.
   std::size_t progress() noexcept { return retry(); }

@@ -1,63 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/shared/quiescence.hpp"
-
+// A module's part in a checkpoint: behind the last message on each endpoint goes a marker, and the peer's markers are
+// waited for.  Endpoints keep order, so a peer that has a marker has handled all that came before it (Chandy and
+// Lamport, "Distributed snapshots", 1985, with coordinated starts).  The round is in the marker: a checkpoint that was
+// given up does not count for the next.  docs/design/checkpoint.md.
 #include <algorithm>
 
-#include "opal/btl/module.hpp"
 #include "opal/btl/remote_memory.hpp"
+#include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
 #include "opal/core/bytes.hpp"
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl {
 
-Result<void> Quiescence::install(HandlerTable& handlers) {
-  return handlers.set(wire::kMarker, {&Quiescence::on_marker, nullptr, "checkpoint"});
-}
-
-void Quiescence::on_marker(void* /*object*/, Delivery& delivery) noexcept {
+void MessageTransport::on_marker(void* /*object*/, Delivery& delivery) noexcept {
   std::uint64_t round = 0;
   if (read_object(delivery.data, round)) delivery.from.heard_ = std::max(delivery.from.heard_, round);
 }
 
-void Quiescence::begin(std::uint64_t round) noexcept {
-  active_ = true;
+void MessageTransport::quiesce(std::uint64_t round) noexcept {
+  quiescing_ = true;
   round_ = round;
 }
 
-bool Quiescence::reached() noexcept {
-  if (!active_) return false;
+bool MessageTransport::quiet() noexcept {
+  if (!quiescing_) return false;
   bool all = true;
-  for (Endpoint* endpoint = module_.endpoints_; endpoint != nullptr; endpoint = endpoint->next_) {
+  for (Endpoint* endpoint = first_endpoint(); endpoint != nullptr; endpoint = endpoint->next_) {
     if (endpoint->dead()) continue;  // peers that die are not waited for
-    if (endpoint->marked_ < round_ &&
-        module_.send_inline(*endpoint, wire::kMarker, bytes_of(round_), {}) == Post::done) {
+    if (endpoint->marked_ < round_ && send_inline(*endpoint, wire::kMarker, bytes_of(round_), {}) == Post::done) {
       endpoint->marked_ = round_;
     }
     all = all && (endpoint->dead() || (endpoint->marked_ == round_ && endpoint->heard_ >= round_));
   }
   if (!all || flush_.queued) return false;
-  flush_.fn = [](Completion& self) noexcept { static_cast<Flush&>(self).queued = false; };
+  flush_.fn = [](Completion& self) noexcept { static_cast<QuietFlush&>(self).queued = false; };
   flush_.queued = true;  // before: the completion may run inside
-  const Post post = module_.flush(nullptr, flush_);
+  const Post post = flush(nullptr, flush_);
   if (post != Post::queued) flush_.queued = false;
   return post == Post::done;
 }
 
-Result<void> Quiescence::checkpoint() noexcept {
-  if (!reached()) return Error{Errc::busy, 0, "checkpoint: not quiet"};
-  if (auto* const keeper = dynamic_cast<KeepsRemoteMemory*>(&module_); keeper != nullptr) {
+Result<void> MessageTransport::checkpoint() noexcept {
+  if (!quiet()) return Error{Errc::busy, 0, "checkpoint: not quiet"};
+  if (auto* const keeper = dynamic_cast<KeepsRemoteMemory*>(this); keeper != nullptr) {
     OPAL_TRY(keeper->release_remote_memory());
   }
-  rcache::Cache* const cache = module_.registrations();
-  if (cache == nullptr) return {};
-  cache->quiesce();
-  return cache->checkpoint();
+  if (registrations() == nullptr) return {};
+  registrations()->quiesce();
+  return registrations()->checkpoint();
 }
 
-void Quiescence::end() noexcept {
-  active_ = false;
-  if (rcache::Cache* const cache = module_.registrations(); cache != nullptr) cache->resume();
+void MessageTransport::resume() noexcept {
+  quiescing_ = false;
+  if (registrations() != nullptr) registrations()->resume();
 }
 
 }  // namespace opal::btl

@@ -9,8 +9,8 @@
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/gpu_target.hpp"
+#include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
-#include "opal/btl/shared/quiescence.hpp"
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/btl/shared/rdma_replies.hpp"
 #include "opal/btl/shared/rdma_wire.hpp"
@@ -386,7 +386,7 @@ Result<void> RdmaEmulation::install(HandlerTable& handlers) {
   OPAL_TRY(set(wire::kAtomicRequest, "atomic", std::integral_constant<Method, &State::on_atomic_request>{}));
   OPAL_TRY(set(wire::kReply, "reply", std::integral_constant<Method, &State::on_reply>{}));
   OPAL_TRY(PipelinedTransfers::install(handlers));
-  return Quiescence::install(handlers);
+  return handlers.set(wire::kMarker, {&MessageTransport::on_marker, nullptr, "checkpoint"});
 }
 
 std::size_t RdmaEmulation::send_waiting() noexcept {

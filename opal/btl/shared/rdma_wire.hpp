@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "opal/btl/answer.hpp"
 #include "opal/btl/tag.hpp"
 
 namespace opal::btl::wire {

@@ -34,8 +34,6 @@ RdmaOperation* TransferEngine::begin(RdmaOperation::Kind kind, Endpoint& to, std
 
 Post TransferEngine::start(RdmaOperation& operation) noexcept {
   if (post_pieces(operation)) return Post::queued;
-  end(operation);
-  --active_;
   Completion& completion = operations_.end(operation);
   completion.error = operation.error;
   return completion.ok() ? Post::done : Post::failed;
@@ -43,12 +41,10 @@ Post TransferEngine::start(RdmaOperation& operation) noexcept {
 
 void TransferEngine::advance(RdmaOperation& operation) noexcept {
   if (post_pieces(operation)) return;
-  end(operation);
-  --active_;
   operations_.finish(operation, operation.error);
 }
 
-/// False: nothing of the operation moves or will.
+/// False: nothing of the operation moves or will; it has ended here, not in the table.
 bool TransferEngine::post_pieces(RdmaOperation& operation) noexcept {
   if (std::exchange(operation.posting, true)) return true;  // a piece has ended within its post, below
   while (!operation.failed() && operation.moved < operation.total) {
@@ -63,7 +59,10 @@ bool TransferEngine::post_pieces(RdmaOperation& operation) noexcept {
     settle(*piece, move(*piece));
   }
   operation.posting = false;
-  return operation.pieces != 0 || (!operation.failed() && operation.moved < operation.total);
+  if (operation.pieces != 0 || (!operation.failed() && operation.moved < operation.total)) return true;
+  end(operation);
+  --active_;
+  return false;
 }
 
 void TransferEngine::settle(TransferPiece& piece, Move outcome) noexcept {

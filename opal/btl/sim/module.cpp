@@ -11,15 +11,15 @@
 namespace opal::btl::sim {
 namespace {
 
-Attributes attributes_for(const Config& config) {
+Attributes attributes_for(const Config& config, const Config& fabric) {
   Attributes result;
   result.transport = "sim";
   result.exclusivity = 1;
   result.max_send = config.max_send.bytes;
   result.eager = std::min<std::size_t>(result.max_send, 8192);
   result.own_handles = true;
-  result.latency_ns = config.latency_ns;
-  result.bandwidth_Bps = config.bandwidth.bytes;
+  result.latency_ns = fabric.latency_ns;
+  result.bandwidth_Bps = fabric.bandwidth.bytes;
   return result;
 }
 
@@ -32,11 +32,9 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
 }
 
 Module::Module(const Host& host, const Config& config, std::shared_ptr<Fabric> fabric)
-    : MessageTransport(host, attributes_for(config)),
+    : MessageTransport(host, attributes_for(config, fabric->config())),
       fabric_(std::move(fabric)),
       node_(fabric_->plug(config)),
-      register_ns_(config.register_ns),
-      register_page_ns_(config.register_page_ns),
       address_{kMagic, fabric_->id(), node_.id} {}
 
 Module::~Module() {
@@ -106,42 +104,15 @@ void Module::send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noe
 
 // --- Messages
 
-Post Module::send_message(Endpoint& to, Packet& packet, Tag tag) noexcept {
-  packet.tag = tag;
-  return fabric_->send(*to.out_, packet) ? Post::done : Post::again;
-}
-
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (!accepts(to, header.size() + payload.size())) return Post::failed;
   Packet& packet = fabric_->make(Packet::Kind::message, header.size() + payload.size());
   if (!header.empty()) std::memcpy(packet.payload(), header.data(), header.size());
   if (!payload.empty()) std::memcpy(packet.payload() + header.size(), payload.data(), payload.size());
-  const Post post = send_message(static_cast<Endpoint&>(to), packet, tag);
-  if (post == Post::again) fabric_->discard(packet);
-  return post;
-}
-
-Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (!accepts(to, size)) return {};
-  Packet& packet = fabric_->make(Packet::Kind::message, size);
-  return Fragment{to, packet.bytes(), &packet};
-}
-
-Post Module::send(Fragment& fragment, Tag tag) noexcept {
-  if (fragment.to().dead()) {
-    free(fragment);
-    return Post::failed;
-  }
-  auto& packet = *static_cast<Packet*>(fragment.slot());
-  packet.size = static_cast<std::uint32_t>(fragment.data().size());
-  const Post post = send_message(static_cast<Endpoint&>(fragment.to()), packet, tag);
-  if (post == Post::done) fragment.disown();
-  return post;
-}
-
-void Module::free(Fragment& fragment) noexcept {
-  fabric_->discard(*static_cast<Packet*>(fragment.slot()));
-  fragment.disown();
+  packet.tag = tag;
+  if (fabric_->send(*static_cast<Endpoint&>(to).out_, packet)) return Post::done;
+  fabric_->discard(packet);
+  return Post::again;
 }
 
 // --- Memory
@@ -149,7 +120,7 @@ void Module::free(Fragment& fragment) noexcept {
 Result<MemoryHandle> Module::register_memory(void* base, std::uint64_t size, Rights rights) {
   if (node_.crashed) return Error{Errc::unreachable, EIO, "register_memory(sim): the device is gone"};
   const std::uint64_t pages = (reinterpret_cast<std::uint64_t>(base) % kPage + size + kPage - 1) / kPage;
-  fabric_->spend(node_, register_ns_ + pages * register_page_ns_);
+  fabric_->spend(node_, kRegisterNs + pages * kRegisterPageNs);
   return node_.memory.add(base, size, rights);
 }
 

@@ -31,9 +31,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   void disconnect(btl::Endpoint& endpoint) noexcept override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
-  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
-  Post send(Fragment& fragment, Tag tag) noexcept override;
-  void free(Fragment& fragment) noexcept override;
 
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;
@@ -62,7 +59,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   [[nodiscard]] Endpoint* find(NodeId node) noexcept;
   void pair(Endpoint& endpoint, Link& incoming) noexcept;
   void send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept;
-  Post send_message(Endpoint& to, Packet& packet, Tag tag) noexcept;
   OneSided& one_sided();
 
   std::size_t send_waiting() noexcept;
@@ -75,8 +71,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
 
   const std::shared_ptr<Fabric> fabric_;
   Node& node_;
-  const std::uint64_t register_ns_;
-  const std::uint64_t register_page_ns_;
   const Address address_;
   std::unordered_map<NodeId, std::unique_ptr<Endpoint>> endpoints_;  // the latest to each node
   std::vector<std::unique_ptr<Endpoint>> replaced_;                  // dead, superseded, and not disconnected yet

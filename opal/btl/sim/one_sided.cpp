@@ -88,7 +88,7 @@ Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& co
   if (!is_supported(request.op, request.type)) {
     return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
   }
-  if (transfers_.takes(*request.remote)) return transfers_.atomic(to, request, completion);
+  if (transfers_.takes(*request.remote)) return emulation_.atomic(to, request, completion);
   const Result<Key> remote_key = key_of(*request.remote);
   if (!remote_key) return refuse(completion, remote_key.error());
   if (request.remote_address % size_of(request.type) != 0) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "opal/btl/shared/rdma_emulation.hpp"
+#include "opal/btl/shared/registrations/claims.hpp"
 #include "opal/btl/sm/single_copy/cma.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/sync/asymmetric_fence.hpp"
@@ -52,12 +53,6 @@ Result<std::optional<TransferMode>> parse_mode(const std::string& name) {
   return Error{Errc::invalid_argument, 0, "btl_sm_large_get: allowed are auto, alone, cooperative and pipelined"};
 }
 
-/// Ends a post whose transfer failed.
-Post fail(Completion& completion, const Error& why) noexcept {
-  completion.error = why;
-  return Post::failed;
-}
-
 }  // namespace
 
 Module::Module(const Host& host, Parts parts)
@@ -73,31 +68,18 @@ Module::Module(const Host& host, Parts parts)
                  connections_, emulation(), operations()),
       target_(host.registrations, connections_) {}
 
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config) {
-  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config));
-  return open(host, std::move(parts));
-}
-
-Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config, MechanismOrder order,
-                                             KernelDevices devices) {
-  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config, std::move(order), std::move(devices)));
-  return open(host, std::move(parts));
-}
-
-Result<std::unique_ptr<Module>> Module::open(const Host& host, Parts parts) {
+Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& config,
+                                             std::optional<KernelDevices> devices) {
+  OPAL_TRY_ASSIGN(Parts parts, Parts::make(host, config, std::move(devices)));
   std::unique_ptr<Module> module{new Module{host, std::move(parts)}};
   OPAL_TRY(module->start());
   return module;
 }
 
-Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config) {
+Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config,
+                                          std::optional<KernelDevices> devices) {
   OPAL_TRY_ASSIGN(MechanismOrder order, MechanismOrder::parse(config.single_copy));
-  KernelDevices devices = KernelDevices::open(order);
-  return make(host, config, std::move(order), std::move(devices));
-}
-
-Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config, MechanismOrder order,
-                                          KernelDevices devices) {
+  if (!devices) devices = KernelDevices::open(order);
   OPAL_TRY(check(config));
   OPAL_TRY_ASSIGN(const std::optional<TransferMode> forced_mode, parse_mode(config.large_get));
   if (order.has(MechanismKind::cma)) CmaMechanism::invite_peers();
@@ -105,7 +87,7 @@ Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
   return Parts{
-      attributes_of(config), config,           std::move(order),    std::move(devices),
+      attributes_of(config), config,           std::move(order),    std::move(*devices),
       forced_mode,           std::move(inbox), std::move(doorbell), !host.cores_shared && accept_remote_fences()};
 }
 
@@ -157,8 +139,6 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
   if (!endpoint.ending.reported) emulation().endpoint_gone(endpoint, why);
 }
 
-void Module::on_descriptor(Endpoint& endpoint, ReceivedFile file) noexcept { on_file(endpoint, std::move(file)); }
-
 std::uint64_t Module::extensions(const btl::Endpoint& peer) noexcept {
   return static_cast<const Endpoint&>(peer).link().extensions;
 }
@@ -198,14 +178,14 @@ void Module::free(Fragment& fragment) noexcept { Sender::free(fragment); }
 Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* local, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
-  if (peer.dead()) return fail(completion, peer.error());
-  const auto* const from = static_cast<const std::byte*>(source);
+  if (peer.dead()) return refuse(completion, peer.error());
+  auto* const from = static_cast<std::byte*>(const_cast<void*>(source));  // only read
   const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_write);
-  if (!target) return fail(completion, target.error());
-  if (initiator_.start_put(peer, from, *target, completion)) return Post::queued;
+  if (!target) return refuse(completion, target.error());
+  if (initiator_.start(RdmaOperation::Kind::put, peer, from, *target, completion)) return Post::queued;
   const CopyOutcome outcome = peer.memory().write(*target, from);
   if (outcome.ok()) return Post::done;
-  if (outcome.error.code != Errc::not_supported) return fail(completion, outcome.error);
+  if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
   return MessageTransport::put(to, from + outcome.copied, local, remote_address + outcome.copied, remote,
                                size - outcome.copied, completion);
 }
@@ -213,14 +193,14 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
 Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local, std::uint64_t remote_address,
                  const MemoryHandle& remote, std::uint64_t size, Completion& completion) noexcept {
   auto& peer = static_cast<Endpoint&>(to);
-  if (peer.dead()) return fail(completion, peer.error());
+  if (peer.dead()) return refuse(completion, peer.error());
   auto* const into = static_cast<std::byte*>(destination);
   const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_read);
-  if (!target) return fail(completion, target.error());
-  if (initiator_.start_get(peer, into, *target, completion)) return Post::queued;
+  if (!target) return refuse(completion, target.error());
+  if (initiator_.start(RdmaOperation::Kind::get, peer, into, *target, completion)) return Post::queued;
   const CopyOutcome outcome = peer.memory().read(into, *target);
   if (outcome.ok()) return Post::done;
-  if (outcome.error.code != Errc::not_supported) return fail(completion, outcome.error);
+  if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
   return MessageTransport::get(to, into + outcome.copied, local, remote_address + outcome.copied, remote,
                                size - outcome.copied, completion);
 }

@@ -27,11 +27,9 @@ namespace opal::btl::sm {
 
 class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
  public:
-  /// Errors: invalid_argument (a variable), no_memory, no_space, os.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config);
-  /// The same over these devices of the kernel.
-  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config, MechanismOrder order,
-                                              KernelDevices devices);
+  /// `devices`: instead of the kernel's.  Errors: invalid_argument (a variable), no_memory, no_space, os.
+  static Result<std::unique_ptr<Module>> open(const Host& host, const Config& config,
+                                              std::optional<KernelDevices> devices = {});
   ~Module() override;
 
   [[nodiscard]] ByteSpan address() const noexcept override { return bytes_of(connections_.address()); }
@@ -69,8 +67,7 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
     bool fences;
 
     /// Errors: as open().
-    static Result<Parts> make(const Host& host, const Config& config, MechanismOrder order, KernelDevices devices);
-    static Result<Parts> make(const Host& host, const Config& config);
+    static Result<Parts> make(const Host& host, const Config& config, std::optional<KernelDevices> devices = {});
   };
   /// For transports composed on this one; offer() and start() follow.
   Module(const Host& host, Parts parts);
@@ -90,20 +87,18 @@ class OPAL_EXPORT Module : public MessageTransport, private ConnectionUser {
   /// answer; on_file() gets it, unless the peer ends or its socket is full.
   void expect_file(const btl::Endpoint& from) noexcept;
   void give_file(const btl::Endpoint& to, const SoftwareHandle& region, const FileNote& note, int file) noexcept;
-  virtual void on_file(btl::Endpoint& /*from*/, ReceivedFile /*file*/) noexcept {}
+  void on_file(btl::Endpoint& /*from*/, ReceivedFile /*file*/) noexcept override {}
   /// Whether the peer's own table allows it.  Errors: peer_gone, protocol, invalid_argument, permission.
   static Result<void> check_remote(btl::Endpoint& to, const MemoryHandle& remote, std::uint64_t address,
                                    std::uint64_t size, Rights wanted) noexcept;
 
  private:
   friend struct TestAccess;
-  static Result<std::unique_ptr<Module>> open(const Host& host, Parts parts);
 
   // ConnectionUser
   void on_new(Endpoint& endpoint) noexcept override;
   void drain(Endpoint& endpoint) noexcept override;
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
-  void on_descriptor(Endpoint& endpoint, ReceivedFile file) noexcept override;
 
   static void on_help_request(void* unused, Delivery& delivery) noexcept;
   std::size_t do_deferred_work() noexcept;

@@ -89,17 +89,4 @@ struct Ipc {
   }
 };
 
-/// "init", "sent", ... Static lifetime.
-constexpr const char* name(IpcState state) noexcept {
-  switch (state) {
-    case IpcState::init: return "init";
-    case IpcState::sent: return "sent";
-    case IpcState::acking: return "acking";
-    case IpcState::acked: return "acked";
-    case IpcState::ok: return "ok";
-    case IpcState::bad: return "bad";
-  }
-  return "?";
-}
-
 }  // namespace opal::btl::smcuda

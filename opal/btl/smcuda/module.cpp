@@ -63,23 +63,14 @@ bool Module::arm() noexcept {
   return sm::Module::arm();
 }
 
-rcache::RgpusmStatistics Module::statistics_of(const Peer& peer) noexcept {
-  rcache::RgpusmStatistics sum;
-  for (const auto& window : peer.windows) {
-    sum += window->kept.statistics();
-    sum += window->passing.statistics();
-  }
-  return sum;
-}
-
-rcache::RgpusmStatistics Module::statistics(const btl::Endpoint& peer) const noexcept {
-  const auto found = peers_.find(const_cast<btl::Endpoint*>(&peer));  // a key is only compared
-  return found == peers_.end() ? rcache::RgpusmStatistics{} : statistics_of(found->second);
-}
-
 rcache::RgpusmStatistics Module::remote_memory_statistics() const noexcept {
   rcache::RgpusmStatistics sum;
-  for (const auto& [endpoint, peer] : peers_) sum += statistics_of(peer);
+  for (const auto& [endpoint, peer] : peers_) {
+    for (const auto& window : peer.windows) {
+      sum += window->kept.statistics();
+      sum += window->passing.statistics();
+    }
+  }
   return sum;
 }
 

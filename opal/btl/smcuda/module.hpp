@@ -51,8 +51,6 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
 
   /// For tests and tools.
   [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
-  /// What the caches of one peer's memory have counted, over all contexts.
-  [[nodiscard]] rcache::RgpusmStatistics statistics(const btl::Endpoint& peer) const noexcept;
   Result<void> release_remote_memory() noexcept override;
   [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept override;
   /// Copies in flight.
@@ -71,7 +69,6 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
 
   Module(const Host& host, const Settings& settings, Parts parts);
   Peer& peer_of(btl::Endpoint& endpoint);
-  static rcache::RgpusmStatistics statistics_of(const Peer& peer) noexcept;
 
   // ipc.cpp
   Result<void> take_tags();

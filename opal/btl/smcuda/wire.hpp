@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "opal/btl/answer.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/gpu/sharing/remote_memory.hpp"

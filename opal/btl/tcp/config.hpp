@@ -11,8 +11,6 @@ namespace opal::btl::tcp {
 
 /// Bytes per connection that wait for the kernel to take them; at least two messages of max_send are kept.
 inline constexpr ByteSize kSendRing = 1_MiB;
-/// Fragments that may be allocated and not yet sent at a time.
-inline constexpr std::uint32_t kFragments = 256;
 /// How long messages posted before a disconnect may take to leave, while the module goes on.
 inline constexpr std::chrono::milliseconds kLingerTimeout{30'000};
 /// How long the end of the module waits for messages posted before to reach the other hosts.

@@ -46,13 +46,12 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   const bool filtered = !include.empty() || !exclude.empty();
 
   OPAL_TRY_ASSIGN(Reactor reactor, Reactor::open());
-  OPAL_TRY_ASSIGN(FragmentPool fragments, FragmentPool::create(kFragments, config.max_send.bytes));
   // One address: listen there only.  Several of many: listen everywhere and refuse what comes in elsewhere.
   const bool one = chosen.size() == 1 && (filtered || chosen[0].address.is_loopback());
   OPAL_TRY_ASSIGN(ListeningSocket listening, listen_on(config, one ? &chosen[0].address : nullptr));
   const Nonce token = fresh_nonce();
-  std::unique_ptr<Module> module{new Module{host, config, std::move(reactor), std::move(fragments), token,
-                                            filtered && !one ? chosen : std::vector<Interface>{}}};
+  std::unique_ptr<Module> module{
+      new Module{host, config, std::move(reactor), token, filtered && !one ? chosen : std::vector<Interface>{}}};
   module->host_number_ = this_host();
   Address address{host.id, token, module->host_number_, {}};
   for (const Interface& interface : chosen) {
@@ -65,12 +64,11 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   return module;
 }
 
-Module::Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
+Module::Module(const Host& host, const Config& config, Reactor reactor, const Nonce& token,
                std::vector<Interface> allowed)
     : ConnectedTransport(host, attributes_of(config)),
       config_(config),
       reactor_(std::move(reactor)),
-      fragments_(std::move(fragments)),
       acceptor_(reactor_, config_, host.id, connection_key(host.secret, token), std::move(allowed), *this) {}
 
 Module::~Module() {
@@ -98,7 +96,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "tcp address: it is another peer's"};
   if (peer == host().id) return Error{Errc::unreachable, 0, "tcp: does not connect a process to itself"};
-  if (Endpoint* known = endpoints().find(peer); known != nullptr) {
+  if (Endpoint* known = find(peer); known != nullptr) {
     if (!known->dead()) return known;
     known->end(known->error());  // a send has failed; what was still to be read is given up
   }
@@ -150,7 +148,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
 
 Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
   if (from == host().id) return Acceptor::Verdict::refuse;
-  const Endpoint* known = endpoints().find(from);
+  const Endpoint* known = find(from);
   // The end of the earlier connection is reported before the new one.
   if (known == nullptr) return vacant(from) ? Acceptor::Verdict::accept : Acceptor::Verdict::park;
   // Both connect at once: the connection made by the lower identity stays, and both sides know which that is.
@@ -160,7 +158,7 @@ Acceptor::Verdict Module::judge(const PeerId& from) noexcept {
 
 void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept {
   ++events_;
-  if (Endpoint* known = endpoints().find(from); known != nullptr) {
+  if (Endpoint* known = find(from); known != nullptr) {
     if (known->dialing()) known->adopt(std::move(fd), peer_max_send);
     return;
   }
@@ -178,7 +176,7 @@ void Module::on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_sen
 }
 
 void Module::on_overdue(const PeerId& from) noexcept {
-  Endpoint* known = endpoints().find(from);
+  Endpoint* known = find(from);
   if (known == nullptr) {
     if (vacant(from)) unpark(from);
     return;
@@ -200,12 +198,6 @@ void Module::deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept {
 Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept {
   if (!accepts(to, header.size() + payload.size())) return Post::failed;
   return static_cast<Endpoint&>(to).send_inline(tag, header, payload);
-}
-
-Fragment Module::alloc(btl::Endpoint& to, std::size_t size) noexcept {
-  if (!accepts(to, size)) return {};
-  std::byte* buffer = fragments_.take();
-  return buffer == nullptr ? Fragment{} : Fragment{to, {buffer, size}, buffer};
 }
 
 Fragment Module::prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept {
@@ -234,11 +226,6 @@ Post Module::send(Fragment& fragment, Tag tag) noexcept {
   return post;
 }
 
-void Module::free(Fragment& fragment) noexcept {
-  give_back(fragment.slot());
-  fragment.disown();
-}
-
 // ---- Progress ---------------------------------------------------------------------------------------------------
 
 bool Module::worth_asking() noexcept {
@@ -251,7 +238,7 @@ bool Module::worth_asking() noexcept {
   }
   ++quiet_;
   if (quiet_ > kBetweenMessages) {
-    skip_ = std::min(quiet_ - kBetweenMessages, endpoints().living().empty() ? kRarestAlone : kRarest);
+    skip_ = std::min(quiet_ - kBetweenMessages, living().empty() ? kRarestAlone : kRarest);
     quiet_ = std::min(quiet_, kBetweenMessages + kRarestAlone);
   }
   return true;

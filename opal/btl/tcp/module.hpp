@@ -17,7 +17,6 @@
 #include "opal/btl/tcp/connections/interfaces.hpp"
 #include "opal/btl/tcp/connections/reactor.hpp"
 #include "opal/btl/tcp/endpoint.hpp"
-#include "opal/btl/tcp/fragment_pool.hpp"
 
 namespace opal::btl::tcp {
 
@@ -34,10 +33,8 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   Result<void> listen_only_at(const sockaddr& address) override;
 
   Post send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan payload) noexcept override;
-  Fragment alloc(btl::Endpoint& to, std::size_t size) noexcept override;
   Fragment prepare_src(btl::Endpoint& to, ByteSpan header, ByteSpan payload, Completion& completion) noexcept override;
   Post send(Fragment& fragment, Tag tag) noexcept override;
-  void free(Fragment& fragment) noexcept override;
 
   [[nodiscard]] int wait_fd() const noexcept override { return reactor_.wait_fd(); }
 
@@ -50,8 +47,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   void end_operations(Endpoint& endpoint, const Error& why) noexcept override;
   void on_vacant(const PeerId& peer) noexcept override { unpark(peer); }
   void close_in_child() noexcept override { reactor_.close_in_child(); }
-  Module(const Host& host, const Config& config, Reactor reactor, FragmentPool fragments, const Nonce& token,
-         std::vector<Interface> allowed);
+  Module(const Host& host, const Config& config, Reactor reactor, const Nonce& token, std::vector<Interface> allowed);
 
   Acceptor::Verdict judge(const PeerId& from) noexcept override;
   void on_connection(const PeerId& from, Fd fd, std::uint32_t peer_max_send) noexcept override;
@@ -63,7 +59,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
   [[nodiscard]] bool may_deliver() const noexcept { return turns_ != 0; }
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   void count_event() noexcept { ++events_; }
-  void give_back(void* slot) noexcept { fragments_.give_back(static_cast<std::byte*>(slot)); }
   void ended(Endpoint& endpoint) noexcept;
   [[nodiscard]] bool has_parked(const PeerId& peer) const noexcept { return acceptor_.has_parked(peer); }
   void unpark(const PeerId& peer) noexcept { acceptor_.unpark(peer); }
@@ -77,7 +72,6 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint>, public Lis
 
   const Config config_;
   Reactor reactor_;  // before everything that has a Source in it
-  FragmentPool fragments_;
   std::vector<std::byte> address_;
   Acceptor acceptor_;
   std::uint32_t quiet_ = 0;  // rounds in a row in which the kernel had nothing

@@ -99,7 +99,7 @@ Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion&
   if (request.remote_address % size != 0) {  // some devices never complete these
     return refuse(completion, {Errc::invalid_argument, 0, "atomic: misaligned address", request.remote_address});
   }
-  if (pipelined_.takes(*request.remote)) return pipelined_.atomic(to, request, completion);
+  if (pipelined_.takes(*request.remote)) return emulation().atomic(to, request, completion);
   const auto handle = usable(*request.remote, request.remote_address, size, Rights::remote_atomic);
   if (!handle) return refuse(completion, handle.error());
   completion.error = {};
@@ -140,7 +140,7 @@ void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
 }
 
 void Module::accept_one_sided(CmId& id, const CmEvent& event, const wire::Request& request) noexcept {
-  Endpoint* const known = endpoints().find(request.from);
+  Endpoint* const known = find(request.from);
   wire::Reason reason = wire::Reason::busy;  // its confirmation may come yet
   if (known != nullptr && known->state() == Endpoint::State::connected) {
     if (known->serve(id, event, request)) return;

@@ -104,7 +104,7 @@ Result<btl::Endpoint*> Module::connect(const PeerId& peer, ByteSpan address) {
   OPAL_TRY_ASSIGN(const wire::Address decoded, decode(address));
   if (decoded.id != peer) return Error{Errc::protocol, 0, "verbs address: it is another peer's"};
   if (peer == host().id) return Error{Errc::unreachable, 0, "verbs: does not connect a process to itself"};
-  if (Endpoint* known = endpoints().find(peer); known != nullptr) {
+  if (Endpoint* known = find(peer); known != nullptr) {
     known->known = true;
     return known;
   }
@@ -124,7 +124,7 @@ void Module::on_ended(Endpoint& endpoint) noexcept {
 void Module::end_broken() noexcept {
   some_broken_ = false;
   std::vector<Endpoint*> broken;
-  for (const auto& [peer, endpoint] : endpoints().living()) {
+  for (const auto& [peer, endpoint] : living()) {
     if (endpoint->broken()) broken.push_back(endpoint.get());
   }
   for (const auto& endpoint : leaving()) {
@@ -154,7 +154,7 @@ void Module::accept_messages(CmId& id, const CmEvent& event, const wire::Request
               opal::to_string(request.from), request.max_send, config_.max_send.bytes);
     return refuse(id.get(), wire::Reason::different);
   }
-  Endpoint* known = endpoints().find(request.from);
+  Endpoint* known = find(request.from);
   if (known != nullptr && known->searching() && host().id < request.from)
     return refuse(id.get(), wire::Reason::crossing);
   if (known != nullptr && known->state() == Endpoint::State::half_open && !known->known) {
@@ -377,7 +377,7 @@ bool Endpoint::superseded() noexcept {
 
 std::string Endpoint::describe() const {
   const std::string way =
-      fmt::format("{} to {}", verbs_.device().name(), to_.any.sa_family == 0 ? "a peer that came" : to_string(to_));
+      fmt::format("{} to {}", verbs_.device().name(), to_ == SocketAddress{} ? "a peer that came" : to_string(to_));
   if (searching()) return "connecting: " + way;
   if (state_ == State::ended) return fmt::format("ended ({}): {}", opal::to_string(error()), where_);
   return fmt::format("{}, MTU {}, {} messages to it and {} from it at a time{}", way,

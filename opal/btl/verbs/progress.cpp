@@ -8,7 +8,6 @@
 
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/verbs/module.hpp"
-#include "opal/btl/verbs/work_id.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::btl::verbs {
@@ -21,16 +20,19 @@ constexpr std::uint32_t kRoundsPerLook = 32;
 /// And while they never stay out: others want to connect meanwhile, or have gone.
 constexpr std::uint32_t kBusyRoundsPerLook = 1024;
 
+/// The name of a work request: sends are numbered by their queue pair's user, receives name their buffer.
+constexpr std::uint64_t kReceive = std::uint64_t{1} << 63;
+
 }  // namespace
 
 void Module::on_completion(const ibv_wc& wc) noexcept {
   const auto found = queues_.find(wc.qp_num);
   QueueUser* const user = found == queues_.end() ? nullptr : found->second;
-  if (!is_receive(wc.wr_id)) {
+  if ((wc.wr_id & kReceive) == 0) {
     if (user != nullptr) user->on_sent(wc);
     return;
   }
-  Buffer& buffer = receive_buffers_.at(index_of(wc.wr_id));
+  Buffer& buffer = receive_buffers_.at(static_cast<std::uint32_t>(wc.wr_id));
   if (wc.status == IBV_WC_SUCCESS && user != nullptr) {
     const std::size_t size = std::min<std::size_t>(wc.byte_len, receive_buffers_.size());
     user->on_received({buffer.data, size});
@@ -40,7 +42,7 @@ void Module::on_completion(const ibv_wc& wc) noexcept {
 
 void Module::post_receive(const Buffer& buffer) noexcept {
   const auto size = static_cast<std::uint32_t>(receive_buffers_.size());
-  if (const auto posted = device_.post_receive(receive_id(buffer.index), buffer.data, size, buffer.key); !posted) {
+  if (const auto posted = device_.post_receive(kReceive | buffer.index, buffer.data, size, buffer.key); !posted) {
     log::error("btl.verbs", "a receive buffer is lost: {}", opal::to_string(posted.error()));
   }
 }
@@ -101,7 +103,7 @@ void Module::on_device_event(const ibv_async_event& event) noexcept {
       log::warn("btl.verbs", "device {}: its port is down", device_.name());
       // It may come back before the device has given up what is in flight.  Where there is another way, there is no
       // time to lose.
-      for (const auto& [peer, endpoint] : endpoints().living()) {
+      for (const auto& [peer, endpoint] : living()) {
         if (has_other_way_ && has_other_way_(*endpoint)) endpoint->break_off({Errc::peer_gone, ENETDOWN, what});
       }
       break;
@@ -114,7 +116,7 @@ void Module::on_device_gone(const char* what) noexcept {
   if (gone_.code != Errc{}) return;
   log::error("btl.verbs", "device {}: {}; it is not used any more", device_.name(), what);
   gone_ = {Errc::unreachable, EIO, what};
-  for (const auto& [peer, endpoint] : endpoints().living()) endpoint->break_off({Errc::peer_gone, EIO, what});
+  for (const auto& [peer, endpoint] : living()) endpoint->break_off({Errc::peer_gone, EIO, what});
 }
 
 void Module::collect_device_events() noexcept {
@@ -151,7 +153,7 @@ std::uint64_t Module::next_time() const noexcept {
     const std::uint64_t at = endpoint.wake_ns();
     if (at != 0 && (next == 0 || at < next)) next = at;
   };
-  for (const auto& [peer, endpoint] : endpoints().living()) consider(*endpoint);
+  for (const auto& [peer, endpoint] : living()) consider(*endpoint);
   for (const auto& endpoint : leaving()) consider(*endpoint);
   return next;
 }
@@ -162,7 +164,7 @@ void Module::run_timers() noexcept {
   const auto consider = [&](Endpoint& endpoint) {
     if (const std::uint64_t at = endpoint.wake_ns(); at != 0 && at <= now) due.push_back(&endpoint);
   };
-  for (const auto& [peer, endpoint] : endpoints().living()) consider(*endpoint);
+  for (const auto& [peer, endpoint] : living()) consider(*endpoint);
   for (const auto& endpoint : leaving()) consider(*endpoint);
   for (Endpoint* endpoint : due) endpoint->on_time(now);
 }
@@ -184,7 +186,7 @@ std::size_t Module::receive(std::size_t budget) noexcept {
   }
   if (some_stalled_) {
     some_stalled_ = false;
-    for (const auto& [peer, endpoint] : endpoints().living()) endpoint->resume();
+    for (const auto& [peer, endpoint] : living()) endpoint->resume();
   }
   if (some_broken_ && !busy) end_broken();
   const std::size_t sent = pipelined_.progress();

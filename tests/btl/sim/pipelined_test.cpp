@@ -66,7 +66,7 @@ class Pipelined : public ::testing::Test {
     return completion.error.code;
   }
 
-  World world{{.pin_limit = 1_GiB}};
+  World world;
   Side& a = world.add();
   Side& b = world.add();
   btl::Endpoint& to_b = *a.connect(b);

@@ -3,8 +3,8 @@
 // and how a sender sleeps until it may have more under way.
 #include <poll.h>
 
-#include "opal/btl/answer.hpp"
 #include "opal/btl/sm/module.hpp"
+#include "opal/btl/tag.hpp"
 #include "tests/conformance/side.hpp"
 
 namespace opal::btl::sm {

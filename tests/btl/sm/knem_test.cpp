@@ -221,12 +221,12 @@ class SmKnemModules : public ::testing::Test {
  protected:
   struct Half {
     Half(Kernel& kernel, bool knem) : side("self") {
-      MechanismOrder order{{MechanismKind::knem}};
       const Error none{Errc::not_supported, 0, "not in this test"};
       KernelDevices devices{none,
                             knem ? KernelDevices::Knem{std::make_shared<Double>(kernel)} : KernelDevices::Knem{none}};
       config.large_get = "alone";  // as soon as it is possible
-      module = std::move(Module::open(side.module().host(), config, std::move(order), std::move(devices))).value();
+      config.single_copy = "knem";
+      module = std::move(Module::open(side.module().host(), config, std::move(devices))).value();
     }
     test::Side side;
     Config config;

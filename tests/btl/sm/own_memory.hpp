@@ -32,9 +32,10 @@ struct Doubled {
   Doubled(std::shared_ptr<OwnMemory> device, std::string_view mechanisms, std::string_view large_get) {
     Config config;
     config.large_get = large_get;
-    const MechanismOrder order = *MechanismOrder::parse(mechanisms);
-    auto opened = Module::open(host.module().host(), config, order,
-                               {std::shared_ptr<XpmemDevice>{std::move(device)}, Error{Errc::not_supported}});
+    config.single_copy = mechanisms;
+    auto opened =
+        Module::open(host.module().host(), config,
+                     KernelDevices{std::shared_ptr<XpmemDevice>{std::move(device)}, Error{Errc::not_supported}});
     EXPECT_TRUE(opened);
     module = std::move(*opened);
   }

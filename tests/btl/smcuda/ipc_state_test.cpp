@@ -57,8 +57,10 @@ TEST(SmcudaIpcState, EveryPairOfStateAndEventLeadsWhereTheTableSays) {
         }
         Ipc ipc{from, 1};
         const Action action = ipc.on(event, yields);
-        EXPECT_EQ(ipc.state, expected.to) << name(from) << ", event " << static_cast<int>(event);
-        EXPECT_EQ(action, expected.action) << name(from) << ", event " << static_cast<int>(event);
+        EXPECT_EQ(ipc.state, expected.to)
+            << "state " << static_cast<int>(from) << ", event " << static_cast<int>(event);
+        EXPECT_EQ(action, expected.action)
+            << "state " << static_cast<int>(from) << ", event " << static_cast<int>(event);
         EXPECT_EQ(ipc.attempts, action == Action::send_request ? 2 : 1);
       }
     }
@@ -67,7 +69,7 @@ TEST(SmcudaIpcState, EveryPairOfStateAndEventLeadsWhereTheTableSays) {
 
 TEST(SmcudaIpcState, OnlyAckedAndOkMeanThatMemoryMayBeMapped) {
   for (const IpcState state : kStates) {
-    EXPECT_EQ((Ipc{state, 0}.usable()), state == acked || state == ok) << name(state);
+    EXPECT_EQ((Ipc{state, 0}.usable()), state == acked || state == ok) << static_cast<int>(state);
   }
 }
 

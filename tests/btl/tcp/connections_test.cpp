@@ -22,14 +22,14 @@ struct Mute {
     sockaddr_storage bound{};
     socklen_t length = sizeof bound;
     EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length), 0);
-    address = *btl::tcp::SocketAddress::from(reinterpret_cast<const sockaddr&>(bound));
+    address = *btl::SocketAddress::from(reinterpret_cast<const sockaddr&>(bound));
   }
   Fd fd;
-  btl::tcp::SocketAddress address;
+  btl::SocketAddress address;
 };
 
 /// A blob of `peer` with other sockets in front of its own.
-std::vector<std::byte> blob_with(const TcpSide& peer, const std::vector<btl::tcp::SocketAddress>& in_front) {
+std::vector<std::byte> blob_with(const TcpSide& peer, const std::vector<btl::SocketAddress>& in_front) {
   btl::tcp::Address address = *btl::tcp::decode(peer.module->address());
   address.sockets.insert(address.sockets.begin(), in_front.begin(), in_front.end());
   return btl::tcp::encode(address);
@@ -52,7 +52,7 @@ std::vector<std::byte> blob_with(const TcpSide& peer, const std::vector<btl::tcp
 TEST(TcpConnections, AnAddressThatRefusesIsSkipped) {
   TcpSide a;
   TcpSide b;
-  btl::tcp::SocketAddress refused;
+  btl::SocketAddress refused;
   {
     const Mute gone;
     refused = gone.address;
@@ -92,7 +92,7 @@ TEST(TcpConnections, AnUnreachablePeerIsReportedWithATableOfWhatWasTried) {
   config.connect_timeout = milliseconds{50};
   config.welcome_timeout = milliseconds{150};
   TcpSide a{config};
-  btl::tcp::SocketAddress refused;
+  btl::SocketAddress refused;
   {
     const Mute gone;
     refused = gone.address;

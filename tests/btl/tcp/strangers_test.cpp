@@ -113,7 +113,7 @@ Error answer_of_dialer(const wire::Challenge& challenge, ByteSpan welcome) {
   EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &length), 0);
   btl::tcp::Address address = *btl::tcp::decode(side.module->address());
   address.id = PeerId::random();
-  address.sockets = {*btl::tcp::SocketAddress::from(reinterpret_cast<const sockaddr&>(at))};
+  address.sockets = {*btl::SocketAddress::from(reinterpret_cast<const sockaddr&>(at))};
   EXPECT_TRUE(side.module->connect(address.id, btl::tcp::encode(address)));
   std::vector<Stranger> taken;
   EXPECT_TRUE(pump(

@@ -21,7 +21,6 @@ MemoryUnit::MemoryUnit(Pages& pages, const Config& config, std::uint64_t first_g
       mode_(config.memory == "pinned"      ? Mode::pinned
             : config.memory == "on_demand" ? Mode::on_demand
                                            : Mode::automatic),
-      pin_limit_(config.pin_limit.bytes),
       limits_{config.registrations, config.registered_bytes.bytes == 0 ? UINT64_MAX : config.registered_bytes.bytes},
       next_generation_(first_generation) {}
 
@@ -31,7 +30,7 @@ MemoryUnit::~MemoryUnit() {
 
 /// Pages for a new registration; none when it is to be reached on demand.
 Result<Pin> MemoryUnit::pin(void* base, std::uint64_t size, Rights rights) noexcept {
-  if (mode_ == Mode::on_demand || size == 0 || size > pin_limit_) return Pin{};
+  if (mode_ == Mode::on_demand || size == 0 || size > kPinLimit.bytes) return Pin{};
   const Result<Pin> pin = pages_.pin(base, size);
   if (pin) return pin;
   const Error& why = pin.error();

@@ -94,7 +94,6 @@ class OPAL_EXPORT MemoryUnit {
 
   Pages& pages_;
   const Mode mode_;
-  const std::uint64_t pin_limit_;
   mutable std::mutex mutex_;
   MemoryLimits limits_;
   MemoryUse use_;

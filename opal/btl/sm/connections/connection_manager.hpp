@@ -107,7 +107,6 @@ class OPAL_EXPORT ConnectionManager final : private ForkListener {
   Result<std::unique_ptr<Link>> attempt(const Address& address, const Deadline& deadline, std::uint32_t index,
                                         bool& exposed);
 
-  // connection_manager_fork.cpp
   void before_fork() noexcept override;
   void after_fork_in_parent() noexcept override;
   void after_fork_in_child() noexcept override;

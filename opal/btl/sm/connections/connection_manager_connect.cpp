@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's side of the connection manager: connecting, ending, hearing the connection events.
+// The module's side of the connection manager: connecting, ending, hearing the connection events; and forks.
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <memory>
 
 #include "opal/btl/sm/connections/connection_manager.hpp"
 
@@ -165,6 +166,24 @@ std::vector<ConnectionEvent> ConnectionManager::take_events() {
   const std::lock_guard lock{mutex_};
   has_events_.store(false, std::memory_order_release);
   return std::exchange(events_, {});
+}
+
+// ---- Forks
+
+void ConnectionManager::before_fork() noexcept { mutex_.lock(); }
+
+void ConnectionManager::after_fork_in_parent() noexcept { mutex_.unlock(); }
+
+/// Closes what hangs up when its last descriptor is closed; the rest is memory, which the child may keep.
+void ConnectionManager::after_fork_in_child() noexcept {
+  inherited_ = true;
+  for (auto& [id, connection] : connections_) connection.socket.reset();
+  listener_.reset();
+  epoll_.reset();  // or the child could change what the parent listens to
+  // The child has neither the thread nor a waiting one, so there is nothing to join or to wake.
+  std::construct_at(&thread_);
+  std::construct_at(&changed_);
+  mutex_.unlock();
 }
 
 }  // namespace opal::btl::sm

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/sm/connections/connections.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace opal::btl::sm {
+
+std::string Endpoint::describe() const {
+  const SendGuard guard{*this};
+  return fmt::format("shared memory; {}; fast box {}", link_->copy.why(), sending.fast_box.on() ? "in use" : "not yet");
+}
 
 Result<void> Connections::start(const LocalSide& local, int doorbell, const FifoConsumer& fifo) {
   fifo_ = &fifo;
@@ -91,7 +98,7 @@ std::size_t Connections::take_events() noexcept {
         }
         break;
       case ConnectionEvent::Kind::file:
-        if (!endpoint->dead()) user_.on_descriptor(*endpoint, std::move(event.file));
+        if (!endpoint->dead()) user_.on_file(*endpoint, std::move(event.file));
         break;
       case ConnectionEvent::Kind::accepted:
       case ConnectionEvent::Kind::closed: break;  // handled above

@@ -29,7 +29,7 @@ class ConnectionUser {
   /// Ends every operation with the endpoint.
   virtual void end_operations(Endpoint& endpoint, const Error& why) noexcept = 0;
   /// The peer has sent a descriptor, or refused to.
-  virtual void on_descriptor(Endpoint& endpoint, ReceivedFile file) noexcept = 0;
+  virtual void on_file(btl::Endpoint& from, ReceivedFile file) noexcept = 0;
 
  protected:
   ~ConnectionUser() = default;

@@ -28,8 +28,8 @@ std::uint32_t least_share(const HelpedTransfer& transfer) noexcept {
 
 }  // namespace
 
-bool HelpedInitiator::start(Endpoint& peer, RdmaOperation::Kind kind, std::byte* here, const Target& target,
-                            Completion& completion) noexcept {
+bool HelpedInitiator::start_large(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
+                                  Completion& completion) noexcept {
   HelpedState& helped = peer.helped;
   const std::uint32_t now = progress_.progress_calls();
   // In a stream the throughput counts, and each hand-over between the two sides costs.

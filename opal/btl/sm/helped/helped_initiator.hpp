@@ -29,16 +29,11 @@ class HelpedInitiator {
         emulation_(emulation),
         operations_(operations) {}
 
-  /// Starts a put or get if help pays for it.  False: the caller copies without help.
-  [[nodiscard]] bool start_put(Endpoint& to, const std::byte* source, const Target& target,
-                               Completion& completion) noexcept {
-    // The source is only read.
-    return target.range.size >= least_helped_ &&
-           start(to, RdmaOperation::Kind::put, const_cast<std::byte*>(source), target, completion);
-  }
-  [[nodiscard]] bool start_get(Endpoint& from, std::byte* destination, const Target& target,
-                               Completion& completion) noexcept {
-    return target.range.size >= least_helped_ && start(from, RdmaOperation::Kind::get, destination, target, completion);
+  /// Starts a put or get if help pays for it; `here` is the source, which is only read, or the destination.  False: the
+  /// caller copies without help.
+  [[nodiscard]] bool start(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
+                           Completion& completion) noexcept {
+    return target.range.size >= least_helped_ && start_large(kind, peer, here, target, completion);
   }
 
   [[nodiscard]] bool is_active() const noexcept { return !active_.empty(); }
@@ -51,8 +46,8 @@ class HelpedInitiator {
   void abandon(Endpoint& endpoint, const Error& why) noexcept;
 
  private:
-  bool start(Endpoint& peer, RdmaOperation::Kind kind, std::byte* here, const Target& target,
-             Completion& completion) noexcept;
+  bool start_large(RdmaOperation::Kind kind, Endpoint& peer, std::byte* here, const Target& target,
+                   Completion& completion) noexcept;
   static InitiatorState* state_of(Endpoint& peer) noexcept;
   void start_next(Endpoint& peer) noexcept;
   void send_request(Endpoint& peer) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/sm/messages/sender.hpp"
 
-#include "opal/btl/answer.hpp"
+#include "opal/btl/tag.hpp"
 
 namespace opal::btl::sm {
 namespace {

@@ -144,13 +144,11 @@ void Dialer::start() noexcept {
   start_next();
 }
 
-void Dialer::record(std::size_t candidate, const Error& why) noexcept { outcomes_[candidate].error = why; }
-
 void Dialer::start_next() noexcept {
   while (next_ < candidates_.size()) {
     auto attempt = std::make_unique<Attempt>(reactor(), *this, next_++);
     if (const auto started = attempt->start(); !started) {
-      record(attempt->candidate(), started.error());
+      outcomes_[attempt->candidate()] = started.error();
       continue;
     }
     attempts_.push_back(std::move(attempt));
@@ -185,14 +183,14 @@ void Dialer::end_of_round() noexcept {
   }
   // The most telling of the errors: anything an OPAL peer said itself, else the last one.
   Error why{Errc::unreachable, 0, "tcp connect: the peer has no address"};
-  for (const Outcome& outcome : outcomes_) {
-    if (why.code == Errc::unreachable) why = outcome.error;
+  for (const Error& outcome : outcomes_) {
+    if (why.code == Errc::unreachable) why = outcome;
   }
   owner_.on_unreachable(why);
 }
 
 void Dialer::failed(Attempt& attempt, const Error& why, bool may_come_again) noexcept {
-  record(attempt.candidate(), why);
+  outcomes_[attempt.candidate()] = why;
   worth_another_round_ = worth_another_round_ || may_come_again;
   std::erase_if(attempts_, [&](const auto& mine) { return mine.get() == &attempt; });
   if (next_ < candidates_.size() || attempts_.empty()) set_deadline(now_ns());
@@ -205,12 +203,12 @@ void Dialer::welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept {
 std::string Dialer::describe() const {
   std::string text;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    const Outcome& outcome = outcomes_[i];
+    const Error& outcome = outcomes_[i];
     const bool started = i < next_ || rounds_ > 0;
     text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", to_string(candidates_[i]),
-                        outcome.error.code != Errc{} ? opal::to_string(outcome.error)
-                        : started                    ? "no answer yet"
-                                                     : "not tried yet");
+                        outcome.code != Errc{} ? opal::to_string(outcome)
+                        : started              ? "no answer yet"
+                                               : "not tried yet");
   }
   return text;
 }

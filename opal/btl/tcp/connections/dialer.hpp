@@ -51,19 +51,15 @@ class Dialer final : public Source {
 
  private:
   friend class Attempt;
-  struct Outcome {
-    Error error{};  // code 0: nothing heard yet
-  };
   void start_next() noexcept;
   void end_of_round() noexcept;
   void welcomed(Attempt& attempt, std::uint64_t peer_max_send) noexcept;
   void failed(Attempt& attempt, const Error& why, bool may_come_again) noexcept;
-  void record(std::size_t candidate, const Error& why) noexcept;
 
   const Config& config_;
   const HandshakeSides sides_;
   const std::vector<SocketAddress> candidates_;
-  std::vector<Outcome> outcomes_;  // by candidate
+  std::vector<Error> outcomes_;  // by candidate; code 0: nothing heard yet
   Owner& owner_;
   std::vector<std::unique_ptr<Attempt>> attempts_;
   std::size_t next_ = 0;  // candidate

@@ -31,14 +31,22 @@ std::uint8_t Connection::depth() const noexcept {
       std::min({kMost, device_.attributes().max_qp_rd_atom, device_.attributes().max_qp_init_rd_atom}));
 }
 
-Result<void> Connection::dial(rdma_event_channel& channel, SocketAddress from, SocketAddress to, ByteSpan request) {
+Result<void> Connection::dial(rdma_event_channel& channel, SocketAddress from, const SocketAddress& to,
+                              ByteSpan request) {
   request_size_ = std::min(request.size(), request_.size());
   std::copy_n(request.begin(), request_size_, request_.begin());
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(&channel, &id, this, RDMA_PS_TCP) != 0) return manager_error("rdma_create_id");
   id_.reset(id);
-  (from.any.sa_family == AF_INET ? from.v4.sin_port : from.v6.sin6_port) = 0;
-  if (rdma_resolve_addr(id, &from.any, &to.any, settings_.timeout_ms) != 0) return manager_error("rdma_resolve_addr");
+  from.set_port(0);
+  sockaddr_storage own;
+  sockaddr_storage theirs;
+  (void)from.to(own);
+  (void)to.to(theirs);
+  if (rdma_resolve_addr(id, reinterpret_cast<sockaddr*>(&own), reinterpret_cast<sockaddr*>(&theirs),
+                        settings_.timeout_ms) != 0) {
+    return manager_error("rdma_resolve_addr");
+  }
   return {};
 }
 

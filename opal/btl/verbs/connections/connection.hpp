@@ -55,7 +55,7 @@ class Connection {
   ~Connection();
 
   /// Starts connecting from `from` to `to` with the request's bytes.  Errors: unreachable, os.
-  Result<void> dial(rdma_event_channel& channel, SocketAddress from, SocketAddress to, ByteSpan request);
+  Result<void> dial(rdma_event_channel& channel, SocketAddress from, const SocketAddress& to, ByteSpan request);
   /// Takes a request that arrived; on success the queue pair can receive, and soon send.  Errors: limit_reached, os;
   /// the identifier is given back unanswered then.
   Result<void> accept(CmId& id, std::uint8_t peer_reads, ByteSpan reply);

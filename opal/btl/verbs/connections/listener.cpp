@@ -44,12 +44,6 @@ bool is_reachable(const ifaddrs& interface) noexcept {
   return !IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr);
 }
 
-SocketAddress copy_of(const sockaddr& any) noexcept {
-  SocketAddress socket{};
-  std::memcpy(&socket, &any, any.sa_family == AF_INET ? sizeof socket.v4 : sizeof socket.v6);
-  return socket;
-}
-
 }  // namespace
 
 Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
@@ -77,10 +71,10 @@ Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
       return device_error(errno, "rdma_create_id");
     }
     CmId id{raw};
-    SocketAddress socket = copy_of(*interface->ifa_addr);
-    const bool bound = rdma_bind_addr(raw, &socket.any) == 0 && raw->verbs != nullptr;
+    const bool bound = rdma_bind_addr(raw, interface->ifa_addr) == 0 && raw->verbs != nullptr;
     const char* name = bound ? ibv_get_device_name(raw->verbs->device) : "no RDMA device";
-    seen += fmt::format("{}{} {}: {}", seen.empty() ? "" : ", ", interface->ifa_name, to_string(socket), name);
+    seen += fmt::format("{}{} {}: {}", seen.empty() ? "" : ", ", interface->ifa_name,
+                        to_string(*SocketAddress::from(*interface->ifa_addr)), name);
     const std::size_t place = bound ? place_in(devices, name) : kNowhere;
     const bool known = std::any_of(candidates.begin(), candidates.end(),
                                    [&](const Candidate& candidate) { return candidate.device == name; });
@@ -91,7 +85,7 @@ Result<Listener> Listener::open(const std::string& devices, std::size_t rail) {
   if (rail < candidates.size()) {
     Candidate& taken = candidates[rail];
     if (rdma_listen(taken.id.get(), kBacklog) != 0) return device_error(errno, "rdma_listen");
-    listener.socket = copy_of(*rdma_get_local_addr(taken.id.get()));
+    OPAL_TRY_ASSIGN(listener.socket, SocketAddress::from(*rdma_get_local_addr(taken.id.get())));
     listener.device = std::move(taken.device);
     listener.id = std::move(taken.id);
     return listener;

@@ -29,7 +29,6 @@ class OPAL_EXPORT OutSegment {
 
   [[nodiscard]] int fd() const noexcept { return memory_.fd(); }
   [[nodiscard]] FragmentPool& fragments() noexcept { return fragments_; }
-  [[nodiscard]] std::size_t committed_bytes() const noexcept { return memory_.usage().managed; }
   /// Room for something that lives as long as the segment.  Errors: those of mpool::SharedPool::allocate.
   Result<mpool::SharedBlock> allocate(std::size_t size) noexcept { return memory_.allocate(size, kCacheLine); }
 
