@@ -26,6 +26,7 @@ struct Config {
   std::uint32_t rails = 1;
   ByteSize max_send = 16_KiB;
   ByteSize pin_limit = 0_B;
+  std::string on_demand = "auto";
   std::string atomics = "auto";
   std::uint32_t ack_timeout = 18;
   std::chrono::milliseconds connect_timeout{30'000};  ///< no variable: the Context gives it
@@ -79,6 +80,13 @@ inline constexpr config::Var<Config> kVars[] = {
      config::Level::tuner,
      "Most memory that is registered with the device at a time, beside message buffers; larger regions are reached by "
      "messages.  0: half of the memory of the host, or of what this process's control group may use."},
+    {"on_demand",
+     &Config::on_demand,
+     {.choices = "auto|no|yes"},
+     "",
+     config::Level::tuner,
+     "Whether registered memory is reached by on-demand paging instead of being pinned: auto where the device offers "
+     "it and moves the right bytes in a trial when it is opened, yes without a trial, no never."},
     {"atomics",
      &Config::atomics,
      {.choices = "auto|device|messages"},

@@ -63,14 +63,15 @@ Result<std::unique_ptr<Module>> Module::open(const Host& host, const Config& con
   const wire::Address address{wire::kMagic, wire::kWireVersion, socket.port_number(),
                               host.id,      fresh_nonce(),      socket.ip};
   log::debug("btl.verbs", "device {} at {}", listener.device, to_string(socket));
-  std::unique_ptr<Module> module{
-      new Module{host, config, std::move(listener), std::move(device), std::move(waiting), address}};
+  OnDemand on_demand = find_on_demand(device, config.on_demand, listener.id->port_num, address.ip);
+  std::unique_ptr<Module> module{new Module{host, config, std::move(listener), std::move(device), std::move(on_demand),
+                                            std::move(waiting), address}};
   module->largest_request_ = std::min<std::uint64_t>(config.max_request.bytes, port.max_msg_sz);
   return module;
 }
 
-Module::Module(const Host& host, const Config& config, Listener listener, Device device, Waiting waiting,
-               const wire::Address& address)
+Module::Module(const Host& host, const Config& config, Listener listener, Device device, OnDemand on_demand,
+               Waiting waiting, const wire::Address& address)
     : ConnectedTransport(host, attributes_of(config)),
       config_(config),
       listener_(std::move(listener)),
@@ -83,7 +84,7 @@ Module::Module(const Host& host, const Config& config, Listener listener, Device
       message_memory_(message_memory(device_, config)),
       most_sends_(config.send_buffers),
       device_atomics_(wants_device_atomics(device_, config)),
-      memory_(device_, host.registrations, pin_limit(device_, config), device_atomics_),
+      memory_(device_, std::move(on_demand), host.registrations, pin_limit(device_, config), device_atomics_),
       pipelined_(*this, emulation(), operations()) {}
 
 /// While a descriptor of the device is open anywhere, the kernel keeps the queue pairs, and peers do not notice an end.

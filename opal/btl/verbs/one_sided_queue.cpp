@@ -182,6 +182,11 @@ OneSidedQueue::Room OneSidedQueue::find_memory(Piece& piece, RdmaOperation& oper
     chunk_.left = size;
     return Room::posted;
   }
+  if (const ibv_mr* const everything = verbs_.memory().on_demand().everything.get(); everything != nullptr) {
+    chunk_.key = everything->lkey;
+    chunk_.left = size;
+    return Room::posted;
+  }
   Error why{};
   if (size > kCopied) {
     if (rcache::Cache* cache = verbs_.registrations(); cache != nullptr) {

@@ -33,6 +33,12 @@ Result<MemoryRegion> Memory::pin(void* base, std::uint64_t size, int access, boo
   return region;
 }
 
+MemoryRegion Memory::map_on_demand(void* base, std::uint64_t size, int access) const noexcept {
+  if (!on_demand_.regions) return {};
+  const int wanted = access | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
+  return MemoryRegion{ibv_reg_mr(device_.domain(), base, size, wanted)};
+}
+
 Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) {
   OPAL_TRY_ASSIGN(const MemoryHandle software, table_.add(base, size, rights));
   wire::Handle handle{};
@@ -42,20 +48,25 @@ Result<MemoryHandle> Memory::add(void* base, std::uint64_t size, Rights rights) 
   if (includes(rights, Rights::remote_read)) access |= IBV_ACCESS_REMOTE_READ;
   if (includes(rights, Rights::remote_write)) access |= IBV_ACCESS_REMOTE_WRITE;
   if (includes(rights, Rights::remote_atomic) && device_atomics_) access |= IBV_ACCESS_REMOTE_ATOMIC;
-  if (size <= pin_limit_) {
-    bool writable = true;
-    auto region = pinned_ + size > pin_limit_
-                      ? Result<MemoryRegion>{Error{Errc::limit_reached, 0, "verbs: btl_verbs_pin_limit", pin_limit_}}
-                      : pin(base, size, access, writable);
+  Result<MemoryRegion> region = map_on_demand(base, size, access);
+  bool writable = *region != nullptr;
+  std::uint64_t pinned = 0;
+  if (*region == nullptr && size <= pin_limit_) {
+    pinned = size;
+    region = pinned_ + size > pin_limit_
+                 ? Result<MemoryRegion>{Error{Errc::limit_reached, 0, "verbs: btl_verbs_pin_limit", pin_limit_}}
+                 : pin(base, size, access, writable);
     if (!region) {
       if (auto removed = table_.remove(software); !removed) return removed.error();
       return region.error();
     }
+  }
+  if (*region != nullptr) {
     if (entries_.size() <= handle.software.slot) entries_.resize(handle.software.slot + std::size_t{1});
     handle.key = (*region)->rkey;
     handle.flags = wire::kHasKey | ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0 ? wire::kAtomics : 0);
-    pinned_ += size;
-    entries_[handle.software.slot] = {handle.software.generation, std::move(*region), size, 0, writable, false};
+    pinned_ += pinned;
+    entries_[handle.software.slot] = {handle.software.generation, std::move(*region), pinned, 0, writable, false};
   }
   return MemoryHandle::from_bytes(bytes_of(handle));
 }

@@ -13,6 +13,7 @@
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
 #include "opal/btl/verbs/device/device.hpp"
+#include "opal/btl/verbs/device/on_demand.hpp"
 #include "opal/btl/verbs/device/stale_slots.hpp"
 #include "opal/btl/verbs/wire.hpp"
 
@@ -52,8 +53,15 @@ class Memory {
   };
 
   /// `pin_limit`: bytes that the device may hold pinned at a time.
-  Memory(Device& device, RegistrationTable& table, std::uint64_t pin_limit, bool device_atomics) noexcept
-      : device_(device), table_(table), pin_limit_(pin_limit), device_atomics_(device_atomics) {}
+  Memory(Device& device, OnDemand on_demand, RegistrationTable& table, std::uint64_t pin_limit,
+         bool device_atomics) noexcept
+      : device_(device),
+        on_demand_(std::move(on_demand)),
+        table_(table),
+        pin_limit_(pin_limit),
+        device_atomics_(device_atomics) {}
+
+  [[nodiscard]] const OnDemand& on_demand() const noexcept { return on_demand_; }
 
   /// Memory larger than the limit of all gets a handle without a key: peers reach it with our help.
   /// Errors: invalid_argument (the range wraps, or nothing is mapped there), limit_reached (room can be made), os.
@@ -88,7 +96,11 @@ class Memory {
   void unpin(Entry& entry) noexcept;
   void give_back(const LocalKey& key) noexcept;
 
+  /// A region that holds nothing; null: the device takes this memory pinned only, or not at all.
+  [[nodiscard]] MemoryRegion map_on_demand(void* base, std::uint64_t size, int access) const noexcept;
+
   Device& device_;
+  const OnDemand on_demand_;
   RegistrationTable& table_;
   const std::uint64_t pin_limit_;
   const bool device_atomics_;
