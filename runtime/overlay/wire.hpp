@@ -15,7 +15,7 @@
 
 namespace runtime::overlay {
 
-inline constexpr std::uint16_t kVersion = 5;  ///< of all frames; change one => bump it
+inline constexpr std::uint16_t kVersion = 6;  ///< of all frames; change one => bump it
 
 enum class FrameType : std::uint16_t {
   attach = 1,  ///< to a member higher up: be my parent; body Attach
@@ -43,29 +43,17 @@ struct Attach {
   Id member = 0;
   std::uint64_t heard = 0;  ///< the last number of the root's that has come here
   std::uint64_t first = 0;  ///< the number of the first message that comes after this
-  std::uint8_t fresh = 0;   ///< 1: it never had a parent before
+  bool fresh = false;       ///< it never had a parent before
   std::vector<Id> moved;    ///< tops of subtrees below it that have another parent
-  template <class V>
-  void fields(V& v) {
-    v(member, heard, first, fresh, moved);
-  }
 };
 
 struct Attached {
   std::vector<Id> moved;  ///< of the child's subtree: tops that have another parent
   IdSet lost;             ///< all lost members
-  template <class V>
-  void fields(V& v) {
-    v(moved, lost);
-  }
 };
 
 struct Moved {
   Id member = 0;
-  template <class V>
-  void fields(V& v) {
-    v(member);
-  }
 };
 
 /// Why a member counts as lost, as far as the member that missed it knows.
@@ -79,10 +67,6 @@ enum class Loss : std::uint8_t {
 struct Lost {
   Id member = 0;
   Loss why = Loss::declared;
-  template <class V>
-  void fields(V& v) {
-    v(member, why);
-  }
 };
 
 enum class Refusal : std::uint8_t {
@@ -92,10 +76,6 @@ enum class Refusal : std::uint8_t {
 
 struct Refused {
   Refusal why{};
-  template <class V>
-  void fields(V& v) {
-    v(why);
-  }
 };
 
 template <class Content>
@@ -104,10 +84,6 @@ struct UpOf {
   std::uint64_t sequence = 0;  ///< of the origin's messages, from 1
   std::uint16_t topic = 0;     ///< below kFirstUserTopic: OwnTopic
   Content content;
-  template <class V>
-  void fields(V& v) {
-    v(origin, sequence, topic, content);
-  }
 };
 
 template <class Content>
@@ -115,10 +91,6 @@ struct DownOf {
   IdSet to;
   std::uint16_t topic = 0;
   Content content;
-  template <class V>
-  void fields(V& v) {
-    v(to, topic, content);
-  }
 };
 
 using Up = UpOf<std::string>;
@@ -144,10 +116,6 @@ struct Report {
   Id member = 0;
   std::uint32_t attach = 0;   ///< the last one that the reporter knows of
   Loss why = Loss::declared;  ///< of report_lost
-  template <class V>
-  void fields(V& v) {
-    v(member, attach, why);
-  }
 };
 
 /// Names a collective operation: the `use`th with this key, from 1, among the same participants; Forget counts anew.
@@ -155,10 +123,6 @@ struct OperationName {
   std::string key;
   std::uint64_t use = 0;
   friend auto operator<=>(const OperationName&, const OperationName&) = default;
-  template <class V>
-  void fields(V& v) {
-    v(key, use);
-  }
 };
 
 using Parts = std::vector<std::pair<Id, std::string>>;  ///< ascending; members without data are left out
@@ -169,34 +133,21 @@ struct Contribution {
   IdSet participants;
   IdSet covered;  ///< whose arrival this tells
   std::int64_t status = 0;
-  std::uint8_t to_root_only = 0;
-  std::uint8_t too_large = 0;  ///< as in Release
+  bool too_large = false;  ///< as in Release
   Parts parts = {};
-  template <class V>
-  void fields(V& v) {
-    v(name, heard, participants, covered, status, to_root_only, too_large, parts);
-  }
 };
 
 struct Release {
   OperationName name;
   std::int64_t status = 0;
-  IdSet lost = {};             ///< participants that did not arrive
-  std::uint8_t too_large = 0;  ///< 1: the parts together are more than a frame holds, and left out
+  IdSet lost = {};         ///< participants that did not arrive
+  bool too_large = false;  ///< the parts together are more than a frame holds, and left out
   Parts parts = {};
-  template <class V>
-  void fields(V& v) {
-    v(name, status, lost, too_large, parts);
-  }
 };
 
 /// The uses of these keys up to the named ones have ended; whatever comes after is the first use, the second, ...
 struct Forget {
   std::vector<OperationName> names;
-  template <class V>
-  void fields(V& v) {
-    v(names);
-  }
 };
 
 /// The frame as one text.
