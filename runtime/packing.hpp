@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/packing.hpp — structs to bytes and back, field by field, for messages between processes of the runtime.
-// A struct takes part with one member template that names its fields once, in the order of the wire:
-//   struct Hello { std::uint64_t index; std::string host; template <class V> void fields(V& v) { v(index, host); } };
+// An aggregate travels as its members in their order; any other class names them by fields(visitor).
 // Numbers travel as 64 bits, little endian; texts and lists behind their length, which is checked against what is there
 // before anything is allocated.  Pure functions.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -14,6 +14,57 @@
 #include "runtime/core_names.hpp"
 
 namespace runtime {
+
+/// Becomes a member of any type.
+struct AnyMember {
+  template <class T>
+  operator T() const;  // NOLINT(google-explicit-constructor): that is its purpose
+};
+
+/// How many members an aggregate has.
+template <class T, class... Members>
+constexpr std::size_t member_count() {
+  if constexpr (requires { T{Members{}..., AnyMember{}}; }) {
+    return member_count<T, Members..., AnyMember>();
+  } else {
+    return sizeof...(Members);
+  }
+}
+
+/// Calls `visitor` with the members of `object`.
+template <class T, class Visitor>
+void visit_members(T& object, Visitor& visitor) {
+  constexpr std::size_t kCount = member_count<std::remove_const_t<T>>();
+  static_assert(kCount <= 9, "add a case");
+  if constexpr (kCount == 1) {
+    auto& [a] = object;
+    visitor(a);
+  } else if constexpr (kCount == 2) {
+    auto& [a, b] = object;
+    visitor(a, b);
+  } else if constexpr (kCount == 3) {
+    auto& [a, b, c] = object;
+    visitor(a, b, c);
+  } else if constexpr (kCount == 4) {
+    auto& [a, b, c, d] = object;
+    visitor(a, b, c, d);
+  } else if constexpr (kCount == 5) {
+    auto& [a, b, c, d, e] = object;
+    visitor(a, b, c, d, e);
+  } else if constexpr (kCount == 6) {
+    auto& [a, b, c, d, e, f] = object;
+    visitor(a, b, c, d, e, f);
+  } else if constexpr (kCount == 7) {
+    auto& [a, b, c, d, e, f, g] = object;
+    visitor(a, b, c, d, e, f, g);
+  } else if constexpr (kCount == 8) {
+    auto& [a, b, c, d, e, f, g, h] = object;
+    visitor(a, b, c, d, e, f, g, h);
+  } else if constexpr (kCount == 9) {
+    auto& [a, b, c, d, e, f, g, h, i] = object;
+    visitor(a, b, c, d, e, f, g, h, i);
+  }
+}
 
 class Packer {
  public:
@@ -29,6 +80,8 @@ class Packer {
     if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
       const auto wide = static_cast<std::uint64_t>(value);
       bytes_.append(reinterpret_cast<const char*>(&wide), sizeof wide);
+    } else if constexpr (std::is_aggregate_v<T>) {
+      visit_members(value, *this);
     } else {
       const_cast<T&>(value).fields(*this);  // which only reads, as `this` does
     }
@@ -72,6 +125,8 @@ class Unpacker {
       bytes_ = bytes_.subspan(sizeof wide);
       value = static_cast<T>(wide);
       if (static_cast<std::uint64_t>(value) != wide) good_ = false;
+    } else if constexpr (std::is_aggregate_v<T>) {
+      visit_members(value, *this);
     } else {
       value.fields(*this);
     }

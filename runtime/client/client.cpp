@@ -108,71 +108,49 @@ class Pause {
   std::chrono::microseconds length_{100};
 };
 
-/// The answer of a call of libpmix.  Its waiter gives up after a while, so the answer may come without a waiter.
-/// libpmix holds one share as the cookie of the call, and reads the call's arguments until it has answered.
-template <class T>
-class Pending {
- public:
-  explicit Pending(std::shared_ptr<void> arguments) : arguments_(std::move(arguments)) {}
-  void set(T answer) {
-    const std::lock_guard guard{mutex_};
-    answer_ = std::move(answer);
-    came_.notify_all();
-  }
-  std::optional<T> wait_for(std::chrono::nanoseconds timeout) {
-    std::unique_lock lock{mutex_};
-    came_.wait_for(lock, timeout, [&] { return answer_.has_value(); });
-    return answer_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  std::optional<T> answer_;
-  std::shared_ptr<void> arguments_;
-};
-
-/// Not every launcher heeds PMIX_TIMEOUT (Open MPI's does not in a lookup, and none without a server's help), so the
-/// waiting is done here.  `start(cookie)` begins a call with `arguments`, which live until libpmix has answered; its
-/// callback ends with answer_pending() of the cookie.
-template <class T, class Start>
-Result<T> wait_for_answer(std::chrono::nanoseconds timeout, const char* what, std::shared_ptr<void> arguments,
-                          Start start) {
-  auto pending = std::make_shared<Pending<Result<T>>>(std::move(arguments));
-  auto cookie = std::make_unique<std::shared_ptr<Pending<Result<T>>>>(pending);
-  if (const pmix_status_t status = start(cookie.get()); status != PMIX_SUCCESS) return to_error(status, what);
-  (void)cookie.release();  // answer_pending() owns it now
-  std::optional<Result<T>> answer = pending->wait_for(timeout);
-  if (!answer) return Error{Errc::timed_out, 0, what};
-  return std::move(*answer);
-}
-
-template <class T>
-void answer_pending(void* cookie, Result<T> answer) {
-  const std::unique_ptr<std::shared_ptr<Pending<Result<T>>>> owned{
-      static_cast<std::shared_ptr<Pending<Result<T>>>*>(cookie)};
-  (*owned)->set(std::move(answer));
-}
-
 Result<Client::Bytes> bytes_of_value(const pmix_value_t& value) {
   if (value.type != PMIX_BYTE_OBJECT) return Error{Errc::protocol, 0, "a published value is not bytes", value.type};
   const auto* const begin = reinterpret_cast<const std::byte*>(value.data.bo.bytes);
   return Client::Bytes(begin, begin + value.data.bo.size);
 }
 
+/// A PMIx_Get and its answer.  Not every launcher heeds PMIX_TIMEOUT, so the waiting is done here, and the answer may
+/// come without a waiter: libpmix holds one share as the cookie of the call, and reads its arguments until it has
+/// answered.
+struct Question {
+  pmix_proc_t owner;
+  std::string key;
+  InfoList infos{};
+  std::mutex mutex{};
+  std::condition_variable came{};
+  std::optional<Result<Client::Bytes>> answer{};
+};
+
 void on_value(pmix_status_t status, pmix_value_t* value, void* cookie) {
-  answer_pending<Client::Bytes>(
-      cookie, status == PMIX_SUCCESS && value != nullptr ? bytes_of_value(*value) : to_error(status, "PMIx_Get"));
+  const std::unique_ptr<std::shared_ptr<Question>> share{static_cast<std::shared_ptr<Question>*>(cookie)};
+  Question& question = **share;
+  const std::lock_guard guard{question.mutex};
+  question.answer = status == PMIX_SUCCESS && value != nullptr ? bytes_of_value(*value) : to_error(status, "PMIx_Get");
+  question.came.notify_all();
 }
 
-void on_looked_up(pmix_status_t status, pmix_pdata_t* data, size_t count, void* cookie) {
-  answer_pending<Client::Bytes>(cookie,
-                                status == PMIX_SUCCESS && count != 0
-                                    ? bytes_of_value(data[0].value)
-                                    : to_error(status == PMIX_SUCCESS ? PMIX_ERR_NOT_FOUND : status, "PMIx_Lookup"));
+Result<Client::Bytes> ask_once(const pmix_proc_t& owner, const std::string& key, const opal::Deadline& deadline) {
+  const std::shared_ptr<Question> question{new Question{owner, key}};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline.remaining());
+  question->infos.add(PMIX_TIMEOUT, static_cast<int>(seconds.count()) + 1);
+  auto cookie = std::make_unique<std::shared_ptr<Question>>(question);
+  const pmix_status_t status = PMIx_Get_nb(&question->owner, question->key.c_str(), question->infos.data(),
+                                           question->infos.size(), on_value, cookie.get());
+  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Get");
+  (void)cookie.release();  // on_value() owns it now
+  std::unique_lock lock{question->mutex};
+  if (!question->came.wait_for(lock, deadline.remaining(), [&] { return question->answer.has_value(); })) {
+    return Error{Errc::timed_out, 0, "PMIx_Get"};
+  }
+  return *std::move(question->answer);
 }
 
-/// True for the answer that no process has published the key or the name.
+/// True for the answer that no process has published the key.
 bool is_missing(const Result<Client::Bytes>& answer) {
   return !answer && answer.error().detail == static_cast<std::uint64_t>(-PMIX_ERR_NOT_FOUND);
 }
@@ -264,22 +242,15 @@ struct Client::State {
   std::mutex mutex;
   std::map<std::string, Bytes, std::less<>> uncommitted;  // guarded by mutex
   std::map<std::string, Bytes, std::less<>> committed;    // guarded by mutex
-  std::map<std::string, Bytes, std::less<>> names;        // guarded by mutex
 
   /// Slurm ends a fence that collects nothing without asking other hosts (mpi.conf: PMIxFenceBarrier).
-  [[nodiscard]] InfoList infos_of_fence(Exchange exchange) const {
+  [[nodiscard]] InfoList infos_of_fence() const {
     InfoList infos;
-    if (exchange == Exchange::collect || job_id.starts_with("slurm.pmix.")) infos.add(PMIX_COLLECT_DATA, true);
+    if (job_id.starts_with("slurm.pmix.")) infos.add(PMIX_COLLECT_DATA, true);
     return infos;
   }
 
   Result<void> join();
-  Result<Bytes> find(const std::map<std::string, Bytes, std::less<>>& where, std::string_view key) {
-    const std::lock_guard guard{mutex};
-    const auto entry = where.find(key);
-    if (entry == where.end()) return Error{Errc::invalid_argument, 0, "no such key"};
-    return entry->second;
-  }
 };
 
 Result<void> Client::State::join() {
@@ -336,11 +307,6 @@ bool Client::is_local(unsigned rank) const noexcept {
   return std::binary_search(state_->local_peers.begin(), state_->local_peers.end(), rank);
 }
 
-unsigned Client::local_rank() const noexcept {
-  const auto& peers = state_->local_peers;
-  return static_cast<unsigned>(std::lower_bound(peers.begin(), peers.end(), state_->rank) - peers.begin());
-}
-
 Result<void> Client::put(std::string_view key, ByteSpan value) {
   OPAL_TRY_ASSIGN(const std::string name, key_text(key));
   if (state_->singleton) {
@@ -370,10 +336,10 @@ Result<void> Client::commit() {
   return {};
 }
 
-Result<void> Client::fence(Exchange exchange) {
+Result<void> Client::fence() {
   if (state_->singleton) return {};
   const pmix_proc_t all_ranks = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
-  InfoList infos = state_->infos_of_fence(exchange);
+  InfoList infos = state_->infos_of_fence();
   const pmix_status_t status = PMIx_Fence(&all_ranks, 1, infos.data(), infos.size());
   if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Fence");
   return {};
@@ -391,7 +357,7 @@ Result<void> Client::fence_while(const std::function<void()>& work) {
     to->came.store(true, std::memory_order_release);
   };
   const pmix_proc_t all_ranks = proc_of(state_->job_id, PMIX_RANK_WILDCARD);
-  InfoList infos = state_->infos_of_fence(Exchange::lazy);
+  InfoList infos = state_->infos_of_fence();
   pmix_status_t status = PMIx_Fence_nb(&all_ranks, 1, infos.data(), infos.size(), on_answer, &answer);
   if (status == PMIX_SUCCESS) {
     while (!answer.came.load(std::memory_order_acquire)) work();
@@ -401,30 +367,21 @@ Result<void> Client::fence_while(const std::function<void()>& work) {
   return {};
 }
 
-Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, Wait wait, std::chrono::seconds timeout) {
+Result<Client::Bytes> Client::get(unsigned rank, std::string_view key, std::chrono::seconds timeout) {
   if (rank >= state_->size) return Error{Errc::invalid_argument, 0, "get: no such rank", rank};
   OPAL_TRY_ASSIGN(const std::string name, key_text(key));
-  if (state_->singleton) return state_->find(state_->committed, key);
-  struct Question {
-    pmix_proc_t owner;
-    std::string key;
-    InfoList infos;
-  };
-  const auto question = std::make_shared<Question>(Question{proc_of(state_->job_id, rank), name, {}});
-  if (wait == Wait::no) {
-    question->infos.add(PMIX_IMMEDIATE, true);
-  } else {
-    question->infos.add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
+  if (state_->singleton) {
+    const std::lock_guard guard{state_->mutex};
+    const auto entry = state_->committed.find(key);
+    if (entry == state_->committed.end()) return Error{Errc::invalid_argument, 0, "no such key"};
+    return entry->second;
   }
   const opal::Deadline deadline = opal::Deadline::after(timeout);
   // libpmix's store in shared memory may answer that there is no such key instead of waiting for the owner's commit,
   // and every store does so for a key that the owner adds after its first commit.
   for (Pause pause;; pause()) {
-    Result<Bytes> answer = wait_for_answer<Bytes>(deadline.remaining(), "PMIx_Get", question, [&](void* cookie) {
-      return PMIx_Get_nb(&question->owner, question->key.c_str(), question->infos.data(), question->infos.size(),
-                         on_value, cookie);
-    });
-    if (wait == Wait::no || !is_missing(answer)) return answer;
+    Result<Bytes> answer = ask_once(proc_of(state_->job_id, rank), name, deadline);
+    if (!is_missing(answer)) return answer;
     if (deadline.expired()) return Error{Errc::timed_out, 0, "PMIx_Get: the rank has not published the key", rank};
   }
 }
@@ -442,51 +399,6 @@ Result<opal::Secret> Client::secret(const opal::config::Store& store) {
   }
   OPAL_TRY_ASSIGN(const Bytes text, get(0, kKey));  // waits for rank 0
   return opal::Secret::from_text({reinterpret_cast<const char*>(text.data()), text.size()});
-}
-
-Result<void> Client::publish(std::string_view name, ByteSpan value) {
-  OPAL_TRY_ASSIGN(const std::string key, key_text(name));
-  if (state_->singleton) {
-    const std::lock_guard guard{state_->mutex};
-    if (!state_->names.try_emplace(key, value.begin(), value.end()).second) {
-      return Error{Errc::invalid_argument, 0, "publish: the name is taken"};
-    }
-    return {};
-  }
-  const pmix_byte_object_t object{const_cast<char*>(reinterpret_cast<const char*>(value.data())), value.size()};
-  InfoList infos;
-  infos.load(key.c_str(), &object, PMIX_BYTE_OBJECT);
-  const pmix_status_t status = PMIx_Publish(infos.data(), infos.size());
-  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Publish");
-  return {};
-}
-
-Result<Client::Bytes> Client::lookup(std::string_view name, Wait wait, std::chrono::seconds timeout) {
-  OPAL_TRY_ASSIGN(const std::string text, key_text(name));
-  if (state_->singleton) return state_->find(state_->names, text);
-  const auto infos = std::make_shared<InfoList>();
-  if (wait == Wait::until_published) {
-    infos->add(PMIX_WAIT, 0);  // 0: for all keys asked for
-    infos->add(PMIX_TIMEOUT, static_cast<int>(timeout.count()));
-  }
-  return wait_for_answer<Bytes>(timeout, "PMIx_Lookup", infos, [&](void* cookie) {
-    std::string key = text;
-    char* keys[] = {key.data(), nullptr};
-    return PMIx_Lookup_nb(keys, infos->data(), infos->size(), on_looked_up, cookie);
-  });
-}
-
-Result<void> Client::unpublish(std::string_view name) {
-  OPAL_TRY_ASSIGN(std::string key, key_text(name));
-  if (state_->singleton) {
-    const std::lock_guard guard{state_->mutex};
-    state_->names.erase(key);
-    return {};
-  }
-  char* keys[] = {key.data(), nullptr};
-  const pmix_status_t status = PMIx_Unpublish(keys, nullptr, 0);
-  if (status != PMIX_SUCCESS) return to_error(status, "PMIx_Unpublish");
-  return {};
 }
 
 void Client::on_death(std::function<void(unsigned)> handler) {

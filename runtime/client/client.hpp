@@ -25,18 +25,6 @@ namespace runtime {
 /// The key under which every process publishes the address blob of its active-message Context.
 inline constexpr std::string_view kAddressKey = "opal.am";
 
-/// What a fence does besides waiting for all ranks.
-enum class Exchange {
-  lazy,     ///< nothing moves until it is needed: get() fetches from the owner
-  collect,  ///< everything committed is brought to every host: worth it when all ranks talk to all
-};
-
-/// Which of the ranks `get` may wait for.
-enum class Wait {
-  until_published,  ///< until the rank has committed the key, for at most the timeout
-  no,               ///< only what is there now
-};
-
 /// What opalrun asks of every rank for a checkpoint (docs/design/checkpoint.md).
 struct CheckpointStep {
   enum class Kind : std::uint8_t { quiesce, checkpoint, resume };
@@ -67,7 +55,6 @@ class OPAL_EXPORT Client {
   /// Ranks on this host, in ascending order, this one included.
   [[nodiscard]] const std::vector<unsigned>& local_peers() const noexcept;
   [[nodiscard]] bool is_local(unsigned rank) const noexcept;
-  [[nodiscard]] unsigned local_rank() const noexcept;  ///< this rank's place in local_peers()
   [[nodiscard]] unsigned local_size() const noexcept;
 
   /// Offers `value` under `key` to all ranks from the next commit() on.  Errors: invalid_argument (key too long), ...
@@ -77,28 +64,19 @@ class OPAL_EXPORT Client {
   /// Returns when every rank of the job has called it.  Errors: peer_gone (a rank died), unreachable.
   /// Under Slurm a death fails the fence at once only at ranks of the same host; abort() there ends the step.  At other
   /// hosts it fails after PMIxTimeout of mpi.conf (300 s), as does a fence in which the last host is later than that.
-  opal::Result<void> fence(Exchange exchange = Exchange::lazy);
+  opal::Result<void> fence();
 
   /// The same, and calls `work` in this thread again and again until then.
   opal::Result<void> fence_while(const std::function<void()>& work);
 
-  /// The value that `rank` put.  Errors: timed_out, invalid_argument (no such key or rank), unreachable.
-  opal::Result<Bytes> get(unsigned rank, std::string_view key, Wait wait = Wait::until_published,
-                          std::chrono::seconds timeout = kDefaultTimeout);
-
+  /// The value that `rank` put, as soon as it has committed it.  Errors: timed_out, invalid_argument (no such rank, or
+  /// for a singleton no such key), unreachable.
+  opal::Result<Bytes> get(unsigned rank, std::string_view key, std::chrono::seconds timeout = kDefaultTimeout);
   /// What the ranks of this job prove to each other; for am::Options::secret of every Context that is opened later.
   /// The file that am_secret_file names, which opalrun does; else random: a singleton's own, or under another launcher
   /// made by rank 0 and read by all from the job's PMIx namespace.  Once per rank; waits for rank 0's call.
   /// Errors: those of Secret::read_file, put(), commit() and get().
   opal::Result<opal::Secret> secret(const opal::config::Store& store);
-
-  /// A name that any process under this launcher can look up, such as an MPI port.  Errors: invalid_argument (taken;
-  /// Open MPI's mpirun replaces the value instead), not_supported (this launcher has no names, as Slurm).
-  opal::Result<void> publish(std::string_view name, opal::ByteSpan value);
-  /// Errors: invalid_argument (unknown, with Wait::no), timed_out, not_supported.
-  opal::Result<Bytes> lookup(std::string_view name, Wait wait = Wait::no,
-                             std::chrono::seconds timeout = kDefaultTimeout);
-  opal::Result<void> unpublish(std::string_view name);
 
   /// Calls `handler` with each rank of the job that the launcher reports as dead while the job goes on, also with those
   /// that it reported before.  An empty one ends that, and returns after the last call.  Called by a thread of libpmix:

@@ -18,16 +18,14 @@ constexpr std::chrono::milliseconds kEndsGathered{100};  // most ranks of a job 
 }  // namespace
 
 Hub::Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id,
-         std::vector<pmix::HostRanks> hosts, unsigned radix, const Timeouts& timeouts, HubHost host)
+         const std::vector<pmix::HostRanks>& hosts, unsigned radix, const Timeouts& timeouts)
     : loop_(loop),
       oob_(oob),
       server_(server),
       job_id_(std::move(job_id)),
-      hosts_(std::move(hosts)),
-      host_(std::move(host)),
-      process_map_(hosts_),
-      tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts_.size()), radix, timeouts), *this, {}),
-      fences_(tree_) {}
+      tree_(loop, oob, tree_options(kOwnHost, static_cast<overlay::Id>(hosts.size()), radix, timeouts), *this, {}) {
+  tree_.know(hosts);
+}
 
 void Hub::add(std::size_t host, RemoteHost& remote) { remotes_[static_cast<std::uint32_t>(host)] = &remote; }
 
@@ -115,19 +113,12 @@ void Hub::on_lost(overlay::Id member, overlay::Loss why) {
   place_all();
 }
 
-void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
+void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
   const auto entry = remotes_.find(host);
   if (entry == remotes_.end() || entry->second->is_lost()) return;
   RemoteHost& remote = *entry->second;
-  const auto kind = static_cast<Kind>(topic);
   if (remote.handle(kind, content)) return;
   switch (kind) {
-    case Kind::abort:
-      return remote.with_rank<Abort>(
-          content, [&](const Abort& m) { host_.on_abort(m.rank, static_cast<int>(m.status), m.text); });
-    case Kind::checkpoint:
-      return remote.with_rank<Checkpoint>(content, [&](const Checkpoint& m) { host_.on_checkpoint(m.rank, m.text); });
-    case Kind::say: return remote.with<Say>(content, [&](const Say& m) { host_.say(m.line); });
     case Kind::modex: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
     case Kind::modex_result:
       return remote.with<ModexResult>(content, [&](const ModexResult& m) {
@@ -140,21 +131,12 @@ void Hub::on_up(overlay::Id host, std::uint16_t topic, ByteSpan content) {
         server_.notify(m.event);
         (void)pass_on(m.event, host);  // as long as it was when it came
       });
-    case Kind::publish:
-      return remote.with<Publish>(content, [&](const Publish& m) {
-        server_.publish(m.items, [&](int status) { remote.send(Published{m.question, status}); });
-      });
-    case Kind::lookup:
-      return remote.with<Lookup>(content, [&](const Lookup& m) {
-        server_.lookup(m.names, m.wait != 0, std::chrono::seconds{m.timeout_s},
-                       [&remote, question = m.question](int status, const std::vector<pmix::PackedItem>& items) {
-                         remote.answer(LookedUp{question, status, items}, LookedUp{question, kTooLong, {}});
-                       });
-      });
-    case Kind::unpublish:
-      return remote.with<Unpublish>(content, [&](const Unpublish& m) {
-        server_.unpublish(m.owner, m.names);
-        remote.send(Published{m.question, 0});
+    case Kind::names:
+      return remote.with<Names>(content, [&](const Names& m) {
+        server_.names(m.request,
+                      [&remote, question = m.question](int status, const std::vector<pmix::PackedItem>& items) {
+                        remote.answer(Named{question, status, items}, Named{question, kTooLong, {}});
+                      });
       });
     default: return;  // of a newer daemon, or nonsense
   }
@@ -169,15 +151,9 @@ void Hub::end(unsigned rank) {
 void Hub::tell_ended() {
   ended_timer_ = {};
   const overlay::IdSet ranks = std::exchange(ended_, {});
-  const overlay::IdSet all{overlay::Range{1, static_cast<overlay::Id>(hosts_.size())}};
+  const overlay::IdSet all{overlay::Range{1, tree_.node().tree().count()}};
   (void)tree_.send_down(all, Kind::ended, pack(Ended{ranks}));  // two numbers a rank: never too long
-  process_map_.end(ranks);
-  tree_.recheck();
-}
-
-void Hub::fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
-                Data answer) {
-  fences_.arrive(name, hosts, status, data, std::move(answer));
+  tree_.end(ranks);
 }
 
 /// To all hosts but where it comes from and our own.
@@ -191,8 +167,8 @@ Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) 
 
 /// Brings a question to the host of its rank.
 void Hub::ask(const Modex& question) {
-  if (question.rank >= process_map_.ranks()) return reply({question.host, question.question, kNotFound, {}, {}});
-  const std::uint32_t index = process_map_.host_of(question.rank);
+  if (question.rank >= tree_.process_map().ranks()) return reply({question.host, question.question, kNotFound, {}, {}});
+  const std::uint32_t index = tree_.process_map().host_of(question.rank);
   if (index != kOwnHost) {
     if (tree_.node().lost().contains(index)) return reply({question.host, question.question, kOwnerLost, {}, {}});
     forwarded_[{question.host, question.question}] = index;
@@ -207,7 +183,7 @@ void Hub::reply(const ModexResult& result) {
   forwarded_.erase({result.host, result.question});
   if (result.host == kOwnHost) {
     const auto waiting = own_questions_.extract(result.question);
-    if (!waiting.empty()) waiting.mapped()(static_cast<int>(result.status), result.data);
+    if (!waiting.empty()) waiting.mapped()(result.status, result.data);
   } else if (const auto remote = remotes_.find(result.host); remote != remotes_.end()) {
     remote->second->answer(result, {result.host, result.question, kTooLong, {}, {}});
   }
@@ -216,17 +192,6 @@ void Hub::reply(const ModexResult& result) {
 void Hub::modex(unsigned rank, Data answer) {
   own_questions_.emplace(++questions_, std::move(answer));
   ask({rank, kOwnHost, questions_});
-}
-
-void Hub::publish(const std::vector<pmix::PackedItem>& items, Done answer) { server_.publish(items, answer); }
-
-void Hub::lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) {
-  server_.lookup(names, wait, timeout, std::move(answer));
-}
-
-void Hub::unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) {
-  server_.unpublish(owner, names);
-  answer(PMIX_SUCCESS);
 }
 
 void Hub::finish(std::chrono::milliseconds timeout) {

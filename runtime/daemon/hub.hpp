@@ -9,23 +9,15 @@
 #include <vector>
 
 #include "runtime/daemon/remote_host.hpp"
-#include "runtime/daemon/tree/fences.hpp"
-#include "runtime/daemon/tree/process_map.hpp"
+#include "runtime/daemon/tree/tree_member.hpp"
 #include "runtime/pmix/server.hpp"
 
 namespace runtime::daemon {
 
-/// What the hub needs from the job.
-struct HubHost {
-  std::function<void(unsigned rank, int status, const std::string& text)> on_abort;
-  std::function<void(const std::string& line)> say;
-  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;  ///< what a rank says
-};
-
-class Hub final : public pmix::Cluster, private overlay::Client {
+class Hub final : public pmix::Cluster, private TreeUser {
  public:
-  Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id, std::vector<pmix::HostRanks> hosts,
-      unsigned radix, const Timeouts& timeouts, HubHost host);
+  Hub(event::Loop& loop, oob::Daemon& oob, pmix::Server& server, std::string job_id,
+      const std::vector<pmix::HostRanks>& hosts, unsigned radix, const Timeouts& timeouts);
 
   /// Makes `host`, not the own one, known; it must outlive the hub.
   void add(std::size_t host, RemoteHost& remote);
@@ -48,12 +40,12 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   void finish(std::chrono::milliseconds timeout);
 
   void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
-             Data answer) override;
+             Data answer) override {
+    tree_.fence(name, hosts, status, data, std::move(answer));
+  }
   Result<void> notify(const pmix::PackedEvent& event) override { return pass_on(event, kOwnHost); }
   void modex(unsigned rank, Data answer) override;
-  void publish(const std::vector<pmix::PackedItem>& items, Done answer) override;
-  void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) override;
-  void unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) override;
+  void names(const pmix::NameRequest& request, Items answer) override { server_.names(request, answer); }
 
  private:
   static constexpr std::uint32_t kOwnHost = 0;
@@ -65,11 +57,8 @@ class Hub final : public pmix::Cluster, private overlay::Client {
     bool placed = false;
   };
 
-  // overlay::Client
-  void on_up(overlay::Id origin, std::uint16_t topic, ByteSpan content) override;
-  void on_down(std::uint16_t, ByteSpan) override {}
-  void on_release(const overlay::Release& release) override { fences_.on_release(release); }
-  [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return process_map_.absent(key); }
+  // TreeUser
+  void on_message(overlay::Id host, Kind kind, ByteSpan content) override;
   void on_lost(overlay::Id member, overlay::Loss why) override;
   void on_out(const char*) override {}
 
@@ -86,15 +75,11 @@ class Hub final : public pmix::Cluster, private overlay::Client {
   oob::Daemon& oob_;
   pmix::Server& server_;
   const std::string job_id_;
-  const std::vector<pmix::HostRanks> hosts_;
-  const HubHost host_;
   std::map<std::uint32_t, RemoteHost*> remotes_;
   std::map<std::uint32_t, Joined> joined_;
-  ProcessMap process_map_;
   overlay::IdSet ended_;  // ranks of which the daemons have not been told
   event::Timer ended_timer_;
   TreeMember tree_;
-  Fences fences_;
   std::map<std::uint64_t, Data> own_questions_;  // of host 0
   /// Questions that are with the host of their rank: asker and number, and that host.
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> forwarded_;

@@ -45,7 +45,7 @@ constexpr std::size_t kDescriptorsOfARank = 4;  // input, both outputs, libpmix'
   ::_exit(kCannotServe);
 }
 
-class Opald final : private overlay::Client {
+class Opald final : private TreeUser {
  public:
   Opald(const Bootstrap& bootstrap, event::Loop& loop, guard::Handle& guard, launch::Session& session,
         opal::topology::Topology topology, std::string secret_file)
@@ -59,26 +59,24 @@ class Opald final : private overlay::Client {
         forwarder_(
             loop,
             [this](unsigned rank, stdio::Channel channel, std::string text) {
-              uplink_->send(Output{rank, static_cast<std::uint8_t>(channel == stdio::Channel::err), std::move(text)});
+              uplink_->send(Output{rank, channel == stdio::Channel::err, std::move(text)});
             },
             [this](unsigned rank, stdio::Channel channel) {
-              uplink_->send(OutputEnd{rank, static_cast<std::uint8_t>(channel == stdio::Channel::err)});
+              uplink_->send(OutputEnd{rank, channel == stdio::Channel::err});
             }) {}
 
   [[noreturn]] void run(const opal::Secret& secret);
 
  private:
-  // overlay::Client
-  void on_up(overlay::Id, std::uint16_t, ByteSpan) override {}
-  void on_down(std::uint16_t topic, ByteSpan content) override { handle(static_cast<Kind>(topic), content); }
-  void on_release(const overlay::Release& release) override { uplink_->on_release(release); }
-  [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return uplink_->absent(key); }
+  // TreeUser
+  void on_message(overlay::Id, Kind kind, ByteSpan content) override { handle(kind, content); }
   void on_lost(overlay::Id member, overlay::Loss) override {
-    if (server_) server_->announce_lost_host(member);
+    if (pmix::Server* const ours = server()) ours->announce_lost_host(member);
     uplink_->on_lost(member);
   }
   void on_out(const char* why) override { launcher_gone(why); }
 
+  [[nodiscard]] pmix::Server* server() const noexcept { return host_ ? host_->server() : nullptr; }
   void on_message(opal::am::Endpoint& from, oob::Topic topic, std::string message);
   void on_closed(opal::am::Endpoint& peer, const Error& why);
   void take_place(const Place& place);
@@ -108,7 +106,6 @@ class Opald final : private overlay::Client {
   std::vector<std::pair<opal::am::Endpoint*, std::string>> early_frames_;  // of children that have their places already
   std::optional<TreeMember> tree_;
   std::optional<Uplink> uplink_;  // as tree_
-  std::unique_ptr<pmix::Server> server_;
   std::optional<launch::LocalHost> host_;
   bool alone_ = false;    // the launcher is gone
   bool leaving_ = false;  // it lets us go
@@ -123,13 +120,9 @@ class Opald final : private overlay::Client {
 };
 
 void Opald::run(const opal::Secret& secret) {
-  oob::DaemonHost hooks{
-      .on_abort = [this](int rank, int status,
-                         const std::string& text) { abort(static_cast<unsigned>(rank), status, text); },
-      .say =
-          [this](const std::string& line) {
-            if (uplink_) uplink_->send(Say{line});
-          }};
+  oob::DaemonHost hooks{.say = [this](const std::string& line) {
+    if (uplink_) uplink_->send(Say{line});
+  }};
   hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
     on_message(from, topic, std::move(content));
   };
@@ -142,7 +135,7 @@ void Opald::run(const opal::Secret& secret) {
   if (!launcher) give_up(fmt::format("cannot connect to the launcher: {}", opal::to_string(launcher.error())));
   launcher_ = *launcher;
   const Join join{.host = bootstrap_.host,
-                  .pid = static_cast<std::uint64_t>(::getpid()),
+                  .pid = ::getpid(),
                   .job_id = bootstrap_.job_id,
                   .address = std::string{oob::as_text(oob_->address())}};
   if (const auto sent = oob_->send(*launcher_, topic(Join::kKind), pack(join)); !sent) {
@@ -183,7 +176,7 @@ void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string m
       return;
     case Kind::modex:
     case Kind::modex_result:
-      if (uplink_) uplink_->handle(from, static_cast<Kind>(topic), content, server_.get());
+      if (uplink_) uplink_->handle(from, static_cast<Kind>(topic), content, server());
       return;
     default: return;
   }
@@ -197,15 +190,13 @@ void Opald::on_closed(opal::am::Endpoint& peer, const Error& why) {
 }
 
 void Opald::take_place(const Place& place) {
-  const auto self = static_cast<overlay::Id>(bootstrap_.host);
-  const auto count = static_cast<overlay::Id>(place.count);
-  const auto radix = static_cast<unsigned>(place.radix);
-  if (tree_ || alone_ || self >= count || radix == 0) return;
+  const overlay::Id self = bootstrap_.host;
+  if (tree_ || alone_ || self >= place.count || place.radix == 0) return;
   place_ = {};
   std::map<overlay::Id, std::string> above{{0, bootstrap_.launcher}};
   for (const auto& [id, address] : place.above) above.emplace(id, address);
-  overlay::Client& client = *this;
-  tree_.emplace(loop_, *oob_, tree_options(self, count, radix, timeouts_), client, std::move(above));
+  TreeUser& user = *this;
+  tree_.emplace(loop_, *oob_, tree_options(self, place.count, place.radix, timeouts_), user, std::move(above));
   uplink_.emplace(loop_, *oob_, *tree_, self);
   tree_->on_close = [this](opal::am::Endpoint& endpoint) { uplink_->on_closed(endpoint); };
   tree_->after_turn = [this] { leave_if_done(); };
@@ -247,14 +238,14 @@ void Opald::end(int status) {
 }
 
 void Opald::handle(Kind kind, ByteSpan content) {
-  if (server_ != nullptr && uplink_->handle(kind, content, *server_)) return;
+  if (server() != nullptr && uplink_->handle(kind, content, *server())) return;
   switch (kind) {
     case Kind::launch:
       if (const auto message = unpack<Launch>(content); message && !host_) launch(*message);
       return;
     case Kind::signal:
       if (const auto message = unpack<Signal>(content); message && host_) {
-        host_->signal(static_cast<int>(message->signo), message->ends_the_job != 0);
+        host_->signal(message->signo, message->ends_the_job);
       }
       return;
     case Kind::kill_all:
@@ -270,7 +261,7 @@ void Opald::handle(Kind kind, ByteSpan content) {
       }
       return;
     case Kind::ended:
-      if (const auto message = unpack<Ended>(content)) uplink_->end(message->ranks);
+      if (const auto message = unpack<Ended>(content)) tree_->end(message->ranks);
       return;
     case Kind::credit:
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
@@ -311,7 +302,7 @@ void Opald::launch(const Launch& launch) {
     uplink_->send(Trouble{kCannotServe, "the launcher sent a garbled plan of the job"});
     return;
   }
-  uplink_->know(launch.hosts);
+  tree_->know(launch.hosts);
   const std::vector<std::uint32_t>& ranks = launch.hosts[bootstrap_.host].ranks;
   if (const auto started = start(launch, ranks); !started) {
     refuse_all(ranks, kCannotServe, opal::to_string(started.error()));
@@ -320,7 +311,7 @@ void Opald::launch(const Launch& launch) {
 
 void Opald::refuse_all(const std::vector<std::uint32_t>& ranks, int status, const std::string& why) {
   for (const std::uint32_t rank : ranks) {
-    uplink_->send(Refused{rank, static_cast<std::uint32_t>(status), why});
+    uplink_->send(Refused{rank, status, why});
   }
 }
 
@@ -332,7 +323,6 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
   options.working_directory = launch.working_directory;
   launch::Variables shared = launch::job_variables(options, {bootstrap_.job_id, session_.job_id(), secret_file_});
   shared.emplace_back(kDaemonVariable, oob_->address_text());
-
   std::string search_path = "/usr/bin:/bin";
   for (const auto& [name, value] : shared) {
     if (name == "PATH") search_path = value;
@@ -342,72 +332,35 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
     refuse_all(ranks, program.status, fmt::format("{}: {}", launch.arguments[0], program.problem));
     return {};
   }
-  const auto cpus = launch::bind_ranks(launch::Map{launch.map}, launch::Bind{launch.bind},
-                                       static_cast<unsigned>(ranks.size()), launch::usable_domains(topology_));
   unsigned total = 0;
   for (const pmix::HostRanks& host : launch.hosts) total += static_cast<unsigned>(host.ranks.size());
-  pmix::forget_outer_launcher();
-  OPAL_TRY_ASSIGN(
-      server_, pmix::Server::start(
-                   loop_,
-                   {.job_id = bootstrap_.job_id,
-                    .hosts = launch.hosts,
-                    .own_host = bootstrap_.host,
-                    .session_directory = session_.directory(),
-                    .working_directory = launch.working_directory,
-                    .ranks = total,
-                    .topology = topology_.native(),
-                    .cpus = cpus},
-                   {.on_abort = [this](int rank, int status,
-                                       const std::string& text) { abort(static_cast<unsigned>(rank), status, text); },
-                    .liveness = [this](int rank) { return host_->liveness(static_cast<unsigned>(rank)); },
-                    .pid = [this](int rank) { return host_->pid(static_cast<unsigned>(rank)); },
-                    .on_joined = [this] { host_->stand_in(); },
-                    .on_disconnected = [this](int rank) { host_->on_disconnected(static_cast<unsigned>(rank)); },
-                    .on_checkpoint =
-                        [this](int rank, const std::string& text) {
-                          uplink_->send(Checkpoint{static_cast<std::uint32_t>(rank), text});
-                        },
-                    .program = launch.arguments[0]}));
-  server_->join(*uplink_);
-
-  const launch::InputTarget input{launch::InputTarget::Kind{launch.input}, launch.input_rank};
   const auto readers =
-      std::count_if(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return input.reaches(rank); });
+      std::count_if(ranks.begin(), ranks.end(), [&](std::uint32_t rank) { return launch.input.reaches(rank); });
   if (readers != 0) {
     input_.emplace(loop_, static_cast<std::size_t>(readers),
                    [this](std::uint64_t bytes) { uplink_->send(InputTaken{bytes}); });
   }
-  const std::uint64_t open_files = launch::raise_open_files();
-  if (const std::string problem = launch::check_open_files(ranks.size(), kDescriptorsOfARank); !problem.empty()) {
-    refuse_all(ranks, kCannotServe, problem);
-    return {};
-  }
-  launch::LocalPlan plan{.host = launch.hosts[bootstrap_.host].name,
-                         .ranks = ranks,
-                         .path = program.path,
-                         .arguments = launch.arguments,
-                         .working_directory = launch.working_directory,
-                         .cpus = cpus,
-                         .open_files = open_files};
+  launch::LocalPlan plan{
+      .job = {.job_id = bootstrap_.job_id,
+              .hosts = launch.hosts,
+              .own_host = bootstrap_.host,
+              .session_directory = session_.directory(),
+              .working_directory = launch.working_directory,
+              .ranks = total,
+              .topology = topology_.native(),
+              .cpus = launch::bind_ranks(launch.map, launch.bind, static_cast<unsigned>(ranks.size()),
+                                         launch::usable_domains(topology_))},
+      .path = program.path,
+      .arguments = launch.arguments,
+      .working_directory = launch.working_directory,
+      .shared = std::move(shared),
+      .open_files = launch::raise_open_files(),
+      .report_bindings = launch.report_bindings};
   launch::LocalResources resources{
-      .environment = [this, shared, ranks, total](unsigned rank) -> Result<std::vector<std::string>> {
-        launch::Variables variables = shared;
-        launch::append(variables, launch::rank_variables(rank, total, ranks));
-        OPAL_TRY_ASSIGN(const launch::Variables of_server, server_->variables(static_cast<int>(rank)));
-        launch::append(variables, of_server);
-        return launch::to_environment(variables);
-      },
-      .input = [this, input](unsigned rank) -> Result<Fd> {
-        if (input_ && input.reaches(rank)) return input_->open();
-        Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-        if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
-        return null;
-      },
+      .input = [this, input = launch.input](
+                   unsigned rank) { return input_ && input.reaches(rank) ? input_->open() : launch::open_null(); },
       .output = [this](unsigned rank, stdio::Channel channel) { return forwarder_.open(rank, channel); },
-      .drain = [this] { forwarder_.drain(); },
-      .say = [this](const std::string& line) { uplink_->send(Say{line}); },
-      .report_bindings = launch.report_bindings != 0};
+      .drain = [this] { forwarder_.drain(); }};
   launch::RankHostObserver observer{
       .on_started =
           [this](unsigned rank, pid_t pid) {
@@ -415,23 +368,36 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
           },
       .on_refused =
           [this](unsigned rank, int status, const std::string& why) {
-            uplink_->send(Refused{rank, static_cast<std::uint32_t>(status), why});
+            uplink_->send(Refused{rank, status, why});
           },
       .on_exited =
           [this](unsigned rank, int wait_status, bool left) {
-            uplink_->send(Exited{rank, static_cast<std::uint32_t>(wait_status), static_cast<std::uint8_t>(left)});
+            uplink_->send(Exited{rank, wait_status, left});
           },
       .on_trouble =
           [this](int status, const std::string& why) {
-            uplink_->send(Trouble{static_cast<std::uint32_t>(status), why});
+            uplink_->send(Trouble{status, why});
           },
       .on_empty =
           [this] {
             if (alone_) return end(kCannotServe);
             oob_->catch_up();
             uplink_->send(Empty{});
-          }};
-  host_.emplace(loop_, guard_, *server_, std::move(plan), std::move(resources), std::move(observer));
+          },
+      .on_abort = [this](unsigned rank, int status, const std::string& text) { abort(rank, status, text); },
+      .on_checkpoint =
+          [this](unsigned rank, const std::string& text) {
+            uplink_->send(Checkpoint{rank, text});
+          },
+      .say = [this](const std::string& line) { uplink_->send(Say{line}); }};
+  pmix::forget_outer_launcher();
+  host_.emplace(loop_, guard_, std::move(plan), std::move(resources), std::move(observer));
+  OPAL_TRY(host_->open());
+  host_->server()->join(*uplink_);
+  if (const std::string problem = launch::check_open_files(ranks.size(), kDescriptorsOfARank); !problem.empty()) {
+    refuse_all(ranks, kCannotServe, problem);
+    return {};
+  }
   host_->start();
   return {};
 }

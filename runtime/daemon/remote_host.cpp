@@ -11,6 +11,7 @@ namespace runtime::daemon {
 namespace {
 
 constexpr int kHostLost = 1;
+stdio::Channel channel_of(bool to_stderr) { return to_stderr ? stdio::Channel::err : stdio::Channel::out; }
 
 }  // namespace
 
@@ -85,7 +86,7 @@ void RemoteHost::lost(int status, const std::string& why) {
 
 void RemoteHost::start() { transmit(Kind::launch, std::move(launch_)); }
 
-void RemoteHost::signal(int signo, bool ends_the_job) { send(Signal{signo, static_cast<std::uint8_t>(ends_the_job)}); }
+void RemoteHost::signal(int signo, bool ends_the_job) { send(Signal{signo, ends_the_job}); }
 
 /// A host whose daemon has not come has no ranks either.
 void RemoteHost::inquire() {
@@ -121,36 +122,39 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
   switch (kind) {
     case Kind::ready: return true;
     case Kind::started:
-      with_rank<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, static_cast<pid_t>(m.pid)); });
+      with_rank<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, m.pid); });
       return true;
     case Kind::refused:
       with_rank<Refused>(content, [&](const Refused& m) {
-        observer_.on_refused(m.rank, static_cast<int>(m.status), fmt::format("{} (on host {})", m.text, name_));
+        observer_.on_refused(m.rank, m.status, fmt::format("{} (on host {})", m.text, name_));
       });
       return true;
     case Kind::exited:
-      with_rank<Exited>(content, [&](const Exited& m) {
-        observer_.on_exited(m.rank, static_cast<int>(m.wait_status), m.left_properly != 0);
-      });
+      with_rank<Exited>(content, [&](const Exited& m) { observer_.on_exited(m.rank, m.wait_status, m.left_properly); });
       return true;
     case Kind::trouble:
       with<Trouble>(content, [&](const Trouble& m) {
-        observer_.on_trouble(static_cast<int>(m.status), fmt::format("host {}: {}", name_, m.text));
+        observer_.on_trouble(m.status, fmt::format("host {}: {}", name_, m.text));
       });
       return true;
     case Kind::output:
       with_rank<Output>(content, [&](const Output& m) {
-        const auto channel = m.channel == 0 ? stdio::Channel::out : stdio::Channel::err;
-        output_.feed(static_cast<int>(m.rank), channel, m.text);
+        output_.feed(static_cast<int>(m.rank), channel_of(m.to_stderr), m.text);
         credit_ += m.text.size();
         give_credit();
       });
       return true;
     case Kind::output_end:
-      with_rank<OutputEnd>(content, [&](const OutputEnd& m) {
-        output_.feed_end(static_cast<int>(m.rank), m.channel == 0 ? stdio::Channel::out : stdio::Channel::err);
-      });
+      with_rank<OutputEnd>(
+          content, [&](const OutputEnd& m) { output_.feed_end(static_cast<int>(m.rank), channel_of(m.to_stderr)); });
       return true;
+    case Kind::abort:
+      with_rank<Abort>(content, [&](const Abort& m) { observer_.on_abort(m.rank, m.status, m.text); });
+      return true;
+    case Kind::checkpoint:
+      with_rank<Checkpoint>(content, [&](const Checkpoint& m) { observer_.on_checkpoint(m.rank, m.text); });
+      return true;
+    case Kind::say: with<Say>(content, [&](const Say& m) { observer_.say(m.line); }); return true;
     case Kind::input_taken:
       with<InputTaken>(content, [&](const InputTaken& m) { on_input_taken(m.bytes); });
       return true;

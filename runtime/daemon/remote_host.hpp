@@ -38,7 +38,7 @@ class RemoteHost final : public launch::RankHost {
   std::function<void(std::uint64_t bytes)> on_input_taken = [](std::uint64_t) {};
   /// It has asked for its place in the tree.  From now on the tree says whether it is lost: it may have to wait for
   /// those above it to come, or to be given up, before it gets its place.
-  void joined(std::uint64_t pid) {
+  void joined(pid_t pid) {
     pid_ = pid;
     timer_ = {};
     settle();
@@ -115,7 +115,7 @@ class RemoteHost final : public launch::RankHost {
   const Hooks hooks_;
   std::vector<std::string> command_;
   std::unique_ptr<Agent> agent_;
-  std::uint64_t pid_ = 0;
+  pid_t pid_ = 0;
   std::string launch_;
   std::vector<std::uint32_t> ranks_;
   bool here_ = false;  // the first message has come along the tree

@@ -22,27 +22,14 @@ void with(ByteSpan content, Use use) {
   opal::log::error("runtime", "a message of another daemon is dropped: {}", opal::to_string(message.error()));
 }
 
-/// Takes the answerer of a question out; calls it when there is one.
-template <class Map, class... Arguments>
-void answer(Map& waiting, std::uint64_t question, const Arguments&... arguments) {
-  const auto entry = waiting.extract(question);
-  if (!entry.empty()) entry.mapped()(arguments...);
-}
-
 }  // namespace
 
 Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host)
     : oob_(oob),
       tree_(tree),
-      fences_(tree),
       links_(loop, oob,
              [this, &tree](opal::am::Endpoint& endpoint) { return tree.has(endpoint) || guests_.contains(&endpoint); }),
       own_host_(own_host) {}
-
-void Uplink::end(const overlay::IdSet& ranks) {
-  process_map_.end(ranks);
-  tree_.recheck();
-}
 
 bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
   switch (kind) {
@@ -53,13 +40,10 @@ bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
       return true;
     case Kind::modex_result: with<ModexResult>(content, [&](const ModexResult& m) { take(m); }); return true;
     case Kind::event: with<Event>(content, [&](const Event& m) { server.notify(m.event); }); return true;
-    case Kind::published:
-      with<Published>(content,
-                      [&](const Published& m) { answer(publications_, m.question, static_cast<int>(m.status)); });
-      return true;
-    case Kind::looked_up:
-      with<LookedUp>(content,
-                     [&](const LookedUp& m) { answer(lookups_, m.question, static_cast<int>(m.status), m.items); });
+    case Kind::named:
+      with<Named>(content, [&](const Named& m) {
+        if (const auto entry = name_requests_.extract(m.question); !entry.empty()) entry.mapped()(m.status, m.items);
+      });
       return true;
     default: return false;
   }
@@ -70,10 +54,10 @@ void Uplink::take(const ModexResult& result) {
   const auto entry = modexes_.extract(result.question);
   if (entry.empty()) return;
   const Question& question = entry.mapped();
-  const std::uint32_t host = process_map_.host_of(question.rank);
+  const std::uint32_t host = tree_.process_map().host_of(question.rank);
   if (question.straight) links_.answered(host);
   if (!result.owner.empty()) links_.learn(host, result.owner);
-  question.answer(static_cast<int>(result.status), result.data);
+  question.answer(result.status, result.data);
 }
 
 void Uplink::handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server) {
@@ -99,7 +83,7 @@ void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
   const auto host = links_.on_closed(endpoint);
   if (!host) return;
   for (auto& [number, question] : modexes_) {
-    if (!question.straight || process_map_.host_of(question.rank) != *host) continue;
+    if (!question.straight || tree_.process_map().host_of(question.rank) != *host) continue;
     question.straight = false;
     send(Modex{question.rank, own_host_, number});
   }
@@ -108,38 +92,21 @@ void Uplink::on_closed(const opal::am::Endpoint& endpoint) {
 void Uplink::on_lost(std::uint32_t host) {
   std::vector<std::uint64_t> unanswered;
   for (const auto& [number, question] : modexes_) {
-    if (question.straight && process_map_.host_of(question.rank) == host) unanswered.push_back(number);
+    if (question.straight && tree_.process_map().host_of(question.rank) == host) unanswered.push_back(number);
   }
   for (const std::uint64_t number : unanswered) take({own_host_, number, PMIX_ERR_LOST_CONNECTION, {}, {}});
-}
-
-void Uplink::fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status,
-                   const std::string& data, Data answer) {
-  fences_.arrive(name, hosts, status, data, std::move(answer));
 }
 
 void Uplink::modex(unsigned rank, Data answer) {
   const Modex message{rank, own_host_, ++questions_};
   Question& question = modexes_.emplace(questions_, Question{rank, std::move(answer), false}).first->second;
-  question.straight = links_.ask(process_map_.host_of(rank), Kind::modex, pack(message));
+  question.straight = links_.ask(tree_.process_map().host_of(rank), Kind::modex, pack(message));
   if (!question.straight) send(message);
 }
 
-void Uplink::publish(const std::vector<pmix::PackedItem>& items, Done answer) {
-  publications_.emplace(++questions_, std::move(answer));
-  if (!send(Publish{questions_, items})) daemon::answer(publications_, questions_, kTooLong);
-}
-
-void Uplink::lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) {
-  lookups_.emplace(++questions_, std::move(answer));
-  const Lookup question{questions_, names, static_cast<std::uint8_t>(wait),
-                        static_cast<std::uint64_t>(timeout.count())};
-  if (!send(question)) daemon::answer(lookups_, questions_, kTooLong, std::vector<pmix::PackedItem>{});
-}
-
-void Uplink::unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) {
-  publications_.emplace(++questions_, std::move(answer));
-  if (!send(Unpublish{questions_, owner, names})) daemon::answer(publications_, questions_, kTooLong);
+void Uplink::names(const pmix::NameRequest& request, Items answer) {
+  if (!send(Names{++questions_, request})) return answer(kTooLong, {});
+  name_requests_.emplace(questions_, std::move(answer));
 }
 
 }  // namespace runtime::daemon

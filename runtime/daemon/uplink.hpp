@@ -7,8 +7,7 @@
 
 #include "opal/core/log.hpp"
 #include "runtime/daemon/tree/direct_links.hpp"
-#include "runtime/daemon/tree/fences.hpp"
-#include "runtime/daemon/tree/process_map.hpp"
+#include "runtime/daemon/tree/tree_member.hpp"
 #include "runtime/pmix/server.hpp"
 
 namespace runtime::daemon {
@@ -16,11 +15,6 @@ namespace runtime::daemon {
 class Uplink final : public pmix::Cluster {
  public:
   Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint32_t own_host);
-
-  /// Where which rank is.
-  void know(const std::vector<pmix::HostRanks>& hosts) { process_map_ = ProcessMap{hosts}; }
-  /// These ranks, of whatever hosts, have ended: fences do not wait for them.
-  void end(const overlay::IdSet& ranks);
 
   /// False when it is longer than the tree takes: it is dropped, which the log says.
   template <class M>
@@ -37,19 +31,15 @@ class Uplink final : public pmix::Cluster {
   void on_closed(const opal::am::Endpoint& endpoint);
   /// What was asked of that host straight is answered.
   void on_lost(std::uint32_t host);
-  /// For overlay::Client.
-  void on_release(const overlay::Release& release) { fences_.on_release(release); }
-  [[nodiscard]] overlay::IdSet absent(const std::string& name) const { return process_map_.absent(name); }
-
   void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
-             Data answer) override;
+             Data answer) override {
+    tree_.fence(name, hosts, status, data, std::move(answer));
+  }
   Result<void> notify(const pmix::PackedEvent& event) override {
     return tree_.send_up(Kind::event, pack(Event{event}));
   }
   void modex(unsigned rank, Data answer) override;
-  void publish(const std::vector<pmix::PackedItem>& items, Done answer) override;
-  void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Items answer) override;
-  void unpublish(unsigned owner, const std::vector<std::string>& names, Done answer) override;
+  void names(const pmix::NameRequest& request, Items answer) override;
 
  private:
   struct Question {
@@ -61,10 +51,8 @@ class Uplink final : public pmix::Cluster {
 
   oob::Daemon& oob_;
   TreeMember& tree_;
-  Fences fences_;
   DirectLinks links_;
   const std::uint32_t own_host_;
-  ProcessMap process_map_;
   std::uint64_t questions_ = 0;
   std::map<std::uint64_t, Question> modexes_;
   struct Guest {
@@ -73,8 +61,7 @@ class Uplink final : public pmix::Cluster {
   };
   std::map<const opal::am::Endpoint*, Guest> guests_;  // the daemons that have asked directly
   std::uint64_t last_guest_ = 0;
-  std::map<std::uint64_t, Done> publications_;
-  std::map<std::uint64_t, Items> lookups_;
+  std::map<std::uint64_t, Items> name_requests_;
 };
 
 }  // namespace runtime::daemon

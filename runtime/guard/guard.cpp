@@ -15,7 +15,7 @@
 
 #include "opal/core/clock.hpp"
 #include "opal/core/system/mapping.hpp"
-#include "runtime/guard/descendants.hpp"
+#include "runtime/guard/processes.hpp"
 #include "runtime/packing.hpp"
 
 namespace runtime::guard {

@@ -57,11 +57,6 @@ struct SpawnPlan {
   std::string working_directory;    ///< empty: the launcher's
   std::vector<std::uint32_t> cpus;  ///< to bind to; empty: not bound
   std::uint64_t open_files = 0;     ///< soft limit to restore; 0: leave it
-
-  template <class V>
-  void fields(V& v) {
-    v(path, arguments, environment, working_directory, cpus, open_files);
-  }
   friend bool operator==(const SpawnPlan&, const SpawnPlan&) = default;
 };
 

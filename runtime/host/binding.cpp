@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "opal/core/environment.hpp"
-#include "runtime/options/number_list.hpp"
+#include "runtime/host/messages.hpp"
 
 namespace runtime::launch {
 namespace {

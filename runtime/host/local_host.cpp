@@ -11,12 +11,9 @@
 #include <utility>
 
 #include "opal/core/environment.hpp"
-#include "runtime/guard/descendants.hpp"
-#include "runtime/host/environment.hpp"
-#include "runtime/host/liveness.hpp"
+#include "runtime/guard/processes.hpp"
 #include "runtime/host/messages.hpp"
 #include "runtime/host/program.hpp"
-#include "runtime/pmix/stand_in.hpp"
 
 namespace runtime::launch {
 namespace {
@@ -29,34 +26,50 @@ constexpr int kLauncherFailed = 1;
 
 }  // namespace
 
-LocalHost::LocalHost(event::Loop& loop, guard::Handle& guard, pmix::Server& server, LocalPlan plan,
-                     LocalResources resources, RankHostObserver observer)
+Result<Fd> open_null() {
+  Fd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
+  return null;
+}
+
+LocalHost::LocalHost(event::Loop& loop, guard::Handle& guard, LocalPlan plan, LocalResources resources,
+                     RankHostObserver observer)
     : loop_(loop),
       guard_(guard),
-      server_(server),
       plan_(std::move(plan)),
       resources_(std::move(resources)),
       observer_(std::move(observer)),
-      ranks_(plan_.ranks.size()) {
+      ranks_(own().ranks.size()) {
   reports_ = loop_.on_readable(guard_.fd(), [this] { read_reports(); });
 }
 
-LocalHost::Rank* LocalHost::find(unsigned rank) noexcept {
-  const auto place = std::lower_bound(plan_.ranks.begin(), plan_.ranks.end(), rank);
-  if (place == plan_.ranks.end() || *place != rank) return nullptr;
-  return &ranks_[static_cast<std::size_t>(place - plan_.ranks.begin())];
+Result<void> LocalHost::open() {
+  OPAL_TRY_ASSIGN(server_, pmix::Server::start(loop_, plan_.job,
+                                               {.on_abort = observer_.on_abort,
+                                                .liveness = [this](unsigned rank) { return liveness(rank); },
+                                                .pid =
+                                                    [this](unsigned rank) {
+                                                      const Rank* const asked = find(rank);
+                                                      return asked == nullptr ? 0 : asked->pid;
+                                                    },
+                                                .on_joined = [this] { stand_in(); },
+                                                .on_disconnected = [this](unsigned rank) { on_disconnected(rank); },
+                                                .on_checkpoint = observer_.on_checkpoint,
+                                                .program = plan_.arguments[0]}));
+  return {};
 }
 
-pmix::Liveness LocalHost::liveness(unsigned rank) const {
-  const Rank* const asked = const_cast<LocalHost*>(this)->find(rank);
+LocalHost::Rank* LocalHost::find(unsigned rank) noexcept {
+  const auto place = std::lower_bound(ranks().begin(), ranks().end(), rank);
+  if (place == ranks().end() || *place != rank) return nullptr;
+  return &ranks_[static_cast<std::size_t>(place - ranks().begin())];
+}
+
+pmix::Liveness LocalHost::liveness(unsigned rank) {
+  const Rank* const asked = find(rank);
   if (asked == nullptr) return pmix::Liveness::alive;  // another host knows
   if (asked->ended) return pmix::Liveness::ended;
-  return asked->pid != 0 && is_exiting(asked->pid) ? pmix::Liveness::ending : pmix::Liveness::alive;
-}
-
-pid_t LocalHost::pid(unsigned rank) const {
-  const Rank* const asked = const_cast<LocalHost*>(this)->find(rank);
-  return asked == nullptr ? 0 : asked->pid;
+  return asked->pid != 0 && guard::is_exiting(asked->pid) ? pmix::Liveness::ending : pmix::Liveness::alive;
 }
 
 std::vector<std::uint32_t> LocalHost::dying_ranks() const {
@@ -64,7 +77,7 @@ std::vector<std::uint32_t> LocalHost::dying_ranks() const {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const Rank& rank = ranks_[i];
     // The others may fail of a lost connection: it counts as a death that is about to be reported.
-    if (rank.pid != 0 && !rank.ended && (rank.disconnected || is_exiting(rank.pid))) dying.push_back(plan_.ranks[i]);
+    if (rank.pid != 0 && !rank.ended && (rank.disconnected || guard::is_exiting(rank.pid))) dying.push_back(ranks()[i]);
   }
   return dying;
 }
@@ -79,14 +92,14 @@ void LocalHost::start_more() {
     ++settled_;
     ranks_[index].ended = true;
     if (started.error().code == Errc::peer_gone) return;  // read_reports() sees it too
-    loop_.post([this, rank = plan_.ranks[index], why = opal::to_string(started.error())] {
+    loop_.post([this, rank = ranks()[index], why = opal::to_string(started.error())] {
       observer_.on_refused(rank, kLauncherFailed, fmt::format("cannot start rank {}: {}", rank, why));
     });
   }
 }
 
 Result<void> LocalHost::start(std::size_t index) {
-  const unsigned rank = plan_.ranks[index];
+  const unsigned rank = ranks()[index];
   OPAL_TRY_ASSIGN(const Fd in, resources_.input(rank));
   OPAL_TRY_ASSIGN(const Fd out, resources_.output(rank, stdio::Channel::out));
   OPAL_TRY_ASSIGN(const Fd err, resources_.output(rank, stdio::Channel::err));
@@ -94,10 +107,18 @@ Result<void> LocalHost::start(std::size_t index) {
                          .arguments = plan_.arguments,
                          .environment = {},
                          .working_directory = plan_.working_directory,
-                         .cpus = plan_.cpus[index],
+                         .cpus = plan_.job.cpus[index],
                          .open_files = plan_.open_files};
-  OPAL_TRY_ASSIGN(spawn.environment, resources_.environment(rank));
+  OPAL_TRY_ASSIGN(spawn.environment, environment(rank));
   return guard_.spawn(static_cast<std::int32_t>(rank), spawn, {in.get(), out.get(), err.get()});
+}
+
+Result<std::vector<std::string>> LocalHost::environment(unsigned rank) {
+  Variables variables = plan_.shared;
+  append(variables, rank_variables(rank, plan_.job.ranks, ranks()));
+  OPAL_TRY_ASSIGN(const Variables of_server, server_->variables(rank));
+  append(variables, of_server);
+  return to_environment(variables);
 }
 
 void LocalHost::read_reports() {
@@ -125,10 +146,9 @@ void LocalHost::handle(const guard::Report& report) {
       ++settled_;
       rank->pid = report.pid;
       observer_.on_started(number, report.pid);
-      if (resources_.report_bindings) {
-        const Cpus& cpus = plan_.cpus[static_cast<std::size_t>(rank - ranks_.data())];
-        resources_.say(
-            fmt::format("rank {} is {}", number, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
+      if (plan_.report_bindings) {
+        const Cpus& cpus = plan_.job.cpus[static_cast<std::size_t>(rank - ranks_.data())];
+        observer_.say(fmt::format("rank {} is {}", number, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
       }
       // Signals that went to all ranks before this one existed.
       if (ending_) (void)guard_.signal(report.rank, SIGTERM);
@@ -142,8 +162,8 @@ void LocalHost::handle(const guard::Report& report) {
     case guard::Report::Kind::exited: {
       rank->ended = true;
       if (report.status == 0) miss(*rank);
-      observer_.on_exited(number, report.status, server_.left_properly(report.rank));
-      return server_.on_rank_ended();
+      observer_.on_exited(number, report.status, server_->left_properly(number));
+      return server_->on_rank_ended();
     }
     case guard::Report::Kind::empty: return;
   }
@@ -169,6 +189,7 @@ void LocalHost::unblock_guard() {
   unblocking_ = loop_.after(kUnblockingRound, [this] { unblock_guard(); });
 }
 
+/// One that neither ends nor can meet the others any more is killed.
 void LocalHost::on_disconnected(unsigned rank) {
   Rank* const member = find(rank);
   if (member == nullptr || member->ended || member->disconnected) return;
@@ -179,8 +200,8 @@ void LocalHost::end_disconnected(unsigned rank) {
   const Rank* const member = find(rank);
   if (member->ended || guard_lost_) return;
   guard_.wake();  // when a rank has died and is not reported
-  if (ending_ || is_exiting(member->pid)) return;
-  resources_.say(
+  if (ending_ || guard::is_exiting(member->pid)) return;
+  observer_.say(
       fmt::format("rank {} (pid {}) runs on without its connection to the launcher, and is killed: a program must not "
                   "close descriptors that it has not opened",
                   rank, member->pid));
@@ -188,7 +209,7 @@ void LocalHost::end_disconnected(unsigned rank) {
 }
 
 void LocalHost::announce_death(unsigned rank) {
-  server_.announce_death(static_cast<int>(rank));
+  server_->announce_death(rank);
   Rank* const dead = find(rank);
   if (dead == nullptr) return;
   dead->reported = true;
@@ -201,14 +222,15 @@ void LocalHost::miss(Rank& rank) {
   loop_.post([this] { stand_in(); });
 }
 
+/// Starts a stand-in (pmix::stand_in) where ranks of this host wait for one that ended before it joined.
 void LocalHost::stand_in() {
   if (ending_ || stands_in_) return;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const unsigned rank = plan_.ranks[i];
-    if (!ranks_[i].missed || server_.has_joined(static_cast<int>(rank)) || !server_.has_members()) continue;
+    const unsigned rank = ranks()[i];
+    if (!ranks_[i].missed || server_->has_joined(rank) || !server_->has_members()) continue;
     ranks_[i].missed = false;
     if (!ranks_[i].reported && !std::exchange(said_absence_, true)) {
-      resources_.say(fmt::format("rank {} ended and has not joined the job, which other ranks have", rank));
+      observer_.say(fmt::format("rank {} ended and has not joined the job, which other ranks have", rank));
     }
     const auto started = start_stand_in(rank);
     if (started) {
@@ -220,14 +242,13 @@ void LocalHost::stand_in() {
 }
 
 void LocalHost::say_awaited(unsigned rank, const std::string& why) {
-  resources_.say(fmt::format(
-      "rank {} ended before it joined the job, and ranks that wait for it may do so for ever: {}", rank, why));
+  observer_.say(fmt::format("rank {} ended before it joined the job, and ranks that wait for it may do so for ever: {}",
+                            rank, why));
 }
 
 Result<void> LocalHost::start_stand_in(unsigned rank) {
-  const Fd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
-  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
-  OPAL_TRY_ASSIGN(const auto of_server, server_.variables(static_cast<int>(rank)));
+  OPAL_TRY_ASSIGN(const Fd null, open_null());
+  OPAL_TRY_ASSIGN(const auto of_server, server_->variables(rank));
   Variables variables = opal::environment_with_prefix("");
   append(variables, of_server);
   const guard::SpawnPlan spawn{.path = "/proc/self/exe",

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/host/local_host.hpp — the ranks of the host this process runs on: started by the process guard, bound,
-// connected to the pipes that the owner makes for them.  Used by the launcher for its own host and by the daemons of
-// the others. Threads: the loop's thread.
+// connected to their PMIx server and to the pipes that the owner makes for them.  Used by the launcher for its own host
+// and by the daemons of the others. Threads: the loop's thread.
 #pragma once
-#include <optional>
-
 #include "runtime/event/loop.hpp"
 #include "runtime/guard/handle.hpp"
 #include "runtime/host/binding.hpp"
+#include "runtime/host/environment.hpp"
 #include "runtime/host/rank_host.hpp"
 #include "runtime/pmix/server.hpp"
 #include "runtime/stdio/output.hpp"
@@ -16,49 +15,42 @@ namespace runtime::launch {
 
 /// Everything decided before the first rank starts.
 struct LocalPlan {
-  std::string host;
-  std::vector<std::uint32_t> ranks;    ///< ascending
+  pmix::JobDescription job;            ///< as its PMIx server tells it
   std::string path;                    ///< of the program
   std::vector<std::string> arguments;  ///< with the program's name first
   std::string working_directory;
-  std::vector<Cpus> cpus;  ///< as `ranks`; empty: not bound
+  Variables shared;  ///< what the environments of its ranks have in common
   std::uint64_t open_files = 0;
+  bool report_bindings = false;
 };
 
 /// What a rank gets when it starts; asked once per rank.
 struct LocalResources {
-  std::function<Result<std::vector<std::string>>(unsigned rank)> environment;  ///< "NAME=VALUE"
   std::function<Result<Fd>(unsigned rank)> input;
   std::function<Result<Fd>(unsigned rank, stdio::Channel)> output;
   std::function<void()> drain;  ///< reads what the pipes still hold, when no rank lives any more
-  std::function<void(const std::string& line)> say;
-  bool report_bindings = false;
 };
+
+/// To be read from or written to where there is nothing.  Errors: os.
+Result<Fd> open_null();
 
 class LocalHost final : public RankHost {
  public:
-  /// `server` may answer ranks later than they are made; it must outlive this.
-  LocalHost(event::Loop& loop, guard::Handle& guard, pmix::Server& server, LocalPlan plan, LocalResources resources,
+  LocalHost(event::Loop& loop, guard::Handle& guard, LocalPlan plan, LocalResources resources,
             RankHostObserver observer);
+  /// Starts the PMIx server of the ranks, before start().  Errors: those of pmix::Server::start.
+  Result<void> open();
+  /// Null until open() has succeeded.
+  [[nodiscard]] pmix::Server* server() const noexcept { return server_.get(); }
 
-  [[nodiscard]] const std::string& name() const noexcept override { return plan_.host; }
-  [[nodiscard]] const std::vector<std::uint32_t>& ranks() const noexcept override { return plan_.ranks; }
+  [[nodiscard]] const std::string& name() const noexcept override { return own().name; }
+  [[nodiscard]] const std::vector<std::uint32_t>& ranks() const noexcept override { return own().ranks; }
   void start() override;
   void signal(int signo, bool ends_the_job) override;
   void kill_all() override;
   void announce_death(unsigned rank) override;
   [[nodiscard]] std::size_t starting() const noexcept override { return guard_lost_ ? 0 : asked_ - settled_; }
   [[nodiscard]] std::vector<std::uint32_t> dying_ranks() const override;
-
-  /// Starts a stand-in (runtime/pmix/stand_in.hpp) where ranks of this host wait for one that ended before it joined.
-  void stand_in();
-
-  /// `rank` has lost its connection to the server.  One that neither ends nor can meet the others any more is killed.
-  void on_disconnected(unsigned rank);
-
-  [[nodiscard]] pmix::Liveness liveness(unsigned rank) const;
-  /// 0 until it runs, and of ranks of other hosts.
-  [[nodiscard]] pid_t pid(unsigned rank) const;
 
  private:
   struct Rank {
@@ -68,7 +60,12 @@ class LocalHost final : public RankHost {
     bool reported = false;        // as dead
     event::Timer disconnected{};  // from the server: until it is killed
   };
+  [[nodiscard]] const pmix::HostRanks& own() const noexcept { return plan_.job.hosts[plan_.job.own_host]; }
   [[nodiscard]] Rank* find(unsigned rank) noexcept;
+  [[nodiscard]] pmix::Liveness liveness(unsigned rank);
+  void stand_in();
+  void on_disconnected(unsigned rank);
+  Result<std::vector<std::string>> environment(unsigned rank);
   void start_more();
   Result<void> start(std::size_t index);
   Result<void> start_stand_in(unsigned rank);
@@ -84,11 +81,11 @@ class LocalHost final : public RankHost {
 
   event::Loop& loop_;
   guard::Handle& guard_;
-  pmix::Server& server_;
   const LocalPlan plan_;
   const LocalResources resources_;
   const RankHostObserver observer_;
-  std::vector<Rank> ranks_;  // as plan_.ranks
+  std::unique_ptr<pmix::Server> server_;
+  std::vector<Rank> ranks_;  // as ranks()
   std::size_t asked_ = 0;    // ranks requested from the process guard
   std::size_t settled_ = 0;  // of those, answered
   bool stands_in_ = false;   // a stand-in runs: one at a time

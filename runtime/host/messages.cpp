@@ -48,6 +48,18 @@ std::string describe_refusal(int rank, guard::Step step, int os_errno, const std
 
 std::string count_of_ranks(unsigned count) { return fmt::format("{} rank{}", count, count == 1 ? "" : "s"); }
 
+std::string list_numbers(std::string_view what, std::span<const std::uint32_t> numbers) {
+  std::string text = fmt::format("{}{} ", what, numbers.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (i > 0) text += ',';
+    text += last == i ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts) {
   constexpr std::size_t kNamed = 3;
   std::string text = fmt::format("{} of {} started", started, count_of_ranks(ranks));

@@ -4,6 +4,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ std::string signal_name(int signo);
 /// "1 rank", "3 ranks".
 std::string count_of_ranks(unsigned count);
 
+/// "cpu 3", "ranks 0-2,7".  `what` is one of them; `numbers` ascend.
+std::string list_numbers(std::string_view what, std::span<const std::uint32_t> numbers);
 /// "37 of 128 ranks started; waiting for h3, h4, h5 and 2 more hosts".
 std::string describe_start(unsigned started, unsigned ranks, const std::vector<std::string_view>& awaited_hosts);
 

@@ -23,6 +23,12 @@ struct RankHostObserver {
   std::function<void(int status, const std::string& why)> on_trouble;
   /// No process of the job is left on the host, and all their output is here.
   std::function<void()> on_empty;
+  /// A rank asks for the end of the job.
+  std::function<void(unsigned rank, int status, const std::string& text)> on_abort;
+  /// What a rank says about a checkpoint (checkpoint_words.hpp).
+  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;
+  /// A line for people.
+  std::function<void(const std::string& line)> say;
   /// The answer to inquire().
   std::function<void()> on_answered = [] {};
 };

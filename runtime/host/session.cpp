@@ -10,13 +10,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "opal/core/environment.hpp"
+#include "runtime/guard/processes.hpp"
 #include "runtime/variables.hpp"
 
 namespace runtime::launch {
@@ -41,8 +40,8 @@ Fd open_and_lock(const std::string& directory) {
 }
 
 /// A variable of the environment that a process was started with; empty: it has none, or is not ours to look at.
-std::string variable_of(const fs::path& process, std::string_view name) {
-  std::ifstream file{process / "environ", std::ios::binary};
+std::string variable_of(pid_t process, std::string_view name) {
+  std::ifstream file{fmt::format("/proc/{}/environ", process), std::ios::binary};
   for (std::string variable; std::getline(file, variable, '\0');) {
     if (variable.starts_with(name) && variable[name.size()] == '=') return variable.substr(name.size() + 1);
   }
@@ -51,12 +50,8 @@ std::string variable_of(const fs::path& process, std::string_view name) {
 
 /// Kills every process of this user that was started from `session`.
 void kill_members(const std::string& session) {
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator{"/proc", error}) {
-    const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc{} || pid == ::getpid()) continue;
-    if (variable_of(entry.path(), kSessionVariable) == session) ::kill(pid, SIGKILL);
+  for (const pid_t pid : guard::all_processes()) {
+    if (pid != ::getpid() && variable_of(pid, kSessionVariable) == session) ::kill(pid, SIGKILL);
   }
 }
 
@@ -124,7 +119,7 @@ void sweep_stale_sessions() {
 }
 
 std::string find_session(pid_t launcher) {
-  const std::string base = variable_of(fmt::format("/proc/{}", launcher), "TMPDIR");
+  const std::string base = variable_of(launcher, "TMPDIR");
   const std::string prefix = fmt::format("{}{}-", name_prefix(), launcher);
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator{base.empty() ? "/tmp" : base, error}) {

@@ -76,6 +76,9 @@ RankHostObserver Job::observer_of(std::size_t host) {
                 empty();
               },
           .on_empty = [this, host] { host_empty(host); },
+          .on_abort = [this](unsigned rank, int status, const std::string& text) { on_abort(rank, status, text); },
+          .on_checkpoint = [this](unsigned rank, const std::string& text) { on_checkpoint(rank, text); },
+          .say = [this](const std::string& line) { say(line); },
           .on_answered = [this] { decide(); }};
 }
 

@@ -51,6 +51,8 @@ class Job {
   std::function<void()> on_continued = [] {};
   /// Called when a rank has ended, in whatever way, or with its host.
   std::function<void(unsigned rank)> on_ended = [](unsigned) {};
+  /// See RankHostObserver.
+  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;
 
  private:
   enum class Phase { running, ending, emptying, done };

@@ -98,12 +98,6 @@ std::vector<std::string> agent_command(const Options& options, bool slurm, const
   return command;
 }
 
-Result<Fd> null_input() {
-  Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  if (!null) return Error{Errc::os, errno, "open(/dev/null)"};
-  return null;
-}
-
 }  // namespace
 
 /// A job from its plan on; everything here lives until the process ends.
@@ -127,8 +121,7 @@ class Launch {
   Ended run(const Allocation& allocation, const Program& program, const Domains& domains, std::uint64_t open_files);
 
  private:
-  Result<void> start_server(unsigned ranks, const std::vector<Cpus>& cpus);
-  void add_local_host(const Program& program, const std::vector<Cpus>& cpus, unsigned ranks, std::uint64_t open_files);
+  Result<void> add_local_host(const Program& program, const Domains& domains, unsigned ranks, std::uint64_t open_files);
   void add_remote_hosts(bool slurm, const std::string& secret);
   Result<Fd> input_for(unsigned rank);
   Result<Fd> own_input();
@@ -144,7 +137,6 @@ class Launch {
   std::vector<pmix::HostRanks> hosts_;
   Variables shared_;
   std::unique_ptr<oob::Daemon> oob_;
-  std::unique_ptr<pmix::Server> server_;
   std::optional<Job> job_;
   std::optional<Quiescence> quiescence_;
   std::unique_ptr<Control> control_;
@@ -169,12 +161,12 @@ Result<Fd> Launch::own_input() {
     return Fd{ends[0]};
   }
   if (Fd ours{::fcntl(0, F_DUPFD_CLOEXEC, 3)}) return ours;
-  return null_input();
+  return open_null();
 }
 
 Result<Fd> Launch::input_for(unsigned rank) {
   if (local_input_) return local_input_->open();
-  return options_.input.reaches(rank) ? own_input() : null_input();
+  return options_.input.reaches(rank) ? own_input() : open_null();
 }
 
 /// Stdin for ranks that cannot be handed the descriptor itself.
@@ -201,79 +193,46 @@ void Launch::distribute_input() {
   feeder_->start();
 }
 
-Result<void> Launch::start_server(unsigned ranks, const std::vector<Cpus>& cpus) {
-  pmix::forget_outer_launcher();
-  OPAL_TRY_ASSIGN(
-      server_,
-      pmix::Server::start(
-          loop_,
-          {.job_id = session_.job_id(),
-           .hosts = hosts_,
-           .own_host = 0,
-           .session_directory = session_.directory(),
-           .working_directory = directory_of(options_),
-           .ranks = ranks,
-           .topology = topology_.native(),
-           .cpus = cpus},
-          {.on_abort = [this](int rank, int status,
-                              const std::string& text) { job_->on_abort(static_cast<unsigned>(rank), status, text); },
-           .liveness = [this](int rank) { return local_->liveness(static_cast<unsigned>(rank)); },
-           .pid = [this](int rank) { return local_->pid(static_cast<unsigned>(rank)); },
-           .on_joined = [this] { local_->stand_in(); },
-           .on_disconnected = [this](int rank) { local_->on_disconnected(static_cast<unsigned>(rank)); },
-           .on_checkpoint =
-               [this](int rank, const std::string& text) { quiescence_->on_answer(static_cast<unsigned>(rank), text); },
-           .program = options_.program}));
-  return {};
-}
-
-void Launch::add_local_host(const Program& program, const std::vector<Cpus>& cpus, unsigned ranks,
-                            std::uint64_t open_files) {
-  LocalPlan plan{.host = hosts_[0].name,
-                 .ranks = hosts_[0].ranks,
+Result<void> Launch::add_local_host(const Program& program, const Domains& domains, unsigned ranks,
+                                    std::uint64_t open_files) {
+  const auto own_ranks = static_cast<unsigned>(hosts_[0].ranks.size());
+  LocalPlan plan{.job = {.job_id = session_.job_id(),
+                         .hosts = hosts_,
+                         .own_host = 0,
+                         .session_directory = session_.directory(),
+                         .working_directory = directory_of(options_),
+                         .ranks = ranks,
+                         .topology = topology_.native(),
+                         .cpus = bind_ranks(options_.map, options_.bind, own_ranks, domains)},
                  .path = program.path,
                  .arguments = options_.arguments,
                  .working_directory = options_.working_directory,
-                 .cpus = cpus,
-                 .open_files = open_files};
+                 .shared = shared_,
+                 .open_files = open_files,
+                 .report_bindings = options_.report_bindings};
   plan.arguments.insert(plan.arguments.begin(), options_.program);
   LocalResources resources{
-      .environment = [this, ranks](unsigned rank) -> Result<std::vector<std::string>> {
-        Variables variables = shared_;
-        append(variables, rank_variables(rank, ranks, hosts_[0].ranks));
-        OPAL_TRY_ASSIGN(const Variables of_server, server_->variables(static_cast<int>(rank)));
-        append(variables, of_server);
-        return to_environment(variables);
-      },
       .input = [this](unsigned rank) { return input_for(rank); },
       .output = [this](unsigned rank,
                        stdio::Channel channel) { return job_->output().open(static_cast<int>(rank), channel); },
-      .drain = [] {},
-      .say = [this](const std::string& line) { job_->say(line); },
-      .report_bindings = options_.report_bindings};
-  local_.emplace(loop_, guard_, *server_, std::move(plan), std::move(resources), job_->observer_of(0));
+      .drain = [] {}};
+  local_.emplace(loop_, guard_, std::move(plan), std::move(resources), job_->observer_of(0));
   job_->add(*local_);
+  return local_->open();
 }
 
 void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
   if (hosts_.size() == 1) return;
-  hub_.emplace(
-      loop_, *oob_, *server_, session_.job_id(), hosts_, options_.radix, options_.timeouts,
-      daemon::HubHost{
-          .on_abort = [this](unsigned rank, int status,
-                             const std::string& text) { job_->on_abort(rank, status, text); },
-          .say = [this](const std::string& line) { job_->say(line); },
-          .on_checkpoint = [this](unsigned rank, const std::string& text) { quiescence_->on_answer(rank, text); }});
-  server_->join(*hub_);
+  hub_.emplace(loop_, *oob_, *local_->server(), session_.job_id(), hosts_, options_.radix, options_.timeouts);
+  local_->server()->join(*hub_);
   daemon::Launch launch{.hosts = hosts_,
                         .arguments = options_.arguments,
                         .environment = forwarded_variables(),
                         .working_directory = directory_of(options_),
-                        .map = static_cast<std::uint8_t>(options_.map),
-                        .bind = static_cast<std::uint8_t>(options_.bind),
-                        .report_bindings = static_cast<std::uint8_t>(options_.report_bindings),
-                        .input = static_cast<std::uint8_t>(options_.input.kind),
-                        .input_rank = options_.input.rank};
+                        .map = options_.map,
+                        .bind = options_.bind,
+                        .report_bindings = options_.report_bindings,
+                        .input = options_.input};
   launch.arguments.insert(launch.arguments.begin(), options_.program);
   append(launch.environment, options_.environment);
   daemon::Bootstrap bootstrap{.job_id = session_.job_id(),
@@ -289,7 +248,7 @@ void Launch::add_remote_hosts(bool slurm, const std::string& secret) {
       daemon::RemoteHost& remote = *remotes_[started_daemons_];
       if (remote.is_lost()) continue;
       ++unsettled_daemons_;
-      bootstrap.host = started_daemons_ + 1;
+      bootstrap.host = static_cast<std::uint32_t>(started_daemons_ + 1);
       remote.start_daemon(agent_command(options_, slurm, remote.name()), daemon::to_line(bootstrap));
     }
   };
@@ -334,15 +293,8 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   if (!secret_file) return {0, opal::to_string(secret_file.error())};
 
   hosts_ = hosts_of_job(allocation, options_);
-  const std::vector<Cpus> cpus =
-      bind_ranks(options_.map, options_.bind, static_cast<unsigned>(hosts_[0].ranks.size()), domains);
-  if (const auto started = start_server(allocation.ranks, cpus); !started) {
-    return {0, opal::to_string(started.error())};
-  }
-  oob::DaemonHost hooks{
-      .on_abort = [this](int rank, int status,
-                         const std::string& reason) { job_->on_abort(static_cast<unsigned>(rank), status, reason); },
-      .say = [this](const std::string& line) { job_->say(line); }};
+  pmix::forget_outer_launcher();
+  oob::DaemonHost hooks{.say = [this](const std::string& line) { job_->say(line); }};
   hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
     if (hub_) hub_->on_message(from, topic, std::move(content));
   };
@@ -362,17 +314,11 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
         fmt::format("ranks cannot reach the launcher by active messages: {}", opal::to_string(oob.error())));
   }
   quiescence_.emplace(loop_, allocation.ranks,
-                      [this](const std::string& request) { server_->ask_for_checkpoint(request); });
+                      [this](const std::string& request) { local_->server()->ask_for_checkpoint(request); });
   if (auto control = Control::open(loop_, session_.directory(), *quiescence_)) {
     control_ = std::move(*control);
   } else {
     options.warnings.push_back(fmt::format("no --quiesce of this job: {}", opal::to_string(control.error())));
-  }
-  // Both outputs and libpmix's connection; the input with --stdin all; files.
-  const std::size_t each =
-      3U + (options_.input.kind == InputTarget::Kind::all ? 1 : 0) + (options_.output_directory.empty() ? 0 : 2);
-  if (std::string problem = check_open_files(hosts_[0].ranks.size(), each); !problem.empty()) {
-    return {0, std::move(problem)};
   }
   job_.emplace(loop_, name_, allocation.ranks, std::move(options), [this] {
     if (oob_) oob_->catch_up();
@@ -380,16 +326,25 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   job_->on_continued = [this] {
     if (input_) input_->recheck();
   };
+  job_->on_checkpoint = [this](unsigned rank, const std::string& text) { quiescence_->on_answer(rank, text); };
   job_->on_ended = [this](unsigned rank) {
-    server_->end_names(rank);
+    local_->server()->end_names(rank);
     quiescence_->on_ended(rank);
     if (hub_) hub_->end(rank);
   };
+  if (const auto started = add_local_host(program, domains, allocation.ranks, open_files); !started) {
+    return {0, opal::to_string(started.error())};
+  }
+  // Both outputs and libpmix's connection; the input with --stdin all; files.
+  const std::size_t each =
+      3U + (options_.input.kind == InputTarget::Kind::all ? 1 : 0) + (options_.output_directory.empty() ? 0 : 2);
+  if (std::string problem = check_open_files(hosts_[0].ranks.size(), each); !problem.empty()) {
+    return {0, std::move(problem)};
+  }
   if (options_.display_map) {
     const std::string map = describe(allocation.hosts, place_ranks(options_.map, allocation.ranks, allocation.hosts));
     for (const std::string_view line : opal::split(opal::trimmed(map), '\n')) job_->say(std::string{line});
   }
-  add_local_host(program, cpus, allocation.ranks, open_files);
   add_remote_hosts(allocation.slurm, *text);
   distribute_input();
   signals_.deliver(loop_, [this](int signo) { job_->on_signal(signo); });

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "runtime/options/number_list.hpp"
+#include "runtime/host/messages.hpp"
 
 namespace runtime::launch {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/checkpoint_words.hpp"
-#include "runtime/options/number_list.hpp"
+#include "runtime/host/messages.hpp"
 
 namespace runtime::launch {
 

@@ -318,15 +318,7 @@ void Daemon::handle(Peer& peer, const Assembler::Message& message) {
     return host_.on_daemon_message(peer.endpoint, topic, peer.connection.stream().take(message));
   }
   if (peer.rank < 0) return send_to(peer, Topic::refused, as_bytes("say hello first"));
-  switch (topic) {
-    case Topic::echo: return send_to(peer, Topic::echo_reply, content);
-    case Topic::abort: {
-      std::int32_t status = 0;
-      if (!opal::read_object(content, status)) return;
-      return host_.on_abort(peer.rank, status, std::string{as_text(content.subspan(sizeof status))});
-    }
-    default: return;
-  }
+  if (topic == Topic::echo) send_to(peer, Topic::echo_reply, content);
 }
 
 void Daemon::on_hello(Peer& peer, ByteSpan content) {

@@ -21,7 +21,6 @@ namespace runtime::oob {
 
 /// What the daemon needs from the job; called in the loop's thread.
 struct DaemonHost {
-  std::function<void(int rank, int status, const std::string& text)> on_abort;
   std::function<void(const std::string& line)> say;
   /// A message from Topic::user on of a peer that is no rank: another daemon, which has proved to know the secret.
   std::function<void(opal::am::Endpoint& from, Topic topic, std::string content)> on_daemon_message = {};

@@ -133,12 +133,6 @@ Result<void> Link::echo(ByteSpan content) {
   return {};
 }
 
-Result<void> Link::abort(std::int32_t status, std::string_view reason) {
-  std::string content{as_text(opal::bytes_of(status))};
-  content += reason;
-  return send(Topic::abort, as_bytes(content));
-}
-
 opal::am::Endpoint& Link::endpoint() const noexcept {
   const opal::am::Lock::Guard guard{state_->context.lock()};
   opal::am::Endpoint* const current = state_->connection.stream().current();

@@ -31,9 +31,6 @@ class OPAL_EXPORT Link {
   /// Sends `content` to the daemon and waits until it came back.  Errors: as send, and protocol (it came back changed).
   Result<void> echo(ByteSpan content);
 
-  /// Ends the job; returns when the daemon was told, and the signal that ends this rank follows.
-  Result<void> abort(std::int32_t status, std::string_view reason);
-
   /// The endpoint in use, for explain() and its transport; another one after a change.
   [[nodiscard]] opal::am::Endpoint& endpoint() const noexcept;
 

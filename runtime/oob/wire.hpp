@@ -17,7 +17,7 @@ namespace runtime::oob {
 /// The one active-message tag of this channel.
 inline constexpr opal::Tag kActiveMessageTag = opal::kRuntimeTags.first;
 
-inline constexpr std::uint16_t kVersion = 3;
+inline constexpr std::uint16_t kVersion = 4;
 inline constexpr std::uint64_t kLargestMessage = 8U << 20;  ///< bytes; more is refused at both ends
 
 /// What a message is about.
@@ -27,7 +27,6 @@ enum class Topic : std::uint16_t {
   refused = 3,     ///< daemon to rank: why not
   echo = 4,        ///< rank to daemon: send this back
   echo_reply = 5,  ///< daemon to rank: the content of `echo`
-  abort = 6,       ///< rank to daemon: std::int32_t status, then the reason
   // Notes: one piece each, not numbered; what they are for: connection.hpp.
   acknowledge = 32,    ///< nothing but the header; empty
   want = 33,           ///< Note: asks for an address by which a better transport may reach the peer

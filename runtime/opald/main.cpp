@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "runtime/daemon/opald.hpp"
-#include "runtime/pmix/stand_in.hpp"
+#include "runtime/pmix/server.hpp"
 
 namespace {
 

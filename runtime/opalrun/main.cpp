@@ -6,7 +6,7 @@
 
 #include "runtime/launch/control.hpp"
 #include "runtime/launch/launcher.hpp"
-#include "runtime/pmix/stand_in.hpp"
+#include "runtime/pmix/server.hpp"
 
 int main(int argc, char** argv) {
   const std::span<char* const> command_line{argv, static_cast<std::size_t>(argc)};

@@ -24,7 +24,7 @@ void Node::attach_to(Id member) {
   parent_channel_ = port_.connect(member);
   if (parent_channel_ == kNone) return refused_by(member);
   ++attach_;
-  Attach message{options_.self, down_received_, up_first_, static_cast<std::uint8_t>(fresh_), {}};
+  Attach message{options_.self, down_received_, up_first_, fresh_, {}};
   message.moved.assign(moved_.begin(), moved_.end());
   send_parent(FrameType::attach, 0, pack(message));
 }
@@ -152,7 +152,7 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
     if (!child.subtree.contains(top) || top == member || children_.contains(top) || lost_.contains(top)) continue;
     if (!has_moved(top)) adopt(top, child.down_acked, now_ + options_.grace);
   }
-  if (message.fresh == 0 || tree_.parent(member) != options_.self) report(InternalTopic::report_moved, member, attach);
+  if (!message.fresh || tree_.parent(member) != options_.self) report(InternalTopic::report_moved, member, attach);
   ack_later();
   pump_down(children_.at(member));
 }

@@ -15,10 +15,7 @@ Collectives::Operation* Collectives::add(const Contribution& contribution) {
   if (ended != ended_.end() && contribution.name.use <= ended->second.use) return nullptr;
   const auto [entry, is_new] = operations_.try_emplace(contribution.name);
   Operation& operation = entry->second;
-  if (is_new) {
-    operation.participants = contribution.participants;
-    operation.to_root_only = contribution.to_root_only != 0;
-  }
+  if (is_new) operation.participants = contribution.participants;
   IdSet fresh = contribution.covered;
   fresh.remove(operation.covered);
   if (fresh.empty()) return nullptr;
@@ -27,7 +24,7 @@ Collectives::Operation* Collectives::add(const Contribution& contribution) {
   for (const auto& [member, data] : contribution.parts) {
     if (operation.parts.emplace(member, data).second) operation.bytes += data.size() + 2 * sizeof(std::uint64_t);
   }
-  operation.too_large |= contribution.too_large != 0 || operation.bytes > kLargestContent;
+  operation.too_large |= contribution.too_large || operation.bytes > kLargestContent;
   if (operation.too_large) operation.parts.clear();
   return &operation;
 }
@@ -100,8 +97,7 @@ Contribution Collectives::to_contribution(const OperationName& name, Operation& 
           operation.participants,
           operation.covered,
           operation.status,
-          static_cast<std::uint8_t>(operation.to_root_only),
-          static_cast<std::uint8_t>(operation.too_large),
+          operation.too_large,
           {operation.parts.begin(), operation.parts.end()}};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/overlay/collectives.hpp — fence, gather and allgather of one member of the tree: parts are merged on the way
+// runtime/overlay/collectives.hpp — fence and allgather of one member of the tree: parts are merged on the way
 // up and travel as a state, not as messages in a stream: a second copy, by the same parent or another, changes nothing.
 // A part says whose arrival it covers.  Threads: as its Node.
 #pragma once
@@ -19,7 +19,6 @@ class Collectives {
     IdSet participants;
     IdSet covered;
     std::int64_t status = 0;
-    bool to_root_only = false;
     bool too_large = false;
     std::size_t bytes = 0;  ///< of the parts
     std::map<Id, std::string> parts;

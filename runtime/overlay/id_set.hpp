@@ -20,10 +20,6 @@ struct Range {
     return std::max(begin, other.begin) < std::min(end, other.end);
   }
   friend bool operator==(const Range&, const Range&) = default;
-  template <class V>
-  void fields(V& v) {
-    v(begin, end);
-  }
 };
 
 class IdSet {

@@ -88,10 +88,8 @@ class Node {
   Result<void> send_up(std::uint16_t topic, std::string content);
   /// At the root: a message for some others.  Errors: limit_reached (they do not take what they were sent: later).
   Result<void> send_down(const IdSet& to, std::uint16_t topic, std::string content);
-  /// This member arrives at the next operation with that key; ends with Client::on_release, there too when the root is
-  /// alone.  All participants name the same ones, `to_root_only` too: then only the root gets the parts.
-  void arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data,
-              bool to_root_only);
+  /// This member arrives at the next operation with that key; ends with Client::on_release.
+  void arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data);
   /// At the root: that member is out, by other news.
   void declare_lost(Id member, Loss why, Nanoseconds now);
   /// Client::absent() has others to name.

@@ -7,14 +7,12 @@
 
 namespace runtime::overlay {
 
-void Node::arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data,
-                  bool to_root_only) {
+void Node::arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data) {
   if (state_ == State::out) return;
   Contribution own{.name = collectives_.next(key),
                    .participants = participants,
                    .covered = IdSet::of(options_.self),
-                   .status = status,
-                   .to_root_only = static_cast<std::uint8_t>(to_root_only)};
+                   .status = status};
   if (!data.empty()) own.parts.emplace_back(options_.self, std::move(data));
   own.down_received = down_received_;
   on_contribution(std::move(own));
@@ -89,21 +87,16 @@ void Node::check_all() {
 void Node::release(const OperationName& name) {
   Collectives::Operation operation = std::move(*collectives_.find(name));
   collectives_.end(name);
-  Release message{
-      .name = name, .status = operation.status, .too_large = static_cast<std::uint8_t>(operation.too_large)};
-  message.lost = operation.participants;
+  Release message{.name = name,
+                  .status = operation.status,
+                  .lost = operation.participants,
+                  .too_large = operation.too_large,
+                  .parts = {operation.parts.begin(), operation.parts.end()}};
   message.lost.remove(operation.covered);
-  const bool mine = operation.participants.contains(0) || operation.to_root_only;
   IdSet others = operation.participants;
   others.remove(Range{0, 1});
-  if (operation.to_root_only) {
-    send_down_now(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
-  }
-  message.parts.assign(operation.parts.begin(), operation.parts.end());
-  if (!operation.to_root_only) {
-    send_down_now(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
-  }
-  if (mine) client_.on_release(message);
+  send_down_now(others, static_cast<std::uint16_t>(InternalTopic::release), pack(message));
+  if (operation.participants.contains(0)) client_.on_release(message);
   look_at({name.key, name.use + 1});
   const Forget unused = collectives_.unused(options_.keys);
   if (unused.names.empty()) return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/overlay/wire.hpp — the messages between the members (daemons; the root is the launcher) of the tree, as bytes
 // (docs/design/overlay.md).
-// A frame is a FrameHeader and a body packed by runtime/packing.hpp (fields() lists its fields in wire order; a number
-// takes 64 bits).  The out-of-band channel delivers whole frames.  A forwarded message keeps its body and gets a new
-// header.  The receiver checks everything before use.
+// A frame is a FrameHeader and a body packed by runtime/packing.hpp: the members in their order, a number in 64 bits.
+// The out-of-band channel delivers whole frames.  A forwarded message keeps its body and gets a new header.  The
+// receiver checks everything before use.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,7 +17,7 @@
 
 namespace runtime::overlay {
 
-inline constexpr std::uint16_t kVersion = 5;  ///< of all frames; change one => bump it
+inline constexpr std::uint16_t kVersion = 6;  ///< of all frames; change one => bump it
 
 enum class FrameType : std::uint16_t {
   attach = 1,  ///< to a member higher up: asks to become its child; body Attach
@@ -47,29 +47,17 @@ struct Attach {
   Id member = 0;
   std::uint64_t down_received = 0;  ///< number of the last message from the root that the member has
   std::uint64_t first_unacked = 0;  ///< number of the first up message without acknowledgement; it is sent next
-  std::uint8_t fresh = 0;           ///< 1: it never had a parent before
+  bool fresh = false;               ///< it never had a parent before
   std::vector<Id> moved;            ///< roots of subtrees below the member that have a parent above it
-  template <class V>
-  void fields(V& v) {
-    v(member, down_received, first_unacked, fresh, moved);
-  }
 };
 
 struct Attached {
   std::vector<Id> moved;  ///< roots of subtrees below the child that have a parent above it
   IdSet lost;             ///< all lost members
-  template <class V>
-  void fields(V& v) {
-    v(moved, lost);
-  }
 };
 
 struct Moved {
   Id member = 0;
-  template <class V>
-  void fields(V& v) {
-    v(member);
-  }
 };
 
 /// Why a member counts as lost, as far as the member that reports it knows.
@@ -83,10 +71,6 @@ enum class Loss : std::uint8_t {
 struct Lost {
   Id member = 0;
   Loss why = Loss::declared;
-  template <class V>
-  void fields(V& v) {
-    v(member, why);
-  }
 };
 
 enum class Refusal : std::uint8_t {
@@ -96,10 +80,6 @@ enum class Refusal : std::uint8_t {
 
 struct Refused {
   Refusal why{};
-  template <class V>
-  void fields(V& v) {
-    v(why);
-  }
 };
 
 template <class Content>
@@ -108,10 +88,6 @@ struct UpOf {
   std::uint64_t sequence = 0;  ///< of the origin's messages, from 1
   std::uint16_t topic = 0;     ///< below kFirstUserTopic: an InternalTopic
   Content content;
-  template <class V>
-  void fields(V& v) {
-    v(origin, sequence, topic, content);
-  }
 };
 
 template <class Content>
@@ -119,10 +95,6 @@ struct DownOf {
   IdSet to;  ///< the receivers
   std::uint16_t topic = 0;
   Content content;
-  template <class V>
-  void fields(V& v) {
-    v(to, topic, content);
-  }
 };
 
 using Up = UpOf<std::string>;
@@ -148,10 +120,6 @@ struct Report {
   Id member = 0;
   std::uint32_t attach = 0;   ///< the member's last attempt that the reporter knows of
   Loss why = Loss::declared;  ///< of report_lost
-  template <class V>
-  void fields(V& v) {
-    v(member, attach, why);
-  }
 };
 
 /// Identifies a collective operation: the use-th operation with this key among the same participants, from 1.  After a
@@ -160,10 +128,6 @@ struct OperationName {
   std::string key;
   std::uint64_t use = 0;
   friend auto operator<=>(const OperationName&, const OperationName&) = default;
-  template <class V>
-  void fields(V& v) {
-    v(key, use);
-  }
 };
 
 using Parts = std::vector<std::pair<Id, std::string>>;  ///< ascending; members without data are left out
@@ -172,36 +136,23 @@ struct Contribution {
   OperationName name;
   std::uint64_t down_received = 0;  ///< as in Attach, of the sender: shows which Forgets `name` takes into account
   IdSet participants;
-  IdSet covered;                  ///< participants whose arrival is included
-  std::int64_t status = 0;        ///< the first status that is not 0, or 0
-  std::uint8_t to_root_only = 0;  ///< 1: only the root gets the parts
-  std::uint8_t too_large = 0;     ///< as in Release
+  IdSet covered;            ///< participants whose arrival is included
+  std::int64_t status = 0;  ///< the first status that is not 0, or 0
+  bool too_large = false;   ///< as in Release
   Parts parts = {};
-  template <class V>
-  void fields(V& v) {
-    v(name, down_received, participants, covered, status, to_root_only, too_large, parts);
-  }
 };
 
 struct Release {
   OperationName name;
   std::int64_t status = 0;
-  IdSet lost = {};             ///< participants that did not arrive
-  std::uint8_t too_large = 0;  ///< 1: the parts are larger than a frame and are left out
+  IdSet lost = {};         ///< participants that did not arrive
+  bool too_large = false;  ///< the parts are larger than a frame and are left out
   Parts parts = {};
-  template <class V>
-  void fields(V& v) {
-    v(name, status, lost, too_large, parts);
-  }
 };
 
 /// The operations with these keys up to the named uses have ended; later ones are counted from 1 again.
 struct Forget {
   std::vector<OperationName> names;
-  template <class V>
-  void fields(V& v) {
-    v(names);
-  }
 };
 
 /// The bytes of a frame.

@@ -16,10 +16,6 @@ namespace {
 struct Proposal {
   std::uint64_t host = 0;
   std::uint64_t number = 0;  ///< of contexts of that host
-  template <class V>
-  void fields(V& v) {
-    v(host, number);
-  }
 };
 constexpr std::size_t kProposalBytes = 2 * sizeof(std::uint64_t);
 

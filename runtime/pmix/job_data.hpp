@@ -15,10 +15,6 @@ namespace runtime::pmix {
 struct HostRanks {
   std::string name;
   std::vector<std::uint32_t> ranks;  ///< ascending; may be none
-  template <class V>
-  void fields(V& v) {
-    v(name, ranks);
-  }
 };
 
 /// A job, seen from one of its hosts.

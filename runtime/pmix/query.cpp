@@ -62,7 +62,7 @@ class ProcTable {
     PMIX_LOAD_PROCID(&proc.proc, core.job_id.c_str(), rank);
     proc.hostname = ::strdup(core.host_names[core.host_of[rank]].c_str());
     proc.executable_name = ::strdup(core.host.program.c_str());
-    proc.pid = core.host.pid(static_cast<int>(rank));
+    proc.pid = core.host.pid(rank);
     proc.state = state_of(core, rank, proc.pid);
   }
 
@@ -74,7 +74,7 @@ class ProcTable {
  private:
   static pmix_proc_state_t state_of(const Core& core, pmix_rank_t rank, pid_t pid) {
     if (core.host_of[rank] != core.own_host) return PMIX_PROC_STATE_UNDEF;
-    if (core.host.liveness(static_cast<int>(rank)) == Liveness::ended) return PMIX_PROC_STATE_TERMINATED;
+    if (core.host.liveness(rank) == Liveness::ended) return PMIX_PROC_STATE_TERMINATED;
     if (pid == 0) return PMIX_PROC_STATE_PREPPED;
     return core.membership[rank] == Core::Membership::member ? PMIX_PROC_STATE_CONNECTED : PMIX_PROC_STATE_RUNNING;
   }

@@ -127,8 +127,8 @@ Result<void> Server::State::register_ranks() {
   return {};
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> Server::variables(int rank) {
-  const pmix_proc_t client = state_->proc(static_cast<pmix_rank_t>(rank));
+Result<std::vector<std::pair<std::string, std::string>>> Server::variables(unsigned rank) {
+  const pmix_proc_t client = state_->proc(rank);
   char** environment = nullptr;
   const pmix_status_t status = PMIx_server_setup_fork(&client, &environment);
   std::vector<std::pair<std::string, std::string>> result;
@@ -146,19 +146,14 @@ Result<std::vector<std::pair<std::string, std::string>>> Server::variables(int r
   return result;
 }
 
-bool Server::left_properly(int rank) const {
-  return state_->core.membership[static_cast<std::size_t>(rank)] != Core::Membership::member;
-}
+bool Server::left_properly(unsigned rank) const { return state_->core.membership[rank] != Core::Membership::member; }
 
-bool Server::has_joined(int rank) const {
-  return state_->core.membership[static_cast<std::size_t>(rank)] != Core::Membership::outside;
-}
+bool Server::has_joined(unsigned rank) const { return state_->core.membership[rank] != Core::Membership::outside; }
 
 bool Server::has_members() const {
   const auto& membership = state_->core.membership;
-  for (std::size_t rank = 0; rank < membership.size(); ++rank) {
-    if (membership[rank] == Core::Membership::member &&
-        state_->core.host.liveness(static_cast<int>(rank)) == Liveness::alive) {
+  for (unsigned rank = 0; rank < membership.size(); ++rank) {
+    if (membership[rank] == Core::Membership::member && state_->core.host.liveness(rank) == Liveness::alive) {
       return true;
     }
   }
@@ -169,31 +164,18 @@ void Server::join(Cluster& cluster) { state_->core.cluster = &cluster; }
 
 void Server::modex(unsigned rank, Cluster::Data answer) { local_modex(state_->core, rank, std::move(answer)); }
 
-void Server::publish(const std::vector<PackedItem>& items, const Cluster::Done& answer) {
-  answer(state_->core.names.publish(unpack_items(state_->core, items)));
+void Server::names(const NameRequest& request, const Cluster::Items& answer) {
+  state_->core.names.serve(request, answer);
 }
-
-void Server::lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout,
-                    Cluster::Items answer) {
-  state_->core.names.lookup(names, wait, timeout,
-                            [this, answer = std::move(answer)](int status, const std::vector<Published>& found) {
-                              answer(status, pack_items(state_->core, found));
-                            });
-}
-
-void Server::unpublish(unsigned owner, const std::vector<std::string>& names) {
-  state_->core.names.unpublish(state_->proc(owner), names);
-}
-
-void Server::end_names(unsigned owner) { state_->core.names.end(state_->proc(owner)); }
+void Server::end_names(unsigned owner) { state_->core.names.end(owner); }
 
 void Server::on_rank_ended() {
   const std::vector<event::Callback> waiting = std::exchange(state_->core.deferred, {});
   for (const event::Callback& answer : waiting) answer();
 }
 
-void Server::announce_death(int rank) {
-  const pmix_proc_t dead = state_->proc(static_cast<pmix_rank_t>(rank));
+void Server::announce_death(unsigned rank) {
+  const pmix_proc_t dead = state_->proc(rank);
   InfoList infos;
   infos.add_proc(PMIX_EVENT_AFFECTED_PROC, dead);
   infos.add(PMIX_EVENT_NON_DEFAULT, true);
@@ -218,7 +200,12 @@ void Server::announce_lost_host(std::size_t host) {
   infos.add(PMIX_NODEID, node_id(state_->job, host));
   infos.add(PMIX_EVENT_NON_DEFAULT, true);
   notify_clients(PMIX_EVENT_NODE_DOWN, state_->proc(lost.ranks.front()), PMIX_RANGE_NAMESPACE, std::move(infos));
-  for (const std::uint32_t rank : lost.ranks) announce_death(static_cast<int>(rank));
+  for (const std::uint32_t rank : lost.ranks) announce_death(rank);
+}
+
+void stand_in() noexcept {
+  pmix_proc_t self;
+  ::_exit(PMIx_Init(&self, nullptr, 0) == PMIX_SUCCESS ? 0 : 1);
 }
 
 void forget_outer_launcher() {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,13 +24,14 @@ enum class Liveness { alive, ending, ended };
 
 /// What the server needs from the job; called in the loop's thread.
 struct Host {
-  std::function<void(int rank, int status, const std::string& text)> on_abort;
-  std::function<Liveness(int rank)> liveness;     ///< of a rank of this host; of others `alive`
-  std::function<pid_t(int rank)> pid;             ///< of a rank of this host; 0 of others, and until it runs
-  std::function<void()> on_joined;                ///< a rank of this host has called PMIx_Init
-  std::function<void(int rank)> on_disconnected;  ///< a member of this host has lost its connection: it ends, or errs
-  std::function<void(int rank, const std::string& text)> on_checkpoint;  ///< what one says (checkpoint_words.hpp)
-  std::string program;                                                   ///< that the ranks run, for queries
+  std::function<void(unsigned rank, int status, const std::string& text)> on_abort;
+  std::function<Liveness(unsigned rank)> liveness;  ///< of a rank of this host; of others `alive`
+  std::function<pid_t(unsigned rank)> pid;          ///< of a rank of this host; 0 of others, and until it runs
+  std::function<void()> on_joined;                  ///< a rank of this host has called PMIx_Init
+  std::function<void(unsigned rank)>
+      on_disconnected;  ///< a member of this host has lost its connection: it ends, or errs
+  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;  ///< what one says (checkpoint_words.hpp)
+  std::string program;                                                        ///< that the ranks run, for queries
 };
 
 class Server {
@@ -45,26 +47,24 @@ class Server {
   void modex(unsigned rank, Cluster::Data answer);
 
   /// The names of the whole job: used on the launcher's host only.
-  void publish(const std::vector<PackedItem>& items, const Cluster::Done& answer);
-  void lookup(const std::vector<std::string>& names, bool wait, std::chrono::seconds timeout, Cluster::Items answer);
-  void unpublish(unsigned owner, const std::vector<std::string>& names);
+  void names(const NameRequest& request, const Cluster::Items& answer);
   /// That rank, wherever it was, has ended.
   void end_names(unsigned owner);
 
   /// Environment variables by which `rank` finds the server.  Errors: internal.
-  Result<std::vector<std::pair<std::string, std::string>>> variables(int rank);
+  Result<std::vector<std::pair<std::string, std::string>>> variables(unsigned rank);
 
   /// False while `rank` is a member that has not left: it called PMIx_Init but not PMIx_Finalize.
-  [[nodiscard]] bool left_properly(int rank) const;
+  [[nodiscard]] bool left_properly(unsigned rank) const;
 
   /// Whether `rank`, of this host, called PMIx_Init.
-  [[nodiscard]] bool has_joined(int rank) const;
+  [[nodiscard]] bool has_joined(unsigned rank) const;
 
   /// Whether a living rank of this host is a member, and may wait for others.
   [[nodiscard]] bool has_members() const;
 
   /// Tells the other ranks' event handlers that `rank` died.
-  void announce_death(int rank);
+  void announce_death(unsigned rank);
 
   /// Tells the ranks' event handlers that the host of this index is gone (PMIX_EVENT_NODE_DOWN), and with it its ranks.
   void announce_lost_host(std::size_t host);
@@ -83,6 +83,13 @@ class Server {
   explicit Server(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };
+
+/// As its argv[0] the launcher's own program, with the environment of a rank, is a stand-in: it takes the place of a
+/// rank that ended before it joined the job.  libpmix waits for every rank of a host in what they do together, and
+/// counts out only a rank whose connection breaks: one that never connected would be awaited for ever.
+inline constexpr std::string_view kStandInName = "opal-stand-in";
+/// Connects as that rank and ends.
+[[noreturn]] void stand_in() noexcept;
 
 /// Removes from this process's environment what an outer launcher left there for us as its client.
 void forget_outer_launcher();

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 
@@ -20,14 +21,14 @@ Core* g_core = nullptr;
 
 bool has_key(const pmix_info_t& info, const char* key) { return std::strncmp(info.key, key, PMIX_MAX_KEYLEN) == 0; }
 
-/// The rank of a process of our job; -1 for any other process.
-int rank_of(const Core& core, const pmix_proc_t& proc) {
-  if (core.job_id != proc.nspace || proc.rank >= core.membership.size()) return -1;
-  return static_cast<int>(proc.rank);
+/// The rank of a process of our job; nothing for any other process.
+std::optional<unsigned> rank_of(const Core& core, const pmix_proc_t& proc) {
+  if (core.job_id != proc.nspace || proc.rank >= core.membership.size()) return {};
+  return proc.rank;
 }
 
 void set_membership(Core& core, const pmix_proc_t& proc, Core::Membership membership) {
-  if (const int rank = rank_of(core, proc); rank >= 0) core.membership[static_cast<std::size_t>(rank)] = membership;
+  if (const auto rank = rank_of(core, proc)) core.membership[*rank] = membership;
 }
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void* /*object*/, pmix_info_t* /*info*/, size_t /*ninfo*/,
@@ -50,10 +51,8 @@ void connection_lost(std::size_t, pmix_status_t, const pmix_proc_t* source, pmix
   }
   g_core->loop.post([lost = std::move(lost)] {
     for (const pmix_proc_t& client : lost) {
-      const int rank = rank_of(*g_core, client);
-      if (rank >= 0 && g_core->membership[static_cast<std::size_t>(rank)] == Core::Membership::member) {
-        g_core->host.on_disconnected(rank);
-      }
+      const auto rank = rank_of(*g_core, client);
+      if (rank && g_core->membership[*rank] == Core::Membership::member) g_core->host.on_disconnected(*rank);
     }
   });
   if (done != nullptr) done(PMIX_SUCCESS, nullptr, 0, nullptr, nullptr, cookie);
@@ -72,15 +71,15 @@ pmix_status_t abort_job(const pmix_proc_t* proc, void* /*object*/, int status, c
   g_core->loop.post([=, process = *proc, text = std::string{message == nullptr ? "" : message}] {
     // Answered first: the client must not wait for us while we wait for its end.
     reply(answer, cookie, PMIX_SUCCESS);
-    if (const int rank = rank_of(*g_core, process); rank >= 0) g_core->host.on_abort(rank, status, text);
+    if (const auto rank = rank_of(*g_core, process)) g_core->host.on_abort(*rank, status, text);
   });
   return PMIX_SUCCESS;
 }
 
 /// The worst that is known about `rank`.
-Liveness liveness(const Core& core, std::size_t rank) {
+Liveness liveness(const Core& core, unsigned rank) {
   if (core.membership[rank] == Core::Membership::left) return Liveness::ended;
-  return core.host.liveness(static_cast<int>(rank));
+  return core.host.liveness(rank);
 }
 
 /// The worst that is known about any of `procs`.
@@ -92,7 +91,7 @@ Liveness liveness(const Core& core, const std::vector<pmix_proc_t>& procs) {
     const std::size_t first = all_ranks ? 0 : proc.rank;
     const std::size_t end = all_ranks ? core.membership.size() : first + 1;
     for (std::size_t rank = first; rank < std::min(end, core.membership.size()); ++rank) {
-      worst = std::max(worst, liveness(core, rank));
+      worst = std::max(worst, liveness(core, static_cast<unsigned>(rank)));
     }
   }
   return worst;
@@ -110,14 +109,13 @@ void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pm
 
 /// Whether a process of this host is among `members` whose end has not been reported.
 bool has_living_member(const std::vector<pmix_proc_t>& members) {
-  const auto lives = [](std::size_t rank) {
-    return g_core->host_of[rank] == g_core->own_host &&
-           g_core->host.liveness(static_cast<int>(rank)) != Liveness::ended;
+  const auto lives = [](unsigned rank) {
+    return g_core->host_of[rank] == g_core->own_host && g_core->host.liveness(rank) != Liveness::ended;
   };
   return std::any_of(members.begin(), members.end(), [&](const pmix_proc_t& member) {
-    if (const int rank = rank_of(*g_core, member); rank >= 0) return lives(static_cast<std::size_t>(rank));
+    if (const auto rank = rank_of(*g_core, member)) return lives(*rank);
     if (member.rank != PMIX_RANK_WILDCARD || g_core->job_id != member.nspace) return false;
-    for (std::size_t rank = 0; rank < g_core->host_of.size(); ++rank) {
+    for (unsigned rank = 0; rank < g_core->host_of.size(); ++rank) {
       if (lives(rank)) return true;
     }
     return false;
@@ -129,9 +127,7 @@ std::vector<std::uint32_t> hosts_of(const std::vector<pmix_proc_t>& members) {
   std::set<std::uint32_t> hosts{g_core->own_host};
   for (const pmix_proc_t& member : members) {
     if (member.rank == PMIX_RANK_WILDCARD) hosts.insert(g_core->host_of.begin(), g_core->host_of.end());
-    if (const int rank = rank_of(*g_core, member); rank >= 0) {
-      hosts.insert(g_core->host_of[static_cast<std::size_t>(rank)]);
-    }
+    if (const auto rank = rank_of(*g_core, member)) hosts.insert(g_core->host_of[*rank]);
   }
   return {hosts.begin(), hosts.end()};
 }
@@ -164,17 +160,62 @@ void answer_modex(pmix_status_t status, char* data, size_t size, void* pointer) 
 
 pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/, size_t /*ninfo*/,
                            pmix_modex_cbfunc_t answer, void* cookie) {
-  const int rank = rank_of(*g_core, *proc);
-  if (rank < 0) return PMIX_ERR_NOT_FOUND;
+  const auto rank = rank_of(*g_core, *proc);
+  if (!rank) return PMIX_ERR_NOT_FOUND;
   g_core->loop.post([=] {
     const Cluster::Data reply = [=](int status, const std::string& data) { give(answer, cookie, status, data); };
-    const auto number = static_cast<unsigned>(rank);
-    if (g_core->cluster == nullptr || g_core->host_of[number] == g_core->own_host) {
-      return local_modex(*g_core, number, reply);
+    if (g_core->cluster == nullptr || g_core->host_of[*rank] == g_core->own_host) {
+      return local_modex(*g_core, *rank, reply);
     }
-    g_core->cluster->modex(number, reply);
+    g_core->cluster->modex(*rank, reply);
   });
   return PMIX_SUCCESS;
+}
+
+/// A libpmix buffer, destroyed with what is in it.
+class Buffer {
+ public:
+  Buffer() { PMIX_DATA_BUFFER_CONSTRUCT(&buffer_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PMIX_DATA_BUFFER_DESTRUCT(&buffer_); }
+  pmix_data_buffer_t* get() noexcept { return &buffer_; }
+
+ private:
+  pmix_data_buffer_t buffer_;
+};
+
+/// One value in libpmix's packing; empty when it has none.
+std::string pack_value(const pmix_value_t& value) {
+  Buffer buffer;
+  auto* const raw = const_cast<pmix_value_t*>(&value);  // only read
+  if (PMIx_Data_pack(nullptr, buffer.get(), raw, 1, PMIX_VALUE) != PMIX_SUCCESS) return {};
+  return {buffer.get()->base_ptr, buffer.get()->bytes_used};
+}
+
+/// The other way, into a constructed value; false when it is garbled.
+bool unpack_value(const std::string& packed, pmix_value_t& value) {
+  if (packed.empty()) return false;
+  Buffer buffer;
+  pmix_byte_object_t bytes;
+  bytes.size = packed.size();
+  bytes.bytes = static_cast<char*>(std::malloc(bytes.size));
+  if (bytes.bytes == nullptr) return false;
+  std::memcpy(bytes.bytes, packed.data(), bytes.size);
+  if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) {  // owns the bytes otherwise
+    std::free(bytes.bytes);
+    return false;
+  }
+  std::int32_t count = 1;
+  return PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE) == PMIX_SUCCESS;
+}
+
+/// An event of a rank for the other hosts.
+PackedEvent pack_event(pmix_status_t event, std::uint32_t source, pmix_data_range_t range,
+                       std::span<const pmix_info_t> about) {
+  PackedEvent packed{event, source, range, {}};
+  for (const pmix_info_t& info : about) packed.infos.emplace_back(info.key, pack_value(info.value));
+  return packed;
 }
 
 /// Names are the whole job's: what would be seen by fewer, or from outside, is refused.
@@ -187,25 +228,32 @@ bool is_for_the_job(std::span<const pmix_info_t> directives) {
   });
 }
 
+/// Has the job's names do what a client of ours wants.
+pmix_status_t serve_names(const pmix_proc_t& proc, NameRequest request, Cluster::Items answer) {
+  if (!rank_of(*g_core, proc)) return PMIX_ERR_NOT_SUPPORTED;
+  request.owner = proc.rank;
+  g_core->loop.post([request = std::move(request), answer = std::move(answer)] {
+    if (g_core->cluster != nullptr) return g_core->cluster->names(request, answer);
+    g_core->names.serve(request, answer);
+  });
+  return PMIX_SUCCESS;
+}
+
 pmix_status_t publish(const pmix_proc_t* proc, const pmix_info_t* infos, size_t ninfo, pmix_op_cbfunc_t answer,
                       void* cookie) {
   if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
-  std::vector<Published> items;
+  NameRequest request{.kind = NameRequest::Kind::publish};
   pmix_persistence_t persistence = PMIX_PERSIST_SESSION;
   for (const pmix_info_t& info : std::span{infos, ninfo}) {
     if (has_key(info, PMIX_PERSISTENCE)) {
       if (info.value.type != PMIX_PERSIST || info.value.data.persist > PMIX_PERSIST_SESSION) return PMIX_ERR_BAD_PARAM;
       persistence = info.value.data.persist;
     } else if (std::strncmp(info.key, "pmix.", 5) != 0) {  // those are directives: range, timeout, euid, ...
-      items.push_back({info.key, *proc, std::make_shared<OwnedValue>(info.value)});
+      request.items.push_back({info.key, proc->rank, pack_value(info.value)});
     }
   }
-  for (Published& item : items) item.persistence = persistence;
-  g_core->loop.post([=, items = std::move(items)] {
-    if (g_core->cluster == nullptr) return reply(answer, cookie, g_core->names.publish(items));
-    g_core->cluster->publish(pack_items(*g_core, items), [=](int status) { reply(answer, cookie, status); });
-  });
-  return PMIX_SUCCESS;
+  for (PackedItem& item : request.items) item.persistence = persistence;
+  return serve_names(*proc, std::move(request), [=](int status, const auto&) { reply(answer, cookie, status); });
 }
 
 std::vector<std::string> to_strings(char** texts) {
@@ -222,51 +270,38 @@ int to_int(const pmix_value_t& value) {
 }
 
 void answer_lookup(pmix_lookup_cbfunc_t answer, void* cookie, pmix_status_t status,
-                   const std::vector<Published>& found) {
+                   const std::vector<PackedItem>& found) {
   in_libpmix_thread([=] {
     std::vector<pmix_pdata_t> data(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
-      data[i].proc = found[i].owner;
+      PMIX_PDATA_CONSTRUCT(&data[i]);
+      PMIX_LOAD_PROCID(&data[i].proc, g_core->job_id.c_str(), found[i].owner);
       PMIX_LOAD_KEY(data[i].key, found[i].name.c_str());
-      data[i].value = found[i].value->get();  // borrowed: libpmix packs the answer before it returns
+      (void)unpack_value(found[i].value, data[i].value);
     }
-    answer(status, data.data(), data.size(), cookie);
+    answer(status, data.data(), data.size(), cookie);  // libpmix packs them before it returns
+    for (pmix_pdata_t& each : data) PMIX_PDATA_DESTRUCT(&each);
   });
 }
 
-pmix_status_t lookup(const pmix_proc_t* /*proc*/, char** keys, const pmix_info_t* infos, size_t ninfo,
+pmix_status_t lookup(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, size_t ninfo,
                      pmix_lookup_cbfunc_t answer, void* cookie) {
   if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
-  bool wait = false;
-  std::chrono::seconds timeout{0};
+  NameRequest request{.kind = NameRequest::Kind::lookup, .names = to_strings(keys)};
   for (const pmix_info_t& info : std::span{infos, ninfo}) {
-    if (has_key(info, PMIX_WAIT)) wait = true;
-    if (has_key(info, PMIX_TIMEOUT)) timeout = std::chrono::seconds{to_int(info.value)};
+    if (has_key(info, PMIX_WAIT)) request.wait = true;
+    if (has_key(info, PMIX_TIMEOUT)) request.timeout_s = static_cast<std::uint64_t>(std::max(to_int(info.value), 0));
   }
-  g_core->loop.post([=, names = to_strings(keys)] {
-    if (g_core->cluster != nullptr) {
-      return g_core->cluster->lookup(names, wait, timeout, [=](int status, const std::vector<PackedItem>& items) {
-        answer_lookup(answer, cookie, status, unpack_items(*g_core, items));
-      });
-    }
-    g_core->names.lookup(names, wait, timeout, [=](pmix_status_t status, const std::vector<Published>& found) {
-      answer_lookup(answer, cookie, status, found);
-    });
+  return serve_names(*proc, std::move(request), [=](int status, const std::vector<PackedItem>& items) {
+    answer_lookup(answer, cookie, status, items);
   });
-  return PMIX_SUCCESS;
 }
 
 pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t* infos, size_t ninfo,
                         pmix_op_cbfunc_t answer, void* cookie) {
   if (!is_for_the_job({infos, ninfo})) return PMIX_ERR_NOT_SUPPORTED;
-  g_core->loop.post([=, process = *proc, names = to_strings(keys)] {
-    if (g_core->cluster != nullptr) {
-      return g_core->cluster->unpublish(process.rank, names, [=](int status) { reply(answer, cookie, status); });
-    }
-    g_core->names.unpublish(process, names);
-    reply(answer, cookie, PMIX_SUCCESS);
-  });
-  return PMIX_SUCCESS;
+  return serve_names(*proc, {.kind = NameRequest::Kind::unpublish, .names = to_strings(keys)},
+                     [=](int status, const auto&) { reply(answer, cookie, status); });
 }
 
 pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
@@ -296,59 +331,16 @@ pmix_status_t deregister_events(pmix_status_t* /*codes*/, size_t /*ncodes*/, pmi
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-/// A libpmix buffer, destroyed with what is in it.
-class Buffer {
- public:
-  Buffer() { PMIX_DATA_BUFFER_CONSTRUCT(&buffer_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { PMIX_DATA_BUFFER_DESTRUCT(&buffer_); }
-  pmix_data_buffer_t* get() noexcept { return &buffer_; }
-
- private:
-  pmix_data_buffer_t buffer_;
-};
-
-/// One value in libpmix's packing; empty when it has none.
-std::string pack_value(const pmix_value_t& value) {
-  Buffer buffer;
-  auto* const raw = const_cast<pmix_value_t*>(&value);  // only read
-  if (PMIx_Data_pack(nullptr, buffer.get(), raw, 1, PMIX_VALUE) != PMIX_SUCCESS) return {};
-  return {buffer.get()->base_ptr, buffer.get()->bytes_used};
-}
-
-/// The other way; null when it is garbled.
-std::shared_ptr<OwnedValue> unpack_value(const std::string& packed) {
-  if (packed.empty()) return nullptr;
-  Buffer buffer;
-  pmix_byte_object_t bytes;
-  bytes.size = packed.size();
-  bytes.bytes = static_cast<char*>(std::malloc(bytes.size));
-  if (bytes.bytes == nullptr) return nullptr;
-  std::memcpy(bytes.bytes, packed.data(), bytes.size);
-  if (PMIx_Data_load(buffer.get(), &bytes) != PMIX_SUCCESS) {  // owns the bytes otherwise
-    std::free(bytes.bytes);
-    return nullptr;
-  }
-  pmix_value_t value;
-  PMIX_VALUE_CONSTRUCT(&value);
-  std::int32_t count = 1;
-  const pmix_status_t unpacked = PMIx_Data_unpack(nullptr, buffer.get(), &value, &count, PMIX_VALUE);
-  auto owned = unpacked == PMIX_SUCCESS ? std::make_shared<OwnedValue>(value) : nullptr;
-  PMIX_VALUE_DESTRUCT(&value);
-  return owned;
-}
-
 /// Nothing but what a rank says about a checkpoint: that is the request's id, and there is no other directive.
 pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets*/, size_t /*ntargets*/,
                           const pmix_info_t* directives, size_t ndirectives, pmix_info_cbfunc_t answer, void* cookie) {
-  const int rank = rank_of(*g_core, *asker);
-  if (rank < 0 || ndirectives != 1 || !has_key(directives[0], PMIX_JOB_CTRL_ID)) return PMIX_ERR_NOT_SUPPORTED;
+  const auto rank = rank_of(*g_core, *asker);
+  if (!rank || ndirectives != 1 || !has_key(directives[0], PMIX_JOB_CTRL_ID)) return PMIX_ERR_NOT_SUPPORTED;
   const pmix_value_t& id = directives[0].value;
   if (id.type != PMIX_STRING || id.data.string == nullptr) return PMIX_ERR_BAD_PARAM;
   g_core->loop.post([=, text = std::string{id.data.string}] {
     reply(answer, cookie, PMIX_SUCCESS);
-    g_core->host.on_checkpoint(rank, text);
+    g_core->host.on_checkpoint(*rank, text);
   });
   return PMIX_SUCCESS;
 }
@@ -357,17 +349,11 @@ pmix_status_t control_job(const pmix_proc_t* asker, const pmix_proc_t* /*targets
 pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_data_range_t range, pmix_info_t* infos,
                            size_t ninfo, pmix_op_cbfunc_t /*answer*/, void* /*cookie*/) {
   const bool stays = range == PMIX_RANGE_LOCAL || range == PMIX_RANGE_PROC_LOCAL || range == PMIX_RANGE_RM;
-  const int rank = rank_of(*g_core, *source);
-  if (g_core->cluster == nullptr || stays || rank < 0) return PMIX_OPERATION_SUCCEEDED;
-  std::vector<std::pair<std::string, std::shared_ptr<OwnedValue>>> about;
-  for (const pmix_info_t& info : std::span{infos, ninfo}) {
-    about.emplace_back(info.key, std::make_shared<OwnedValue>(info.value));
-  }
-  g_core->loop.post([=, about = std::move(about)] {
-    PackedEvent event{.status = code, .source = static_cast<std::uint32_t>(rank), .range = range, .infos = {}};
-    for (const auto& [key, value] : about) event.infos.emplace_back(key, pack_value(value->get()));
+  if (g_core->cluster == nullptr || stays || !rank_of(*g_core, *source)) return PMIX_OPERATION_SUCCEEDED;
+  g_core->loop.post([event = pack_event(code, source->rank, range, {infos, ninfo})] {
     if (const auto sent = g_core->cluster->notify(event); !sent) {
-      opal::log::warn("runtime", "an event of rank {} stays on its host: {}", rank, opal::to_string(sent.error()));
+      opal::log::warn("runtime", "an event of rank {} stays on its host: {}", event.source,
+                      opal::to_string(sent.error()));
     }
   });
   return PMIX_OPERATION_SUCCEEDED;
@@ -426,10 +412,7 @@ void notify_clients(pmix_status_t event, const pmix_proc_t& source, pmix_data_ra
 
 void raise_everywhere(const Core& core, pmix_status_t event, InfoList about) {
   if (core.cluster != nullptr) {
-    PackedEvent packed{.status = event, .source = PMIX_RANK_UNDEF, .range = PMIX_RANGE_NAMESPACE, .infos = {}};
-    for (const pmix_info_t& info : std::span{about.data(), about.size()}) {
-      packed.infos.emplace_back(info.key, pack_value(info.value));
-    }
+    const PackedEvent packed = pack_event(event, PMIX_RANK_UNDEF, PMIX_RANGE_NAMESPACE, {about.data(), about.size()});
     if (const auto sent = core.cluster->notify(packed); !sent) {
       opal::log::warn("runtime", "an event does not reach the other hosts: {}", opal::to_string(sent.error()));
     }
@@ -444,9 +427,12 @@ void deliver(const Core& core, const PackedEvent& event) {
   PMIX_LOAD_PROCID(&source, core.job_id.c_str(), event.source);
   InfoList infos;
   for (const auto& [key, packed] : event.infos) {
-    if (const auto value = unpack_value(packed)) infos.add_value(key.c_str(), value->get());
+    pmix_value_t value;
+    PMIX_VALUE_CONSTRUCT(&value);
+    if (unpack_value(packed, value)) infos.add_value(key.c_str(), value);
+    PMIX_VALUE_DESTRUCT(&value);
   }
-  notify_clients(static_cast<pmix_status_t>(event.status), source, event.range, std::move(infos));
+  notify_clients(event.status, source, event.range, std::move(infos));
 }
 
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
@@ -456,28 +442,6 @@ void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
   const pmix_status_t status = PMIx_server_dmodex_request(&proc, answer_modex, kept.get());
   if (status != PMIX_SUCCESS) return (*kept)(status, {});
   (void)kept.release();  // answer_modex owns it now
-}
-
-std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published>& items) {
-  std::vector<PackedItem> packed;
-  for (const Published& item : items) {
-    const int owner = rank_of(core, item.owner);
-    packed.push_back(
-        {item.name, static_cast<std::uint32_t>(std::max(owner, 0)), pack_value(item.value->get()), item.persistence});
-  }
-  return packed;
-}
-
-std::vector<Published> unpack_items(const Core& core, const std::vector<PackedItem>& items) {
-  std::vector<Published> result;
-  for (const PackedItem& item : items) {
-    const auto value = unpack_value(item.value);
-    if (value == nullptr) continue;
-    Published published{item.name, {}, value, item.persistence};
-    PMIX_LOAD_PROCID(&published.owner, core.job_id.c_str(), item.owner);
-    result.push_back(std::move(published));
-  }
-  return result;
 }
 
 void hear_of_lost_connections() {

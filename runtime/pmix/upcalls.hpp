@@ -102,10 +102,6 @@ void raise_everywhere(const Core& core, pmix_status_t event, InfoList about);
 /// An event of another host's client, for ours.
 void deliver(const Core& core, const PackedEvent& event);
 
-/// Published names as they travel between hosts, and back; a garbled one is left out.
-std::vector<PackedItem> pack_items(const Core& core, const std::vector<Published>& items);
-std::vector<Published> unpack_items(const Core& core, const std::vector<PackedItem>& items);
-
 /// libpmix's table.  `core` is used by every later upcall of this process and must live as long as it.
 pmix_server_module_t* upcalls(Core& core) noexcept;
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <vector>
 
 #include "opal/core/clock.hpp"
@@ -31,14 +32,13 @@ constexpr std::size_t kSizes[] = {64, 1024, 65536, 1U << 20};
 constexpr char kSecret[] = "a secret of sixteen bytes or more";
 
 /// One daemon of the tree.
-class Member final : private overlay::Client {
+class Member final : private daemon::TreeUser {
  public:
   Member(unsigned self, const Plan& plan, const std::string& transports)
       : self_(self), plan_(plan), loop_(event::Loop::create().value()) {
     opal::config::Store store;
     store.set("am_transports", transports);
-    oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {},
-                          .say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
+    oob::DaemonHost hooks{.say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
     hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic, std::string content) {
       neighbours_.push_back(&from);
       tree_->on_frame(from, std::move(content));
@@ -49,9 +49,9 @@ class Member final : private overlay::Client {
   [[nodiscard]] std::string address() const { return std::string{oob::as_text(oob_->address())}; }
 
   void join(std::map<overlay::Id, std::string> above) {
-    overlay::Client& client = *this;
+    daemon::TreeUser& user = *this;
     const daemon::Timeouts timeouts{.silence = std::chrono::seconds{30}, .start = std::chrono::seconds{60}};
-    tree_.emplace(*loop_, *oob_, daemon::tree_options(self_, plan_.count, plan_.radix, timeouts), client,
+    tree_.emplace(*loop_, *oob_, daemon::tree_options(self_, plan_.count, plan_.radix, timeouts), user,
                   std::move(above));
   }
   /// Until the root ends.
@@ -63,7 +63,7 @@ class Member final : private overlay::Client {
     for (int round = 0; round < rounds; ++round) {
       const std::uint64_t begin = opal::now_ns();
       (void)tree_->send_down(overlay::IdSet{overlay::Range{1, plan_.count}}, daemon::Kind::say, std::string(size, 'x'));
-      tree_->arrive("round", all_members(), 0, {});
+      meet();
       loop_->run();
       us.push_back(static_cast<double>(opal::now_ns() - begin) / 1000);
     }
@@ -72,13 +72,14 @@ class Member final : private overlay::Client {
   [[nodiscard]] std::string_view transport() const { return oob_->transport(*neighbours_.front()); }
 
  private:
-  [[nodiscard]] overlay::IdSet all_members() const { return overlay::IdSet{overlay::Range{0, plan_.count}}; }
-  void on_up(overlay::Id, std::uint16_t, ByteSpan) override {}
-  void on_down(std::uint16_t, ByteSpan) override { tree_->arrive("round", all_members(), 0, {}); }
-  [[nodiscard]] overlay::IdSet absent(const std::string&) const override { return {}; }
-  void on_release(const overlay::Release&) override {
-    if (self_ == 0) loop_->stop();
+  void meet() {
+    std::vector<std::uint32_t> all(plan_.count);
+    std::iota(all.begin(), all.end(), 0U);
+    tree_->fence("round", all, 0, {}, [this](int, const std::string&) {
+      if (self_ == 0) loop_->stop();
+    });
   }
+  void on_message(overlay::Id, daemon::Kind, ByteSpan) override { meet(); }
   void on_lost(overlay::Id, overlay::Loss) override {}
   void on_out(const char*) override { ::_exit(0); }
 

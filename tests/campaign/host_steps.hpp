@@ -58,11 +58,11 @@ inline constexpr std::array kDaemonSteps{
     inner("runtime::guard::Handle::spawn"),
     inner("runtime::launch::LocalHost::handle"),
     // Fences.
-    inner("runtime::daemon::Fences::arrive"),
-    outer("runtime::daemon::Fences::arrive"),
+    inner("runtime::daemon::TreeMember::fence"),
+    outer("runtime::daemon::TreeMember::fence"),
     inner("runtime::overlay::Node::on_contribution", 2),
     inner("runtime::overlay::Node::on_release"),
-    outer("runtime::daemon::Fences::on_release"),
+    outer("runtime::daemon::TreeMember::on_release"),
     // Input and output.
     inner("runtime::daemon::InputSinks::add"),
     outer("runtime::daemon::InputSink::open"),
@@ -93,7 +93,7 @@ inline constexpr std::array kLauncherHostSteps{
     step_of_launcher("runtime::overlay::Node::on_attach"),
     step_of_launcher("runtime::daemon::RemoteHost::start", 2),
     step_of_launcher("runtime::daemon::RemoteHost::handle", 4),
-    step_of_launcher("runtime::daemon::Fences::arrive"),
+    step_of_launcher("runtime::daemon::TreeMember::fence"),
     step_of_launcher("runtime::overlay::Node::release"),
     step_of_launcher("runtime::daemon::InputFeeder::read_some"),
     step_of_launcher("runtime::daemon::RemoteHost::give_credit"),

@@ -63,8 +63,8 @@ struct Launcher {
 
 void feed(RemoteHost& host, ProcessMap& process_map, Kind kind, ByteSpan content) {
   round_trips<Join, Place, TurnedAway, Ready, Launch, Started, Refused, Exited, Trouble, Output, OutputEnd, Credit,
-              Signal, KillAll, Empty, Quit, Abort, Say, Modex, ModexResult, Death, Publish, Published, Lookup, LookedUp,
-              Unpublish, Input, InputTaken, Event, Ended>(kind, content);
+              Signal, KillAll, Empty, Quit, Abort, Say, Modex, ModexResult, Death, Names, Named, Input, InputTaken,
+              Event, Ended>(kind, content);
   if (const auto launch = unpack<Launch>(content)) use(*launch);
   if (const auto ended = unpack<Ended>(content)) process_map.end(ended->ranks);
   (void)process_map.absent(std::string{oob::as_text(content)});
@@ -85,7 +85,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                    .on_refused = [](unsigned rank, int, const std::string&) { must_be_own(rank); },
                    .on_exited = [](unsigned rank, int, bool) { must_be_own(rank); },
                    .on_trouble = [](int, const std::string&) {},
-                   .on_empty = [] {}},
+                   .on_empty = [] {},
+                   .on_abort = [](unsigned rank, int, const std::string&) { must_be_own(rank); },
+                   .on_checkpoint = [](unsigned rank, const std::string&) { must_be_own(rank); },
+                   .say = [](const std::string&) {}},
                   {.send = [](Kind, std::string) -> Result<void> { return {}; },
                    .on_lost = [](int, const std::string&) {},
                    .expel = [] {},

@@ -16,7 +16,7 @@ class DirectLinksTest : public ::testing::Test {
  protected:
   DirectLinksTest() : loop(event::Loop::create().value()) {
     store.set("am_transports", "tcp");
-    oob::DaemonHost asker{.on_abort = [](int, int, const std::string&) {}, .say = [](const std::string&) {}};
+    oob::DaemonHost asker{.say = [](const std::string&) {}};
     oob::DaemonHost owner = asker;
     asker.on_daemon_message = [this](opal::am::Endpoint&, oob::Topic, const std::string&) {
       ++answers;

@@ -98,12 +98,6 @@ TEST_F(Mpirun, ProgramsOfOneAndFourRanksWork) {
   }
 }
 
-TEST_F(Mpirun, NamesArePublishedLookedUpAndWithdrawn) {
-  const Ended ended = on(3, client("names"));
-  EXPECT_EQ(ended.status, 0) << ended.output;
-  EXPECT_THAT(lines_of(ended.output), SizeIs(2));
-}
-
 TEST_F(Mpirun, AnAbortIsExplainedAndEndsTheJob) {
   const Ended ended = on(3, client("abort"));
   EXPECT_THAT(ended.output, HasSubstr("rank 1 aborted the job with status 9: no convergence"));
@@ -185,13 +179,6 @@ TEST_F(Slurm, AnAbortIsExplained) {
   EXPECT_EQ(ended.status, 9) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("rank 1 aborted the job with status 9: no convergence"));
   EXPECT_TRUE(cluster->becomes_idle());
-}
-
-/// Slurm's PMIx server has none.
-TEST_F(Slurm, NamesAreRefusedAsNotSupported) {
-  const Ended ended = srun(1, client("names"));
-  EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.output, HasSubstr("publish: PMIx_Publish: not_supported"));
 }
 
 TEST_F(Slurm, OpalrunUsesTheHostsOfItsAllocation) {

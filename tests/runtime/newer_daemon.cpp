@@ -22,7 +22,7 @@ int main() {
   auto loop = event::Loop::create();
   if (!secret || !loop) return 2;
   std::string told;
-  oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {}, .say = [](const std::string&) {}};
+  oob::DaemonHost hooks{.say = [](const std::string&) {}};
   hooks.on_daemon_message = [&](opal::am::Endpoint&, oob::Topic topic, const std::string& content) {
     if (topic != daemon::topic(daemon::Kind::turned_away)) return;
     if (const auto message = unpack<daemon::TurnedAway>(oob::as_bytes(content))) told = message->why;

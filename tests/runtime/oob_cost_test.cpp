@@ -34,7 +34,7 @@ class Echo {
 
  private:
   std::unique_ptr<oob::Daemon> open(std::function<void(opal::am::Endpoint&)> on_message) {
-    oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {}, .say = [](const std::string&) {}};
+    oob::DaemonHost hooks{.say = [](const std::string&) {}};
     hooks.on_daemon_message = [on_message](opal::am::Endpoint& from, oob::Topic, const std::string&) {
       on_message(from);
     };

@@ -44,13 +44,6 @@ int many(Link& link) {
   return 0;
 }
 
-int abort_job(Link& link, unsigned rank) {
-  if (rank == 1) {
-    if (auto done = link.abort(11, "out of cheese"); !done) return fail("abort", done.error());
-  }
-  while (true) ::pause();
-}
-
 /// Sends until the link is over another transport than `before`; empty when it never is.
 std::string echo_until_moved(Link& link, std::string_view before) {
   for (int i = 0; i < 20'000; ++i) {
@@ -102,7 +95,6 @@ int main(int argc, char** argv) {
   if (!link) return fail("link", link.error());
   if (scenario == "echo") return echo(**link);
   if (scenario == "many") return many(**link);
-  if (scenario == "abort") return abort_job(**link, rank);
   if (scenario == "upgrade") return upgrade(**link, 0);
   if (scenario == "cut") return upgrade(**link, 1);
   if (scenario == "garbage") return garbage(**context, **link);

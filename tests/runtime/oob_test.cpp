@@ -102,13 +102,6 @@ TEST_P(Oob, ManyRanksSendManyMessages) {
   EXPECT_THAT(lines_of(job.out), SizeIs(8));
 }
 
-TEST_P(Oob, AbortEndsTheJobWithItsReason) {
-  const Outcome job = run_ranks("3", "abort");
-  EXPECT_EQ(job.status, 11);
-  EXPECT_THAT(job.err, HasSubstr("rank 1 (pid "));
-  EXPECT_THAT(job.err, HasSubstr("aborted the job with status 11: out of cheese"));
-}
-
 TEST_P(Oob, GarbageIsDroppedAndTheChannelGoesOn) {
   const Outcome job = run_ranks("2", "garbage");
   EXPECT_EQ(job.status, 0) << job.out << job.err;

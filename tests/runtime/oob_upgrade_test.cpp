@@ -54,8 +54,7 @@ class TwoDaemons {
   explicit TwoDaemons(const std::string& transports = "") : loop_(event::Loop::create().value()) {
     if (!transports.empty()) store_.set("am_transports", transports);
     for (End* end : {&a_, &b_}) {
-      oob::DaemonHost hooks{.on_abort = [](int, int, const std::string&) {},
-                            .say = [](const std::string& line) { ADD_FAILURE() << line; }};
+      oob::DaemonHost hooks{.say = [](const std::string& line) { ADD_FAILURE() << line; }};
       hooks.on_daemon_message = [end](opal::am::Endpoint& from, Topic topic, const std::string& content) {
         end->peer = &from;
         take(*end, topic, oob::as_bytes(content));

@@ -84,15 +84,15 @@ TEST_F(OverlayRoot, AMessageLongerThanTheWindowDoesNotWaitUntilAShortOneBeforeIt
 
 TEST_F(OverlayRoot, OperationsDoNotWaitForAMemberThatIsAbsentFromThemAndCountItAsLost) {
   const IdSet both{Range{0, 2}};
-  root.arrive("some", both, 0, "data", false);
-  root.arrive("other", both, 0, "data", false);
+  root.arrive("some", both, 0, "data");
+  root.arrive("other", both, 0, "data");
   EXPECT_TRUE(releases.empty());
   gone.add(1);
   root.recheck();
   ASSERT_EQ(releases.size(), 1U);
   EXPECT_EQ(releases[0].name, (OperationName{"some", 1}));
   EXPECT_EQ(releases[0].lost, IdSet::of(1));
-  root.arrive("some", both, 0, "data", false);
+  root.arrive("some", both, 0, "data");
   ASSERT_EQ(releases.size(), 2U);
   EXPECT_EQ(releases[1].lost, IdSet::of(1));
   EXPECT_TRUE(lost.empty()) << "it lives";

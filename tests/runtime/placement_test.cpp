@@ -77,7 +77,7 @@ TEST(Messages, SurviveTheirWayAndAreRefusedWhenCutOrExtended) {
   launch.hosts = {{"head", {}}, {"h1", {0, 2}}, {"h2", {1}}};
   launch.arguments = {"program", "", "with space"};
   launch.environment = {{"A", "1"}, {"B", ""}};
-  launch.bind = 2;
+  launch.bind = Bind::objects;
   const std::string bytes = pack(launch);
   const auto back = unpack<daemon::Launch>(oob::as_bytes(bytes));
   ASSERT_TRUE(back);

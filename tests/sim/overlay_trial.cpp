@@ -151,7 +151,7 @@ void User::on_release(const Release& release) {
   ++trial_.outcome.releases;
   IdSet expected = group->second;
   expected.remove(release.lost);
-  if (key[0] != 'g' || id_ == 0) check_parts(release, use, expected);
+  check_parts(release, use, expected);
   IdSet not_lost = release.lost;
   not_lost.remove(trial_.users[0]->lost);
   not_lost.remove(trial_.users[0]->absent(key));
@@ -236,14 +236,14 @@ void Trial::spread(Id id, const std::string& key) {
 void Trial::arrive(Id id, const std::string& key) {
   if (users[id]->given_up.contains(key)) return;
   const std::uint64_t use = ++users[id]->arrived[key];
-  member(id).node()->arrive(key, groups.at(key), 0, part_of(id, key, use), key[0] == 'g');
+  member(id).node()->arrive(key, groups.at(key), 0, part_of(id, key, use));
 }
 
 /// Wishes do not depend on faults: taking a fault away changes nothing else.
 void Trial::plan_wishes() {
   Random random{plan_.seed * 2 + 1};
   groups["fence"] = IdSet{Range{0, plan_.members}};
-  groups["gather"] = groups["fence"];
+  groups["full"] = groups["fence"];
   IdSet& some = groups["some"];
   for (Id id = 0; id < plan_.members; ++id) {
     if (random.chance(0.4)) some.add(id);

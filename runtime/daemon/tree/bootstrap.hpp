@@ -14,16 +14,12 @@ namespace runtime::daemon {
 
 struct Bootstrap {
   std::string job_id;
-  std::uint64_t host = 0;        ///< index in the job's list of hosts
+  std::uint32_t host = 0;        ///< index in the job's list of hosts
   std::string launcher;          ///< address blob of its Context
   std::string secret;            ///< text for opal::Secret
   std::uint64_t silence_ms = 0;  ///< Timeouts::silence
   std::uint64_t start_ms = 0;    ///< Timeouts::start
   std::vector<std::pair<std::string, std::string>> settings;
-  template <class V>
-  void fields(V& v) {
-    v(job_id, host, launcher, secret, silence_ms, start_ms, settings);
-  }
 };
 
 inline constexpr std::string_view kBootstrapMark = "opald-2 ";  ///< the number changes with Bootstrap

@@ -31,10 +31,11 @@ overlay::Options tree_options(Id self, Id count, unsigned radix, const Timeouts&
           .start = static_cast<Nanoseconds>(timeouts.place().count()) * kMillisecond};
 }
 
-TreeMember::TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, overlay::Client& client,
+TreeMember::TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, TreeUser& user,
                        std::map<Id, std::string> addresses)
-    : loop_(loop), oob_(oob), addresses_(std::move(addresses)) {
+    : loop_(loop), oob_(oob), user_(user), addresses_(std::move(addresses)) {
   overlay::Port& port = *this;
+  overlay::Client& client = *this;
   node_.emplace(options, port, client, opal::now_ns());
   schedule();
 }
@@ -77,19 +78,38 @@ Result<void> TreeMember::send_down(const IdSet& to, Kind kind, std::string conte
   return {};
 }
 
-void TreeMember::arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data) {
-  node_->arrive(key, participants, status, std::move(data), false);
-  schedule();
-}
-
 void TreeMember::declare_lost(Id member, overlay::Loss why) {
   node_->declare_lost(member, why, opal::now_ns());
   schedule();
 }
 
-void TreeMember::recheck() {
+void TreeMember::end(const IdSet& ranks) {
+  process_map_.end(ranks);
   node_->recheck();
   schedule();
+}
+
+void TreeMember::fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status,
+                       const std::string& data, pmix::Cluster::Data answer) {
+  IdSet participants;
+  for (const std::uint32_t host : hosts) participants.add(host);
+  fences_[name].push_back(std::move(answer));
+  node_->arrive(name, participants, status, data);
+  schedule();
+}
+
+void TreeMember::on_release(const overlay::Release& release) {
+  const auto entry = fences_.find(release.name.key);
+  if (entry == fences_.end()) return;
+  const pmix::Cluster::Data answer = std::move(entry->second.front());
+  entry->second.pop_front();
+  if (entry->second.empty()) fences_.erase(entry);
+  int status = static_cast<int>(release.status);
+  if (status == PMIX_SUCCESS && !release.lost.empty()) status = PMIX_ERR_PROC_TERM_WO_SYNC;
+  // More data than the tree carries is left out; a process that wants some of it asks its owner.
+  std::string data;
+  for (const auto& [host, part] : release.parts) data += part;
+  answer(status, data);
 }
 
 void TreeMember::acknowledge() {

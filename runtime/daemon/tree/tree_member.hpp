@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/daemon/tree/tree_member.hpp — this process's place in the tree of daemons: overlay::Node over the out-of-band
-// channel, in the event loop.  Frames that arrive inside of the channel's progress are handled after it.
+// channel, in the event loop; and the fences, connects and disconnects of its PMIx server with those of other hosts.
+// Frames that arrive inside of the channel's progress are handled after it.
 // Threads: the loop's thread.
 #pragma once
 #include <deque>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "runtime/daemon/tree/messages.hpp"
+#include "runtime/daemon/tree/process_map.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/daemon.hpp"
 #include "runtime/options/timeouts.hpp"
@@ -18,10 +20,20 @@ namespace runtime::daemon {
 
 overlay::Options tree_options(overlay::Id self, overlay::Id count, unsigned radix, const Timeouts& timeouts);
 
-class TreeMember final : private overlay::Port {
+/// The user of a TreeMember; as overlay::Client.
+class TreeUser {
+ public:
+  virtual ~TreeUser() = default;
+  /// At the root: a message of `origin`; elsewhere one of the root, whose number is 0.
+  virtual void on_message(overlay::Id origin, Kind kind, ByteSpan content) = 0;
+  virtual void on_lost(overlay::Id member, overlay::Loss why) = 0;
+  virtual void on_out(const char* why) = 0;
+};
+
+class TreeMember final : private overlay::Port, private overlay::Client {
  public:
   /// `addresses`: those of members that this one may have to connect to, all above it in the tree.
-  TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, overlay::Client& client,
+  TreeMember(event::Loop& loop, oob::Daemon& oob, const overlay::Options& options, TreeUser& user,
              std::map<overlay::Id, std::string> addresses);
 
   /// Called after whatever has happened, outside of the Node.
@@ -41,12 +53,17 @@ class TreeMember final : private overlay::Port {
   Result<void> send_up(Kind kind, std::string content);
   Result<void> send_down(const overlay::IdSet& to, Kind kind, std::string content);
 
-  /// See overlay::Node::arrive, declare_lost, recheck, acknowledge.
-  void arrive(const std::string& key, const overlay::IdSet& participants, std::int64_t status, std::string data);
+  /// See overlay::Node::declare_lost, acknowledge.
   void declare_lost(overlay::Id member, overlay::Loss why);
-  void recheck();
   void acknowledge();
-
+  /// Where each rank of the job is.
+  void know(const std::vector<pmix::HostRanks>& hosts) { process_map_ = ProcessMap{hosts}; }
+  [[nodiscard]] const ProcessMap& process_map() const noexcept { return process_map_; }
+  /// These ranks, of whatever hosts, have ended: fences do not wait for them.
+  void end(const overlay::IdSet& ranks);
+  /// See pmix::Cluster::fence: an operation of the tree, whose key is its name.
+  void fence(const std::string& name, const std::vector<std::uint32_t>& hosts, int status, const std::string& data,
+             pmix::Cluster::Data answer);
   [[nodiscard]] const overlay::Node& node() const noexcept { return *node_; }
   /// True while the channel holds something for the parent or a child.
   [[nodiscard]] bool has_unsent() const;
@@ -62,6 +79,19 @@ class TreeMember final : private overlay::Port {
     Kind kind;
     std::string content;
   };
+  // overlay::Client
+  void on_up(overlay::Id origin, std::uint16_t topic, ByteSpan content) override {
+    user_.on_message(origin, static_cast<Kind>(topic), content);
+  }
+  void on_down(std::uint16_t topic, ByteSpan content) override {
+    user_.on_message(0, static_cast<Kind>(topic), content);
+  }
+  void on_release(const overlay::Release& release) override;
+  [[nodiscard]] overlay::IdSet absent(const std::string& key) const override { return process_map_.absent(key); }
+  void on_lost(overlay::Id member, overlay::Loss why) override { user_.on_lost(member, why); }
+  void on_out(const char* why) override { user_.on_out(why); }
+
+  // overlay::Port
   overlay::Channel connect(overlay::Id member) override;
   void send(overlay::Channel channel, std::string frame) override;
   void close(overlay::Channel channel) override;
@@ -74,12 +104,15 @@ class TreeMember final : private overlay::Port {
 
   event::Loop& loop_;
   oob::Daemon& oob_;
+  TreeUser& user_;
   const std::map<overlay::Id, std::string> addresses_;
   std::map<overlay::Channel, opal::am::Endpoint*> endpoints_;
   std::map<const opal::am::Endpoint*, overlay::Channel> channels_;
   overlay::Channel last_channel_ = overlay::kNone;
   std::deque<Arrival> arrivals_;
   std::deque<Message> waiting_;
+  ProcessMap process_map_;
+  std::map<std::string, std::deque<pmix::Cluster::Data>> fences_;  // by name; the same may meet again early
   bool scheduled_ = false;
   event::Timer timer_;
   overlay::Nanoseconds armed_ = UINT64_MAX;  // when timer_ fires

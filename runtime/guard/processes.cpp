@@ -1,49 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/guard/descendants.hpp"
+#include "runtime/guard/processes.hpp"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <memory>
+#include <sstream>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace runtime::guard {
 namespace {
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const noexcept { closedir(directory); }
-};
+constexpr unsigned long kExitingFlag = 0x4;  // PF_EXITING of the kernel, part of /proc/PID/stat since 2.6
 
-/// The parent of `pid`, 0 when it is gone.
-pid_t parent_of(pid_t pid) {
+/// The fields of /proc/PID/stat behind the name, which may contain anything; none when the process is gone.
+std::istringstream stat_of(pid_t pid) {
   std::ifstream file{fmt::format("/proc/{}/stat", pid)};
   std::string text;
   std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');  // the name in parentheses may contain anything
-  if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
-  return std::atoi(text.c_str() + name_end + 4);  // ") S ppid"
+  const std::size_t name_end = text.rfind(')');
+  return std::istringstream{name_end == std::string::npos ? std::string{} : text.substr(name_end + 1)};
 }
 
 /// For kernels without CONFIG_PROC_CHILDREN.
 std::vector<pid_t> children_by_scan(pid_t parent) {
-  std::vector<pid_t> found;
-  const std::unique_ptr<DIR, CloseDirectory> proc{opendir("/proc")};
-  if (!proc) return found;
-  while (const dirent* entry = readdir(proc.get())) {
-    const std::string_view name{entry->d_name};
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc{} && end == name.data() + name.size() && parent_of(pid) == parent) found.push_back(pid);
-  }
+  std::vector<pid_t> found = all_processes();
+  std::erase_if(found, [&](pid_t pid) {
+    std::string state;
+    pid_t its_parent = 0;
+    stat_of(pid) >> state >> its_parent;
+    return its_parent != parent;
+  });
   return found;
 }
 
@@ -57,6 +48,28 @@ std::vector<pid_t> children_of(pid_t parent) {
 }
 
 }  // namespace
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc", error}) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc{}) found.push_back(pid);
+  }
+  return found;
+}
+
+bool is_exiting(pid_t pid) {
+  std::istringstream fields = stat_of(pid);
+  std::string state;
+  long ignored = 0;
+  unsigned long flags = 0;
+  fields >> state;
+  for (int i = 0; i < 5; ++i) fields >> ignored;  // ppid pgrp session tty tpgid
+  fields >> flags;
+  return !fields || (flags & kExitingFlag) != 0;
+}
 
 void kill_children(pid_t parent) {
   for (const pid_t pid : children_of(parent)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// This accept() and select() take the place of libc's within opalrun and opald (the dynamic linker prefers the
-// executable's symbols).  libpmix's listener thread waits in select() and then calls accept(), which hands over
+// Functions that take the place of libc's and libpmix's within opalrun and opald (the dynamic linker prefers the
+// executable's symbols).
+// accept() and select(): libpmix's listener thread waits in select() and then calls accept(), which hands over
 // connections of this user whose first message is there: libpmix would else wait for it in the thread that does all its
 // work.  accept() also sets TCP_NODELAY, which libpmix does not: events and some answers would wait 40 ms for the
 // client's delayed acknowledgement.
@@ -12,6 +13,7 @@
 
 #include "opal/core/export.hpp"
 #include "runtime/pmix/admission.hpp"
+#include "runtime/pmix/upcalls.hpp"
 
 namespace {
 
@@ -39,4 +41,14 @@ extern "C" OPAL_EXPORT int select(int count, fd_set* readable, fd_set* writable,
   static const auto libc = reinterpret_cast<decltype(&::select)>(::dlsym(RTLD_NEXT, "select"));
   if (libc == nullptr) return errno = ENOSYS, -1;
   return libc(count, readable, writable, exceptional, timeout);
+}
+
+/// libpmix's server looks at a client's questions itself before it hands them on, and some crash it.  Runs in libpmix's
+/// thread.
+extern "C" OPAL_EXPORT pmix_status_t PMIx_Query_info_nb(pmix_query_t queries[], size_t nqueries,
+                                                        pmix_info_cbfunc_t answer, void* cookie) {
+  static const auto libpmix = reinterpret_cast<decltype(&PMIx_Query_info_nb)>(::dlsym(RTLD_NEXT, "PMIx_Query_info_nb"));
+  if (libpmix == nullptr) return PMIX_ERR_NOT_SUPPORTED;
+  const pmix_status_t status = runtime::pmix::make_safe({queries, nqueries}, runtime::pmix::job_name());
+  return status == PMIX_SUCCESS ? libpmix(queries, nqueries, answer, cookie) : status;
 }
