@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a Context: what waits in its own queues stays there, the modules see to what is under way.
+// Checkpoints of a Context: what waits in its own queues stays there, the modules complete what is in flight.
 #include <algorithm>
 
 #include "opal/am/state.hpp"

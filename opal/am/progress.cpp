@@ -50,13 +50,13 @@ std::size_t Context::State::retry_waiting() noexcept {
   return count;
 }
 
-std::size_t Context::State::welcome_visitors() noexcept {
+std::size_t Context::State::connect_pending() noexcept {
   return bootstrap->progress(address, [this](ByteSpan blob) {
-    if (const auto visitor = decode(blob)) set_apart_if_dead(visitor->id);
+    if (const auto connector = decode(blob)) set_apart_if_dead(connector->id);
     const std::size_t known = endpoints.size();
     auto peer = context->connect(blob);
     if (!peer) {
-      log::warn("am", "bootstrap: cannot connect to a visitor: {}", to_string(peer.error()));
+      log::warn("am", "bootstrap: cannot connect to a process that connected here: {}", to_string(peer.error()));
       return false;
     }
     const bool fresh = endpoints.size() != known;  // else its transport has announced it already
@@ -144,7 +144,7 @@ std::size_t Context::State::advance(std::size_t budget) noexcept {
   if (retry) [[unlikely]]
     count += retry_waiting();
   if (bootstrap != nullptr) [[unlikely]]
-    count += welcome_visitors();
+    count += connect_pending();
   if (staged != nullptr) [[unlikely]]
     count += staged->progress();
   advancing = outer;

@@ -65,7 +65,7 @@ struct WaitingFlush {
   Completion* completion;
 };
 
-/// A checkpoint under way.
+/// A checkpoint in progress.
 struct Quiesce {
   bool active = false;
   std::uint64_t round = 0;
@@ -123,7 +123,7 @@ struct Context::State final : btl::Observer, ForkListener {
   static bool send_pending(Endpoint& endpoint, std::size_t& sent) noexcept;
   /// Errors: that of the choice when no other process can have the secret.
   [[nodiscard]] Result<void> require_shared_secret() const;
-  std::size_t welcome_visitors() noexcept;  // of the bootstrap
+  std::size_t connect_pending() noexcept;  // of the bootstrap
   /// One round of everything that makes progress; under the lock.
   std::size_t advance(std::size_t budget) noexcept;
   /// Posts again, and sends, what the transports could not take.

@@ -89,7 +89,7 @@ TEST_F(Bootstrap, BothSidesHaveAnEndpointAfterwards) {
   EXPECT_TRUE(pump([&] { return client.messages == 1; }, *server.context, *client.context));
 }
 
-TEST_F(Bootstrap, ManyVisitorsAtOnceAreAllServed) {
+TEST_F(Bootstrap, ManyConnectorsAtOnceAreAllServed) {
   constexpr std::size_t kClients = 20;
   std::vector<std::unique_ptr<Side>> clients;
   for (std::size_t i = 0; i < kClients; ++i) clients.push_back(std::make_unique<Side>(kTransport));
@@ -135,10 +135,10 @@ TEST_F(Bootstrap, AProofWithAWrongAddressBehindIsHungUpOn) {
           },
           *server.context));
       const std::vector<std::byte> blob(std::min<std::size_t>(size, 64 * 1024), std::byte{'x'});
-      wire::Head head = wire::make_head(ours, wire::kVisitor, challenge, fresh_nonce(), blob);
+      wire::Head head = wire::make_head(ours, wire::kConnector, challenge, fresh_nonce(), blob);
       if (!right_blob) head.blob[0] ^= std::byte{1};
       head.size = size;
-      head.proof = wire::proof_of(ours, wire::kVisitor, challenge, head);
+      head.proof = wire::proof_of(ours, wire::kConnector, challenge, head);
       ASSERT_GT(::send(visitor.get(), &head, sizeof head, MSG_NOSIGNAL), 0);
       (void)::send(visitor.get(), blob.data(), blob.size(), MSG_NOSIGNAL);
       EXPECT_TRUE(pump([&] { return hung_up(visitor); }, *server.context)) << size;
@@ -219,7 +219,7 @@ TEST(Secrets, AFileThatOthersMayReadIsRefused) {
   EXPECT_EQ(am::Context::open(store).error().os_errno, ENOENT);
 }
 
-TEST_F(Bootstrap, VisitorsThatLeaveEarlyDoNoHarm) {
+TEST_F(Bootstrap, ConnectorsThatLeaveEarlyDoNoHarm) {
   for (int i = 0; i < 100; ++i) {
     const Fd visitor = visit(where);
     if (i % 2 == 0) (void)::send(visitor.get(), "half", 4, MSG_NOSIGNAL);
@@ -227,7 +227,7 @@ TEST_F(Bootstrap, VisitorsThatLeaveEarlyDoNoHarm) {
   expect_service();
 }
 
-TEST_F(Bootstrap, VisitorsThatSayNothingLoseTheirPlace) {
+TEST_F(Bootstrap, ConnectorsThatSendNothingLoseTheirPlace) {
   std::vector<Fd> silent;
   for (int i = 0; i < 70; ++i) silent.push_back(visit(where));  // more than there are places
   expect_service();
@@ -239,7 +239,7 @@ bool may_sleep(am::Context& context) {
   return context.arm() && ::poll(&fd, 1, 0) == 0;
 }
 
-TEST_F(Bootstrap, VisitorsThatSayNothingGiveWayToLaterOnesAndKeepNobodyAwake) {
+TEST_F(Bootstrap, ConnectorsThatSendNothingGiveWayToLaterOnesAndWakeNoThread) {
   std::vector<Fd> silent;
   for (int i = 0; i < 70; ++i) silent.push_back(visit(where));  // more than there are places
   EXPECT_TRUE(pump([&] { return may_sleep(*server.context); }, *server.context));

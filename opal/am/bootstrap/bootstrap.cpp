@@ -73,14 +73,14 @@ Bootstrap::Bootstrap(std::vector<Fd> sockets, Fd clock, const Secret& secret, Wa
       waiter_(waiter) {}
 
 Bootstrap::~Bootstrap() {
-  while (!visitors_.empty()) drop(visitors_.begin());
+  while (!pending_.empty()) drop(pending_.begin());
   for (const Fd& socket : sockets_) waiter_.remove(socket.get());
   waiter_.remove(clock_.get());
 }
 
 void Bootstrap::close_in_child() noexcept {
   for (Fd& socket : sockets_) socket.reset();
-  for (Visitor& visitor : visitors_) visitor.socket.reset();
+  for (Pending& pending : pending_) pending.socket.reset();
   clock_.reset();
 }
 
@@ -136,22 +136,22 @@ void Bootstrap::accept_at(const Fd& listening) {
     const bootstrap_wire::Challenge challenge{bootstrap_wire::kMagic, bootstrap_wire::kVersion, 0, fresh_nonce()};
     // A fresh connection takes so little whole.
     if (::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) continue;
-    if (visitors_.size() == kMaxVisitors) make_room();
+    if (pending_.size() == kMaxPending) make_room();
     if (!waiter_.add(socket.get())) continue;
-    visitors_.push_back({std::move(socket), challenge});
+    pending_.push_back({std::move(socket), challenge});
   }
 }
 
 /// Those that have not proved to know the secret give way first.
 void Bootstrap::make_room() {
   const auto stranger =
-      std::find_if(visitors_.begin(), visitors_.end(), [](const Visitor& visitor) { return !visitor.head_is_genuine; });
-  drop(stranger != visitors_.end() ? stranger : visitors_.begin());
+      std::find_if(pending_.begin(), pending_.end(), [](const Pending& pending) { return !pending.head_is_genuine; });
+  drop(stranger != pending_.end() ? stranger : pending_.begin());
 }
 
 void Bootstrap::look_at_clock() noexcept {
   if (clock_at_.is_never()) {
-    if (!visitors_.empty()) set_clock(visitors_.front().timeout);
+    if (!pending_.empty()) set_clock(pending_.front().timeout);
     return;
   }
   if (!clock_at_.expired()) return;
@@ -168,48 +168,48 @@ void Bootstrap::set_clock(const Deadline& at) noexcept {
   (void)::timerfd_settime(clock_.get(), 0, &when, nullptr);
 }
 
-Bootstrap::Reading Bootstrap::read(Visitor& visitor) {
+Bootstrap::Reading Bootstrap::read(Pending& pending) {
   for (;;) {
     const MutableBytes wanted =
-        visitor.head_is_genuine ? MutableBytes{visitor.blob} : std::as_writable_bytes(std::span{&visitor.head, 1});
-    while (visitor.received < wanted.size()) {
+        pending.head_is_genuine ? MutableBytes{pending.blob} : std::as_writable_bytes(std::span{&pending.head, 1});
+    while (pending.received < wanted.size()) {
       const ssize_t got =
-          ::recv(visitor.socket.get(), wanted.data() + visitor.received, wanted.size() - visitor.received, 0);
+          ::recv(pending.socket.get(), wanted.data() + pending.received, wanted.size() - pending.received, 0);
       if (got == 0) return Reading::broken;
       if (got < 0) return errno == EAGAIN || errno == EINTR ? Reading::more : Reading::broken;
-      visitor.received += static_cast<std::size_t>(got);
+      pending.received += static_cast<std::size_t>(got);
     }
-    if (visitor.head_is_genuine) {
-      return same(visitor.head.blob, bootstrap_wire::proof_of_blob(secret_, visitor.blob)) ? Reading::whole
+    if (pending.head_is_genuine) {
+      return same(pending.head.blob, bootstrap_wire::proof_of_blob(secret_, pending.blob)) ? Reading::whole
                                                                                            : Reading::broken;
     }
-    if (!same(visitor.head.proof,
-              bootstrap_wire::proof_of(secret_, bootstrap_wire::kVisitor, visitor.challenge, visitor.head))) {
+    if (!same(pending.head.proof,
+              bootstrap_wire::proof_of(secret_, bootstrap_wire::kConnector, pending.challenge, pending.head))) {
       log::once(log::Level::warn, "am.bootstrap.stranger", "am",
                 "bootstrap: refused a connection that does not know our secret: another am_secret_file, or a stranger; "
                 "more are refused silently");
       return Reading::broken;
     }
-    if (visitor.head.size == 0 || visitor.head.size > kMaxAddressSize) return Reading::broken;
-    visitor.head_is_genuine = true;
-    visitor.received = 0;
-    visitor.blob.resize(visitor.head.size);
+    if (pending.head.size == 0 || pending.head.size > kMaxAddressSize) return Reading::broken;
+    pending.head_is_genuine = true;
+    pending.received = 0;
+    pending.blob.resize(pending.head.size);
   }
 }
 
-void Bootstrap::answer(Visitor& visitor, ByteSpan own) {
+void Bootstrap::answer(Pending& pending, ByteSpan own) {
   const bootstrap_wire::Head head =
-      bootstrap_wire::make_head(secret_, bootstrap_wire::kListener, visitor.challenge, visitor.head.nonce, own);
-  // A fresh socket's buffer takes a blob whole; a visitor that does not read within a second has gone.
+      bootstrap_wire::make_head(secret_, bootstrap_wire::kListener, pending.challenge, pending.head.nonce, own);
+  // A fresh socket's buffer takes a blob whole; a connector that does not read within a second has gone.
   const Deadline deadline = Deadline::after(std::chrono::seconds{1});
-  if (!send_all(visitor.socket.get(), bytes_of(head), deadline) || !send_all(visitor.socket.get(), own, deadline)) {
-    log::warn("am", "bootstrap: a visitor went away before it had our address");
+  if (!send_all(pending.socket.get(), bytes_of(head), deadline) || !send_all(pending.socket.get(), own, deadline)) {
+    log::warn("am", "bootstrap: a peer closed its connection before it had our address");
   }
 }
 
-std::list<Bootstrap::Visitor>::iterator Bootstrap::drop(std::list<Visitor>::iterator visitor) {
-  waiter_.remove(visitor->socket.get());
-  return visitors_.erase(visitor);
+std::list<Bootstrap::Pending>::iterator Bootstrap::drop(std::list<Pending>::iterator pending) {
+  waiter_.remove(pending->socket.get());
+  return pending_.erase(pending);
 }
 
 }  // namespace opal::am

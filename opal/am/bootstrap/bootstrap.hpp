@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/bootstrap/bootstrap.hpp — finding each other without a launcher: a TCP socket over which two Contexts
-// exchange address blobs (bootstrap_wire.hpp), and nothing else; then both connect by the best transport. A visitor
-// costs a descriptor and ~250 bytes until it has proved to know the secret. Owned by the Context; accept side runs from
-// its progress, the connecting side blocks.
+// exchange address blobs (bootstrap_wire.hpp), and nothing else; then both connect by the best transport.
+// A pending connection costs a descriptor and ~250 bytes until it has proved to know the secret.  Owned by the Context;
+// the accept side runs from its progress, the connecting side blocks.
 #pragma once
 #include <netdb.h>
 #include <sys/socket.h>
@@ -49,31 +49,31 @@ class Bootstrap {
   std::size_t progress(ByteSpan own, Arrived arrived) {
     accept_new();
     std::size_t count = 0;
-    for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
-      switch (read(*visitor)) {
+    for (auto pending = pending_.begin(); pending != pending_.end();) {
+      switch (read(*pending)) {
         case Reading::more:
-          if (visitor->timeout.expired()) break;
-          ++visitor;
+          if (pending->timeout.expired()) break;
+          ++pending;
           continue;
         case Reading::broken: break;
         case Reading::whole:
-          if (arrived(visitor->blob)) answer(*visitor, own);
+          if (arrived(pending->blob)) answer(*pending, own);
           ++count;
           break;
       }
-      visitor = drop(visitor);
+      pending = drop(pending);
     }
     look_at_clock();
     return count;
   }
 
  private:
-  static constexpr std::size_t kMaxVisitors = 64;     // half-finished exchanges at once; beyond, the oldest gives way
-  static constexpr std::chrono::seconds kTimeout{5};  // a visitor that takes longer loses its place
+  static constexpr std::size_t kMaxPending = 64;      // half-finished exchanges at once; beyond, the oldest gives way
+  static constexpr std::chrono::seconds kTimeout{5};  // a pending connection that takes longer is closed
   static constexpr std::chrono::milliseconds kPause{100};  // when there are no descriptors to accept with
 
   enum class Reading { more, whole, broken };
-  struct Visitor {
+  struct Pending {
     Fd socket;
     bootstrap_wire::Challenge challenge;
     bootstrap_wire::Head head{};
@@ -87,10 +87,10 @@ class Bootstrap {
   void accept_new();
   void accept_at(const Fd& socket);
   void make_room();
-  Reading read(Visitor& visitor);
-  void answer(Visitor& visitor, ByteSpan own);
-  std::list<Visitor>::iterator drop(std::list<Visitor>::iterator visitor);
-  /// The clock wakes a sleeper when a visitor's time or the pause is over.
+  Reading read(Pending& pending);
+  void answer(Pending& pending, ByteSpan own);
+  std::list<Pending>::iterator drop(std::list<Pending>::iterator pending);
+  /// The clock wakes a sleeper when the time of a pending connection or the pause is over.
   void look_at_clock() noexcept;
   void set_clock(const Deadline& at) noexcept;
 
@@ -102,7 +102,7 @@ class Bootstrap {
   sockaddr_storage address_{};
   const Secret secret_;
   Waiter& waiter_;
-  std::list<Visitor> visitors_;  // oldest first
+  std::list<Pending> pending_;  // oldest first
 };
 
 /// The connecting side: sends `own`, returns the listener's blob.  Blocks at most `timeout`; refused connections are

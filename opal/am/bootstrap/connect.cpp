@@ -157,7 +157,7 @@ Result<std::vector<std::byte>> exchange_addresses(std::string_view host_port, co
     return Error{Errc::version_mismatch, 0, "bootstrap: the listener has another version of OPAL", challenge.version};
   }
   const bootstrap_wire::Head head =
-      bootstrap_wire::make_head(secret, bootstrap_wire::kVisitor, challenge, fresh_nonce(), own);
+      bootstrap_wire::make_head(secret, bootstrap_wire::kConnector, challenge, fresh_nonce(), own);
   OPAL_TRY(send_all(socket->get(), bytes_of(head), deadline));
   OPAL_TRY(send_all(socket->get(), own, deadline));
   bootstrap_wire::Head theirs{};

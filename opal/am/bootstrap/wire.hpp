@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/am/bootstrap/wire.hpp — the bytes of a bootstrap exchange, and its proofs.  Little endian.
-//   listener: Challenge.  visitor: Head, blob.  listener: Head, blob; or it hangs up.
-// Each Head proves knowledge of the secret for its own blob, this challenge and this visitor's nonce.  Pure functions.
+//   listener: Challenge.  connector: Head, blob.  listener: Head, blob; or it hangs up.
+// Each Head proves knowledge of the secret for its own blob, this challenge and this connector's nonce.  Pure
+// functions.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -26,14 +27,14 @@ static_assert(sizeof(Challenge) == 32 && std::has_unique_object_representations_
 
 /// Before each side's address blob.
 struct Head {
-  Nonce nonce;  ///< the visitor's, in both directions
+  Nonce nonce;  ///< the connector's, in both directions
   std::uint64_t size;
   Proof blob;  ///< of the bytes that follow
   Proof proof;
 };
 static_assert(sizeof(Head) == 88 && std::has_unique_object_representations_v<Head>, "wire layout v2");
 
-inline constexpr std::string_view kVisitor = "bootstrap visitor";
+inline constexpr std::string_view kConnector = "bootstrap connector";
 inline constexpr std::string_view kListener = "bootstrap listener";
 
 inline Proof proof_of_blob(const Secret& secret, ByteSpan blob) noexcept {

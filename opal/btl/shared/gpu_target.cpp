@@ -14,7 +14,7 @@
 namespace opal::btl {
 namespace {
 
-/// What one peer may have under way here: no honest initiator has more.
+/// Operations that one peer may have in flight here at most: no honest initiator has more.
 constexpr std::size_t kMost = RdmaOperations::kMost;
 /// Slots that one get holds at most, and messages that it sends in a turn.
 constexpr std::size_t kAhead = 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/shared/gpu_target.hpp — the owner's side of emulated puts and gets of GPU memory (rdma_emulation.hpp).
 // The bytes go through pinned host memory, a slot per message, and the GPU copies between slots and its memory while
-// messages come and go: several slots of one transfer are under way at a time.  A put is answered when its last copy is
+// messages come and go: several slots of one transfer are in flight at a time.  A put is answered when its last copy is
 // done; pieces of a get go out in order.  The slots are bounded: a piece that finds none is copied there and then, so a
 // peer that does not take its pieces holds up no other peer.  Memory that is deregistered is waited for, so nothing is
 // copied to or from it afterwards.

@@ -21,7 +21,7 @@
 namespace opal::btl {
 namespace {
 
-/// What one peer may have waiting at us: no honest initiator has more operations under way.
+/// Gets of one peer that may wait here at most: no honest initiator has more operations in flight.
 constexpr std::size_t kMostGets = RdmaOperations::kMost;
 
 /// Takes a header off the front of a peer's message.

@@ -76,7 +76,7 @@ rcache::RgpusmStatistics Module::remote_memory_statistics() const noexcept {
 
 Result<void> Module::release_remote_memory() noexcept {
   if (const std::size_t active = copying(); active != 0) {
-    return Error{Errc::busy, 0, "smcuda: copies from or to GPU memory of peers are under way", active};
+    return Error{Errc::busy, 0, "smcuda: copies from or to GPU memory of peers are in flight", active};
   }
   for (auto& [endpoint, peer] : peers_) {
     if (peer.lost) continue;  // a copy did not end: nothing of this peer may be unmapped

@@ -92,7 +92,7 @@ void KnemMechanism::take(const KnemCookie& answer) noexcept {
     entry.known = answer;
     entry.answered = true;
     return;
-  }  // else it was evicted while the answer was under way
+  }  // else it was evicted while the answer was in flight
 }
 
 KnemMechanism::Entry* KnemMechanism::find(const RemoteRange& range) noexcept {

@@ -41,7 +41,7 @@ void SharedMechanism::take(PeerPool pool) noexcept {
     entry.pool = std::move(pool);
     entry.answered = true;
     return;
-  }  // else it was evicted while the answer was under way
+  }  // else it was evicted while the answer was in flight
 }
 
 std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {

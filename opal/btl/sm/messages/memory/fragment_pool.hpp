@@ -62,7 +62,7 @@ class OPAL_EXPORT FragmentPool {
     ++flying_;
   }
 
-  /// Of each class whose fragments are under way: what the receiver's counter will be when it has given back more than
+  /// Of each class whose fragments are in flight: what the receiver's counter will be when it has given back more than
   /// take() found when it refused.
   void mark(std::span<std::uint32_t, wire::kFragmentClasses> counters) const noexcept {
     for (std::size_t i = 0; i < classes_.size(); ++i) {
