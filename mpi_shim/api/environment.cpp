@@ -46,7 +46,6 @@ OPAL_MPI_FUNCTION(int, Init_thread, (int* /*argc*/, char*** /*argv*/, int requir
 
 OPAL_MPI_FUNCTION(int, Finalize, (void)) {
   Call call{"MPI_Finalize"};
-  if (call.failed()) return call.error();
   int error = MPI_SUCCESS;
   const auto check = [&](const Result<void>& result) {
     if (!result && error == MPI_SUCCESS) error = refuse("MPI_Finalize", to_string(result.error()));
@@ -68,18 +67,12 @@ OPAL_MPI_FUNCTION(int, Finalized, (int* flag)) {
 
 OPAL_MPI_FUNCTION(int, Query_thread, (int* provided)) {
   Call call{"MPI_Query_thread"};
-  call.pointer(provided, "provided");
-  if (call.failed()) return call.error();
-  *provided = call.process().thread_level();
-  return MPI_SUCCESS;
+  return call.answer(provided, "provided", [&] { return call.process().thread_level(); });
 }
 
 OPAL_MPI_FUNCTION(int, Is_thread_main, (int* flag)) {
   Call call{"MPI_Is_thread_main"};
-  call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
-  *flag = call.process().is_main_thread();
-  return MPI_SUCCESS;
+  return call.answer(flag, "flag", [&] { return call.process().is_main_thread(); });
 }
 
 OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {

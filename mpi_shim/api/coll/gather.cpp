@@ -68,14 +68,13 @@ template <class MakeBlocks>
 Rooted rooted(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm handle,
               MakeBlocks&& make_blocks) {
   Rooted with{};
-  if (call.failed()) return with;
   with.comm = call.comm(handle);
   call.root(with.comm, root);
   if (call.failed()) return with;
   const RootPart part{*with.comm, root};
   const bool has_block = part.takes_part && !(with.comm->is_inter() && part.is_root);
   with.own = has_block ? own_block(call, buf, count, datatype, part.is_root) : Buffer{};
-  if (part.is_root) with.blocks = make_blocks(call, *with.comm);
+  if (part.is_root) with.blocks = make_blocks(call, with.comm->remote_size());
   return with;
 }
 
@@ -94,22 +93,17 @@ int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_
   });
 }
 
-template <class Count>
-int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-           Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+int gather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+           MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGather,
-                     [&](Call& call, const Communicator& communicator) {
-                       return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
-                     });
+                     even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGatherv,
-                     [&](Call& call, const Communicator& communicator) {
-                       return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
-                     });
+                     listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
 template <class MakeBlocks>
@@ -127,33 +121,27 @@ int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datat
   });
 }
 
-template <class Count>
-int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-            Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+int scatter(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+            MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatter,
-                      [&](Call& call, const Communicator& communicator) {
-                        return even_blocks(call, communicator.remote_size(), sendbuf, sendcount, sendtype);
-                      });
+                      even_blocks(sendbuf, sendcount, sendtype));
 }
 
 template <class Count, class Displacement>
 int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
              MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatterv,
-                      [&](Call& call, const Communicator& communicator) {
-                        return listed_blocks(call, communicator.remote_size(), sendbuf, sendcounts, displs, sendtype);
-                      });
+                      listed_blocks(sendbuf, sendcounts, displs, sendtype));
 }
 
 template <class MakeBlocks>
 int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Comm comm,
                    const AllgatherWays& ways, MakeBlocks&& make_blocks) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
-  const Blocks blocks = make_blocks(call, *communicator);
+  const Blocks blocks = make_blocks(call, communicator->remote_size());
   if (call.failed()) return call.error();
   return form.run(call, *communicator, sharing(ways.share, own, blocks), [&](Schedule& schedule) {
     if (communicator->is_inter()) {
@@ -164,54 +152,24 @@ int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, M
   });
 }
 
-template <class Count>
-int allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-              Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+int allgather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgather,
-                        [&](Call& call, const Communicator& communicator) {
-                          return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
-                        });
+                        even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
   return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgatherv,
-                        [&](Call& call, const Communicator& communicator) {
-                          return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
-                        });
+                        listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
 }  // namespace
 
-#define OPAL_MPI_GATHER(Count, Displacement)                                                                          \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
-      int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Gather, gather, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
-                    comm)
-OPAL_MPI_COLLECTIVE(Scatter, scatter, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
-                    comm)
-
-#define OPAL_MPI_GATHERV(Count, Displacement)                                                           \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
-      const Displacement displs[], MPI_Datatype recvtype, int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Gatherv, gatherv, OPAL_MPI_GATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
-                    recvtype, root, comm)
-
-#define OPAL_MPI_SCATTERV(Count, Displacement)                                                                      \
-  const void *sendbuf, const Count sendcounts[], const Displacement displs[], MPI_Datatype sendtype, void *recvbuf, \
-      Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Scatterv, scatterv, OPAL_MPI_SCATTERV, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,
-                    recvtype, root, comm)
-
-#define OPAL_MPI_ALLGATHER(Count, Displacement)                                                                       \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
-      MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Allgather, allgather, OPAL_MPI_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                    recvtype, comm)
-
-#define OPAL_MPI_ALLGATHERV(Count, Displacement)                                                        \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
-      const Displacement displs[], MPI_Datatype recvtype, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Allgatherv, allgatherv, OPAL_MPI_ALLGATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts,
-                    displs, recvtype, comm)
+OPAL_MPI_COLLECTIVE(Gather, gather)
+OPAL_MPI_COLLECTIVE(Gatherv, gatherv)
+OPAL_MPI_COLLECTIVE(Scatter, scatter)
+OPAL_MPI_COLLECTIVE(Scatterv, scatterv)
+OPAL_MPI_COLLECTIVE(Allgather, allgather)
+OPAL_MPI_COLLECTIVE(Allgatherv, allgatherv)

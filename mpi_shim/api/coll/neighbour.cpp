@@ -21,7 +21,6 @@ template <class MakeOut, class MakeIn>
 int exchange(const Form& form, const void* sendbuf, const void* recvbuf, MPI_Comm comm, MakeOut&& make_out,
              MakeIn&& make_in) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   if (!call.failed() && communicator->topology == nullptr) {
     call.fail(MPI_ERR_TOPOLOGY, "argument comm has no topology");
@@ -37,82 +36,51 @@ int exchange(const Form& form, const void* sendbuf, const void* recvbuf, MPI_Com
 }
 
 /// The same block for every neighbour.
-Blocks repeated(Call& call, int count, const void* base, MPI_Count elements, MPI_Datatype datatype) {
-  return Blocks(static_cast<std::size_t>(count), call.buffer(base, elements, datatype));
+auto repeated(const void* base, MPI_Count count, MPI_Datatype datatype) {
+  return [=](Call& call, int number) {
+    return Blocks(static_cast<std::size_t>(number), call.buffer(base, count, datatype));
+  };
 }
 
-template <class Count>
-int neighbor_allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                       Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, recvbuf, comm,
-      [&](Call& call, int count) { return repeated(call, count, sendbuf, sendcount, sendtype); },
-      [&](Call& call, int count) { return even_blocks(call, count, recvbuf, recvcount, recvtype); });
+int neighbor_allgather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                       MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return exchange(form, sendbuf, recvbuf, comm, repeated(sendbuf, sendcount, sendtype),
+                  even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int neighbor_allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                         const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, recvbuf, comm,
-      [&](Call& call, int count) { return repeated(call, count, sendbuf, sendcount, sendtype); },
-      [&](Call& call, int count) { return listed_blocks(call, count, recvbuf, recvcounts, displs, recvtype); });
+  return exchange(form, sendbuf, recvbuf, comm, repeated(sendbuf, sendcount, sendtype),
+                  listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
-template <class Count>
-int neighbor_alltoall(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                      Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, recvbuf, comm,
-      [&](Call& call, int count) { return even_blocks(call, count, sendbuf, sendcount, sendtype); },
-      [&](Call& call, int count) { return even_blocks(call, count, recvbuf, recvcount, recvtype); });
+int neighbor_alltoall(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                      MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return exchange(form, sendbuf, recvbuf, comm, even_blocks(sendbuf, sendcount, sendtype),
+                  even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int neighbor_alltoallv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
                        MPI_Datatype sendtype, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
                        MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, recvbuf, comm,
-      [&](Call& call, int count) { return listed_blocks(call, count, sendbuf, sendcounts, sdispls, sendtype); },
-      [&](Call& call, int count) { return listed_blocks(call, count, recvbuf, recvcounts, rdispls, recvtype); });
+  return exchange(form, sendbuf, recvbuf, comm, listed_blocks(sendbuf, sendcounts, sdispls, sendtype),
+                  listed_blocks(recvbuf, recvcounts, rdispls, recvtype));
 }
 
 template <class Count>
 int neighbor_alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, const MPI_Aint* sdispls,
                        const MPI_Datatype* sendtypes, void* recvbuf, const Count* recvcounts, const MPI_Aint* rdispls,
                        const MPI_Datatype* recvtypes, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, recvbuf, comm,
-      [&](Call& call, int count) { return typed_blocks(call, count, sendbuf, sendcounts, sdispls, sendtypes); },
-      [&](Call& call, int count) { return typed_blocks(call, count, recvbuf, recvcounts, rdispls, recvtypes); });
+  return exchange(form, sendbuf, recvbuf, comm, typed_blocks(sendbuf, sendcounts, sdispls, sendtypes),
+                  typed_blocks(recvbuf, recvcounts, rdispls, recvtypes));
 }
 
 }  // namespace
 
-#define OPAL_MPI_NEIGHBOR_EVEN(Count, Displacement)                                                                   \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
-      MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Neighbor_allgather, neighbor_allgather, OPAL_MPI_NEIGHBOR_EVEN, sendbuf, sendcount, sendtype,
-                    recvbuf, recvcount, recvtype, comm)
-OPAL_MPI_COLLECTIVE(Neighbor_alltoall, neighbor_alltoall, OPAL_MPI_NEIGHBOR_EVEN, sendbuf, sendcount, sendtype, recvbuf,
-                    recvcount, recvtype, comm)
-
-#define OPAL_MPI_NEIGHBOR_ALLGATHERV(Count, Displacement)                                               \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
-      const Displacement displs[], MPI_Datatype recvtype, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, OPAL_MPI_NEIGHBOR_ALLGATHERV, sendbuf, sendcount,
-                    sendtype, recvbuf, recvcounts, displs, recvtype, comm)
-
-#define OPAL_MPI_NEIGHBOR_ALLTOALLV(Count, Displacement)                                                             \
-  const void *sendbuf, const Count sendcounts[], const Displacement sdispls[], MPI_Datatype sendtype, void *recvbuf, \
-      const Count recvcounts[], const Displacement rdispls[], MPI_Datatype recvtype, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, OPAL_MPI_NEIGHBOR_ALLTOALLV, sendbuf, sendcounts, sdispls,
-                    sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
-
-// Displacements are bytes here, and of one type in both forms.
-#define OPAL_MPI_NEIGHBOR_ALLTOALLW(Count, Displacement)                                                   \
-  const void *sendbuf, const Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], \
-      void *recvbuf, const Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, OPAL_MPI_NEIGHBOR_ALLTOALLW, sendbuf, sendcounts, sdispls,
-                    sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
+OPAL_MPI_COLLECTIVE(Neighbor_allgather, neighbor_allgather)
+OPAL_MPI_COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv)
+OPAL_MPI_COLLECTIVE(Neighbor_alltoall, neighbor_alltoall)
+OPAL_MPI_COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv)
+OPAL_MPI_COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 
 namespace {
@@ -20,7 +20,6 @@ int hand_out(Call& call, std::vector<int> processes, MPI_Group* newgroup) {
 int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group* newgroup,
             std::vector<int> (*operation)(const Group&, const Group&)) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto first = call.group(group1, "group1");
   const auto second = call.group(group2, "group2");
   call.pointer(newgroup, "newgroup");
@@ -69,9 +68,8 @@ int choose(Call& call, const Group& group, const std::vector<int>& ranks, Choice
   return hand_out(call, choice == Choice::include ? processes_of(group, ranks) : others(group, ranks), newgroup);
 }
 
-int choose_list(const char* function, MPI_Group handle, int n, const int ranks[], Choice choice, MPI_Group* newgroup) {
+int choose_list(const char* function, MPI_Group handle, int n, const int ranks[], MPI_Group* newgroup, Choice choice) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto group = call.group(handle);
   call.pointer(newgroup, "newgroup");
   if (n < 0) call.fail_count(n);
@@ -84,9 +82,8 @@ int choose_list(const char* function, MPI_Group handle, int n, const int ranks[]
   return choose(call, *group, std::vector<int>(ranks, ranks + n), choice, newgroup);
 }
 
-int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3], Choice choice, MPI_Group* newgroup) {
+int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3], MPI_Group* newgroup, Choice choice) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto group = call.group(handle);
   call.pointer(newgroup, "newgroup");
   if (n < 0) call.fail_count(n);
@@ -115,22 +112,14 @@ int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3]
 
 OPAL_MPI_FUNCTION(int, Group_size, (MPI_Group group, int* size)) {
   Call call{"MPI_Group_size"};
-  if (call.failed()) return call.error();
   const auto members = call.group(group);
-  call.pointer(size, "size");
-  if (call.failed()) return call.error();
-  *size = members->size();
-  return MPI_SUCCESS;
+  return call.answer(size, "size", [&] { return members->size(); });
 }
 
 OPAL_MPI_FUNCTION(int, Group_rank, (MPI_Group group, int* rank)) {
   Call call{"MPI_Group_rank"};
-  if (call.failed()) return call.error();
   const auto members = call.group(group);
-  call.pointer(rank, "rank");
-  if (call.failed()) return call.error();
-  *rank = members->rank();
-  return MPI_SUCCESS;
+  return call.answer(rank, "rank", [&] { return members->rank(); });
 }
 
 OPAL_MPI_FUNCTION(int, Group_free, (MPI_Group * group)) {
@@ -146,19 +135,14 @@ OPAL_MPI_FUNCTION(int, Group_free, (MPI_Group * group)) {
 
 OPAL_MPI_FUNCTION(int, Group_compare, (MPI_Group group1, MPI_Group group2, int* result)) {
   Call call{"MPI_Group_compare"};
-  if (call.failed()) return call.error();
   const auto first = call.group(group1, "group1");
   const auto second = call.group(group2, "group2");
-  call.pointer(result, "result");
-  if (call.failed()) return call.error();
-  *result = first->compare(*second);
-  return MPI_SUCCESS;
+  return call.answer(result, "result", [&] { return first->compare(*second); });
 }
 
 OPAL_MPI_FUNCTION(int, Group_translate_ranks,
                   (MPI_Group group1, int n, const int ranks1[], MPI_Group group2, int ranks2[])) {
   Call call{"MPI_Group_translate_ranks"};
-  if (call.failed()) return call.error();
   const auto from = call.group(group1, "group1");
   const auto to = call.group(group2, "group2");
   if (n < 0) call.fail_count(n);
@@ -176,25 +160,10 @@ OPAL_MPI_FUNCTION(int, Group_translate_ranks,
   return call.error();
 }
 
-OPAL_MPI_FUNCTION(int, Group_union, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
-  return combine("MPI_Group_union", group1, group2, newgroup, mpi_shim::comm::united);
-}
-OPAL_MPI_FUNCTION(int, Group_intersection, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
-  return combine("MPI_Group_intersection", group1, group2, newgroup, mpi_shim::comm::intersected);
-}
-OPAL_MPI_FUNCTION(int, Group_difference, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
-  return combine("MPI_Group_difference", group1, group2, newgroup, mpi_shim::comm::subtracted);
-}
-
-OPAL_MPI_FUNCTION(int, Group_incl, (MPI_Group group, int n, const int ranks[], MPI_Group* newgroup)) {
-  return choose_list("MPI_Group_incl", group, n, ranks, Choice::include, newgroup);
-}
-OPAL_MPI_FUNCTION(int, Group_excl, (MPI_Group group, int n, const int ranks[], MPI_Group* newgroup)) {
-  return choose_list("MPI_Group_excl", group, n, ranks, Choice::exclude, newgroup);
-}
-OPAL_MPI_FUNCTION(int, Group_range_incl, (MPI_Group group, int n, int ranges[][3], MPI_Group* newgroup)) {
-  return choose_ranges("MPI_Group_range_incl", group, n, ranges, Choice::include, newgroup);
-}
-OPAL_MPI_FUNCTION(int, Group_range_excl, (MPI_Group group, int n, int ranges[][3], MPI_Group* newgroup)) {
-  return choose_ranges("MPI_Group_range_excl", group, n, ranges, Choice::exclude, newgroup);
-}
+OPAL_MPI_FORWARD(Group_union, combine, mpi_shim::comm::united)
+OPAL_MPI_FORWARD(Group_intersection, combine, mpi_shim::comm::intersected)
+OPAL_MPI_FORWARD(Group_difference, combine, mpi_shim::comm::subtracted)
+OPAL_MPI_FORWARD(Group_incl, choose_list, Choice::include)
+OPAL_MPI_FORWARD(Group_excl, choose_list, Choice::exclude)
+OPAL_MPI_FORWARD(Group_range_incl, choose_ranges, Choice::include)
+OPAL_MPI_FORWARD(Group_range_excl, choose_ranges, Choice::exclude)

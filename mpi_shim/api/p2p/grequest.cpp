@@ -24,7 +24,6 @@ OPAL_MPI_FUNCTION(int, Grequest_start,
 
 OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   Call call{"MPI_Grequest_complete"};
-  if (call.failed()) return call.error();
   Request* const object = request == MPI_REQUEST_NULL ? nullptr : mpi_shim::handle::find<Request>(request);
   Generalized* const generalized = object != nullptr ? Generalized::from(*object) : nullptr;
   if (generalized == nullptr || generalized->done()) {
