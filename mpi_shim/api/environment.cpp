@@ -10,6 +10,8 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/include/mpi-ext.h"
+#include "opal/gpu/gpu.hpp"
 
 namespace {
 
@@ -97,3 +99,5 @@ OPAL_MPI_FUNCTION(int, Get_processor_name, (char* name, int* resultlen)) {
   std::copy_n(host.data(), *resultlen + 1, name);
   return MPI_SUCCESS;
 }
+
+extern "C" OPAL_EXPORT int MPIX_Query_cuda_support(void) { return opal::gpu::active() ? 1 : 0; }

@@ -5,7 +5,6 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/info/environment.hpp"
 
 namespace {
 

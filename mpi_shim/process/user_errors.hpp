@@ -22,8 +22,7 @@ class UserErrors {
   bool set_text(int code, std::string text);
 
   // What was added last in its kind may be taken back; false: it is not there, or something still belongs to it.
-  bool remove_class(int error_class);
-  bool remove_code(int code);
+  bool remove(int code, bool is_class);
   bool remove_text(int code);
 
   /// The class of a class or code that was added.

@@ -2,7 +2,6 @@
 #include "mpi_shim/rma/creation.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/comm/communicators.hpp"

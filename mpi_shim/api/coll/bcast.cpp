@@ -2,7 +2,6 @@
 // MPI_Barrier and MPI_Bcast.
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/api/coll/collective.hpp"
-#include "mpi_shim/coll/algorithms/barrier.hpp"
 
 namespace {
 
@@ -41,5 +40,5 @@ int bcast(const Form& form, void* buffer, MPI_Count count, MPI_Datatype datatype
 
 }  // namespace
 
-OPAL_MPI_COLLECTIVE_OF(Barrier, barrier, )
-OPAL_MPI_COLLECTIVE(Bcast, bcast)
+OPAL_MPI_COLLECTIVE_OF(Barrier, barrier, , barrier)
+OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)

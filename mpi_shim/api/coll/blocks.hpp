@@ -3,7 +3,7 @@
 // checked: `number` buffers.
 #pragma once
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/coll/blocks.hpp"
+#include "mpi_shim/coll/schedule.hpp"
 
 namespace mpi_shim::api {
 

@@ -5,10 +5,11 @@
 //     Call call{form.function};  ... checks ...
 //     return form.run(call, *communicator, [&](coll::Schedule& schedule) { ... });
 //   }
-//   OPAL_MPI_COLLECTIVE(Bcast, bcast)
+//   OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)      // MPI_Bcast, MPI_Ibcast, ... by the function bcast()
 #pragma once
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/coll/algorithms/inter.hpp"
 #include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"
@@ -56,30 +57,25 @@ struct Form {
     coll::Schedule& schedule = comm.vci().scheduler().begin(comm);
     build(schedule);
     schedule.keep_types();
-    if (kind == Kind::persistent) {
-      schedule.set_persistent(comm.mpi_handle());
-    } else {
-      schedule.set_comm(comm.mpi_handle());
-      schedule.start();
-    }
-    *request = schedule.mpi_handle();
-    return MPI_SUCCESS;
+    return hand_over(schedule, kind == Kind::persistent ? Start::later : Start::now, comm.mpi_handle(), request);
   }
 };
 
 }  // namespace mpi_shim::api
 
-#define OPAL_MPI_COLLECTIVE_FORM(name, lower, arguments, ...)            \
-  OPAL_MPI_FUNCTION(int, name, OPAL_MPI_PARAMETERS_##name) {             \
-    return lower(Form{"MPI_" #name, Form::Kind::__VA_ARGS__} arguments); \
+#define OPAL_MPI_KIND_OF_FORM(...) Form::Kind::__VA_ARGS__
+#define OPAL_MPI_COLLECTIVE_FORM(name, kind, arguments, function, ...)                                    \
+  OPAL_MPI_FUNCTION(int, name, OPAL_MPI_PARAMETERS_##name) {                                              \
+    return function(Form{"MPI_" #name, OPAL_MPI_KIND_OF_FORM kind} arguments __VA_OPT__(, ) __VA_ARGS__); \
   }
 
 /// The three forms with counts of one type; `suffix` is _c or nothing.
-#define OPAL_MPI_COLLECTIVE_OF(Upper, lower, suffix)                                                          \
-  OPAL_MPI_COLLECTIVE_FORM(Upper##suffix, lower, OPAL_MPI_ARGUMENTS_##Upper##suffix, blocking)                \
-  OPAL_MPI_COLLECTIVE_FORM(I##lower##suffix, lower, OPAL_MPI_ARGUMENTS_##Upper##suffix, nonblocking, request) \
-  OPAL_MPI_COLLECTIVE_FORM(Upper##_init##suffix, lower, OPAL_MPI_ARGUMENTS_##Upper##suffix, persistent, request, info)
+#define OPAL_MPI_COLLECTIVE_OF(Upper, lower, suffix, ...)                                                             \
+  OPAL_MPI_COLLECTIVE_FORM(Upper##suffix, (blocking), OPAL_MPI_ARGUMENTS_##Upper##suffix, __VA_ARGS__)                \
+  OPAL_MPI_COLLECTIVE_FORM(I##lower##suffix, (nonblocking, request), OPAL_MPI_ARGUMENTS_##Upper##suffix, __VA_ARGS__) \
+  OPAL_MPI_COLLECTIVE_FORM(Upper##_init##suffix, (persistent, request, info), OPAL_MPI_ARGUMENTS_##Upper##suffix,     \
+                           __VA_ARGS__)
 
-#define OPAL_MPI_COLLECTIVE(Upper, lower) \
-  OPAL_MPI_COLLECTIVE_OF(Upper, lower, )  \
-  OPAL_MPI_COLLECTIVE_OF(Upper, lower, _c)
+#define OPAL_MPI_COLLECTIVE(Upper, lower, ...)        \
+  OPAL_MPI_COLLECTIVE_OF(Upper, lower, , __VA_ARGS__) \
+  OPAL_MPI_COLLECTIVE_OF(Upper, lower, _c, __VA_ARGS__)

@@ -73,8 +73,8 @@ int allreduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count co
   });
 }
 
-int scan_with(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-              MPI_Comm comm, bool exclusive) {
+int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+         MPI_Comm comm, bool exclusive) {
   Call call{form.function};
   Communicator* const communicator = call.intracomm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
@@ -84,16 +84,6 @@ int scan_with(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count co
     schedule.keep_op(*it.op);
     build_scan(schedule, it.in, it.out, *it.op, exclusive);
   });
-}
-
-int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-         MPI_Comm comm) {
-  return scan_with(form, sendbuf, recvbuf, count, datatype, op, comm, false);
-}
-
-int exscan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-           MPI_Comm comm) {
-  return scan_with(form, sendbuf, recvbuf, count, datatype, op, comm, true);
 }
 
 /// `count_of(rank)` elements go to each rank.
@@ -149,9 +139,9 @@ int reduce_scatter_block(const Form& form, const void* sendbuf, void* recvbuf, M
 
 }  // namespace
 
-OPAL_MPI_COLLECTIVE(Reduce, reduce)
-OPAL_MPI_COLLECTIVE(Allreduce, allreduce)
-OPAL_MPI_COLLECTIVE(Scan, scan)
-OPAL_MPI_COLLECTIVE(Exscan, exscan)
-OPAL_MPI_COLLECTIVE(Reduce_scatter, reduce_scatter)
-OPAL_MPI_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block)
+OPAL_MPI_COLLECTIVE(Reduce, reduce, reduce)
+OPAL_MPI_COLLECTIVE(Allreduce, allreduce, allreduce)
+OPAL_MPI_COLLECTIVE(Scan, scan, scan, false)
+OPAL_MPI_COLLECTIVE(Exscan, exscan, scan, true)
+OPAL_MPI_COLLECTIVE(Reduce_scatter, reduce_scatter, reduce_scatter)
+OPAL_MPI_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, reduce_scatter_block)

@@ -2,10 +2,11 @@
 // Communicators: asking, creating, freeing, naming.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/coll/algorithms/barrier.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/info/info.hpp"
@@ -16,6 +17,13 @@ using mpi_shim::Request;
 using mpi_shim::api::Call;
 using mpi_shim::api::hand_out;
 using mpi_shim::comm::Communicator;
+
+template <class T, class Ask>
+int ask(const char* function, MPI_Comm handle, T* result, Ask&& ask) {
+  Call call{function};
+  const Communicator* const communicator = call.comm(handle);
+  return call.answer(result, "result", [&] { return std::invoke(ask, *communicator); });
+}
 
 int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   Call call{function};
@@ -88,31 +96,21 @@ int release(const char* function, MPI_Comm* comm, bool wait) {
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Comm_rank, (MPI_Comm comm, int* rank)) {
-  Call call{"MPI_Comm_rank"};
-  const Communicator* const communicator = call.comm(comm);
-  return call.answer(rank, "rank", [&] { return communicator->rank(); });
-}
-
-OPAL_MPI_FUNCTION(int, Comm_size, (MPI_Comm comm, int* size)) {
-  Call call{"MPI_Comm_size"};
-  const Communicator* const communicator = call.comm(comm);
-  return call.answer(size, "size", [&] { return communicator->size(); });
-}
+OPAL_MPI_FORWARD(Comm_rank, ask, &Communicator::rank)
+OPAL_MPI_FORWARD(Comm_size, ask, &Communicator::size)
+OPAL_MPI_FORWARD(Comm_test_inter, ask, &Communicator::is_inter)
+OPAL_MPI_FORWARD(Comm_group, ask, [](const Communicator& comm) { return mpi_shim::new_handle(comm.group()); })
+OPAL_MPI_FORWARD(Comm_dup_with_info, dup)
+OPAL_MPI_FORWARD(Comm_idup_with_info, idup)
+OPAL_MPI_FORWARD(Comm_free, release, false)
+OPAL_MPI_FORWARD(Comm_disconnect, release, true)
 
 OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
   return dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
 }
-OPAL_MPI_FUNCTION(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
-  return dup("MPI_Comm_dup_with_info", comm, info, newcomm);
-}
 OPAL_MPI_FUNCTION(int, Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
   return idup("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request);
 }
-OPAL_MPI_FUNCTION(int, Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
-  return idup("MPI_Comm_idup_with_info", comm, info, newcomm, request);
-}
-
 // Hints may be ignored, and all are: MPI_Comm_get_info then rightly reports none.
 OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   Call call{"MPI_Comm_set_info"};
@@ -178,10 +176,6 @@ OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int t
   return hand_out(call, create_group(call.process().communicators(), *parent, members, tag), newcomm);
 }
 
-OPAL_MPI_FUNCTION(int, Comm_free, (MPI_Comm * comm)) { return release("MPI_Comm_free", comm, false); }
-// All processes of the job stay connected through MPI_COMM_WORLD: what is left of disconnecting is to wait.
-OPAL_MPI_FUNCTION(int, Comm_disconnect, (MPI_Comm * comm)) { return release("MPI_Comm_disconnect", comm, true); }
-
 OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* result)) {
   Call call{"MPI_Comm_compare"};
   const Communicator* const first = call.comm(comm1, "comm1");
@@ -201,12 +195,6 @@ OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* resul
     *result = groups == MPI_IDENT ? MPI_CONGRUENT : groups;
   }
   return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Comm_group, (MPI_Comm comm, MPI_Group* group)) {
-  Call call{"MPI_Comm_group"};
-  const Communicator* const communicator = call.comm(comm);
-  return call.answer(group, "group", [&] { return mpi_shim::new_handle(communicator->group()); });
 }
 
 OPAL_MPI_FUNCTION(int, Comm_set_name, (MPI_Comm comm, const char* comm_name)) {

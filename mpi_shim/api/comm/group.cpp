@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of processes.
-#include <algorithm>
 #include <string>
 
 #include "mpi_shim/abi/forward.hpp"
@@ -27,45 +26,25 @@ int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group*
   return hand_out(call, operation(*first, *second), newgroup);
 }
 
-/// The ranks of `ranks` must be of the group and different from each other.
-void check_ranks(Call& call, const Group& group, const std::vector<int>& ranks) {
-  std::vector<bool> seen(static_cast<std::size_t>(group.size()));
-  for (const int rank : ranks) {
-    if (rank < 0 || rank >= group.size()) {
-      call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is not in the group");
-      return;
-    }
-    if (seen[static_cast<std::size_t>(rank)]) {
-      call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is named twice");
-      return;
-    }
-    seen[static_cast<std::size_t>(rank)] = true;
-  }
-}
-
-std::vector<int> processes_of(const Group& group, const std::vector<int>& ranks) {
-  std::vector<int> processes;
-  processes.reserve(ranks.size());
-  for (const int rank : ranks) processes.push_back(group.process(rank));
-  return processes;
-}
-
-std::vector<int> others(const Group& group, const std::vector<int>& ranks) {
-  std::vector<bool> named(static_cast<std::size_t>(group.size()));
-  for (const int rank : ranks) named[static_cast<std::size_t>(rank)] = true;
-  std::vector<int> rest;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    if (!named[static_cast<std::size_t>(rank)]) rest.push_back(group.process(rank));
-  }
-  return rest;
-}
-
 enum class Choice { include, exclude };
 
 int choose(Call& call, const Group& group, const std::vector<int>& ranks, Choice choice, MPI_Group* newgroup) {
-  check_ranks(call, group, ranks);
-  if (call.failed()) return call.error();
-  return hand_out(call, choice == Choice::include ? processes_of(group, ranks) : others(group, ranks), newgroup);
+  std::vector<bool> named(static_cast<std::size_t>(group.size()));
+  std::vector<int> processes;
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= group.size()) {
+      return call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is not in the group");
+    }
+    if (named[static_cast<std::size_t>(rank)]) {
+      return call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is named twice");
+    }
+    named[static_cast<std::size_t>(rank)] = true;
+    if (choice == Choice::include) processes.push_back(group.process(rank));
+  }
+  for (int rank = 0; choice == Choice::exclude && rank < group.size(); ++rank) {
+    if (!named[static_cast<std::size_t>(rank)]) processes.push_back(group.process(rank));
+  }
+  return hand_out(call, std::move(processes), newgroup);
 }
 
 int choose_list(const char* function, MPI_Group handle, int n, const int ranks[], MPI_Group* newgroup, Choice choice) {

@@ -91,12 +91,6 @@ OPAL_MPI_FUNCTION(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm*
   return hand_out(call, merge_sides(call.process().communicators(), *parent, high != 0), newintracomm);
 }
 
-OPAL_MPI_FUNCTION(int, Comm_test_inter, (MPI_Comm comm, int* flag)) {
-  Call call{"MPI_Comm_test_inter"};
-  const Communicator* const communicator = call.comm(comm);
-  return call.answer(flag, "flag", [&] { return communicator->is_inter(); });
-}
-
 OPAL_MPI_FUNCTION(int, Comm_remote_size, (MPI_Comm comm, int* size)) {
   Call call{"MPI_Comm_remote_size"};
   const Communicator* const communicator = call.intercomm(comm);

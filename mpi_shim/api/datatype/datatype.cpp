@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datatypes as objects: commit, free, sizes, extents, names; packing.
-#include <algorithm>
-#include <climits>
 #include <cstring>
 
 #include "mpi_shim/abi/forward.hpp"

@@ -11,7 +11,6 @@ using mpi_shim::api::Call;
 using mpi_shim::api::MessageArguments;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::AttachedBuffer;
-using mpi_shim::p2p::Buffer;
 using mpi_shim::p2p::BufferedSend;
 
 /// One buffered send; `request`: of an immediate one, which is done when the message is copied.
@@ -56,10 +55,7 @@ int bsend_init(const char* function, const void* buf, MPI_Count count, MPI_Datat
   auto made = mpi_shim::handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(),
                                                      comm->user(), buffer, dest, tag);
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  BufferedSend& send = *made->detach();  // the program's; ends with put_back()
-  send.set_persistent(handle);
-  *request = send.mpi_handle();
-  return MPI_SUCCESS;
+  return hand_over(*made->detach(), mpi_shim::api::Start::later, handle, request);  // it ends with put_back()
 }
 
 /// The buffer of a communicator, or of the process (no `comm`).

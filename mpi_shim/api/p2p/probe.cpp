@@ -43,7 +43,7 @@ bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome)
 }
 
 /// MPI_Probe and MPI_Iprobe.
-int probe(const char* function, int source, int tag, MPI_Comm comm, Probing probing, int* flag, MPI_Status* status) {
+int probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status, Probing probing) {
   Call call{function};
   Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
@@ -65,8 +65,8 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, Probing prob
 }
 
 /// MPI_Mprobe and MPI_Improbe.
-int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Probing probing, int* flag,
-                  MPI_Message* handle, MPI_Status* status) {
+int matched_probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* handle,
+                  MPI_Status* status, Probing probing) {
   Call call{function};
   Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
@@ -162,18 +162,13 @@ int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_
 
 OPAL_MPI_FUNCTION(int, Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status)) {
   int flag = 0;
-  return probe("MPI_Probe", source, tag, comm, Probing::until_found, &flag, status);
-}
-OPAL_MPI_FUNCTION(int, Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status)) {
-  return probe("MPI_Iprobe", source, tag, comm, Probing::once, flag, status);
+  return probe("MPI_Probe", source, tag, comm, &flag, status, Probing::until_found);
 }
 OPAL_MPI_FUNCTION(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
   int flag = 0;
-  return matched_probe("MPI_Mprobe", source, tag, comm, Probing::until_found, &flag, message, status);
+  return matched_probe("MPI_Mprobe", source, tag, comm, &flag, message, status, Probing::until_found);
 }
-OPAL_MPI_FUNCTION(int, Improbe,
-                  (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status)) {
-  return matched_probe("MPI_Improbe", source, tag, comm, Probing::once, flag, message, status);
-}
+OPAL_MPI_FORWARD(Iprobe, probe, Probing::once)
+OPAL_MPI_FORWARD(Improbe, matched_probe, Probing::once)
 OPAL_MPI_FORWARD_BOTH(Mrecv, matched_receive)
 OPAL_MPI_FORWARD_BOTH(Imrecv, start_matched_receive)

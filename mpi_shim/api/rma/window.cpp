@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
 #include "mpi_shim/abi/forward.hpp"
@@ -16,7 +15,6 @@ namespace {
 
 using mpi_shim::api::Call;
 using mpi_shim::comm::Communicator;
-using mpi_shim::comm::Errhandler;
 using mpi_shim::info::Info;
 using mpi_shim::rma::Flavor;
 using mpi_shim::rma::Target;

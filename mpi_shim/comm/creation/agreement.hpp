@@ -30,9 +30,7 @@ struct Participants {
   /// Runs what `build(Schedule&)` writes down for them.  An error class.
   template <class Build>
   int run(Build&& build) const {
-    coll::Schedule& schedule = comm.vci().scheduler().begin(comm, team, tag);
-    build(schedule);
-    return coll::run(schedule);
+    return coll::run(comm, team, tag, build);
   }
 
   /// Gives each of them the records of all, by their ranks in the team.  An error class.

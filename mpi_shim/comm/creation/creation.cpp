@@ -2,7 +2,6 @@
 #include "mpi_shim/comm/creation/creation.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "mpi_shim/comm/creation/agreement.hpp"
