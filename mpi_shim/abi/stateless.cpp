@@ -56,32 +56,15 @@ OPAL_MPI_FUNCTION(int, Get_address, (const void* location, MPI_Aint* address)) {
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Status_get_source, (const MPI_Status* status, int* source)) {
-  *source = status->MPI_SOURCE;
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Status_get_tag, (const MPI_Status* status, int* tag)) {
-  *tag = status->MPI_TAG;
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Status_get_error, (const MPI_Status* status, int* err)) {
-  *err = status->MPI_ERROR;
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Status_set_source, (MPI_Status * status, int source)) {
-  status->MPI_SOURCE = source;
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Status_set_tag, (MPI_Status * status, int tag)) {
-  status->MPI_TAG = tag;
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Status_set_error, (MPI_Status * status, int err)) {
-  status->MPI_ERROR = err;
-  return MPI_SUCCESS;
-}
+#define OPAL_MPI_STATUS_MEMBER(name, member)                                          \
+  OPAL_MPI_FUNCTION(int, Status_get_##name, (const MPI_Status* status, int* value)) { \
+    *value = status->member;                                                          \
+    return MPI_SUCCESS;                                                               \
+  }                                                                                   \
+  OPAL_MPI_FUNCTION(int, Status_set_##name, (MPI_Status * status, int value)) {       \
+    status->member = value;                                                           \
+    return MPI_SUCCESS;                                                               \
+  }
+OPAL_MPI_STATUS_MEMBER(source, MPI_SOURCE)
+OPAL_MPI_STATUS_MEMBER(tag, MPI_TAG)
+OPAL_MPI_STATUS_MEMBER(error, MPI_ERROR)

@@ -2,18 +2,23 @@
 #include "mpi_shim/api/call.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "mpi_shim/base/error_class.hpp"
-#include "mpi_shim/info/info.hpp"
 #include "mpi_shim/process/raise.hpp"
 #include "mpi_shim/process/user_errors.hpp"
 #include "mpi_shim/rma/window.hpp"
 
 namespace mpi_shim::api {
+
+void Call::end_process() const {
+  raise({}, MPI_ERR_OTHER, function_, "MPI is not running");
+  ::_exit(MPI_ERR_OTHER);  // not reached unless another thread starts MPI meanwhile
+}
 
 int Call::fail(int error_class, const std::string& message) {
   if (error_ != MPI_SUCCESS) return error_;
@@ -41,6 +46,36 @@ rma::Window* Call::window(MPI_Win handle) {
     scope_ = handle;
   }
   return window;
+}
+
+std::shared_ptr<const comm::Errhandler> Call::errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own) {
+  using Kind = comm::Errhandler::Kind;
+  auto handler = find_errhandler(handle);
+  const bool fits =
+      handler != nullptr &&
+      (handler->kind == own || (handler->kind != Kind::comm_function && handler->kind != Kind::win_function));
+  if (!fits) {
+    fail(MPI_ERR_ERRHANDLER, fmt::format("argument errhandler is not a valid error handler for {}",
+                                         own == Kind::comm_function ? "communicators" : "windows"));
+  }
+  return handler;
+}
+
+int Call::answer_info(info::Info::Entries entries, MPI_Info* info) {
+  pointer(info, "info");
+  if (failed()) return error_;
+  auto made = handle::create<info::Info>(std::move(entries));
+  if (!made) return fail_class(MPI_ERR_NO_MEM);
+  *info = handle::to_handle<MPI_Info>(*made->detach());  // the program's reference
+  return MPI_SUCCESS;
+}
+
+int Call::answer_name(const std::string& name, char* text, int* length) {
+  pointer(text, "name");
+  return answer(length, "resultlen", [&] {
+    *std::copy(name.begin(), name.end(), text) = '\0';
+    return static_cast<int>(name.size());
+  });
 }
 
 void Call::target(rma::Window* window, int rank) {

@@ -5,11 +5,14 @@
 //   comm::Communicator* comm = call.comm(handle);
 //   ...
 //   if (call.failed()) return call.error();
-// After a mistake the other checks do nothing and their results must not be used.
+// After a mistake the other checks do nothing and their results must not be used.  A call while MPI does not run ends
+// the process: there is no error handler that could return.
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "mpi_shim/info/info.hpp"
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/data/buffer.hpp"
 #include "mpi_shim/process/handles.hpp"
@@ -31,7 +34,7 @@ class Call {
   explicit Call(const char* function, When when = When::running) noexcept
       : function_(function), process_(Process::current()) {
     if (process_ == nullptr && when == When::running) [[unlikely]]
-      fail(MPI_ERR_OTHER, "MPI is not running");
+      end_process();
   }
 
   [[nodiscard]] bool failed() const noexcept { return error_ != MPI_SUCCESS; }
@@ -80,6 +83,8 @@ class Call {
     return communicator;
   }
   rma::Window* window(MPI_Win handle);
+  /// An error handler for objects whose own kind of function is `own`.
+  std::shared_ptr<const comm::Errhandler> errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own);
   void target(rma::Window* window, int rank);
 
   std::shared_ptr<const comm::Group> group(MPI_Group handle, const char* argument = "group") {
@@ -178,7 +183,22 @@ class Call {
       fail_null(argument);
   }
 
+  /// The end of a function that only asks: stores what `ask()` says.  Returns what the MPI function is to return.
+  template <class T, class Ask>
+  int answer(T* result, const char* argument, Ask&& ask) {
+    pointer(result, argument);
+    if (failed()) [[unlikely]]
+      return error_;
+    *result = ask();
+    return MPI_SUCCESS;
+  }
+  /// The same of a new info object.
+  int answer_info(info::Info::Entries entries, MPI_Info* info);
+  /// The same of MPI_*_get_name.
+  int answer_name(const std::string& name, char* text, int* length);
+
  private:
+  [[noreturn, gnu::cold]] void end_process() const;
   [[gnu::cold]] void fail_handle(int error_class, const char* argument, const char* kind);
   [[gnu::cold]] void fail_kind(const char* argument, const char* kind);
   [[gnu::cold]] void fail_rank(const char* argument, int rank, const comm::Communicator& comm);
@@ -195,10 +215,19 @@ class Call {
   int error_ = MPI_SUCCESS;
 };
 
-/// What the functions that make communicators end with: from the object made, if any, to the handle.
-inline int hand_out(Call& call, int error, const comm::Communicator* made, MPI_Comm* newcomm) {
-  if (error != MPI_SUCCESS) return call.finish(error);
-  *newcomm = made != nullptr ? made->mpi_handle() : MPI_COMM_NULL;
+/// MPI_UNDEFINED if `value` does not fit.
+template <class Integer>
+Integer narrowed(std::int64_t value) noexcept {
+  return std::in_range<Integer>(value) ? static_cast<Integer>(value) : Integer{MPI_UNDEFINED};
+}
+
+/// What the functions that make communicators end with: from the object made, if any, which gets `topology`, to the
+/// handle.
+inline int hand_out(Call& call, const comm::Made& made, MPI_Comm* newcomm,
+                    std::shared_ptr<const comm::Topology> topology = nullptr) {
+  if (made.error != MPI_SUCCESS) return call.finish(made.error);
+  if (made.comm != nullptr && topology != nullptr) made.comm->topology = std::move(topology);
+  *newcomm = made.comm != nullptr ? made.comm->mpi_handle() : MPI_COMM_NULL;
   return MPI_SUCCESS;
 }
 

@@ -10,6 +10,8 @@
 
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/include/mpi-ext.h"
+#include "opal/gpu/gpu.hpp"
 
 namespace {
 
@@ -46,7 +48,6 @@ OPAL_MPI_FUNCTION(int, Init_thread, (int* /*argc*/, char*** /*argv*/, int requir
 
 OPAL_MPI_FUNCTION(int, Finalize, (void)) {
   Call call{"MPI_Finalize"};
-  if (call.failed()) return call.error();
   int error = MPI_SUCCESS;
   const auto check = [&](const Result<void>& result) {
     if (!result && error == MPI_SUCCESS) error = refuse("MPI_Finalize", to_string(result.error()));
@@ -68,18 +69,12 @@ OPAL_MPI_FUNCTION(int, Finalized, (int* flag)) {
 
 OPAL_MPI_FUNCTION(int, Query_thread, (int* provided)) {
   Call call{"MPI_Query_thread"};
-  call.pointer(provided, "provided");
-  if (call.failed()) return call.error();
-  *provided = call.process().thread_level();
-  return MPI_SUCCESS;
+  return call.answer(provided, "provided", [&] { return call.process().thread_level(); });
 }
 
 OPAL_MPI_FUNCTION(int, Is_thread_main, (int* flag)) {
   Call call{"MPI_Is_thread_main"};
-  call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
-  *flag = call.process().is_main_thread();
-  return MPI_SUCCESS;
+  return call.answer(flag, "flag", [&] { return call.process().is_main_thread(); });
 }
 
 OPAL_MPI_FUNCTION(int, Abort, (MPI_Comm /*comm*/, int errorcode)) {
@@ -104,3 +99,5 @@ OPAL_MPI_FUNCTION(int, Get_processor_name, (char* name, int* resultlen)) {
   std::copy_n(host.data(), *resultlen + 1, name);
   return MPI_SUCCESS;
 }
+
+extern "C" OPAL_EXPORT int MPIX_Query_cuda_support(void) { return opal::gpu::active() ? 1 : 0; }

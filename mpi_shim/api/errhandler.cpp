@@ -1,58 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error handlers of communicators.  They are made and freed also before MPI_Init and after MPI_Finalize.
-#include "mpi_shim/abi/function.hpp"
+// Error handlers of communicators and windows.
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/rma/window.hpp"
 
 namespace {
 
 using mpi_shim::api::Call;
-using mpi_shim::comm::Communicator;
 using mpi_shim::comm::Errhandler;
+using Kind = Errhandler::Kind;
 
-}  // namespace
+Errhandler calling(MPI_Comm_errhandler_function* own) { return {Kind::comm_function, own}; }
+Errhandler calling(MPI_Win_errhandler_function* own) { return {Kind::win_function, nullptr, own}; }
 
-OPAL_MPI_FUNCTION(int, Comm_create_errhandler,
-                  (MPI_Comm_errhandler_function * comm_errhandler_fn, MPI_Errhandler* errhandler)) {
-  Call call{"MPI_Comm_create_errhandler", Call::When::any_time};
-  call.pointer(errhandler, "errhandler");
-  if (comm_errhandler_fn == nullptr) call.fail(MPI_ERR_ARG, "argument comm_errhandler_fn is a null pointer");
+template <class Function>
+int create(const char* function, Function* own, MPI_Errhandler* errhandler) {
+  Call call{function, Call::When::any_time};
+  if (own == nullptr) call.fail(MPI_ERR_ARG, "the error handler's function is a null pointer");
+  return call.answer(errhandler, "errhandler",
+                     [&] { return mpi_shim::new_handle(std::make_shared<const Errhandler>(calling(own))); });
+}
+
+auto* find(Call& call, MPI_Comm comm) { return call.comm(comm); }
+auto* find(Call& call, MPI_Win win) { return call.window(win); }
+
+template <class Handle>
+int set(const char* function, Handle object, MPI_Errhandler errhandler) {
+  Call call{function};
+  auto* const found = find(call, object);
+  const bool is_comm = std::is_same_v<Handle, MPI_Comm>;
+  auto handler = call.errhandler(errhandler, is_comm ? Kind::comm_function : Kind::win_function);
   if (call.failed()) return call.error();
-  *errhandler = mpi_shim::new_handle(
-      std::make_shared<const Errhandler>(Errhandler{Errhandler::Kind::comm_function, comm_errhandler_fn}));
+  found->errhandler.set(std::move(handler));
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler)) {
-  Call call{"MPI_Comm_set_errhandler"};
-  if (call.failed()) return call.error();
-  Communicator* const communicator = call.comm(comm);
-  auto handler = mpi_shim::find_errhandler(errhandler);
-  if (handler == nullptr || handler->kind == Errhandler::Kind::win_function) {
-    call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler for communicators");
-  }
-  if (call.failed()) return call.error();
-  communicator->errhandler.set(std::move(handler));
-  return MPI_SUCCESS;
+template <class Handle>
+int get(const char* function, Handle object, MPI_Errhandler* errhandler) {
+  Call call{function};
+  const auto* const found = find(call, object);
+  return call.answer(errhandler, "errhandler", [&] { return mpi_shim::new_handle(found->errhandler.get()); });
 }
 
-OPAL_MPI_FUNCTION(int, Comm_get_errhandler, (MPI_Comm comm, MPI_Errhandler* errhandler)) {
-  Call call{"MPI_Comm_get_errhandler"};
-  if (call.failed()) return call.error();
-  const Communicator* const communicator = call.comm(comm);
-  call.pointer(errhandler, "errhandler");
-  if (call.failed()) return call.error();
-  *errhandler = mpi_shim::new_handle(communicator->errhandler.get());
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Comm_call_errhandler, (MPI_Comm comm, int errorcode)) {
-  Call call{"MPI_Comm_call_errhandler"};
-  if (call.failed()) return call.error();
-  call.comm(comm);
+template <class Handle>
+int call_handler(const char* function, Handle object, int errorcode) {
+  Call call{function};
+  find(call, object);
   if (call.failed()) return call.error();
   call.fail_class(errorcode);
   return MPI_SUCCESS;
 }
+
+}  // namespace
+
+OPAL_MPI_FORWARD(Comm_create_errhandler, create)
+OPAL_MPI_FORWARD(Win_create_errhandler, create)
+OPAL_MPI_FORWARD(Comm_set_errhandler, set)
+OPAL_MPI_FORWARD(Win_set_errhandler, set)
+OPAL_MPI_FORWARD(Comm_get_errhandler, get)
+OPAL_MPI_FORWARD(Win_get_errhandler, get)
+OPAL_MPI_FORWARD(Comm_call_errhandler, call_handler)
+OPAL_MPI_FORWARD(Win_call_errhandler, call_handler)
 
 OPAL_MPI_FUNCTION(int, Errhandler_free, (MPI_Errhandler * errhandler)) {
   Call call{"MPI_Errhandler_free", Call::When::any_time};

@@ -74,14 +74,14 @@ OPAL_MPI_FUNCTION(int, Add_error_string, (int errorcode, const char* string)) {
 }
 
 OPAL_MPI_FUNCTION(int, Remove_error_class, (int errorclass)) {
-  if (UserErrors::of_process().remove_class(errorclass)) return MPI_SUCCESS;
+  if (UserErrors::of_process().remove(errorclass, true)) return MPI_SUCCESS;
   return refuse(
       "MPI_Remove_error_class",
       "argument errorclass is no error class that the program added, or still has error codes or an error string");
 }
 
 OPAL_MPI_FUNCTION(int, Remove_error_code, (int errorcode)) {
-  if (UserErrors::of_process().remove_code(errorcode)) return MPI_SUCCESS;
+  if (UserErrors::of_process().remove(errorcode, false)) return MPI_SUCCESS;
   return refuse("MPI_Remove_error_code",
                 "argument errorcode is no error code that the program added, or still has an error string");
 }

@@ -23,4 +23,12 @@ int run(comm::Communicator& comm, Build&& build) {
   return run(schedule);
 }
 
+/// The same for the processes of `team`, with messages of `tag`.
+template <class Build>
+int run(comm::Communicator& comm, const Team& team, int tag, Build&& build) {
+  Schedule& schedule = comm.vci().scheduler().begin(comm, team, tag);
+  build(schedule);
+  return run(schedule);
+}
+
 }  // namespace mpi_shim::coll

@@ -23,11 +23,7 @@ Schedule& Scheduler::begin(comm::Communicator& comm, const Team& team, int tag) 
 
 Schedule::Schedule(Scheduler& scheduler) noexcept : Request(kActions, &scheduler.engine_), scheduler_(scheduler) {}
 
-const Request::Actions Schedule::kActions{
-    [](Request& self) noexcept { static_cast<Schedule&>(self).begin_rounds(); },
-    [](Request& self) noexcept { static_cast<Schedule&>(self).put_away(); },
-    nullptr,
-};
+const Request::Actions Schedule::kActions{act<&Schedule::begin_rounds>, act<&Schedule::put_away>};
 
 const Config& Schedule::config() const noexcept { return scheduler_.config(); }
 

@@ -24,6 +24,8 @@ namespace mpi_shim::coll {
 class Scheduler;
 struct Config;
 using p2p::Buffer;
+/// One for each rank, as the arguments of gathers, scatters and alltoalls describe them.
+using Blocks = std::vector<Buffer>;
 
 class Schedule final : public Request {
  public:

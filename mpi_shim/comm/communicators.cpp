@@ -56,11 +56,6 @@ std::string Communicators::describe(const p2p::Channel& channel) const {
   return "a communicator";
 }
 
-Result<Communicator*> Communicators::create(const Number& number, Sides sides) {
-  OPAL_TRY_ASSIGN(handle::Slot<Communicator> slot, handle::Slot<Communicator>::reserve());
-  return &create(std::move(slot), number, std::move(sides));
-}
-
 Communicator& Communicators::create(handle::Slot<Communicator> slot, const Number& number, Sides sides) {
   handle::Ref<Communicator> made =
       create_in(std::move(slot), MPI_COMM_NULL, number.id, std::move(sides), *job_.all_vcis()[number.vci]);

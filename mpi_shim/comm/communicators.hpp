@@ -12,6 +12,12 @@
 
 namespace mpi_shim::comm {
 
+/// A new communicator, or an MPI error class; without either this process is not in the communicator.
+struct Made {
+  int error = MPI_SUCCESS;
+  Communicator* comm = nullptr;
+};
+
 class Communicators final {
  public:
   /// Makes MPI_COMM_WORLD and MPI_COMM_SELF.
@@ -31,8 +37,7 @@ class Communicators final {
   [[nodiscard]] IdTable& ids() noexcept { return ids_; }
 
   /// A communicator of `sides`, of which this process is a member, under a number that all members have agreed on.
-  /// Requires: the caller holds no lock but, if any, that of the number's VCI.  Errors: no_memory.
-  Result<Communicator*> create(const Number& number, Sides sides);
+  /// Requires: the caller holds no lock but, if any, that of the number's VCI.
   Communicator& create(handle::Slot<Communicator> slot, const Number& number, Sides sides);
   /// Ends the communicator once nothing is in flight on it.  Requires: the caller holds no VCI's lock.
   void free(Communicator& communicator) noexcept;

@@ -51,31 +51,25 @@ void CallOperation<n>::call(void* in, void* inout, int* length, MPI_Datatype* da
   Operations::functions[n](in, inout, length, &integer);
 }
 
-template <std::size_t n>
-struct CallCommHandler {
-  static void call(MPI_Comm* comm, int* code, ...);
+/// Of a communicator or a window.
+template <class Handle>
+struct ErrorOf {
+  template <std::size_t n>
+  struct CallHandler {
+    static void call(Handle* object, int* code, ...);
+  };
+  using Handlers = Entries<OnError, void(Handle*, int*, ...), CallHandler>;
 };
-using CommHandlers = Entries<OnError, MPI_Comm_errhandler_function, CallCommHandler>;
+template <class Handle>
 template <std::size_t n>
-void CallCommHandler<n>::call(MPI_Comm* comm, int* code, ...) {
-  MPI_Fint integer = to_integer(*comm);
-  CommHandlers::functions[n](&integer, code);
-}
-
-template <std::size_t n>
-struct CallWinHandler {
-  static void call(MPI_Win* win, int* code, ...);
-};
-using WinHandlers = Entries<OnError, MPI_Win_errhandler_function, CallWinHandler>;
-template <std::size_t n>
-void CallWinHandler<n>::call(MPI_Win* win, int* code, ...) {
-  MPI_Fint integer = to_integer(*win);
-  WinHandlers::functions[n](&integer, code);
+void ErrorOf<Handle>::CallHandler<n>::call(Handle* object, int* code, ...) {
+  MPI_Fint integer = to_integer(*object);
+  Handlers::functions[n](&integer, code);
 }
 
 Operations operations;
-CommHandlers comm_handlers;
-WinHandlers win_handlers;
+ErrorOf<MPI_Comm>::Handlers comm_handlers;
+ErrorOf<MPI_Win>::Handlers win_handlers;
 
 /// Values are of the kind of addresses, and default integers in the functions of MPI-1.
 template <class Value>

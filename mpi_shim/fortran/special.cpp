@@ -148,24 +148,17 @@ OPAL_EXPORT void mpi_errhandler_set_(const MPI_Fint* comm, const MPI_Fint* errha
 OPAL_EXPORT void mpi_errhandler_get_(const MPI_Fint* comm, MPI_Fint* errhandler, MPI_Fint* ierror) {
   *ierror = MPI_Comm_get_errhandler(handle<MPI_Comm>(*comm), Out<MPI_Errhandler>{errhandler});
 }
-OPAL_EXPORT void mpi_type_extent_(const MPI_Fint* datatype, MPI_Fint* extent, MPI_Fint* ierror) {
-  MPI_Aint lower = 0;
-  MPI_Aint whole = 0;
-  *ierror = MPI_Type_get_extent(handle<MPI_Datatype>(*datatype), &lower, &whole);
-  *extent = static_cast<MPI_Fint>(whole);
-}
-OPAL_EXPORT void mpi_type_lb_(const MPI_Fint* datatype, MPI_Fint* lower, MPI_Fint* ierror) {
-  MPI_Aint first = 0;
-  MPI_Aint whole = 0;
-  *ierror = MPI_Type_get_extent(handle<MPI_Datatype>(*datatype), &first, &whole);
-  *lower = static_cast<MPI_Fint>(first);
-}
-OPAL_EXPORT void mpi_type_ub_(const MPI_Fint* datatype, MPI_Fint* upper, MPI_Fint* ierror) {
-  MPI_Aint first = 0;
-  MPI_Aint whole = 0;
-  *ierror = MPI_Type_get_extent(handle<MPI_Datatype>(*datatype), &first, &whole);
-  *upper = static_cast<MPI_Fint>(first + whole);
-}
+#define OPAL_MPI_FORTRAN_BOUND(name, value)                                                          \
+  OPAL_EXPORT void mpi_type_##name##_(const MPI_Fint* datatype, MPI_Fint* bound, MPI_Fint* ierror) { \
+    MPI_Aint lower = 0;                                                                              \
+    MPI_Aint whole = 0;                                                                              \
+    *ierror = MPI_Type_get_extent(handle<MPI_Datatype>(*datatype), &lower, &whole);                  \
+    *bound = static_cast<MPI_Fint>(value);                                                           \
+  }
+OPAL_MPI_FORTRAN_BOUND(extent, whole)
+OPAL_MPI_FORTRAN_BOUND(lb, lower)
+OPAL_MPI_FORTRAN_BOUND(ub, lower + whole)
+
 OPAL_EXPORT void mpi_type_hindexed_(const MPI_Fint* count, const MPI_Fint* blocklengths, const MPI_Fint* displacements,
                                     const MPI_Fint* oldtype, MPI_Fint* newtype, MPI_Fint* ierror) {
   const std::vector<MPI_Aint> wide(displacements, displacements + (*count < 0 ? 0 : *count));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/info/environment.hpp"
-
+// What MPI_INFO_ENV says about how this process was started.
 #include <sys/utsname.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "mpi_shim/handle/table.hpp"
 #include "mpi_shim/include/mpi.h"
+#include "mpi_shim/info/info.hpp"
 
 namespace mpi_shim::info {
 namespace {

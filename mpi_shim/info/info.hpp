@@ -3,6 +3,7 @@
 // Owned by references.  Threads: one at a time.
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,5 +51,14 @@ class Info final : public handle::Object {
  private:
   Entries entries_;
 };
+
+// --- MPI_INFO_ENV (environment.cpp)
+
+/// The keys of the standard that are known here: command, argv, wdir, host, arch, and, when MPI runs, maxprocs (`size`;
+/// 0: unknown) and thread_level.  `arguments`: those of main, the first one the command; empty: the kernel's record.
+Info::Entries describe_environment(std::span<char* const> arguments, int size, int thread_level);
+
+/// Makes MPI_INFO_ENV; once, while MPI is started.
+void publish_environment(int size, int thread_level);
 
 }  // namespace mpi_shim::info

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "mpi_shim/handle/table.hpp"
@@ -116,39 +115,22 @@ void accumulate_on_gpu(OpKind kind, Element element, opal::ByteSpan packed, Curs
   }
 }
 
-struct NamedOp {
-  std::uint16_t handle;
-  const char* name;
-  OpKind kind;
-};
-
-constexpr NamedOp kNamed[] = {
-    {0x21, "MPI_SUM", OpKind::sum},         {0x22, "MPI_MIN", OpKind::min},       {0x23, "MPI_MAX", OpKind::max},
-    {0x24, "MPI_PROD", OpKind::prod},       {0x28, "MPI_BAND", OpKind::band},     {0x29, "MPI_BOR", OpKind::bor},
-    {0x2a, "MPI_BXOR", OpKind::bxor},       {0x30, "MPI_LAND", OpKind::land},     {0x31, "MPI_LOR", OpKind::lor},
-    {0x32, "MPI_LXOR", OpKind::lxor},       {0x38, "MPI_MINLOC", OpKind::minloc}, {0x39, "MPI_MAXLOC", OpKind::maxloc},
-    {0x3c, "MPI_REPLACE", OpKind::replace}, {0x3d, "MPI_NO_OP", OpKind::no_op},
-};
-constexpr std::size_t kOps = std::size(kNamed);
-constexpr std::uintptr_t kOpHandlesEnd = 0x40;
-
-struct Ops {
-  alignas(Op) std::byte storage[kOps * sizeof(Op)];
-  std::array<Op*, kOps> in_order{};
-  std::array<Op*, kOpHandlesEnd> by_handle{};
-
-  Ops() noexcept {
-    for (std::size_t i = 0; i < kOps; ++i) {
-      const NamedOp& named = kNamed[i];
-      in_order[i] = std::construct_at(reinterpret_cast<Op*>(storage) + i, named.handle, named.name, named.kind);
-      by_handle[named.handle] = in_order[i];
-    }
-  }
-};
-
 // Made on first use; nothing in it needs an end.
-const Ops& ops() noexcept {
-  static const Ops made;
+std::array<Op, 14>& ops() noexcept {
+  static std::array<Op, 14> made{{{0x21, "MPI_SUM", OpKind::sum},
+                                  {0x22, "MPI_MIN", OpKind::min},
+                                  {0x23, "MPI_MAX", OpKind::max},
+                                  {0x24, "MPI_PROD", OpKind::prod},
+                                  {0x28, "MPI_BAND", OpKind::band},
+                                  {0x29, "MPI_BOR", OpKind::bor},
+                                  {0x2a, "MPI_BXOR", OpKind::bxor},
+                                  {0x30, "MPI_LAND", OpKind::land},
+                                  {0x31, "MPI_LOR", OpKind::lor},
+                                  {0x32, "MPI_LXOR", OpKind::lxor},
+                                  {0x38, "MPI_MINLOC", OpKind::minloc},
+                                  {0x39, "MPI_MAXLOC", OpKind::maxloc},
+                                  {0x3c, "MPI_REPLACE", OpKind::replace},
+                                  {0x3d, "MPI_NO_OP", OpKind::no_op}}};
   return made;
 }
 
@@ -196,12 +178,13 @@ void combine_packed(OpKind kind, Element element, opal::ByteSpan in, opal::Mutab
   }
 }
 
-std::span<Op* const> predefined_ops() { return ops().in_order; }
-
-Op* predefined(std::uintptr_t handle) { return handle < kOpHandlesEnd ? ops().by_handle[handle] : nullptr; }
+Op* predefined(std::uintptr_t handle) {
+  const auto found = std::find_if(ops().begin(), ops().end(), [&](const Op& op) { return op.handle() == handle; });
+  return found != ops().end() ? found : nullptr;
+}
 
 void publish_predefined_ops() {
-  for (Op* op : predefined_ops()) handle::set_builtin(*op);
+  for (Op& op : ops()) handle::set_builtin(op);
 }
 
 }  // namespace mpi_shim::op

@@ -61,13 +61,11 @@ opal::Result<void> accumulate(OpKind kind, datatype::Element element, opal::Byte
 /// inout = in op inout for packed elements; the bytes are whole elements, and `kind` is defined on them.
 void combine_packed(OpKind kind, datatype::Element element, opal::ByteSpan in, opal::MutableBytes inout) noexcept;
 
-/// The operations that the ABI names, in order of their handles; they live until the process ends.
-std::span<Op* const> predefined_ops();
-
-/// The operation with this handle value, e.g. 0x21 for MPI_SUM; null when there is none (MPI_OP_NULL included).
+/// The operation with this handle value, e.g. 0x21 for MPI_SUM, which lives until the process ends; null when there is
+/// none (MPI_OP_NULL included).
 Op* predefined(std::uintptr_t handle);
 
-/// Publishes all of them in the handle table; once, while MPI is started.
+/// Publishes all that the ABI names in the handle table; once, while MPI is started.
 void publish_predefined_ops();
 
 }  // namespace mpi_shim::op

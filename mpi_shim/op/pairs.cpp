@@ -5,18 +5,11 @@
 namespace mpi_shim::op {
 namespace {
 
-struct MinimumAndLocation {
+template <bool smallest>
+struct ValueAndLocation {
   template <class V, class I>
   static Pair<V, I> apply(Pair<V, I> a, Pair<V, I> b) noexcept {
-    if (a.value < b.value) return a;
-    if (a.value == b.value && a.index < b.index) return a;
-    return b;
-  }
-};
-struct MaximumAndLocation {
-  template <class V, class I>
-  static Pair<V, I> apply(Pair<V, I> a, Pair<V, I> b) noexcept {
-    if (b.value < a.value) return a;
+    if (smallest ? a.value < b.value : b.value < a.value) return a;
     if (a.value == b.value && a.index < b.index) return a;
     return b;
   }
@@ -42,8 +35,8 @@ Kernel pair_loop(datatype::Element element, Vectors vectors) noexcept {
 
 Kernel pair_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept {
   switch (kind) {
-    case OpKind::minloc: return pair_loop<MinimumAndLocation>(element, vectors);
-    case OpKind::maxloc: return pair_loop<MaximumAndLocation>(element, vectors);
+    case OpKind::minloc: return pair_loop<ValueAndLocation<true>>(element, vectors);
+    case OpKind::maxloc: return pair_loop<ValueAndLocation<false>>(element, vectors);
     default: return nullptr;
   }
 }

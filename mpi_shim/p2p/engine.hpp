@@ -299,6 +299,8 @@ class Engine {
     return context < channels_.size() ? channels_[context] : nullptr;
   }
 
+  template <class Message>
+  Send* find_send(const btl::Delivery& delivery, Message& message) noexcept;
   void on_eager(btl::Delivery& delivery) noexcept;
   void on_first_message(btl::Delivery& delivery) noexcept;
   void on_matched(btl::Delivery& delivery) noexcept;

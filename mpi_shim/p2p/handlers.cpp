@@ -54,11 +54,19 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
   channel->matcher.add(new_unexpected(message));  // the matcher's until adopt()
 }
 
+/// Reads a message about one of our sends to its sender; null: it has been refused.
+template <class Message>
+Send* Engine::find_send(const btl::Delivery& delivery, Message& message) noexcept {
+  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short"), nullptr;
+  Send* const send = sending_.find(message.send_id);
+  if (send != nullptr && send->peer_->endpoint == &am::sender(delivery)) return send;
+  return refuse(delivery, "no such send"), nullptr;
+}
+
 void Engine::on_matched(btl::Delivery& delivery) noexcept {
   wire::Matched message{};
-  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
-  Send* send = sending_.find(message.send_id);
-  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  Send* const send = find_send(delivery, message);
+  if (send == nullptr) return;
   if (!send->awaits_answer(false)) return refuse(delivery, "the send does not wait for that");
   send->end(MPI_SUCCESS);
 }
@@ -89,18 +97,16 @@ void Engine::on_cancel(btl::Delivery& delivery) noexcept {
 
 void Engine::on_cancelled(btl::Delivery& delivery) noexcept {
   wire::Cancelled message{};
-  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
-  Send* send = sending_.find(message.send_id);
-  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  Send* const send = find_send(delivery, message);
+  if (send == nullptr) return;
   if (!send->awaits_cancelled()) return refuse(delivery, "the send does not wait for that");
   send->on_cancelled();
 }
 
 void Engine::on_clear_to_send(btl::Delivery& delivery) noexcept {
   wire::ClearToSend message{};
-  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
-  Send* send = sending_.find(message.send_id);
-  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  Send* const send = find_send(delivery, message);
+  if (send == nullptr) return;
   if (!send->awaits_answer(true)) return refuse(delivery, "the send does not wait for that");
   send->on_clear_to_send(message);
 }
@@ -117,9 +123,8 @@ void Engine::on_data(btl::Delivery& delivery) noexcept {
 
 void Engine::on_finished(btl::Delivery& delivery) noexcept {
   wire::Finished message{};
-  if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short");
-  Send* send = sending_.find(message.send_id);
-  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) return refuse(delivery, "no such send");
+  Send* const send = find_send(delivery, message);
+  if (send == nullptr) return;
   if (!send->awaits_answer(true)) return refuse(delivery, "the send does not wait for that");
   send->end(MPI_SUCCESS);
 }

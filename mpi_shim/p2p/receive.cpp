@@ -22,11 +22,8 @@ void Unexpected::assign(const Incoming& incoming) {
   message.payload = {copy, size};
 }
 
-const Request::Actions Receive::kActions{
-    [](Request& self) noexcept { static_cast<Receive&>(self).begin_receiving(); },
-    [](Request& self) noexcept { static_cast<Receive&>(self).put_away(); },
-    [](Request& self) noexcept { return static_cast<Receive&>(self).withdraw(); },
-};
+const Request::Actions Receive::kActions{act<&Receive::begin_receiving>, act<&Receive::put_away>,
+                                         act<&Receive::withdraw>};
 
 void Receive::begin_receiving() noexcept {
   const am::Lock::Guard guard{engine_.lock_};

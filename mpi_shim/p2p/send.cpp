@@ -16,11 +16,7 @@ Send::Send(Engine& engine) noexcept
       Stalled{[](Stalled& self) noexcept { return static_cast<Send&>(self).try_again(); }},
       engine_(engine) {}
 
-const Request::Actions Send::kActions{
-    [](Request& self) noexcept { static_cast<Send&>(self).begin_sending(); },
-    [](Request& self) noexcept { static_cast<Send&>(self).put_away(); },
-    [](Request& self) noexcept { return static_cast<Send&>(self).withdraw(); },
-};
+const Request::Actions Send::kActions{act<&Send::begin_sending>, act<&Send::put_away>, act<&Send::withdraw>};
 
 void Send::begin_sending() noexcept {
   const am::Lock::Guard guard{engine_.lock_};

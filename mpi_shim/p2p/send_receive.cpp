@@ -3,11 +3,7 @@
 
 namespace mpi_shim::p2p {
 
-const Request::Actions SendReceive::kActions{
-    [](Request& self) noexcept { static_cast<SendReceive&>(self).begin_both(); },
-    [](Request& self) noexcept { self.retire(); },
-    nullptr,
-};
+const Request::Actions SendReceive::kActions{act<&SendReceive::begin_both>, act<&Object::retire>};
 
 void SendReceive::begin_both() noexcept {
   const am::Lock::Guard guard{engine_.lock()};

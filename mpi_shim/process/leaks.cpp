@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/process/leaks.hpp"
-
+// What a program has not given back when MPI ends.
 #include <fmt/format.h>
 
 #include <array>
 
 #include "mpi_shim/comm/communicator.hpp"
 #include "mpi_shim/datatype/construction/fortran_kinds.hpp"
+#include "mpi_shim/process/process.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/rma/window.hpp"
 
@@ -43,7 +43,7 @@ bool is_our_own(Kind kind, const Object& object) {
 
 }  // namespace
 
-std::string describe_leaks() {
+std::string Process::describe_leaks() {
   struct Found {
     int count = 0;
     std::string names;

@@ -12,15 +12,14 @@
 #include <utility>
 
 #include "mpi_shim/attribute/type_attributes.hpp"
-#include "mpi_shim/coll/algorithms/barrier.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
-#include "mpi_shim/info/environment.hpp"
+#include "mpi_shim/info/info.hpp"
 #include "mpi_shim/process/checkpoint.hpp"
 #include "mpi_shim/process/config.hpp"
 #include "mpi_shim/process/deadlock.hpp"
-#include "mpi_shim/process/leaks.hpp"
 #include "mpi_shim/process/raise.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/config/store.hpp"

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -60,6 +61,10 @@ class Process final {
   Process() = default;
   Result<void> join(int thread_level);
   void report_leaks() const;
+  /// One line for each kind of object that still has handles: how many, and the names or handles of the first; empty
+  /// when there is nothing to say.  Objects of the library's own are none of the program's.  While no other thread is
+  /// inside MPI.
+  static std::string describe_leaks();
 
   static Process* current_;
 

@@ -38,23 +38,15 @@ bool UserErrors::set_text(int code, std::string text) {
   return true;
 }
 
-bool UserErrors::remove_class(int error_class) {
-  const std::lock_guard guard{mutex_};
-  const auto found = entries_.find(error_class);
-  if (found == entries_.end() || found->second.error_class != error_class || found->second.text) return false;
-  const bool used = std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry.first != error_class && entry.second.error_class == error_class;
-  });
-  if (!used) entries_.erase(found);
-  return !used;
-}
-
-bool UserErrors::remove_code(int code) {
+bool UserErrors::remove(int code, bool is_class) {
   const std::lock_guard guard{mutex_};
   const auto found = entries_.find(code);
-  if (found == entries_.end() || found->second.error_class == code || found->second.text) return false;
-  entries_.erase(found);
-  return true;
+  if (found == entries_.end() || (found->second.error_class == code) != is_class || found->second.text) return false;
+  const bool has_codes = std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry.first != code && entry.second.error_class == code;
+  });
+  if (!has_codes) entries_.erase(found);
+  return !has_codes;
 }
 
 bool UserErrors::remove_text(int code) {

@@ -23,8 +23,7 @@ class UserErrors {
 
   // Removes what was added.  False: it was not added, or a code or an error string still belongs to it.  A number is
   // used again only if it was the highest.
-  bool remove_class(int error_class);
-  bool remove_code(int code);
+  bool remove(int code, bool is_class);
   bool remove_text(int code);
 
   /// The class of a class or code that was added.

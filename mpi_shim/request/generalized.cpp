@@ -6,11 +6,11 @@
 namespace mpi_shim {
 
 const Request::Actions Generalized::kActions{
-    [](Request& self) noexcept { static_cast<Generalized&>(self).begin(); },
+    act<&Generalized::begin>,
     [](Request& self) noexcept { static_cast<Generalized&>(self).end(); },
     [](Request& self) noexcept { return static_cast<Generalized&>(self).cancel_by_callback() == MPI_SUCCESS; },
-    [](Request& self) noexcept { static_cast<Generalized&>(self).ask(); },
-    [](Request& self) noexcept { return static_cast<Generalized&>(self).end(); },
+    act<&Generalized::ask>,
+    act<&Generalized::end>,
 };
 
 int Generalized::end() noexcept {

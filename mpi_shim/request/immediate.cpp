@@ -18,17 +18,14 @@ class Immediate final : public Request {
     outcome_.source = source_;
     finish();
   }
+  void put_away() noexcept {
+    if (persistent()) retire();  // the shared ones stay
+  }
 
   const int source_;
 };
 
-const Request::Actions Immediate::kActions{
-    [](Request& self) noexcept { static_cast<Immediate&>(self).run(); },
-    [](Request& self) noexcept {
-      if (self.persistent()) self.retire();  // the shared ones stay
-    },
-    nullptr,
-};
+const Request::Actions Immediate::kActions{act<&Immediate::run>, act<&Immediate::put_away>};
 
 Immediate& make(int source) {
   auto made = handle::create<Immediate>(source);

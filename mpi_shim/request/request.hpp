@@ -33,10 +33,15 @@ class Request : public handle::Object {
   struct Actions {
     void (*start)(Request& self) noexcept;
     void (*put_back)(Request& self) noexcept;
-    bool (*cancel)(Request& self) noexcept;            ///< null: never possible
+    bool (*cancel)(Request& self) noexcept = nullptr;  ///< null: never possible
     void (*query)(Request& self) noexcept = nullptr;   ///< null: the outcome stands when the request is done
     int (*dismiss)(Request& self) noexcept = nullptr;  ///< put_back() that calls the program, which may fail
   };
+  /// An action that is a member function of the kind of requests.
+  template <auto member>
+  static auto act(Request& self) noexcept {
+    return call(self, member);
+  }
 
  public:
   static constexpr handle::Kind kKind = handle::Kind::request;
@@ -143,6 +148,11 @@ class Request : public handle::Object {
   Outcome outcome_;
 
  private:
+  template <class Kind, class Result>
+  static Result call(Request& self, Result (Kind::*member)() noexcept) noexcept {
+    return (static_cast<Kind&>(self).*member)();
+  }
+
   const Actions& actions_;
   p2p::Engine* const engine_;
   std::atomic<bool> done_{false};

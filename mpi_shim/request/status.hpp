@@ -8,16 +8,6 @@
 
 namespace mpi_shim {
 
-/// Everything but MPI_ERROR, which only the functions for many requests set.  Null (MPI_STATUS_IGNORE) is fine.
-inline void store(const Outcome& outcome, MPI_Status* status) noexcept {
-  if (status == MPI_STATUS_IGNORE) return;
-  status->MPI_SOURCE = outcome.source;
-  status->MPI_TAG = outcome.tag;
-  status->MPI_internal[0] = static_cast<int>(outcome.bytes & 0xffffffffU);
-  status->MPI_internal[1] = static_cast<int>(outcome.bytes >> 32);
-  status->MPI_internal[2] = outcome.cancelled ? 1 : 0;
-}
-
 inline std::uint64_t bytes_of(const MPI_Status& status) noexcept {
   return static_cast<std::uint32_t>(status.MPI_internal[0]) |
          (static_cast<std::uint64_t>(static_cast<std::uint32_t>(status.MPI_internal[1])) << 32);
@@ -29,5 +19,14 @@ inline void set_bytes(MPI_Status& status, std::uint64_t bytes) noexcept {
 
 inline bool is_cancelled(const MPI_Status& status) noexcept { return status.MPI_internal[2] != 0; }
 inline void set_cancelled(MPI_Status& status, bool cancelled) noexcept { status.MPI_internal[2] = cancelled ? 1 : 0; }
+
+/// Everything but MPI_ERROR, which only the functions for many requests set.  Null (MPI_STATUS_IGNORE) is fine.
+inline void store(const Outcome& outcome, MPI_Status* status) noexcept {
+  if (status == MPI_STATUS_IGNORE) return;
+  status->MPI_SOURCE = outcome.source;
+  status->MPI_TAG = outcome.tag;
+  set_bytes(*status, outcome.bytes);
+  set_cancelled(*status, outcome.cancelled);
+}
 
 }  // namespace mpi_shim

@@ -42,9 +42,6 @@ int begin(Access& access, MPI_Request* request) {
 
 }  // namespace
 
-int Window::launch(MessageAccess& access, MPI_Request* request) { return begin(access, request); }
-int Window::launch(Transfer& transfer, MPI_Request* request) { return begin(transfer, request); }
-
 /// Whether an epoch is open in which `rank` may be accessed.
 int Window::enter(int rank, bool passive_only) {
   Target& target = this->target(rank);
@@ -157,54 +154,41 @@ int Window::find_attached(Target& target, const Buffer& there, Way& way) {
   return MPI_SUCCESS;
 }
 
-int Window::put(const Buffer& origin, const Place& place, MPI_Request* request) {
+template <Transfer::Direction direction>
+int Window::move(const Buffer& origin, const Place& place, MPI_Request* request) {
+  constexpr bool puts = direction == Transfer::Direction::put;
   Buffer there;
   if (const int error = enter(place.rank, request != nullptr); error != MPI_SUCCESS) return error;
   if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
-  if (origin.bytes() > there.bytes()) return MPI_ERR_TRUNCATE;
-  if (origin.bytes() == 0) return done(request);
+  const std::uint64_t bytes = puts ? origin.bytes() : there.bytes();
+  if (bytes > (puts ? there : origin).bytes()) return MPI_ERR_TRUNCATE;
+  if (bytes == 0) return done(request);
   Target& target = this->target(place.rank);
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
   if (way.path == Target::Path::mapped) {
-    p2p::copy(origin, here(target, there));
+    const Buffer mapped = here(target, there);
+    puts ? p2p::copy(origin, mapped) : p2p::copy(mapped, origin);
     return done(request);
   }
   const am::Lock::Guard guard{engine().lock()};
   if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
     Transfer& transfer = windows_.new_transfer();
-    transfer.prepare(Transfer::Direction::put, target, *way.handle, origin, there);
-    return launch(transfer, request);
+    transfer.prepare(direction, target, *way.handle, origin, there);
+    return begin(transfer, request);
   }
   MessageAccess& access = windows_.new_message_access();
-  access.prepare(*this, target, wire::Action::transfer, op::OpKind::replace, there);
-  access.from(origin);
-  return launch(access, request);
+  access.prepare(*this, target, wire::Action::transfer, puts ? op::OpKind::replace : op::OpKind::no_op, there);
+  puts ? access.from(origin) : access.into(origin);
+  return begin(access, request);
+}
+
+int Window::put(const Buffer& origin, const Place& place, MPI_Request* request) {
+  return move<Transfer::Direction::put>(origin, place, request);
 }
 
 int Window::get(const Buffer& origin, const Place& place, MPI_Request* request) {
-  Buffer there;
-  if (const int error = enter(place.rank, request != nullptr); error != MPI_SUCCESS) return error;
-  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
-  if (there.bytes() > origin.bytes()) return MPI_ERR_TRUNCATE;
-  if (there.bytes() == 0) return done(request);
-  Target& target = this->target(place.rank);
-  Way way;
-  if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
-  if (way.path == Target::Path::mapped) {
-    p2p::copy(here(target, there), origin);
-    return done(request);
-  }
-  const am::Lock::Guard guard{engine().lock()};
-  if (way.handle != nullptr && (way.path == Target::Path::one_sided || is_few_blocks(there))) {
-    Transfer& transfer = windows_.new_transfer();
-    transfer.prepare(Transfer::Direction::get, target, *way.handle, origin, there);
-    return launch(transfer, request);
-  }
-  MessageAccess& access = windows_.new_message_access();
-  access.prepare(*this, target, wire::Action::transfer, op::OpKind::no_op, there);
-  access.into(origin);
-  return launch(access, request);
+  return move<Transfer::Direction::get>(origin, place, request);
 }
 
 int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place,
@@ -232,7 +216,7 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
   access.prepare(*this, target, wire::Action::update, kind, there);
   if (stores) access.from(origin);
   if (result != nullptr) access.into(*result);
-  return launch(access, request);
+  return begin(access, request);
 }
 
 int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
@@ -250,7 +234,7 @@ int Window::compare_and_swap(const void* origin, const void* compare, void* resu
   access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there);
   access.from_pair(values.both());
   access.into(Buffer{result, 1, *place.type});
-  return launch(access, nullptr);
+  return begin(access, nullptr);
 }
 
 }  // namespace mpi_shim::rma

@@ -2,7 +2,6 @@
 #include "mpi_shim/rma/creation.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/comm/communicators.hpp"
@@ -219,10 +218,10 @@ int Creation::meet() {
 
 int create(comm::Communicators& communicators, comm::Communicator& parent, const Wish& wish, Window*& made) {
   made = nullptr;
-  comm::Communicator* comm = nullptr;
-  if (const int error = comm::create(communicators, parent, parent.group(), comm); error != MPI_SUCCESS) return error;
-  comm->set_findable(false, comm::Communicator::kKind);  // the program has no handle of it
-  return Creation{communicators, *comm, wish}.run(made);
+  const comm::Made own = comm::create(communicators, parent, parent.group());
+  if (own.error != MPI_SUCCESS) return own.error;
+  own.comm->set_findable(false, comm::Communicator::kKind);  // the program has no handle of it
+  return Creation{communicators, *own.comm, wish}.run(made);
 }
 
 }  // namespace mpi_shim::rma

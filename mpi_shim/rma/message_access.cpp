@@ -14,11 +14,7 @@ namespace mpi_shim::rma {
 
 MessageAccess::MessageAccess(Windows& windows) noexcept : Request(kActions, &windows.engine()), windows_(windows) {}
 
-const Request::Actions MessageAccess::kActions{
-    [](Request& self) noexcept { static_cast<MessageAccess&>(self).begin_sending(); },
-    [](Request& self) noexcept { static_cast<MessageAccess&>(self).put_away(); },
-    nullptr,
-};
+const Request::Actions MessageAccess::kActions{act<&MessageAccess::begin_sending>, act<&MessageAccess::put_away>};
 
 void MessageAccess::prepare(Window& window, Target& target, wire::Action action, op::OpKind op,
                             const p2p::Buffer& there) {

@@ -2,7 +2,6 @@
 // What a window does for its peers, inside progress: grants locks of its memory, carries out access messages.  Nothing
 // here waits: what finds a lock taken is tried again from progress.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 

@@ -2,7 +2,7 @@
 // Active target synchronisation: fences, and the four calls post, start, complete, wait.
 #include <algorithm>
 
-#include "mpi_shim/coll/algorithms/barrier.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/rma/window.hpp"
 

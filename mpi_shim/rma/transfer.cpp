@@ -27,11 +27,7 @@ Transfer::Transfer(Windows& windows) noexcept
   }
 }
 
-const Request::Actions Transfer::kActions{
-    [](Request& self) noexcept { static_cast<Transfer&>(self).begin_moving(); },
-    [](Request& self) noexcept { static_cast<Transfer&>(self).put_away(); },
-    nullptr,
-};
+const Request::Actions Transfer::kActions{act<&Transfer::begin_moving>, act<&Transfer::put_away>};
 
 void Transfer::prepare(Direction direction, Target& target, const MemoryHandle& handle, const p2p::Buffer& origin,
                        const p2p::Buffer& there) {

@@ -23,6 +23,7 @@
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
 #include "mpi_shim/rma/target/target.hpp"
+#include "mpi_shim/rma/transfer.hpp"
 #include "mpi_shim/rma/wire.hpp"
 #include "opal/am/region.hpp"
 
@@ -33,7 +34,6 @@ class Communicators;
 namespace mpi_shim::rma {
 
 class Windows;
-class Transfer;
 class MessageAccess;
 using p2p::Buffer;
 
@@ -164,14 +164,14 @@ class Window final : public handle::Object {
   };
 
   // access.cpp
+  template <Transfer::Direction direction>
+  int move(const Buffer& origin, const Place& place, MPI_Request* request);
   int reach(Target& target);
   int find_way(Target& target, const Buffer& there, Way& way);
   int find_attached(Target& target, const Buffer& there, Way& way);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
   static Buffer here(const Target& target, const Buffer& there) noexcept;
-  int launch(MessageAccess& access, MPI_Request* request);
-  int launch(Transfer& transfer, MPI_Request* request);
 
   // direct.cpp: updates that this process does itself
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);

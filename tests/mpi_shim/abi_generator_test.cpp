@@ -98,6 +98,13 @@ TEST(AbiGenerator, WritesBothPrototypesAndExportsBothNames) {
   EXPECT_THAT(exports, HasSubstr("local: *;"));
 }
 
+TEST(AbiGenerator, WritesParametersAndArguments) {
+  const std::string macros = opal::mpi::abi::emit_parameters(parsed(kSmallTable));
+  EXPECT_THAT(macros, HasSubstr("#define OPAL_MPI_PARAMETERS_Send (const void* buf, int count, MPI_Comm comm)\n"
+                                "#define OPAL_MPI_ARGUMENTS_Send , buf , count , comm\n"));
+  EXPECT_THAT(macros, HasSubstr("#define OPAL_MPI_PARAMETERS_Wtime (void)\n#define OPAL_MPI_ARGUMENTS_Wtime\n"));
+}
+
 TEST(AbiGenerator, RefusesOnTheHandlerOfTheObjectTheFunctionNames) {
   const std::string refusals = opal::mpi::abi::emit_refusals(marked("PMPI_Waitall T 0 1\nMPI_Waitall W 0 1\n"));
   EXPECT_THAT(refusals, Not(HasSubstr("Waitall")));

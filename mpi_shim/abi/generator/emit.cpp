@@ -101,6 +101,20 @@ std::string emit_prototypes(const Table& table) {
   return out.str();
 }
 
+std::string emit_parameters(const Table& table) {
+  std::ostringstream out;
+  out << "// Generated from functions.def: do not edit.\n#pragma once\n";
+  for (const Group& group : table) {
+    for (const Function& function : group.functions) {
+      out << "#define OPAL_MPI_PARAMETERS_" << function.name << " (" << parameters(function, true) << ")\n"
+          << "#define OPAL_MPI_ARGUMENTS_" << function.name;
+      for (const Parameter& parameter : function.parameters) out << " , " << parameter.name;
+      out << '\n';
+    }
+  }
+  return out.str();
+}
+
 std::string emit_export_map(const Table& table) {
   std::ostringstream out;
   out << "{\n  global:\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Alltoall, Alltoallv, Alltoallw.
+// MPI_Alltoall, Alltoallv, Alltoallw, and the collectives of neighbourhoods.
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 
 #include "mpi_shim/api/coll/blocks.hpp"
@@ -17,21 +17,25 @@ using mpi_shim::coll::Blocks;
 using mpi_shim::coll::HostTeam;
 using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
+using mpi_shim::comm::Neighbours;
 
-/// `even`: all blocks have the same size.
+// The processes that an exchange is with.
+enum class All { even, uneven };  ///< all of the communicator; `even`: all blocks have the same size
+struct Neighbourhood {};          ///< the neighbours of its topology
+
 template <class MakeOut, class MakeIn>
-int exchange(const Form& form, const void* sendbuf, MPI_Comm comm, bool even, MakeOut&& make_out, MakeIn&& make_in) {
+int exchange(const Form& form, const void* sendbuf, const void* /*recvbuf*/, MPI_Comm comm, All with,
+             MakeOut&& make_out, MakeIn&& make_in) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   const bool in_place = sendbuf == MPI_IN_PLACE;
   if (in_place && communicator->is_inter()) call.fail_in_place();
-  const Blocks out = in_place ? Blocks{} : make_out(call, *communicator);
-  const Blocks in = make_in(call, *communicator);
+  const Blocks out = in_place ? Blocks{} : make_out(call, communicator->remote_size());
+  const Blocks in = make_in(call, communicator->remote_size());
   if (call.failed()) return call.error();
   const auto share = [&](HostTeam& team) {
-    return (team.*(even ? &HostTeam::alltoall : &HostTeam::alltoallv))(in_place ? in : out, in);
+    return (team.*(with == All::even ? &HostTeam::alltoall : &HostTeam::alltoallv))(in_place ? in : out, in);
   };
   return form.run(call, *communicator, share, [&](Schedule& schedule) {
     if (communicator->is_inter()) {
@@ -44,64 +48,74 @@ int exchange(const Form& form, const void* sendbuf, MPI_Comm comm, bool even, Ma
   });
 }
 
-template <class Count>
-int alltoall(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-             Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, comm, true,
-      [&](Call& call, const Communicator& c) {
-        return even_blocks(call, c.remote_size(), sendbuf, sendcount, sendtype);
-      },
-      [&](Call& call, const Communicator& c) {
-        return even_blocks(call, c.remote_size(), recvbuf, recvcount, recvtype);
-      });
+template <class MakeOut, class MakeIn>
+int exchange(const Form& form, const void* sendbuf, const void* recvbuf, MPI_Comm comm, Neighbourhood /*with*/,
+             MakeOut&& make_out, MakeIn&& make_in) {
+  Call call{form.function};
+  Communicator* const communicator = call.comm(comm);
+  if (!call.failed() && communicator->topology == nullptr) {
+    call.fail(MPI_ERR_TOPOLOGY, "argument comm has no topology");
+  }
+  if (sendbuf == MPI_IN_PLACE || recvbuf == MPI_IN_PLACE) call.fail_in_place();
+  if (call.failed()) return call.error();
+  const Neighbours neighbours = neighbours_of(*communicator->topology, communicator->rank());
+  const Blocks out = make_out(call, static_cast<int>(neighbours.destinations.size()));
+  const Blocks in = make_in(call, static_cast<int>(neighbours.sources.size()));
+  if (call.failed()) return call.error();
+  return form.run(call, *communicator,
+                  [&](Schedule& schedule) { build_neighbour_alltoall(schedule, neighbours, out, in); });
 }
 
-template <class Count, class Displacement>
+template <class With>
+int alltoall(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+             MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, With with) {
+  return exchange(form, sendbuf, recvbuf, comm, with, even_blocks(sendbuf, sendcount, sendtype),
+                  even_blocks(recvbuf, recvcount, recvtype));
+}
+
+template <class Count, class Displacement, class With>
 int alltoallv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
               MPI_Datatype sendtype, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
-              MPI_Datatype recvtype, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, comm, false,
-      [&](Call& call, const Communicator& c) {
-        return listed_blocks(call, c.remote_size(), sendbuf, sendcounts, sdispls, sendtype);
-      },
-      [&](Call& call, const Communicator& c) {
-        return listed_blocks(call, c.remote_size(), recvbuf, recvcounts, rdispls, recvtype);
-      });
+              MPI_Datatype recvtype, MPI_Comm comm, With with) {
+  return exchange(form, sendbuf, recvbuf, comm, with, listed_blocks(sendbuf, sendcounts, sdispls, sendtype),
+                  listed_blocks(recvbuf, recvcounts, rdispls, recvtype));
+}
+
+template <class Count, class Displacement, class With>
+int alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
+              const MPI_Datatype* sendtypes, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
+              const MPI_Datatype* recvtypes, MPI_Comm comm, With with) {
+  return exchange(form, sendbuf, recvbuf, comm, with, typed_blocks(sendbuf, sendcounts, sdispls, sendtypes),
+                  typed_blocks(recvbuf, recvcounts, rdispls, recvtypes));
+}
+
+/// The same block for every neighbour.
+auto repeated(const void* base, MPI_Count count, MPI_Datatype datatype) {
+  return [=](Call& call, int number) {
+    return Blocks(static_cast<std::size_t>(number), call.buffer(base, count, datatype));
+  };
+}
+
+int neighbor_allgather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                       MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return exchange(form, sendbuf, recvbuf, comm, Neighbourhood{}, repeated(sendbuf, sendcount, sendtype),
+                  even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
-int alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* sdispls,
-              const MPI_Datatype* sendtypes, void* recvbuf, const Count* recvcounts, const Displacement* rdispls,
-              const MPI_Datatype* recvtypes, MPI_Comm comm) {
-  return exchange(
-      form, sendbuf, comm, false,
-      [&](Call& call, const Communicator& c) {
-        return typed_blocks(call, c.remote_size(), sendbuf, sendcounts, sdispls, sendtypes);
-      },
-      [&](Call& call, const Communicator& c) {
-        return typed_blocks(call, c.remote_size(), recvbuf, recvcounts, rdispls, recvtypes);
-      });
+int neighbor_allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                        const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
+  return exchange(form, sendbuf, recvbuf, comm, Neighbourhood{}, repeated(sendbuf, sendcount, sendtype),
+                  listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
 }  // namespace
 
-#define OPAL_MPI_ALLTOALL(Count, Displacement)                                                                        \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
-      MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Alltoall, alltoall, OPAL_MPI_ALLTOALL, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                    comm)
-
-#define OPAL_MPI_ALLTOALLV(Count, Displacement)                                                                      \
-  const void *sendbuf, const Count sendcounts[], const Displacement sdispls[], MPI_Datatype sendtype, void *recvbuf, \
-      const Count recvcounts[], const Displacement rdispls[], MPI_Datatype recvtype, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Alltoallv, alltoallv, OPAL_MPI_ALLTOALLV, sendbuf, sendcounts, sdispls, sendtype, recvbuf,
-                    recvcounts, rdispls, recvtype, comm)
-
-#define OPAL_MPI_ALLTOALLW(Count, Displacement)                                                                \
-  const void *sendbuf, const Count sendcounts[], const Displacement sdispls[], const MPI_Datatype sendtypes[], \
-      void *recvbuf, const Count recvcounts[], const Displacement rdispls[], const MPI_Datatype recvtypes[],   \
-      MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Alltoallw, alltoallw, OPAL_MPI_ALLTOALLW, sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
-                    recvcounts, rdispls, recvtypes, comm)
+OPAL_MPI_COLLECTIVE(Alltoall, alltoall, alltoall, All::even)
+OPAL_MPI_COLLECTIVE(Alltoallv, alltoallv, alltoallv, All::uneven)
+OPAL_MPI_COLLECTIVE(Alltoallw, alltoallw, alltoallw, All::uneven)
+OPAL_MPI_COLLECTIVE(Neighbor_alltoall, neighbor_alltoall, alltoall, Neighbourhood{})
+OPAL_MPI_COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, alltoallv, Neighbourhood{})
+OPAL_MPI_COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, alltoallw, Neighbourhood{})
+OPAL_MPI_COLLECTIVE(Neighbor_allgather, neighbor_allgather, neighbor_allgather)
+OPAL_MPI_COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, neighbor_allgatherv)

@@ -2,7 +2,6 @@
 // MPI_Barrier and MPI_Bcast.
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/api/coll/collective.hpp"
-#include "mpi_shim/coll/algorithms/barrier.hpp"
 
 namespace {
 
@@ -15,7 +14,6 @@ using mpi_shim::p2p::Buffer;
 
 int barrier(const Form& form, MPI_Comm comm) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   auto* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   const auto share = [](HostTeam& team) { return team.barrier(); };
@@ -24,10 +22,8 @@ int barrier(const Form& form, MPI_Comm comm) {
   });
 }
 
-template <class Count>
-int bcast(const Form& form, void* buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
+int bcast(const Form& form, void* buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   auto* const communicator = call.comm(comm);
   call.root(communicator, root);
   const auto message = root == MPI_PROC_NULL ? Buffer{} : call.buffer(buffer, count, datatype);
@@ -44,13 +40,5 @@ int bcast(const Form& form, void* buffer, Count count, MPI_Datatype datatype, in
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Barrier, (MPI_Comm comm)) { return barrier(Form{"MPI_Barrier"}, comm); }
-OPAL_MPI_FUNCTION(int, Ibarrier, (MPI_Comm comm, MPI_Request* request)) {
-  return barrier(Form{"MPI_Ibarrier", Form::Kind::nonblocking, request}, comm);
-}
-OPAL_MPI_FUNCTION(int, Barrier_init, (MPI_Comm comm, MPI_Info info, MPI_Request* request)) {
-  return barrier(Form{"MPI_Barrier_init", Form::Kind::persistent, request, info}, comm);
-}
-
-#define OPAL_MPI_BCAST(Count, Displacement) void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Bcast, bcast, OPAL_MPI_BCAST, buffer, count, datatype, root, comm)
+OPAL_MPI_COLLECTIVE_OF(Barrier, barrier, , barrier)
+OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/api/coll/collective.hpp — the six forms of a collective function (blocking, non-blocking, persistent; counts
 // of int and of MPI_Count) out of one implementation.
-//   template <class Count> int bcast(const Form& form, void* buffer, Count count, ..., MPI_Comm comm) {
+//   int bcast(const Form& form, void* buffer, MPI_Count count, ..., MPI_Comm comm) {
 //     Call call{form.function};  ... checks ...
 //     return form.run(call, *communicator, [&](coll::Schedule& schedule) { ... });
 //   }
-//   #define OPAL_MPI_BCAST(Count, Displacement) void* buffer, Count count, ..., MPI_Comm comm
-//   OPAL_MPI_COLLECTIVE(Bcast, bcast, OPAL_MPI_BCAST, buffer, count, ..., comm)
+//   OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)      // MPI_Bcast, MPI_Ibcast, ... by the function bcast()
 #pragma once
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/coll/algorithms/inter.hpp"
 #include "mpi_shim/coll/host/team.hpp"
 #include "mpi_shim/coll/run.hpp"
@@ -57,36 +57,25 @@ struct Form {
     coll::Schedule& schedule = comm.vci().scheduler().begin(comm);
     build(schedule);
     schedule.keep_types();
-    if (kind == Kind::persistent) {
-      schedule.set_persistent(comm.mpi_handle());
-    } else {
-      schedule.set_comm(comm.mpi_handle());
-      schedule.start();
-    }
-    *request = schedule.mpi_handle();
-    return MPI_SUCCESS;
+    return hand_over(schedule, kind == Kind::persistent ? Start::later : Start::now, comm.mpi_handle(), request);
   }
 };
 
 }  // namespace mpi_shim::api
 
-#define OPAL_MPI_COLLECTIVE(Upper, lower, PARAMETERS, ...)                                                  \
-  OPAL_MPI_FUNCTION(int, Upper, (PARAMETERS(int, int))) { return lower(Form{"MPI_" #Upper}, __VA_ARGS__); } \
-  OPAL_MPI_FUNCTION(int, Upper##_c, (PARAMETERS(MPI_Count, MPI_Aint))) {                                    \
-    return lower(Form{"MPI_" #Upper "_c"}, __VA_ARGS__);                                                    \
-  }                                                                                                         \
-  OPAL_MPI_COLLECTIVE_STARTED(Upper, lower, PARAMETERS, __VA_ARGS__)
-
-#define OPAL_MPI_COLLECTIVE_STARTED(Upper, lower, PARAMETERS, ...)                                                  \
-  OPAL_MPI_FUNCTION(int, I##lower, (PARAMETERS(int, int), MPI_Request * request)) {                                 \
-    return lower(Form{"MPI_I" #lower, Form::Kind::nonblocking, request}, __VA_ARGS__);                              \
-  }                                                                                                                 \
-  OPAL_MPI_FUNCTION(int, I##lower##_c, (PARAMETERS(MPI_Count, MPI_Aint), MPI_Request * request)) {                  \
-    return lower(Form{"MPI_I" #lower "_c", Form::Kind::nonblocking, request}, __VA_ARGS__);                         \
-  }                                                                                                                 \
-  OPAL_MPI_FUNCTION(int, Upper##_init, (PARAMETERS(int, int), MPI_Info info, MPI_Request * request)) {              \
-    return lower(Form{"MPI_" #Upper "_init", Form::Kind::persistent, request, info}, __VA_ARGS__);                  \
-  }                                                                                                                 \
-  OPAL_MPI_FUNCTION(int, Upper##_init_c, (PARAMETERS(MPI_Count, MPI_Aint), MPI_Info info, MPI_Request * request)) { \
-    return lower(Form{"MPI_" #Upper "_init_c", Form::Kind::persistent, request, info}, __VA_ARGS__);                \
+#define OPAL_MPI_KIND_OF_FORM(...) Form::Kind::__VA_ARGS__
+#define OPAL_MPI_COLLECTIVE_FORM(name, kind, arguments, function, ...)                                    \
+  OPAL_MPI_FUNCTION(int, name, OPAL_MPI_PARAMETERS_##name) {                                              \
+    return function(Form{"MPI_" #name, OPAL_MPI_KIND_OF_FORM kind} arguments __VA_OPT__(, ) __VA_ARGS__); \
   }
+
+/// The three forms with counts of one type; `suffix` is _c or nothing.
+#define OPAL_MPI_COLLECTIVE_OF(Upper, lower, suffix, ...)                                                             \
+  OPAL_MPI_COLLECTIVE_FORM(Upper##suffix, (blocking), OPAL_MPI_ARGUMENTS_##Upper##suffix, __VA_ARGS__)                \
+  OPAL_MPI_COLLECTIVE_FORM(I##lower##suffix, (nonblocking, request), OPAL_MPI_ARGUMENTS_##Upper##suffix, __VA_ARGS__) \
+  OPAL_MPI_COLLECTIVE_FORM(Upper##_init##suffix, (persistent, request, info), OPAL_MPI_ARGUMENTS_##Upper##suffix,     \
+                           __VA_ARGS__)
+
+#define OPAL_MPI_COLLECTIVE(Upper, lower, ...)        \
+  OPAL_MPI_COLLECTIVE_OF(Upper, lower, , __VA_ARGS__) \
+  OPAL_MPI_COLLECTIVE_OF(Upper, lower, _c, __VA_ARGS__)

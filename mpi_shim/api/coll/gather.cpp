@@ -16,6 +16,12 @@ using mpi_shim::api::listed_blocks;
 using mpi_shim::api::RootPart;
 using mpi_shim::api::sides_of;
 using mpi_shim::coll::Blocks;
+using mpi_shim::coll::build_allgather;
+using mpi_shim::coll::build_allgatherv;
+using mpi_shim::coll::build_gather;
+using mpi_shim::coll::build_gatherv;
+using mpi_shim::coll::build_scatter;
+using mpi_shim::coll::build_scatterv;
 using mpi_shim::coll::HostTeam;
 using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
@@ -31,25 +37,7 @@ std::optional<Buffer> own_block(Call& call, const void* buffer, MPI_Count count,
   return call.buffer(buffer, count, datatype);
 }
 
-/// The two ways of an operation: by messages, and through memory of the host.
-struct GatherWays {
-  void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&, int root);
-  HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&, int root);
-};
-struct ScatterWays {
-  void (*build)(Schedule&, const Blocks&, const std::optional<Buffer>&, int root);
-  HostTeam::Outcome (HostTeam::*share)(const Blocks&, const std::optional<Buffer>&, int root);
-};
-struct AllgatherWays {
-  void (*build)(Schedule&, const std::optional<Buffer>&, const Blocks&);
-  HostTeam::Outcome (HostTeam::*share)(const std::optional<Buffer>&, const Blocks&);
-};
-constexpr GatherWays kGather{mpi_shim::coll::build_gather, &HostTeam::gather};
-constexpr GatherWays kGatherv{mpi_shim::coll::build_gatherv, &HostTeam::gatherv};
-constexpr ScatterWays kScatter{mpi_shim::coll::build_scatter, &HostTeam::scatter};
-constexpr ScatterWays kScatterv{mpi_shim::coll::build_scatterv, &HostTeam::scatterv};
-constexpr AllgatherWays kAllgather{mpi_shim::coll::build_allgather, &HostTeam::allgather};
-constexpr AllgatherWays kAllgatherv{mpi_shim::coll::build_allgatherv, &HostTeam::allgatherv};
+// `build` and `share` below are the two ways of an operation: by messages, and through memory of the host.
 
 /// What Form::run wants: the team's operation with these arguments.
 template <class Share, class... Arguments>
@@ -68,150 +56,108 @@ template <class MakeBlocks>
 Rooted rooted(Call& call, const void* buf, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm handle,
               MakeBlocks&& make_blocks) {
   Rooted with{};
-  if (call.failed()) return with;
   with.comm = call.comm(handle);
   call.root(with.comm, root);
   if (call.failed()) return with;
   const RootPart part{*with.comm, root};
   const bool has_block = part.takes_part && !(with.comm->is_inter() && part.is_root);
   with.own = has_block ? own_block(call, buf, count, datatype, part.is_root) : Buffer{};
-  if (part.is_root) with.blocks = make_blocks(call, *with.comm);
+  if (part.is_root) with.blocks = make_blocks(call, with.comm->remote_size());
   return with;
 }
 
-template <class MakeBlocks>
+template <class Build, class Share, class MakeBlocks>
 int gather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int root,
-                MPI_Comm comm, const GatherWays& ways, MakeBlocks&& make_blocks) {
+                MPI_Comm comm, Build build, Share share, MakeBlocks&& make_blocks) {
   Call call{form.function};
   const Rooted with = rooted(call, sendbuf, sendcount, sendtype, root, comm, make_blocks);
   if (call.failed()) return call.error();
-  return form.run(call, *with.comm, sharing(ways.share, with.own, with.blocks, root), [&](Schedule& schedule) {
+  return form.run(call, *with.comm, sharing(share, with.own, with.blocks, root), [&](Schedule& schedule) {
     if (with.comm->is_inter()) {
       build_inter_gather(schedule, sides_of(*with.comm), *with.own, with.blocks, root);
     } else {
-      ways.build(schedule, with.own, with.blocks, root);
+      build(schedule, with.own, with.blocks, root);
     }
   });
 }
 
-template <class Count>
-int gather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-           Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGather,
-                     [&](Call& call, const Communicator& communicator) {
-                       return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
-                     });
+int gather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+           MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, build_gather, &HostTeam::gather,
+                     even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int gatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
             const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, kGatherv,
-                     [&](Call& call, const Communicator& communicator) {
-                       return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
-                     });
+  return gather_with(form, sendbuf, sendcount, sendtype, root, comm, build_gatherv, &HostTeam::gatherv,
+                     listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
-template <class MakeBlocks>
+template <class Build, class Share, class MakeBlocks>
 int scatter_with(const Form& form, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
-                 const ScatterWays& ways, MakeBlocks&& make_blocks) {
+                 Build build, Share share, MakeBlocks&& make_blocks) {
   Call call{form.function};
   const Rooted with = rooted(call, recvbuf, recvcount, recvtype, root, comm, make_blocks);
   if (call.failed()) return call.error();
-  return form.run(call, *with.comm, sharing(ways.share, with.blocks, with.own, root), [&](Schedule& schedule) {
+  return form.run(call, *with.comm, sharing(share, with.blocks, with.own, root), [&](Schedule& schedule) {
     if (with.comm->is_inter()) {
       build_inter_scatter(schedule, sides_of(*with.comm), with.blocks, *with.own, root);
     } else {
-      ways.build(schedule, with.blocks, with.own, root);
+      build(schedule, with.blocks, with.own, root);
     }
   });
 }
 
-template <class Count>
-int scatter(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-            Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatter,
-                      [&](Call& call, const Communicator& communicator) {
-                        return even_blocks(call, communicator.remote_size(), sendbuf, sendcount, sendtype);
-                      });
+int scatter(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+            MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, build_scatter, &HostTeam::scatter,
+                      even_blocks(sendbuf, sendcount, sendtype));
 }
 
 template <class Count, class Displacement>
 int scatterv(const Form& form, const void* sendbuf, const Count* sendcounts, const Displacement* displs,
              MPI_Datatype sendtype, void* recvbuf, Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
-  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, kScatterv,
-                      [&](Call& call, const Communicator& communicator) {
-                        return listed_blocks(call, communicator.remote_size(), sendbuf, sendcounts, displs, sendtype);
-                      });
+  return scatter_with(form, recvbuf, recvcount, recvtype, root, comm, build_scatterv, &HostTeam::scatterv,
+                      listed_blocks(sendbuf, sendcounts, displs, sendtype));
 }
 
-template <class MakeBlocks>
+template <class Build, class Share, class MakeBlocks>
 int allgather_with(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, MPI_Comm comm,
-                   const AllgatherWays& ways, MakeBlocks&& make_blocks) {
+                   Build build, Share share, MakeBlocks&& make_blocks) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   const std::optional<Buffer> own = own_block(call, sendbuf, sendcount, sendtype, !communicator->is_inter());
-  const Blocks blocks = make_blocks(call, *communicator);
+  const Blocks blocks = make_blocks(call, communicator->remote_size());
   if (call.failed()) return call.error();
-  return form.run(call, *communicator, sharing(ways.share, own, blocks), [&](Schedule& schedule) {
+  return form.run(call, *communicator, sharing(share, own, blocks), [&](Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_allgather(schedule, sides_of(*communicator), *own, blocks);
     } else {
-      ways.build(schedule, own, blocks);
+      build(schedule, own, blocks);
     }
   });
 }
 
-template <class Count>
-int allgather(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-              Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgather,
-                        [&](Call& call, const Communicator& communicator) {
-                          return even_blocks(call, communicator.remote_size(), recvbuf, recvcount, recvtype);
-                        });
+int allgather(const Form& form, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, build_allgather, &HostTeam::allgather,
+                        even_blocks(recvbuf, recvcount, recvtype));
 }
 
 template <class Count, class Displacement>
 int allgatherv(const Form& form, const void* sendbuf, Count sendcount, MPI_Datatype sendtype, void* recvbuf,
                const Count* recvcounts, const Displacement* displs, MPI_Datatype recvtype, MPI_Comm comm) {
-  return allgather_with(form, sendbuf, sendcount, sendtype, comm, kAllgatherv,
-                        [&](Call& call, const Communicator& communicator) {
-                          return listed_blocks(call, communicator.remote_size(), recvbuf, recvcounts, displs, recvtype);
-                        });
+  return allgather_with(form, sendbuf, sendcount, sendtype, comm, build_allgatherv, &HostTeam::allgatherv,
+                        listed_blocks(recvbuf, recvcounts, displs, recvtype));
 }
 
 }  // namespace
 
-#define OPAL_MPI_GATHER(Count, Displacement)                                                                          \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
-      int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Gather, gather, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
-                    comm)
-OPAL_MPI_COLLECTIVE(Scatter, scatter, OPAL_MPI_GATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root,
-                    comm)
-
-#define OPAL_MPI_GATHERV(Count, Displacement)                                                           \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
-      const Displacement displs[], MPI_Datatype recvtype, int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Gatherv, gatherv, OPAL_MPI_GATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
-                    recvtype, root, comm)
-
-#define OPAL_MPI_SCATTERV(Count, Displacement)                                                                      \
-  const void *sendbuf, const Count sendcounts[], const Displacement displs[], MPI_Datatype sendtype, void *recvbuf, \
-      Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Scatterv, scatterv, OPAL_MPI_SCATTERV, sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount,
-                    recvtype, root, comm)
-
-#define OPAL_MPI_ALLGATHER(Count, Displacement)                                                                       \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount, MPI_Datatype recvtype, \
-      MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Allgather, allgather, OPAL_MPI_ALLGATHER, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                    recvtype, comm)
-
-#define OPAL_MPI_ALLGATHERV(Count, Displacement)                                                        \
-  const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, const Count recvcounts[], \
-      const Displacement displs[], MPI_Datatype recvtype, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Allgatherv, allgatherv, OPAL_MPI_ALLGATHERV, sendbuf, sendcount, sendtype, recvbuf, recvcounts,
-                    displs, recvtype, comm)
+OPAL_MPI_COLLECTIVE(Gather, gather, gather)
+OPAL_MPI_COLLECTIVE(Gatherv, gatherv, gatherv)
+OPAL_MPI_COLLECTIVE(Scatter, scatter, scatter)
+OPAL_MPI_COLLECTIVE(Scatterv, scatterv, scatterv)
+OPAL_MPI_COLLECTIVE(Allgather, allgather, allgather)
+OPAL_MPI_COLLECTIVE(Allgatherv, allgatherv, allgatherv)

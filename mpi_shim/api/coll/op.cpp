@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduction operations as objects, and reductions without communication.
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 
@@ -32,7 +32,6 @@ Op* find(Call& call, MPI_Op handle) {
 int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype,
                  MPI_Op handle) {
   Call call{function};
-  if (call.failed()) return call.error();
   const Buffer in = call.buffer(inbuf, count, datatype);
   const Buffer inout = call.buffer(inoutbuf, count, datatype);
   const Op* const op = call.op(handle, datatype);
@@ -48,12 +47,7 @@ int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Co
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Op_create, (MPI_User_function * user_fn, int commute, MPI_Op* op)) {
-  return create("MPI_Op_create", user_fn, commute, op);
-}
-OPAL_MPI_FUNCTION(int, Op_create_c, (MPI_User_function_c * user_fn, int commute, MPI_Op* op)) {
-  return create("MPI_Op_create_c", user_fn, commute, op);
-}
+OPAL_MPI_FORWARD_BOTH(Op_create, create)
 
 OPAL_MPI_FUNCTION(int, Op_free, (MPI_Op * op)) {
   Call call{"MPI_Op_free"};
@@ -69,18 +63,8 @@ OPAL_MPI_FUNCTION(int, Op_free, (MPI_Op * op)) {
 
 OPAL_MPI_FUNCTION(int, Op_commutative, (MPI_Op op, int* commute)) {
   Call call{"MPI_Op_commutative"};
-  if (call.failed()) return call.error();
   const Op* const object = find(call, op);
-  call.pointer(commute, "commute");
-  if (call.failed()) return call.error();
-  *commute = object->is_commutative();
-  return MPI_SUCCESS;
+  return call.answer(commute, "commute", [&] { return object->is_commutative(); });
 }
 
-OPAL_MPI_FUNCTION(int, Reduce_local, (const void* inbuf, void* inoutbuf, int count, MPI_Datatype datatype, MPI_Op op)) {
-  return reduce_local("MPI_Reduce_local", inbuf, inoutbuf, count, datatype, op);
-}
-OPAL_MPI_FUNCTION(int, Reduce_local_c,
-                  (const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op)) {
-  return reduce_local("MPI_Reduce_local_c", inbuf, inoutbuf, count, datatype, op);
-}
+OPAL_MPI_FORWARD_BOTH(Reduce_local, reduce_local)

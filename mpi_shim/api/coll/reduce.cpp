@@ -17,11 +17,9 @@ using mpi_shim::coll::Schedule;
 using mpi_shim::comm::Communicator;
 using mpi_shim::p2p::Buffer;
 
-template <class Count>
-int reduce(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op handle,
+int reduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle,
            int root, MPI_Comm comm) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   call.root(communicator, root);
   if (call.failed()) return call.error();
@@ -57,11 +55,9 @@ struct Everywhere {
         op(call.op(handle, datatype)) {}
 };
 
-template <class Count>
-int allreduce(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,
+int allreduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
               MPI_Comm comm) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
   if (!call.failed() && communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
@@ -77,10 +73,9 @@ int allreduce(const Form& form, const void* sendbuf, void* recvbuf, Count count,
   });
 }
 
-int scan_with(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-              MPI_Comm comm, bool exclusive) {
+int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+         MPI_Comm comm, bool exclusive) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.intracomm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
   if (call.failed()) return call.error();
@@ -91,24 +86,11 @@ int scan_with(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count co
   });
 }
 
-template <class Count>
-int scan(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,
-         MPI_Comm comm) {
-  return scan_with(form, sendbuf, recvbuf, count, datatype, op, comm, false);
-}
-
-template <class Count>
-int exscan(const Form& form, const void* sendbuf, void* recvbuf, Count count, MPI_Datatype datatype, MPI_Op op,
-           MPI_Comm comm) {
-  return scan_with(form, sendbuf, recvbuf, count, datatype, op, comm, true);
-}
-
 /// `count_of(rank)` elements go to each rank.
 template <class CountOf>
 int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& count_of, MPI_Datatype datatype,
               MPI_Op handle, MPI_Comm comm) {
   Call call{form.function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   std::vector<std::uint64_t> counts;
@@ -149,31 +131,17 @@ int reduce_scatter(const Form& form, const void* sendbuf, void* recvbuf, const C
       form, sendbuf, recvbuf, [&](int rank) { return MPI_Count{recvcounts[rank]}; }, datatype, op, comm);
 }
 
-template <class Count>
-int reduce_scatter_block(const Form& form, const void* sendbuf, void* recvbuf, Count recvcount, MPI_Datatype datatype,
-                         MPI_Op op, MPI_Comm comm) {
+int reduce_scatter_block(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count recvcount,
+                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   return scattered(
-      form, sendbuf, recvbuf, [&](int) { return MPI_Count{recvcount}; }, datatype, op, comm);
+      form, sendbuf, recvbuf, [&](int) { return recvcount; }, datatype, op, comm);
 }
 
 }  // namespace
 
-#define OPAL_MPI_REDUCE(Count, Displacement) \
-  const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Reduce, reduce, OPAL_MPI_REDUCE, sendbuf, recvbuf, count, datatype, op, root, comm)
-
-#define OPAL_MPI_ALLREDUCE(Count, Displacement) \
-  const void *sendbuf, void *recvbuf, Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Allreduce, allreduce, OPAL_MPI_ALLREDUCE, sendbuf, recvbuf, count, datatype, op, comm)
-OPAL_MPI_COLLECTIVE(Scan, scan, OPAL_MPI_ALLREDUCE, sendbuf, recvbuf, count, datatype, op, comm)
-OPAL_MPI_COLLECTIVE(Exscan, exscan, OPAL_MPI_ALLREDUCE, sendbuf, recvbuf, count, datatype, op, comm)
-
-#define OPAL_MPI_REDUCE_SCATTER(Count, Displacement) \
-  const void *sendbuf, void *recvbuf, const Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Reduce_scatter, reduce_scatter, OPAL_MPI_REDUCE_SCATTER, sendbuf, recvbuf, recvcounts, datatype, op,
-                    comm)
-
-#define OPAL_MPI_REDUCE_SCATTER_BLOCK(Count, Displacement) \
-  const void *sendbuf, void *recvbuf, Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm
-OPAL_MPI_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, OPAL_MPI_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf,
-                    recvcount, datatype, op, comm)
+OPAL_MPI_COLLECTIVE(Reduce, reduce, reduce)
+OPAL_MPI_COLLECTIVE(Allreduce, allreduce, allreduce)
+OPAL_MPI_COLLECTIVE(Scan, scan, scan, false)
+OPAL_MPI_COLLECTIVE(Exscan, exscan, scan, true)
+OPAL_MPI_COLLECTIVE(Reduce_scatter, reduce_scatter, reduce_scatter)
+OPAL_MPI_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, reduce_scatter_block)

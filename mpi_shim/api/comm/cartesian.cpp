@@ -66,49 +66,34 @@ OPAL_MPI_FUNCTION(int, Cart_create,
                   (MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int /*reorder*/,
                    MPI_Comm* comm_cart)) {
   Call call{"MPI_Cart_create"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_cart, "comm_cart");
   if (call.failed()) return call.error();
   *comm_cart = MPI_COMM_NULL;  // also if the program goes on after an error
-  const Cartesian grid = described(call, parent, ndims, dims, periods);
+  Cartesian grid = described(call, parent, ndims, dims, periods);
   if (call.failed()) return call.error();
-  Communicator* made = nullptr;
   const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
-  if (const int error = split(call.process().communicators(), *parent, color, 0, made); error != MPI_SUCCESS)
-    return call.finish(error);
-  if (made == nullptr) return MPI_SUCCESS;
-  made->topology = std::make_shared<const Topology>(grid);
-  *comm_cart = made->mpi_handle();
-  return MPI_SUCCESS;
+  return hand_out(call, split(call.process().communicators(), *parent, color, 0), comm_cart,
+                  std::make_shared<const Topology>(std::move(grid)));
 }
 
 OPAL_MPI_FUNCTION(int, Cart_map, (MPI_Comm comm, int ndims, const int dims[], const int periods[], int* newrank)) {
   Call call{"MPI_Cart_map"};
-  if (call.failed()) return call.error();
   const Communicator* const communicator = call.comm(comm);
-  call.pointer(newrank, "newrank");
-  if (call.failed()) return call.error();
   const Cartesian grid = described(call, communicator, ndims, dims, periods);
-  if (call.failed()) return call.error();
-  *newrank = communicator->rank() < grid.points() ? communicator->rank() : MPI_UNDEFINED;
-  return MPI_SUCCESS;
+  return call.answer(newrank, "newrank",
+                     [&] { return communicator->rank() < grid.points() ? communicator->rank() : MPI_UNDEFINED; });
 }
 
 OPAL_MPI_FUNCTION(int, Cartdim_get, (MPI_Comm comm, int* ndims)) {
   Call call{"MPI_Cartdim_get"};
-  if (call.failed()) return call.error();
   Communicator* communicator = nullptr;
   const Cartesian* const grid = grid_of(call, comm, communicator);
-  call.pointer(ndims, "ndims");
-  if (call.failed()) return call.error();
-  *ndims = grid->dimensions();
-  return MPI_SUCCESS;
+  return call.answer(ndims, "ndims", [&] { return grid->dimensions(); });
 }
 
 OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])) {
   Call call{"MPI_Cart_get"};
-  if (call.failed()) return call.error();
   Communicator* communicator = nullptr;
   const Cartesian* const grid = grid_of(call, comm, communicator);
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
@@ -130,7 +115,6 @@ OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int pe
 
 OPAL_MPI_FUNCTION(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int coords[])) {
   Call call{"MPI_Cart_coords"};
-  if (call.failed()) return call.error();
   Communicator* communicator = nullptr;
   const Cartesian* const grid = grid_of(call, comm, communicator);
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
@@ -147,7 +131,6 @@ OPAL_MPI_FUNCTION(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int c
 
 OPAL_MPI_FUNCTION(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)) {
   Call call{"MPI_Cart_rank"};
-  if (call.failed()) return call.error();
   Communicator* communicator = nullptr;
   const Cartesian* const grid = grid_of(call, comm, communicator);
   call.pointer(rank, "rank");
@@ -163,7 +146,6 @@ OPAL_MPI_FUNCTION(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)
 
 OPAL_MPI_FUNCTION(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
   Call call{"MPI_Cart_shift"};
-  if (call.failed()) return call.error();
   Communicator* communicator = nullptr;
   const Cartesian* const grid = grid_of(call, comm, communicator);
   call.pointer(rank_source, "rank_source");
@@ -181,7 +163,6 @@ OPAL_MPI_FUNCTION(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int*
 
 OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
   Call call{"MPI_Cart_sub"};
-  if (call.failed()) return call.error();
   Communicator* parent = nullptr;
   const Cartesian* const grid = grid_of(call, comm, parent);
   call.pointer(newcomm, "newcomm");
@@ -200,10 +181,6 @@ OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Co
     rest.dims.push_back(grid->dims[i]);
     rest.periodic.push_back(grid->periodic[i]);
   }
-  Communicator* made = nullptr;
-  if (const int error = split(call.process().communicators(), *parent, color, key, made); error != MPI_SUCCESS)
-    return call.finish(error);
-  made->topology = std::make_shared<const Topology>(std::move(rest));
-  *newcomm = made->mpi_handle();
-  return MPI_SUCCESS;
+  return hand_out(call, split(call.process().communicators(), *parent, color, key), newcomm,
+                  std::make_shared<const Topology>(std::move(rest)));
 }

@@ -2,10 +2,11 @@
 // Communicators: asking, creating, freeing, naming.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/coll/algorithms/barrier.hpp"
+#include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/run.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/info/info.hpp"
@@ -17,22 +18,25 @@ using mpi_shim::api::Call;
 using mpi_shim::api::hand_out;
 using mpi_shim::comm::Communicator;
 
+template <class T, class Ask>
+int ask(const char* function, MPI_Comm handle, T* result, Ask&& ask) {
+  Call call{function};
+  const Communicator* const communicator = call.comm(handle);
+  return call.answer(result, "result", [&] { return std::invoke(ask, *communicator); });
+}
+
 int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   Call call{function};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
   call.info(info);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
   *newcomm = MPI_COMM_NULL;  // what it stays if a copy callback refuses
-  Communicator* made = nullptr;
-  const int error = duplicate(call.process().communicators(), *parent, made);
-  return hand_out(call, error, made, newcomm);
+  return hand_out(call, duplicate(call.process().communicators(), *parent), newcomm);
 }
 
 int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
   Call call{function};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
   call.info(info);
   call.pointer(newcomm, "newcomm");
@@ -72,7 +76,6 @@ bool is_pending(Communicator& comm) {
 /// `wait`: first until everything that was started on it is over.
 int release(const char* function, MPI_Comm* comm, bool wait) {
   Call call{function};
-  if (call.failed()) return call.error();
   call.pointer(comm, "comm");
   if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(*comm);
@@ -93,43 +96,24 @@ int release(const char* function, MPI_Comm* comm, bool wait) {
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Comm_rank, (MPI_Comm comm, int* rank)) {
-  Call call{"MPI_Comm_rank"};
-  if (call.failed()) return call.error();
-  const Communicator* const communicator = call.comm(comm);
-  call.pointer(rank, "rank");
-  if (call.failed()) return call.error();
-  *rank = communicator->rank();
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Comm_size, (MPI_Comm comm, int* size)) {
-  Call call{"MPI_Comm_size"};
-  if (call.failed()) return call.error();
-  const Communicator* const communicator = call.comm(comm);
-  call.pointer(size, "size");
-  if (call.failed()) return call.error();
-  *size = communicator->size();
-  return MPI_SUCCESS;
-}
+OPAL_MPI_FORWARD(Comm_rank, ask, &Communicator::rank)
+OPAL_MPI_FORWARD(Comm_size, ask, &Communicator::size)
+OPAL_MPI_FORWARD(Comm_test_inter, ask, &Communicator::is_inter)
+OPAL_MPI_FORWARD(Comm_group, ask, [](const Communicator& comm) { return mpi_shim::new_handle(comm.group()); })
+OPAL_MPI_FORWARD(Comm_dup_with_info, dup)
+OPAL_MPI_FORWARD(Comm_idup_with_info, idup)
+OPAL_MPI_FORWARD(Comm_free, release, false)
+OPAL_MPI_FORWARD(Comm_disconnect, release, true)
 
 OPAL_MPI_FUNCTION(int, Comm_dup, (MPI_Comm comm, MPI_Comm* newcomm)) {
   return dup("MPI_Comm_dup", comm, MPI_INFO_NULL, newcomm);
 }
-OPAL_MPI_FUNCTION(int, Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm)) {
-  return dup("MPI_Comm_dup_with_info", comm, info, newcomm);
-}
 OPAL_MPI_FUNCTION(int, Comm_idup, (MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request)) {
   return idup("MPI_Comm_idup", comm, MPI_INFO_NULL, newcomm, request);
 }
-OPAL_MPI_FUNCTION(int, Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request)) {
-  return idup("MPI_Comm_idup_with_info", comm, info, newcomm, request);
-}
-
 // Hints may be ignored, and all are: MPI_Comm_get_info then rightly reports none.
 OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
   Call call{"MPI_Comm_set_info"};
-  if (call.failed()) return call.error();
   call.comm(comm);
   call.info(info);
   return call.error();
@@ -137,33 +121,23 @@ OPAL_MPI_FUNCTION(int, Comm_set_info, (MPI_Comm comm, MPI_Info info)) {
 
 OPAL_MPI_FUNCTION(int, Comm_get_info, (MPI_Comm comm, MPI_Info* info_used)) {
   Call call{"MPI_Comm_get_info"};
-  if (call.failed()) return call.error();
   call.comm(comm);
-  call.pointer(info_used, "info_used");
-  if (call.failed()) return call.error();
-  auto made = mpi_shim::handle::create<mpi_shim::info::Info>();
-  if (!made) return call.finish(MPI_ERR_NO_MEM);
-  *info_used = mpi_shim::handle::to_handle<MPI_Info>(*made->detach());  // the program's reference
-  return MPI_SUCCESS;
+  return call.answer_info({}, info_used);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_split"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
   call.pointer(newcomm, "newcomm");
   if (color < 0 && color != MPI_UNDEFINED) {
     call.fail(MPI_ERR_ARG, "argument color is " + std::to_string(color) + ", but colours are 0 or more");
   }
   if (call.failed()) return call.error();
-  Communicator* made = nullptr;
-  const int error = split(call.process().communicators(), *parent, color, key, made);
-  return hand_out(call, error, made, newcomm);
+  return hand_out(call, split(call.process().communicators(), *parent, color, key), newcomm);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_split_type"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
   call.pointer(newcomm, "newcomm");
   call.info(info);
@@ -176,28 +150,22 @@ OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key,
     call.fail(MPI_ERR_ARG, "argument split_type is none of MPI_COMM_TYPE_*");
   }  // The guided types may answer MPI_COMM_NULL: no resource of that name divides the processes.
   if (call.failed()) return call.error();
-  Communicator* made = nullptr;
-  const int error = split(call.process().communicators(), *parent, color, key, made);
-  return hand_out(call, error, made, newcomm);
+  return hand_out(call, split(call.process().communicators(), *parent, color, key), newcomm);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_create"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.comm(comm);
   const auto members = call.group(group);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
   check_subset(call, *parent, *members);
   if (call.failed()) return call.error();
-  Communicator* made = nullptr;
-  const int error = create(call.process().communicators(), *parent, members, made);
-  return hand_out(call, error, made, newcomm);
+  return hand_out(call, create(call.process().communicators(), *parent, members), newcomm);
 }
 
 OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_create_group"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm);
   const auto members = call.group(group);
   call.send_tag(tag);
@@ -205,18 +173,11 @@ OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int t
   if (call.failed()) return call.error();
   check_subset(call, *parent, *members);
   if (call.failed()) return call.error();
-  Communicator* made = nullptr;
-  const int error = create_group(call.process().communicators(), *parent, members, tag, made);
-  return hand_out(call, error, made, newcomm);
+  return hand_out(call, create_group(call.process().communicators(), *parent, members, tag), newcomm);
 }
-
-OPAL_MPI_FUNCTION(int, Comm_free, (MPI_Comm * comm)) { return release("MPI_Comm_free", comm, false); }
-// All processes of the job stay connected through MPI_COMM_WORLD: what is left of disconnecting is to wait.
-OPAL_MPI_FUNCTION(int, Comm_disconnect, (MPI_Comm * comm)) { return release("MPI_Comm_disconnect", comm, true); }
 
 OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* result)) {
   Call call{"MPI_Comm_compare"};
-  if (call.failed()) return call.error();
   const Communicator* const first = call.comm(comm1, "comm1");
   const Communicator* const second = call.comm(comm2, "comm2");
   call.pointer(result, "result");
@@ -236,19 +197,8 @@ OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* resul
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Comm_group, (MPI_Comm comm, MPI_Group* group)) {
-  Call call{"MPI_Comm_group"};
-  if (call.failed()) return call.error();
-  const Communicator* const communicator = call.comm(comm);
-  call.pointer(group, "group");
-  if (call.failed()) return call.error();
-  *group = mpi_shim::new_handle(communicator->group());
-  return MPI_SUCCESS;
-}
-
 OPAL_MPI_FUNCTION(int, Comm_set_name, (MPI_Comm comm, const char* comm_name)) {
   Call call{"MPI_Comm_set_name"};
-  if (call.failed()) return call.error();
   Communicator* const communicator = call.comm(comm);
   call.pointer(comm_name, "comm_name");
   if (call.failed()) return call.error();
@@ -258,16 +208,6 @@ OPAL_MPI_FUNCTION(int, Comm_set_name, (MPI_Comm comm, const char* comm_name)) {
 
 OPAL_MPI_FUNCTION(int, Comm_get_name, (MPI_Comm comm, char* comm_name, int* resultlen)) {
   Call call{"MPI_Comm_get_name"};
-  if (call.failed()) return call.error();
-  call.pointer(comm_name, "comm_name");
-  call.pointer(resultlen, "resultlen");
-  std::string name = "MPI_COMM_NULL";
-  if (comm != MPI_COMM_NULL) {
-    const Communicator* const communicator = call.comm(comm);
-    if (!call.failed()) name = communicator->name;
-  }
-  if (call.failed()) return call.error();
-  *std::copy(name.begin(), name.end(), comm_name) = '\0';
-  *resultlen = static_cast<int>(name.size());
-  return MPI_SUCCESS;
+  const Communicator* const communicator = comm == MPI_COMM_NULL ? nullptr : call.comm(comm);
+  return call.answer_name(communicator != nullptr ? communicator->name : "MPI_COMM_NULL", comm_name, resultlen);
 }

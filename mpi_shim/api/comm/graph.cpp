@@ -48,15 +48,6 @@ Graph described(Call& call, const Communicator* communicator, int nnodes, const 
   return graph;
 }
 
-/// A communicator of the same processes with the topology.
-int hang_on(Call& call, Communicator& parent, Topology topology, MPI_Comm* newcomm) {
-  Communicator* made = nullptr;
-  if (const int error = split(call.process().communicators(), parent, 0, 0, made); error != MPI_SUCCESS)
-    return call.finish(error);
-  made->topology = std::make_shared<const Topology>(std::move(topology));
-  return hand_out(call, MPI_SUCCESS, made, newcomm);
-}
-
 void check_ranks(Call& call, const Communicator& comm, int count, const int* ranks, const char* argument) {
   if (count > 0) call.pointer(ranks, argument);
   for (int i = 0; i < count && !call.failed(); ++i) {
@@ -90,7 +81,6 @@ void store(const std::vector<int>& values, int* target, int room) {
 
 OPAL_MPI_FUNCTION(int, Topo_test, (MPI_Comm comm, int* status)) {
   Call call{"MPI_Topo_test"};
-  if (call.failed()) return call.error();
   const Communicator* const communicator = call.comm(comm);
   call.pointer(status, "status");
   if (call.failed()) return call.error();
@@ -105,33 +95,25 @@ OPAL_MPI_FUNCTION(int, Graph_create,
                   (MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int /*reorder*/,
                    MPI_Comm* comm_graph)) {
   Call call{"MPI_Graph_create"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_graph, "comm_graph");
-  const Graph graph = described(call, parent, nnodes, indx, edges);
+  Graph graph = described(call, parent, nnodes, indx, edges);
   if (call.failed()) return call.error();
-  Communicator* made = nullptr;
   const int color = parent->rank() < nnodes ? 0 : MPI_UNDEFINED;
-  if (const int error = split(call.process().communicators(), *parent, color, 0, made); error != MPI_SUCCESS)
-    return call.finish(error);
-  if (made != nullptr) made->topology = std::make_shared<const Topology>(graph);
-  return hand_out(call, MPI_SUCCESS, made, comm_graph);
+  return hand_out(call, split(call.process().communicators(), *parent, color, 0), comm_graph,
+                  std::make_shared<const Topology>(std::move(graph)));
 }
 
 OPAL_MPI_FUNCTION(int, Graph_map, (MPI_Comm comm, int nnodes, const int indx[], const int edges[], int* newrank)) {
   Call call{"MPI_Graph_map"};
-  if (call.failed()) return call.error();
   const Communicator* const communicator = call.intracomm(comm);
-  call.pointer(newrank, "newrank");
   described(call, communicator, nnodes, indx, edges);
-  if (call.failed()) return call.error();
-  *newrank = communicator->rank() < nnodes ? communicator->rank() : MPI_UNDEFINED;
-  return MPI_SUCCESS;
+  return call.answer(newrank, "newrank",
+                     [&] { return communicator->rank() < nnodes ? communicator->rank() : MPI_UNDEFINED; });
 }
 
 OPAL_MPI_FUNCTION(int, Graphdims_get, (MPI_Comm comm, int* nnodes, int* nedges)) {
   Call call{"MPI_Graphdims_get"};
-  if (call.failed()) return call.error();
   const auto* const graph = topology_of<Graph>(call, call.comm(comm), "argument comm has no graph topology");
   call.pointer(nnodes, "nnodes");
   call.pointer(nedges, "nedges");
@@ -143,7 +125,6 @@ OPAL_MPI_FUNCTION(int, Graphdims_get, (MPI_Comm comm, int* nnodes, int* nedges))
 
 OPAL_MPI_FUNCTION(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[])) {
   Call call{"MPI_Graph_get"};
-  if (call.failed()) return call.error();
   const auto* const graph = topology_of<Graph>(call, call.comm(comm), "argument comm has no graph topology");
   if (maxindex > 0) call.pointer(indx, "indx");
   if (maxedges > 0) call.pointer(edges, "edges");
@@ -155,19 +136,14 @@ OPAL_MPI_FUNCTION(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, in
 
 OPAL_MPI_FUNCTION(int, Graph_neighbors_count, (MPI_Comm comm, int rank, int* nneighbors)) {
   Call call{"MPI_Graph_neighbors_count"};
-  if (call.failed()) return call.error();
   const Communicator* const communicator = call.comm(comm);
   const auto* const graph = topology_of<Graph>(call, communicator, "argument comm has no graph topology");
   if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
-  call.pointer(nneighbors, "nneighbors");
-  if (call.failed()) return call.error();
-  *nneighbors = static_cast<int>(graph->neighbours(rank).size());
-  return MPI_SUCCESS;
+  return call.answer(nneighbors, "nneighbors", [&] { return static_cast<int>(graph->neighbours(rank).size()); });
 }
 
 OPAL_MPI_FUNCTION(int, Graph_neighbors, (MPI_Comm comm, int rank, int maxneighbors, int neighbors[])) {
   Call call{"MPI_Graph_neighbors"};
-  if (call.failed()) return call.error();
   const Communicator* const communicator = call.comm(comm);
   const auto* const graph = topology_of<Graph>(call, communicator, "argument comm has no graph topology");
   if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
@@ -183,7 +159,6 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
                    const int destinations[], const int destweights[], MPI_Info info, int /*reorder*/,
                    MPI_Comm* comm_dist_graph)) {
   Call call{"MPI_Dist_graph_create_adjacent"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
@@ -202,14 +177,14 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
     graph.source_weights = list(indegree, sourceweights);
     graph.destination_weights = list(outdegree, destweights);
   }
-  return hang_on(call, *parent, std::move(graph), comm_dist_graph);
+  return hand_out(call, split(call.process().communicators(), *parent, 0, 0), comm_dist_graph,
+                  std::make_shared<const Topology>(std::move(graph)));
 }
 
 OPAL_MPI_FUNCTION(int, Dist_graph_create,
                   (MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[],
                    const int weights[], MPI_Info info, int /*reorder*/, MPI_Comm* comm_dist_graph)) {
   Call call{"MPI_Dist_graph_create"};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
@@ -237,12 +212,12 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create,
   if (const int error = gather_edges(*parent, edges, weighted, graph); error != MPI_SUCCESS) {
     return call.finish(error);
   }
-  return hang_on(call, *parent, std::move(graph), comm_dist_graph);
+  return hand_out(call, split(call.process().communicators(), *parent, 0, 0), comm_dist_graph,
+                  std::make_shared<const Topology>(std::move(graph)));
 }
 
 OPAL_MPI_FUNCTION(int, Dist_graph_neighbors_count, (MPI_Comm comm, int* indegree, int* outdegree, int* weighted)) {
   Call call{"MPI_Dist_graph_neighbors_count"};
-  if (call.failed()) return call.error();
   const auto* const graph =
       topology_of<DistGraph>(call, call.comm(comm), "argument comm has no distributed graph topology");
   call.pointer(indegree, "indegree");
@@ -259,7 +234,6 @@ OPAL_MPI_FUNCTION(int, Dist_graph_neighbors,
                   (MPI_Comm comm, int maxindegree, int sources[], int sourceweights[], int maxoutdegree,
                    int destinations[], int destweights[])) {
   Call call{"MPI_Dist_graph_neighbors"};
-  if (call.failed()) return call.error();
   const auto* const graph =
       topology_of<DistGraph>(call, call.comm(comm), "argument comm has no distributed graph topology");
   if (maxindegree < 0 || maxoutdegree < 0) call.fail(MPI_ERR_ARG, "argument maxindegree or maxoutdegree is negative");

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of processes.
-#include <algorithm>
 #include <string>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 
 namespace {
@@ -20,7 +19,6 @@ int hand_out(Call& call, std::vector<int> processes, MPI_Group* newgroup) {
 int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group* newgroup,
             std::vector<int> (*operation)(const Group&, const Group&)) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto first = call.group(group1, "group1");
   const auto second = call.group(group2, "group2");
   call.pointer(newgroup, "newgroup");
@@ -28,50 +26,29 @@ int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group*
   return hand_out(call, operation(*first, *second), newgroup);
 }
 
-/// The ranks of `ranks` must be of the group and different from each other.
-void check_ranks(Call& call, const Group& group, const std::vector<int>& ranks) {
-  std::vector<bool> seen(static_cast<std::size_t>(group.size()));
-  for (const int rank : ranks) {
-    if (rank < 0 || rank >= group.size()) {
-      call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is not in the group");
-      return;
-    }
-    if (seen[static_cast<std::size_t>(rank)]) {
-      call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is named twice");
-      return;
-    }
-    seen[static_cast<std::size_t>(rank)] = true;
-  }
-}
-
-std::vector<int> processes_of(const Group& group, const std::vector<int>& ranks) {
-  std::vector<int> processes;
-  processes.reserve(ranks.size());
-  for (const int rank : ranks) processes.push_back(group.process(rank));
-  return processes;
-}
-
-std::vector<int> others(const Group& group, const std::vector<int>& ranks) {
-  std::vector<bool> named(static_cast<std::size_t>(group.size()));
-  for (const int rank : ranks) named[static_cast<std::size_t>(rank)] = true;
-  std::vector<int> rest;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    if (!named[static_cast<std::size_t>(rank)]) rest.push_back(group.process(rank));
-  }
-  return rest;
-}
-
 enum class Choice { include, exclude };
 
 int choose(Call& call, const Group& group, const std::vector<int>& ranks, Choice choice, MPI_Group* newgroup) {
-  check_ranks(call, group, ranks);
-  if (call.failed()) return call.error();
-  return hand_out(call, choice == Choice::include ? processes_of(group, ranks) : others(group, ranks), newgroup);
+  std::vector<bool> named(static_cast<std::size_t>(group.size()));
+  std::vector<int> processes;
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= group.size()) {
+      return call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is not in the group");
+    }
+    if (named[static_cast<std::size_t>(rank)]) {
+      return call.fail(MPI_ERR_RANK, "rank " + std::to_string(rank) + " is named twice");
+    }
+    named[static_cast<std::size_t>(rank)] = true;
+    if (choice == Choice::include) processes.push_back(group.process(rank));
+  }
+  for (int rank = 0; choice == Choice::exclude && rank < group.size(); ++rank) {
+    if (!named[static_cast<std::size_t>(rank)]) processes.push_back(group.process(rank));
+  }
+  return hand_out(call, std::move(processes), newgroup);
 }
 
-int choose_list(const char* function, MPI_Group handle, int n, const int ranks[], Choice choice, MPI_Group* newgroup) {
+int choose_list(const char* function, MPI_Group handle, int n, const int ranks[], MPI_Group* newgroup, Choice choice) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto group = call.group(handle);
   call.pointer(newgroup, "newgroup");
   if (n < 0) call.fail_count(n);
@@ -84,9 +61,8 @@ int choose_list(const char* function, MPI_Group handle, int n, const int ranks[]
   return choose(call, *group, std::vector<int>(ranks, ranks + n), choice, newgroup);
 }
 
-int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3], Choice choice, MPI_Group* newgroup) {
+int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3], MPI_Group* newgroup, Choice choice) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto group = call.group(handle);
   call.pointer(newgroup, "newgroup");
   if (n < 0) call.fail_count(n);
@@ -115,22 +91,14 @@ int choose_ranges(const char* function, MPI_Group handle, int n, int ranges[][3]
 
 OPAL_MPI_FUNCTION(int, Group_size, (MPI_Group group, int* size)) {
   Call call{"MPI_Group_size"};
-  if (call.failed()) return call.error();
   const auto members = call.group(group);
-  call.pointer(size, "size");
-  if (call.failed()) return call.error();
-  *size = members->size();
-  return MPI_SUCCESS;
+  return call.answer(size, "size", [&] { return members->size(); });
 }
 
 OPAL_MPI_FUNCTION(int, Group_rank, (MPI_Group group, int* rank)) {
   Call call{"MPI_Group_rank"};
-  if (call.failed()) return call.error();
   const auto members = call.group(group);
-  call.pointer(rank, "rank");
-  if (call.failed()) return call.error();
-  *rank = members->rank();
-  return MPI_SUCCESS;
+  return call.answer(rank, "rank", [&] { return members->rank(); });
 }
 
 OPAL_MPI_FUNCTION(int, Group_free, (MPI_Group * group)) {
@@ -146,19 +114,14 @@ OPAL_MPI_FUNCTION(int, Group_free, (MPI_Group * group)) {
 
 OPAL_MPI_FUNCTION(int, Group_compare, (MPI_Group group1, MPI_Group group2, int* result)) {
   Call call{"MPI_Group_compare"};
-  if (call.failed()) return call.error();
   const auto first = call.group(group1, "group1");
   const auto second = call.group(group2, "group2");
-  call.pointer(result, "result");
-  if (call.failed()) return call.error();
-  *result = first->compare(*second);
-  return MPI_SUCCESS;
+  return call.answer(result, "result", [&] { return first->compare(*second); });
 }
 
 OPAL_MPI_FUNCTION(int, Group_translate_ranks,
                   (MPI_Group group1, int n, const int ranks1[], MPI_Group group2, int ranks2[])) {
   Call call{"MPI_Group_translate_ranks"};
-  if (call.failed()) return call.error();
   const auto from = call.group(group1, "group1");
   const auto to = call.group(group2, "group2");
   if (n < 0) call.fail_count(n);
@@ -176,25 +139,10 @@ OPAL_MPI_FUNCTION(int, Group_translate_ranks,
   return call.error();
 }
 
-OPAL_MPI_FUNCTION(int, Group_union, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
-  return combine("MPI_Group_union", group1, group2, newgroup, mpi_shim::comm::united);
-}
-OPAL_MPI_FUNCTION(int, Group_intersection, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
-  return combine("MPI_Group_intersection", group1, group2, newgroup, mpi_shim::comm::intersected);
-}
-OPAL_MPI_FUNCTION(int, Group_difference, (MPI_Group group1, MPI_Group group2, MPI_Group* newgroup)) {
-  return combine("MPI_Group_difference", group1, group2, newgroup, mpi_shim::comm::subtracted);
-}
-
-OPAL_MPI_FUNCTION(int, Group_incl, (MPI_Group group, int n, const int ranks[], MPI_Group* newgroup)) {
-  return choose_list("MPI_Group_incl", group, n, ranks, Choice::include, newgroup);
-}
-OPAL_MPI_FUNCTION(int, Group_excl, (MPI_Group group, int n, const int ranks[], MPI_Group* newgroup)) {
-  return choose_list("MPI_Group_excl", group, n, ranks, Choice::exclude, newgroup);
-}
-OPAL_MPI_FUNCTION(int, Group_range_incl, (MPI_Group group, int n, int ranges[][3], MPI_Group* newgroup)) {
-  return choose_ranges("MPI_Group_range_incl", group, n, ranges, Choice::include, newgroup);
-}
-OPAL_MPI_FUNCTION(int, Group_range_excl, (MPI_Group group, int n, int ranges[][3], MPI_Group* newgroup)) {
-  return choose_ranges("MPI_Group_range_excl", group, n, ranges, Choice::exclude, newgroup);
-}
+OPAL_MPI_FORWARD(Group_union, combine, mpi_shim::comm::united)
+OPAL_MPI_FORWARD(Group_intersection, combine, mpi_shim::comm::intersected)
+OPAL_MPI_FORWARD(Group_difference, combine, mpi_shim::comm::subtracted)
+OPAL_MPI_FORWARD(Group_incl, choose_list, Choice::include)
+OPAL_MPI_FORWARD(Group_excl, choose_list, Choice::exclude)
+OPAL_MPI_FORWARD(Group_range_incl, choose_ranges, Choice::include)
+OPAL_MPI_FORWARD(Group_range_excl, choose_ranges, Choice::exclude)

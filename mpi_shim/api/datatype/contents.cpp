@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/datatype/construction/fortran_kinds.hpp"
 
@@ -51,7 +51,6 @@ template <class Count>
 int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count* addresses, Count* large_counts,
              Count* types, int* combiner) {
   Call call{function};
-  if (call.failed()) return call.error();
   const Datatype* const type = call.any_type(datatype);
   call.pointer(integers, "num_integers");
   call.pointer(addresses, "num_addresses");
@@ -90,7 +89,6 @@ int contents(const char* function, MPI_Datatype datatype, Count max_integers, Co
              Count max_large_counts, Count max_types, int* integers, MPI_Aint* addresses, MPI_Count* large_counts,
              MPI_Datatype* types) {
   Call call{function};
-  if (call.failed()) return call.error();
   const Datatype* const type = call.any_type(datatype);
   if (call.failed()) return call.error();
   const Recipe& recipe = recipe_of(*type);
@@ -116,12 +114,7 @@ OPAL_MPI_FUNCTION(int, Type_get_envelope,
   return envelope<int>("MPI_Type_get_envelope", datatype, num_integers, num_addresses, nullptr, num_datatypes,
                        combiner);
 }
-OPAL_MPI_FUNCTION(int, Type_get_envelope_c,
-                  (MPI_Datatype datatype, MPI_Count* num_integers, MPI_Count* num_addresses,
-                   MPI_Count* num_large_counts, MPI_Count* num_datatypes, int* combiner)) {
-  return envelope("MPI_Type_get_envelope_c", datatype, num_integers, num_addresses, num_large_counts, num_datatypes,
-                  combiner);
-}
+OPAL_MPI_FORWARD(Type_get_envelope_c, envelope)
 
 OPAL_MPI_FUNCTION(int, Type_get_contents,
                   (MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,
@@ -129,18 +122,11 @@ OPAL_MPI_FUNCTION(int, Type_get_contents,
   return contents("MPI_Type_get_contents", datatype, max_integers, max_addresses, 0, max_datatypes, array_of_integers,
                   array_of_addresses, nullptr, array_of_datatypes);
 }
-OPAL_MPI_FUNCTION(int, Type_get_contents_c,
-                  (MPI_Datatype datatype, MPI_Count max_integers, MPI_Count max_addresses, MPI_Count max_large_counts,
-                   MPI_Count max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[],
-                   MPI_Count array_of_large_counts[], MPI_Datatype array_of_datatypes[])) {
-  return contents("MPI_Type_get_contents_c", datatype, max_integers, max_addresses, max_large_counts, max_datatypes,
-                  array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes);
-}
+OPAL_MPI_FORWARD(Type_get_contents_c, contents)
 
 OPAL_MPI_FUNCTION(int, Type_get_value_index,
                   (MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type)) {
   Call call{"MPI_Type_get_value_index"};
-  if (call.failed()) return call.error();
   call.any_type(value_type, "value_type");
   call.any_type(index_type, "index_type");
   call.pointer(pair_type, "pair_type");
@@ -158,7 +144,6 @@ OPAL_MPI_FUNCTION(int, Type_get_value_index,
 
 OPAL_MPI_FUNCTION(int, Type_match_size, (int typeclass, int size, MPI_Datatype* datatype)) {
   Call call{"MPI_Type_match_size"};
-  if (call.failed()) return call.error();
   call.pointer(datatype, "datatype");
   if (call.failed()) return call.error();
   const auto match = [&](std::initializer_list<MPI_Datatype> candidates) {

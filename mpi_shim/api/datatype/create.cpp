@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/datatype/construction/constructors.hpp"
@@ -51,7 +51,6 @@ int hand_out(Call& call, const char* function, Result<DatatypeRef> made, MPI_Dat
 template <class Make>
 int construct(const char* function, MPI_Count count, MPI_Datatype oldtype, MPI_Datatype* newtype, Make&& make) {
   Call call{function};
-  if (call.failed()) return call.error();
   if (count < 0) call.fail_count(count);
   Datatype* const part = call.any_type(oldtype, "oldtype");
   call.pointer(newtype, "newtype");
@@ -60,14 +59,13 @@ int construct(const char* function, MPI_Count count, MPI_Datatype oldtype, MPI_D
   return call.failed() ? call.error() : hand_out(call, function, std::move(made), newtype);
 }
 
-template <class Count>
-int contiguous(const char* function, Count count, MPI_Datatype oldtype, MPI_Datatype* newtype) {
+int contiguous(const char* function, MPI_Count count, MPI_Datatype oldtype, MPI_Datatype* newtype) {
   return construct(function, count, oldtype, newtype,
                    [&](Call&, Datatype& part) { return mpi_shim::datatype::contiguous(count, part); });
 }
 
-template <class Count>
-int vector(const char* function, Count count, Count length, Count stride, MPI_Datatype oldtype, MPI_Datatype* newtype) {
+int vector(const char* function, MPI_Count count, MPI_Count length, MPI_Count stride, MPI_Datatype oldtype,
+           MPI_Datatype* newtype) {
   return construct(function, count, oldtype, newtype,
                    [&](Call&, Datatype& part) { return mpi_shim::datatype::vector(count, length, stride, part); });
 }
@@ -81,8 +79,8 @@ int hvector(const char* function, MPI_Count count, MPI_Count length, MPI_Count s
 using Indexed = Result<DatatypeRef> (*)(mpi_shim::datatype::Counts, mpi_shim::datatype::Counts, Datatype&);
 
 template <class Count, class Displacement>
-int indexed(const char* function, Indexed make, MPI_Count count, const Count* lengths,
-            const Displacement* displacements, MPI_Datatype oldtype, MPI_Datatype* newtype) {
+int indexed(const char* function, MPI_Count count, const Count* lengths, const Displacement* displacements,
+            MPI_Datatype oldtype, MPI_Datatype* newtype, Indexed make) {
   return construct(function, count, oldtype, newtype, [&](Call& call, Datatype& part) -> Result<DatatypeRef> {
     const List blocks = list(call, count, lengths, "array_of_blocklengths");
     const List places = list(call, count, displacements, "array_of_displacements");
@@ -93,8 +91,8 @@ int indexed(const char* function, Indexed make, MPI_Count count, const Count* le
 using IndexedBlock = Result<DatatypeRef> (*)(std::int64_t, mpi_shim::datatype::Counts, Datatype&);
 
 template <class Displacement>
-int indexed_block(const char* function, IndexedBlock make, MPI_Count count, MPI_Count length,
-                  const Displacement* displacements, MPI_Datatype oldtype, MPI_Datatype* newtype) {
+int indexed_block(const char* function, MPI_Count count, MPI_Count length, const Displacement* displacements,
+                  MPI_Datatype oldtype, MPI_Datatype* newtype, IndexedBlock make) {
   return construct(function, count, oldtype, newtype, [&](Call& call, Datatype& part) {
     return make(length, list(call, count, displacements, "array_of_displacements"), part);
   });
@@ -104,7 +102,6 @@ template <class Count, class Displacement>
 int structure(const char* function, MPI_Count count, const Count* lengths, const Displacement* displacements,
               const MPI_Datatype* types, MPI_Datatype* newtype) {
   Call call{function};
-  if (call.failed()) return call.error();
   if (count < 0) call.fail_count(count);
   call.pointer(newtype, "newtype");
   if (count > 0) call.pointer(types, "array_of_types");
@@ -156,9 +153,8 @@ int darray(const char* function, int size, int rank, int ndims, const Count* gsi
   });
 }
 
-int by_fortran_kind(const char* function, Combiner combiner, int precision, int range, MPI_Datatype* newtype) {
+int by_fortran_kind(const char* function, int precision, int range, MPI_Datatype* newtype, Combiner combiner) {
   Call call{function};
-  if (call.failed()) return call.error();
   call.pointer(newtype, "newtype");
   if (call.failed()) return call.error();
   const auto asked = [](int value) { return value == MPI_UNDEFINED ? std::nullopt : std::optional<int>{value}; };
@@ -171,123 +167,21 @@ int by_fortran_kind(const char* function, Combiner combiner, int precision, int 
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Type_contiguous, (int count, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return contiguous("MPI_Type_contiguous", count, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_contiguous_c, (MPI_Count count, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return contiguous("MPI_Type_contiguous_c", count, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_vector,
-                  (int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return vector("MPI_Type_vector", count, blocklength, stride, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_vector_c,
-                  (MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return vector("MPI_Type_vector_c", count, blocklength, stride, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_hvector,
-                  (int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return hvector("MPI_Type_create_hvector", count, blocklength, stride, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_hvector_c,
-                  (MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return hvector("MPI_Type_create_hvector_c", count, blocklength, stride, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_indexed,
-                  (int count, const int lengths[], const int displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed("MPI_Type_indexed", mpi_shim::datatype::indexed, count, lengths, displacements, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_indexed_c,
-                  (MPI_Count count, const MPI_Count lengths[], const MPI_Count displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed("MPI_Type_indexed_c", mpi_shim::datatype::indexed, count, lengths, displacements, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_hindexed,
-                  (int count, const int lengths[], const MPI_Aint displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed("MPI_Type_create_hindexed", mpi_shim::datatype::hindexed, count, lengths, displacements, oldtype,
-                 newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_hindexed_c,
-                  (MPI_Count count, const MPI_Count lengths[], const MPI_Count displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed("MPI_Type_create_hindexed_c", mpi_shim::datatype::hindexed, count, lengths, displacements, oldtype,
-                 newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_indexed_block,
-                  (int count, int blocklength, const int displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed_block("MPI_Type_create_indexed_block", mpi_shim::datatype::indexed_block, count, blocklength,
-                       displacements, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_indexed_block_c,
-                  (MPI_Count count, MPI_Count blocklength, const MPI_Count displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed_block("MPI_Type_create_indexed_block_c", mpi_shim::datatype::indexed_block, count, blocklength,
-                       displacements, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_hindexed_block,
-                  (int count, int blocklength, const MPI_Aint displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed_block("MPI_Type_create_hindexed_block", mpi_shim::datatype::hindexed_block, count, blocklength,
-                       displacements, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_hindexed_block_c,
-                  (MPI_Count count, MPI_Count blocklength, const MPI_Count displacements[], MPI_Datatype oldtype,
-                   MPI_Datatype* newtype)) {
-  return indexed_block("MPI_Type_create_hindexed_block_c", mpi_shim::datatype::hindexed_block, count, blocklength,
-                       displacements, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_struct,
-                  (int count, const int lengths[], const MPI_Aint displacements[], const MPI_Datatype types[],
-                   MPI_Datatype* newtype)) {
-  return structure("MPI_Type_create_struct", count, lengths, displacements, types, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_struct_c,
-                  (MPI_Count count, const MPI_Count lengths[], const MPI_Count displacements[],
-                   const MPI_Datatype types[], MPI_Datatype* newtype)) {
-  return structure("MPI_Type_create_struct_c", count, lengths, displacements, types, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_resized,
-                  (MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype* newtype)) {
-  return resized("MPI_Type_create_resized", oldtype, lb, extent, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_resized_c,
-                  (MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype* newtype)) {
-  return resized("MPI_Type_create_resized_c", oldtype, lb, extent, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_subarray,
-                  (int ndims, const int sizes[], const int subsizes[], const int starts[], int order,
-                   MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return subarray("MPI_Type_create_subarray", ndims, sizes, subsizes, starts, order, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_subarray_c,
-                  (int ndims, const MPI_Count sizes[], const MPI_Count subsizes[], const MPI_Count starts[], int order,
-                   MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return subarray("MPI_Type_create_subarray_c", ndims, sizes, subsizes, starts, order, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_darray,
-                  (int size, int rank, int ndims, const int gsizes[], const int distribs[], const int dargs[],
-                   const int psizes[], int order, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return darray("MPI_Type_create_darray", size, rank, ndims, gsizes, distribs, dargs, psizes, order, oldtype, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_darray_c,
-                  (int size, int rank, int ndims, const MPI_Count gsizes[], const int distribs[], const int dargs[],
-                   const int psizes[], int order, MPI_Datatype oldtype, MPI_Datatype* newtype)) {
-  return darray("MPI_Type_create_darray_c", size, rank, ndims, gsizes, distribs, dargs, psizes, order, oldtype,
-                newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_f90_real, (int p, int r, MPI_Datatype* newtype)) {
-  return by_fortran_kind("MPI_Type_create_f90_real", Combiner::f90_real, p, r, newtype);
-}
-OPAL_MPI_FUNCTION(int, Type_create_f90_complex, (int p, int r, MPI_Datatype* newtype)) {
-  return by_fortran_kind("MPI_Type_create_f90_complex", Combiner::f90_complex, p, r, newtype);
-}
+OPAL_MPI_FORWARD_BOTH(Type_contiguous, contiguous)
+OPAL_MPI_FORWARD_BOTH(Type_vector, vector)
+OPAL_MPI_FORWARD_BOTH(Type_create_hvector, hvector)
+OPAL_MPI_FORWARD_BOTH(Type_indexed, indexed, mpi_shim::datatype::indexed)
+OPAL_MPI_FORWARD_BOTH(Type_create_hindexed, indexed, mpi_shim::datatype::hindexed)
+OPAL_MPI_FORWARD_BOTH(Type_create_indexed_block, indexed_block, mpi_shim::datatype::indexed_block)
+OPAL_MPI_FORWARD_BOTH(Type_create_hindexed_block, indexed_block, mpi_shim::datatype::hindexed_block)
+OPAL_MPI_FORWARD_BOTH(Type_create_struct, structure)
+OPAL_MPI_FORWARD_BOTH(Type_create_resized, resized)
+OPAL_MPI_FORWARD_BOTH(Type_create_subarray, subarray)
+OPAL_MPI_FORWARD_BOTH(Type_create_darray, darray)
+OPAL_MPI_FORWARD(Type_create_f90_real, by_fortran_kind, Combiner::f90_real)
+OPAL_MPI_FORWARD(Type_create_f90_complex, by_fortran_kind, Combiner::f90_complex)
 OPAL_MPI_FUNCTION(int, Type_create_f90_integer, (int r, MPI_Datatype* newtype)) {
-  return by_fortran_kind("MPI_Type_create_f90_integer", Combiner::f90_integer, MPI_UNDEFINED, r, newtype);
+  return by_fortran_kind("MPI_Type_create_f90_integer", MPI_UNDEFINED, r, newtype, Combiner::f90_integer);
 }
 OPAL_MPI_FUNCTION(int, Type_dup, (MPI_Datatype oldtype, MPI_Datatype* newtype)) {
   const int error = construct("MPI_Type_dup", 0, oldtype, newtype,

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datatypes as objects: commit, free, sizes, extents, names; packing.
-#include <algorithm>
-#include <climits>
 #include <cstring>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/datatype/construction/fortran_kinds.hpp"
@@ -12,31 +10,21 @@
 namespace {
 
 using mpi_shim::api::Call;
+using mpi_shim::api::narrowed;
 using mpi_shim::datatype::Datatype;
 using mpi_shim::p2p::Buffer;
 
 /// MPI_UNDEFINED where the value does not fit.
 template <class Integer>
-Integer narrowed(std::int64_t value) {
-  const auto result = static_cast<Integer>(value);
-  return result == value ? result : static_cast<Integer>(MPI_UNDEFINED);
-}
-
-template <class Integer>
 int size_of(const char* function, MPI_Datatype datatype, Integer* size) {
   Call call{function};
-  if (call.failed()) return call.error();
   const Datatype* const type = call.any_type(datatype);
-  call.pointer(size, "size");
-  if (call.failed()) return call.error();
-  *size = narrowed<Integer>(type->size());
-  return MPI_SUCCESS;
+  return call.answer(size, "size", [&] { return narrowed<Integer>(type->size()); });
 }
 
 template <class Integer>
 int bounds_of(const char* function, MPI_Datatype datatype, Integer* lb, Integer* extent, bool of_the_data) {
   Call call{function};
-  if (call.failed()) return call.error();
   const Datatype* const type = call.any_type(datatype);
   call.pointer(lb, "lb");
   call.pointer(extent, "extent");
@@ -50,7 +38,6 @@ template <class Count>
 int pack(const char* function, const void* inbuf, Count incount, MPI_Datatype datatype, void* outbuf, Count outsize,
          Count* position, MPI_Comm comm) {
   Call call{function};
-  if (call.failed()) return call.error();
   call.comm(comm);
   const Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
@@ -68,7 +55,6 @@ template <class Count>
 int unpack(const char* function, const void* inbuf, Count insize, Count* position, void* outbuf, Count outcount,
            MPI_Datatype datatype, MPI_Comm comm) {
   Call call{function};
-  if (call.failed()) return call.error();
   call.comm(comm);
   const Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
@@ -85,15 +71,13 @@ int unpack(const char* function, const void* inbuf, Count insize, Count* positio
 template <class Count>
 int pack_size(const char* function, Count incount, MPI_Datatype datatype, MPI_Comm comm, Count* size) {
   Call call{function};
-  if (call.failed()) return call.error();
   call.comm(comm);
   const Datatype* const type = call.type(datatype);
   if (incount < 0) call.fail_count(incount);
-  call.pointer(size, "size");
-  if (call.failed()) return call.error();
-  const auto bytes = type->packed_size(incount);
-  *size = bytes ? narrowed<Count>(*bytes) : static_cast<Count>(MPI_UNDEFINED);
-  return MPI_SUCCESS;
+  return call.answer(size, "size", [&] {
+    const auto bytes = type->packed_size(incount);
+    return bytes ? narrowed<Count>(*bytes) : Count{MPI_UNDEFINED};
+  });
 }
 
 }  // namespace
@@ -124,38 +108,15 @@ OPAL_MPI_FUNCTION(int, Type_free, (MPI_Datatype * datatype)) {
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Type_size, (MPI_Datatype datatype, int* size)) {
-  return size_of("MPI_Type_size", datatype, size);
-}
-OPAL_MPI_FUNCTION(int, Type_size_c, (MPI_Datatype datatype, MPI_Count* size)) {
-  return size_of("MPI_Type_size_c", datatype, size);
-}
-OPAL_MPI_FUNCTION(int, Type_size_x, (MPI_Datatype datatype, MPI_Count* size)) {
-  return size_of("MPI_Type_size_x", datatype, size);
-}
-
-OPAL_MPI_FUNCTION(int, Type_get_extent, (MPI_Datatype datatype, MPI_Aint* lb, MPI_Aint* extent)) {
-  return bounds_of("MPI_Type_get_extent", datatype, lb, extent, false);
-}
-OPAL_MPI_FUNCTION(int, Type_get_extent_c, (MPI_Datatype datatype, MPI_Count* lb, MPI_Count* extent)) {
-  return bounds_of("MPI_Type_get_extent_c", datatype, lb, extent, false);
-}
-OPAL_MPI_FUNCTION(int, Type_get_extent_x, (MPI_Datatype datatype, MPI_Count* lb, MPI_Count* extent)) {
-  return bounds_of("MPI_Type_get_extent_x", datatype, lb, extent, false);
-}
-OPAL_MPI_FUNCTION(int, Type_get_true_extent, (MPI_Datatype datatype, MPI_Aint* lb, MPI_Aint* extent)) {
-  return bounds_of("MPI_Type_get_true_extent", datatype, lb, extent, true);
-}
-OPAL_MPI_FUNCTION(int, Type_get_true_extent_c, (MPI_Datatype datatype, MPI_Count* lb, MPI_Count* extent)) {
-  return bounds_of("MPI_Type_get_true_extent_c", datatype, lb, extent, true);
-}
-OPAL_MPI_FUNCTION(int, Type_get_true_extent_x, (MPI_Datatype datatype, MPI_Count* lb, MPI_Count* extent)) {
-  return bounds_of("MPI_Type_get_true_extent_x", datatype, lb, extent, true);
-}
+OPAL_MPI_FORWARD_BOTH(Type_size, size_of)
+OPAL_MPI_FORWARD(Type_size_x, size_of)
+OPAL_MPI_FORWARD_BOTH(Type_get_extent, bounds_of, false)
+OPAL_MPI_FORWARD(Type_get_extent_x, bounds_of, false)
+OPAL_MPI_FORWARD_BOTH(Type_get_true_extent, bounds_of, true)
+OPAL_MPI_FORWARD(Type_get_true_extent_x, bounds_of, true)
 
 OPAL_MPI_FUNCTION(int, Type_set_name, (MPI_Datatype datatype, const char* type_name)) {
   Call call{"MPI_Type_set_name"};
-  if (call.failed()) return call.error();
   Datatype* const type = call.any_type(datatype);
   call.pointer(type_name, "type_name");
   if (call.failed()) return call.error();
@@ -165,43 +126,10 @@ OPAL_MPI_FUNCTION(int, Type_set_name, (MPI_Datatype datatype, const char* type_n
 
 OPAL_MPI_FUNCTION(int, Type_get_name, (MPI_Datatype datatype, char* type_name, int* resultlen)) {
   Call call{"MPI_Type_get_name"};
-  if (call.failed()) return call.error();
-  call.pointer(type_name, "type_name");
-  call.pointer(resultlen, "resultlen");
-  std::string name = "MPI_DATATYPE_NULL";
-  if (datatype != MPI_DATATYPE_NULL) {
-    const Datatype* const type = call.any_type(datatype);
-    if (!call.failed()) name = type->name();
-  }
-  if (call.failed()) return call.error();
-  *std::copy(name.begin(), name.end(), type_name) = '\0';
-  *resultlen = static_cast<int>(name.size());
-  return MPI_SUCCESS;
+  const Datatype* const type = datatype == MPI_DATATYPE_NULL ? nullptr : call.any_type(datatype);
+  return call.answer_name(type != nullptr ? type->name() : "MPI_DATATYPE_NULL", type_name, resultlen);
 }
 
-OPAL_MPI_FUNCTION(int, Pack,
-                  (const void* inbuf, int incount, MPI_Datatype datatype, void* outbuf, int outsize, int* position,
-                   MPI_Comm comm)) {
-  return pack("MPI_Pack", inbuf, incount, datatype, outbuf, outsize, position, comm);
-}
-OPAL_MPI_FUNCTION(int, Pack_c,
-                  (const void* inbuf, MPI_Count incount, MPI_Datatype datatype, void* outbuf, MPI_Count outsize,
-                   MPI_Count* position, MPI_Comm comm)) {
-  return pack("MPI_Pack_c", inbuf, incount, datatype, outbuf, outsize, position, comm);
-}
-OPAL_MPI_FUNCTION(int, Unpack,
-                  (const void* inbuf, int insize, int* position, void* outbuf, int outcount, MPI_Datatype datatype,
-                   MPI_Comm comm)) {
-  return unpack("MPI_Unpack", inbuf, insize, position, outbuf, outcount, datatype, comm);
-}
-OPAL_MPI_FUNCTION(int, Unpack_c,
-                  (const void* inbuf, MPI_Count insize, MPI_Count* position, void* outbuf, MPI_Count outcount,
-                   MPI_Datatype datatype, MPI_Comm comm)) {
-  return unpack("MPI_Unpack_c", inbuf, insize, position, outbuf, outcount, datatype, comm);
-}
-OPAL_MPI_FUNCTION(int, Pack_size, (int incount, MPI_Datatype datatype, MPI_Comm comm, int* size)) {
-  return pack_size("MPI_Pack_size", incount, datatype, comm, size);
-}
-OPAL_MPI_FUNCTION(int, Pack_size_c, (MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count* size)) {
-  return pack_size("MPI_Pack_size_c", incount, datatype, comm, size);
-}
+OPAL_MPI_FORWARD_BOTH(Pack, pack)
+OPAL_MPI_FORWARD_BOTH(Unpack, unpack)
+OPAL_MPI_FORWARD_BOTH(Pack_size, pack_size)

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 
@@ -35,11 +35,10 @@ struct External {
   }
 };
 
-template <class Count, class Size>
-int pack(const char* function, const char* datarep, const void* inbuf, Count incount, MPI_Datatype datatype,
+template <class Size>
+int pack(const char* function, const char* datarep, const void* inbuf, MPI_Count incount, MPI_Datatype datatype,
          void* outbuf, Size outsize, Size* position) {
   Call call{function};
-  if (call.failed()) return call.error();
   const External it{call, datarep, incount, datatype};
   const Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
@@ -56,11 +55,10 @@ int pack(const char* function, const char* datarep, const void* inbuf, Count inc
   return MPI_SUCCESS;
 }
 
-template <class Count, class Size>
+template <class Size>
 int unpack(const char* function, const char* datarep, const void* inbuf, Size insize, Size* position, void* outbuf,
-           Count outcount, MPI_Datatype datatype) {
+           MPI_Count outcount, MPI_Datatype datatype) {
   Call call{function};
-  if (call.failed()) return call.error();
   const External it{call, datarep, outcount, datatype};
   const Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
@@ -77,43 +75,15 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
   return MPI_SUCCESS;
 }
 
-template <class Count, class Size>
-int size_of(const char* function, const char* datarep, Count incount, MPI_Datatype datatype, Size* size) {
+template <class Size>
+int size_of(const char* function, const char* datarep, MPI_Count incount, MPI_Datatype datatype, Size* size) {
   Call call{function};
-  if (call.failed()) return call.error();
   const External it{call, datarep, incount, datatype};
-  call.pointer(size, "size");
-  if (call.failed()) return call.error();
-  *size = it.bytes;
-  return MPI_SUCCESS;
+  return call.answer(size, "size", [&] { return it.bytes; });
 }
 
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Pack_external,
-                  (const char* datarep, const void* inbuf, int incount, MPI_Datatype datatype, void* outbuf,
-                   MPI_Aint outsize, MPI_Aint* position)) {
-  return pack("MPI_Pack_external", datarep, inbuf, incount, datatype, outbuf, outsize, position);
-}
-OPAL_MPI_FUNCTION(int, Pack_external_c,
-                  (const char* datarep, const void* inbuf, MPI_Count incount, MPI_Datatype datatype, void* outbuf,
-                   MPI_Count outsize, MPI_Count* position)) {
-  return pack("MPI_Pack_external_c", datarep, inbuf, incount, datatype, outbuf, outsize, position);
-}
-OPAL_MPI_FUNCTION(int, Unpack_external,
-                  (const char* datarep, const void* inbuf, MPI_Aint insize, MPI_Aint* position, void* outbuf,
-                   int outcount, MPI_Datatype datatype)) {
-  return unpack("MPI_Unpack_external", datarep, inbuf, insize, position, outbuf, outcount, datatype);
-}
-OPAL_MPI_FUNCTION(int, Unpack_external_c,
-                  (const char* datarep, const void* inbuf, MPI_Count insize, MPI_Count* position, void* outbuf,
-                   MPI_Count outcount, MPI_Datatype datatype)) {
-  return unpack("MPI_Unpack_external_c", datarep, inbuf, insize, position, outbuf, outcount, datatype);
-}
-OPAL_MPI_FUNCTION(int, Pack_external_size, (const char* datarep, int incount, MPI_Datatype datatype, MPI_Aint* size)) {
-  return size_of("MPI_Pack_external_size", datarep, incount, datatype, size);
-}
-OPAL_MPI_FUNCTION(int, Pack_external_size_c,
-                  (const char* datarep, MPI_Count incount, MPI_Datatype datatype, MPI_Count* size)) {
-  return size_of("MPI_Pack_external_size_c", datarep, incount, datatype, size);
-}
+OPAL_MPI_FORWARD_BOTH(Pack_external, pack)
+OPAL_MPI_FORWARD_BOTH(Unpack_external, unpack)
+OPAL_MPI_FORWARD_BOTH(Pack_external_size, size_of)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generalized requests.
 #include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/request/generalized.hpp"
 
 using mpi_shim::Generalized;
@@ -16,15 +16,11 @@ OPAL_MPI_FUNCTION(int, Grequest_start,
   if (call.failed()) return call.error();
   auto made = mpi_shim::handle::create<Generalized>(Generalized::Callbacks{query_fn, free_fn, cancel_fn, extra_state});
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  Generalized& started = *made->detach();  // the program's; ends with put_back()
-  started.start();
-  *request = started.mpi_handle();
-  return MPI_SUCCESS;
+  return hand_over(*made->detach(), mpi_shim::api::Start::now, MPI_COMM_NULL, request);  // it ends with put_back()
 }
 
 OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   Call call{"MPI_Grequest_complete"};
-  if (call.failed()) return call.error();
   Request* const object = request == MPI_REQUEST_NULL ? nullptr : mpi_shim::handle::find<Request>(request);
   Generalized* const generalized = object != nullptr ? Generalized::from(*object) : nullptr;
   if (generalized == nullptr || generalized->done()) {

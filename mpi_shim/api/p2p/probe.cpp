@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probing, and receiving what a probe has taken out of matching.
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/p2p/message.hpp"
 #include "mpi_shim/request/immediate.hpp"
@@ -43,9 +43,8 @@ bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome)
 }
 
 /// MPI_Probe and MPI_Iprobe.
-int probe(const char* function, int source, int tag, MPI_Comm comm, Probing probing, int* flag, MPI_Status* status) {
+int probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status, Probing probing) {
   Call call{function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
@@ -66,10 +65,9 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, Probing prob
 }
 
 /// MPI_Mprobe and MPI_Improbe.
-int matched_probe(const char* function, int source, int tag, MPI_Comm comm, Probing probing, int* flag,
-                  MPI_Message* handle, MPI_Status* status) {
+int matched_probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* handle,
+                  MPI_Status* status, Probing probing) {
   Call call{function};
-  if (call.failed()) return call.error();
   Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
   call.pointer(handle, "message");
@@ -126,7 +124,6 @@ Receive& start(MessageObject& message, const Buffer& buffer, MPI_Message* handle
 int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
                     MPI_Status* status) {
   Call call{function};
-  if (call.failed()) return call.error();
   if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
     *handle = MPI_MESSAGE_NULL;
     store(kNoProcess, status);
@@ -147,7 +144,6 @@ int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Dataty
 int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* handle,
                           MPI_Request* request) {
   Call call{function};
-  if (call.failed()) return call.error();
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
@@ -166,31 +162,13 @@ int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_
 
 OPAL_MPI_FUNCTION(int, Probe, (int source, int tag, MPI_Comm comm, MPI_Status* status)) {
   int flag = 0;
-  return probe("MPI_Probe", source, tag, comm, Probing::until_found, &flag, status);
-}
-OPAL_MPI_FUNCTION(int, Iprobe, (int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status)) {
-  return probe("MPI_Iprobe", source, tag, comm, Probing::once, flag, status);
+  return probe("MPI_Probe", source, tag, comm, &flag, status, Probing::until_found);
 }
 OPAL_MPI_FUNCTION(int, Mprobe, (int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status)) {
   int flag = 0;
-  return matched_probe("MPI_Mprobe", source, tag, comm, Probing::until_found, &flag, message, status);
+  return matched_probe("MPI_Mprobe", source, tag, comm, &flag, message, status, Probing::until_found);
 }
-OPAL_MPI_FUNCTION(int, Improbe,
-                  (int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message, MPI_Status* status)) {
-  return matched_probe("MPI_Improbe", source, tag, comm, Probing::once, flag, message, status);
-}
-OPAL_MPI_FUNCTION(int, Mrecv, (void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status)) {
-  return matched_receive("MPI_Mrecv", buf, count, datatype, message, status);
-}
-OPAL_MPI_FUNCTION(int, Mrecv_c,
-                  (void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message, MPI_Status* status)) {
-  return matched_receive("MPI_Mrecv_c", buf, count, datatype, message, status);
-}
-OPAL_MPI_FUNCTION(int, Imrecv,
-                  (void* buf, int count, MPI_Datatype datatype, MPI_Message* message, MPI_Request* request)) {
-  return start_matched_receive("MPI_Imrecv", buf, count, datatype, message, request);
-}
-OPAL_MPI_FUNCTION(int, Imrecv_c,
-                  (void* buf, MPI_Count count, MPI_Datatype datatype, MPI_Message* message, MPI_Request* request)) {
-  return start_matched_receive("MPI_Imrecv_c", buf, count, datatype, message, request);
-}
+OPAL_MPI_FORWARD(Iprobe, probe, Probing::once)
+OPAL_MPI_FORWARD(Improbe, matched_probe, Probing::once)
+OPAL_MPI_FORWARD_BOTH(Mrecv, matched_receive)
+OPAL_MPI_FORWARD_BOTH(Imrecv, start_matched_receive)

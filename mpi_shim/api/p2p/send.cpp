@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: MPI_Send and its relations.  A ready send is a standard send, as the standard allows.
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
 #include "mpi_shim/request/immediate.hpp"
@@ -22,10 +22,9 @@ namespace {
   return plain && plain.engine().send_at_once(plain.channel(), plain.buffer(), dest, tag);
 }
 
-int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-         MPI_Comm handle, Mode mode) {
+int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+             MPI_Comm handle, Mode mode) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   if (call.failed()) [[unlikely]]
     return call.error();
@@ -33,20 +32,16 @@ int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype da
   return call.finish(comm->engine().send(comm->user(), buffer, dest, tag, mode));
 }
 
-/// As send_short(), with a request that is done.
-[[gnu::always_inline]] inline bool start_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
-                                               int tag, MPI_Comm handle, Mode mode, Start start, MPI_Request* request) {
-  if (start != Start::now || request == nullptr) return false;
-  if (!send_short(buf, count, datatype, dest, tag, handle, mode)) return false;
-  *request = mpi_shim::done_send_request().mpi_handle();
-  return true;
+/// MPI_Send and its like.
+[[gnu::always_inline]] inline int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype,
+                                       int dest, int tag, MPI_Comm handle, Mode mode) {
+  if (send_short(buf, count, datatype, dest, tag, handle, mode)) return MPI_SUCCESS;
+  return send_any(function, buf, count, datatype, dest, tag, handle, mode);
 }
 
-/// A new request; `later`: a persistent one.
-int new_send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-             MPI_Comm handle, Mode mode, Start start, MPI_Request* request) {
+int start_any(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+              MPI_Comm handle, MPI_Request* request, Mode mode, Start start) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
   if (call.failed()) [[unlikely]]
@@ -65,41 +60,26 @@ int new_send(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
   return hand_over(made, start, handle, request);
 }
 
+/// MPI_Isend, MPI_Send_init and their like.
+[[gnu::always_inline]] inline int new_send(const char* function, const void* buf, MPI_Count count,
+                                           MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
+                                           MPI_Request* request, Mode mode, Start start) {
+  if (start == Start::now && request != nullptr && send_short(buf, count, datatype, dest, tag, handle, mode)) {
+    *request = mpi_shim::done_send_request().mpi_handle();
+    return MPI_SUCCESS;
+  }
+  return start_any(function, buf, count, datatype, dest, tag, handle, request, mode, start);
+}
+
 }  // namespace
 
-#define OPAL_MPI_SEND(name, mode)                                                                                  \
-  OPAL_MPI_FUNCTION(int, name,                                                                                     \
-                    (const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)) {       \
-    if (send_short(buf, count, datatype, dest, tag, comm, mode)) return MPI_SUCCESS;                               \
-    return send("MPI_" #name, buf, count, datatype, dest, tag, comm, mode);                                        \
-  }                                                                                                                \
-  OPAL_MPI_FUNCTION(int, name##_c,                                                                                 \
-                    (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)) { \
-    if (send_short(buf, count, datatype, dest, tag, comm, mode)) return MPI_SUCCESS;                               \
-    return send("MPI_" #name "_c", buf, count, datatype, dest, tag, comm, mode);                                   \
-  }
+OPAL_MPI_FORWARD_BOTH(Send, send, Mode::standard)
+OPAL_MPI_FORWARD_BOTH(Ssend, send, Mode::synchronous)
+OPAL_MPI_FORWARD_BOTH(Rsend, send, Mode::standard)
 
-OPAL_MPI_SEND(Send, Mode::standard)
-OPAL_MPI_SEND(Ssend, Mode::synchronous)
-OPAL_MPI_SEND(Rsend, Mode::standard)
-
-#define OPAL_MPI_NEW_SEND(name, mode, start)                                                                         \
-  OPAL_MPI_FUNCTION(                                                                                                 \
-      int, name,                                                                                                     \
-      (const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request* request)) { \
-    if (start_short(buf, count, datatype, dest, tag, comm, mode, start, request)) return MPI_SUCCESS;                \
-    return new_send("MPI_" #name, buf, count, datatype, dest, tag, comm, mode, start, request);                      \
-  }                                                                                                                  \
-  OPAL_MPI_FUNCTION(int, name##_c,                                                                                   \
-                    (const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,      \
-                     MPI_Request* request)) {                                                                        \
-    if (start_short(buf, count, datatype, dest, tag, comm, mode, start, request)) return MPI_SUCCESS;                \
-    return new_send("MPI_" #name "_c", buf, count, datatype, dest, tag, comm, mode, start, request);                 \
-  }
-
-OPAL_MPI_NEW_SEND(Isend, Mode::standard, Start::now)
-OPAL_MPI_NEW_SEND(Issend, Mode::synchronous, Start::now)
-OPAL_MPI_NEW_SEND(Irsend, Mode::standard, Start::now)
-OPAL_MPI_NEW_SEND(Send_init, Mode::standard, Start::later)
-OPAL_MPI_NEW_SEND(Ssend_init, Mode::synchronous, Start::later)
-OPAL_MPI_NEW_SEND(Rsend_init, Mode::standard, Start::later)
+OPAL_MPI_FORWARD_BOTH(Isend, new_send, Mode::standard, Start::now)
+OPAL_MPI_FORWARD_BOTH(Issend, new_send, Mode::synchronous, Start::now)
+OPAL_MPI_FORWARD_BOTH(Irsend, new_send, Mode::standard, Start::now)
+OPAL_MPI_FORWARD_BOTH(Send_init, new_send, Mode::standard, Start::later)
+OPAL_MPI_FORWARD_BOTH(Ssend_init, new_send, Mode::synchronous, Start::later)
+OPAL_MPI_FORWARD_BOTH(Rsend_init, new_send, Mode::standard, Start::later)

@@ -2,54 +2,42 @@
 // What a status says about the amount of data.
 #include <algorithm>
 
-#include <climits>
-
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace {
 
 using mpi_shim::api::Call;
-
-template <class Count>
-const mpi_shim::datatype::Datatype* check(Call& call, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
-  if (call.failed()) return nullptr;
-  const auto* const type = call.type(datatype);
-  call.pointer(status, "status");
-  call.pointer(count, "count");
-  return type;
-}
+using mpi_shim::api::narrowed;
 
 /// Whole instances of the datatype; MPI_UNDEFINED when the bytes are no whole number of them.
 template <class Count>
-int get_count(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count, MPI_Count largest) {
+int get_count(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
   Call call{function};
-  const auto* const type = check(call, status, datatype, count);
-  if (call.failed()) return call.error();
-  const auto bytes = static_cast<MPI_Count>(mpi_shim::bytes_of(*status));
-  const MPI_Count size = type->size();
-  MPI_Count instances = 0;
-  if (bytes != 0) instances = size == 0 || bytes % size != 0 ? MPI_UNDEFINED : bytes / size;
-  *count = static_cast<Count>(instances > largest ? MPI_UNDEFINED : instances);
-  return MPI_SUCCESS;
+  const auto* const type = call.type(datatype);
+  call.pointer(status, "status");
+  return call.answer(count, "count", [&] {
+    const auto bytes = static_cast<MPI_Count>(mpi_shim::bytes_of(*status));
+    const MPI_Count size = type->size();
+    if (bytes == 0) return Count{0};
+    return size == 0 || bytes % size != 0 ? Count{MPI_UNDEFINED} : narrowed<Count>(bytes / size);
+  });
 }
 
 template <class Count>
-int get_elements(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count,
-                 MPI_Count largest) {
+int get_elements(const char* function, const MPI_Status* status, MPI_Datatype datatype, Count* count) {
   Call call{function};
-  const auto* const type = check(call, status, datatype, count);
-  if (call.failed()) return call.error();
-  const auto found = type->signature().elements_in(static_cast<std::int64_t>(mpi_shim::bytes_of(*status)));
-  const bool whole = found.rest == 0 && found.elements <= largest;
-  *count = static_cast<Count>(whole ? found.elements : MPI_UNDEFINED);
-  return MPI_SUCCESS;
+  const auto* const type = call.type(datatype);
+  call.pointer(status, "status");
+  return call.answer(count, "count", [&] {
+    const auto found = type->signature().elements_in(static_cast<std::int64_t>(mpi_shim::bytes_of(*status)));
+    return found.rest == 0 ? narrowed<Count>(found.elements) : Count{MPI_UNDEFINED};
+  });
 }
 
 int set_elements(const char* function, MPI_Status* status, MPI_Datatype datatype, MPI_Count count) {
   Call call{function};
-  if (call.failed()) return call.error();
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
   if (count < 0) call.fail_count(count);
@@ -74,31 +62,10 @@ int set_elements(const char* function, MPI_Status* status, MPI_Datatype datatype
   return MPI_SUCCESS;
 }
 
-constexpr MPI_Count kNoLimit = INT64_MAX;
-
 }  // namespace
 
-OPAL_MPI_FUNCTION(int, Get_count, (const MPI_Status* status, MPI_Datatype datatype, int* count)) {
-  return get_count("MPI_Get_count", status, datatype, count, INT_MAX);
-}
-OPAL_MPI_FUNCTION(int, Get_count_c, (const MPI_Status* status, MPI_Datatype datatype, MPI_Count* count)) {
-  return get_count("MPI_Get_count_c", status, datatype, count, kNoLimit);
-}
-OPAL_MPI_FUNCTION(int, Get_elements, (const MPI_Status* status, MPI_Datatype datatype, int* count)) {
-  return get_elements("MPI_Get_elements", status, datatype, count, INT_MAX);
-}
-OPAL_MPI_FUNCTION(int, Get_elements_c, (const MPI_Status* status, MPI_Datatype datatype, MPI_Count* count)) {
-  return get_elements("MPI_Get_elements_c", status, datatype, count, kNoLimit);
-}
-OPAL_MPI_FUNCTION(int, Get_elements_x, (const MPI_Status* status, MPI_Datatype datatype, MPI_Count* count)) {
-  return get_elements("MPI_Get_elements_x", status, datatype, count, kNoLimit);
-}
-OPAL_MPI_FUNCTION(int, Status_set_elements, (MPI_Status * status, MPI_Datatype datatype, int count)) {
-  return set_elements("MPI_Status_set_elements", status, datatype, count);
-}
-OPAL_MPI_FUNCTION(int, Status_set_elements_c, (MPI_Status * status, MPI_Datatype datatype, MPI_Count count)) {
-  return set_elements("MPI_Status_set_elements_c", status, datatype, count);
-}
-OPAL_MPI_FUNCTION(int, Status_set_elements_x, (MPI_Status * status, MPI_Datatype datatype, MPI_Count count)) {
-  return set_elements("MPI_Status_set_elements_x", status, datatype, count);
-}
+OPAL_MPI_FORWARD_BOTH(Get_count, get_count)
+OPAL_MPI_FORWARD_BOTH(Get_elements, get_elements)
+OPAL_MPI_FORWARD(Get_elements_x, get_elements)
+OPAL_MPI_FORWARD_BOTH(Status_set_elements, set_elements)
+OPAL_MPI_FORWARD(Status_set_elements_x, set_elements)

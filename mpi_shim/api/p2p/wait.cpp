@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for requests and testing them.
-#include "mpi_shim/abi/function.hpp"
-#include "mpi_shim/api/p2p/request_array.hpp"
+#include <algorithm>
+
+#include "mpi_shim/abi/forward.hpp"
+#include "mpi_shim/api/call.hpp"
+#include "mpi_shim/p2p/waits/waiting.hpp"
 #include "mpi_shim/request/status.hpp"
 
 namespace {
@@ -11,13 +14,51 @@ using mpi_shim::any_done;
 using mpi_shim::find_done;
 using mpi_shim::Found;
 using mpi_shim::Outcome;
+using mpi_shim::Outcomes;
 using mpi_shim::Request;
 using mpi_shim::still_active;
-using mpi_shim::api::all_done;
 using mpi_shim::api::Call;
-using mpi_shim::api::span_of;
 
 constexpr Outcome kEmpty{};
+
+/// Requests of which none is written where outcomes are kept.
+std::span<MPI_Request> span_of(const MPI_Request* requests, int count) {
+  return {const_cast<MPI_Request*>(requests), static_cast<std::size_t>(count)};
+}
+
+[[gnu::cold]] void fail_request(Call& call, int index) {
+  call.fail(MPI_ERR_REQUEST,
+            "entry " + std::to_string(index) + " of argument array_of_requests is not a valid request");
+}
+
+void check_requests(Call& call, int count, const MPI_Request* requests) {
+  if (count < 0) return call.fail_count(count);
+  if (count > 0) call.pointer(requests, "array_of_requests");
+  for (int i = 0; i < count && !call.failed(); ++i) {
+    if (requests[i] != MPI_REQUEST_NULL && mpi_shim::handle::find<Request>(requests[i]) == nullptr) [[unlikely]]
+      fail_request(call, i);
+  }
+}
+
+/// What the functions are asked for that answer `indices` of `count` requests.
+void check_some(Call& call, int count, const MPI_Request* requests, const int* outcount, const int* indices) {
+  check_requests(call, count, requests);
+  call.pointer(outcount, "outcount");
+  if (count > 0) call.pointer(indices, "array_of_indices");
+}
+
+bool all_done(std::span<const MPI_Request> requests) {
+  return std::all_of(requests.begin(), requests.end(), [](MPI_Request request) {
+    const Request* const active = active_request(request);
+    return active == nullptr || active->done();
+  });
+}
+
+/// A round of progress that may end some of these.
+void poll(Call& call, std::span<const MPI_Request> requests) {
+  auto& vcis = call.process().job().vcis();
+  vcis.poll(mpi_shim::vcis_of(vcis, requests));
+}
 
 MPI_Status* entry(MPI_Status* statuses, int index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
@@ -54,84 +95,114 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
   return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
 }
 
-int report(Call& call, const Found& found, MPI_Status* status) {
+int report(Call& call, const Found& found, MPI_Status* status, Outcomes outcomes) {
   store(found.outcome, status);
   if (!found.any_done && status != MPI_STATUS_IGNORE) status->MPI_ERROR = MPI_SUCCESS;  // as of every empty status
-  return found.outcome.error == MPI_SUCCESS ? MPI_SUCCESS : call.fail_on(found.comm, found.outcome.error);
+  return found.outcome.error == MPI_SUCCESS || outcomes == Outcomes::keep
+             ? MPI_SUCCESS
+             : call.fail_on(found.comm, found.outcome.error);
 }
 
 /// MPI_Waitsome and MPI_Testsome after something is done or nothing is active.
-int hand_out_some(Call& call, int count, MPI_Request* requests, int* outcount, int* indices, MPI_Status* statuses) {
+int hand_out_some(Call& call, std::span<MPI_Request> requests, int* outcount, int* indices, MPI_Status* statuses,
+                  Outcomes outcomes) {
   *outcount = 0;
   bool active = false;
   bool failed = false;
   MPI_Comm comm = MPI_COMM_NULL;
-  for (int i = 0; i < count; ++i) {
-    Request* request = active_request(requests[i]);
+  for (MPI_Request& handle : requests) {
+    Request* request = active_request(handle);
     if (request == nullptr) continue;
     active = true;
     if (!request->done()) continue;
     if (!failed) comm = request->comm();
-    const Outcome outcome = mpi_shim::hand_out(requests[i], *request);
+    const Outcome outcome = outcomes == Outcomes::keep ? request->query() : mpi_shim::hand_out(handle, *request);
     failed = failed || outcome.error != MPI_SUCCESS;
     store_with_error(outcome, entry(statuses, *outcount));
-    indices[(*outcount)++] = i;
+    indices[(*outcount)++] = static_cast<int>(&handle - requests.data());
   }
   if (!active) *outcount = MPI_UNDEFINED;
-  return failed ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+  return failed && outcomes != Outcomes::keep ? call.fail_on(comm, MPI_ERR_IN_STATUS) : MPI_SUCCESS;
+}
+
+/// MPI_Test and MPI_Request_get_status.
+int test(const char* function, MPI_Request* request, int* flag, MPI_Status* status, Outcomes outcomes) {
+  Call call{function};
+  check_requests(call, 1, request);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().job().vcis(), span_of(request, 1), false, outcomes);
+  *flag = found.any_done || !found.any_active;
+  return *flag != 0 ? report(call, found, status, outcomes) : MPI_SUCCESS;
+}
+
+int test_any(const char* function, int count, const MPI_Request* handles, int* indx, int* flag, MPI_Status* status,
+             Outcomes outcomes) {
+  Call call{function};
+  check_requests(call, count, handles);
+  call.pointer(indx, "indx");
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const Found found = find_done(call.process().job().vcis(), span_of(handles, count), false, outcomes);
+  *flag = found.any_done || !found.any_active;
+  *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
+  return *flag != 0 ? report(call, found, status, outcomes) : MPI_SUCCESS;
+}
+
+int test_all(const char* function, int count, const MPI_Request* handles, int* flag, MPI_Status* statuses,
+             Outcomes outcomes) {
+  Call call{function};
+  check_requests(call, count, handles);
+  call.pointer(flag, "flag");
+  if (call.failed()) return call.error();
+  const std::span<MPI_Request> requests = span_of(handles, count);
+  *flag = all_done(requests);
+  if (*flag == 0) {
+    poll(call, requests);
+    *flag = all_done(requests);
+  }
+  if (*flag == 0) return MPI_SUCCESS;
+  if (outcomes == Outcomes::hand_out) return hand_out_all(call, count, requests.data(), statuses);
+  for (int i = 0; i < count; ++i) {
+    Request* const active = active_request(handles[i]);
+    store_with_error(active != nullptr ? active->query() : kEmpty, entry(statuses, i));
+  }
+  return MPI_SUCCESS;
+}
+
+int test_some(const char* function, int count, const MPI_Request* handles, int* outcount, int* indices,
+              MPI_Status* statuses, Outcomes outcomes) {
+  Call call{function};
+  check_some(call, count, handles, outcount, indices);
+  if (call.failed()) return call.error();
+  const std::span<MPI_Request> requests = span_of(handles, count);
+  if (!any_done(requests)) poll(call, requests);
+  return hand_out_some(call, requests, outcount, indices, statuses, outcomes);
 }
 
 }  // namespace
 
 OPAL_MPI_FUNCTION(int, Wait, (MPI_Request * request, MPI_Status* status)) {
   Call call{"MPI_Wait"};
-  if (call.failed()) return call.error();
   check_requests(call, 1, request);
   if (call.failed()) return call.error();
   if (const Request* active = active_request(*request)) call.process().job().vcis().wait(*active);
   const Found found = find_done(call.process().job().vcis(), span_of(request, 1), true);
-  return report(call, found, status);
-}
-
-OPAL_MPI_FUNCTION(int, Test, (MPI_Request * request, int* flag, MPI_Status* status)) {
-  Call call{"MPI_Test"};
-  if (call.failed()) return call.error();
-  check_requests(call, 1, request);
-  call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
-  const Found found = find_done(call.process().job().vcis(), span_of(request, 1), false);
-  *flag = found.any_done || !found.any_active;
-  return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
+  return report(call, found, status, Outcomes::hand_out);
 }
 
 OPAL_MPI_FUNCTION(int, Waitany, (int count, MPI_Request array_of_requests[], int* indx, MPI_Status* status)) {
   Call call{"MPI_Waitany"};
-  if (call.failed()) return call.error();
   check_requests(call, count, array_of_requests);
   call.pointer(indx, "indx");
   if (call.failed()) return call.error();
   const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), true);
   *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
-  return report(call, found, status);
-}
-
-OPAL_MPI_FUNCTION(int, Testany,
-                  (int count, MPI_Request array_of_requests[], int* indx, int* flag, MPI_Status* status)) {
-  Call call{"MPI_Testany"};
-  if (call.failed()) return call.error();
-  check_requests(call, count, array_of_requests);
-  call.pointer(indx, "indx");
-  call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
-  const Found found = find_done(call.process().job().vcis(), span_of(array_of_requests, count), false);
-  *flag = found.any_done || !found.any_active;
-  *indx = found.any_done ? static_cast<int>(found.index) : MPI_UNDEFINED;
-  return *flag != 0 ? report(call, found, status) : MPI_SUCCESS;
+  return report(call, found, status, Outcomes::hand_out);
 }
 
 OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[])) {
   Call call{"MPI_Waitall"};
-  if (call.failed()) return call.error();
   check_requests(call, count, array_of_requests);
   if (call.failed()) return call.error();
   for (int i = 0; i < count; ++i) {
@@ -142,48 +213,30 @@ OPAL_MPI_FUNCTION(int, Waitall, (int count, MPI_Request array_of_requests[], MPI
   return hand_out_all(call, count, array_of_requests, array_of_statuses);
 }
 
-OPAL_MPI_FUNCTION(int, Testall,
-                  (int count, MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[])) {
-  Call call{"MPI_Testall"};
-  if (call.failed()) return call.error();
-  check_requests(call, count, array_of_requests);
-  call.pointer(flag, "flag");
-  if (call.failed()) return call.error();
-  *flag = all_done(count, array_of_requests);
-  if (*flag == 0) {
-    poll(call, count, array_of_requests);
-    *flag = all_done(count, array_of_requests);
-  }
-  return *flag != 0 ? hand_out_all(call, count, array_of_requests, array_of_statuses) : MPI_SUCCESS;
-}
-
 OPAL_MPI_FUNCTION(int, Waitsome,
                   (int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
                    MPI_Status array_of_statuses[])) {
   Call call{"MPI_Waitsome"};
+  check_some(call, incount, array_of_requests, outcount, array_of_indices);
   if (call.failed()) return call.error();
-  check_requests(call, incount, array_of_requests);
-  call.pointer(outcount, "outcount");
-  if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
-  if (call.failed()) return call.error();
+  const std::span<MPI_Request> requests = span_of(array_of_requests, incount);
   for (;;) {
-    const int error = hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+    const int error = hand_out_some(call, requests, outcount, array_of_indices, array_of_statuses, Outcomes::hand_out);
     if (*outcount != 0) return error;
     auto& vcis = call.process().job().vcis();
-    const std::span<MPI_Request> requests = span_of(array_of_requests, incount);
     vcis.wait_until(mpi_shim::vcis_of(vcis, requests), [&] { return any_done(requests); });
   }
 }
 
-OPAL_MPI_FUNCTION(int, Testsome,
-                  (int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
-                   MPI_Status array_of_statuses[])) {
-  Call call{"MPI_Testsome"};
-  if (call.failed()) return call.error();
-  check_requests(call, incount, array_of_requests);
-  call.pointer(outcount, "outcount");
-  if (incount > 0) call.pointer(array_of_indices, "array_of_indices");
-  if (call.failed()) return call.error();
-  poll_for_any(call, incount, array_of_requests);
-  return hand_out_some(call, incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+OPAL_MPI_FORWARD(Test, test, Outcomes::hand_out)
+OPAL_MPI_FORWARD(Testany, test_any, Outcomes::hand_out)
+OPAL_MPI_FORWARD(Testall, test_all, Outcomes::hand_out)
+OPAL_MPI_FORWARD(Testsome, test_some, Outcomes::hand_out)
+
+// They tell of requests and leave them as they are.
+OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_Status* status)) {
+  return test("MPI_Request_get_status", &request, flag, status, Outcomes::keep);
 }
+OPAL_MPI_FORWARD(Request_get_status_any, test_any, Outcomes::keep)
+OPAL_MPI_FORWARD(Request_get_status_all, test_all, Outcomes::keep)
+OPAL_MPI_FORWARD(Request_get_status_some, test_some, Outcomes::keep)

@@ -2,7 +2,7 @@
 // Synchronisation of one-sided accesses: fence; post, start, complete, wait; lock, unlock, flush.
 #include <fmt/format.h>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/sync/fence.hpp"
@@ -16,7 +16,6 @@ using mpi_shim::rma::Window;
 template <class Act>
 int synchronise(const char* function, MPI_Win win, const char* wrong, Act&& act) {
   Call call{function};
-  if (call.failed()) return call.error();
   Window* const window = call.window(win);
   if (call.failed()) return call.error();
   const int error = act(call, *window);
@@ -51,8 +50,9 @@ int flush(const char* function, int rank, MPI_Win win) {
   });
 }
 
-int flush_all(const char* function, MPI_Win win) {
-  return synchronise(function, win, kNotPassive, [](Call& /*call*/, Window& window) { return window.flush_all(); });
+/// A step without arguments.
+int plain(const char* function, MPI_Win win, const char* wrong, int (Window::*step)()) {
+  return synchronise(function, win, wrong, [&](Call& /*call*/, Window& window) { return (window.*step)(); });
 }
 
 }  // namespace
@@ -71,21 +71,12 @@ OPAL_MPI_FUNCTION(int, Win_start, (MPI_Group group, int assertion, MPI_Win win))
   });
 }
 
-OPAL_MPI_FUNCTION(int, Win_complete, (MPI_Win win)) {
-  return synchronise("MPI_Win_complete", win, kNoEpoch,
-                     [](Call& /*call*/, Window& window) { return window.complete(); });
-}
-
 OPAL_MPI_FUNCTION(int, Win_post, (MPI_Group group, int assertion, MPI_Win win)) {
   return synchronise("MPI_Win_post", win, kOtherEpoch, [&](Call& call, Window& window) {
     const auto members = call.group(group);
     if (call.failed() || !asserts(call, assertion, kPostAssertions)) return call.error();
     return window.post(*members, assertion);
   });
-}
-
-OPAL_MPI_FUNCTION(int, Win_wait, (MPI_Win win)) {
-  return synchronise("MPI_Win_wait", win, kNoEpoch, [](Call& /*call*/, Window& window) { return window.wait(); });
 }
 
 OPAL_MPI_FUNCTION(int, Win_test, (MPI_Win win, int* flag)) {
@@ -123,16 +114,14 @@ OPAL_MPI_FUNCTION(int, Win_lock_all, (int assertion, MPI_Win win)) {
   });
 }
 
-OPAL_MPI_FUNCTION(int, Win_unlock_all, (MPI_Win win)) {
-  return synchronise("MPI_Win_unlock_all", win, kNoEpoch,
-                     [](Call& /*call*/, Window& window) { return window.unlock_all(); });
-}
-
 // An access is complete here only when it is complete there: the local forms wait for the same.
-OPAL_MPI_FUNCTION(int, Win_flush, (int rank, MPI_Win win)) { return flush("MPI_Win_flush", rank, win); }
-OPAL_MPI_FUNCTION(int, Win_flush_local, (int rank, MPI_Win win)) { return flush("MPI_Win_flush_local", rank, win); }
-OPAL_MPI_FUNCTION(int, Win_flush_all, (MPI_Win win)) { return flush_all("MPI_Win_flush_all", win); }
-OPAL_MPI_FUNCTION(int, Win_flush_local_all, (MPI_Win win)) { return flush_all("MPI_Win_flush_local_all", win); }
+OPAL_MPI_FORWARD(Win_flush, flush)
+OPAL_MPI_FORWARD(Win_flush_local, flush)
+OPAL_MPI_FORWARD(Win_flush_all, plain, kNotPassive, &Window::flush_all)
+OPAL_MPI_FORWARD(Win_flush_local_all, plain, kNotPassive, &Window::flush_all)
+OPAL_MPI_FORWARD(Win_complete, plain, kNoEpoch, &Window::complete)
+OPAL_MPI_FORWARD(Win_wait, plain, kNoEpoch, &Window::wait)
+OPAL_MPI_FORWARD(Win_unlock_all, plain, kNoEpoch, &Window::unlock_all)
 
 OPAL_MPI_FUNCTION(int, Win_sync, (MPI_Win win)) {
   return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, Window& window) {

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
-#include "mpi_shim/abi/function.hpp"
+#include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/info/info.hpp"
 #include "mpi_shim/rma/creation.hpp"
@@ -16,7 +15,6 @@ namespace {
 
 using mpi_shim::api::Call;
 using mpi_shim::comm::Communicator;
-using mpi_shim::comm::Errhandler;
 using mpi_shim::info::Info;
 using mpi_shim::rma::Flavor;
 using mpi_shim::rma::Target;
@@ -49,7 +47,6 @@ void set_hints(Call& call, MPI_Info handle, Info::Entries& hints) {
 int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
            MPI_Comm comm, void* baseptr, MPI_Win* win) {
   Call call{function};
-  if (call.failed()) return call.error();
   Communicator* const parent = call.intracomm(comm);
   call.pointer(win, "win");
   if (flavor == Flavor::allocate || flavor == Flavor::shared) call.pointer(baseptr, "baseptr");
@@ -80,10 +77,19 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
 }
 
 /// Ranks whose memory this process can load from and store to.
+int create_at(const char* function, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+              MPI_Win* win) {
+  return create(function, Flavor::create, base, size, disp_unit, info, comm, nullptr, win);
+}
+
+int allocate(const char* function, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr,
+             MPI_Win* win, Flavor flavor) {
+  return create(function, flavor, nullptr, size, disp_unit, info, comm, baseptr, win);
+}
+
 template <class Unit>
 int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
   Call call{function};
-  if (call.failed()) return call.error();
   Window* const window = call.window(win);
   call.target(window, rank);
   call.pointer(size, "size");
@@ -110,28 +116,10 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
-#define OPAL_MPI_WINDOW_CREATION(suffix, Unit)                                                                       \
-  OPAL_MPI_FUNCTION(int, Win_create##suffix,                                                                         \
-                    (void* base, MPI_Aint size, Unit disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win* win)) {       \
-    return create("MPI_Win_create" #suffix, Flavor::create, base, size, disp_unit, info, comm, nullptr, win);        \
-  }                                                                                                                  \
-  OPAL_MPI_FUNCTION(int, Win_allocate##suffix,                                                                       \
-                    (MPI_Aint size, Unit disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win)) {    \
-    return create("MPI_Win_allocate" #suffix, Flavor::allocate, nullptr, size, disp_unit, info, comm, baseptr, win); \
-  }                                                                                                                  \
-  OPAL_MPI_FUNCTION(int, Win_allocate_shared##suffix,                                                                \
-                    (MPI_Aint size, Unit disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr, MPI_Win* win)) {    \
-    return create("MPI_Win_allocate_shared" #suffix, Flavor::shared, nullptr, size, disp_unit, info, comm, baseptr,  \
-                  win);                                                                                              \
-  }                                                                                                                  \
-  OPAL_MPI_FUNCTION(int, Win_shared_query##suffix,                                                                   \
-                    (MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr)) {                       \
-    return shared_query("MPI_Win_shared_query" #suffix, win, rank, size, disp_unit, baseptr);                        \
-  }
-// NOLINTEND(bugprone-macro-parentheses)
-OPAL_MPI_WINDOW_CREATION(, int)
-OPAL_MPI_WINDOW_CREATION(_c, MPI_Aint)
+OPAL_MPI_FORWARD_BOTH(Win_create, create_at)
+OPAL_MPI_FORWARD_BOTH(Win_allocate, allocate, Flavor::allocate)
+OPAL_MPI_FORWARD_BOTH(Win_allocate_shared, allocate, Flavor::shared)
+OPAL_MPI_FORWARD_BOTH(Win_shared_query, shared_query)
 
 OPAL_MPI_FUNCTION(int, Win_create_dynamic, (MPI_Info info, MPI_Comm comm, MPI_Win* win)) {
   return create("MPI_Win_create_dynamic", Flavor::dynamic, nullptr, 0, 1, info, comm, nullptr, win);
@@ -139,7 +127,6 @@ OPAL_MPI_FUNCTION(int, Win_create_dynamic, (MPI_Info info, MPI_Comm comm, MPI_Wi
 
 OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
   Call call{"MPI_Win_attach"};
-  if (call.failed()) return call.error();
   Window* const window = call.window(win);
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (size != 0) call.pointer(base, "base");
@@ -152,7 +139,6 @@ OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
 
 OPAL_MPI_FUNCTION(int, Win_detach, (MPI_Win win, const void* base)) {
   Call call{"MPI_Win_detach"};
-  if (call.failed()) return call.error();
   Window* const window = call.window(win);
   if (!call.failed() && window->flavor() != Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows have memory that was attached");
@@ -166,7 +152,6 @@ OPAL_MPI_FUNCTION(int, Win_detach, (MPI_Win win, const void* base)) {
 
 OPAL_MPI_FUNCTION(int, Win_free, (MPI_Win * win)) {
   Call call{"MPI_Win_free"};
-  if (call.failed()) return call.error();
   call.pointer(win, "win");
   if (call.failed()) return call.error();
   Window* const window = call.window(*win);
@@ -181,17 +166,12 @@ OPAL_MPI_FUNCTION(int, Win_free, (MPI_Win * win)) {
 
 OPAL_MPI_FUNCTION(int, Win_get_group, (MPI_Win win, MPI_Group* group)) {
   Call call{"MPI_Win_get_group"};
-  if (call.failed()) return call.error();
   const Window* const window = call.window(win);
-  call.pointer(group, "group");
-  if (call.failed()) return call.error();
-  *group = mpi_shim::new_handle(window->comm().group());
-  return MPI_SUCCESS;
+  return call.answer(group, "group", [&] { return mpi_shim::new_handle(window->comm().group()); });
 }
 
 OPAL_MPI_FUNCTION(int, Win_set_info, (MPI_Win win, MPI_Info info)) {
   Call call{"MPI_Win_set_info"};
-  if (call.failed()) return call.error();
   Window* const window = call.window(win);
   if (!call.failed()) set_hints(call, info, window->hints);
   return call.error();
@@ -199,19 +179,12 @@ OPAL_MPI_FUNCTION(int, Win_set_info, (MPI_Win win, MPI_Info info)) {
 
 OPAL_MPI_FUNCTION(int, Win_get_info, (MPI_Win win, MPI_Info* info_used)) {
   Call call{"MPI_Win_get_info"};
-  if (call.failed()) return call.error();
   const Window* const window = call.window(win);
-  call.pointer(info_used, "info_used");
-  if (call.failed()) return call.error();
-  auto made = mpi_shim::handle::create<Info>(window->hints);
-  if (!made) return call.finish(MPI_ERR_NO_MEM);
-  *info_used = mpi_shim::handle::to_handle<MPI_Info>(*made->detach());  // the program's reference
-  return MPI_SUCCESS;
+  return call.answer_info(call.failed() ? Info::Entries{} : window->hints, info_used);
 }
 
 OPAL_MPI_FUNCTION(int, Win_set_name, (MPI_Win win, const char* win_name)) {
   Call call{"MPI_Win_set_name"};
-  if (call.failed()) return call.error();
   Window* const window = call.window(win);
   call.pointer(win_name, "win_name");
   if (call.failed()) return call.error();
@@ -221,59 +194,6 @@ OPAL_MPI_FUNCTION(int, Win_set_name, (MPI_Win win, const char* win_name)) {
 
 OPAL_MPI_FUNCTION(int, Win_get_name, (MPI_Win win, char* win_name, int* resultlen)) {
   Call call{"MPI_Win_get_name"};
-  if (call.failed()) return call.error();
-  call.pointer(win_name, "win_name");
-  call.pointer(resultlen, "resultlen");
-  std::string name = "MPI_WIN_NULL";
-  if (win != MPI_WIN_NULL) {
-    const Window* const window = call.window(win);
-    if (!call.failed()) name = window->name;
-  }
-  if (call.failed()) return call.error();
-  *std::copy(name.begin(), name.end(), win_name) = '\0';
-  *resultlen = static_cast<int>(name.size());
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Win_create_errhandler,
-                  (MPI_Win_errhandler_function * win_errhandler_fn, MPI_Errhandler* errhandler)) {
-  Call call{"MPI_Win_create_errhandler", Call::When::any_time};
-  call.pointer(errhandler, "errhandler");
-  if (win_errhandler_fn == nullptr) call.fail(MPI_ERR_ARG, "argument win_errhandler_fn is a null pointer");
-  if (call.failed()) return call.error();
-  *errhandler = mpi_shim::new_handle(
-      std::make_shared<const Errhandler>(Errhandler{Errhandler::Kind::win_function, nullptr, win_errhandler_fn}));
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Win_set_errhandler, (MPI_Win win, MPI_Errhandler errhandler)) {
-  Call call{"MPI_Win_set_errhandler"};
-  if (call.failed()) return call.error();
-  Window* const window = call.window(win);
-  auto handler = mpi_shim::find_errhandler(errhandler);
-  if (handler == nullptr || handler->kind == Errhandler::Kind::comm_function) {
-    call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler for windows");
-  }
-  if (call.failed()) return call.error();
-  window->errhandler.set(std::move(handler));
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Win_get_errhandler, (MPI_Win win, MPI_Errhandler* errhandler)) {
-  Call call{"MPI_Win_get_errhandler"};
-  if (call.failed()) return call.error();
-  const Window* const window = call.window(win);
-  call.pointer(errhandler, "errhandler");
-  if (call.failed()) return call.error();
-  *errhandler = mpi_shim::new_handle(window->errhandler.get());
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Win_call_errhandler, (MPI_Win win, int errorcode)) {
-  Call call{"MPI_Win_call_errhandler"};
-  if (call.failed()) return call.error();
-  call.window(win);
-  if (call.failed()) return call.error();
-  call.fail_class(errorcode);
-  return MPI_SUCCESS;
+  const Window* const window = win == MPI_WIN_NULL ? nullptr : call.window(win);
+  return call.answer_name(window != nullptr ? window->name : "MPI_WIN_NULL", win_name, resultlen);
 }

@@ -4,8 +4,8 @@
 #pragma once
 #include <span>
 
-#include "mpi_shim/coll/blocks.hpp"
 #include "mpi_shim/coll/schedule.hpp"
+#include "mpi_shim/comm/topology.hpp"
 
 namespace mpi_shim::coll {
 
@@ -18,5 +18,9 @@ void build_alltoall_in_place(Schedule& schedule, const Blocks& blocks);
 
 /// The same exchange with the blocks of other ranks only; by rank, null where there is no message.
 void build_exchange(Schedule& schedule, std::span<const Buffer* const> out, std::span<const Buffer* const> in);
+
+/// One exchange, straight between the neighbours of a topology; blocks are in their order.
+void build_neighbour_alltoall(Schedule& schedule, const comm::Neighbours& neighbours, const Blocks& out,
+                              const Blocks& in);
 
 }  // namespace mpi_shim::coll

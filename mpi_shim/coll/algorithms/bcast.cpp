@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 
-#include <algorithm>
-
 #include "mpi_shim/coll/algorithms/tree.hpp"
 #include "mpi_shim/coll/config.hpp"
 
@@ -52,6 +50,17 @@ void build_scatter_ring(Schedule& schedule, const Buffer& buffer, int root, cons
 }
 
 }  // namespace
+
+void build_barrier(Schedule& schedule) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
+  for (std::int64_t distance = 1; distance < size; distance *= 2) {
+    const int step = static_cast<int>(distance);
+    schedule.receive({}, (rank - step + size) % size);
+    schedule.send({}, static_cast<int>((rank + distance) % size));
+    schedule.end_round();
+  }
+}
 
 void build_bcast(Schedule& schedule, const Buffer& buffer, int root) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};

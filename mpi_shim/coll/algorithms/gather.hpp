@@ -5,7 +5,6 @@
 #pragma once
 #include <optional>
 
-#include "mpi_shim/coll/blocks.hpp"
 #include "mpi_shim/coll/schedule.hpp"
 
 namespace mpi_shim::coll {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/algorithms/inter.hpp"
 
-#include <optional>
-
-#include "mpi_shim/coll/algorithms/barrier.hpp"
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/algorithms/gather.hpp"
 #include "mpi_shim/coll/algorithms/reduce.hpp"

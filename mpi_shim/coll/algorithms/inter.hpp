@@ -3,7 +3,6 @@
 // one side become results of the other.  `own` and `other` are the sides as teams of the collectives' channel; rooted
 // ones have MPI_ROOT, MPI_PROC_NULL or a rank of the other side as root.
 #pragma once
-#include "mpi_shim/coll/blocks.hpp"
 #include "mpi_shim/coll/schedule.hpp"
 
 namespace mpi_shim::coll {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/coll/algorithms/reduce.hpp"
 
-#include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "mpi_shim/coll/algorithms/tree.hpp"

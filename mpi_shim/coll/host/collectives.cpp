@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi_shim/coll/algorithms/barrier.hpp"
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/algorithms/reduce.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
@@ -64,12 +63,10 @@ bool HostTeam::takes(const Buffer& in, const op::Op& op) const noexcept {
 
 HostTeam::Outcome HostTeam::reduce(const Buffer& from, const Buffer& to, const op::Op& op, int root) {
   if (!takes(from, op)) return std::nullopt;
-  OnHost in{from, OnHost::Use::read};
-  OnHost out{to, OnHost::Use::write};
-  return reduce_on_host(in.buffer(), out.buffer(), op, root);
-}
-
-int HostTeam::reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root) {
+  const OnHost in_here{from, OnHost::Use::read};
+  const OnHost out_here{to, OnHost::Use::write};
+  const Buffer& in = in_here.buffer();
+  const Buffer& out = out_here.buffer();
   if (one_host()) return reduce_here(in, out.base(), op, root);
   const std::vector<int> leaders = leaders_for(root);
   const int leader = leaders[static_cast<std::size_t>(own_host())];
@@ -87,12 +84,10 @@ int HostTeam::reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& 
 
 HostTeam::Outcome HostTeam::allreduce(const Buffer& from, const Buffer& to, const op::Op& op) {
   if (!takes(from, op)) return std::nullopt;
-  OnHost in{from, OnHost::Use::read};
-  OnHost out{to, OnHost::Use::write};
-  return allreduce_on_host(in.buffer(), out.buffer(), op);
-}
-
-int HostTeam::allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op) {
+  const OnHost in_here{from, OnHost::Use::read};
+  const OnHost out_here{to, OnHost::Use::write};
+  const Buffer& in = in_here.buffer();
+  const Buffer& out = out_here.buffer();
   if (one_host()) return reduce_here(in, out.base(), op, kAllRanks);
   OPAL_MPI_STEP(reduce_here(in, out.base(), op, 0));
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) { build_allreduce(schedule, out, out, op); }));

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "mpi_shim/coll/blocks.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/host/team_segment.hpp"
+#include "mpi_shim/coll/schedule.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
 #include "mpi_shim/comm/host_team_place.hpp"
 
@@ -77,8 +77,6 @@ class HostTeam {
   /// Runs what `build` writes down for the leaders; all others only count it.
   template <class Build>
   int among(const std::vector<int>& leaders, Build&& build);
-  template <class Build>
-  int by_messages(const Team& team, int tag, Build&& build);
   /// Taken by all ranks in the same operation.
   int next_tag();
 
@@ -110,8 +108,6 @@ class HostTeam {
   std::byte* packed(std::uint64_t bytes);
 
   int bcast_here(const Buffer& buffer, int from);
-  int reduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op, int root);
-  int allreduce_on_host(const Buffer& in, const Buffer& out, const op::Op& op);
   int reduce_here(const Buffer& in, std::byte* out, const op::Op& op, int to);
   int reduce_piece(const Buffer& in, std::byte* out, const op::Op& op, int to);
   int scan_here(const Buffer& in, std::byte* out, const op::Op& op, bool exclusive);

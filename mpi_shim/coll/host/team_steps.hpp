@@ -41,14 +41,7 @@ int HostTeam::among(const std::vector<int>& leaders, Build&& build) {
   const int tag = next_tag();
   const auto own = std::find(leaders.begin(), leaders.end(), comm_.rank());
   if (own == leaders.end()) return MPI_SUCCESS;
-  return by_messages(Team{static_cast<int>(own - leaders.begin()), leaders}, tag, build);
-}
-
-template <class Build>
-int HostTeam::by_messages(const Team& team, int tag, Build&& build) {
-  Schedule& schedule = comm_.vci().scheduler().begin(comm_, team, tag);
-  build(schedule);
-  return run(schedule);
+  return run(comm_, Team{static_cast<int>(own - leaders.begin()), leaders}, tag, build);
 }
 
 }  // namespace mpi_shim::coll

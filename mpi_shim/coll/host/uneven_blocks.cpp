@@ -158,8 +158,8 @@ int HostTeam::exchange_pairs(const OutTo& out_to, const InFrom& in_from, PairsAr
   if (one_host() && left.out == 0 && left.in == 0) return error;
   const std::vector<const Buffer*> in = blocks_left(in_from, left.in);
   out.resize(in.size());
-  const int exchanged = by_messages(Team{comm_.rank(), comm_.size()}, tag,
-                                    [&](Schedule& schedule) { build_exchange(schedule, out, in); });
+  const int exchanged =
+      run(comm_, Team{comm_.rank(), comm_.size()}, tag, [&](Schedule& schedule) { build_exchange(schedule, out, in); });
   return worse(error, exchanged);
 }
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "mpi_shim/coll/algorithms/reduce.hpp"
-#include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 
 namespace mpi_shim::comm {
@@ -74,7 +72,7 @@ void IdAgreement::found() noexcept {
     return find_maximum();
   }
   if (values_[0] == 0) return end(MPI_SUCCESS);
-  if (reserved_) give_up(communicators_, {mine_, 0});
+  if (reserved_) give_up();
   // Two agreements that the processes began in different orders would refuse each other for ever if both went on with
   // the next number.  All participants compute the same place.
   ++rounds_;
@@ -86,7 +84,7 @@ void IdAgreement::found() noexcept {
 }
 
 void IdAgreement::end(int error) noexcept {
-  if (error != MPI_SUCCESS && reserved_) give_up(communicators_, {mine_, 0});
+  if (error != MPI_SUCCESS && reserved_) give_up();
   error_ = error;
   const Watcher watcher = watcher_;
   over_.store(true, std::memory_order_release);  // a waiter in another thread may end this object now
@@ -96,18 +94,27 @@ void IdAgreement::end(int error) noexcept {
 /// In turn; the first VCI, which has MPI_COMM_WORLD, comes last.
 Number IdAgreement::number() const noexcept { return {mine_, (mine_ - 1) % vcis_}; }
 
-int agree_on_number(Communicators& communicators, const Participants& participants, Number& number) {
+void IdAgreement::give_up() noexcept {
+  const am::Lock::Guard guard{communicators_.job().lock()};
+  communicators_.ids().release(mine_);
+}
+
+Made make_agreed(Communicators& communicators, const Participants& participants, Sides sides,
+                 std::shared_ptr<const Errhandler> errhandler) {
   communicators.sweep();  // numbers that can be had again
   IdAgreement agreement{communicators, participants};
   agreement.start({});
   participants.comm.engine().wait_until([&] { return agreement.over(); });
-  number = agreement.number();
-  return agreement.error();
-}
-
-void give_up(Communicators& communicators, const Number& number) {
-  const am::Lock::Guard guard{communicators.job().lock()};
-  communicators.ids().release(number.id);
+  if (agreement.error() != MPI_SUCCESS) return {agreement.error()};
+  if (sides.own == nullptr) {
+    agreement.give_up();
+    return {};
+  }
+  auto slot = handle::Slot<Communicator>::reserve();
+  if (!slot) return {MPI_ERR_NO_MEM};
+  Communicator& made = communicators.create(std::move(*slot), agreement.number(), std::move(sides));
+  made.errhandler.set(std::move(errhandler));
+  return {MPI_SUCCESS, &made};
 }
 
 }  // namespace mpi_shim::comm

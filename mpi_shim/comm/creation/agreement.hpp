@@ -10,14 +10,12 @@
 #include <atomic>
 #include <cstdint>
 
-#include "mpi_shim/coll/schedule.hpp"
-#include "mpi_shim/comm/communicator.hpp"
-#include "mpi_shim/comm/id_table.hpp"
+#include "mpi_shim/coll/algorithms/gather.hpp"
+#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/team.hpp"
 
 namespace mpi_shim::comm {
-
-class Communicators;
 
 /// The processes that agree, and how they reach each other: a part of a communicator's collectives' channel and a tag
 /// that all of them know.  The team's list of ranks outlives the agreement.
@@ -28,6 +26,22 @@ struct Participants {
 
   /// All processes of `comm`; every one of them has to call it in the order of its collectives.
   static Participants of_all(Communicator& comm);
+
+  /// Runs what `build(Schedule&)` writes down for them.  An error class.
+  template <class Build>
+  int run(Build&& build) const {
+    return coll::run(comm, team, tag, build);
+  }
+
+  /// Gives each of them the records of all, by their ranks in the team.  An error class.
+  template <class Record>
+  int exchange(const Record& mine, std::vector<Record>& all) const {
+    all.resize(static_cast<std::size_t>(team.size()));
+    all[static_cast<std::size_t>(team.rank())] = mine;
+    coll::Blocks blocks;
+    for (Record& record : all) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
+    return run([&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
+  }
 };
 
 /// A tag that no collective uses, computed from what its users have in common.
@@ -52,6 +66,8 @@ class IdAgreement {
   /// Once over: an error class, and without an error the number, reserved in this process.
   [[nodiscard]] int error() const noexcept { return error_; }
   [[nodiscard]] Number number() const noexcept;
+  /// For a process that then does not use the number.
+  void give_up() noexcept;
 
  private:
   void propose();
@@ -74,10 +90,9 @@ class IdAgreement {
   std::atomic<bool> over_{false};
 };
 
-/// Blocks until all participants have agreed.  An error class.
-int agree_on_number(Communicators& communicators, const Participants& participants, Number& number);
-
-/// For a process that took part and then is not in the communicator.
-void give_up(Communicators& communicators, const Number& number);
+/// Blocks until all participants have agreed, and makes the communicator of `sides`.  Without an own side this process
+/// takes part, and then is not in the communicator.
+Made make_agreed(Communicators& communicators, const Participants& participants, Sides sides,
+                 std::shared_ptr<const Errhandler> errhandler);
 
 }  // namespace mpi_shim::comm

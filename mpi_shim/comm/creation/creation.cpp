@@ -2,29 +2,12 @@
 #include "mpi_shim/comm/creation/creation.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
-#include "mpi_shim/coll/algorithms/gather.hpp"
-#include "mpi_shim/coll/run.hpp"
-#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/agreement.hpp"
 
 namespace mpi_shim::comm {
 namespace {
-
-std::shared_ptr<const Group> new_group(Communicators& communicators, std::vector<int> processes) {
-  return std::make_shared<const Group>(std::move(processes), communicators.job().rank());
-}
-
-int make(Communicators& communicators, const Communicator& parent, const Number& number, Sides sides,
-         Communicator*& made) {
-  const auto created = communicators.create(number, std::move(sides));
-  if (!created) return MPI_ERR_NO_MEM;
-  made = *created;
-  made->errhandler.set(parent.errhandler.get());
-  return MPI_SUCCESS;
-}
 
 /// MPI_Comm_idup: agrees while others progress, then makes the communicator.  Its handle is told at the call: a
 /// variable that is written later would have to outlive it, which Fortran's conversion of handles does not.
@@ -79,30 +62,13 @@ class Duplication final : public Request {
   IdAgreement agreement_;
 };
 
-const Request::Actions Duplication::kActions{
-    [](Request& self) noexcept { static_cast<Duplication&>(self).begin_agreeing(); },
-    [](Request& self) noexcept { static_cast<Duplication&>(self).put_away(); },
-    nullptr,
-};
+const Request::Actions Duplication::kActions{act<&Duplication::begin_agreeing>, act<&Duplication::put_away>};
 
 /// What each process of both sides tells the others when a communicator is divided.
 struct Choice {
   std::int64_t color;
   std::int64_t key;
 };
-static_assert(sizeof(Choice) == 2 * sizeof(std::int64_t), "sent as pairs of integers");
-
-/// `mine` and all others' choices, by rank in the collectives' channel.
-int exchange_choices(Communicator& parent, const Choice& mine, std::vector<Choice>& all) {
-  const Participants participants = Participants::of_all(parent);
-  all.resize(static_cast<std::size_t>(participants.team.size()));
-  all[static_cast<std::size_t>(participants.team.rank())] = mine;
-  coll::Blocks blocks;
-  for (Choice& choice : all) blocks.push_back(p2p::Buffer::of_bytes(&choice, sizeof choice));
-  coll::Schedule& schedule = parent.vci().scheduler().begin(parent, participants.team, participants.tag);
-  coll::build_allgather(schedule, std::nullopt, blocks);
-  return coll::run(schedule);
-}
 
 /// Those of one side with the colour, in the new order.
 std::shared_ptr<const Group> chosen(Communicators& communicators, const Group& side, std::span<const Choice> choices,
@@ -115,26 +81,21 @@ std::shared_ptr<const Group> chosen(Communicators& communicators, const Group& s
     return choices[static_cast<std::size_t>(a)].key < choices[static_cast<std::size_t>(b)].key;
   });
   for (int& rank : ranks) rank = side.process(rank);  // from here on numbers of processes
-  return new_group(communicators, std::move(ranks));
+  return std::make_shared<const Group>(std::move(ranks), communicators.job().rank());
 }
 
 }  // namespace
 
-int duplicate(Communicators& communicators, Communicator& parent, Communicator*& made) {
-  made = nullptr;
-  Number number;
-  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
-    return error;
-  Communicator* copy = nullptr;
-  if (const int error = make(communicators, parent, number, parent.sides(), copy); error != MPI_SUCCESS) return error;
-  copy->topology = parent.topology;
-  if (const int error = parent.attributes.copy_to(parent.mpi_handle(), copy->attributes); error != MPI_SUCCESS) {
-    copy->attributes.clear_all(copy->mpi_handle());
-    communicators.free(*copy);
-    return error;
+Made duplicate(Communicators& communicators, Communicator& parent) {
+  const Made made = make_agreed(communicators, Participants::of_all(parent), parent.sides(), parent.errhandler.get());
+  if (made.error != MPI_SUCCESS) return made;
+  made.comm->topology = parent.topology;
+  if (const int error = parent.attributes.copy_to(parent.mpi_handle(), made.comm->attributes); error != MPI_SUCCESS) {
+    made.comm->attributes.clear_all(made.comm->mpi_handle());
+    communicators.free(*made.comm);
+    return {error};
   }
-  made = copy;
-  return MPI_SUCCESS;
+  return made;
 }
 
 int start_duplicating(Communicators& communicators, Communicator& parent, MPI_Comm* newcomm, Request*& request) {
@@ -156,13 +117,10 @@ int start_duplicating(Communicators& communicators, Communicator& parent, MPI_Co
   return MPI_SUCCESS;
 }
 
-int split(Communicators& communicators, Communicator& parent, int color, int key, Communicator*& made) {
-  made = nullptr;
-  std::vector<Choice> choices;
-  if (const int error = exchange_choices(parent, {color, key}, choices); error != MPI_SUCCESS) return error;
-  Number number;  // one for all colours: their processes never exchange messages on it
-  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
-    return error;
+Made split(Communicators& communicators, Communicator& parent, int color, int key) {
+  std::vector<Choice> choices;  // by rank in the collectives' channel
+  if (const int error = Participants::of_all(parent).exchange(Choice{color, key}, choices); error != MPI_SUCCESS)
+    return {error};
   const auto of_side = [&](const coll::Team& side) {
     return std::span{choices}.subspan(static_cast<std::size_t>(side.in_channel(0)),
                                       static_cast<std::size_t>(side.size()));
@@ -173,41 +131,28 @@ int split(Communicators& communicators, Communicator& parent, int color, int key
     if (parent.is_inter())
       sides.other = chosen(communicators, *parent.sides().other, of_side(parent.other_side()), color);
   }
-  if (sides.own == nullptr || (sides.other != nullptr && sides.other->size() == 0)) {
-    give_up(communicators, number);
-    return MPI_SUCCESS;
-  }
-  return make(communicators, parent, number, std::move(sides), made);
+  if (sides.other != nullptr && sides.other->size() == 0) sides.own = nullptr;
+  // One number for all colours: their processes never exchange messages on it.
+  return make_agreed(communicators, Participants::of_all(parent), std::move(sides), parent.errhandler.get());
 }
 
-int create(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group,
-           Communicator*& made) {
-  made = nullptr;
+Made create(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group) {
+  const bool member = group->rank() != MPI_UNDEFINED;
   if (parent.is_inter()) {
     // The other side's group is not known here: each process says which place it has in its own.
-    const bool member = group->rank() != MPI_UNDEFINED;
-    return split(communicators, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0, made);
+    return split(communicators, parent, member ? 0 : MPI_UNDEFINED, member ? group->rank() : 0);
   }
-  Number number;
-  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
-    return error;
-  if (group->rank() == MPI_UNDEFINED) {
-    give_up(communicators, number);
-    return MPI_SUCCESS;
-  }
-  return make(communicators, parent, number, {group, nullptr}, made);
+  return make_agreed(communicators, Participants::of_all(parent), {member ? group : nullptr, nullptr},
+                     parent.errhandler.get());
 }
 
-int create_group(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group, int tag,
-                 Communicator*& made) {
-  made = nullptr;
-  if (group->rank() == MPI_UNDEFINED) return MPI_SUCCESS;
+Made create_group(Communicators& communicators, Communicator& parent, const std::shared_ptr<const Group>& group,
+                  int tag) {
+  if (group->rank() == MPI_UNDEFINED) return {};
   std::vector<int> ranks;
   for (const int member : group->processes()) ranks.push_back(parent.group()->rank_of(member));
-  Number number;
   const Participants participants{parent, {group->rank(), ranks}, private_tag(static_cast<std::uint32_t>(tag))};
-  if (const int error = agree_on_number(communicators, participants, number); error != MPI_SUCCESS) return error;
-  return make(communicators, parent, number, {group, nullptr}, made);
+  return make_agreed(communicators, participants, {group, nullptr}, parent.errhandler.get());
 }
 
 }  // namespace mpi_shim::comm

@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_shim/comm/creation/intercomm.hpp"
-
+// Intercommunicators, and communicators out of groups alone.
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <vector>
 
 #include "mpi_shim/coll/algorithms/bcast.hpp"
-#include "mpi_shim/coll/algorithms/gather.hpp"
-#include "mpi_shim/coll/run.hpp"
-#include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/creation/agreement.hpp"
+#include "mpi_shim/comm/creation/creation.hpp"
 
 namespace mpi_shim::comm {
 namespace {
-
-/// A part of a communicator whose members work together under one tag.
-struct Part {
-  Communicator& comm;
-  coll::Team team;
-  int tag;
-
-  template <class Build>
-  int run(Build&& build) const {
-    coll::Schedule& schedule = comm.vci().scheduler().begin(comm, team, tag);
-    build(schedule);
-    return coll::run(schedule);
-  }
-};
 
 template <class T>
 p2p::Buffer buffer_of(std::vector<T>& values) {
@@ -49,7 +31,7 @@ struct Side {
 
 /// The leaders exchange the lists of their members.  `tag` becomes one that several threads of the same processes,
 /// which may all have called with the same, do not share: their local communicators differ.
-int swap_members(Communicators& communicators, const Part& leaders, int remote_leader, const Group& own,
+int swap_members(Communicators& communicators, const Participants& leaders, int remote_leader, const Group& own,
                  std::uint32_t communicator, std::vector<int>& other, std::uint64_t& tag) {
   Side mine{own.size(), communicator};
   Side theirs{};
@@ -75,7 +57,7 @@ int swap_members(Communicators& communicators, const Part& leaders, int remote_l
 }
 
 /// Broadcasts the leader's list and its error to its side.
-int announce(Communicators& communicators, const Part& own, int leader, int error, std::vector<int>& members,
+int announce(Communicators& communicators, const Participants& own, int leader, int error, std::vector<int>& members,
              std::uint64_t& tag) {
   Announcement head{error, static_cast<std::int32_t>(members.size()), tag};
   const auto broadcast = [&](const p2p::Buffer& buffer) {
@@ -96,94 +78,71 @@ bool is_list_of_others(Communicators& communicators, const Group& own, const std
 }
 
 /// Both sides agree on a number.  They have no communicator in common but the world's, whose ranks are the processes.
-int make_connected(Communicators& communicators, const Part& own, const std::shared_ptr<const Group>& local, int leader,
-                   int error, std::vector<int> members, std::uint64_t tag, Communicator*& made) {
+Made make_connected(Communicators& communicators, const Participants& own, const std::shared_ptr<const Group>& local,
+                    int leader, int error, std::vector<int> members, std::uint64_t tag,
+                    std::shared_ptr<const Errhandler> errhandler) {
   if (const int failed = announce(communicators, own, leader, error, members, tag); failed != MPI_SUCCESS)
-    return failed;
-  if (!is_list_of_others(communicators, *local, members)) return MPI_ERR_GROUP;
+    return {failed};
+  if (!is_list_of_others(communicators, *local, members)) return {MPI_ERR_GROUP};
   Sides sides{local, std::make_shared<const Group>(std::move(members), communicators.job().rank())};
   sides.own_first = sides.own->process(0) < sides.other->process(0);
   const std::vector<int> all = sides.processes();
   const int place = local->rank() + (sides.own_first ? 0 : sides.other->size());
-  Number number;
   const Participants participants{communicators.world(), {place, all}, private_tag(tag)};
-  if (const int failed = agree_on_number(communicators, participants, number); failed != MPI_SUCCESS) return failed;
-  const auto created = communicators.create(number, std::move(sides));
-  if (!created) return MPI_ERR_NO_MEM;
-  made = *created;
-  return MPI_SUCCESS;
+  return make_agreed(communicators, participants, std::move(sides), std::move(errhandler));
 }
 
 std::uint64_t number_of(std::string_view tag) { return std::hash<std::string_view>{}(tag); }
 
 }  // namespace
 
-int connect_sides(Communicators& communicators, Communicator& local, int local_leader, Communicator* peer,
-                  int remote_leader, int tag, Communicator*& made) {
+Made connect_sides(Communicators& communicators, Communicator& local, int local_leader, Communicator* peer,
+                   int remote_leader, int tag) {
   std::uint64_t number = static_cast<std::uint32_t>(tag);
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local.rank() == local_leader) {
-    const Part leaders{*peer, peer->is_inter() ? peer->other_side() : peer->all_processes(), private_tag(number)};
+    const Participants leaders{*peer, peer->is_inter() ? peer->other_side() : peer->all_processes(),
+                               private_tag(number)};
     error = swap_members(communicators, leaders, remote_leader, *local.group(), local.id(), members, number);
   }
-  const Participants own = Participants::of_all(local);
-  error = make_connected(communicators, {own.comm, own.team, own.tag}, local.group(), local_leader, error,
-                         std::move(members), number, made);
-  if (error == MPI_SUCCESS) made->errhandler.set(local.errhandler.get());
-  return error;
+  return make_connected(communicators, Participants::of_all(local), local.group(), local_leader, error,
+                        std::move(members), number, local.errhandler.get());
 }
 
-int merge_sides(Communicators& communicators, Communicator& parent, bool high, Communicator*& made) {
-  const Participants participants = Participants::of_all(parent);
-  std::vector<std::uint8_t> wishes(static_cast<std::size_t>(participants.team.size()));
-  wishes[static_cast<std::size_t>(participants.team.rank())] = high ? 1 : 0;
-  coll::Blocks blocks;
-  for (std::uint8_t& wish : wishes) blocks.push_back(p2p::Buffer::of_bytes(&wish, 1));
-  const int gathered = Part{parent, participants.team, participants.tag}.run(
-      [&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
-  if (gathered != MPI_SUCCESS) return gathered;
-  Number number;
-  if (const int error = agree_on_number(communicators, Participants::of_all(parent), number); error != MPI_SUCCESS)
-    return error;
+Made merge_sides(Communicators& communicators, Communicator& parent, bool high) {
+  std::vector<std::uint8_t> wishes;
+  const auto mine = static_cast<std::uint8_t>(high);
+  if (const int error = Participants::of_all(parent).exchange(mine, wishes); error != MPI_SUCCESS) return {error};
   const bool other_high = wishes[static_cast<std::size_t>(parent.other_side().in_channel(0))] != 0;
   Sides order = parent.sides();
   if (high != other_high) order.own_first = other_high;  // otherwise any order will do that is the same on both sides
   const auto group = std::make_shared<const Group>(order.processes(), communicators.job().rank());
-  const auto created = communicators.create(number, {group, nullptr});
-  if (!created) return MPI_ERR_NO_MEM;
-  made = *created;
-  made->errhandler.set(parent.errhandler.get());
-  return MPI_SUCCESS;
+  return make_agreed(communicators, Participants::of_all(parent), {group, nullptr}, parent.errhandler.get());
 }
 
-int create_from_group(Communicators& communicators, const std::shared_ptr<const Group>& group, std::string_view tag,
-                      Communicator*& made) {
-  made = nullptr;
+Made create_from_group(Communicators& communicators, const std::shared_ptr<const Group>& group, std::string_view tag,
+                       std::shared_ptr<const Errhandler> errhandler) {
   const std::vector<int> members{group->processes().begin(), group->processes().end()};
-  Number number;
   const Participants participants{communicators.world(), {group->rank(), members}, private_tag(number_of(tag))};
-  if (const int error = agree_on_number(communicators, participants, number); error != MPI_SUCCESS) return error;
-  const auto created = communicators.create(number, {group, nullptr});
-  if (!created) return MPI_ERR_NO_MEM;
-  made = *created;
-  return MPI_SUCCESS;
+  return make_agreed(communicators, participants, {group, nullptr}, std::move(errhandler));
 }
 
-int connect_groups(Communicators& communicators, const std::shared_ptr<const Group>& local, int local_leader,
-                   const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
-                   Communicator*& made) {
+Made connect_groups(Communicators& communicators, const std::shared_ptr<const Group>& local, int local_leader,
+                    const std::shared_ptr<const Group>& remote, int remote_leader, std::string_view tag,
+                    std::shared_ptr<const Errhandler> errhandler) {
   const std::vector<int> own_members{local->processes().begin(), local->processes().end()};
   std::uint64_t number = number_of(tag);
   const int message_tag = private_tag(number);
-  const Part own{communicators.world(), {local->rank(), own_members}, message_tag};
+  const Participants own{communicators.world(), {local->rank(), own_members}, message_tag};
   std::vector<int> members;
   int error = MPI_SUCCESS;
   if (local->rank() == local_leader) {
-    const Part leaders{communicators.world(), communicators.world().all_processes(), message_tag};
+    const Participants leaders{communicators.world(), communicators.world().all_processes(), message_tag};
     error = swap_members(communicators, leaders, remote->process(remote_leader), *local, 0, members, number);
   }
-  return make_connected(communicators, own, local, local_leader, error, std::move(members), number, made);
+  return make_connected(communicators, own, local, local_leader, error, std::move(members), number,
+                        std::move(errhandler));
 }
 
 }  // namespace mpi_shim::comm

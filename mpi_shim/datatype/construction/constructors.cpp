@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/datatype/construction/constructors.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "mpi_shim/datatype/checked.hpp"

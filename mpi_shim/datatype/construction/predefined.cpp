@@ -116,9 +116,8 @@ struct Types {
 
 // Made on first use and never destroyed: programs call MPI from their exit handlers.
 const Types& types() {
-  alignas(Types) static std::byte storage[sizeof(Types)];
-  static const Types* made = new (storage) Types;
-  return *made;
+  static const Types& made = *new Types;
+  return made;
 }
 
 }  // namespace

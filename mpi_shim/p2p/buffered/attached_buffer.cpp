@@ -21,11 +21,7 @@ class AttachedBuffer::Flush final : public Request {
   std::size_t pending_;
 };
 
-const Request::Actions AttachedBuffer::Flush::kActions{
-    [](Request& self) noexcept { static_cast<Flush&>(self).begin(); },
-    [](Request& self) noexcept { self.retire(); },
-    nullptr,
-};
+const Request::Actions AttachedBuffer::Flush::kActions{act<&Flush::begin>, act<&Object::retire>};
 
 bool AttachedBuffer::attach(void* memory, std::uint64_t size) {
   const am::Lock::Guard guard{vcis_.lock()};

@@ -3,18 +3,15 @@
 
 namespace mpi_shim::p2p {
 
-const Request::Actions BufferedSend::kActions{
-    [](Request& self) noexcept { static_cast<BufferedSend&>(self).send(); },
-    [](Request& self) noexcept {
-      auto& send = static_cast<BufferedSend&>(self);
-      {
-        const am::Lock::Guard guard{send.engine()->lock()};
-        --send.channel_.users;
-      }
-      self.retire();
-    },
-    nullptr,
-};
+const Request::Actions BufferedSend::kActions{act<&BufferedSend::send>, act<&BufferedSend::put_away>};
+
+void BufferedSend::put_away() noexcept {
+  {
+    const am::Lock::Guard guard{engine()->lock()};
+    --channel_.users;
+  }
+  retire();
+}
 
 void BufferedSend::send() noexcept {
   begin();

@@ -28,6 +28,7 @@ class BufferedSend final : public Request {
  private:
   static const Actions kActions;
   void send() noexcept;
+  void put_away() noexcept;
 
   AttachedBuffer& own_;
   AttachedBuffer& shared_;

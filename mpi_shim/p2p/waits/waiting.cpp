@@ -28,7 +28,7 @@ p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handl
   return set != 0 ? set : 1;  // nothing to wait for, but a round may be asked for
 }
 
-Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noexcept {
+Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block, Outcomes outcomes) noexcept {
   Found found;
   for (bool first_poll = true;; first_poll = false) {
     found.any_active = false;
@@ -40,7 +40,7 @@ Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noe
       found.any_done = true;
       found.index = i;
       found.comm = request->comm();
-      found.outcome = hand_out(handles[i], *request);
+      found.outcome = outcomes == Outcomes::keep ? request->query() : hand_out(handles[i], *request);
       return found;
     }
     if (!found.any_active) return found;

@@ -47,8 +47,12 @@ struct Found {
 
 [[nodiscard]] bool any_done(std::span<const MPI_Request> handles) noexcept;
 
+/// Whether the outcome of a request that is done is handed out, or only told (MPI_Request_get_status*).
+enum class Outcomes { hand_out, keep };
+
 /// The first request that is done.  `block`: waits for one unless none is active.
-Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block) noexcept;
+Found find_done(p2p::Vcis& vcis, std::span<MPI_Request> handles, bool block,
+                Outcomes outcomes = Outcomes::hand_out) noexcept;
 
 /// VCIs whose progress ends requests of these.
 [[nodiscard]] p2p::Vcis::Set vcis_of(const p2p::Vcis& vcis, std::span<const MPI_Request> handles) noexcept;

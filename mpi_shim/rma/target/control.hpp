@@ -16,10 +16,21 @@ namespace mpi_shim::rma {
 /// try_shared() fails, so that the writer gets the lock.
 class AccessLock {
  public:
-  [[nodiscard]] bool try_shared() noexcept;
+  [[nodiscard]] bool try_shared() noexcept {
+    if (writers_waiting_.load(std::memory_order_relaxed) != 0) return false;
+    std::uint32_t readers = state_.load(std::memory_order_relaxed);
+    while ((readers & kWriter) == 0) {
+      if (state_.compare_exchange_weak(readers, readers + 1, std::memory_order_acquire, std::memory_order_relaxed))
+        return true;
+    }
+    return false;
+  }
   void release_shared() noexcept { state_.fetch_sub(1, std::memory_order_release); }
 
-  [[nodiscard]] bool try_exclusive() noexcept;
+  [[nodiscard]] bool try_exclusive() noexcept {
+    std::uint32_t unlocked = 0;
+    return state_.compare_exchange_strong(unlocked, kWriter, std::memory_order_acquire, std::memory_order_relaxed);
+  }
   void release_exclusive() noexcept { state_.store(0, std::memory_order_release); }
 
   /// A writer calls begin_waiting() before it repeats try_exclusive(), and end_waiting() when it has the lock or ends
