@@ -18,7 +18,6 @@ class Endpoint final : public btl::Endpoint {
 
  private:
   friend class Module;
-  friend class OneSided;
   const NodeId node_;
   Link* out_ = nullptr;  // ours; set right after construction
   Link* in_ = nullptr;   // the peer's, once its connect or accept has come

@@ -83,7 +83,7 @@ void Module::disconnect(btl::Endpoint& to) noexcept {
   send_control(endpoint, Packet::Kind::disconnect, {});
   fabric_->close_sender(*endpoint.out_);
   if (endpoint.in_ != nullptr) fabric_->close_receiver(*endpoint.in_);
-  if (one_sided_ != nullptr) one_sided_->end_all(endpoint, {Errc::canceled, 0, "sim: disconnected"});
+  end_operations(endpoint, {Errc::canceled, 0, "sim: disconnected"});
   if (find(endpoint.node_) == &endpoint) {
     endpoints_.erase(endpoint.node_);
   } else {
@@ -128,22 +128,9 @@ Result<void> Module::deregister_memory(const MemoryHandle& handle) { return node
 
 void Module::invalidate_memory(const MemoryHandle& handle) noexcept { node_.memory.invalidate(handle); }
 
-// --- One-sided
-
-OneSided& Module::one_sided() {
-  if (one_sided_ == nullptr) one_sided_ = std::make_unique<OneSided>(*this, emulation(), operations());
-  return *one_sided_;
-}
-
-Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
-                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                      Completion& completion) noexcept {
-  return one_sided().move(kind, static_cast<Endpoint&>(to), local, local_handle, remote_address, remote, size,
-                          completion);
-}
-
-Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
-  return one_sided().atomic(static_cast<Endpoint&>(to), request, completion);
+PipelinedTransfers& Module::pipelined() {
+  if (pipelined_ == nullptr) pipelined_ = std::make_unique<PipelinedTransfers>(*this, emulation(), operations());
+  return *pipelined_;
 }
 
 // --- Progress
@@ -164,7 +151,7 @@ std::size_t Module::progress(std::size_t budget) noexcept {
 
 /// What back-pressure, or want of room for registrations, held up.
 std::size_t Module::send_waiting() noexcept {
-  return one_sided_ == nullptr ? 0 : emulation().progress() + one_sided_->transfers().progress();
+  return emulation().progress() + (pipelined_ != nullptr ? pipelined_->progress() : 0);
 }
 
 bool Module::arm() noexcept { return send_waiting() == 0 && fabric_->arm(node_); }
@@ -173,7 +160,7 @@ void Module::handle(Packet& packet) noexcept {
   switch (packet.kind) {
     case Packet::Kind::message: return on_message(packet);
     case Packet::Kind::response:
-      if (Endpoint* from = packet.link->sender) one_sided().complete(*from, packet);
+      if (Endpoint* from = packet.link->sender) complete(*from, packet);
       return;
     case Packet::Kind::connect: return on_connect(packet);
     case Packet::Kind::accept: return on_accept(packet);
@@ -225,7 +212,7 @@ void Module::die(Endpoint* endpoint, const Error& why) noexcept {
   if (endpoint == nullptr || endpoint->dead()) return;
   endpoint->mark_dead(why);
   fabric_->close_transfers(*endpoint->out_);
-  if (one_sided_ != nullptr) one_sided_->end_all(*endpoint, why);
+  end_operations(*endpoint, why);
   host().observer.on_failed(*endpoint, why);
 }
 

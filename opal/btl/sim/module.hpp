@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "opal/btl/shared/message_transport.hpp"
+#include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/sim/config.hpp"
 #include "opal/btl/sim/endpoint.hpp"
 #include "opal/btl/sim/fabric.hpp"
-#include "opal/btl/sim/one_sided.hpp"
+#include "opal/btl/sim/transfer.hpp"
+#include "opal/rcache/cache.hpp"
 
 namespace opal::btl::sim {
 
@@ -35,7 +37,7 @@ class OPAL_EXPORT Module final : public MessageTransport {
   Result<MemoryHandle> register_memory(void* base, std::uint64_t size, Rights rights) override;
   Result<void> deregister_memory(const MemoryHandle& handle) override;
   void invalidate_memory(const MemoryHandle& handle) noexcept override;
-  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &one_sided().transfers(); }
+  [[nodiscard]] PipelinedTransfers* transfers() noexcept override { return &pipelined(); }
   Post atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept override;
 
   std::size_t progress(std::size_t budget) noexcept override;
@@ -43,10 +45,27 @@ class OPAL_EXPORT Module final : public MessageTransport {
   bool arm() noexcept override;
 
  private:
-  friend class OneSided;
   Post transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* local, const MemoryHandle* local_handle,
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept override;
+  PipelinedTransfers& pipelined();
+  // one_sided.cpp: small transfers travel in the packet; others need their local memory registered, as with real
+  // devices: by the caller's handle, else through the registration cache, else for this one operation.
+  /// An operation's hold on its local memory.
+  struct Local {
+    rcache::Lease lease;
+    MemoryHandle handle;  // registered for this operation alone
+    bool registered = false;
+  };
+  Result<Key> hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept;
+  void release(Local& local) noexcept;
+  void post(Endpoint& to, const Transfer& transfer, ByteSpan inline_bytes, std::size_t room) noexcept;
+  /// A response has come for an operation on `from`.
+  void complete(Endpoint& from, Packet& response) noexcept;
+  void end(RdmaOperation& operation, const Error& why) noexcept;
+  /// Ends every operation on `endpoint` with `why`; its link is closed already.
+  void end_operations(Endpoint& endpoint, const Error& why) noexcept;
+
   struct Address {
     std::uint64_t magic;
     std::uint64_t fabric;
@@ -59,7 +78,6 @@ class OPAL_EXPORT Module final : public MessageTransport {
   [[nodiscard]] Endpoint* find(NodeId node) noexcept;
   void pair(Endpoint& endpoint, Link& incoming) noexcept;
   void send_control(Endpoint& to, Packet::Kind kind, ByteSpan payload) noexcept;
-  OneSided& one_sided();
 
   std::size_t send_waiting() noexcept;
   void handle(Packet& packet) noexcept;
@@ -75,7 +93,8 @@ class OPAL_EXPORT Module final : public MessageTransport {
   std::unordered_map<NodeId, std::unique_ptr<Endpoint>> endpoints_;  // the latest to each node
   std::vector<std::unique_ptr<Endpoint>> replaced_;                  // dead, superseded, and not disconnected yet
   std::unordered_map<NodeId, std::uint64_t> newest_;                 // of the links by which each node has connected
-  std::unique_ptr<OneSided> one_sided_;
+  std::unique_ptr<PipelinedTransfers> pipelined_;  // of large buffers and whole address spaces; made at its first use
+  std::vector<Local> locals_;                      // by the operation's slot
   bool progressing_ = false;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/sim/one_sided.hpp"
-
+// The initiator's side of put, get and atomic of one device.
 #include <algorithm>
 #include <cstring>
 
@@ -12,48 +11,45 @@ namespace opal::btl::sim {
 
 static_assert(sizeof(Key) != sizeof(SoftwareHandle), "PipelinedTransfers tells them apart by their size");
 
-OneSided::OneSided(Module& module, RdmaEmulation& emulation, RdmaOperations& operations) noexcept
-    : module_(module), emulation_(emulation), operations_(operations), transfers_(module, emulation, operations) {}
-
-Result<Key> OneSided::hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept {
+Result<Key> Module::hold(Local& local, const MemoryHandle* given, std::byte* bytes, std::uint64_t size) noexcept {
   if (given != nullptr) return key_of(*given);
-  if (rcache::Cache* cache = module_.registrations(); cache != nullptr) {
+  if (rcache::Cache* cache = registrations(); cache != nullptr) {
     OPAL_TRY_ASSIGN(local.lease, cache->get(bytes, size, static_cast<rcache::Access>(Rights::none)));
     return key_of(local.lease->cookie().get<MemoryHandle>());
   }
-  OPAL_TRY_ASSIGN(local.handle, module_.register_memory(bytes, size, Rights::none));
+  OPAL_TRY_ASSIGN(local.handle, register_memory(bytes, size, Rights::none));
   local.registered = true;
   return key_of(local.handle);
 }
 
-void OneSided::release(Local& local) noexcept {
+void Module::release(Local& local) noexcept {
   local.lease.reset();
-  if (std::exchange(local.registered, false)) (void)module_.deregister_memory(local.handle);
+  if (std::exchange(local.registered, false)) (void)deregister_memory(local.handle);
 }
 
-void OneSided::post(Endpoint& to, const Transfer& transfer, ByteSpan inline_bytes, std::size_t room) noexcept {
-  Packet& packet = module_.fabric().make(Packet::Kind::request, sizeof transfer + room);
+void Module::post(Endpoint& to, const Transfer& transfer, ByteSpan inline_bytes, std::size_t room) noexcept {
+  Packet& packet = fabric_->make(Packet::Kind::request, sizeof transfer + room);
   packet.write(transfer);
   if (!inline_bytes.empty()) std::memcpy(packet.payload() + sizeof transfer, inline_bytes.data(), inline_bytes.size());
-  (void)module_.fabric().send(*to.out_, packet);  // only messages are refused
+  (void)fabric_->send(*to.out_, packet);  // only messages are refused
 }
 
-Post OneSided::move(RdmaOperation::Kind kind, Endpoint& to, std::byte* bytes, const MemoryHandle* local,
-                    std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
-                    Completion& completion) noexcept {
+Post Module::transfer(RdmaOperation::Kind kind, btl::Endpoint& to, std::byte* bytes, const MemoryHandle* local,
+                      std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
+                      Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
   const auto in_pieces = [&] {
-    return transfers_.transfer(kind, to, bytes, local, remote_address, remote, size, completion);
+    return pipelined().transfer(kind, to, bytes, local, remote_address, remote, size, completion);
   };
-  if (transfers_.takes(remote)) return in_pieces();
+  if (pipelined().takes(remote)) return in_pieces();
   const Result<Key> remote_key = key_of(remote);
   if (!remote_key) return refuse(completion, remote_key.error());
   // The handle's own bounds, so that an absurd size does not reach beyond the local buffer; the target looks again.
   if (auto within = check_bounds(remote_key->base, remote_key->size, remote_address, size); !within) {
     return refuse(completion, within.error());
   }
-  if (transfers_.takes(local, remote, size)) return in_pieces();
-  RdmaOperation* const operation = operations_.begin(kind, to, completion, this);
+  if (pipelined().takes(local, remote, size)) return in_pieces();
+  RdmaOperation* const operation = operations().begin(kind, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
   completion.error = {};
@@ -61,47 +57,47 @@ Post OneSided::move(RdmaOperation::Kind kind, Endpoint& to, std::byte* bytes, co
   operation->total = size;
   Transfer transfer{};
   transfer.kind = operation->is_put() ? Transfer::Kind::put : Transfer::Kind::get;
-  transfer.operation = operations_.name_of(*operation);
+  transfer.operation = operations().name_of(*operation);
   transfer.remote = *remote_key;
   transfer.remote_address = remote_address;
   transfer.size = size;
   transfer.in_packet = size <= kInline;
   if (transfer.in_packet) {
-    post(to, transfer, operation->is_put() ? ByteSpan{bytes, size} : ByteSpan{}, size);
+    post(static_cast<Endpoint&>(to), transfer, operation->is_put() ? ByteSpan{bytes, size} : ByteSpan{}, size);
     return Post::queued;
   }
   const Result<Key> local_key = hold(locals_[operation->slot], local, bytes, size);
   if (!local_key) {
-    (void)operations_.end(*operation);
+    (void)operations().end(*operation);
     // What holds the room may be our own operations: their ends will make some.
-    if (local_key.error().code == Errc::limit_reached && operations_.active() != 0) return Post::again;
+    if (local_key.error().code == Errc::limit_reached && operations().active() != 0) return Post::again;
     return refuse(completion, local_key.error());
   }
   transfer.local = *local_key;
   transfer.local_address = reinterpret_cast<std::uint64_t>(bytes);
-  post(to, transfer, {}, 0);
+  post(static_cast<Endpoint&>(to), transfer, {}, 0);
   return Post::queued;
 }
 
-Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
+Post Module::atomic(btl::Endpoint& to, const AtomicRequest& request, Completion& completion) noexcept {
   if (to.dead()) return refuse(completion, to.error());
   if (!is_supported(request.op, request.type)) {
     return refuse(completion, {Errc::not_supported, 0, "atomic: no such operation on this type"});
   }
-  if (transfers_.takes(*request.remote)) return emulation_.atomic(to, request, completion);
+  if (pipelined().takes(*request.remote)) return emulation().atomic(to, request, completion);
   const Result<Key> remote_key = key_of(*request.remote);
   if (!remote_key) return refuse(completion, remote_key.error());
   if (request.remote_address % size_of(request.type) != 0) {
     return refuse(completion, {Errc::invalid_argument, 0, "atomic: address not aligned", request.remote_address});
   }
-  RdmaOperation* operation = operations_.begin(RdmaOperation::Kind::atomic, to, completion, this);
+  RdmaOperation* operation = operations().begin(RdmaOperation::Kind::atomic, to, completion, this);
   if (operation == nullptr) return Post::again;
   if (locals_.size() <= operation->slot) locals_.resize(operation->slot + 1);
   completion.error = {};
   operation->result = request.result;
   Transfer transfer{};
   transfer.kind = Transfer::Kind::atomic;
-  transfer.operation = operations_.name_of(*operation);
+  transfer.operation = operations().name_of(*operation);
   transfer.remote = *remote_key;
   transfer.remote_address = request.remote_address;
   transfer.size = size_of(request.type);
@@ -110,13 +106,13 @@ Post OneSided::atomic(Endpoint& to, const AtomicRequest& request, Completion& co
   transfer.op = request.op;
   transfer.type = request.type;
   transfer.in_packet = true;
-  post(to, transfer, {}, 0);
+  post(static_cast<Endpoint&>(to), transfer, {}, 0);
   return Post::queued;
 }
 
-void OneSided::complete(Endpoint& from, Packet& response) noexcept {
+void Module::complete(Endpoint& from, Packet& response) noexcept {
   const auto transfer = response.read<Transfer>();
-  RdmaOperation* operation = operations_.find(transfer.operation, from, this);
+  RdmaOperation* operation = operations().find(transfer.operation, from, this);
   if (operation == nullptr) return;  // ended when its endpoint died
   if (transfer.error.code == Errc{}) {
     if (operation->kind == RdmaOperation::Kind::get && transfer.in_packet && transfer.size != 0) {
@@ -129,15 +125,15 @@ void OneSided::complete(Endpoint& from, Packet& response) noexcept {
   end(*operation, transfer.error);
 }
 
-void OneSided::end(RdmaOperation& operation, const Error& why) noexcept {
+void Module::end(RdmaOperation& operation, const Error& why) noexcept {
   release(locals_[operation.slot]);
-  operations_.finish(operation, why);
+  operations().finish(operation, why);
 }
 
-void OneSided::end_all(Endpoint& endpoint, const Error& why) noexcept {
-  transfers_.endpoint_gone(endpoint, why);
-  emulation_.endpoint_gone(endpoint, why);
-  operations_.for_each(endpoint, this, [&](RdmaOperation& operation) { end(operation, why); });
+void Module::end_operations(Endpoint& endpoint, const Error& why) noexcept {
+  if (pipelined_ != nullptr) pipelined_->endpoint_gone(endpoint, why);
+  emulation().endpoint_gone(endpoint, why);
+  operations().for_each(endpoint, this, [&](RdmaOperation& operation) { end(operation, why); });
 }
 
 }  // namespace opal::btl::sim

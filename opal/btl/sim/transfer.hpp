@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/btl/sim/transfer.hpp — a put, get or atomic on its way: the payload of request packets.  It is made by the
-// initiator's OneSided, served by the target's device in the fabric, and comes back to the initiator as the response.
+// initiator's Module, served by the target's device in the fabric, and comes back to the initiator as the response.
 #pragma once
 #include <cstdint>
 

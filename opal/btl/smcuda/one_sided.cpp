@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles of GPU memory, and put and get where either side is GPU memory.
+#include <new>
 #include <utility>
 
 #include "opal/btl/shared/registrations/claims.hpp"
@@ -165,6 +166,17 @@ void Module::copied(void* user, const Result<void>& result) noexcept {
   copying.mapped = {};
   --copying.peer->copying;
   copying.module->operations().finish(*copying.operation, result ? Error{} : result.error());
+}
+
+Result<Window*> Peer::window(gpu::WorkContext work, const rcache::Config& config) noexcept try {
+  OPAL_TRY_ASSIGN(const std::uint64_t id, gpu::context_id(work.handle()));
+  for (const auto& window : windows) {
+    if (window->id == id) return window.get();
+  }
+  windows.push_back(std::make_unique<Window>(std::move(work), id, config, imports));
+  return windows.back().get();
+} catch (const std::bad_alloc&) {
+  return Error{Errc::no_memory, 0, "smcuda: a cache of the peer's GPU memory"};
 }
 
 }  // namespace opal::btl::smcuda
