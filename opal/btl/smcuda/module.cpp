@@ -63,8 +63,8 @@ bool Module::arm() noexcept {
   return sm::Module::arm();
 }
 
-rcache::RgpusmStatistics Module::statistics_of(const Peer& peer) noexcept {
-  rcache::RgpusmStatistics sum;
+rcache::Statistics Module::statistics_of(const Peer& peer) noexcept {
+  rcache::Statistics sum;
   for (const auto& window : peer.windows) {
     sum += window->kept.statistics();
     sum += window->passing.statistics();
@@ -72,13 +72,13 @@ rcache::RgpusmStatistics Module::statistics_of(const Peer& peer) noexcept {
   return sum;
 }
 
-rcache::RgpusmStatistics Module::statistics(const btl::Endpoint& peer) const noexcept {
+rcache::Statistics Module::statistics(const btl::Endpoint& peer) const noexcept {
   const auto found = peers_.find(const_cast<btl::Endpoint*>(&peer));  // a key is only compared
-  return found == peers_.end() ? rcache::RgpusmStatistics{} : statistics_of(found->second);
+  return found == peers_.end() ? rcache::Statistics{} : statistics_of(found->second);
 }
 
-rcache::RgpusmStatistics Module::remote_memory_statistics() const noexcept {
-  rcache::RgpusmStatistics sum;
+rcache::Statistics Module::remote_memory_statistics() const noexcept {
+  rcache::Statistics sum;
   for (const auto& [endpoint, peer] : peers_) sum += statistics_of(peer);
   return sum;
 }

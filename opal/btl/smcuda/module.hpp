@@ -52,9 +52,9 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   /// For tests and tools.
   [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
   /// What the caches of one peer's memory have counted, over all contexts.
-  [[nodiscard]] rcache::RgpusmStatistics statistics(const btl::Endpoint& peer) const noexcept;
+  [[nodiscard]] rcache::Statistics statistics(const btl::Endpoint& peer) const noexcept;
   Result<void> release_remote_memory() noexcept override;
-  [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept override;
+  [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept override;
   /// Copies in flight.
   [[nodiscard]] std::size_t copying() const noexcept { return operations().active(this); }
 
@@ -71,7 +71,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
 
   Module(const Host& host, const Settings& settings, Parts parts);
   Peer& peer_of(btl::Endpoint& endpoint);
-  static rcache::RgpusmStatistics statistics_of(const Peer& peer) noexcept;
+  static rcache::Statistics statistics_of(const Peer& peer) noexcept;
 
   // ipc.cpp
   Result<void> take_tags();
