@@ -113,7 +113,7 @@ Context::~Context() {
   }
   if (log::enabled(log::Level::info)) {
     log_cache("registrations of memory", registration_statistics());
-    log_cache("mappings of peers' GPU memory", remote_memory_statistics().cache);
+    log_cache("mappings of peers' GPU memory", remote_memory_statistics());
   }
   while (!state_->former.empty()) disconnect(*state_->former.begin()->second);
   while (!state_->endpoints.empty()) disconnect(*state_->endpoints.begin()->second);

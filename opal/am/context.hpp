@@ -119,7 +119,7 @@ class OPAL_EXPORT Context {
   /// The counts of the registration caches of all open transports; see Cache::statistics().
   [[nodiscard]] rcache::Statistics registration_statistics() const noexcept;
   /// The same for GPU memory of peers that is mapped here (docs/design/rcache.md, "Remote GPU memory").
-  [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept;
+  [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept;
   /// Completes when every put and atomic posted before, on any endpoint, is visible at its target.
   Post flush(Completion& completion) noexcept;
 

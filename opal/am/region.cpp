@@ -139,9 +139,9 @@ rcache::Statistics Context::registration_statistics() const noexcept {
   }
 }
 
-rcache::RgpusmStatistics Context::remote_memory_statistics() const noexcept {
+rcache::Statistics Context::remote_memory_statistics() const noexcept {
   const Lock::Guard guard{state_->lock};
-  rcache::RgpusmStatistics sum;
+  rcache::Statistics sum;
   for (const auto& module : state_->transports.modules) {
     const auto* const keeper = dynamic_cast<const btl::KeepsRemoteMemory*>(module.get());
     if (keeper != nullptr) sum += keeper->remote_memory_statistics();

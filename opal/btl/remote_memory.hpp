@@ -15,7 +15,7 @@ class KeepsRemoteMemory {
   virtual Result<void> release_remote_memory() noexcept = 0;
 
   /// What the caches of it have counted, over all peers, and hold now.
-  [[nodiscard]] virtual rcache::RgpusmStatistics remote_memory_statistics() const noexcept = 0;
+  [[nodiscard]] virtual rcache::Statistics remote_memory_statistics() const noexcept = 0;
 
  protected:
   ~KeepsRemoteMemory() = default;

@@ -63,7 +63,7 @@ opal_status_t opal_registration_statistics(opal_context_t* context, opal_cache_s
     return misuse("opal_registration_statistics: a context, and counters made by OPAL_INIT, are needed");
   }
   if (local != nullptr) fill(*local, context_of(*context).registration_statistics());
-  if (remote != nullptr) fill(*remote, context_of(*context).remote_memory_statistics().cache);
+  if (remote != nullptr) fill(*remote, context_of(*context).remote_memory_statistics());
   return OPAL_OK;
 }
 

@@ -142,6 +142,11 @@ opal_status_t add_handler(opal_context& context, const UserHandler& handler) noe
   return OPAL_OK;
 }
 
+/// As much of `from` as fits, and a NUL.
+void copy_text(std::string_view from, char* text, std::size_t size) noexcept {
+  if (text != nullptr && size != 0) text[from.copy(text, size - 1)] = '\0';
+}
+
 }  // namespace
 
 opal::am::Context& opal::capi::context_of(opal_context_t& handle) noexcept { return *handle.context; }
@@ -255,11 +260,7 @@ opal_status_t opal_listen(opal_context_t* context, const char* host_port, char* 
   }
   auto result = context->context->listen(host_port);
   if (!result) return fail(result.error());
-  if (where != nullptr && where_size != 0) {
-    const std::size_t length = std::min(result->size(), where_size - 1);
-    std::memcpy(where, result->data(), length);
-    where[length] = '\0';
-  }
+  copy_text(*result, where, where_size);
   return OPAL_OK;
 }
 
@@ -281,11 +282,7 @@ opal_status_t opal_connect_to(opal_context_t* context, const char* host_port, in
 size_t opal_endpoint_explain(const opal_endpoint_t* peer, char* text, size_t size) noexcept {
   if (peer == nullptr) return 0;
   const std::string explanation = endpoint(peer).explain();
-  if (text != nullptr && size != 0) {
-    const std::size_t length = std::min(explanation.size(), size - 1);
-    std::memcpy(text, explanation.data(), length);
-    text[length] = '\0';
-  }
+  copy_text(explanation, text, size);
   return explanation.size();
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <mutex>
+#include <set>
 
 namespace opal {
 
@@ -26,6 +28,15 @@ const char* name(Errc code) noexcept {
     case Errc::internal: return "internal";
   }
   return "unknown";
+}
+
+const char* kept_for_ever(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> texts;
+  constexpr std::size_t kMost = 1024;  // a program that keeps inventing them gets a short text instead of a leak
+  const std::lock_guard lock{mutex};
+  if (texts.size() >= kMost && !texts.contains(text)) return "a value that is not known or not allowed; see the log";
+  return texts.insert(text).first->c_str();
 }
 
 std::string to_string(const Error& error) {

@@ -46,6 +46,9 @@ static_assert(std::is_trivially_copyable_v<Error> && sizeof(Error) == 24, "error
 /// The code's stable lower-case name, e.g. "peer_gone".  Never null; static lifetime.
 OPAL_EXPORT const char* name(Errc code) noexcept;
 
+/// `text`, kept for ever, for Error::where of errors that name what a user wrote: few, and of them only so many.
+OPAL_EXPORT const char* kept_for_ever(const std::string& text);
+
 /// One line for people: code, where, errno text and detail.  Allocates: cold paths only.
 OPAL_EXPORT std::string to_string(const Error& error);
 

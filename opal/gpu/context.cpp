@@ -75,20 +75,8 @@ Result<WorkContext> WorkContext::any() noexcept {
   return Error{Errc::not_supported, 0, "the program has no CUDA context, and none is made for it"};
 }
 
-WorkContext& WorkContext::operator=(WorkContext&& other) noexcept {
-  if (this != &other) {
-    release();
-    handle_ = other.handle_;
-    ordinal_ = other.ordinal_;
-    retained_ = std::exchange(other.retained_, false);
-  }
-  return *this;
-}
-
-WorkContext::~WorkContext() { release(); }
-
-void WorkContext::release() noexcept {
-  if (std::exchange(retained_, false)) driver().primary_context_release(ordinal_);
+WorkContext::~WorkContext() {
+  if (retained_) driver().primary_context_release(ordinal_);
 }
 
 }  // namespace opal::gpu

@@ -52,7 +52,7 @@ class OPAL_EXPORT WorkContext {
 
   WorkContext(WorkContext&& other) noexcept
       : handle_(other.handle_), ordinal_(other.ordinal_), retained_(std::exchange(other.retained_, false)) {}
-  WorkContext& operator=(WorkContext&& other) noexcept;
+  WorkContext& operator=(WorkContext&&) = delete;
   WorkContext(const WorkContext&) = delete;
   WorkContext& operator=(const WorkContext&) = delete;
   ~WorkContext();
@@ -63,7 +63,6 @@ class OPAL_EXPORT WorkContext {
  private:
   WorkContext(ContextHandle handle, int ordinal, bool retained) noexcept
       : handle_(handle), ordinal_(ordinal), retained_(retained) {}
-  void release() noexcept;
 
   ContextHandle handle_;
   int ordinal_;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "opal/core/clock.hpp"
-#include "opal/gpu/load.hpp"
 
 namespace opal::gpu {
 namespace {

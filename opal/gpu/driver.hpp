@@ -7,6 +7,7 @@
 
 #include "opal/core/result.hpp"
 #include "opal/gpu/cuda_api.hpp"
+#include "opal/gpu/gpu.hpp"
 
 namespace opal::gpu {
 
@@ -15,6 +16,9 @@ struct Driver {
 #include "opal/gpu/driver_functions.def"
 #undef OPAL_CUDA_FUNCTION
 };
+
+/// Loads the driver; called once.
+Status load_driver(const Config& config);
 
 /// The loaded driver.  Only while active().
 const Driver& driver() noexcept;

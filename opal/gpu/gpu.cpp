@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include "opal/core/log.hpp"
+#include "opal/gpu/driver.hpp"
 #include "opal/gpu/host_pages.hpp"
-#include "opal/gpu/load.hpp"
 
 namespace opal::gpu {
 namespace {

@@ -24,6 +24,9 @@ struct Status {
 /// It is said in the log when `config` demands a driver and there is none.
 OPAL_EXPORT const Status& start(const Config& config);
 
+/// What start() was given; only while active().
+const Config& started_with() noexcept;
+
 /// Success, or not_supported with the reason that start() found; before start() that it was not called.
 OPAL_EXPORT Result<void> usable() noexcept;
 

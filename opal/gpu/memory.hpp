@@ -30,9 +30,6 @@ enum class MemoryKind : std::uint8_t {
   other,    ///< on a device, of a kind not known here: can only be copied
 };
 
-/// "host", "pinned", ... Static lifetime.
-OPAL_EXPORT const char* name(MemoryKind kind) noexcept;
-
 /// The allocation around an address.
 struct Memory {
   MemoryKind kind = MemoryKind::host;

@@ -73,8 +73,8 @@ bool ProcessMaps::next(MapsEntry& entry) noexcept {
       (text[0] == 'r' ? PROT_READ : 0) | (text[1] == 'w' ? PROT_WRITE : 0) | (text[2] == 'x' ? PROT_EXEC : 0);
   text.remove_prefix(5);
   entry.offset = take_number(text, 16, ' ');
-  (void)take_number(text, 16, ' ');  // the device, "fd:01": its number is of no use here
-  entry.inode = take_number(text, 10, ' ');
+  (void)take_number(text, 16, ' ');  // the device, "fd:01", and the file's number are of no use here
+  (void)take_number(text, 10, ' ');
   const std::size_t name = text.find_first_not_of(' ');
   entry.name = name == std::string_view::npos ? std::string_view{} : text.substr(name);
   return true;

@@ -18,7 +18,6 @@ struct MapsEntry {
   Range range;
   int protection = 0;        ///< PROT_*
   std::uint64_t offset = 0;  ///< in the file
-  std::uint64_t inode = 0;   ///< 0: no file
   std::string_view name;     ///< file, "[heap]", "[stack]" or empty; valid until the next entry is read
 };
 

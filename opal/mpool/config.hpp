@@ -6,9 +6,6 @@
 
 namespace opal::mpool {
 
-/// Memory that a shared pool commits at a time.
-inline constexpr ByteSize kSharedChunk = 256_KiB;
-
 struct Config {
   ByteSize shared_size = 16_GiB;
   bool guard = false;

@@ -11,7 +11,6 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/core/log.hpp"
-#include "opal/mpool/aligned_mapping.hpp"
 
 namespace opal::mpool {
 namespace {
@@ -20,11 +19,11 @@ constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS;
 
 Result<Mapping> map_huge(std::size_t size, std::size_t alignment) noexcept {
   // Reserved at mmap() (no MAP_NORESERVE): too few pages are an error here and no SIGBUS at the first touch.
-  auto mapping = map_aligned(size, alignment, kPrivate | MAP_HUGETLB | MAP_HUGE_2MB, -1);
+  auto mapping = Mapping::aligned(size, alignment, kPrivate | MAP_HUGETLB | MAP_HUGE_2MB);
   if (mapping) return mapping;
   log::once(log::Level::info, "mpool hugepage", "mpool",
             "no hugetlb page is free ({}); hugepage pools use transparent huge pages", to_string(mapping.error()));
-  mapping = map_aligned(size, alignment, kPrivate, -1);
+  mapping = Mapping::aligned(size, alignment, kPrivate);
   if (mapping) (void)::madvise(mapping->data(), size, MADV_HUGEPAGE);  // small pages do, too
   return mapping;
 }
@@ -43,7 +42,7 @@ Result<std::byte*> MappedPool::allocate(std::size_t size, std::size_t alignment)
   alignment = std::max(alignment, page_size());
   OPAL_TRY_ASSIGN(Mapping pages, kind_ == Kind::hugepage         ? map_huge(rounded, alignment)
                                  : alignment <= base_page_size() ? Mapping::anonymous(rounded)
-                                                                 : map_aligned(rounded, alignment, kPrivate, -1));
+                                                                 : Mapping::aligned(rounded, alignment, kPrivate));
   Block block{std::move(pages)};
   if (kind_ == Kind::cuda_host) {
     OPAL_TRY_ASSIGN(block.pinned, gpu::Pinned::make(block.pages.bytes()));

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "opal/core/log.hpp"
@@ -19,16 +17,6 @@ namespace opal::mpool {
 namespace {
 
 constexpr const char* kKnown = "known are heap, hugepage, shared, hugepage,shared and cuda_host";
-
-/// Error::where lives for ever.  A program that keeps inventing hints gets the short text instead of a leak.
-const char* kept_for_ever(const std::string& text) {
-  static std::mutex mutex;
-  static std::set<std::string> texts;
-  constexpr std::size_t kMost = 64;
-  const std::lock_guard lock{mutex};
-  if (texts.size() >= kMost && !texts.contains(text)) return kKnown;
-  return texts.insert(text).first->c_str();
-}
 
 Error bad_hint(std::string_view hint, const std::string& problem) {
   const char* text = kept_for_ever(fmt::format("memory pool hint \"{}\": {}; {}", hint, problem, kKnown));

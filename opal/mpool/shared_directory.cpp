@@ -97,8 +97,7 @@ Result<std::byte*> SharedMemoryPool::allocate(std::size_t size, std::size_t alig
 
 /// A pool that has shown that it can commit a page.
 Result<SharedPool> create_checked(const Config& config, bool hugetlb) {
-  OPAL_TRY_ASSIGN(SharedPool pool, SharedPool::create("opal-pool", config.shared_size.bytes,
-                                                      {.chunk = kSharedChunk.bytes, .hugetlb = hugetlb}));
+  OPAL_TRY_ASSIGN(SharedPool pool, SharedPool::create("opal-pool", config.shared_size.bytes, {.hugetlb = hugetlb}));
   OPAL_TRY_ASSIGN(const SharedBlock probe, pool.allocate(pool.page_size()));
   OPAL_TRY(pool.deallocate(probe.address));
   pool.trim();

@@ -14,7 +14,6 @@
 #include "opal/allocator/best_fit.hpp"
 #include "opal/core/system/fd.hpp"
 #include "opal/core/system/memory_file.hpp"
-#include "opal/mpool/aligned_mapping.hpp"
 
 namespace opal::mpool {
 namespace {
@@ -93,7 +92,7 @@ Result<SharedPool> SharedPool::create(const std::string& name, std::size_t virtu
   const std::size_t chunk = std::bit_ceil(std::max(options.chunk, page));
 
   OPAL_TRY_ASSIGN(Fd fd, open_memory_file(name.c_str(), size, options.hugetlb));
-  OPAL_TRY_ASSIGN(Mapping mapping, map_aligned(size, kMaxAlignment, MAP_SHARED | MAP_NORESERVE, fd.get()));
+  OPAL_TRY_ASSIGN(Mapping mapping, Mapping::aligned(size, kMaxAlignment, MAP_SHARED | MAP_NORESERVE, fd.get()));
   dump(mapping.bytes(), false);
   return SharedPool{std::make_unique<State>(std::move(fd), std::move(mapping), chunk, page)};
 }

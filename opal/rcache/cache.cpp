@@ -3,25 +3,18 @@
 // calls, allocation and release of memory happen without it, since each may end in invalidate() on this very thread.
 #include "opal/rcache/cache.hpp"
 
-#include <unistd.h>
-
 #include <limits>
 #include <new>
 #include <utility>
 
 #include "opal/core/log.hpp"
+#include "opal/core/system/mapping.hpp"
 #include "opal/memory/events/events.hpp"
-#include "opal/rcache/registrations/page_hold.hpp"
 
 namespace opal::rcache {
 namespace {
 
 std::atomic<std::uint64_t> next_cache_id{1};
-
-std::size_t machine_page_size() noexcept {
-  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return size;
-}
 
 }  // namespace
 
@@ -29,7 +22,7 @@ Cache::Cache(Device& device, const Config& config, std::size_t granularity)
     : device_(device),
       config_(config),
       counted_under_lock_(!config.leave_pinned || config.overlap == Overlap::page_refcount),
-      granularity_(granularity != 0 ? granularity : machine_page_size()),
+      granularity_(granularity != 0 ? granularity : base_page_size()),
       id_(next_cache_id.fetch_add(1, std::memory_order_relaxed)) {
   asymmetric_fence::start();
   follow_forks();

@@ -108,8 +108,6 @@ class OPAL_EXPORT Cache final : private ForkListener {
     Registration* fresh = nullptr;
     std::uint64_t releases_seen = 0;  // before the device was asked
     std::uint64_t entries_seen = 0;   // in the index, ever, when there was nothing like it; UINT64_MAX: unknown
-    std::uint64_t device_ns = 0;
-    bool timed = false;
   };
   /// A range wider than its request, chosen under the lock and registered later.  An event in between may hit the part
   /// that only the wider range has: then the wider range must not be registered any more.

@@ -4,10 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "opal/core/clock.hpp"
 #include "opal/memory/events/events.hpp"
 #include "opal/rcache/cache.hpp"
-#include "opal/rcache/registrations/page_hold.hpp"
 
 namespace opal::rcache {
 namespace {
@@ -113,7 +111,6 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
     Lease lease;
     {
       const Lock lock{*this};
-      statistics_.register_ns += under_way.device_ns;
       pending_.remove(*fresh);
       if (fresh->valid()) {
         // Another thread may have registered the same meanwhile: then one of the two is enough.
@@ -182,7 +179,6 @@ bool Cache::worthwhile_locked(const Widening& widening) const noexcept {
 
 /// The same if nothing has to be done for it.
 std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept {
-  constexpr std::uint64_t kTimedEvery = 8;
   const std::size_t length = range.end - range.begin;
   if (quiesced_ || pool_.empty() || !within_limits_locked(length)) return std::nullopt;
   Registration& fresh = pool_.take();
@@ -198,18 +194,13 @@ std::optional<Cache::Attempt> Cache::make_pending_locked(const Request& range, s
   pending_.push_back(fresh);
   ++statistics_.registered.count;
   statistics_.registered.bytes += length;
-  return Attempt{.fresh = &fresh,
-                 .releases_seen = releases_,
-                 .entries_seen = entries_seen,
-                 .timed = statistics_.misses % kTimedEvery == 1};
+  return Attempt{.fresh = &fresh, .releases_seen = releases_, .entries_seen = entries_seen};
 }
 
 /// Until it works, something idle being undone after each refusal for lack of room.
 Result<void> Cache::register_with_device(Attempt& attempt) noexcept {
   for (;;) {
-    const std::uint64_t start = attempt.timed ? now_ns() : 0;
     const auto done = device_.register_memory(*attempt.fresh);
-    if (attempt.timed) attempt.device_ns += now_ns() - start;
     if (done || !lacks_room(done.error())) return done;
     OPAL_TRY(make_room(attempt.releases_seen,
                        {Errc::limit_reached, done.error().os_errno,
@@ -251,7 +242,6 @@ void Cache::grow_hints() noexcept {
 void Cache::give_up(const Attempt& refused) noexcept {
   Registration& pending = *refused.fresh;
   const Lock lock{*this};
-  statistics_.register_ns += refused.device_ns;
   pending_.remove(pending);
   pending.invalidate();
   ++releases_;

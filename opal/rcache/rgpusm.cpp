@@ -84,7 +84,6 @@ Result<void> Rgpusm::register_memory(Registration& registration) noexcept {
   const auto opened = opener_.open(*wanted_, context_);
   in_the_way_ = !opened && opened.error().code == Errc::busy;
   if (in_the_way_) {
-    ++already_mapped_;
     // Freed memory of which a copy is in flight: nothing else that is given up would help.
     if (cache_.retired_in_use(registration.base(), registration.length())) return opened.error();
     return Error{Errc::limit_reached, 0, opened.error().where, opened.error().detail};
@@ -99,9 +98,9 @@ void Rgpusm::deregister_memory(Registration& registration) noexcept {
   opener_.close(mapped.handle, mapped.address, context_);
 }
 
-RgpusmStatistics Rgpusm::statistics() const noexcept {
-  RgpusmStatistics now{cache_.statistics(), stale_, already_mapped_};
-  now.cache.hits -= stale_;  // the engine found something there; it was not what was meant
+Statistics Rgpusm::statistics() const noexcept {
+  Statistics now = cache_.statistics();
+  now.hits -= stale_;  // the engine found something there; it was not what was meant
   return now;
 }
 

@@ -68,7 +68,7 @@ class OPAL_EXPORT Rgpusm final : private Device {
   /// Unmaps everything that is not in use.
   void flush() noexcept { cache_.flush(); }
 
-  [[nodiscard]] RgpusmStatistics statistics() const noexcept;
+  [[nodiscard]] Statistics statistics() const noexcept;
   [[nodiscard]] gpu::ContextHandle context() const noexcept { return context_; }
 
  private:
@@ -80,9 +80,8 @@ class OPAL_EXPORT Rgpusm final : private Device {
   const gpu::ContextHandle context_;
   const gpu::MemoryHandle* wanted_ = nullptr;  // by the get() that is in flight
   bool in_the_way_ = false;                    // the driver's last answer to it was "already mapped"
-  std::uint64_t stale_ = 0;
-  std::uint64_t already_mapped_ = 0;
-  Cache cache_;  // last: its end calls the device, which is this object
+  std::uint64_t stale_ = 0;                    // found by address, but of memory that the peer has freed since
+  Cache cache_;                                // last: its end calls the device, which is this object
 };
 
 }  // namespace opal::rcache

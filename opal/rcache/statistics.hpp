@@ -23,7 +23,6 @@ struct Statistics {
   std::uint64_t evictions = 0;      ///< idle registrations undone to make room
   std::uint64_t invalidations = 0;  ///< registrations whose memory went away
   std::uint64_t failures = 0;       ///< get() calls that returned an error
-  std::uint64_t register_ns = 0;    ///< time spent in Device::register_memory, by every eighth registration
   Amount registered;                ///< known to the device: in use, idle, or not undone yet
   Amount idle;                      ///< of those, kept for later use only
 
@@ -33,23 +32,8 @@ struct Statistics {
     evictions += other.evictions;
     invalidations += other.invalidations;
     failures += other.failures;
-    register_ns += other.register_ns;
     registered += other.registered;
     idle += other.idle;
-    return *this;
-  }
-};
-
-/// Of caches of remote GPU memory (rgpusm.hpp).
-struct RgpusmStatistics {
-  Statistics cache;
-  std::uint64_t stale = 0;           ///< found by address, but of memory that the peer has freed since
-  std::uint64_t already_mapped = 0;  ///< times that the driver refused because something was in the way
-
-  RgpusmStatistics& operator+=(const RgpusmStatistics& other) noexcept {
-    cache += other.cache;
-    stale += other.stale;
-    already_mapped += other.already_mapped;
     return *this;
   }
 };

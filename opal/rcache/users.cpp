@@ -3,7 +3,6 @@
 #include <new>
 
 #include "opal/rcache/cache.hpp"
-#include "opal/rcache/registrations/page_hold.hpp"
 
 namespace opal::rcache {
 

@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "opal/core/build_info.hpp"
-#include "opal/core/config/nearest_name.hpp"
 #include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/text.hpp"

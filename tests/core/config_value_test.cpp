@@ -19,9 +19,6 @@ TEST(ConfigValue, EveryValueIsReadBackAsItIsWritten) {
                                      std::uint32_t{0},
                                      UINT32_MAX,
                                      UINT64_MAX,
-                                     std::int32_t{INT32_MIN},
-                                     INT64_MIN,
-                                     INT64_MAX,
                                      0.1,
                                      1e300,
                                      ByteSize{0},
@@ -41,7 +38,7 @@ TEST(ConfigValue, EveryValueIsReadBackAsItIsWritten) {
                                      microseconds{1500},
                                      microseconds{3s}};
   for (const Value& value : values) {
-    const Parsed again = parse(to_string(value), type_of(value), {});
+    const Parsed again = parse(to_string(value), static_cast<Type>(value.index()), {});
     EXPECT_EQ(again.problem, "") << to_string(value);
     EXPECT_EQ(again.value, value) << to_string(value);
   }
@@ -74,21 +71,19 @@ TEST(ConfigValue, TimesCountInTheVariablesUnitUnlessTheySayTheirOwn) {
 
 TEST(ConfigValue, RangesIncludeBothEnds) {
   const Range range{.min = 1_KiB, .max = 1_MiB};
-  EXPECT_EQ(problem_with(Value{1_KiB}, range), "");
-  EXPECT_EQ(problem_with(Value{1_MiB}, range), "");
-  EXPECT_NE(problem_with(Value{1023_B}, range), "");
-  EXPECT_NE(problem_with(Value{ByteSize{(1 << 20) + 1}}, range), "");
+  EXPECT_EQ(parse("1 KiB", Type::size, range).problem, "");
+  EXPECT_EQ(parse("1 MiB", Type::size, range).problem, "");
+  EXPECT_NE(parse("1023", Type::size, range).problem, "");
+  EXPECT_NE(parse("1048577", Type::size, range).problem, "");
 }
 
 TEST(ConfigValue, PowerOfTwoHoldsForEveryNumericType) {
   const Range range{.power_of_two = true};
-  for (const Type type : {Type::u32, Type::u64, Type::i32, Type::i64, Type::real, Type::size, Type::milliseconds}) {
+  for (const Type type : {Type::u32, Type::u64, Type::real, Type::size, Type::milliseconds}) {
     EXPECT_EQ(parse("64", type, range).problem, "") << name(type);
     EXPECT_EQ(parse("63", type, range).problem, "is not a power of two") << name(type);
     EXPECT_EQ(parse("0", type, range).problem, "is not a power of two") << name(type);
   }
-  EXPECT_EQ(parse("-2", Type::i32, range).problem, "is not a power of two");
-  EXPECT_EQ(parse("9223372036854775809", Type::u64, range).problem, "is not a power of two");
 }
 
 TEST(ConfigValue, RangesReadWellForPeople) {

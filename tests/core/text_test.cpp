@@ -6,8 +6,6 @@
 
 #include <string>
 
-#include "opal/core/config/nearest_name.hpp"
-
 namespace opal {
 namespace {
 

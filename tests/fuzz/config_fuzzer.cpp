@@ -17,7 +17,7 @@ using config::Level;
 struct Settings {
   bool flag = true;
   std::uint32_t count = 16;
-  std::int64_t offset = -1;
+  double offset = -1;
   double ratio = 0.5;
   ByteSize size = 4_KiB;
   std::string mode = "auto";

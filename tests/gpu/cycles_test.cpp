@@ -76,7 +76,7 @@ void read_with(const Channel& other, const rcache::Config& config, bool refusing
         ASSERT_LE(control->count(Count::opened), most_open);
       }
     }
-    EXPECT_EQ(cache.statistics().cache.hits, 0u) << "no allocation was sent twice";
+    EXPECT_EQ(cache.statistics().hits, 0u) << "no allocation was sent twice";
   }
   if (control != nullptr) {
     EXPECT_EQ(control->count(Count::opened), 0u);

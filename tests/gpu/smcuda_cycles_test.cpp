@@ -99,7 +99,7 @@ void reader(const Channel& other, bool leave_pinned, std::uint64_t limit, bool r
       }
       here.until([&] { return here.module().send_inline(*here.peer, kRead, {}, {}) == Post::done; });
     }
-    EXPECT_EQ(here.module().remote_memory_statistics().cache.misses, static_cast<std::uint64_t>(kCycles))
+    EXPECT_EQ(here.module().remote_memory_statistics().misses, static_cast<std::uint64_t>(kCycles))
         << "each of them by a mapping";
     here.meet();
   }

@@ -112,7 +112,7 @@ TEST_P(SmcudaDescriptor, VirtualMemoryStaysMappedAndMemoryOfPoolsDoesNot) {
     until_direct(here, to.at(), address, handle);
     for (int i = 0; i < 10; ++i) EXPECT_EQ(here.get(to.at(), address, handle, 64).code, Errc{});
     EXPECT_EQ(opened(), GetParam() == Kind::mapped ? 1u : 0u);
-    EXPECT_EQ(here.module().remote_memory_statistics().cache.misses, GetParam() == Kind::mapped ? 1u : 11u);
+    EXPECT_EQ(here.module().remote_memory_statistics().misses, GetParam() == Kind::mapped ? 1u : 11u);
     EXPECT_EQ(cuda_double::control()->calls(GetParam() == Kind::mapped ? "cuMemImportFromShareableHandle"
                                                                        : "cuMemPoolImportFromShareableHandle"),
               1u);
@@ -124,10 +124,10 @@ TEST_P(SmcudaDescriptor, ACheckpointUnmapsThePeersMemoryAndItIsMappedAnewAfterwa
   with_owner([](SideEnd& here, const MemoryHandle& handle, std::uint64_t address) {
     const DeviceBuffer to{64};
     until_direct(here, to.at(), address, handle);
-    EXPECT_EQ(here.module().remote_memory_statistics().cache.registered.count, GetParam() == Kind::mapped ? 1u : 0u);
+    EXPECT_EQ(here.module().remote_memory_statistics().registered.count, GetParam() == Kind::mapped ? 1u : 0u);
     ASSERT_TRUE(here.module().release_remote_memory());
     EXPECT_EQ(opened(), 0u);
-    EXPECT_EQ(here.module().remote_memory_statistics().cache.registered.count, 0u);
+    EXPECT_EQ(here.module().remote_memory_statistics().registered.count, 0u);
     until_direct(here, to.at(), address, handle);
     EXPECT_EQ(here.get(to.at(), address, handle, 64).code, Errc{});
   });

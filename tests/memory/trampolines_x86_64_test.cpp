@@ -11,7 +11,6 @@
 
 #include "opal/core/system/mapping.hpp"
 #include "opal/memory/events/events.hpp"
-#include "opal/memory/patcher/syscall_entry.hpp"
 
 namespace opal::memory {
 namespace {

@@ -142,7 +142,7 @@ TEST(PoolHint, SharedPoolsTakeTheirSizeFromTheConfiguration) {
   ASSERT_TRUE(pool);
   EXPECT_EQ((*pool)->allocate(9 << 20).error().code, Errc::limit_reached);
   ASSERT_TRUE((*pool)->allocate(1));
-  EXPECT_EQ(ByteSize{(*pool)->usage().managed}, kSharedChunk);
+  EXPECT_EQ(ByteSize{(*pool)->usage().managed}, 256_KiB);
 }
 
 TEST(HugePool, AsksTheKernelForHugePagesWhenNoneAreReserved) {

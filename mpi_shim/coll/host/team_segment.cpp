@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "opal/core/clock.hpp"
-#include "opal/core/prefetch.hpp"
 #include "opal/core/sync/asymmetric_fence.hpp"
 
 namespace mpi_shim::coll {
@@ -17,6 +16,17 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "shared between p
 // Polls before anything else is tried: a peer on another core answers within them, if it is there already.
 constexpr int kFirstPolls = 200;
 constexpr int kPollsPerPass = 32;
+
+/// Has the line of `address` become this core's own, so that a store to it need not wait for other cores to give it up.
+/// (Compilers turn __builtin_prefetch(address, 1) into the hint for reading where they do not know the processor; those
+/// of x86-64 that do not know this instruction take it for none.)
+void prefetch_to_write(const void* address) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
 
 }  // namespace
 
@@ -45,7 +55,7 @@ TeamSegment::TeamSegment(HostMemory memory, std::uint64_t slot_bytes, int rank, 
 void TeamSegment::arrive() noexcept {
   header(rank_, place_).exchange.store(exchange_, std::memory_order_release);
   filled_[place_] = exchange_;
-  for_lines_of_cell(rank_, 1, [](const std::byte* address) { opal::prefetch_to_write(address); });
+  for_lines_of_cell(rank_, 1, [](const std::byte* address) { prefetch_to_write(address); });
   tell_sleepers();
 }
 

@@ -9,7 +9,6 @@
 #include "opal/btl/shared/rdma_operations.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/copies/copy.hpp"
-#include "opal/gpu/load.hpp"
 
 namespace opal::btl {
 namespace {

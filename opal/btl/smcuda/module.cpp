@@ -63,8 +63,8 @@ bool Module::arm() noexcept {
   return sm::Module::arm();
 }
 
-rcache::RgpusmStatistics Module::remote_memory_statistics() const noexcept {
-  rcache::RgpusmStatistics sum;
+rcache::Statistics Module::remote_memory_statistics() const noexcept {
+  rcache::Statistics sum;
   for (const auto& [endpoint, peer] : peers_) {
     for (const auto& window : peer.windows) {
       sum += window->kept.statistics();

@@ -52,7 +52,7 @@ class OPAL_EXPORT Module final : public sm::Module, public KeepsRemoteMemory {
   /// For tests and tools.
   [[nodiscard]] Ipc ipc_of(const btl::Endpoint& peer) const noexcept;
   Result<void> release_remote_memory() noexcept override;
-  [[nodiscard]] rcache::RgpusmStatistics remote_memory_statistics() const noexcept override;
+  [[nodiscard]] rcache::Statistics remote_memory_statistics() const noexcept override;
   /// Copies in flight.
   [[nodiscard]] std::size_t copying() const noexcept { return operations().active(this); }
 

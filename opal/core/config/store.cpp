@@ -4,25 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
-#include <set>
 
 #include "opal/core/config/core_config.hpp"
-#include "opal/core/config/nearest_name.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/text.hpp"
 
 namespace opal::config {
 namespace {
-
-/// Error::where lives for ever; the texts are few, because each names a setting of this process.
-const char* kept_for_ever(const std::string& text) {
-  static std::mutex mutex;
-  static std::set<std::string> texts;
-  const std::lock_guard lock{mutex};
-  return texts.insert(text).first->c_str();
-}
 
 std::string described(const Setting& setting) {
   return setting.origin.empty() ? name(setting.source) : fmt::format("{} {}", name(setting.source), setting.origin);
@@ -118,12 +107,10 @@ Result<void> Store::check_values(const GroupInfo& group) const {
 }
 
 bool Store::strict() const {
-  VarInfo var;
-  var.type = Type::boolean;
-  const Setting* setting = find("strict", var);
-  if (setting == nullptr) return CoreConfig{}.strict;
-  const Parsed parsed = parse(setting->value, var.type, {});
-  return parsed.problem.empty() && std::get<bool>(parsed.value);
+  constexpr std::size_t kStrict = 1;
+  static_assert(std::string_view{kCoreVars[kStrict].name} == "strict");
+  const std::optional<Value> value = value_of(kCoreGroup, kStrict);
+  return value && std::get<bool>(*value);
 }
 
 std::vector<Problem> Store::problems(std::span<const GroupInfo* const> groups,

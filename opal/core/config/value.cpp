@@ -9,7 +9,6 @@
 #include <cmath>
 #include <optional>
 
-#include "opal/core/config/nearest_name.hpp"
 #include "opal/core/text.hpp"
 
 namespace opal::config {
@@ -55,41 +54,27 @@ Parsed parse_bool(std::string_view text) {
 }
 
 /// A whole number at the start of `text`, in decimal or with 0x; `rest` is what follows it.
-template <class N>
-std::optional<N> leading_number(std::string_view text, std::string_view& rest, bool& too_large) {
-  const bool negative = text.starts_with('-');
-  std::string_view digits = negative ? text.substr(1) : text;
-  const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
-  if (hexadecimal) digits.remove_prefix(2);
-  if (digits.starts_with('-')) return std::nullopt;
-  std::uint64_t magnitude = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), magnitude, hexadecimal ? 16 : 10);
+std::optional<std::uint64_t> leading_number(std::string_view text, std::string_view& rest, bool& too_large) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  if (hexadecimal) text.remove_prefix(2);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, hexadecimal ? 16 : 10);
   too_large = error == std::errc::result_out_of_range;
   if (error != std::errc{}) return std::nullopt;
-  rest = digits.substr(static_cast<std::size_t>(end - digits.data()));
-
-  const std::uint64_t limit = static_cast<std::uint64_t>(std::numeric_limits<N>::max()) + (negative ? 1 : 0);
-  if constexpr (std::is_unsigned_v<N>) {
-    if (negative) return std::nullopt;
-  }
-  if (magnitude > limit) {
-    too_large = true;
-    return std::nullopt;
-  }
-  return static_cast<N>(negative ? 0 - magnitude : magnitude);
+  rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  return number;
 }
 
 template <class N>
 Parsed parse_integer(std::string_view text) {
   std::string_view rest;
   bool too_large = false;
-  const std::optional<N> number = leading_number<N>(text, rest, too_large);
-  if (too_large) return bad(fmt::format("does not fit into {} bits", sizeof(N) * 8));
-  if (!number || !rest.empty()) {
-    return bad(std::is_unsigned_v<N> ? "is not a whole number >= 0" : "is not a whole number");
+  const std::optional<std::uint64_t> number = leading_number(text, rest, too_large);
+  if (too_large || (number && *number > std::numeric_limits<N>::max())) {
+    return bad(fmt::format("does not fit into {} bits", sizeof(N) * 8));
   }
-  return {Value{*number}, {}};
+  if (!number || !rest.empty()) return bad("is not a whole number >= 0");
+  return {Value{static_cast<N>(*number)}, {}};
 }
 
 Parsed parse_real(std::string_view text) {
@@ -104,7 +89,7 @@ template <std::size_t N>
 std::optional<std::uint64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes,
                                           std::uint64_t bare_factor, bool& too_large) {
   std::string_view rest;
-  const std::optional<std::uint64_t> number = leading_number<std::uint64_t>(text, rest, too_large);
+  const std::optional<std::uint64_t> number = leading_number(text, rest, too_large);
   if (!number) return std::nullopt;
   rest = trimmed(rest);
   std::uint64_t factor = rest.empty() ? bare_factor : 0;
@@ -184,13 +169,19 @@ std::optional<double> magnitude(const Value& value) {
       value);
 }
 
-bool is_power_of_two(const Value& value) {
-  if (const auto* size = std::get_if<ByteSize>(&value)) return std::has_single_bit(size->bytes);
-  if (const auto* u32 = std::get_if<std::uint32_t>(&value)) return std::has_single_bit(*u32);
-  if (const auto* u64 = std::get_if<std::uint64_t>(&value)) return std::has_single_bit(*u64);
+/// What is wrong with `value` itself, as a clause; empty when it is within `range`.
+std::string problem_with(const Value& value, const Range& range) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    if (range.choices == nullptr || is_choice(range.choices, *text)) return {};
+    const std::string_view nearest = nearest_name(*text, split(range.choices, '|'));
+    return nearest.empty() ? "is not a known choice" : fmt::format("is not a known choice; did you mean {}?", nearest);
+  }
   const std::optional<double> number = magnitude(value);
-  int exponent = 0;
-  return number && *number >= 1 && std::frexp(*number, &exponent) == 0.5;
+  if (!number) return {};
+  if (*number < range.min.value) return "is too small";
+  if (*number > range.max.value) return "is too large";
+  if (range.power_of_two && !std::has_single_bit(static_cast<std::uint64_t>(*number))) return "is not a power of two";
+  return {};
 }
 
 }  // namespace
@@ -199,9 +190,7 @@ const char* name(Type type) noexcept {
   switch (type) {
     case Type::boolean: return "yes/no";
     case Type::u32:
-    case Type::u64:
-    case Type::i32:
-    case Type::i64: return "number";
+    case Type::u64: return "number";
     case Type::real: return "real";
     case Type::size: return "size";
     case Type::text: return "text";
@@ -272,8 +261,6 @@ Parsed parse(std::string_view text, Type type, const Range& range) {
     case Type::boolean: parsed = parse_bool(word); break;
     case Type::u32: parsed = parse_integer<std::uint32_t>(word); break;
     case Type::u64: parsed = parse_integer<std::uint64_t>(word); break;
-    case Type::i32: parsed = parse_integer<std::int32_t>(word); break;
-    case Type::i64: parsed = parse_integer<std::int64_t>(word); break;
     case Type::real: parsed = parse_real(word); break;
     case Type::size: parsed = parse_size(word); break;
     case Type::text: parsed = {Value{std::string{word}}, {}}; break;
@@ -282,20 +269,6 @@ Parsed parse(std::string_view text, Type type, const Range& range) {
   }
   if (parsed.problem.empty()) parsed.problem = problem_with(parsed.value, range);
   return parsed;
-}
-
-std::string problem_with(const Value& value, const Range& range) {
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    if (range.choices == nullptr || is_choice(range.choices, *text)) return {};
-    const std::string_view nearest = nearest_name(*text, split(range.choices, '|'));
-    return nearest.empty() ? "is not a known choice" : fmt::format("is not a known choice; did you mean {}?", nearest);
-  }
-  const std::optional<double> number = magnitude(value);
-  if (!number) return {};
-  if (*number < range.min.value) return "is too small";
-  if (*number > range.max.value) return "is too large";
-  if (range.power_of_two && !is_power_of_two(value)) return "is not a power of two";
-  return {};
 }
 
 }  // namespace opal::config

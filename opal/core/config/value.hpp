@@ -21,18 +21,15 @@ namespace opal::config {
 enum class Level : std::uint8_t { user, tuner, developer };
 
 /// The types a variable may have, in the order of Value's alternatives.
-enum class Type : std::uint8_t { boolean, u32, u64, i32, i64, real, size, text, milliseconds, microseconds };
+enum class Type : std::uint8_t { boolean, u32, u64, real, size, text, milliseconds, microseconds };
 
-using Value = std::variant<bool, std::uint32_t, std::uint64_t, std::int32_t, std::int64_t, double, ByteSize,
-                           std::string, std::chrono::milliseconds, std::chrono::microseconds>;
+using Value = std::variant<bool, std::uint32_t, std::uint64_t, double, ByteSize, std::string, std::chrono::milliseconds,
+                           std::chrono::microseconds>;
 
 /// A pointer to a member of C of one of the types above.
 template <class C>
-using Member =
-    std::variant<bool C::*, std::uint32_t C::*, std::uint64_t C::*, std::int32_t C::*, std::int64_t C::*, double C::*,
-                 ByteSize C::*, std::string C::*, std::chrono::milliseconds C::*, std::chrono::microseconds C::*>;
-
-inline Type type_of(const Value& value) noexcept { return static_cast<Type>(value.index()); }
+using Member = std::variant<bool C::*, std::uint32_t C::*, std::uint64_t C::*, double C::*, ByteSize C::*,
+                            std::string C::*, std::chrono::milliseconds C::*, std::chrono::microseconds C::*>;
 
 /// One end of a range, in the variable's own unit (a duration: in milliseconds or microseconds as its type says).
 /// Exact up to 2^53 and for every power of two.
@@ -73,8 +70,5 @@ struct Parsed {
 
 /// Reads `text` as a value of `type` within `range`.
 OPAL_EXPORT Parsed parse(std::string_view text, Type type, const Range& range);
-
-/// What is wrong with `value` itself, as a clause; empty when it is within `range`.
-OPAL_EXPORT std::string problem_with(const Value& value, const Range& range);
 
 }  // namespace opal::config

@@ -13,6 +13,9 @@ namespace opal {
 /// Bytes of a huge page, the size that x86-64 and arm64 with 4 KiB base pages have in common.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
+/// Bytes of a base page of this machine.
+OPAL_EXPORT std::size_t base_page_size() noexcept;
+
 class OPAL_EXPORT Mapping {
  public:
   Mapping() noexcept = default;
@@ -33,6 +36,10 @@ class OPAL_EXPORT Mapping {
 
   /// Maps `size` zeroed private bytes; `reserve` false leaves them uncommitted (MAP_NORESERVE).  Errors: no_memory, os.
   static Result<Mapping> anonymous(std::size_t size, bool reserve = true) noexcept;
+
+  /// mmap()s `size` bytes readable and writable at a multiple of `alignment` (a power of two, at least a page) with
+  /// mmap's `flags` and `fd` (-1 for anonymous memory).  Errors: no_memory, os.
+  static Result<Mapping> aligned(std::size_t size, std::size_t alignment, int flags, int fd = -1) noexcept;
 
   /// Takes over a range that the caller mmap()ed in its own way.
   static Mapping adopt(MutableBytes mapped) noexcept { return Mapping{mapped}; }

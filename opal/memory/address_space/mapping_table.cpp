@@ -363,11 +363,4 @@ std::vector<MappedRange> MappingTable::ranges() const {
   return all;
 }
 
-std::size_t MappingTable::depth_below(std::uint32_t node) const noexcept {
-  if (node == 0) return 0;
-  return 1 + std::max(depth_below(entry(node).left.load(kRelaxed)), depth_below(entry(node).right.load(kRelaxed)));
-}
-
-std::size_t MappingTable::depth() const noexcept { return depth_below(shared_->root.load(kRelaxed)); }
-
 }  // namespace opal::memory

@@ -96,8 +96,6 @@ class OPAL_EXPORT MappingTable {
 
   /// A copy, in order of address; not for use inside a mapping call.
   [[nodiscard]] std::vector<MappedRange> ranges() const;
-  /// Nodes that the longest look-up visits.
-  [[nodiscard]] std::size_t depth() const noexcept;
 
  private:
   using Entry = SharedMappings::Entry;
@@ -109,7 +107,6 @@ class OPAL_EXPORT MappingTable {
   [[nodiscard]] MappedRange at(std::uint32_t node) const noexcept;
   [[nodiscard]] std::uint32_t first_ending_after(std::uintptr_t address) const noexcept;
   [[nodiscard]] std::uint32_t last_beginning_before(std::uintptr_t address) const noexcept;
-  [[nodiscard]] std::size_t depth_below(std::uint32_t node) const noexcept;
   void settle(Range range, std::uint32_t access) noexcept;
   // Within a Change.
   void clear(Range range) noexcept;

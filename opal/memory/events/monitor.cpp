@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "opal/core/log.hpp"
-#include "opal/memory/events/self_test.hpp"
 
 namespace opal::memory {
 namespace {

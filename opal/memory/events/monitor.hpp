@@ -51,6 +51,11 @@ OPAL_EXPORT const Choice& start_monitor(const Config& config);
 /// What start_monitor chose; null before.
 OPAL_EXPORT const Choice* chosen_monitor() noexcept;
 
+/// Proof, in this very process with whatever is preloaded and hooked, that memory does not leave unseen: makes it go by
+/// munmap, mremap, mmap over it, madvise, and as malloc's free and realloc do it, and looks for the report of
+/// `monitor`, which has started.  Errors: not_supported, naming the way that went unseen.
+Result<void> self_test(Monitor& monitor) noexcept;
+
 std::unique_ptr<Monitor> make_patcher();
 std::unique_ptr<Monitor> make_userfaultfd();
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/memory/events/self_test.hpp"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -69,66 +66,55 @@ std::byte* map(std::size_t size) noexcept {
   return static_cast<std::byte*>(at);
 }
 
-Error unseen(const char* what) noexcept { return {Errc::not_supported, 0, what}; }
-Error no_memory() noexcept { return {Errc::no_memory, errno, "memory monitor self-test: mmap", kSize}; }
-
-Result<void> test_munmap(Watch& watch) noexcept {
+/// A fresh mapping goes by `lose(at)`, which returns what is left to be unmapped, or MAP_FAILED if the kernel refused.
+template <class Lose>
+Result<void> test_mapping(Watch& watch, const char* unseen, Lose lose) noexcept {
   std::byte* const at = map(kSize);
-  if (at == nullptr) return no_memory();
+  if (at == nullptr) return Error{Errc::no_memory, errno, "memory monitor self-test: mmap", kSize};
   watch.expect(at);
-  ::munmap(at, kSize);
-  return watch.seen() ? Result<void>{} : unseen("self-test: munmap went unseen");
+  void* const left = lose(at);
+  const bool fine = watch.seen() || left == MAP_FAILED;
+  if (left != nullptr && left != MAP_FAILED) ::munmap(left, kSize);
+  return fine ? Result<void>{} : Error{Errc::not_supported, 0, unseen};
 }
 
-Result<void> test_madvise(Watch& watch) noexcept {
-  std::byte* const at = map(kSize);
-  if (at == nullptr) return no_memory();
-  watch.expect(at);
-  ::madvise(at, kSize, MADV_DONTNEED);
-  const bool seen = watch.seen();
-  ::munmap(at, kSize);
-  return seen ? Result<void>{} : unseen("self-test: madvise(MADV_DONTNEED) went unseen");
-}
-
-Result<void> test_map_over(Watch& watch) noexcept {
-  std::byte* const at = map(kSize);
-  if (at == nullptr) return no_memory();
-  watch.expect(at);
-  void* const again = ::mmap(at, kSize, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  const bool seen = watch.seen();
-  ::munmap(at, kSize);
-  return seen || again == MAP_FAILED ? Result<void>{} : unseen("self-test: mmap(MAP_FIXED) went unseen");
-}
-
-Result<void> test_mremap(Watch& watch) noexcept {
-  std::byte* const from = map(kSize);
-  std::byte* const to = map(kSize);
-  if (from == nullptr || to == nullptr) return no_memory();
-  watch.expect(from);
-  void* const moved = ::mremap(from, kSize, kSize, MREMAP_MAYMOVE | MREMAP_FIXED, to);
-  const bool seen = watch.seen();
-  ::munmap(to, kSize);
-  return seen || moved == MAP_FAILED ? Result<void>{} : unseen("self-test: mremap went unseen");
-}
-
-Result<void> test_free(Watch& watch) noexcept {
+/// A large block goes by `lose(block)`, which returns what is left to be freed.
+template <class Lose>
+Result<void> test_block(Watch& watch, const char* unseen, Lose lose) noexcept {
   auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
   if (block == nullptr) return {};  // a small memory limit: no such block can be freed either
   *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
   watch.expect(block + kPage);
-  std::free(block);
-  return watch.seen_or_kept() ? Result<void>{} : unseen("self-test: free() of a large block went unseen");
+  void* const left = lose(block);
+  const bool fine = watch.seen_or_kept();
+  std::free(left);
+  return fine ? Result<void>{} : Error{Errc::not_supported, 0, unseen};
 }
 
-Result<void> test_realloc(Watch& watch) noexcept {
-  auto* const block = static_cast<std::byte*>(std::malloc(kLargeBlock));
-  if (block == nullptr) return {};
-  *static_cast<volatile std::byte*>(block + kPage) = std::byte{1};
-  watch.expect(block + kPage);
-  void* const larger = std::realloc(block, 2 * kLargeBlock);
-  const bool fine = watch.seen_or_kept();
-  std::free(larger != nullptr ? larger : block);
-  return fine ? Result<void>{} : unseen("self-test: realloc() of a large block went unseen");
+Result<void> test_all(Watch& watch) noexcept {
+  OPAL_TRY(test_mapping(watch, "self-test: munmap went unseen", [](std::byte* at) -> void* {
+    ::munmap(at, kSize);
+    return nullptr;
+  }));
+  OPAL_TRY(test_mapping(watch, "self-test: madvise(MADV_DONTNEED) went unseen", [](std::byte* at) -> void* {
+    ::madvise(at, kSize, MADV_DONTNEED);
+    return at;
+  }));
+  OPAL_TRY(test_mapping(watch, "self-test: mmap(MAP_FIXED) went unseen", [](std::byte* at) {
+    return ::mmap(at, kSize, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  }));
+  OPAL_TRY(test_mapping(watch, "self-test: mremap went unseen", [](std::byte* at) {
+    std::byte* const to = map(kSize);
+    return to != nullptr ? ::mremap(at, kSize, kSize, MREMAP_MAYMOVE | MREMAP_FIXED, to) : MAP_FAILED;
+  }));
+  OPAL_TRY(test_block(watch, "self-test: free() of a large block went unseen", [](std::byte* block) -> void* {
+    std::free(block);
+    return nullptr;
+  }));
+  return test_block(watch, "self-test: realloc() of a large block went unseen", [](std::byte* block) {
+    void* const larger = std::realloc(block, 2 * kLargeBlock);
+    return larger != nullptr ? larger : block;
+  });
 }
 
 }  // namespace
@@ -136,11 +122,7 @@ Result<void> test_realloc(Watch& watch) noexcept {
 Result<void> self_test(Monitor& monitor) noexcept {
   Watch watch{monitor};
   OPAL_TRY(add_listener(watch));
-  Result<void> outcome;
-  for (const auto test : {test_munmap, test_madvise, test_map_over, test_mremap, test_free, test_realloc}) {
-    outcome = test(watch);
-    if (!outcome) break;
-  }
+  const Result<void> outcome = test_all(watch);
   remove_listener(watch);
   return outcome;
 }

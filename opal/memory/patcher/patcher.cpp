@@ -14,7 +14,6 @@
 
 #include "opal/core/bytes.hpp"
 #include "opal/memory/events/monitor.hpp"
-#include "opal/memory/patcher/syscall_entry.hpp"
 #include "opal/memory/patcher/syscall_sites.hpp"
 #include "opal/memory/patcher/trampolines.hpp"
 

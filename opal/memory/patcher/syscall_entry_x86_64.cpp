@@ -2,14 +2,13 @@
 // Where trampolines arrive.  A system call keeps every register but rax, rcx and r11, and compilers rely on it also for
 // vector registers; C++ keeps none of those.  So everything is saved around the C++ part, as the dynamic loader does
 // when it resolves a symbol.
-#include "opal/memory/patcher/syscall_entry.hpp"
-
 #include <cpuid.h>
 
 #include <algorithm>
 #include <cstdint>
 
 #include "opal/memory/address_space/mapping_calls.hpp"
+#include "opal/memory/patcher/trampolines.hpp"
 
 // Read by the assembly below.  Zero mask: no XSAVE here, FXSAVE knows everything there is.
 extern "C" {

@@ -22,4 +22,10 @@ struct Patch {
 /// (this system refuses to make new memory executable).
 OPAL_EXPORT Result<std::vector<Patch>> make_trampolines(const CodeObject& object, std::span<const SyscallSite> sites);
 
+/// Finds out what this processor has to save.  Before the first trampoline is reachable.
+OPAL_EXPORT void prepare_syscall_entry() noexcept;
+
 }  // namespace opal::memory
+
+/// The way from a trampoline, which has a system call's registers, into C++ and back; not a function of C++.
+extern "C" __attribute__((visibility("hidden"))) void opal_memory_syscall_entry();

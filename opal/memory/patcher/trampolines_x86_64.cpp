@@ -9,7 +9,6 @@
 #include "opal/core/bytes.hpp"
 #include "opal/memory/address_space/mapping_calls.hpp"
 #include "opal/memory/events/events.hpp"
-#include "opal/memory/patcher/syscall_entry.hpp"
 #include "opal/memory/patcher/trampolines.hpp"
 
 namespace opal::memory {

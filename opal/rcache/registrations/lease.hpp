@@ -12,7 +12,6 @@
 namespace opal::rcache {
 
 class Cache;
-struct PageHold;
 
 class Lease {
  public:

@@ -49,7 +49,15 @@ class Cookie {
   alignas(16) std::array<std::byte, kCapacity> bytes_;  // uninitialised up to size_: copying 256 bytes of nothing costs
 };
 
-struct PageHold;
+/// With policy page_refcount: the pages that one lease uses.  A page's count is the number of holds that contain it;
+/// kept as ranges, since a range of a gigabyte has many pages, and GPU addresses have none.  Owned by its Lease, linked
+/// to its registration, under the cache's lock.
+struct PageHold {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  PageHold* previous = nullptr;
+  PageHold* next = nullptr;
+};
 
 class alignas(kCacheLine) Registration {
  public:

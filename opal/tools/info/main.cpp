@@ -11,7 +11,6 @@
 #include "opal/am/groups.hpp"
 #include "opal/core/system/machine.hpp"
 #include "opal/tools/info/report.hpp"
-#include "opal/tools/info/upper_groups.hpp"
 
 namespace {
 

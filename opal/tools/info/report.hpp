@@ -33,6 +33,10 @@ struct Report {
   std::vector<config::Problem> problems;
 };
 
+/// The groups of libopal_runtime and libmpi_abi as far as these are installed.  This tool must not depend on the
+/// libraries above libopal: it loads them for ever and asks each for its groups (config::kListGroupsSymbol).
+std::vector<const config::GroupInfo*> upper_groups();
+
 /// Asks every transport of `registry` whether it is usable, looks for the GPU driver, and asks `store` for the
 /// variables of `groups`.
 Report collect(const btl::Registry& registry, std::span<const config::GroupInfo* const> groups,

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/tools/info/upper_groups.hpp"
-
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "opal/core/build_info.hpp"
 #include "opal/core/log.hpp"
+#include "opal/tools/info/report.hpp"
 
 namespace opal::tools::info {
 namespace {
