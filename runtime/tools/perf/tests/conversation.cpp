@@ -10,7 +10,6 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
                                                          std::uint64_t region_size, const Options& options) {
   std::unique_ptr<Conversation> self{new Conversation};
   self->rank_ = pairing.rank();
-  self->patient_ = options.patient;
   OPAL_TRY_ASSIGN(self->pool_, mpool::open(options.shared_pool ? "shared" : "heap"));
   OPAL_TRY_ASSIGN(std::byte* const memory, self->pool_->allocate(region_size, kCacheLine));
   self->memory_ = {memory, region_size};
@@ -52,7 +51,7 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
 
 void Conversation::respond() {
   while (rank_ == 1 && !stopped_ && !peer_->dead()) {
-    progress_once();
+    progress();
     if (fetch_.again) fetch();
   }
 }

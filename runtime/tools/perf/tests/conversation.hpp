@@ -8,11 +8,35 @@
 #include <vector>
 
 #include "opal/am/context.hpp"
+#include "opal/btl/tag.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/tools/perf/tests/pairing.hpp"
-#include "runtime/tools/perf/tests/wire.hpp"
 
 namespace opal::perf {
+
+// --- The messages between the two processes
+inline constexpr Tag kEcho = kUserTags.first;        ///< answered by the same bytes under kAnswer
+inline constexpr Tag kStream = kUserTags.first + 1;  ///< counted; answered only when `want_answer`
+inline constexpr Tag kAnswer = kUserTags.first + 2;
+inline constexpr Tag kStop = kUserTags.first + 3;   ///< the responder leaves its loop
+inline constexpr Tag kCopy = kUserTags.first + 4;   ///< the responder copies the payload to its region, then answers
+inline constexpr Tag kFetch = kUserTags.first + 5;  ///< payload: bytes that it gets from our region, then it answers
+
+/// Header of every message of a measurement.
+struct Header {
+  std::uint64_t want_answer;  ///< 0 or 1
+};
+static_assert(sizeof(Header) == 8);
+
+/// What the processes tell each other before they connect.
+struct Hello {
+  std::uint64_t region_address;
+  std::uint64_t region_size;
+  std::uint32_t address_size;
+  std::uint32_t key_size;
+  // address bytes, key bytes
+};
+static_assert(sizeof(Hello) == 24);
 
 /// Variables and their values.
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -22,7 +46,6 @@ class Conversation {
   struct Options {
     Settings settings{};       ///< of the Context, besides the process's own
     bool shared_pool = false;  ///< the exposed bytes lie in a pool that peers map
-    bool patient = false;      ///< waits give the core away: both processes may be on one
   };
   /// Opens a Context with just `transport`, exposes `region_size` bytes and connects.  Both processes call it.
   /// Errors: the Context's; the pool's; protocol.
@@ -48,12 +71,12 @@ class Conversation {
   bool send(Tag tag, bool want_answer, ByteSpan payload) noexcept {
     const Header header{want_answer ? 1U : 0U};
     Post post = Post::again;
-    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) progress_once();
+    while ((post = peer_->send_inline(tag, bytes_of(header), payload)) == Post::again) progress();
     return post == Post::done;
   }
   /// Progresses until `answers` answers have come in all.
   void await_answers(std::uint64_t answers) noexcept {
-    while (answers_ < answers && !peer_->dead()) progress_once();
+    while (answers_ < answers && !peer_->dead()) progress();
   }
   [[nodiscard]] std::uint64_t answers() const noexcept { return answers_; }
 
@@ -84,14 +107,6 @@ class Conversation {
   void on_fetch(btl::Delivery& delivery) noexcept;
   void fetch() noexcept;
   void answer() noexcept;
-  void progress_once() noexcept {
-    if (patient_) {
-      context_->wait(std::chrono::milliseconds{100});
-    } else {
-      context_->progress();
-    }
-  }
-
   /// The get that a kFetch asks for; one at a time.
   struct Fetch : Completion {
     Conversation* conversation = nullptr;
@@ -100,7 +115,6 @@ class Conversation {
   };
 
   int rank_ = 0;
-  bool patient_ = false;
   std::unique_ptr<mpool::Pool> pool_;  // of memory_
   MutableBytes memory_;
   Fetch fetch_;
