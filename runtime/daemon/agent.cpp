@@ -15,44 +15,33 @@
 namespace runtime::daemon {
 namespace {
 
-/// posix_spawn's attributes: signals as at a program's start, a process group of its own, so that the terminal's
-/// signals come to the launcher alone.
-class Attributes {
+/// What posix_spawn is to do: signals as at a program's start, a process group of its own, so that the terminal's
+/// signals come to the launcher alone; `input` as its stdin.
+class Setup {
  public:
-  Attributes() {
-    ::posix_spawnattr_init(&attributes_);
+  explicit Setup(int input) {
     sigset_t none;
     sigset_t all;
     sigemptyset(&none);
     sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setsigmask(&attributes, &none);
+    ::posix_spawnattr_setsigdefault(&attributes, &all);
+    ::posix_spawnattr_setpgroup(&attributes, 0);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, input, 0);
+    ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
   }
-  Attributes(const Attributes&) = delete;
-  Attributes& operator=(const Attributes&) = delete;
-  ~Attributes() { ::posix_spawnattr_destroy(&attributes_); }
-  const posix_spawnattr_t* get() const noexcept { return &attributes_; }
-
- private:
-  posix_spawnattr_t attributes_;
-};
-
-class FileActions {
- public:
-  explicit FileActions(int input) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_adddup2(&actions_, input, 0);
-    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+  ~Setup() {
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&actions);
   }
-  FileActions(const FileActions&) = delete;
-  FileActions& operator=(const FileActions&) = delete;
-  ~FileActions() { ::posix_spawn_file_actions_destroy(&actions_); }
-  const posix_spawn_file_actions_t* get() const noexcept { return &actions_; }
 
- private:
-  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_t actions;
 };
 
 }  // namespace
@@ -73,10 +62,9 @@ Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector
   argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  const Attributes attributes;
-  const FileActions actions{reader.get()};
+  const Setup setup{reader.get()};
   pid_t pid = 0;
-  if (const int error = ::posix_spawnp(&pid, argv[0], actions.get(), attributes.get(), argv.data(), environ);
+  if (const int error = ::posix_spawnp(&pid, argv[0], &setup.actions, &setup.attributes, argv.data(), environ);
       error != 0) {
     return Error{Errc::os, error, "start of a launch agent"};
   }

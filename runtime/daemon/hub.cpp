@@ -119,25 +119,26 @@ void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
   RemoteHost& remote = *entry->second;
   if (remote.handle(kind, content)) return;
   switch (kind) {
-    case Kind::modex: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
+    case Kind::modex:
+      return void(remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); }));
     case Kind::modex_result:
-      return remote.with<ModexResult>(content, [&](const ModexResult& m) {
+      return void(remote.with<ModexResult>(content, [&](const ModexResult& m) {
         ModexResult result = m;
         if (const auto joined = joined_.find(host); joined != joined_.end()) result.owner = joined->second.address;
         reply(result);
-      });
+      }));
     case Kind::event:
-      return remote.with<Event>(content, [&](const Event& m) {
+      return void(remote.with<Event>(content, [&](const Event& m) {
         server_.notify(m.event);
         (void)pass_on(m.event, host);  // as long as it was when it came
-      });
+      }));
     case Kind::names:
-      return remote.with<Names>(content, [&](const Names& m) {
+      return void(remote.with<Names>(content, [&](const Names& m) {
         server_.names(m.request,
                       [&remote, question = m.question](int status, const std::vector<pmix::PackedItem>& items) {
                         remote.answer(Named{question, status, items}, Named{question, kTooLong, {}});
                       });
-      });
+      }));
     default: return;  // of a newer daemon, or nonsense
   }
 }

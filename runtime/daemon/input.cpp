@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace runtime::daemon {
 namespace {
 
 constexpr std::size_t kReadSize = 1U << 16;
+constexpr std::chrono::milliseconds kForegroundCheck{500};
 
 /// Files, and devices such as /dev/null, are always ready: epoll refuses them.
 bool always_ready(int fd) {
@@ -27,6 +29,7 @@ InputFeeder::InputFeeder(event::Loop& loop, Fd fd, std::vector<Receiver> receive
       fd_(std::move(fd)),
       receivers_(std::move(receivers)),
       always_ready_(always_ready(fd_.get())),
+      terminal_(::isatty(fd_.get()) == 1),
       taken_(receivers_.size()) {}
 
 bool InputFeeder::has_room() const {
@@ -36,6 +39,8 @@ bool InputFeeder::has_room() const {
   return true;
 }
 
+bool InputFeeder::in_foreground() const { return !terminal_ || ::tcgetpgrp(fd_.get()) == ::getpgrp(); }
+
 void InputFeeder::start() {
   if (!always_ready_ && fd_) readable_ = loop_.on_readable(fd_.get(), [this] { read_some(); });
   next();
@@ -43,13 +48,16 @@ void InputFeeder::start() {
 
 void InputFeeder::next() {
   if (!fd_) return;
-  const bool room = has_room();
+  const bool room = has_room() && in_foreground();
+  // A shell that moves a running job to the foreground tells it nothing.
+  if (!in_foreground()) retry_ = loop_.after(kForegroundCheck, [this] { next(); });
   if (!always_ready_) return room ? readable_.resume() : readable_.pause();
   if (room) loop_.post([this] { read_some(); });
 }
 
 void InputFeeder::read_some() {
   if (!fd_ || !has_room()) return;
+  if (!in_foreground()) return next();
   std::string text(kReadSize, '\0');
   const ssize_t size = ::read(fd_.get(), text.data(), text.size());
   if (size < 0 && (errno == EINTR || errno == EAGAIN)) return next();
@@ -94,7 +102,7 @@ Result<Fd> InputSink::open() {
 
 void InputSink::add(std::string_view text) {
   at_end_ = at_end_ || text.empty();
-  if (opened_ && !pipe_) return taken_(text.size());
+  if (gone()) return taken_(text.size());
   pending_ += text;
   if (opened_) writable_.resume();
 }
@@ -118,8 +126,9 @@ void InputSink::write_some() {
   pipe_.reset();
 }
 
-InputSinks::InputSinks(event::Loop& loop, std::size_t count, std::function<void(std::uint64_t)> taken)
-    : taken_(std::move(taken)), taken_by_(count) {
+InputSinks::InputSinks(event::Loop& loop, std::size_t count, std::function<void(std::uint64_t)> taken,
+                       std::function<void()> gone)
+    : taken_(std::move(taken)), gone_(std::move(gone)), taken_by_(count) {
   for (std::size_t sink = 0; sink < count; ++sink) {
     sinks_.emplace_back(loop, [this, sink](std::uint64_t bytes) { credit(sink, bytes); });
   }
@@ -132,10 +141,8 @@ void InputSinks::add(std::string_view text) {
 void InputSinks::credit(std::size_t sink, std::uint64_t bytes) {
   taken_by_[sink] += bytes;
   const std::uint64_t slowest = *std::min_element(taken_by_.begin(), taken_by_.end());
-  if (slowest == told_) return;
-  const std::uint64_t news = slowest - told_;
-  told_ = slowest;
-  taken_(news);
+  if (slowest != told_) taken_(slowest - std::exchange(told_, slowest));
+  if (std::all_of(sinks_.begin(), sinks_.end(), [](const InputSink& each) { return each.gone(); })) gone_();
 }
 
 }  // namespace runtime::daemon

@@ -24,7 +24,7 @@
 #include "runtime/host/program.hpp"
 #include "runtime/host/session.hpp"
 #include "runtime/host/signals.hpp"
-#include "runtime/options/settings.hpp"
+#include "runtime/options/options.hpp"
 #include "runtime/variables.hpp"
 
 namespace runtime::daemon {
@@ -56,14 +56,9 @@ class Opald final : private TreeUser {
         session_(session),
         topology_(std::move(topology)),
         secret_file_(std::move(secret_file)),
-        forwarder_(
-            loop,
-            [this](unsigned rank, stdio::Channel channel, std::string text) {
-              uplink_->send(Output{rank, channel == stdio::Channel::err, std::move(text)});
-            },
-            [this](unsigned rank, stdio::Channel channel) {
-              uplink_->send(OutputEnd{rank, channel == stdio::Channel::err});
-            }) {}
+        forwarder_(loop, [this](unsigned rank, stdio::Channel channel, std::string text) {
+          uplink_->send(Output{rank, channel == stdio::Channel::err, std::move(text)});
+        }) {}
 
   [[noreturn]] void run(const opal::Secret& secret);
 

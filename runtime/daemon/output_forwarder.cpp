@@ -35,7 +35,7 @@ bool OutputForwarder::read_some(Stream& stream) {
   } while (size < 0 && errno == EINTR);
   if (size < 0 && errno == EAGAIN) return false;
   if (size <= 0) {
-    end_(stream.rank, stream.channel);
+    text_(stream.rank, stream.channel, {});
     streams_.remove_if([&](const Stream& other) { return &other == &stream; });
     return false;
   }

@@ -15,9 +15,9 @@ class OutputForwarder {
  public:
   static constexpr std::size_t kWindow = 1U << 20;  ///< bytes in flight
 
+  /// Empty at the end of the stream.
   using Text = std::function<void(unsigned rank, stdio::Channel channel, std::string text)>;
-  using End = std::function<void(unsigned rank, stdio::Channel channel)>;
-  OutputForwarder(event::Loop& loop, Text text, End end) : loop_(loop), text_(std::move(text)), end_(std::move(end)) {}
+  OutputForwarder(event::Loop& loop, Text text) : loop_(loop), text_(std::move(text)) {}
 
   /// Makes the pipe; returns the end for the rank to write to.  Errors: os.
   Result<Fd> open(unsigned rank, stdio::Channel channel);
@@ -39,7 +39,6 @@ class OutputForwarder {
 
   event::Loop& loop_;
   const Text text_;
-  const End end_;
   std::list<Stream> streams_;
   std::uint64_t under_way_ = 0;
   bool paused_ = false;

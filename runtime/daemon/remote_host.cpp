@@ -11,7 +11,6 @@ namespace runtime::daemon {
 namespace {
 
 constexpr int kHostLost = 1;
-stdio::Channel channel_of(bool to_stderr) { return to_stderr ? stdio::Channel::err : stdio::Channel::out; }
 
 }  // namespace
 
@@ -122,42 +121,32 @@ bool RemoteHost::handle(Kind kind, ByteSpan content) {
   switch (kind) {
     case Kind::ready: return true;
     case Kind::started:
-      with_rank<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, m.pid); });
-      return true;
+      return with_rank<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, m.pid); });
     case Kind::refused:
-      with_rank<Refused>(content, [&](const Refused& m) {
+      return with_rank<Refused>(content, [&](const Refused& m) {
         observer_.on_refused(m.rank, m.status, fmt::format("{} (on host {})", m.text, name_));
       });
-      return true;
     case Kind::exited:
-      with_rank<Exited>(content, [&](const Exited& m) { observer_.on_exited(m.rank, m.wait_status, m.left_properly); });
-      return true;
+      return with_rank<Exited>(content,
+                               [&](const Exited& m) { observer_.on_exited(m.rank, m.wait_status, m.left_properly); });
     case Kind::trouble:
-      with<Trouble>(content, [&](const Trouble& m) {
+      return with<Trouble>(content, [&](const Trouble& m) {
         observer_.on_trouble(m.status, fmt::format("host {}: {}", name_, m.text));
       });
-      return true;
     case Kind::output:
-      with_rank<Output>(content, [&](const Output& m) {
-        output_.feed(static_cast<int>(m.rank), channel_of(m.to_stderr), m.text);
+      return with_rank<Output>(content, [&](const Output& m) {
+        const auto channel = m.to_stderr ? stdio::Channel::err : stdio::Channel::out;
+        if (m.text.empty()) return output_.feed_end(static_cast<int>(m.rank), channel);
+        output_.feed(static_cast<int>(m.rank), channel, m.text);
         credit_ += m.text.size();
         give_credit();
       });
-      return true;
-    case Kind::output_end:
-      with_rank<OutputEnd>(
-          content, [&](const OutputEnd& m) { output_.feed_end(static_cast<int>(m.rank), channel_of(m.to_stderr)); });
-      return true;
     case Kind::abort:
-      with_rank<Abort>(content, [&](const Abort& m) { observer_.on_abort(m.rank, m.status, m.text); });
-      return true;
+      return with_rank<Abort>(content, [&](const Abort& m) { observer_.on_abort(m.rank, m.status, m.text); });
     case Kind::checkpoint:
-      with_rank<Checkpoint>(content, [&](const Checkpoint& m) { observer_.on_checkpoint(m.rank, m.text); });
-      return true;
-    case Kind::say: with<Say>(content, [&](const Say& m) { observer_.say(m.line); }); return true;
-    case Kind::input_taken:
-      with<InputTaken>(content, [&](const InputTaken& m) { on_input_taken(m.bytes); });
-      return true;
+      return with_rank<Checkpoint>(content, [&](const Checkpoint& m) { observer_.on_checkpoint(m.rank, m.text); });
+    case Kind::say: return with<Say>(content, [&](const Say& m) { observer_.say(m.line); });
+    case Kind::input_taken: return with<InputTaken>(content, [&](const InputTaken& m) { on_input_taken(m.bytes); });
     case Kind::answered:
       asked_ = false;
       observer_.on_answered();

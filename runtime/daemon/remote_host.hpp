@@ -68,18 +68,22 @@ class RemoteHost final : public launch::RankHost {
     transmit(M::kKind, content.size() <= overlay::kLargestContent ? std::move(content) : pack(too_long));
   }
 
-  /// Calls `use` with the message; a garbled one loses the host.
+  /// Calls `use` with the message; a garbled one loses the host.  True.
   template <class M, class Use>
-  void with(ByteSpan content, Use use) {
-    auto message = unpack<M>(content);
-    if (!message) return post_lost("it sent a garbled message");
-    use(*message);
+  bool with(ByteSpan content, Use use) {
+    const auto message = unpack<M>(content);
+    if (message) {
+      use(*message);
+    } else {
+      post_lost("it sent a garbled message");
+    }
+    return true;
   }
 
   /// The same for a message about a rank, which must be one of that host's.
   template <class M, class Use>
-  void with_rank(ByteSpan content, Use use) {
-    with<M>(content, [&](const M& message) {
+  bool with_rank(ByteSpan content, Use use) {
+    return with<M>(content, [&](const M& message) {
       if (!std::binary_search(ranks_.begin(), ranks_.end(), message.rank)) {
         return post_lost(fmt::format("it sent a message of rank {}, which is not there", message.rank));
       }

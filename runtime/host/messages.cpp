@@ -11,10 +11,6 @@
 
 namespace runtime::launch {
 
-std::string to_string(const RankName& name) {
-  return fmt::format("rank {} (pid {} on host {})", name.rank, name.pid, name.host);
-}
-
 std::string signal_name(int signo) {
   const char* const name = sigabbrev_np(signo);
   return name == nullptr ? fmt::format("signal {}", signo) : fmt::format("SIG{}", name);

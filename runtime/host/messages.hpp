@@ -13,16 +13,6 @@
 
 namespace runtime::launch {
 
-/// A rank as people know it.
-struct RankName {
-  int rank;
-  pid_t pid;
-  std::string host;
-};
-
-/// "rank 3 (pid 4711 on host n1)".
-std::string to_string(const RankName& name);
-
 /// "was killed by signal 9 (SIGKILL)", "exited with status 7".
 std::string describe_end(int wait_status);
 

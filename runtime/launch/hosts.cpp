@@ -61,14 +61,19 @@ std::string check_name(std::string_view name) {
   return {};
 }
 
-/// A number from 0 on.
-std::optional<unsigned> count(std::string_view text) {
-  unsigned value = 0;
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  Number value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value > kMostHosts) return {};
+  if (error != std::errc{} || end != text.data() + text.size()) return {};
   return value;
 }
 
+/// A number from 0 on.
+std::optional<unsigned> count(std::string_view text) {
+  const auto value = parse<unsigned>(text);
+  return value && *value <= kMostHosts ? value : std::nullopt;
+}
 std::optional<unsigned> number(std::string_view text) {
   const std::optional<unsigned> value = count(text);
   return value && *value != 0 ? value : std::nullopt;
@@ -168,22 +173,14 @@ bool is_this_host(const std::string& name) {
 
 namespace {
 
-/// A number as Slurm writes it: of any size that 64 bits hold.
-std::optional<std::uint64_t> long_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return {};
-  return value;
-}
-
 /// "08-10,12" -> 08 09 10 12; nothing when it is no such list.
 std::vector<std::string> expand_ranges(std::string_view text) {
   std::vector<std::string> numbers;
   for (const std::string_view range : opal::split(text, ',')) {
     const std::size_t dash = range.find('-');
     const std::string_view first = range.substr(0, dash);
-    const auto from = long_number(first);
-    const auto to = dash == std::string_view::npos ? from : long_number(range.substr(dash + 1));
+    const auto from = parse<std::uint64_t>(first);
+    const auto to = dash == std::string_view::npos ? from : parse<std::uint64_t>(range.substr(dash + 1));
     if (!from || !to || *to < *from || *to - *from >= kMostHosts - numbers.size()) return {};
     for (std::uint64_t i = *from;; ++i) {
       numbers.push_back(fmt::format("{:0{}}", i, first.size()));

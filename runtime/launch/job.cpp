@@ -107,7 +107,7 @@ void Job::say(const std::string& text) { output_.say(fmt::format("{}: {}", name_
 
 std::string Job::name_of(unsigned rank) const {
   const Rank& known = ranks_.at(rank);
-  return to_string(RankName{static_cast<int>(rank), known.pid, hosts_[known.host].host->name()});
+  return fmt::format("rank {} (pid {} on host {})", rank, known.pid, hosts_[known.host].host->name());
 }
 
 void Job::started(unsigned rank, pid_t pid) {

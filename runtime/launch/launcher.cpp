@@ -33,9 +33,8 @@
 #include "runtime/launch/job.hpp"
 #include "runtime/launch/quiescence.hpp"
 #include "runtime/oob/daemon.hpp"
-#include "runtime/options/settings.hpp"
+#include "runtime/options/options.hpp"
 #include "runtime/pmix/server.hpp"
-#include "runtime/stdio/terminal_input.hpp"
 #include "runtime/variables.hpp"
 
 namespace runtime::launch {
@@ -145,43 +144,41 @@ class Launch {
   std::vector<std::unique_ptr<daemon::RemoteHost>> remotes_;
   std::function<void()> start_next_daemons_;  // of remotes_ in turn, as long as few enough are in flight
   std::size_t started_daemons_ = 0;
-  std::size_t unsettled_daemons_ = 0;  // started, and neither come nor given up
-  std::unique_ptr<stdio::TerminalInput> input_;
-  std::optional<daemon::InputSinks> local_input_;  // with --stdin all
+  std::size_t unsettled_daemons_ = 0;              // started, and neither come nor given up
+  std::optional<daemon::InputSinks> local_input_;  // of ranks of this host, if it is distributed to them
   std::unique_ptr<daemon::InputFeeder> feeder_;
   std::map<std::size_t, std::size_t> receiver_of_;  // feeder_'s, of the other hosts that get input
 };
 
 /// The launcher's stdin, for a rank or the feeder to read; /dev/null when it has none.
 Result<Fd> Launch::own_input() {
-  if (::isatty(0) == 1) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(the terminal's input)"};
-    input_ = std::make_unique<stdio::TerminalInput>(loop_, 0, Fd{ends[1]});
-    return Fd{ends[0]};
-  }
   if (Fd ours{::fcntl(0, F_DUPFD_CLOEXEC, 3)}) return ours;
   return open_null();
 }
 
 Result<Fd> Launch::input_for(unsigned rank) {
-  if (local_input_) return local_input_->open();
-  return options_.input.reaches(rank) ? own_input() : open_null();
+  if (!options_.input.reaches(rank)) return open_null();
+  return local_input_ ? local_input_->open() : own_input();
 }
 
-/// Stdin for ranks that cannot be handed the descriptor itself.
+/// Stdin for ranks that are not handed the descriptor itself: of a terminal only what is typed while the launcher is in
+/// its foreground.
 void Launch::distribute_input() {
   std::vector<daemon::InputFeeder::Receiver> receivers;
-  if (options_.input.kind == InputTarget::Kind::all && !hosts_[0].ranks.empty()) {
-    local_input_.emplace(loop_, hosts_[0].ranks.size(), [this](std::uint64_t bytes) { feeder_->credit(0, bytes); });
+  const auto reached = [this](std::size_t host) {
+    return std::count_if(hosts_[host].ranks.begin(), hosts_[host].ranks.end(),
+                         [this](std::uint32_t rank) { return options_.input.reaches(rank); });
+  };
+  const bool is_shared = options_.input.kind == InputTarget::Kind::all || ::isatty(0) == 1;
+  if (const auto count = reached(0); count != 0 && is_shared) {
+    local_input_.emplace(
+        loop_, static_cast<std::size_t>(count), [this](std::uint64_t bytes) { feeder_->credit(0, bytes); },
+        [this] { feeder_->drop(0); });
     receivers.emplace_back([this](const std::string& text) { local_input_->add(text); });
   }
   for (std::size_t host = 1; host < hosts_.size(); ++host) {
     daemon::RemoteHost& remote = *remotes_[host - 1];
-    if (std::none_of(remote.ranks().begin(), remote.ranks().end(),
-                     [this](std::uint32_t rank) { return options_.input.reaches(rank); })) {
-      continue;
-    }
+    if (reached(host) == 0) continue;
     receiver_of_[host] = receivers.size();
     remote.on_input_taken = [this, index = receivers.size()](std::uint64_t bytes) { feeder_->credit(index, bytes); };
     receivers.emplace_back([&remote](const std::string& text) { remote.send(daemon::Input{text}); });
@@ -324,7 +321,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
     if (oob_) oob_->catch_up();
   });
   job_->on_continued = [this] {
-    if (input_) input_->recheck();
+    if (feeder_) feeder_->recheck();
   };
   job_->on_checkpoint = [this](unsigned rank, const std::string& text) { quiescence_->on_answer(rank, text); };
   job_->on_ended = [this](unsigned rank) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/oob/wire.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace runtime::oob {
@@ -65,25 +68,21 @@ std::string Assembler::take(const Message& message) {
 }
 
 std::string to_hex(ByteSpan bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  text.reserve(bytes.size() * 2);
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
-    text += kDigits[std::to_integer<unsigned>(byte) & 15];
-  }
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
   return text;
 }
 
 Result<std::string> from_hex(std::string_view text) {
-  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
   if (text.size() % 2 != 0) return Error{Errc::protocol, 0, "oob: hex text: odd number of digits", text.size()};
   std::string bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit(text[i]);
-    const int low = digit(text[i + 1]);
-    if (high < 0 || low < 0) return Error{Errc::protocol, 0, "oob: hex text: not a lower-case hexadecimal digit", i};
-    bytes += static_cast<char>(high * 16 + low);
+  for (; !text.empty(); text.remove_prefix(2)) {
+    unsigned value = 0;
+    const char* const end = text.data() + 2;
+    if (std::from_chars(text.data(), end, value, 16).ptr != end) {
+      return Error{Errc::protocol, 0, "oob: hex text: not hexadecimal digits", bytes.size()};
+    }
+    bytes += static_cast<char>(value);
   }
   return bytes;
 }

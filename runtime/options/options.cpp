@@ -5,18 +5,25 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
+#include "opal/am/groups.hpp"
 #include "opal/core/build_info.hpp"
-#include "opal/core/config/store.hpp"
+#include "opal/core/config/nearest_name.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/text.hpp"
 #include "runtime/options/config.hpp"
-#include "runtime/options/settings.hpp"
 
 namespace runtime::launch {
 namespace {
+
+constexpr std::array<std::string_view, 1> kForeignPrefixes{"mpi_"};
+
+void add(opal::config::Store& store, const std::vector<std::pair<std::string, std::string>>& settings) {
+  for (const auto& [name, value] : settings) store.add({name, value, opal::config::Source::launcher, "--set"});
+}
 
 constexpr int kUsageError = 2;
 constexpr double kLongestSeconds = 1e9;
@@ -203,18 +210,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
-/// "a:2,b" -> {"a:2", "b"}.
-std::vector<std::string> split_hosts(const std::string& text) {
-  std::vector<std::string> hosts;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    hosts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return hosts;
-}
-
 /// Nothing when `text` is neither a rank nor "all" or "none".
 std::optional<InputTarget> parse_input(const std::string& text) {
   if (text == "all") return InputTarget{InputTarget::Kind::all, 0};
@@ -228,7 +223,9 @@ std::optional<InputTarget> parse_input(const std::string& text) {
 /// Empty, or what is wrong.
 std::string convert(const Raw& raw, const CLI::App& app, Options& options) {
   if (app.count("-n") > 0) options.ranks = raw.ranks;
-  if (app.count("--host") > 0) options.hosts = split_hosts(raw.hosts);
+  if (app.count("--host") > 0) {
+    for (const std::string_view host : opal::split(raw.hosts, ',')) options.hosts.emplace_back(host);
+  }
   if (app.count("--timeout") > 0) options.timeout = milliseconds(raw.timeout);
   options.grace = milliseconds(raw.grace);
   if (const auto level = parse_level(raw.bind)) options.bind = by<Bind>(*level);
@@ -294,6 +291,33 @@ std::string take_variables(const CLI::App& app, Options& options) {
 }
 
 }  // namespace
+
+opal::config::Store store_with(const std::vector<std::pair<std::string, std::string>>& settings) {
+  opal::config::Store store = opal::config::Store::from_environment();
+  add(store, settings);
+  return store;
+}
+
+std::string check_settings(const Options& options) {
+  auto groups = opal::am::config_groups(opal::btl::Registry::with_builtins());
+  groups.push_back(&kGroup);
+  opal::config::Store ours;
+  add(ours, options.settings);
+  std::string text;
+  // A name that would only be warned about in a rank is a mistake here: the user typed it for this one command.
+  for (const opal::config::Problem& problem : ours.problems(groups, kForeignPrefixes)) {
+    if (!text.empty()) text += '\n';
+    text += problem.text;
+  }
+  // What would end every rank is said once, here.
+  for (const opal::config::Problem& problem :
+       opal::config::Store::from_environment().problems(groups, kForeignPrefixes)) {
+    if (problem.severity != opal::config::Problem::Severity::error) continue;
+    if (!text.empty()) text += '\n';
+    text += problem.text;
+  }
+  return text;
+}
 
 ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments) {
   CLI::App app{

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "opal/core/config/store.hpp"
 #include "runtime/options/timeouts.hpp"
 
 namespace runtime::launch {
@@ -95,5 +96,11 @@ struct ParsedCommandLine {
 
 /// Parses argv; `name` is how the launcher was called (opalrun, mpirun, mpiexec).
 ParsedCommandLine parse_command_line(const std::string& name, const std::vector<std::string>& arguments);
+
+/// The settings of this process's environment, with `settings` over them: for a Context set up as those of the ranks.
+opal::config::Store store_with(const std::vector<std::pair<std::string, std::string>>& settings);
+/// What is wrong with the settings of --set: an unknown name with the nearest known one, a value out of range.  Empty
+/// when all is well.  Variables of the MPI library are its own to check.
+std::string check_settings(const Options& options);
 
 }  // namespace runtime::launch

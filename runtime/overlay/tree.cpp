@@ -25,13 +25,12 @@ Id part_with(Id offset, Id rest, unsigned radix) noexcept {
 }  // namespace
 
 Tree::Place Tree::find(Id id) const noexcept {
-  Place place{{0, count_}, 0, 0};
+  Place place{{0, count_}, 0};
   while (place.range.begin != id) {
     const Id first = place.range.begin + 1;
     const Id rest = place.range.end - first;
     place.parent = place.range.begin;
     place.range = part_of(first, rest, radix_, part_with(id - first, rest, radix_));
-    ++place.depth;
   }
   return place;
 }

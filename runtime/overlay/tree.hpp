@@ -22,8 +22,6 @@ class Tree {
   [[nodiscard]] Range subtree(Id id) const noexcept { return find(id).range; }
   /// The root's parent is the root.
   [[nodiscard]] Id parent(Id id) const noexcept { return find(id).parent; }
-  /// Links between `id` and the root.
-  [[nodiscard]] unsigned depth(Id id) const noexcept { return find(id).depth; }
   /// Their subtrees, each with its top first.
   [[nodiscard]] std::vector<Range> children(Id id) const;
 
@@ -31,7 +29,6 @@ class Tree {
   struct Place {
     Range range;
     Id parent = 0;
-    unsigned depth = 0;
   };
   [[nodiscard]] Place find(Id id) const noexcept;
   Id count_;

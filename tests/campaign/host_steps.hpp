@@ -74,7 +74,6 @@ inline constexpr std::array kDaemonSteps{
     ending("runtime::daemon::TreeMember::acknowledge"),
     ending("runtime::launch::Session::remove"),
     ending("runtime::guard::Handle::quit"),
-    aborting("runtime::daemon::Opald::abort"),
     aborting("runtime::daemon::Opald::report"),
     aborting("runtime::launch::LocalHost::signal"),
     aborting("runtime::launch::LocalHost::kill_all"),

@@ -62,9 +62,9 @@ struct Launcher {
 };
 
 void feed(RemoteHost& host, ProcessMap& process_map, Kind kind, ByteSpan content) {
-  round_trips<Join, Place, TurnedAway, Ready, Launch, Started, Refused, Exited, Trouble, Output, OutputEnd, Credit,
-              Signal, KillAll, Empty, Quit, Abort, Say, Modex, ModexResult, Death, Names, Named, Input, InputTaken,
-              Event, Ended>(kind, content);
+  round_trips<Join, Place, TurnedAway, Ready, Launch, Started, Refused, Exited, Trouble, Output, Credit, Signal,
+              KillAll, Empty, Quit, Abort, Say, Modex, ModexResult, Death, Names, Named, Input, InputTaken, Event,
+              Ended>(kind, content);
   if (const auto launch = unpack<Launch>(content)) use(*launch);
   if (const auto ended = unpack<Ended>(content)) process_map.end(ended->ranks);
   (void)process_map.absent(std::string{oob::as_text(content)});

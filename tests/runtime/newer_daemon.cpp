@@ -10,7 +10,7 @@
 #include "runtime/daemon/tree/bootstrap.hpp"
 #include "runtime/daemon/tree/messages.hpp"
 #include "runtime/oob/daemon.hpp"
-#include "runtime/options/settings.hpp"
+#include "runtime/options/options.hpp"
 
 int main() {
   using namespace runtime;

@@ -37,7 +37,6 @@ enum class Kind : std::uint16_t {
   exited,
   trouble,
   output,
-  output_end,
   credit,
   signal,
   kill_all,
@@ -130,17 +129,12 @@ struct Trouble {
   std::string text;
 };
 
-/// What a rank printed.
+/// What a rank printed; empty: the end of it.
 struct Output {
   static constexpr Kind kKind = Kind::output;
   std::uint32_t rank = 0;
   bool to_stderr = false;
   std::string text;
-};
-struct OutputEnd {
-  static constexpr Kind kKind = Kind::output_end;
-  std::uint32_t rank = 0;
-  bool to_stderr = false;
 };
 /// Launcher to daemon: so many bytes of output have been taken, as many more may come.
 struct Credit {

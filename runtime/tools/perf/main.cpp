@@ -31,52 +31,39 @@ struct Options {
   std::string store_file;  // empty: the one that processes on such machines read
 };
 
-using PairTest = Result<void> (*)(Conversation&, const Plan&, const Report&);
-
 struct TestInfo {
-  PairTest run;
+  PairTest* run;
   std::uint64_t first_size;
   std::uint64_t last_size;
   const char* summary;
 };
 
 const std::map<std::string, TestInfo> kPairTests{
-    {"am_lat", {am_lat, 8, 32768, "one-way time of an active message, by ping-pong"}},
-    {"am_rate", {am_rate, 8, 1024, "active messages per second, one direction"}},
-    {"am_bw", {am_bw, 64, 65536, "bytes per second in active messages"}},
-    {"put_lat", {put_lat, 8, 4 << 20, "time of one put until it is visible at the peer"}},
-    {"put_bw", {put_bw, 1024, 4 << 20, "bytes per second, 16 puts in flight"}},
-    {"get_lat", {get_lat, 8, 4 << 20, "time of one get"}},
-    {"get_bw", {get_bw, 1024, 4 << 20, "bytes per second, 16 gets in flight"}},
-    {"atomic_lat", {atomic_lat, 8, 8, "time of one fetching 64-bit atomic"}},
+    {"am_lat", {ping_pong, 8, 32768, "one-way time of an active message, by ping-pong"}},
+    {"am_rate", {streams, 8, 1024, "active messages per second, one direction"}},
+    {"am_bw", {streams, 64, 65536, "bytes per second in active messages"}},
+    {"put_lat", {one_sided_latency, 8, 4 << 20, "time of one put until it is visible at the peer"}},
+    {"put_bw", {one_sided_bandwidth, 1024, 4 << 20, "bytes per second, 16 puts in flight"}},
+    {"get_lat", {one_sided_latency, 8, 4 << 20, "time of one get"}},
+    {"get_bw", {one_sided_bandwidth, 1024, 4 << 20, "bytes per second, 16 gets in flight"}},
+    {"atomic_lat", {atomic_latency, 8, 8, "time of one fetching 64-bit atomic"}},
 };
 
 /// Tests without a line over sizes to draw.
-constexpr std::string_view kNoLine[] = {"floor", "atomic_lat", "mem", "reg", "threads"};
+constexpr std::string_view kNoLine[] = {"floor", "atomic_lat", "reg", "threads"};
 
 constexpr std::uint64_t kRegionSize = 64ULL << 20;
 constexpr int kUsageError = 2;
 
 /// "8:1M" into 8, 16, 32 ... 1 MiB; "64" into 64; empty into the test's own range.
 Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uint64_t first, std::uint64_t last) {
-  const auto number = [](const std::string& part) -> Result<std::uint64_t> {
-    std::size_t used = 0;
-    std::uint64_t value = 0;
+  const auto number = [](std::string part) -> Result<std::uint64_t> {
     try {
-      value = std::stoull(part, &used);
+      (void)CLI::AsSizeValue{false}(part);  // into bytes
+      if (!part.starts_with('-')) return std::stoull(part);
     } catch (const std::exception&) {
-      return Error{Errc::invalid_argument, 0, "--size: expected N or N:M, with K, M or G for powers of 1024"};
     }
-    const std::string unit = part.substr(used);
-    if (unit == "K" || unit == "k")
-      value <<= 10;
-    else if (unit == "M")
-      value <<= 20;
-    else if (unit == "G")
-      value <<= 30;
-    else if (!unit.empty())
-      return Error{Errc::invalid_argument, 0, "--size: expected N or N:M, with K, M or G for powers of 1024"};
-    return value;
+    return Error{Errc::invalid_argument, 0, "--size: expected N or N:M, with K, M or G for powers of 1024"};
   };
   if (!text.empty()) {
     const std::size_t colon = text.find(':');
@@ -95,13 +82,13 @@ Result<std::vector<std::uint64_t>> parse_sizes(const std::string& text, std::uin
 }
 
 /// The transports to measure: the one asked for, or every usable one that joins processes.
-Result<std::vector<std::string>> transports(const Options& options, bool with_self) {
+Result<std::vector<std::string>> transports(const Options& options) {
   if (!options.transport.empty()) return std::vector<std::string>{options.transport};
   OPAL_TRY_ASSIGN(const Secret own, Secret::from_text(Secret::random_text()));  // no other process is to connect
   OPAL_TRY_ASSIGN(const auto context, am::Context::open(config::Store::from_environment(), {.secret = own}));
   std::vector<std::string> names;
   for (const am::TransportState& state : context->transports()) {
-    if (state.usable && (with_self || state.name != "self")) names.emplace_back(state.name);
+    if (state.usable && state.name != "self") names.emplace_back(state.name);
   }
   return names;
 }
@@ -153,42 +140,36 @@ class Program {
       else
         table_.print(row);
     };
-    if (options_.test == "reg" || options_.test == "alloc" || options_.test == "mem" || options_.test == "threads") {
-      OPAL_TRY(local(report));
-    } else if (options_.test == "oob_lat") {
-      OPAL_TRY(out_of_band(report));
-    } else if (options_.test == "tune") {
-      OPAL_TRY(tune(report));
-    } else {
-      OPAL_TRY(paired(report));
+    if (options_.test == "tune") return tune(report);
+    if (kPairTests.contains(options_.test) || options_.test == "overview" || options_.test == "floor") {
+      return paired(report);
     }
-    return {};
+    return local(report);
+  }
+
+  /// For a test whose own range of sizes is this.
+  [[nodiscard]] Result<Plan> plan_for(std::uint64_t first, std::uint64_t last) const {
+    Plan plan;
+    plan.iterations = options_.iterations;
+    OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, first, last));
+    return plan;
   }
 
   Result<void> local(const Report& report) {
-    Plan plan;
-    plan.iterations = options_.iterations;
-    OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 16, 65536));
+    if (options_.test == "oob_lat") {
+      OPAL_TRY_ASSIGN(const Plan plan, plan_for(8, 32768));
+      OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_));
+      return oob_lat(names, plan, report);
+    }
+    OPAL_TRY_ASSIGN(const Plan plan, plan_for(16, 65536));
     if (options_.test == "reg") return registration_cache(plan, report);
     if (options_.test == "threads") return thread_rates(plan, report);
-    if (options_.test == "alloc") return allocators(plan, report);
-    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, true));
-    return memory_per_peer(names, report);
-  }
-
-  Result<void> out_of_band(const Report& report) {
-    Plan plan;
-    plan.iterations = options_.iterations;
-    OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 8, 32768));
-    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, false));
-    return oob_lat(names, plan, report);
+    return allocators(plan, report);
   }
 
   Result<void> tune(const Report& report) {
     OPAL_TRY_ASSIGN(pairing_, Pairing::create());
-    Plan plan;
-    plan.iterations = options_.iterations;
-    OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, 256, 1 << 20));
+    OPAL_TRY_ASSIGN(const Plan plan, plan_for(256, 1 << 20));
     OPAL_TRY_ASSIGN(const Measurements measured, measure_paths(*pairing_, plan, report));
     if (pairing_->rank() != 0) return {};
     const std::vector<SwitchPoint> points = switch_points(measured);
@@ -205,16 +186,12 @@ class Program {
   Result<void> paired(const Report& report) {
     // The second process is forked before a Context with its threads exists.
     OPAL_TRY_ASSIGN(pairing_, Pairing::create());
-    CacheLineFloor floor{pairing_->rank(), pairing_->shared_page()};
-    const std::optional<Latency> line = floor.measure();
-    Plan plan;
-    plan.iterations = options_.iterations;
-    if (line) plan.floor_ns = line->p50;
+    const std::optional<Latency> line = cache_line_floor(pairing_->rank(), pairing_->shared_page());
     const bool overview = options_.test == "overview";
     if (pairing_->rank() == 0 && (overview || options_.test == "floor")) report_floor(line, report);
     if (options_.test == "floor") return {};
 
-    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_, false));
+    OPAL_TRY_ASSIGN(const std::vector<std::string> names, transports(options_));
     std::vector<std::string> tests{options_.test};
     if (overview) tests = {"am_lat", "am_rate", "am_bw", "put_lat", "get_bw", "put_bw", "atomic_lat"};
     for (const std::string& name : names) {
@@ -224,10 +201,11 @@ class Program {
       } else {
         for (const std::string& test : tests) {
           const TestInfo& info = kPairTests.at(test);
-          OPAL_TRY_ASSIGN(plan.sizes, parse_sizes(options_.sizes, info.first_size, info.last_size));
+          OPAL_TRY_ASSIGN(Plan plan, plan_for(info.first_size, info.last_size));
+          if (line) plan.floor_ns = line->p50;
           if (overview) thin_out(plan.sizes);
           const std::size_t before = rows_.size();
-          OPAL_TRY(info.run(*conversation, plan, report));
+          OPAL_TRY(info.run(*conversation, plan, report, test));
           const std::size_t measured = rows_.size() - before;
           if (measured == 0 || (!options_.sizes.empty() && measured < plan.sizes.size() && test != "atomic_lat")) {
             fmt::print(stderr, "opal-perf: {} over {}: {} sizes left out: a message takes 8 B to {}\n", test, name,
@@ -284,9 +262,9 @@ int main_program(int argc, char** argv) {
       "  oob_lat     one-way time of a message between a rank and opalrun, which sleeps in between\n"
       "  tune        where the shared-memory transport should switch between its ways\n"
       "  reg         the registration cache: hit, miss, evict, invalidate\n"
-      "  alloc       the allocators\n  mem         resident bytes of a Context and of an idle peer\n"
+      "  alloc       the allocators\n"
       "  threads     active messages per second with several threads in a Context; --iters is milliseconds";
-  std::vector<std::string> names{"overview", "floor", "oob_lat", "tune", "reg", "alloc", "mem", "threads"};
+  std::vector<std::string> names{"overview", "floor", "oob_lat", "tune", "reg", "alloc", "threads"};
   for (const auto& [name, info] : kPairTests) names.push_back(name);
   app.add_option("TEST", options.test, tests)->required()->check(CLI::IsMember(names));
   app.add_option("--btl", options.transport, "Only this transport; the default is every usable one");

@@ -11,8 +11,8 @@
 
 namespace opal::perf {
 
-/// Both processes call it; rank 0 gets the times and reports them.  Ways that this machine or this pair does not have
-/// (single copy that is not permitted, one core when a launcher has placed the pair) are left out, with a note.
+/// Both processes call it; rank 0 gets the times and reports them.  Ways that this machine does not have (single
+/// copy that is not permitted) are left out, with a note.
 /// Errors: those of Conversation::open, the endpoint's.
 Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Report& report);
 

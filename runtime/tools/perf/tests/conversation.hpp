@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/tools/perf/tests/conversation.hpp — the connection between the two processes of a measurement over one
-// transport.  Rank 0 posts and measures, rank 1 answers.  A Pairing has at most one open.  wire.hpp has the messages.
+// transport.  Rank 0 posts and measures, rank 1 answers.  A Pairing has at most one open.
 // Threads: one.
 #pragma once
 #include <memory>
@@ -9,11 +9,35 @@
 #include <vector>
 
 #include "opal/am/context.hpp"
+#include "opal/btl/tag.hpp"
 #include "opal/mpool/pool.hpp"
 #include "runtime/tools/perf/tests/pairing.hpp"
-#include "runtime/tools/perf/tests/wire.hpp"
 
 namespace opal::perf {
+
+// --- The messages between the two processes
+inline constexpr Tag kEcho = kUserTags.first;        ///< answered by the same bytes under kAnswer
+inline constexpr Tag kStream = kUserTags.first + 1;  ///< counted; answered only when `want_answer`
+inline constexpr Tag kAnswer = kUserTags.first + 2;
+inline constexpr Tag kStop = kUserTags.first + 3;   ///< the responder leaves its loop
+inline constexpr Tag kCopy = kUserTags.first + 4;   ///< the responder copies the payload to its region, then answers
+inline constexpr Tag kFetch = kUserTags.first + 5;  ///< payload: bytes that it gets from our region, then it answers
+
+/// Header of every message of a measurement.
+struct Header {
+  std::uint64_t want_answer;  ///< 0 or 1
+};
+static_assert(sizeof(Header) == 8);
+
+/// What the processes exchange before they connect.
+struct Hello {
+  std::uint64_t region_address;
+  std::uint64_t region_size;
+  std::uint32_t address_size;
+  std::uint32_t key_size;
+  // address bytes, key bytes
+};
+static_assert(sizeof(Hello) == 24);
 
 /// Names and values of configuration variables.
 using Settings = std::vector<std::pair<std::string, std::string>>;

@@ -19,30 +19,31 @@ constexpr std::uint64_t kLongestNs = 1'000'000'000;
 
 }  // namespace
 
-std::optional<Latency> CacheLineFloor::measure() {
-  if (page_.size() < 2 * kCacheLine) return std::nullopt;
+std::optional<Latency> cache_line_floor(int rank, MutableBytes page) {
+  if (page.size() < 2 * kCacheLine) return std::nullopt;
   // One line per direction, as a ring buffer would have it.
-  std::atomic_ref<std::uint64_t> ping{*reinterpret_cast<std::uint64_t*>(page_.data())};
-  std::atomic_ref<std::uint64_t> pong{*reinterpret_cast<std::uint64_t*>(page_.data() + kCacheLine)};
+  std::atomic_ref<std::uint64_t> ping{*reinterpret_cast<std::uint64_t*>(page.data())};
+  std::atomic_ref<std::uint64_t> pong{*reinterpret_cast<std::uint64_t*>(page.data() + kCacheLine)};
   // Where others use the cores, each turn may take a time slice: rank 0 ends it in time.
   constexpr std::uint64_t kOver = ~std::uint64_t{0};
-  if (rank_ != 0) {
+  if (rank != 0) {
     for (std::uint64_t seen = 0; seen != kOver;) {
       const std::uint64_t now = ping.load(std::memory_order_acquire);
       if (now != seen) pong.store(seen = now, std::memory_order_release);
     }
     return std::nullopt;
   }
+  std::uint64_t turn = 0;
   std::vector<double> samples;
   const std::uint64_t begin = now_ns();
-  const auto take_turn = [&](std::uint64_t turn) {
-    ping.store(turn, std::memory_order_release);
-    while (pong.load(std::memory_order_acquire) != turn) {
+  const auto take_turn = [&](std::uint64_t number) {
+    ping.store(number, std::memory_order_release);
+    while (pong.load(std::memory_order_acquire) != number) {
     }
   };
   for (int batch = 0; batch < kBatches && (samples.empty() || now_ns() - begin < kLongestNs); ++batch) {
     const std::uint64_t start = now_ns();
-    for (int i = 0; i < kBatch; ++i) take_turn(++turn_);
+    for (int i = 0; i < kBatch; ++i) take_turn(++turn);
     samples.push_back(static_cast<double>(now_ns() - start) / kBatch / 2);
   }
   take_turn(kOver);

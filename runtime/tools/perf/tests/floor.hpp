@@ -10,22 +10,10 @@
 
 namespace opal::perf {
 
-/// Bounces one cache line between the two processes of a pair.
-class CacheLineFloor {
- public:
-  /// `page` is mapped by both, and zeroed; may be empty.
-  CacheLineFloor(int rank, MutableBytes page) noexcept : rank_(rank), page_(page) {}
-
-  /// Both processes call it, once, and are through in a few seconds at most.  Rank 0 gets the one-way times, rank 1 and
-  /// a pair without a page nothing.
-  std::optional<Latency> measure();
-
- private:
-  int rank_;
-  MutableBytes page_;
-  std::uint64_t turn_ = 0;
-};
-
+/// Bounces one cache line between the two processes of a pair: one-way times.  Both call it, once, and are through in a
+/// few seconds at most; rank 1 gets nothing.  `page` is mapped by both, and zeroed; where it is empty, rank 0 gets
+/// nothing either.
+std::optional<Latency> cache_line_floor(int rank, MutableBytes page);
 /// Bytes per second of memcpy of `size` bytes between two private buffers that were just used (warm).
 double memcpy_Bps(std::uint64_t size);
 

@@ -35,7 +35,9 @@ std::uint64_t stream(Conversation& with, ByteSpan payload, std::uint64_t most, s
   return with.peer().dead() ? 0 : sent;
 }
 
-Result<void> streams(Conversation& with, const Plan& plan, const Report& report, const char* test, bool as_rate) {
+}  // namespace
+
+Result<void> streams(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
   constexpr std::uint64_t kBatches = 20;
   constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t size : plan.sizes) {
@@ -56,20 +58,16 @@ Result<void> streams(Conversation& with, const Plan& plan, const Report& report,
       operations += count;
     }
     const double ns = statistics(rates).p50;
-    Row row{
-        .test = test, .btl = std::string{with.peer().attributes().transport}, .size = size, .iterations = operations};
+    Row row = row_for(test, with, plan, size, operations);
     row.messages_per_s = 1e9 / ns;
     row.bandwidth_Bps = static_cast<double>(size) * 1e9 / ns;
-    row.floor_ns = plan.floor_ns;
-    if (!as_rate) row.memcpy_Bps = memcpy_Bps(size);
+    if (test == "am_bw") row.memcpy_Bps = memcpy_Bps(size);
     report(row);
   }
   return {};
 }
 
-}  // namespace
-
-Result<void> am_lat(Conversation& with, const Plan& plan, const Report& report) {
+Result<void> ping_pong(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
   for (const std::uint64_t size : plan.sizes) {
     if (size < sizeof(Header) || size > with.max_send()) continue;
     const ByteSpan payload = payload_of(with, size);
@@ -83,23 +81,11 @@ Result<void> am_lat(Conversation& with, const Plan& plan, const Report& report) 
     });
     if (with.peer().dead()) return with.peer().error();
     for (double& ns : samples.ns) ns /= 2;
-    Row row{.test = "am_lat",
-            .btl = std::string{with.peer().attributes().transport},
-            .size = size,
-            .iterations = samples.operations};
+    Row row = row_for(test, with, plan, size, samples.operations);
     row.latency = statistics(samples.ns);
-    row.floor_ns = plan.floor_ns;
     report(row);
   }
   return {};
-}
-
-Result<void> am_rate(Conversation& with, const Plan& plan, const Report& report) {
-  return streams(with, plan, report, "am_rate", true);
-}
-
-Result<void> am_bw(Conversation& with, const Plan& plan, const Report& report) {
-  return streams(with, plan, report, "am_bw", false);
 }
 
 }  // namespace opal::perf

@@ -9,36 +9,10 @@
 namespace opal::perf {
 namespace {
 
-enum class Direction { put, get };
-
-Post post(Conversation& with, Direction direction, std::uint64_t size, Completion& completion) {
-  return direction == Direction::put
+Post post(Conversation& with, const std::string& test, std::uint64_t size, Completion& completion) {
+  return test.starts_with("put")
              ? with.peer().put(with.local(), with.remote_address(), with.remote_key(), size, completion)
              : with.peer().get(with.local(), with.remote_address(), with.remote_key(), size, completion);
-}
-
-Row row_for(const char* test, Conversation& with, std::uint64_t size, std::uint64_t iterations, const Plan& plan) {
-  Row row{.test = test, .btl = std::string{with.peer().attributes().transport}, .size = size, .iterations = iterations};
-  row.floor_ns = plan.floor_ns;
-  return row;
-}
-
-Result<void> latency(Conversation& with, const Plan& plan, const Report& report, const char* test,
-                     Direction direction) {
-  for (const std::uint64_t size : plan.sizes) {
-    Error error{};
-    const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
-      for (std::uint64_t i = 0; i < count && error.code == Errc{}; ++i) {
-        error = with.finish([&](Completion& completion) { return post(with, direction, size, completion); });
-      }
-      return error.code == Errc{};
-    });
-    if (error.code != Errc{}) return error;
-    Row row = row_for(test, with, size, samples.operations, plan);
-    row.latency = statistics(samples.ns);
-    report(row);
-  }
-  return {};
 }
 
 /// Operations in flight, each with its own completion.
@@ -59,12 +33,12 @@ struct Window {
   std::array<Slot, kDepth> slots;
 };
 
-bool run(Conversation& with, Direction direction, std::uint64_t size, std::uint64_t count, Window& window) {
+bool run(Conversation& with, const std::string& test, std::uint64_t size, std::uint64_t count, Window& window) {
   for (std::uint64_t i = 0; i < count; ++i) {
     Window::Slot& slot = window.slots[i % Window::kDepth];
     while (slot.busy) with.progress();
     Post answer = Post::again;
-    while ((answer = post(with, direction, size, slot)) == Post::again) with.progress();
+    while ((answer = post(with, test, size, slot)) == Post::again) with.progress();
     slot.busy = answer == Post::queued;
     if (!slot.ok()) return false;
   }
@@ -74,15 +48,33 @@ bool run(Conversation& with, Direction direction, std::uint64_t size, std::uint6
   return window.error().code == Errc{};
 }
 
-Result<void> bandwidth(Conversation& with, const Plan& plan, const Report& report, const char* test,
-                       Direction direction) {
+}  // namespace
+
+Result<void> one_sided_latency(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
+  for (const std::uint64_t size : plan.sizes) {
+    Error error{};
+    const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
+      for (std::uint64_t i = 0; i < count && error.code == Errc{}; ++i) {
+        error = with.finish([&](Completion& completion) { return post(with, test, size, completion); });
+      }
+      return error.code == Errc{};
+    });
+    if (error.code != Errc{}) return error;
+    Row row = row_for(test, with, plan, size, samples.operations);
+    row.latency = statistics(samples.ns);
+    report(row);
+  }
+  return {};
+}
+
+Result<void> one_sided_bandwidth(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
   for (const std::uint64_t size : plan.sizes) {
     Window window;
     constexpr std::uint64_t kStretchNs = 2'000'000;  // at its end the window runs empty
     const Samples samples = sample(
-        plan.iterations, [&](std::uint64_t count) { return run(with, direction, size, count, window); }, kStretchNs);
+        plan.iterations, [&](std::uint64_t count) { return run(with, test, size, count, window); }, kStretchNs);
     if (window.error().code != Errc{}) return window.error();
-    Row row = row_for(test, with, size, samples.operations, plan);
+    Row row = row_for(test, with, plan, size, samples.operations);
     row.bandwidth_Bps = static_cast<double>(size) * static_cast<double>(samples.operations) * 1e9 / samples.total_ns;
     row.memcpy_Bps = memcpy_Bps(size);
     report(row);
@@ -90,22 +82,7 @@ Result<void> bandwidth(Conversation& with, const Plan& plan, const Report& repor
   return {};
 }
 
-}  // namespace
-
-Result<void> put_lat(Conversation& with, const Plan& plan, const Report& report) {
-  return latency(with, plan, report, "put_lat", Direction::put);
-}
-Result<void> get_lat(Conversation& with, const Plan& plan, const Report& report) {
-  return latency(with, plan, report, "get_lat", Direction::get);
-}
-Result<void> put_bw(Conversation& with, const Plan& plan, const Report& report) {
-  return bandwidth(with, plan, report, "put_bw", Direction::put);
-}
-Result<void> get_bw(Conversation& with, const Plan& plan, const Report& report) {
-  return bandwidth(with, plan, report, "get_bw", Direction::get);
-}
-
-Result<void> atomic_lat(Conversation& with, const Plan& plan, const Report& report) {
+Result<void> atomic_latency(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
   const std::pair<const char*, AtomicOp> operations[] = {{"add", AtomicOp::add},
                                                          {"compare_swap", AtomicOp::compare_swap}};
   for (const auto& [name, op] : operations) {
@@ -119,7 +96,7 @@ Result<void> atomic_lat(Conversation& with, const Plan& plan, const Report& repo
       return error.code == Errc{};
     });
     if (error.code != Errc{}) return error;
-    Row row = row_for("atomic_lat", with, 8, samples.operations, plan);
+    Row row = row_for(test, with, plan, 8, samples.operations);
     row.latency = statistics(samples.ns);
     row.op = name;
     report(row);

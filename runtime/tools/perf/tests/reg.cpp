@@ -20,7 +20,9 @@
 #include "opal/rcache/cache.hpp"
 #include "runtime/tools/perf/tests/crowd.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
+#ifdef OPAL_PERF_UCX
 #include "runtime/tools/perf/tests/ucx_cache.hpp"
+#endif
 
 namespace opal::perf {
 namespace {
@@ -58,21 +60,12 @@ class OpalCache {
 };
 
 /// Every other page of a mapping that is never touched: neighbours would be one registration to some caches.
-class Regions {
- public:
-  static Result<Regions> map() {
-    OPAL_TRY_ASSIGN(Mapping memory, Mapping::anonymous(2 * kMost * kPage, false));
-    return Regions{std::move(memory)};
-  }
-  [[nodiscard]] std::byte* operator[](std::uint64_t index) const {
-    return memory_.data() + 2 * (index % kMost) * kPage;
-  }
-
+struct Regions {
   static constexpr std::uint64_t kMost = 2'000'000;
 
- private:
-  explicit Regions(Mapping memory) : memory_(std::move(memory)) {}
-  Mapping memory_;
+  [[nodiscard]] std::byte* operator[](std::uint64_t index) const { return memory.data() + 2 * (index % kMost) * kPage; }
+
+  Mapping memory;
 };
 
 class Measurement {
@@ -193,13 +186,18 @@ Result<void> measure(const Measurement& report, const std::string& suffix, const
 
 Result<void> registration_cache(const Plan& plan, const Report& report) {
   const Measurement measurement{plan, report};
-  OPAL_TRY_ASSIGN(const Regions all, Regions::map());
+  Regions all;
+  OPAL_TRY_ASSIGN(all.memory, Mapping::anonymous(2 * Regions::kMost * kPage, false));
+#ifdef OPAL_PERF_UCX
   const auto ucx = UcxCache::open(0);
   if (!ucx) log::info("perf", "UCX's cache is not measured: {}", to_string(ucx.error()));
+#endif
   for (const std::uint64_t regions : {1ULL, 100ULL, 10'000ULL, 1'000'000ULL}) {
     for (const std::uint64_t threads : kThreads) {
       OPAL_TRY(measure<OpalCache>(measurement, "", all, regions, threads));
+#ifdef OPAL_PERF_UCX
       if (ucx) OPAL_TRY(measure<UcxCache>(measurement, ", UCX", all, regions, threads));
+#endif
     }
   }
   OPAL_TRY_ASSIGN(const Mapping memory, Mapping::anonymous(16 * kPage));

@@ -18,16 +18,20 @@ struct Plan {
   std::optional<double> floor_ns;    ///< measured before
 };
 
-// Between two processes over one transport.  Errors are the endpoint's.
-Result<void> am_lat(Conversation& with, const Plan& plan, const Report& report);
-Result<void> am_rate(Conversation& with, const Plan& plan, const Report& report);
-Result<void> am_bw(Conversation& with, const Plan& plan, const Report& report);
-Result<void> put_lat(Conversation& with, const Plan& plan, const Report& report);
-Result<void> put_bw(Conversation& with, const Plan& plan, const Report& report);
-Result<void> get_lat(Conversation& with, const Plan& plan, const Report& report);
-Result<void> get_bw(Conversation& with, const Plan& plan, const Report& report);
-Result<void> atomic_lat(Conversation& with, const Plan& plan, const Report& report);
-
+/// Between two processes over one transport, under the name that rows have.  Errors are the endpoint's.
+using PairTest = Result<void>(Conversation& with, const Plan& plan, const Report& report, const std::string& test);
+PairTest ping_pong;
+PairTest streams;              ///< am_rate, am_bw
+PairTest one_sided_latency;    ///< put_lat, get_lat
+PairTest one_sided_bandwidth;  ///< put_bw, get_bw
+PairTest atomic_latency;
+/// A row of one of them.
+inline Row row_for(const std::string& test, Conversation& with, const Plan& plan, std::uint64_t size,
+                   std::uint64_t iterations) {
+  Row row{.test = test, .btl = std::string{with.peer().attributes().transport}, .size = size, .iterations = iterations};
+  row.floor_ns = plan.floor_ns;
+  return row;
+}
 /// Between rank 0 and the launcher, over each of `transports`.  Errors: not_supported without opalrun.
 Result<void> oob_lat(const std::vector<std::string>& transports, const Plan& plan, const Report& report);
 
@@ -36,7 +40,5 @@ Result<void> registration_cache(const Plan& plan, const Report& report);
 Result<void> allocators(const Plan& plan, const Report& report);
 /// Messages per second with several threads in a Context; plan.iterations: milliseconds of each of five stretches.
 Result<void> thread_rates(const Plan& plan, const Report& report);
-/// Bytes that a Context costs, and that each further idle peer costs, by transport.
-Result<void> memory_per_peer(const std::vector<std::string>& transports, const Report& report);
 
 }  // namespace opal::perf

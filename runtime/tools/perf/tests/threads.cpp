@@ -186,11 +186,6 @@ std::string to(const Case& what) {
   return fmt::format("from {} to {} Context{}", what.contexts, what.peers, what.peers == 1 ? "" : "s");
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 Result<void> thread_rates(const Plan& plan, const Report& report) {
@@ -209,7 +204,7 @@ Result<void> thread_rates(const Plan& plan, const Report& report) {
     Row row{.test = "threads", .btl = "sm", .size = sizeof(std::uint64_t), .iterations = found.size()};
     row.op = fmt::format("{}, {} polled by {}", name_of(what), to(what), what.pollers);
     row.threads = what.senders;
-    row.messages_per_s = median(found);
+    row.messages_per_s = statistics(found).p50;
     report(row);
   }
   for (const Case& what : kBursts) {

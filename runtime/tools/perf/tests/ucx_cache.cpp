@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tools/perf/tests/ucx_cache.hpp"
 
-#ifdef OPAL_PERF_UCX
 extern "C" {
 #include <ucs/memory/rcache.h>
 }
 #include <dlfcn.h>
 #include <sys/mman.h>
-#endif
 
 namespace opal::perf {
 
-#ifdef OPAL_PERF_UCX
 namespace {
 
 struct Library {
@@ -93,17 +90,4 @@ Result<void> UcxCache::invalidate(std::byte* address, std::size_t size) noexcept
   ucs().put(cache_, region);
   return {};
 }
-#else
-Result<std::unique_ptr<UcxCache>> UcxCache::open(std::uint64_t /*limit*/) {
-  return Error{Errc::not_supported, 0, "built without UCX"};
-}
-UcxCache::~UcxCache() = default;
-Result<void> UcxCache::touch(std::byte* /*address*/, std::size_t /*size*/) noexcept {
-  return Error{Errc::not_supported, 0, "built without UCX"};
-}
-Result<void> UcxCache::invalidate(std::byte* /*address*/, std::size_t /*size*/) noexcept {
-  return Error{Errc::not_supported, 0, "built without UCX"};
-}
-#endif
-
 }  // namespace opal::perf

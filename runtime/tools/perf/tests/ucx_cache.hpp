@@ -15,21 +15,21 @@ namespace opal::perf {
 
 class UcxCache {
  public:
-  /// Keeps at most `limit` registrations (0: any number).  Errors: not_supported (built without UCX's headers, or its
-  /// library is not there), internal (it refused).
+  /// Keeps at most `limit` registrations (0: any number).  Errors: not_supported (its library is not there), internal
+  /// (it refused).
   static Result<std::unique_ptr<UcxCache>> open(std::uint64_t limit);
-  ~UcxCache();  // NOLINT(performance-trivially-destructible): not where UCX is
+  ~UcxCache();
   UcxCache(const UcxCache&) = delete;
   UcxCache& operator=(const UcxCache&) = delete;
 
-  /// Gets and gives back.  The memory is mapped.  Errors: internal (it refused), not_supported (built without UCX).
+  /// Gets and gives back.  The memory is mapped.  Errors: internal (it refused).
   Result<void> touch(std::byte* address, std::size_t size) noexcept;
   /// The memory's registration is not used again.
   Result<void> invalidate(std::byte* address, std::size_t size) noexcept;
 
  private:
   UcxCache() = default;
-  [[maybe_unused]] ucs_rcache* cache_ = nullptr;  // a build without UCX does not use it
+  ucs_rcache* cache_ = nullptr;
 };
 
 }  // namespace opal::perf
