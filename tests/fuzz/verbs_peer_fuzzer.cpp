@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ByteSpan bytes = std::as_bytes(std::span{data, size});
   std::size_t sum = 0;
   if (const auto address = decode(bytes)) {
-    const SocketAddress socket = socket_of(*address);
+    const btl::SocketAddress socket = socket_of(*address);
     if (socket.ip != address->ip || socket.port_number() != address->port) std::abort();
     sum += to_string(socket).size();
   }
