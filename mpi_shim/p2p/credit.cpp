@@ -12,7 +12,7 @@ namespace mpi_shim::p2p {
 
 void Engine::announce(Peer& peer) noexcept {
   peer.announced = peer.received;
-  answer(*peer.endpoint, wire::kCredit, wire::Credit{peer.received});
+  send_control(*peer.endpoint, wire::kCredit, wire::Credit{peer.received});
 }
 
 void Engine::on_credit(btl::Delivery& delivery) noexcept {

@@ -133,15 +133,16 @@ class Engine {
   int reach(Peer& peer) noexcept;
   /// Whether a message that came from `from` is `peer`'s; it may have come to us before we went to it.
   bool recognise(Peer& peer, am::Endpoint& from) noexcept;
-  /// Sends a small message; the transport being full never loses it.
-  template <class Answer>
-  void answer(am::Endpoint& to, Tag tag, const Answer& answer) noexcept {
-    post_answer(to, tag, bytes_of(answer));
+  /// Sends a control message; it waits in the endpoint while the transport is full.  Beyond am_pending_limit it is
+  /// lost, with an error in the log.
+  template <class Message>
+  void send_control(am::Endpoint& to, Tag tag, const Message& message) noexcept {
+    post_control(to, tag, bytes_of(message));
   }
   /// Has a reached peer that may sleep check again what it waits for.
   void wake(Peer& peer) noexcept {
     const am::Lock::Guard guard{lock_};
-    if (!peer.failed) post_answer(*peer.endpoint, wire::kWake, {});
+    if (!peer.failed) post_control(*peer.endpoint, wire::kWake, {});
   }
   /// How many peers were lost so far: what waits for some without messages checks them again when it changes.
   [[nodiscard]] std::uint32_t failures() const noexcept { return failures_.load(std::memory_order_acquire); }
@@ -311,7 +312,7 @@ class Engine {
   void on_finished(btl::Delivery& delivery) noexcept;
   void on_credit(btl::Delivery& delivery) noexcept;
   void refuse(const btl::Delivery& delivery, const char* why) noexcept;
-  void post_answer(am::Endpoint& to, Tag tag, ByteSpan answer) noexcept;
+  void post_control(am::Endpoint& to, Tag tag, ByteSpan message) noexcept;
 
   am::Context& context_;
   Connector& connector_;

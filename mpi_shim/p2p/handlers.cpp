@@ -92,7 +92,7 @@ void Engine::on_cancel(btl::Delivery& delivery) noexcept {
     if (from.upper != nullptr) note_received(*static_cast<Peer*>(from.upper), (*early)->message);
     early_.erase(early);
   }
-  if (found) answer(from, wire::kCancelled, wire::Cancelled{message.send_id});
+  if (found) send_control(from, wire::kCancelled, wire::Cancelled{message.send_id});
 }
 
 void Engine::on_cancelled(btl::Delivery& delivery) noexcept {
@@ -134,9 +134,9 @@ void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {
              delivery.data.size(), to_string(delivery.from.peer()), why);
 }
 
-void Engine::post_answer(am::Endpoint& to, Tag tag, ByteSpan answer) noexcept {
-  if (to.send_or_queue(tag, answer, {}) != Post::failed || to.dead()) return;
-  log::error("mpi", "an answer to peer {} is lost: {}", to_string(to.peer()), to_string(to.error()));
+void Engine::post_control(am::Endpoint& to, Tag tag, ByteSpan message) noexcept {
+  if (to.send_or_queue(tag, message, {}) != Post::failed || to.dead()) return;
+  log::error("mpi", "a control message to peer {} is lost: {}", to_string(to.peer()), to_string(to.error()));
 }
 
 }  // namespace mpi_shim::p2p

@@ -78,7 +78,7 @@ void Receive::accept(const Incoming& message) noexcept {
     return end(aborted ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER);
   }
   if (message.kind == wire::kRendezvous) return begin_rendezvous(message);
-  if (message.kind == wire::kEagerSync) engine_.answer(*from_, wire::kMatched, wire::Matched{message.send_id});
+  if (message.kind == wire::kEagerSync) engine_.send_control(*from_, wire::kMatched, wire::Matched{message.send_id});
   accept_data(message.payload);
 }
 
@@ -107,7 +107,7 @@ void Receive::ask_for_data(std::uint64_t send_id) noexcept {
   ++engine_.rendezvous_;
   if (buffer_.contiguous() == nullptr) buffer_.start(cursor_);
   if (wanted_ != 0) id_ = engine_.receiving_.add(*this);
-  engine_.answer(*from_, wire::kClearToSend, wire::ClearToSend{send_id, id_, wanted_});
+  engine_.send_control(*from_, wire::kClearToSend, wire::ClearToSend{send_id, id_, wanted_});
   if (wanted_ == 0) finish();
 }
 

@@ -47,7 +47,7 @@ bool Send::withdraw() noexcept {
   if (step_ == Step::answer) {
     // The receiver alone knows whether the message was matched; only if it was not does it answer.
     cancelling_ = true;
-    engine_.answer(*peer_->endpoint, wire::kCancel, wire::Cancel{id_, channel_->context, 0});
+    engine_.send_control(*peer_->endpoint, wire::kCancel, wire::Cancel{id_, channel_->context, 0});
     return false;
   }
   engine_.stop_waiting_for_transport(*this);

@@ -19,7 +19,7 @@ void drop_claim(Claim& claim) noexcept {
 
 /// Whether the process of the rank has failed.  Connects to it if necessary: only failures of connected processes are
 /// detected.  False for this rank and for -1 (no holder).
-bool Window::is_gone(int rank) noexcept {
+bool Window::has_failed(int rank) noexcept {
   if (rank < 0 || rank == comm_.rank() || rank >= size()) return false;
   const am::Lock::Guard guard{engine().lock()};
   return engine().reach(*target(rank).peer) != MPI_SUCCESS;
@@ -30,19 +30,19 @@ bool Window::is_gone(int rank) noexcept {
 bool Window::is_access_lock_lost(const Target& target) noexcept {
   for (std::size_t place = 0; place < here_.size(); ++place) {
     const std::uint8_t claim = target.claims[place].load(std::memory_order_relaxed);
-    if ((claim & kClaimIsLost) != 0 || (claim != 0 && is_gone(here_[place]))) return true;
+    if ((claim & kClaimIsLost) != 0 || (claim != 0 && has_failed(here_[place]))) return true;
   }
   return false;
 }
 
-bool Window::is_target_gone(const Target& target) noexcept {
+bool Window::has_target_failed(const Target& target) noexcept {
   if (&target == &own()) return false;
   const am::Lock::Guard guard{engine().lock()};
   return engine().reach(*target.peer) != MPI_SUCCESS;
 }
 
 /// The same for the lock under which accumulates update elements.
-bool Window::is_update_lock_lost(const Control& control) noexcept { return is_gone(control.update.holder()); }
+bool Window::is_update_lock_lost(const Control& control) noexcept { return has_failed(control.update.holder()); }
 
 /// Waits for a lock in shared memory; its release wakes no thread.  MPI_ERR_PROC_ABORTED: the holder or the target has
 /// failed.  After a failure of the target, a live holder may have stopped after an error and never unlock.
@@ -57,7 +57,7 @@ int Window::poll_until(Target& target, Condition condition) noexcept {
       may_yield = yield_policy.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
-      if (is_access_lock_lost(target) || is_target_gone(target)) {
+      if (is_access_lock_lost(target) || has_target_failed(target)) {
         return condition() ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
       }
     }
@@ -85,8 +85,8 @@ int Window::take_lock(Target& target, bool exclusive) {
     if (const int error = engine().reach(*target.peer); error != MPI_SUCCESS) return error;
     target.granted.store(false, std::memory_order_relaxed);
     target.refused.store(false, std::memory_order_relaxed);
-    engine().answer(*target.peer->endpoint, wire::kLock,
-                    wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
+    engine().send_control(*target.peer->endpoint, wire::kLock,
+                          wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
   }
   engine().wait_until(
       [&] {
@@ -117,8 +117,8 @@ void Window::give_lock_back(Target& target) noexcept {
   }
   const am::Lock::Guard guard{engine().lock()};
   target.unlocking.fetch_add(1, std::memory_order_relaxed);  // close() waits for the answers
-  engine().answer(*target.peer->endpoint, wire::kUnlock,
-                  wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
+  engine().send_control(*target.peer->endpoint, wire::kUnlock,
+                        wire::LockRequest{comm_.id(), comm_.rank(), exclusive ? 1U : 0U, 0});
 }
 
 int Window::lock(int rank, bool exclusive, int assertion) {

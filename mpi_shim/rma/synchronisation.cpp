@@ -31,11 +31,10 @@ int Window::barrier() {
   return coll::run(comm_, [&](coll::Schedule& schedule) { coll::build_barrier(schedule); });
 }
 
-/// The transport being full never loses it.
 void Window::send_signal(Target& target, Tag tag) noexcept {
   const am::Lock::Guard guard{engine().lock()};
   if (engine().reach(*target.peer) != MPI_SUCCESS) return;  // a failed process needs no signal
-  engine().answer(*target.peer->endpoint, tag, wire::Signal{comm_.id(), comm_.rank()});
+  engine().send_control(*target.peer->endpoint, tag, wire::Signal{comm_.id(), comm_.rank()});
 }
 
 int Window::fence(int assertion) {

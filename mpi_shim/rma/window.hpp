@@ -199,10 +199,9 @@ class Window final : public handle::Object {
   void give_lock_back(Target& target) noexcept;
   template <class Condition>
   int poll_until(Target& target, Condition condition) noexcept;
-  bool grant_waiting() noexcept;
-  [[nodiscard]] bool is_gone(int rank) noexcept;
+  [[nodiscard]] bool has_failed(int rank) noexcept;
   [[nodiscard]] bool is_access_lock_lost(const Target& target) noexcept;
-  [[nodiscard]] bool is_target_gone(const Target& target) noexcept;
+  [[nodiscard]] bool has_target_failed(const Target& target) noexcept;
   [[nodiscard]] bool is_update_lock_lost(const Control& control) noexcept;
   /// What this process itself claims of the target's lock.
   [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[place_]; }
@@ -211,6 +210,7 @@ class Window final : public handle::Object {
   [[nodiscard]] bool owns(std::uint64_t address, std::uint64_t size) const noexcept;
   bool on_lock(int rank, bool exclusive) noexcept;
   bool on_unlock(int rank, bool exclusive) noexcept;
+  bool grant_waiting() noexcept;
   void on_rank_failed(int rank) noexcept;
   void update_claim_for_others() noexcept;
   void on_access(am::Endpoint& from, const wire::AccessHeader& header, datatype::DatatypeRef type,

@@ -11,7 +11,7 @@
 
 #include "opal/am/groups.hpp"
 #include "opal/core/build_info.hpp"
-#include "opal/core/config/nearest_name.hpp"
+#include "opal/core/config/store.hpp"
 #include "opal/core/environment.hpp"
 #include "opal/core/text.hpp"
 #include "runtime/options/config.hpp"
