@@ -19,7 +19,7 @@ auto& keys_of(Call& call, MPI_Comm /*kind*/) { return call.process().communicato
 auto& keys_of(Call& call, MPI_Win /*kind*/) { return call.process().window_keys(); }
 auto& keys_of(Call& call, MPI_Datatype /*kind*/) { return call.process().type_attributes().keys(); }
 
-// Of an object; null if it is not valid.
+// Of an object; null if it is not valid, or a type without any.
 Attributes<MPI_Comm>* attributes_of(Call& call, MPI_Comm handle) {
   auto* const comm = call.comm(handle);
   return comm != nullptr ? &comm->attributes : nullptr;
@@ -29,7 +29,14 @@ Attributes<MPI_Win>* attributes_of(Call& call, MPI_Win handle) {
   return window != nullptr ? &window->attributes : nullptr;
 }
 Attributes<MPI_Datatype>* attributes_of(Call& call, MPI_Datatype handle) {
-  return call.any_type(handle) != nullptr ? &call.process().type_attributes().of(handle) : nullptr;
+  return call.any_type(handle) != nullptr ? call.process().type_attributes().find(handle) : nullptr;
+}
+
+// Of a valid object, to set one: a type gets a place for its first.
+Attributes<MPI_Comm>* attributes_to_set(Call& call, MPI_Comm handle) { return attributes_of(call, handle); }
+Attributes<MPI_Win>* attributes_to_set(Call& call, MPI_Win handle) { return attributes_of(call, handle); }
+Attributes<MPI_Datatype>* attributes_to_set(Call& call, MPI_Datatype handle) {
+  return &call.process().type_attributes().of(handle);
 }
 
 // The attributes that the standard defines; nothing for a key that is none of them.
@@ -91,11 +98,11 @@ int free_key(const char* function, int* keyval) {
 template <class Handle>
 int set(const char* function, Handle object, int keyval, void* value) {
   Call call{function};
-  auto* const attributes = attributes_of(call, object);
+  (void)attributes_of(call, object);  // checks it
   const auto key = keys_of(call, object).find(keyval);
   if (key == nullptr) call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be set");
   if (call.failed()) return call.error();
-  return call.finish(attributes->set(object, key, value));
+  return call.finish(attributes_to_set(call, object)->set(object, key, value));
 }
 
 template <class Handle>
@@ -112,7 +119,7 @@ int get(const char* function, Handle object, int keyval, void* result, int* flag
   }
   if (!keys_of(call, object).was_created(keyval)) return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key");
   void* value = nullptr;
-  *flag = attributes->get(keyval, value);
+  *flag = attributes != nullptr && attributes->get(keyval, value);
   if (*flag != 0) *static_cast<void**>(result) = value;
   return MPI_SUCCESS;
 }
@@ -125,7 +132,7 @@ int remove(const char* function, Handle object, int keyval) {
     call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be deleted");
   }
   if (call.failed()) return call.error();
-  return call.finish(attributes->remove(object, keyval));
+  return attributes == nullptr ? MPI_SUCCESS : call.finish(attributes->remove(object, keyval));
 }
 
 }  // namespace

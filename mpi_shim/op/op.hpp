@@ -3,7 +3,6 @@
 // Owned by references (handle::Ref): the application's handle, pending reductions.  Threads: immutable.
 #pragma once
 #include <cstdint>
-#include <span>
 
 #include "mpi_shim/datatype/cursor.hpp"
 #include "mpi_shim/datatype/datatype.hpp"

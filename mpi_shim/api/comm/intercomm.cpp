@@ -10,8 +10,6 @@ using mpi_shim::api::Call;
 using mpi_shim::comm::Communicator;
 using mpi_shim::comm::Errhandler;
 
-/// The handler of a communicator that has no parent to take it from.
-
 }  // namespace
 
 // Spawning is not supported, so no process has a parent.

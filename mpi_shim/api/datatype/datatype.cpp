@@ -14,7 +14,6 @@ using mpi_shim::api::narrowed;
 using mpi_shim::datatype::Datatype;
 using mpi_shim::p2p::Buffer;
 
-/// MPI_UNDEFINED where the value does not fit.
 template <class Integer>
 int size_of(const char* function, MPI_Datatype datatype, Integer* size) {
   Call call{function};

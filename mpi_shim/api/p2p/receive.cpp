@@ -69,7 +69,8 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
                    request);
 }
 
-/// What the forms that send and receive are asked for, checked.
+/// What the forms that send and receive are asked for, checked.  The communicator comes first: errors go to its
+/// handler.
 struct Exchange {
   Communicator* comm;
   Buffer out;
@@ -78,29 +79,42 @@ struct Exchange {
   Buffer in;
   int source;
   int recvtag;
-  std::unique_ptr<std::byte[]> packed;  ///< what is sent if it is not where the program has it
+  std::unique_ptr<std::byte[]> packed{};  ///< what is sent if it is not where the program has it
 
-  Exchange(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-           void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm handle)
-      : Exchange(call, handle, call.buffer(sendbuf, sendcount, sendtype, dest), dest, sendtag,
-                 call.buffer(recvbuf, recvcount, recvtype, source), source, recvtag) {}
+  static Exchange of(Call& call, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                     void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
+                     MPI_Comm handle) {
+    Exchange both{call.comm(handle),
+                  call.buffer(sendbuf, sendcount, sendtype, dest),
+                  dest,
+                  sendtag,
+                  call.buffer(recvbuf, recvcount, recvtype, source),
+                  source,
+                  recvtag};
+    both.check(call);
+    return both;
+  }
 
   /// What is sent is replaced: the buffer counts for both directions, but MPI_PROC_NULL on one side leaves it to the
   /// other.
-  Exchange(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source,
-           int recvtag, MPI_Comm handle)
-      : Exchange(call, handle, {}, dest, sendtag,
-                 call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source), source, recvtag) {
-    if (call.failed()) return;
-    packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(in.bytes()));
-    out = Buffer::of_bytes(packed.get(), in.bytes());
-    copy(in, out);
+  static Exchange of_replace(Call& call, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
+                             int source, int recvtag, MPI_Comm handle) {
+    Exchange both{call.comm(handle),
+                  {},
+                  dest,
+                  sendtag,
+                  call.buffer(buf, count, datatype, source == MPI_PROC_NULL ? dest : source),
+                  source,
+                  recvtag};
+    both.check(call);
+    if (call.failed()) return both;
+    both.packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(both.in.bytes()));
+    both.out = Buffer::of_bytes(both.packed.get(), both.in.bytes());
+    copy(both.in, both.out);
+    return both;
   }
 
- private:
-  Exchange(Call& call, MPI_Comm handle, const Buffer& out, int dest, int sendtag, const Buffer& in, int source,
-           int recvtag)
-      : comm(call.comm(handle)), out(out), dest(dest), sendtag(sendtag), in(in), source(source), recvtag(recvtag) {
+  void check(Call& call) const {
     call.destination(comm, dest);
     call.send_tag(sendtag);
     call.source(comm, source);
@@ -149,29 +163,31 @@ int sendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI
              MPI_Comm handle, MPI_Status* status) {
   Call call{function};
   return run(call,
-             {call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, handle},
+             Exchange::of(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                          recvtag, handle),
              status);
 }
 
 int sendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
                      int source, int recvtag, MPI_Comm handle, MPI_Status* status) {
   Call call{function};
-  return run(call, {call, buf, count, datatype, dest, sendtag, source, recvtag, handle}, status);
+  return run(call, Exchange::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle), status);
 }
 
 int isendrecv(const char* function, const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,
               int sendtag, void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag,
               MPI_Comm handle, MPI_Request* request) {
   Call call{function};
-  return start(
-      call, {call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, handle},
-      request);
+  return start(call,
+               Exchange::of(call, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                            recvtag, handle),
+               request);
 }
 
 int isendrecv_replace(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag,
                       int source, int recvtag, MPI_Comm handle, MPI_Request* request) {
   Call call{function};
-  return start(call, {call, buf, count, datatype, dest, sendtag, source, recvtag, handle}, request);
+  return start(call, Exchange::of_replace(call, buf, count, datatype, dest, sendtag, source, recvtag, handle), request);
 }
 
 }  // namespace

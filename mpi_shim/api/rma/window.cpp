@@ -76,7 +76,6 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
   return MPI_SUCCESS;
 }
 
-/// Ranks whose memory this process can load from and store to.
 int create_at(const char* function, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
               MPI_Win* win) {
   return create(function, Flavor::create, base, size, disp_unit, info, comm, nullptr, win);
@@ -87,6 +86,7 @@ int allocate(const char* function, MPI_Aint size, MPI_Aint disp_unit, MPI_Info i
   return create(function, flavor, nullptr, size, disp_unit, info, comm, baseptr, win);
 }
 
+/// Ranks whose memory this process can load from and store to.
 template <class Unit>
 int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
   Call call{function};

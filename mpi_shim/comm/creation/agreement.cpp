@@ -111,7 +111,10 @@ Made make_agreed(Communicators& communicators, const Participants& participants,
     return {};
   }
   auto slot = handle::Slot<Communicator>::reserve();
-  if (!slot) return {MPI_ERR_NO_MEM};
+  if (!slot) {
+    agreement.give_up();
+    return {MPI_ERR_NO_MEM};
+  }
   Communicator& made = communicators.create(std::move(*slot), agreement.number(), std::move(sides));
   made.errhandler.set(std::move(errhandler));
   return {MPI_SUCCESS, &made};

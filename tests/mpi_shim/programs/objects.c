@@ -252,6 +252,20 @@ static void errors_without_an_object(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Errors of an exchange go to the handler of its communicator; those of MPI_COMM_WORLD and MPI_COMM_SELF are fatal. */
+static void errors_of_an_exchange(void) {
+  MPI_Comm own;
+  MPI_Request request;
+  int out = 1, in = 0;
+  MPI_Comm_dup(MPI_COMM_SELF, &own);
+  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+  CHECK_EQ(MPI_Sendrecv(&out, -1, MPI_INT, 0, 0, &in, 1, MPI_INT, 0, 0, own, MPI_STATUS_IGNORE), MPI_ERR_COUNT);
+  CHECK_EQ(MPI_Sendrecv_replace(&in, -1, MPI_INT, 0, 0, 0, 0, own, MPI_STATUS_IGNORE), MPI_ERR_COUNT);
+  CHECK_EQ(MPI_Isendrecv(&out, 1, MPI_INT, 0, 0, &in, -1, MPI_INT, 0, 0, own, &request), MPI_ERR_COUNT);
+  CHECK_EQ(MPI_Isendrecv_replace(&in, -1, MPI_INT, 0, 0, 0, 0, own, &request), MPI_ERR_COUNT);
+  MPI_Comm_free(&own);
+}
+
 /* A copy callback that refuses leaves no half-made object. */
 static int refuse(MPI_Datatype type, int key, void* extra, void* value, void* copy, int* flag) {
   (void)type, (void)key, (void)extra, (void)value, (void)copy, (void)flag;
@@ -332,6 +346,7 @@ int main(int argc, char** argv) {
   MPI_Is_thread_main(&flag);
   CHECK(flag);
   errors_without_an_object();
+  errors_of_an_exchange();
   infos();
   attributes();
   memory();
