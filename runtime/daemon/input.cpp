@@ -48,9 +48,10 @@ void InputFeeder::start() {
 
 void InputFeeder::next() {
   if (!fd_) return;
-  const bool room = has_room() && in_foreground();
+  const bool foreground = in_foreground();
+  const bool room = foreground && has_room();
   // A shell that moves a running job to the foreground tells it nothing.
-  if (!in_foreground()) retry_ = loop_.after(kForegroundCheck, [this] { next(); });
+  if (!foreground) retry_ = loop_.after(kForegroundCheck, [this] { next(); });
   if (!always_ready_) return room ? readable_.resume() : readable_.pause();
   if (room) loop_.post([this] { read_some(); });
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/daemon/opald.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -387,7 +386,10 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
       .say = [this](const std::string& line) { uplink_->send(Say{line}); }};
   pmix::forget_outer_launcher();
   host_.emplace(loop_, guard_, std::move(plan), std::move(resources), std::move(observer));
-  OPAL_TRY(host_->open());
+  if (const auto opened = host_->open(); !opened) {
+    host_.reset();  // messages find no host without a server
+    return opened.error();
+  }
   host_->server()->join(*uplink_);
   if (const std::string problem = launch::check_open_files(ranks.size(), kDescriptorsOfARank); !problem.empty()) {
     refuse_all(ranks, kCannotServe, problem);

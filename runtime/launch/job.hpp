@@ -52,7 +52,7 @@ class Job {
   /// Called when a rank has ended, in whatever way, or with its host.
   std::function<void(unsigned rank)> on_ended = [](unsigned) {};
   /// See RankHostObserver.
-  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;
+  std::function<void(unsigned rank, const std::string& text)> on_checkpoint = [](unsigned, const std::string&) {};
 
  private:
   enum class Phase { running, ending, emptying, done };

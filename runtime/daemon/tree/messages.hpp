@@ -142,12 +142,12 @@ struct Credit {
   std::uint64_t bytes = 0;
 };
 
-/// Launcher to daemon: stdin of rank 0; empty: its end.
+/// Launcher to daemon: stdin of the ranks that it reaches; empty: its end.
 struct Input {
   static constexpr Kind kKind = Kind::input;
   std::string text;
 };
-/// Daemon to launcher: rank 0 has taken so many bytes of it.
+/// Daemon to launcher: the slowest of them has taken so many bytes of it.
 struct InputTaken {
   static constexpr Kind kKind = Kind::input_taken;
   std::uint64_t bytes = 0;
@@ -192,7 +192,7 @@ struct Modex {
   std::uint32_t host = 0;
   std::uint64_t question = 0;
 };
-/// Status of a modex or lookup whose answer is longer than the tree takes.
+/// Status of a modex or a request for names that is, or whose answer is, longer than the tree takes.
 inline constexpr int kTooLong = PMIX_ERR_OUT_OF_RESOURCE;
 struct ModexResult {
   static constexpr Kind kKind = Kind::modex_result;

@@ -9,9 +9,10 @@
 namespace opal::perf {
 namespace {
 
-Post post(Conversation& with, const std::string& test, std::uint64_t size, Completion& completion) {
-  return test.starts_with("put")
-             ? with.peer().put(with.local(), with.remote_address(), with.remote_key(), size, completion)
+bool is_put(const std::string& test) { return test.starts_with("put"); }
+
+Post post(Conversation& with, bool put, std::uint64_t size, Completion& completion) {
+  return put ? with.peer().put(with.local(), with.remote_address(), with.remote_key(), size, completion)
              : with.peer().get(with.local(), with.remote_address(), with.remote_key(), size, completion);
 }
 
@@ -33,12 +34,12 @@ struct Window {
   std::array<Slot, kDepth> slots;
 };
 
-bool run(Conversation& with, const std::string& test, std::uint64_t size, std::uint64_t count, Window& window) {
+bool run(Conversation& with, bool put, std::uint64_t size, std::uint64_t count, Window& window) {
   for (std::uint64_t i = 0; i < count; ++i) {
     Window::Slot& slot = window.slots[i % Window::kDepth];
     while (slot.busy) with.progress();
     Post answer = Post::again;
-    while ((answer = post(with, test, size, slot)) == Post::again) with.progress();
+    while ((answer = post(with, put, size, slot)) == Post::again) with.progress();
     slot.busy = answer == Post::queued;
     if (!slot.ok()) return false;
   }
@@ -51,11 +52,12 @@ bool run(Conversation& with, const std::string& test, std::uint64_t size, std::u
 }  // namespace
 
 Result<void> one_sided_latency(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
+  const bool put = is_put(test);
   for (const std::uint64_t size : plan.sizes) {
     Error error{};
     const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
       for (std::uint64_t i = 0; i < count && error.code == Errc{}; ++i) {
-        error = with.finish([&](Completion& completion) { return post(with, test, size, completion); });
+        error = with.finish([&](Completion& completion) { return post(with, put, size, completion); });
       }
       return error.code == Errc{};
     });
@@ -68,11 +70,12 @@ Result<void> one_sided_latency(Conversation& with, const Plan& plan, const Repor
 }
 
 Result<void> one_sided_bandwidth(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
+  const bool put = is_put(test);
   for (const std::uint64_t size : plan.sizes) {
     Window window;
     constexpr std::uint64_t kStretchNs = 2'000'000;  // at its end the window runs empty
     const Samples samples = sample(
-        plan.iterations, [&](std::uint64_t count) { return run(with, test, size, count, window); }, kStretchNs);
+        plan.iterations, [&](std::uint64_t count) { return run(with, put, size, count, window); }, kStretchNs);
     if (window.error().code != Errc{}) return window.error();
     Row row = row_for(test, with, plan, size, samples.operations);
     row.bandwidth_Bps = static_cast<double>(size) * static_cast<double>(samples.operations) * 1e9 / samples.total_ns;
