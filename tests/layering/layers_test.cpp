@@ -58,7 +58,7 @@ TEST(Layers, EveryForbiddenDirectionIsRefused) {
       {"opal/core/log.cpp", "opal/allocator/allocator.hpp"},
       {"opal/core/log.cpp", "opal/topology/topology.hpp"},
       {"opal/topology/topology.cpp", "opal/memory/events/monitor.hpp"},
-      {"opal/allocator/basic.cpp", "opal/mpool/pool.hpp"},
+      {"opal/allocator/bucket.cpp", "opal/mpool/pool.hpp"},
       {"opal/mpool/pool.cpp", "opal/rcache/cache.hpp"},
       {"opal/rcache/cache.cpp", "opal/mpool/pool.hpp"},
       {"opal/rcache/cache.cpp", "opal/btl/module.hpp"},

@@ -36,6 +36,7 @@ class EveryPool : public testing::TestWithParam<const char*> {
 
 TEST_P(EveryPool, BlocksAreWholePagesThatCanBeWrittenToTheLastByte) {
   const std::size_t page = pool_->page_size();
+  EXPECT_EQ(page % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), 0U);
   for (const std::size_t size : {std::size_t{1}, page - 1, page, page + 1, 3 * page}) {
     const auto block = pool_->allocate(size, 1);
     ASSERT_TRUE(block) << to_string(block.error());
@@ -131,7 +132,13 @@ TEST(PoolHint, ContradictionsAndEmptyHintsAreErrors) {
   }
 }
 
-TEST(PoolHint, OrderAndBlanksDoNotMatter) { EXPECT_TRUE(open("shared, hugepage")); }
+TEST(PoolHint, OrderAndBlanksDoNotMatter) {
+  const auto pool = open("shared, hugepage");
+  ASSERT_TRUE(pool);
+  const auto block = (*pool)->allocate(1);
+  ASSERT_TRUE(block);
+  EXPECT_NE(shared_pool_of(*block, 1), 0U);
+}
 
 TEST(PoolHint, SharedPoolsTakeTheirSizeFromTheConfiguration) {
   config::Store store;
@@ -148,7 +155,9 @@ TEST(PoolHint, SharedPoolsTakeTheirSizeFromTheConfiguration) {
 TEST(HugePool, AsksTheKernelForHugePagesWhenNoneAreReserved) {
   const auto pool = open("hugepage");
   ASSERT_TRUE(pool);
-  if (::access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) GTEST_SKIP() << "this kernel has none";
+  if (::access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0) {
+    GTEST_SKIP() << "needs transparent huge pages: this kernel has none";
+  }
   const auto block = (*pool)->allocate(kHugePage);
   ASSERT_TRUE(block);
   // The kernel shows the advice ("hg"), or the reserved pages ("ht"), for the mapping that holds the block.

@@ -2,21 +2,26 @@
 #include "opal/btl/shared/message_transport.hpp"
 
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl {
 
 MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
-    : Module(host, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
+    : Module(host, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {
+  buffers_.reserve(kBuffers);  // give_back() must not allocate
+}
 
 MessageTransport::~MessageTransport() = default;
 
 Fragment MessageTransport::alloc(Endpoint& to, std::size_t size) noexcept {
   if (!accepts(to, size)) return {};
   if (buffers_.empty() && buffers_made_ < kBuffers) {
-    buffers_.reserve(kBuffers);
-    buffers_.push_back(std::make_unique_for_overwrite<std::byte[]>(attributes().max_send));
+    std::unique_ptr<std::byte[]> made{new (std::nothrow) std::byte[attributes().max_send]};
+    if (made == nullptr) return {};  // as without a free one
+    buffers_.push_back(std::move(made));
     ++buffers_made_;
   }
   if (buffers_.empty()) return {};

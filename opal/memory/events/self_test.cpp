@@ -73,8 +73,9 @@ Result<void> test_mapping(Watch& watch, const char* unseen, Lose lose) noexcept 
   if (at == nullptr) return Error{Errc::no_memory, errno, "memory monitor self-test: mmap", kSize};
   watch.expect(at);
   void* const left = lose(at);
-  const bool fine = watch.seen() || left == MAP_FAILED;
-  if (left != nullptr && left != MAP_FAILED) ::munmap(left, kSize);
+  const bool refused = left == MAP_FAILED;
+  const bool fine = watch.seen() || refused;
+  if (left != nullptr) ::munmap(refused ? at : left, kSize);
   return fine ? Result<void>{} : Error{Errc::not_supported, 0, unseen};
 }
 
@@ -105,7 +106,9 @@ Result<void> test_all(Watch& watch) noexcept {
   }));
   OPAL_TRY(test_mapping(watch, "self-test: mremap went unseen", [](std::byte* at) {
     std::byte* const to = map(kSize);
-    return to != nullptr ? ::mremap(at, kSize, kSize, MREMAP_MAYMOVE | MREMAP_FIXED, to) : MAP_FAILED;
+    void* const moved = to != nullptr ? ::mremap(at, kSize, kSize, MREMAP_MAYMOVE | MREMAP_FIXED, to) : MAP_FAILED;
+    if (moved == MAP_FAILED && to != nullptr) ::munmap(to, kSize);
+    return moved;
   }));
   OPAL_TRY(test_block(watch, "self-test: free() of a large block went unseen", [](std::byte* block) -> void* {
     std::free(block);
