@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/shared/message_transport.hpp"
 
+#include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "opal/gpu/copies/copy.hpp"
@@ -10,24 +10,24 @@
 namespace opal::btl {
 
 MessageTransport::MessageTransport(const Host& host, const Attributes& attributes)
-    : Module(host, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {
-  buffers_.reserve(kBuffers);  // give_back() must not allocate
-}
+    : Module(host, attributes), emulation_(std::make_unique<RdmaEmulation>(*this, operations_)) {}
 
-MessageTransport::~MessageTransport() = default;
+MessageTransport::~MessageTransport() {
+  while (idle_buffers_ != nullptr) ::operator delete(std::exchange(idle_buffers_, idle_buffers_->next));
+}
 
 Fragment MessageTransport::alloc(Endpoint& to, std::size_t size) noexcept {
   if (!accepts(to, size)) return {};
-  if (buffers_.empty() && buffers_made_ < kBuffers) {
-    std::unique_ptr<std::byte[]> made{new (std::nothrow) std::byte[attributes().max_send]};
-    if (made == nullptr) return {};  // as without a free one
-    buffers_.push_back(std::move(made));
+  void* buffer = idle_buffers_;
+  if (buffer != nullptr) {
+    idle_buffers_ = idle_buffers_->next;
+  } else {
+    if (buffers_made_ == kBuffers) return {};
+    buffer = ::operator new(std::max(attributes().max_send, sizeof(IdleBuffer)), std::nothrow);
+    if (buffer == nullptr) return {};  // as without an idle one
     ++buffers_made_;
   }
-  if (buffers_.empty()) return {};
-  std::byte* const data = buffers_.back().release();
-  buffers_.pop_back();
-  return Fragment{to, {data, size}, data};
+  return Fragment{to, {static_cast<std::byte*>(buffer), size}, buffer};
 }
 
 Post MessageTransport::send(Fragment& fragment, Tag tag) noexcept {

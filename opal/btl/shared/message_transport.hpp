@@ -14,7 +14,7 @@
 #pragma once
 #include <cstddef>
 #include <memory>
-#include <vector>
+#include <new>
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
@@ -77,17 +77,22 @@ class OPAL_EXPORT MessageTransport : public Module {
   /// Fragments that are allocated and not sent, at most.
   static constexpr std::size_t kBuffers = 256;
   /// Takes back a buffer of alloc().
-  void give_back(void* slot) noexcept { buffers_.emplace_back(static_cast<std::byte*>(slot)); }  // alloc() has reserved
+  void give_back(void* slot) noexcept { idle_buffers_ = new (slot) IdleBuffer{idle_buffers_}; }
 
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }
+  /// The start of an idle buffer of alloc().  The list is in the buffers: neither alloc() nor free() of one that is
+  /// there allocates, and a module without messages has no memory for them.
+  struct IdleBuffer {
+    IdleBuffer* next;
+  };
   struct QuietFlush : Completion {
     bool queued = false;
   };
 
   RdmaOperations operations_;
   std::unique_ptr<RdmaEmulation> emulation_;
-  std::vector<std::unique_ptr<std::byte[]>> buffers_;  // idle ones of alloc()
+  IdleBuffer* idle_buffers_ = nullptr;
   std::size_t buffers_made_ = 0;
   bool quiescing_ = false;
   std::uint64_t round_ = 0;  // of the checkpoint
