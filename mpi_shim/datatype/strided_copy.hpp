@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "mpi_shim/datatype/layout.hpp"
+#include "opal/core/copy.hpp"
 
 namespace mpi_shim::datatype {
 
@@ -20,9 +21,9 @@ inline std::byte* at(std::uintptr_t address) noexcept { return reinterpret_cast<
 template <Direction direction>
 inline void copy_block(std::byte* dense, std::uintptr_t address, std::size_t length) noexcept {
   if constexpr (direction == Direction::pack) {
-    std::memcpy(dense, at(address), length);
+    opal::copy_bytes(dense, at(address), length);
   } else {
-    std::memcpy(at(address), dense, length);
+    opal::copy_bytes(at(address), dense, length);
   }
 }
 

@@ -2,9 +2,9 @@
 #include "mpi_shim/p2p/receive.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/core/copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
 namespace mpi_shim::p2p {
@@ -18,7 +18,7 @@ void Unexpected::assign(const Incoming& incoming) {
     large_ = std::make_unique_for_overwrite<std::byte[]>(size);
     copy = large_.get();
   }
-  if (size != 0) std::memcpy(copy, incoming.payload.data(), size);
+  opal::copy_bytes(copy, incoming.payload.data(), size);
   message.payload = {copy, size};
 }
 
@@ -85,7 +85,7 @@ void Receive::accept(const Incoming& message) noexcept {
 void Receive::accept_data(ByteSpan data) noexcept {
   const ByteSpan wanted = data.first(static_cast<std::size_t>(wanted_));
   if (buffer_.contiguous() != nullptr) {
-    copy_bytes(buffer_.contiguous(), wanted.data(), wanted.size());
+    opal::copy_bytes(buffer_.contiguous(), wanted.data(), wanted.size());
   } else {
     unpack(wanted, buffer_);
   }
@@ -114,7 +114,7 @@ void Receive::ask_for_data(std::uint64_t send_id) noexcept {
 bool Receive::on_data(const wire::DataHeader& header, ByteSpan data) noexcept {
   if (header.offset != received_ || data.size() > wanted_ - received_) return false;
   if (buffer_.contiguous() != nullptr) {
-    copy_bytes(buffer_.contiguous() + received_, data.data(), data.size());
+    opal::copy_bytes(buffer_.contiguous() + received_, data.data(), data.size());
   } else {
     cursor_.unpack(data);
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "mpi_shim/p2p/engine.hpp"
+#include "opal/core/copy.hpp"
 #include "opal/core/log.hpp"
 #include "opal/gpu/memory.hpp"
 
@@ -208,7 +209,7 @@ bool Send::push() noexcept {
     }
     std::memcpy(fragment.data().data(), &header, sizeof header);
     if (buffer_.contiguous() != nullptr) {
-      std::memcpy(fragment.data().data() + sizeof header, buffer_.contiguous() + pushed_, piece);
+      opal::copy_bytes(fragment.data().data() + sizeof header, buffer_.contiguous() + pushed_, piece);
     } else {
       cursor_.seek(static_cast<std::int64_t>(pushed_));  // it is further when a packed fragment did not go
       cursor_.pack(fragment.data().subspan(sizeof header, piece));

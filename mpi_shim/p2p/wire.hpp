@@ -45,7 +45,7 @@ struct Failure {
 };
 static_assert(sizeof(MatchHeader) == 12, "an 8-byte MPI_Send is 20 bytes on the wire");
 
-/// Stored by the two moves with which 12 bytes are copied (short_copy.hpp): a load that needs what two stores have just
+/// Stored by the two moves with which 12 bytes are copied (copy.hpp): a load that needs what two stores have just
 /// written waits until both have left the core, twenty cycles of a short message.
 inline MatchHeader match_header(std::uint32_t context, int source, int tag) noexcept {
   const std::uint64_t first = context | std::uint64_t{static_cast<std::uint32_t>(source)} << 32;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers, scatters and exchanges of blocks: on a host through slots, between hosts as one message per pair of hosts
 // (Karonis et al. 2000 have the idea of levels; this is the one below the network).  Larger blocks go straight.
-#include <cstring>
 
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
 #include "mpi_shim/coll/algorithms/gather.hpp"
 #include "mpi_shim/coll/host/team_steps.hpp"
+#include "opal/core/copy.hpp"
 
 namespace mpi_shim::coll {
 namespace {
@@ -232,7 +232,7 @@ HostTeam::Outcome HostTeam::allgatherv(const std::optional<Buffer>& own, const B
     for (int other = 1; other < segment_.size(); ++other) {
       const int rank = hosts_.here[at(other)];
       OPAL_MPI_STEP(segment_.await(other));
-      std::memcpy(places[at(rank)], segment_.slot(other), block(blocks, rank).bytes());
+      opal::copy_bytes(places[at(rank)], segment_.slot(other), block(blocks, rank).bytes());
     }
   }
   OPAL_MPI_STEP(among(hosts_.leaders, [&](Schedule& schedule) {
@@ -311,7 +311,8 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
       if (is_ours) continue;
       for (std::size_t from = 0; from < here; ++from) {  // all have arrived: this rank has read what it gets itself
         for (const int to : hosts_.ranks[host]) {
-          std::memcpy(next, segment_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to), bytes);
+          opal::copy_bytes(next, segment_.slot(static_cast<int>(from)) + bytes * among_others(hosts_.here[from], to),
+                           bytes);
           next += bytes;
         }
       }
@@ -324,7 +325,7 @@ int HostTeam::alltoall_between(const Blocks& in, std::uint64_t bytes) {
   segment_.begin(config_.share_slot.bytes);
   if (segment_.rank() == 0) {
     OPAL_MPI_STEP(segment_.claim());
-    std::memcpy(segment_.slot(0), received, here * elsewhere * bytes);
+    opal::copy_bytes(segment_.slot(0), received, here * elsewhere * bytes);
     segment_.arrive();
   } else {
     OPAL_MPI_STEP(segment_.await(0));

@@ -2,11 +2,11 @@
 #include "opal/am/messages/large_receives.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 
 #include "opal/btl/module.hpp"
+#include "opal/core/copy.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::am {
@@ -179,7 +179,7 @@ void LargeReceives::pulled(Incoming& message, const Error& why) noexcept {
   message.state = State::arrived;
   message.why = why;
   if (why.code == Errc{} && !message.header.empty()) {
-    std::memcpy(message.buffer, message.header.data(), message.header.size());
+    copy_bytes(message.buffer, message.header.data(), message.header.size());
   }
   deliver(message.from);
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "opal/btl/shared/registrations/claims.hpp"
+#include "opal/core/copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl::self {
@@ -84,8 +85,8 @@ Post Module::send_inline(btl::Endpoint& to, Tag tag, ByteSpan header, ByteSpan p
   if (!accepts(to, size)) return Post::failed;
   std::byte* place = reserve(size);
   if (place == nullptr) return Post::again;
-  if (!header.empty()) std::memcpy(place, header.data(), header.size());
-  if (!payload.empty()) std::memcpy(place + header.size(), payload.data(), payload.size());
+  copy_to(place, header);
+  copy_to(place + header.size(), payload);
   commit(place, size, tag);
   return Post::done;
 }

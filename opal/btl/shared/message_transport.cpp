@@ -2,9 +2,9 @@
 #include "opal/btl/shared/message_transport.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "opal/core/copy.hpp"
 #include "opal/gpu/copies/copy.hpp"
 
 namespace opal::btl {
@@ -45,7 +45,7 @@ Fragment MessageTransport::prepare_src(Endpoint& to, ByteSpan header, ByteSpan p
                                        Completion& completion) noexcept {
   Fragment fragment = alloc(to, header.size() + payload.size());
   if (!fragment) return fragment;
-  if (!header.empty()) std::memcpy(fragment.data().data(), header.data(), header.size());
+  if (!header.empty()) copy_bytes(fragment.data().data(), header.data(), header.size());
   if (const auto copied = gpu::copy(fragment.data().data() + header.size(), payload.data(), payload.size()); !copied) {
     to.set_error(copied.error());
     return {};

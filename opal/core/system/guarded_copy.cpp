@@ -12,6 +12,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "opal/core/copy.hpp"
+
 namespace opal {
 namespace {
 
@@ -164,7 +166,7 @@ bool guarded_copy(std::byte* to, const std::byte* from, std::size_t size) noexce
   if (sigsetjmp(mine.back, 0) != 0) return false;
   guard = &mine;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  std::memcpy(to, from, size);
+  copy_bytes(to, from, size);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   guard = mine.outer;
   return true;

@@ -4,11 +4,10 @@
 // it waits for nothing of the program's; for large transfers copier.hpp overlaps.  Threads: everything from any thread.
 #pragma once
 #include <cstddef>
-#include <cstring>
 
+#include "opal/core/copy.hpp"
 #include "opal/core/export.hpp"
 #include "opal/core/result.hpp"
-#include "opal/core/short_copy.hpp"
 #include "opal/gpu/memory.hpp"
 
 namespace opal::gpu {
@@ -25,7 +24,7 @@ inline Result<void> copy(void* to, const void* from, std::size_t size) noexcept 
   if (size <= kShortCopy) {
     copy_short(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
   } else {
-    std::memmove(to, from, size);
+    copy_bytes(to, from, size);
   }
   return {};
 }

@@ -4,8 +4,10 @@
 #include "opal/btl/sm/single_copy/copy_mechanisms.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "opal/btl/sm/module.hpp"
@@ -75,6 +77,50 @@ class Brittle final : public CopyMechanism {
 
 RemoteRange range_of(std::vector<std::byte>& bytes) {
   return {reinterpret_cast<std::uint64_t>(bytes.data()), bytes.size(), {}};
+}
+
+// Some of these places are copied in two steps where the processor needs it.
+TEST(SmCma, BuffersAtAllPlacesOfTheirLinesAreReadAndWritten) {
+  CmaMechanism cma{::getpid()};
+  constexpr std::size_t kSize = 150'000;  // several pieces
+  auto owner = pattern(kSize + 4096, 1);
+  std::vector<std::byte> user(owner.size() + 100);
+  for (const std::size_t there : {0, 5, 16}) {
+    for (std::size_t here = 0; here < 70; here += 3) {
+      RemoteRange range = range_of(owner);
+      range.address += there;
+      range.size = kSize;
+      std::fill(user.begin(), user.end(), std::byte{});
+      if (!cma.read(user.data() + here, range).ok()) GTEST_SKIP() << "needs cma: process_vm_readv is refused here";
+      ASSERT_TRUE(std::equal(user.begin() + here, user.begin() + here + kSize, owner.begin() + there))
+          << there << " " << here;
+      ASSERT_EQ(user[here + kSize], std::byte{});
+      const auto sent = pattern(kSize, here + 2);
+      std::copy(sent.begin(), sent.end(), user.begin() + here);
+      const auto behind = owner[there + kSize];
+      ASSERT_EQ(cma.write(range, user.data() + here).copied, kSize);
+      ASSERT_TRUE(std::equal(sent.begin(), sent.end(), owner.begin() + there)) << there << " " << here;
+      ASSERT_EQ(owner[there + kSize], behind);
+    }
+  }
+}
+
+TEST(SmCma, ABufferOfTheCallerThatIsNotMappedIsAnErrorAtEveryPlace) {
+  CmaMechanism cma{::getpid()};
+  constexpr std::size_t kPage = 4096;
+  auto* const pages =
+      static_cast<std::byte*>(::mmap(nullptr, 32 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(::munmap(pages + 16 * kPage, 16 * kPage), 0);
+  std::vector<std::byte> owner(32 * kPage);
+  for (const std::size_t place : {0, 8}) {
+    RemoteRange range = range_of(owner);
+    range.address += kPage - range.address % kPage;
+    range.size = 20 * kPage;
+    EXPECT_EQ(cma.read(pages + place, range).error.code, Errc::invalid_argument) << place;
+    EXPECT_EQ(cma.write(range.after(place + 8), pages).error.code, Errc::invalid_argument) << place;
+  }
+  ::munmap(pages, 16 * kPage);
 }
 
 TEST(SmMechanisms, ATransferWhoseMechanismBreaksHalfWayIsFinishedByTheNextOne) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "opal/core/clock.hpp"
+#include "opal/core/copy.hpp"
 #include "opal/core/log.hpp"
 #include "opal/core/system/guarded_copy.hpp"
 #include "opal/mpool/shared_directory.hpp"
@@ -120,7 +121,7 @@ std::size_t HelpedInitiator::take_pieces(Endpoint& peer) noexcept {
         peers_.fail(peer, {Errc::protocol, 0, "sm helped transfer: a chunk of a put", piece.first});
         break;
       }
-      std::memcpy(transfer.here() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
+      copy_bytes(transfer.here() + offset_of(piece.first), bytes, bytes_of_units(piece, transfer.there.size));
     }
     state.ring.pop(piece);
   }

@@ -7,13 +7,32 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
+#include <new>
+
+#include "opal/core/copy.hpp"
+#include "opal/core/system/guarded_copy.hpp"
 
 namespace opal::btl::sm {
 namespace {
 
 // The kernel copies at most 0x7ffff000 bytes in one call; a round number below it keeps every piece page aligned.
 constexpr std::uint64_t kPiece = std::uint64_t{1} << 30;
+
+// In two steps: below, the call itself costs more than the slow copy.  A piece is half as fast with 16 KiB: each call
+// looks up the pages of the peer.
+constexpr std::uint64_t kTwoStepsFrom = 2048;
+constexpr std::size_t kTwoStepPiece = std::size_t{64} << 10;
+constexpr std::size_t kLine = 64;
+
+/// The buffer of this thread for copies in two steps, made at the first; null: no memory.
+std::byte* two_step_buffer() noexcept {
+  thread_local const std::unique_ptr<std::byte[]> buffer{new (std::nothrow) std::byte[kTwoStepPiece + 2 * kLine]};
+  if (buffer == nullptr) return nullptr;
+  return buffer.get() + (kLine - reinterpret_cast<std::uintptr_t>(buffer.get()) % kLine);
+}
 
 Error error_of(int error, const char* where, std::uint64_t left) noexcept {
   switch (error) {
@@ -26,18 +45,21 @@ Error error_of(int error, const char* where, std::uint64_t left) noexcept {
   }
 }
 
-using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+enum class Direction : std::uint8_t { read, write };
 
-CopyOutcome transfer(Call call, const char* where, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
+/// One call, repeated until all is copied or it fails.
+CopyOutcome call_kernel(Direction direction, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
   CopyOutcome outcome;
   while (outcome.copied < there.size) {
     const std::uint64_t left = there.size - outcome.copied;
     const iovec local{here + outcome.copied, std::min(left, kPiece)};
     const iovec remote{reinterpret_cast<void*>(there.address + outcome.copied), local.iov_len};
-    const ssize_t copied = call(pid, &local, 1, &remote, 1, 0);
+    const ssize_t copied = direction == Direction::read ? ::process_vm_readv(pid, &local, 1, &remote, 1, 0)
+                                                        : ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
     if (copied > 0) {
       outcome.copied += static_cast<std::uint64_t>(copied);
     } else if (copied == 0 || errno != EINTR) {
+      const char* const where = direction == Direction::read ? "process_vm_readv" : "process_vm_writev";
       outcome.error = error_of(copied == 0 ? EFAULT : errno, where, left);
       break;
     }
@@ -45,14 +67,52 @@ CopyOutcome transfer(Call call, const char* where, pid_t pid, std::byte* here, c
   return outcome;
 }
 
+/// Where the kernel's copy is slow for the two addresses (opal/core/copy.hpp): the kernel copies between the peer and a
+/// buffer in the cache that has the place of the peer's bytes in a line; this process copies between the buffer and
+/// `here`.
+CopyOutcome copy_in_two_steps(Direction direction, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
+  std::byte* const buffer = two_step_buffer();
+  if (buffer == nullptr) return call_kernel(direction, pid, here, there);
+  CopyOutcome outcome;
+  while (outcome.copied < there.size) {
+    RemoteRange piece = there.after(outcome.copied);
+    piece.size = std::min<std::uint64_t>(piece.size, kTwoStepPiece);
+    std::byte* const between = buffer + piece.address % kLine;
+    std::byte* const user = here + outcome.copied;
+    const Error bad_buffer{Errc::invalid_argument, EFAULT, "put or get: the caller's buffer",
+                           there.size - outcome.copied};
+    if (direction == Direction::write && !guarded_copy(between, user, piece.size)) {
+      outcome.error = bad_buffer;
+      return outcome;
+    }
+    const CopyOutcome copied = call_kernel(direction, pid, between, piece);
+    if (direction == Direction::read && !guarded_copy(user, between, copied.copied)) {
+      outcome.error = bad_buffer;
+      return outcome;
+    }
+    outcome.copied += copied.copied;
+    outcome.error = copied.error;
+    if (copied.copied != piece.size) return outcome;
+  }
+  return outcome;
+}
+
+CopyOutcome transfer(Direction direction, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(here);
+  const bool slow = direction == Direction::read ? kernel_copies_slowly(address, there.address)
+                                                 : kernel_copies_slowly(there.address, address);
+  return slow && there.size >= kTwoStepsFrom ? copy_in_two_steps(direction, pid, here, there)
+                                             : call_kernel(direction, pid, here, there);
+}
+
 }  // namespace
 
 CopyOutcome CmaMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
-  return transfer(&::process_vm_readv, "process_vm_readv", pid_, to, from);
+  return transfer(Direction::read, pid_, to, from);
 }
 
 CopyOutcome CmaMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
-  return transfer(&::process_vm_writev, "process_vm_writev", pid_, const_cast<std::byte*>(from), to);
+  return transfer(Direction::write, pid_, const_cast<std::byte*>(from), to);
 }
 
 void CmaMechanism::invite_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }

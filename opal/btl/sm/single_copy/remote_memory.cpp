@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "opal/core/copy.hpp"
+
 namespace opal::btl::sm {
 namespace {
 
@@ -45,7 +47,7 @@ Result<Target> RemoteMemory::resolve(const MemoryHandle& handle, std::uint64_t a
 
 CopyOutcome RemoteMemory::read(std::byte* to, const Target& from) noexcept {
   switch (from.access) {
-    case Target::Access::mapped: std::memcpy(to, from.mapped, from.range.size); return {from.range.size, {}};
+    case Target::Access::mapped: copy_bytes(to, from.mapped, from.range.size); return {from.range.size, {}};
     case Target::Access::mechanism: return copy.read(to, from.range);
     case Target::Access::messages: break;
   }
@@ -54,7 +56,7 @@ CopyOutcome RemoteMemory::read(std::byte* to, const Target& from) noexcept {
 
 CopyOutcome RemoteMemory::write(const Target& to, const std::byte* from) noexcept {
   switch (to.access) {
-    case Target::Access::mapped: std::memcpy(to.mapped, from, to.range.size); return {to.range.size, {}};
+    case Target::Access::mapped: copy_bytes(to.mapped, from, to.range.size); return {to.range.size, {}};
     case Target::Access::mechanism: return copy.write(to.range, from);
     case Target::Access::messages: break;
   }

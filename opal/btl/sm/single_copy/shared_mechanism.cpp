@@ -2,8 +2,8 @@
 #include "opal/btl/sm/single_copy/shared_mechanism.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "opal/core/copy.hpp"
 #include "opal/core/log.hpp"
 #include "opal/mpool/shared_pool.hpp"
 
@@ -63,14 +63,14 @@ std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {
 CopyOutcome SharedMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
   const std::byte* const here = map(from);
   if (here == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", from.address}};
-  std::memcpy(to, here, from.size);
+  copy_bytes(to, here, from.size);
   return {from.size, {}};
 }
 
 CopyOutcome SharedMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
   std::byte* const here = map(to);
   if (here == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", to.address}};
-  std::memcpy(here, from, to.size);
+  copy_bytes(here, from, to.size);
   return {to.size, {}};
 }
 

@@ -22,7 +22,7 @@
 #include "opal/btl/sm/messages/memory/wire.hpp"
 #include "opal/btl/tag.hpp"
 #include "opal/core/bytes.hpp"
-#include "opal/core/short_copy.hpp"
+#include "opal/core/copy.hpp"
 
 namespace opal::btl::sm {
 
