@@ -82,26 +82,19 @@ struct Refused {
   Refusal why{};
 };
 
-template <class Content>
-struct UpOf {
+// The content of these refers to the caller's bytes, or to the frame that they were unpacked from.
+struct Up {
   Id origin = 0;
   std::uint64_t sequence = 0;  ///< of the origin's messages, from 1
   std::uint16_t topic = 0;     ///< below kFirstUserTopic: an InternalTopic
-  Content content;
+  ByteSpan content;
 };
 
-template <class Content>
-struct DownOf {
+struct Down {
   IdSet to;  ///< the receivers
   std::uint16_t topic = 0;
-  Content content;
+  ByteSpan content;
 };
-
-using Up = UpOf<std::string>;
-using Down = DownOf<std::string>;
-/// Received messages: `content` refers to the frame and is valid as long as it.
-using UpView = UpOf<ByteSpan>;
-using DownView = DownOf<ByteSpan>;
 
 /// Messages of the overlay itself, within up and down.
 enum class InternalTopic : std::uint16_t {
