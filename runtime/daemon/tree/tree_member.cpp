@@ -142,7 +142,7 @@ void TreeMember::send(Channel channel, std::string frame) {
   const auto entry = endpoints_.find(channel);
   if (entry == endpoints_.end()) return;
   // A peer that takes nothing any more although its window is small is as good as gone.
-  if (!oob_.send(*entry->second, topic(Kind::frame), std::move(frame))) take({channel, {}, true});
+  if (!oob_.send(*entry->second, topic(kKind<Frame>), std::move(frame))) take({channel, {}, true});
 }
 
 void TreeMember::close(Channel channel) {

@@ -13,7 +13,6 @@
 #include "runtime/daemon/tree/process_map.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/daemon.hpp"
-#include "runtime/options/timeouts.hpp"
 #include "runtime/overlay/node.hpp"
 
 namespace runtime::daemon {
@@ -44,7 +43,7 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   /// Whether the tree has a use for it.
   [[nodiscard]] bool has(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
 
-  /// For oob::DaemonHost: a message of Kind::frame, the end of a connection.
+  /// For oob::DaemonHost: a Frame, the end of a connection.
   void on_frame(opal::am::Endpoint& from, std::string frame);
   void on_closed(opal::am::Endpoint& peer);
 
