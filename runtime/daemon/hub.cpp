@@ -152,7 +152,7 @@ void Hub::tell_ended() {
   ended_timer_ = {};
   const overlay::IdSet ranks = std::exchange(ended_, {});
   const overlay::IdSet all{overlay::Range{1, tree_.node().tree().count()}};
-  (void)tree_.send_down(all, kKind<Ended>, pack(Ended{ranks}));  // two numbers a rank: never too long
+  (void)tree_.send(all, kKind<Ended>, pack(Ended{ranks}));  // two numbers a rank: never too long
   tree_.end(ranks);
 }
 

@@ -20,7 +20,7 @@ class Uplink final : public pmix::Cluster {
   /// False when it is longer than the tree takes: it is dropped, which the log says.
   template <class M>
   bool send(const M& message) {
-    const auto sent = tree_.send_up(kKind<M>, pack(message));
+    const auto sent = tree_.send({}, kKind<M>, pack(message));
     if (!sent) opal::log::error("runtime", "a message to the launcher is dropped: {}", opal::to_string(sent.error()));
     return sent.has_value();
   }
@@ -37,7 +37,7 @@ class Uplink final : public pmix::Cluster {
     tree_.fence(name, hosts, status, data, std::move(answer));
   }
   Result<void> notify(const pmix::PackedEvent& event) override {
-    return tree_.send_up(kKind<pmix::PackedEvent>, pack(event));
+    return tree_.send({}, kKind<pmix::PackedEvent>, pack(event));
   }
   void modex(unsigned rank, Data answer) override;
   void names(const pmix::NameRequest& request, Items answer) override;

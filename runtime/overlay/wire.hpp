@@ -29,7 +29,7 @@ enum class FrameType : std::uint16_t {
   /// messages up to `number` that are for it.  Empty.
   ack,
   heartbeat,   ///< sent regularly, so that silence shows a failure; empty
-  moved,       ///< to a child: a member of its subtree has a parent above the child now; body Moved
+  moved,       ///< to a child: a member of its subtree has a parent above the child now; body Id
   contribute,  ///< a part of a collective operation; body Contribution
   lost,        ///< to a child, ahead of queued messages: a member counts as lost; body Lost
 };
@@ -54,10 +54,6 @@ struct Attach {
 struct Attached {
   std::vector<Id> moved;  ///< roots of subtrees below the child that have a parent above it
   IdSet lost;             ///< all lost members
-};
-
-struct Moved {
-  Id member = 0;
 };
 
 /// Why a member counts as lost, as far as the member that reports it knows.

@@ -15,23 +15,19 @@
 namespace runtime::pmix {
 namespace {
 
-/// What narrows a question down.
-struct Qualifiers {
+/// A key and what narrows the question down.
+struct Question {
+  std::string key;
   std::optional<std::string> job;  ///< PMIX_NSPACE
   std::optional<pmix_rank_t> rank;
   std::optional<std::string> group;  ///< PMIX_GROUP_ID
 };
 
-struct Question {
-  std::string key;
-  Qualifiers qualifiers;
-};
-
-Qualifiers qualifiers_of(const pmix_query_t& query) {
-  Qualifiers result;
+Question question_of(const char* key, const pmix_query_t& query) {
+  Question result{.key = key, .job = {}, .rank = {}, .group = {}};
   for (const pmix_info_t& info : std::span{query.qualifiers, query.nqual}) {
-    const auto is = [&](const char* key, pmix_data_type_t type) {
-      return PMIX_CHECK_KEY(&info, key) && info.value.type == type;
+    const auto is = [&](const char* wanted, pmix_data_type_t type) {
+      return PMIX_CHECK_KEY(&info, wanted) && info.value.type == type;
     };
     if (is(PMIX_NSPACE, PMIX_STRING) && info.value.data.string != nullptr) result.job = info.value.data.string;
     if (is(PMIX_GROUP_ID, PMIX_STRING) && info.value.data.string != nullptr) result.group = info.value.data.string;
@@ -56,7 +52,7 @@ pmix_status_t add_procs(const Core& core, const Question& question, bool local, 
   std::vector<pmix_proc_info_t> table;
   for (pmix_rank_t rank = 0; rank < core.host_of.size(); ++rank) {
     if (local && core.host_of[rank] != core.job.own_host) continue;
-    const pmix_rank_t wanted = question.qualifiers.rank.value_or(PMIX_RANK_WILDCARD);
+    const pmix_rank_t wanted = question.rank.value_or(PMIX_RANK_WILDCARD);
     if (wanted != PMIX_RANK_WILDCARD && wanted != rank) continue;
     pmix_proc_info_t& proc = table.emplace_back();
     PMIX_PROC_INFO_CONSTRUCT(&proc);
@@ -67,7 +63,7 @@ pmix_status_t add_procs(const Core& core, const Question& question, bool local, 
     proc.pid = core.host.pid(rank);
     proc.state = state_of(core, rank, proc.pid);
   }
-  if (question.qualifiers.rank && table.empty()) return PMIX_ERR_NOT_FOUND;
+  if (question.rank && table.empty()) return PMIX_ERR_NOT_FOUND;
   const pmix_data_array_t array{PMIX_PROC_INFO, table.size(), table.data()};
   results.load(question.key.c_str(), &array, PMIX_DATA_ARRAY);
   return PMIX_SUCCESS;
@@ -82,8 +78,8 @@ pmix_status_t add_group_names(const Core& core, const Question& question, InfoLi
 }
 
 pmix_status_t add_group_members(const Core& core, const Question& question, InfoList& results) {
-  if (!question.qualifiers.group) return PMIX_ERR_BAD_PARAM;
-  const auto group = core.groups.find(*question.qualifiers.group);
+  if (!question.group) return PMIX_ERR_BAD_PARAM;
+  const auto group = core.groups.find(*question.group);
   if (group == core.groups.end()) return PMIX_ERR_NOT_FOUND;
   const pmix_data_array_t array{PMIX_PROC, group->second.size(), const_cast<pmix_proc_t*>(group->second.data())};
   results.load(question.key.c_str(), &array, PMIX_DATA_ARRAY);
@@ -145,7 +141,7 @@ pmix_status_t answer_one(const Core& core, const Question& question, InfoList& r
   const std::vector<Answer>& all = answers();
   const auto known = std::find_if(all.begin(), all.end(), [&](const Answer& each) { return question.key == each.key; });
   if (known == all.end()) return PMIX_ERR_NOT_SUPPORTED;
-  if (question.qualifiers.job && *question.qualifiers.job != core.job.job_id) return PMIX_ERR_NOT_FOUND;
+  if (question.job && *question.job != core.job.job_id) return PMIX_ERR_NOT_FOUND;
   return known->answer(core, question, results);
 }
 
@@ -192,7 +188,7 @@ pmix_status_t query(pmix_proc_t* /*asker*/, pmix_query_t* queries, size_t nqueri
   std::vector<Question> questions;
   for (const pmix_query_t& each : std::span{queries, nqueries}) {
     for (char** key = each.keys; key != nullptr && *key != nullptr; ++key) {
-      questions.push_back({*key, qualifiers_of(each)});
+      questions.push_back(question_of(*key, each));
     }
   }
   meet_later([=](Core& core) {
