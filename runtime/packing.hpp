@@ -2,13 +2,15 @@
 // runtime/packing.hpp — structs to bytes and back, field by field, for messages between processes of the runtime.
 // An aggregate travels as its members in their order; any other class names them by fields(visitor).
 // Numbers travel as 64 bits, little endian; texts and lists behind their length, which is checked against what is there
-// before anything is allocated.  Pure functions.
+// before anything is allocated; a variant behind the index of its alternative.  Pure functions.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/core_names.hpp"
@@ -86,9 +88,10 @@ class Packer {
       const_cast<T&>(value).fields(*this);  // which only reads, as `this` does
     }
   }
-  void add(const std::string& text) {
+  void add(const std::string& text) { add(std::as_bytes(std::span{text})); }
+  void add(ByteSpan text) {
     add(text.size());
-    bytes_ += text;
+    bytes_.append(reinterpret_cast<const char*>(text.data()), text.size());
   }
   template <class T>
   void add(const std::vector<T>& list) {
@@ -99,6 +102,11 @@ class Packer {
   void add(const std::pair<A, B>& pair) {
     add(pair.first);
     add(pair.second);
+  }
+  template <class... T>
+  void add(const std::variant<T...>& one) {
+    add(one.index());
+    std::visit(*this, one);
   }
   std::string bytes_;
 };
@@ -152,6 +160,14 @@ class Unpacker {
     take(pair.first);
     take(pair.second);
   }
+  template <class... T>
+  void take(std::variant<T...>& one) {
+    std::size_t index = 0;
+    take(index);
+    good_ = good_ && index < sizeof...(T);
+    std::size_t next = 0;
+    ((index == next++ ? take(one.template emplace<T>()) : void()), ...);
+  }
   /// A length that what is left can hold; 0 when it cannot.
   std::size_t length() {
     std::uint64_t size = 0;
@@ -173,9 +189,9 @@ std::string pack(const T& message) {
 /// Errors: protocol (too short, too long, a number out of its type's range).
 template <class T>
 Result<T> unpack(ByteSpan bytes) {
-  T message{};
+  Result<T> message{T{}};
   Unpacker unpacker{bytes};
-  unpacker(message);
+  unpacker(*message);
   if (!unpacker.whole()) return Error{Errc::protocol, 0, "runtime: garbled message", bytes.size()};
   return message;
 }

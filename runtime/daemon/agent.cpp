@@ -46,51 +46,28 @@ class Setup {
 
 }  // namespace
 
-Agent::Agent(pid_t pid, Fd input, Fd pid_fd) noexcept
-    : pid_(pid), input_(std::move(input)), pid_fd_(std::move(pid_fd)) {}
-
 Agent::~Agent() { kill(); }
 
 Result<std::unique_ptr<Agent>> Agent::start(event::Loop& loop, const std::vector<std::string>& command,
                                             const std::string& input, std::function<void(int)> on_exit) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return Error{Errc::os, errno, "pipe2(stdin of a launch agent)"};
-  const Fd reader{ends[0]};
-  Fd writer{ends[1]};
-  ::fcntl(writer.get(), F_SETFL, O_NONBLOCK);
+  std::unique_ptr<Agent> agent{new Agent{loop, std::move(on_exit)}};
+  OPAL_TRY_ASSIGN(const Fd reader, agent->input_.open());
   std::vector<char*> argv;
   argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const Setup setup{reader.get()};
-  pid_t pid = 0;
-  if (const int error = ::posix_spawnp(&pid, argv[0], &setup.actions, &setup.attributes, argv.data(), environ);
+  if (const int error = ::posix_spawnp(&agent->pid_, argv[0], &setup.actions, &setup.attributes, argv.data(), environ);
       error != 0) {
+    agent->pid_ = 0;
     return Error{Errc::os, error, "start of a launch agent"};
   }
-  Fd pid_fd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-  const int error = errno;
-  std::unique_ptr<Agent> agent{new Agent{pid, std::move(writer), std::move(pid_fd)}};
-  if (!agent->pid_fd_) return Error{Errc::os, error, "pidfd_open(launch agent)"};
-  agent->on_exit_ = std::move(on_exit);
-  agent->text_ = input;
-  agent->writable_ = loop.on_writable(agent->input_.get(), [self = agent.get()] { self->write_some(); });
+  agent->pid_fd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, agent->pid_, 0)));
+  if (!agent->pid_fd_) return Error{Errc::os, errno, "pidfd_open(launch agent)"};
+  agent->input_.add(input);
+  agent->input_.add({});
   agent->watch_ = loop.on_readable(agent->pid_fd_.get(), [self = agent.get()] { self->ended(); });
   return agent;
-}
-
-/// From the loop, as the agent reads; its stdin ends with the text: a pipe takes of what the user may have of them.
-void Agent::write_some() {
-  while (!text_.empty()) {
-    const ssize_t written = ::write(input_.get(), text_.data(), text_.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EAGAIN) return;
-    if (written < 0) break;  // it reads no more: its end is told, or the daemon that does not come
-    text_.erase(0, static_cast<std::size_t>(written));
-  }
-  text_.clear();
-  writable_ = {};
-  input_.reset();
 }
 
 void Agent::ended() {
@@ -99,15 +76,12 @@ void Agent::ended() {
   // A handler that reaps all children may have been faster; that it ended is known all the same.
   if (::waitpid(pid_, &status, WNOHANG) == 0) return;
   pid_ = 0;
-  writable_ = {};
-  input_.reset();
   on_exit_(status);
 }
 
 void Agent::kill() noexcept {
   if (pid_ == 0) return;
   watch_ = {};
-  writable_ = {};
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = 0;

@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "runtime/event/loop.hpp"
+#include "runtime/daemon/input.hpp"
 
 namespace runtime::daemon {
 
 class Agent {
  public:
-  /// Starts `command`; its stdin is `input`, which the loop writes as it is read.  `on_exit` gets its wait status,
-  /// once, and not from inside of start().  Its stderr is ours.  Errors: os.
+  /// Starts `command`; its stdin is `input`, which the loop writes as it is read: a pipe takes of what the user may
+  /// have of them.  `on_exit` gets its wait status, once, and not from inside of start().  Its stderr is ours.
+  /// Errors: os.
   static Result<std::unique_ptr<Agent>> start(event::Loop& loop, const std::vector<std::string>& command,
                                               const std::string& input, std::function<void(int wait_status)> on_exit);
   ~Agent();
@@ -27,16 +28,14 @@ class Agent {
   void kill() noexcept;
 
  private:
-  Agent(pid_t pid, Fd input, Fd pid_fd) noexcept;
+  Agent(event::Loop& loop, std::function<void(int)> on_exit)
+      : input_(loop, [](std::uint64_t) {}), on_exit_(std::move(on_exit)) {}
   void ended();
-  void write_some();
-  pid_t pid_;
-  Fd input_;
+  pid_t pid_ = 0;
+  InputSink input_;
   Fd pid_fd_;
-  std::function<void(int)> on_exit_;
-  std::string text_;  // not yet written
+  const std::function<void(int)> on_exit_;
   event::Watch watch_;
-  event::Watch writable_;
 };
 
 /// "ssh -x h1 opald", for messages.

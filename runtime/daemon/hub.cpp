@@ -33,8 +33,8 @@ void Hub::lose(std::size_t host) { tree_.declare_lost(static_cast<overlay::Id>(h
 
 void Hub::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string content) {
   switch (static_cast<Kind>(topic)) {
-    case Kind::frame: return tree_.on_frame(from, std::move(content));
-    case Kind::join: return join(from, oob::as_bytes(content));
+    case kKind<Frame>: return tree_.on_frame(from, std::move(content));
+    case kKind<Join>: return join(from, oob::as_bytes(content));
     default: return;  // of another version, which is told when it joins
   }
 }
@@ -67,7 +67,7 @@ void Hub::join(opal::am::Endpoint& from, ByteSpan content) {
 }
 
 void Hub::turn_away(opal::am::Endpoint& from, const std::string& why) {
-  (void)oob_.send(from, topic(Kind::turned_away), pack(TurnedAway{why}));
+  (void)oob_.send(from, topic(kKind<TurnedAway>), pack(TurnedAway{why}));
 }
 
 /// Sends places to the hosts that can take them: all hosts above them have joined.
@@ -84,7 +84,7 @@ bool Hub::place(std::uint32_t host, const Joined& joined) {
     if (other == joined_.end()) return false;
     place.above.emplace_back(above, other->second.address);
   }
-  return joined.endpoint == nullptr || oob_.send(*joined.endpoint, topic(Kind::place), pack(place));
+  return joined.endpoint == nullptr || oob_.send(*joined.endpoint, topic(kKind<Place>), pack(place));
 }
 
 /// Of daemons further down the first connection ends when they have their places.
@@ -119,26 +119,25 @@ void Hub::on_message(overlay::Id host, Kind kind, ByteSpan content) {
   RemoteHost& remote = *entry->second;
   if (remote.handle(kind, content)) return;
   switch (kind) {
-    case Kind::modex:
-      return void(remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); }));
-    case Kind::modex_result:
-      return void(remote.with<ModexResult>(content, [&](const ModexResult& m) {
+    case kKind<Modex>: return remote.with<Modex>(content, [&](const Modex& m) { ask({m.rank, host, m.question}); });
+    case kKind<ModexResult>:
+      return remote.with<ModexResult>(content, [&](const ModexResult& m) {
         ModexResult result = m;
         if (const auto joined = joined_.find(host); joined != joined_.end()) result.owner = joined->second.address;
         reply(result);
-      }));
-    case Kind::event:
-      return void(remote.with<Event>(content, [&](const Event& m) {
-        server_.notify(m.event);
-        (void)pass_on(m.event, host);  // as long as it was when it came
-      }));
-    case Kind::names:
-      return void(remote.with<Names>(content, [&](const Names& m) {
+      });
+    case kKind<pmix::PackedEvent>:
+      return remote.with<pmix::PackedEvent>(content, [&](const pmix::PackedEvent& m) {
+        server_.notify(m);
+        (void)pass_on(m, host);  // as long as it was when it came
+      });
+    case kKind<Names>:
+      return remote.with<Names>(content, [&](const Names& m) {
         server_.names(m.request,
                       [&remote, question = m.question](int status, const std::vector<pmix::PackedItem>& items) {
                         remote.answer(Named{question, status, items}, Named{question, kTooLong, {}});
                       });
-      }));
+      });
     default: return;  // of a newer daemon, or nonsense
   }
 }
@@ -153,15 +152,15 @@ void Hub::tell_ended() {
   ended_timer_ = {};
   const overlay::IdSet ranks = std::exchange(ended_, {});
   const overlay::IdSet all{overlay::Range{1, tree_.node().tree().count()}};
-  (void)tree_.send_down(all, Kind::ended, pack(Ended{ranks}));  // two numbers a rank: never too long
+  (void)tree_.send(all, kKind<Ended>, pack(Ended{ranks}));  // two numbers a rank: never too long
   tree_.end(ranks);
 }
 
 /// To all hosts but where it comes from and our own.
 Result<void> Hub::pass_on(const pmix::PackedEvent& event, std::uint32_t origin) {
-  const std::string message = pack(Event{event});
+  const std::string message = pack(event);
   for (const auto& [host, remote] : remotes_) {
-    if (host != origin && !remote->is_lost()) OPAL_TRY(send(host, Kind::event, message));
+    if (host != origin && !remote->is_lost()) OPAL_TRY(send(host, kKind<pmix::PackedEvent>, message));
   }
   return {};
 }

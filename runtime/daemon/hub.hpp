@@ -24,7 +24,7 @@ class Hub final : public pmix::Cluster, private TreeUser {
 
   /// To the daemon of that host, along the tree.  Errors: limit_reached (longer than the tree takes).
   Result<void> send(std::size_t host, Kind kind, std::string content) {
-    return tree_.send_down(overlay::IdSet::of(static_cast<overlay::Id>(host)), kind, std::move(content));
+    return tree_.send(overlay::IdSet::of(static_cast<overlay::Id>(host)), kind, std::move(content));
   }
   /// That host is lost, by other news than the tree's.
   void lose(std::size_t host);

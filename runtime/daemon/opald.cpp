@@ -82,7 +82,8 @@ class Opald final : private TreeUser {
   void refuse_all(const std::vector<std::uint32_t>& ranks, int status, const std::string& why);
   void launcher_gone(const std::string& why);
   void stay_alive();
-  void abort(unsigned rank, int status, const std::string& text);
+  void tell(const launch::Report& report) { uplink_->send(report); }
+  void observe(const launch::Report& news);
   void report();
   void end(int status);
 
@@ -105,9 +106,9 @@ class Opald final : private TreeUser {
   bool leaving_ = false;  // it lets us go
   event::Timer place_;    // it must be known by then
   event::Timer alive_;
-  std::set<std::uint32_t> aborted_;  // ranks that have asked for the end of the job
-  std::vector<Abort> aborts_;        // not yet sent, because another rank is dying
-  bool inquired_ = false;            // the launcher waits for the ends of dying ranks
+  std::set<std::uint32_t> aborted_;    // ranks that have asked for the end of the job
+  std::vector<launch::Abort> aborts_;  // not yet sent, because another rank is dying
+  bool inquired_ = false;              // the launcher waits for the ends of dying ranks
   unsigned report_rounds_ = 0;
   event::Timer report_;
   event::Timer end_;
@@ -115,7 +116,7 @@ class Opald final : private TreeUser {
 
 void Opald::run(const opal::Secret& secret) {
   oob::DaemonHost hooks{.say = [this](const std::string& line) {
-    if (uplink_) uplink_->send(Say{line});
+    if (uplink_) tell(launch::Say{line});
   }};
   hooks.on_daemon_message = [this](opal::am::Endpoint& from, oob::Topic topic, std::string content) {
     on_message(from, topic, std::move(content));
@@ -132,7 +133,7 @@ void Opald::run(const opal::Secret& secret) {
                   .pid = ::getpid(),
                   .job_id = bootstrap_.job_id,
                   .address = std::string{oob::as_text(oob_->address())}};
-  if (const auto sent = oob_->send(*launcher_, topic(Join::kKind), pack(join)); !sent) {
+  if (const auto sent = oob_->send(*launcher_, topic(kKind<Join>), pack(join)); !sent) {
     give_up(fmt::format("cannot join the job: {}", opal::to_string(sent.error())));
   }
   place_ = loop_.after(timeouts_.place(), [this] {
@@ -153,23 +154,23 @@ void Opald::stay_alive() {
 void Opald::on_message(opal::am::Endpoint& from, oob::Topic topic, std::string message) {
   const ByteSpan content = oob::as_bytes(message);
   switch (static_cast<Kind>(topic)) {
-    case Kind::frame:
+    case kKind<Frame>:
       if (tree_) return tree_->on_frame(from, std::move(message));
       if (early_frames_.size() < kMostEarlyFrames) early_frames_.emplace_back(&from, std::move(message));
       return;
-    case Kind::place:
+    case kKind<Place>:
       if (auto place = unpack<Place>(content); place && &from == launcher_) {
         loop_.post([this, place = std::move(*place)] { take_place(place); });
       }
       return;
-    case Kind::turned_away:
+    case kKind<TurnedAway>:
       // The launcher says why: here only the ranks, if any, must not stay.
       if (const auto message = unpack<TurnedAway>(content)) {
         loop_.post([this, why = message->why] { launcher_gone(why); });
       }
       return;
-    case Kind::modex:
-    case Kind::modex_result:
+    case kKind<Modex>:
+    case kKind<ModexResult>:
       if (uplink_) uplink_->handle(from, static_cast<Kind>(topic), content, server());
       return;
     default: return;
@@ -234,46 +235,52 @@ void Opald::end(int status) {
 void Opald::handle(Kind kind, ByteSpan content) {
   if (server() != nullptr && uplink_->handle(kind, content, *server())) return;
   switch (kind) {
-    case Kind::launch:
+    case kKind<Launch>:
       if (const auto message = unpack<Launch>(content); message && !host_) launch(*message);
       return;
-    case Kind::signal:
+    case kKind<Signal>:
       if (const auto message = unpack<Signal>(content); message && host_) {
         host_->signal(message->signo, message->ends_the_job);
       }
       return;
-    case Kind::kill_all:
+    case kKind<KillAll>:
       if (!host_) {
-        uplink_->send(Empty{});
+        tell(launch::Emptied{});
         return;
       }
       return host_->kill_all();
-    case Kind::inquire: inquired_ = true; return report();
-    case Kind::death:
+    case kKind<Inquire>: inquired_ = true; return report();
+    case kKind<Death>:
       if (const auto message = unpack<Death>(content); message && host_) {
         host_->announce_death(message->rank);
       }
       return;
-    case Kind::ended:
+    case kKind<Ended>:
       if (const auto message = unpack<Ended>(content)) tree_->end(message->ranks);
       return;
-    case Kind::credit:
+    case kKind<Credit>:
       if (const auto message = unpack<Credit>(content)) forwarder_.credit(message->bytes);
       return;
-    case Kind::input:
+    case kKind<Input>:
       if (const auto message = unpack<Input>(content); message && input_) input_->add(message->text);
       return;
-    case Kind::quit: return leave();
+    case kKind<Quit>: return leave();
     default: return;
   }
 }
 
-/// A rank asked for the end of the job.  It may have done so because another one died, whose end is reported first.
-void Opald::abort(unsigned rank, int status, const std::string& text) {
-  if (!uplink_) return;
-  aborted_.insert(rank);
-  aborts_.push_back({rank, status, text});
-  report();
+void Opald::observe(const launch::Report& news) {
+  if (const auto* const abort = std::get_if<launch::Abort>(&news)) {
+    // It may have asked for it because another rank died, whose end is reported first.
+    aborted_.insert(abort->rank);
+    aborts_.push_back(*abort);
+    return report();
+  }
+  if (std::holds_alternative<launch::Emptied>(news)) {
+    if (alone_) return end(kCannotServe);
+    oob_->catch_up();
+  }
+  tell(news);
 }
 
 /// Sends what waits for the ends of ranks that are dying, when they have been reported.
@@ -287,13 +294,13 @@ void Opald::report() {
   }
   report_ = {};
   report_rounds_ = 0;
-  for (const Abort& abort : std::exchange(aborts_, {})) uplink_->send(abort);
-  if (std::exchange(inquired_, false)) uplink_->send(Answered{});
+  for (const launch::Abort& abort : std::exchange(aborts_, {})) tell(abort);
+  if (std::exchange(inquired_, false)) tell(launch::Answered{});
 }
 
 void Opald::launch(const Launch& launch) {
   if (bootstrap_.host >= launch.hosts.size() || !ProcessMap::valid(launch.hosts)) {
-    uplink_->send(Trouble{kCannotServe, "the launcher sent a garbled plan of the job"});
+    tell(launch::Trouble{kCannotServe, "the launcher sent a garbled plan of the job"});
     return;
   }
   tree_->know(launch.hosts);
@@ -304,9 +311,7 @@ void Opald::launch(const Launch& launch) {
 }
 
 void Opald::refuse_all(const std::vector<std::uint32_t>& ranks, int status, const std::string& why) {
-  for (const std::uint32_t rank : ranks) {
-    uplink_->send(Refused{rank, status, why});
-  }
+  for (const std::uint32_t rank : ranks) tell(launch::Refused{rank, status, why});
 }
 
 Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>& ranks) {
@@ -355,37 +360,9 @@ Result<void> Opald::start(const Launch& launch, const std::vector<std::uint32_t>
                    unsigned rank) { return input_ && input.reaches(rank) ? input_->open() : launch::open_null(); },
       .output = [this](unsigned rank, stdio::Channel channel) { return forwarder_.open(rank, channel); },
       .drain = [this] { forwarder_.drain(); }};
-  launch::RankHostObserver observer{
-      .on_started =
-          [this](unsigned rank, pid_t pid) {
-            uplink_->send(Started{rank, pid});
-          },
-      .on_refused =
-          [this](unsigned rank, int status, const std::string& why) {
-            uplink_->send(Refused{rank, status, why});
-          },
-      .on_exited =
-          [this](unsigned rank, int wait_status, bool left) {
-            uplink_->send(Exited{rank, wait_status, left});
-          },
-      .on_trouble =
-          [this](int status, const std::string& why) {
-            uplink_->send(Trouble{status, why});
-          },
-      .on_empty =
-          [this] {
-            if (alone_) return end(kCannotServe);
-            oob_->catch_up();
-            uplink_->send(Empty{});
-          },
-      .on_abort = [this](unsigned rank, int status, const std::string& text) { abort(rank, status, text); },
-      .on_checkpoint =
-          [this](unsigned rank, const std::string& text) {
-            uplink_->send(Checkpoint{rank, text});
-          },
-      .say = [this](const std::string& line) { uplink_->send(Say{line}); }};
   pmix::forget_outer_launcher();
-  host_.emplace(loop_, guard_, std::move(plan), std::move(resources), std::move(observer));
+  host_.emplace(loop_, guard_, std::move(plan), std::move(resources),
+                [this](const launch::Report& report) { observe(report); });
   if (const auto opened = host_->open(); !opened) {
     host_.reset();  // messages find no host without a server
     return opened.error();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/host/messages.hpp"
@@ -83,7 +84,7 @@ void RemoteHost::lost(int status, const std::string& why) {
   hooks_.on_lost(status, why);
 }
 
-void RemoteHost::start() { transmit(Kind::launch, std::move(launch_)); }
+void RemoteHost::start() { transmit(kKind<Launch>, std::move(launch_)); }
 
 void RemoteHost::signal(int signo, bool ends_the_job) { send(Signal{signo, ends_the_job}); }
 
@@ -101,7 +102,7 @@ void RemoteHost::kill_all() {
   timer_ = {};
   agent_.reset();
   hooks_.expel();
-  loop_.post([this] { observer_.on_empty(); });
+  loop_.post([this] { observer_(launch::Emptied{}); });
 }
 
 void RemoteHost::give_credit() {
@@ -119,41 +120,46 @@ void RemoteHost::quit() {
 bool RemoteHost::handle(Kind kind, ByteSpan content) {
   if (!std::exchange(here_, true)) timer_ = {};
   switch (kind) {
-    case Kind::ready: return true;
-    case Kind::started:
-      return with_rank<Started>(content, [&](const Started& m) { observer_.on_started(m.rank, m.pid); });
-    case Kind::refused:
-      return with_rank<Refused>(content, [&](const Refused& m) {
-        observer_.on_refused(m.rank, m.status, fmt::format("{} (on host {})", m.text, name_));
-      });
-    case Kind::exited:
-      return with_rank<Exited>(content,
-                               [&](const Exited& m) { observer_.on_exited(m.rank, m.wait_status, m.left_properly); });
-    case Kind::trouble:
-      return with<Trouble>(content, [&](const Trouble& m) {
-        observer_.on_trouble(m.status, fmt::format("host {}: {}", name_, m.text));
-      });
-    case Kind::output:
-      return with_rank<Output>(content, [&](const Output& m) {
+    case kKind<Ready>: return true;
+    case kKind<launch::Report>:
+      with<launch::Report>(content, [&](const launch::Report& m) { take_report(m); });
+      return true;
+    case kKind<Output>:
+      with<Output>(content, [&](const Output& m) {
+        if (!owns(m.rank)) return;
         const auto channel = m.to_stderr ? stdio::Channel::err : stdio::Channel::out;
         if (m.text.empty()) return output_.feed_end(static_cast<int>(m.rank), channel);
         output_.feed(static_cast<int>(m.rank), channel, m.text);
         credit_ += m.text.size();
         give_credit();
       });
-    case Kind::abort:
-      return with_rank<Abort>(content, [&](const Abort& m) { observer_.on_abort(m.rank, m.status, m.text); });
-    case Kind::checkpoint:
-      return with_rank<Checkpoint>(content, [&](const Checkpoint& m) { observer_.on_checkpoint(m.rank, m.text); });
-    case Kind::say: return with<Say>(content, [&](const Say& m) { observer_.say(m.line); });
-    case Kind::input_taken: return with<InputTaken>(content, [&](const InputTaken& m) { on_input_taken(m.bytes); });
-    case Kind::answered:
-      asked_ = false;
-      observer_.on_answered();
       return true;
-    case Kind::empty: observer_.on_empty(); return true;
+    case kKind<InputTaken>:
+      with<InputTaken>(content, [&](const InputTaken& m) { on_input_taken(m.bytes); });
+      return true;
     default: return false;
   }
+}
+
+void RemoteHost::take_report(launch::Report report) {
+  const auto is_ours = [this](const auto& about) {
+    if constexpr (requires { about.rank; }) return owns(about.rank);
+    return true;
+  };
+  if (!std::visit(is_ours, report)) return;
+  if (auto* const refused = std::get_if<launch::Refused>(&report)) refused->why += fmt::format(" (on host {})", name_);
+  if (auto* const trouble = std::get_if<launch::Trouble>(&report)) {
+    trouble->why = fmt::format("host {}: {}", name_, trouble->why);
+  }
+  if (std::holds_alternative<launch::Answered>(report)) asked_ = false;
+  observer_(report);
+}
+
+/// A daemon that speaks of a rank of another host loses its own.
+bool RemoteHost::owns(std::uint32_t rank) {
+  const bool ours = std::binary_search(ranks_.begin(), ranks_.end(), rank);
+  if (!ours) post_lost(fmt::format("it sent a message of rank {}, which is not there", rank));
+  return ours;
 }
 
 }  // namespace runtime::daemon

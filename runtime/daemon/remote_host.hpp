@@ -3,16 +3,11 @@
 // messages.  Knows three states: its agent runs and the daemon is awaited, here, or lost.
 // Threads: the loop's thread.
 #pragma once
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "runtime/daemon/agent.hpp"
 #include "runtime/daemon/tree/messages.hpp"
-#include "runtime/host/rank_host.hpp"
-#include "runtime/options/timeouts.hpp"
 #include "runtime/overlay/wire.hpp"
 #include "runtime/stdio/output.hpp"
 
@@ -58,37 +53,21 @@ class RemoteHost final : public launch::RankHost {
 
   template <class M>
   void send(const M& message) {
-    transmit(M::kKind, pack(message));
+    transmit(kKind<M>, pack(message));
   }
 
   /// An answer, or `too_long` in its place when the tree does not take it.
   template <class M>
   void answer(const M& message, const M& too_long) {
     std::string content = pack(message);
-    transmit(M::kKind, content.size() <= overlay::kLargestContent ? std::move(content) : pack(too_long));
+    transmit(kKind<M>, content.size() <= overlay::kLargestContent ? std::move(content) : pack(too_long));
   }
 
-  /// Calls `use` with the message; a garbled one loses the host.  True.
+  /// Calls `use` with the message; a garbled one loses the host.
   template <class M, class Use>
-  bool with(ByteSpan content, Use use) {
+  void with(ByteSpan content, Use use) {
     const auto message = unpack<M>(content);
-    if (message) {
-      use(*message);
-    } else {
-      post_lost("it sent a garbled message");
-    }
-    return true;
-  }
-
-  /// The same for a message about a rank, which must be one of that host's.
-  template <class M, class Use>
-  bool with_rank(ByteSpan content, Use use) {
-    return with<M>(content, [&](const M& message) {
-      if (!std::binary_search(ranks_.begin(), ranks_.end(), message.rank)) {
-        return post_lost(fmt::format("it sent a message of rank {}, which is not there", message.rank));
-      }
-      use(message);
-    });
+    message ? use(*message) : post_lost("it sent a garbled message");
   }
 
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
@@ -97,8 +76,6 @@ class RemoteHost final : public launch::RankHost {
   void signal(int signo, bool ends_the_job) override;
   void kill_all() override;
   void announce_death(unsigned rank) override { send(Death{rank}); }
-  [[nodiscard]] std::size_t starting() const noexcept override { return 0; }            // its daemon knows
-  [[nodiscard]] std::vector<std::uint32_t> dying_ranks() const override { return {}; }  // its daemon knows
   void inquire() override;
   [[nodiscard]] bool owes_answer() const override { return asked_ && !lost_; }
 
@@ -108,6 +85,8 @@ class RemoteHost final : public launch::RankHost {
   }
   void transmit(Kind kind, std::string content);
   void agent_ended(int wait_status);
+  void take_report(launch::Report report);
+  bool owns(std::uint32_t rank);
   void post_lost(const std::string& why);
   [[nodiscard]] std::string daemon() const;
 

@@ -33,14 +33,16 @@ Uplink::Uplink(event::Loop& loop, oob::Daemon& oob, TreeMember& tree, std::uint3
 
 bool Uplink::handle(Kind kind, ByteSpan content, pmix::Server& server) {
   switch (kind) {
-    case Kind::modex:
+    case kKind<Modex>:
       with<Modex>(content, [&](const Modex& m) {
         server.modex(m.rank, [this, m](int status, const std::string& data) { send(result_of(m, status, data)); });
       });
       return true;
-    case Kind::modex_result: with<ModexResult>(content, [&](const ModexResult& m) { take(m); }); return true;
-    case Kind::event: with<Event>(content, [&](const Event& m) { server.notify(m.event); }); return true;
-    case Kind::named:
+    case kKind<ModexResult>: with<ModexResult>(content, [&](const ModexResult& m) { take(m); }); return true;
+    case kKind<pmix::PackedEvent>:
+      with<pmix::PackedEvent>(content, [&](const pmix::PackedEvent& m) { server.notify(m); });
+      return true;
+    case kKind<Named>:
       with<Named>(content, [&](const Named& m) {
         if (const auto entry = name_requests_.extract(m.question); !entry.empty()) entry.mapped()(m.status, m.items);
       });
@@ -61,17 +63,17 @@ void Uplink::take(const ModexResult& result) {
 }
 
 void Uplink::handle(opal::am::Endpoint& from, Kind kind, ByteSpan content, pmix::Server* server) {
-  if (kind == Kind::modex_result) return with<ModexResult>(content, [&](const ModexResult& m) { take(m); });
-  if (kind != Kind::modex) return;
+  if (kind == kKind<ModexResult>) return with<ModexResult>(content, [&](const ModexResult& m) { take(m); });
+  if (kind != kKind<Modex>) return;
   with<Modex>(content, [&](const Modex& m) {
-    const auto [guest, is_new] = guests_.try_emplace(&from, Guest{last_guest_ + 1, 0});
-    if (is_new) ++last_guest_;
-    ++guest->second.open;
-    const auto reply = [this, to = &from, number = guest->second.number, m](int status, const std::string& data) {
-      const auto still = guests_.find(to);
-      if (still == guests_.end() || still->second.number != number) return;  // it asks the launcher
-      if (--still->second.open == 0) guests_.erase(still);
-      (void)oob_.send(*to, topic(Kind::modex_result), pack(result_of(m, status, data)));
+    std::shared_ptr<std::size_t>& open = guests_[&from];
+    if (!open) open = std::make_shared<std::size_t>(0);
+    ++*open;
+    const auto reply = [this, to = &from, guest = std::weak_ptr{open}, m](int status, const std::string& data) {
+      const auto still = guest.lock();
+      if (!still) return;  // it has gone, though its place may be another's now, and asks the launcher
+      if (--*still == 0) guests_.erase(to);
+      (void)oob_.send(*to, topic(kKind<ModexResult>), pack(result_of(m, status, data)));
     };
     if (server == nullptr) return reply(PMIX_ERR_NOT_FOUND, {});
     server->modex(m.rank, reply);
@@ -100,7 +102,7 @@ void Uplink::on_lost(std::uint32_t host) {
 void Uplink::modex(unsigned rank, Data answer) {
   const Modex message{rank, own_host_, ++questions_};
   Question& question = modexes_.emplace(questions_, Question{rank, std::move(answer), false}).first->second;
-  question.straight = links_.ask(tree_.process_map().host_of(rank), Kind::modex, pack(message));
+  question.straight = links_.ask(tree_.process_map().host_of(rank), kKind<Modex>, pack(message));
   if (!question.straight) send(message);
 }
 

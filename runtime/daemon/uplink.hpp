@@ -4,6 +4,7 @@
 // an answer has told where it is.  Threads: the loop's thread.
 #pragma once
 #include <map>
+#include <memory>
 
 #include "opal/core/log.hpp"
 #include "runtime/daemon/tree/direct_links.hpp"
@@ -19,7 +20,7 @@ class Uplink final : public pmix::Cluster {
   /// False when it is longer than the tree takes: it is dropped, which the log says.
   template <class M>
   bool send(const M& message) {
-    const auto sent = tree_.send_up(M::kKind, pack(message));
+    const auto sent = tree_.send({}, kKind<M>, pack(message));
     if (!sent) opal::log::error("runtime", "a message to the launcher is dropped: {}", opal::to_string(sent.error()));
     return sent.has_value();
   }
@@ -36,7 +37,7 @@ class Uplink final : public pmix::Cluster {
     tree_.fence(name, hosts, status, data, std::move(answer));
   }
   Result<void> notify(const pmix::PackedEvent& event) override {
-    return tree_.send_up(Kind::event, pack(Event{event}));
+    return tree_.send({}, kKind<pmix::PackedEvent>, pack(event));
   }
   void modex(unsigned rank, Data answer) override;
   void names(const pmix::NameRequest& request, Items answer) override;
@@ -55,12 +56,8 @@ class Uplink final : public pmix::Cluster {
   const std::uint32_t own_host_;
   std::uint64_t questions_ = 0;
   std::map<std::uint64_t, Question> modexes_;
-  struct Guest {
-    std::uint64_t number = 0;  // its own: the endpoint's place may be another's later
-    std::size_t open = 0;      // questions that wait for an answer of ours
-  };
-  std::map<const opal::am::Endpoint*, Guest> guests_;  // the daemons that have asked directly
-  std::uint64_t last_guest_ = 0;
+  /// The daemons that have asked directly, each with how many questions wait for an answer of ours.
+  std::map<const opal::am::Endpoint*, std::shared_ptr<std::size_t>> guests_;
   std::map<std::uint64_t, Items> name_requests_;
 };
 

@@ -44,28 +44,18 @@ LocalHost::LocalHost(event::Loop& loop, guard::Handle& guard, LocalPlan plan, Lo
 }
 
 Result<void> LocalHost::open() {
-  OPAL_TRY_ASSIGN(server_, pmix::Server::start(loop_, plan_.job,
-                                               {.on_abort = observer_.on_abort,
-                                                .liveness = [this](unsigned rank) { return liveness(rank); },
-                                                .pid =
-                                                    [this](unsigned rank) {
-                                                      const Rank* const asked = find(rank);
-                                                      return asked == nullptr ? 0 : asked->pid;
-                                                    },
-                                                .on_joined = [this] { stand_in(); },
-                                                .on_disconnected = [this](unsigned rank) { on_disconnected(rank); },
-                                                .on_checkpoint = observer_.on_checkpoint,
-                                                .program = plan_.arguments[0]}));
+  pmix::Host& host = *this;
+  OPAL_TRY_ASSIGN(server_, pmix::Server::start(loop_, plan_.job, host));
   return {};
 }
 
-LocalHost::Rank* LocalHost::find(unsigned rank) noexcept {
+const LocalHost::Rank* LocalHost::find(unsigned rank) const noexcept {
   const auto place = std::lower_bound(ranks().begin(), ranks().end(), rank);
   if (place == ranks().end() || *place != rank) return nullptr;
   return &ranks_[static_cast<std::size_t>(place - ranks().begin())];
 }
 
-pmix::Liveness LocalHost::liveness(unsigned rank) {
+pmix::Liveness LocalHost::liveness(unsigned rank) const {
   const Rank* const asked = find(rank);
   if (asked == nullptr) return pmix::Liveness::alive;  // another host knows
   if (asked->ended) return pmix::Liveness::ended;
@@ -93,7 +83,7 @@ void LocalHost::start_more() {
     ranks_[index].ended = true;
     if (started.error().code == Errc::peer_gone) return;  // read_reports() sees it too
     loop_.post([this, rank = ranks()[index], why = opal::to_string(started.error())] {
-      observer_.on_refused(rank, kLauncherFailed, fmt::format("cannot start rank {}: {}", rank, why));
+      observer_(Refused{rank, kLauncherFailed, fmt::format("cannot start rank {}: {}", rank, why)});
     });
   }
 }
@@ -145,10 +135,11 @@ void LocalHost::handle(const guard::Report& report) {
     case guard::Report::Kind::started:
       ++settled_;
       rank->pid = report.pid;
-      observer_.on_started(number, report.pid);
+      observer_(Started{number, report.pid});
       if (plan_.report_bindings) {
         const Cpus& cpus = plan_.job.cpus[static_cast<std::size_t>(rank - ranks_.data())];
-        observer_.say(fmt::format("rank {} is {}", number, cpus.empty() ? "not bound" : "bound to " + to_string(cpus)));
+        observer_(
+            Say{fmt::format("rank {} is {}", number, cpus.empty() ? "not bound" : "bound to " + to_string(cpus))});
       }
       // Signals that went to all ranks before this one existed.
       if (ending_) (void)guard_.signal(report.rank, SIGTERM);
@@ -156,13 +147,13 @@ void LocalHost::handle(const guard::Report& report) {
     case guard::Report::Kind::refused:
       ++settled_;
       rank->ended = true;
-      return observer_.on_refused(
+      return observer_(Refused{
           number, report.step == guard::Step::exec ? status_of_exec_error(report.status) : kLauncherFailed,
-          describe_refusal(report.rank, report.step, report.status, plan_.arguments[0], plan_.working_directory));
+          describe_refusal(report.rank, report.step, report.status, plan_.arguments[0], plan_.working_directory)});
     case guard::Report::Kind::exited: {
       rank->ended = true;
       if (report.status == 0) miss(*rank);
-      observer_.on_exited(number, report.status, server_->left_properly(number));
+      observer_(Exited{number, report.status, server_->left_properly(number)});
       return server_->on_rank_ended();
     }
     case guard::Report::Kind::empty: return;
@@ -201,10 +192,10 @@ void LocalHost::end_disconnected(unsigned rank) {
   if (member->ended || guard_lost_) return;
   guard_.wake();  // when a rank has died and is not reported
   if (ending_ || guard::is_exiting(member->pid)) return;
-  observer_.say(
+  observer_(Say{
       fmt::format("rank {} (pid {}) runs on without its connection to the launcher, and is killed: a program must not "
                   "close descriptors that it has not opened",
-                  rank, member->pid));
+                  rank, member->pid)});
   (void)guard_.signal(static_cast<std::int32_t>(rank), SIGKILL);
 }
 
@@ -230,7 +221,7 @@ void LocalHost::stand_in() {
     if (!ranks_[i].missed || server_->has_joined(rank) || !server_->has_members()) continue;
     ranks_[i].missed = false;
     if (!ranks_[i].reported && !std::exchange(said_absence_, true)) {
-      observer_.say(fmt::format("rank {} ended and has not joined the job, which other ranks have", rank));
+      observer_(Say{fmt::format("rank {} ended and has not joined the job, which other ranks have", rank)});
     }
     const auto started = start_stand_in(rank);
     if (started) {
@@ -242,8 +233,8 @@ void LocalHost::stand_in() {
 }
 
 void LocalHost::say_awaited(unsigned rank, const std::string& why) {
-  observer_.say(fmt::format("rank {} ended before it joined the job, and ranks that wait for it may do so for ever: {}",
-                            rank, why));
+  observer_(Say{fmt::format("rank {} ended before it joined the job, and ranks that wait for it may do so for ever: {}",
+                            rank, why)});
 }
 
 Result<void> LocalHost::start_stand_in(unsigned rank) {
@@ -266,9 +257,9 @@ void LocalHost::guard_died() {
   guard_lost_ = ending_ = true;
   reports_ = {};
   for (Rank& rank : ranks_) rank.ended = true;
-  observer_.on_trouble(
+  observer_(Trouble{
       128 + SIGKILL,
-      fmt::format("the process that looks after the ranks (opal-guard, pid {}) died; ending the job", guard_.pid()));
+      fmt::format("the process that looks after the ranks (opal-guard, pid {}) died; ending the job", guard_.pid())});
   kill_orphans();
 }
 
@@ -285,7 +276,7 @@ void LocalHost::emptied() {
   orphans_ = {};
   unblocking_ = {};
   resources_.drain();
-  observer_.on_empty();
+  observer_(Emptied{});
 }
 
 }  // namespace runtime::launch

@@ -34,7 +34,7 @@ struct LocalResources {
 /// To be read from or written to where there is nothing.  Errors: os.
 Result<Fd> open_null();
 
-class LocalHost final : public RankHost {
+class LocalHost final : public RankHost, private pmix::Host {
  public:
   LocalHost(event::Loop& loop, guard::Handle& guard, LocalPlan plan, LocalResources resources,
             RankHostObserver observer);
@@ -61,10 +61,17 @@ class LocalHost final : public RankHost {
     event::Timer disconnected{};  // from the server: until it is killed
   };
   [[nodiscard]] const pmix::HostRanks& own() const noexcept { return plan_.job.hosts[plan_.job.own_host]; }
-  [[nodiscard]] Rank* find(unsigned rank) noexcept;
-  [[nodiscard]] pmix::Liveness liveness(unsigned rank);
+  [[nodiscard]] const Rank* find(unsigned rank) const noexcept;
+  [[nodiscard]] Rank* find(unsigned rank) noexcept { return const_cast<Rank*>(std::as_const(*this).find(rank)); }
+  // pmix::Host
+  void on_abort(unsigned rank, int status, const std::string& text) override { observer_(Abort{rank, status, text}); }
+  [[nodiscard]] pmix::Liveness liveness(unsigned rank) const override;
+  [[nodiscard]] pid_t pid(unsigned rank) const override { return find(rank) == nullptr ? 0 : find(rank)->pid; }
+  void on_joined() override { stand_in(); }
+  void on_disconnected(unsigned rank) override;
+  void on_checkpoint(unsigned rank, const std::string& text) override { observer_(Checkpoint{rank, text}); }
+  [[nodiscard]] const std::string& program() const override { return plan_.arguments[0]; }
   void stand_in();
-  void on_disconnected(unsigned rank);
   Result<std::vector<std::string>> environment(unsigned rank);
   void start_more();
   Result<void> start(std::size_t index);

@@ -7,31 +7,57 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "runtime/core_names.hpp"
 
 namespace runtime::launch {
 
-/// Told what becomes of a host's ranks.
-struct RankHostObserver {
-  std::function<void(unsigned rank, pid_t pid)> on_started;
-  /// The rank does not start; the job's exit status, and why.
-  std::function<void(unsigned rank, int status, const std::string& why)> on_refused;
-  std::function<void(unsigned rank, int wait_status, bool left_properly)> on_exited;
-  /// The host cannot go on as it should; the job must end with this status.
-  std::function<void(int status, const std::string& why)> on_trouble;
-  /// No process of the job is left on the host, and all their output is here.
-  std::function<void()> on_empty;
-  /// A rank asks for the end of the job.
-  std::function<void(unsigned rank, int status, const std::string& text)> on_abort;
-  /// What a rank says about a checkpoint (checkpoint_words.hpp).
-  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;
-  /// A line for people.
-  std::function<void(const std::string& line)> say;
-  /// The answer to inquire().
-  std::function<void()> on_answered = [] {};
+struct Started {
+  std::uint32_t rank = 0;
+  pid_t pid = 0;
 };
+/// The rank does not start; the job's exit status, and why.
+struct Refused {
+  std::uint32_t rank = 0;
+  int status = 0;
+  std::string why;
+};
+struct Exited {
+  std::uint32_t rank = 0;
+  int wait_status = 0;
+  bool left_properly = false;
+};
+/// The host cannot go on as it should; the job must end with this status.
+struct Trouble {
+  int status = 0;
+  std::string why;
+};
+/// No process of the job is left on the host, and all their output is here.
+struct Emptied {};
+/// A rank asks for the end of the job.
+struct Abort {
+  std::uint32_t rank = 0;
+  int status = 0;
+  std::string text;
+};
+/// What a rank says about a checkpoint (checkpoint_words.hpp).
+struct Checkpoint {
+  std::uint32_t rank = 0;
+  std::string text;
+};
+/// A line for people.
+struct Say {
+  std::string line;
+};
+/// The answer to inquire().
+struct Answered {};
+
+/// What becomes of a host's ranks; daemons send it as it is, so a change of it is one of their messages (daemon/tree/
+/// messages.hpp).
+using Report = std::variant<Started, Refused, Exited, Trouble, Emptied, Abort, Checkpoint, Say, Answered>;
+using RankHostObserver = std::function<void(const Report& report)>;
 
 class RankHost {
  public:
@@ -48,13 +74,14 @@ class RankHost {
   /// Tells the ranks' event handlers that `rank` died.
   virtual void announce_death(unsigned rank) = 0;
   /// Ranks that are being started now: neither reported yet nor held back.
-  [[nodiscard]] virtual std::size_t starting() const noexcept = 0;
+  [[nodiscard]] virtual std::size_t starting() const noexcept { return 0; }
   /// Ranks that have begun to exit and whose end has not been reported: the cause of other failures may be among them.
-  [[nodiscard]] virtual std::vector<std::uint32_t> dying_ranks() const = 0;
-  /// Asks the host for all ends of ranks that it knows of; on_answered follows when they have been reported.  Nothing
+  /// Of other hosts only their daemons know these and the former.
+  [[nodiscard]] virtual std::vector<std::uint32_t> dying_ranks() const { return {}; }
+  /// Asks the host for all ends of ranks that it knows of; Answered follows when they have been reported.  Nothing
   /// happens where dying_ranks() tells them.
   virtual void inquire() {}
-  /// True between inquire() and on_answered.  A host that is lost owes nothing.
+  /// True between inquire() and Answered.  A host that is lost owes nothing.
   [[nodiscard]] virtual bool owes_answer() const { return false; }
 };
 

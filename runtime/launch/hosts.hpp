@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/launch/hosts.hpp — which hosts the job may use, and how many slots they have: from --host, a host file in
-// Open MPI's ("h1 slots=4") or MPICH's ("h1:4") syntax, a Slurm allocation, or this host alone.
+// Open MPI's ("h1 slots=4") or MPICH's ("h1:4") syntax, a Slurm allocation, or this host alone; and which rank runs on
+// which host.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "runtime/launch/placement.hpp"
 #include "runtime/options/options.hpp"
 
 namespace runtime::launch {
+
+/// A host that the job may use.
+struct HostSlots {
+  std::string name;
+  unsigned slots = 1;
+};
 
 /// Where the job runs, or the message that says why it cannot.
 struct Allocation {
@@ -30,5 +37,12 @@ std::vector<std::string> expand_host_list(const std::string& text);
 
 /// "2(x3),1" -> 2 2 2 1, as Slurm counts tasks or processors per node; empty when it is not such a list.
 std::vector<unsigned> expand_counts(const std::string& text);
+
+/// The ranks of each host, in the order of `hosts` and ascending.  More ranks than slots: what is over is dealt out in
+/// turn, so that every host is oversubscribed alike.
+std::vector<std::vector<std::uint32_t>> place_ranks(Map map, unsigned ranks, const std::vector<HostSlots>& hosts);
+
+/// One line per host: "h1 (4 slots): ranks 0-3".
+std::string describe(const std::vector<HostSlots>& hosts, const std::vector<std::vector<std::uint32_t>>& placed);
 
 }  // namespace runtime::launch

@@ -63,23 +63,17 @@ Job::Job(event::Loop& loop, std::string name, unsigned ranks, Options options, s
 Job::~Job() = default;
 
 RankHostObserver Job::observer_of(std::size_t host) {
-  return {.on_started = [this](unsigned rank, pid_t pid) { started(rank, pid); },
-          .on_refused = [this](unsigned rank, int status, const std::string& why) { refused(rank, status, why); },
-          .on_exited = [this](unsigned rank, int wait_status, bool left) { exited(rank, wait_status, left); },
-          .on_trouble =
-              [this, host](int status, const std::string& why) {
-                for (const unsigned rank : hosts_[host].host->ranks()) {
-                  if (note_end(rank) && continues()) announce_death(rank);
-                }
-                if (continues()) return go_on_without(status, why);
-                fail(status, why, SIGKILL);
-                empty();
-              },
-          .on_empty = [this, host] { host_empty(host); },
-          .on_abort = [this](unsigned rank, int status, const std::string& text) { on_abort(rank, status, text); },
-          .on_checkpoint = [this](unsigned rank, const std::string& text) { on_checkpoint(rank, text); },
-          .say = [this](const std::string& line) { say(line); },
-          .on_answered = [this] { decide(); }};
+  return [this, host](const Report& report) { std::visit([&](const auto& news) { on(host, news); }, report); };
+}
+
+/// Its ranks are as good as ended.
+void Job::on(std::size_t host, const Trouble& trouble) {
+  for (const unsigned rank : hosts_[host].host->ranks()) {
+    if (note_end(rank) && continues()) announce_death(rank);
+  }
+  if (continues()) return go_on_without(trouble.status, trouble.why);
+  fail(trouble.status, trouble.why, SIGKILL);
+  empty();
 }
 
 int Job::run() {
@@ -110,10 +104,10 @@ std::string Job::name_of(unsigned rank) const {
   return fmt::format("rank {} (pid {} on host {})", rank, known.pid, hosts_[known.host].host->name());
 }
 
-void Job::started(unsigned rank, pid_t pid) {
-  if (rank >= ranks_.size()) return;
-  settle_start(ranks_[rank]);
-  ranks_[rank].pid = pid;
+void Job::on(std::size_t /*host*/, const Started& started) {
+  if (started.rank >= ranks_.size()) return;
+  settle_start(ranks_[started.rank]);
+  ranks_[started.rank].pid = started.pid;
 }
 
 /// Before the news is noted.
@@ -146,13 +140,14 @@ bool Job::note_end(unsigned rank) {
   return true;
 }
 
-void Job::refused(unsigned rank, int status, const std::string& why) {
-  if (!note_end(rank)) return;
-  fail(status, why, SIGTERM);
+void Job::on(std::size_t /*host*/, const Refused& refused) {
+  if (!note_end(refused.rank)) return;
+  fail(refused.status, refused.why, SIGTERM);
   if (living() == 0) empty();
 }
 
-void Job::exited(unsigned rank, int wait_status, bool left_properly) {
+void Job::on(std::size_t /*host*/, const Exited& exited) {
+  const auto& [rank, wait_status, left_properly] = exited;
   if (!note_end(rank)) return;
   const Failure end{rank, wait_status, left_properly};
   const bool failed = wait_status != 0 || !left_properly;
@@ -283,9 +278,9 @@ unsigned Job::living() const noexcept {
   return static_cast<unsigned>(count);
 }
 
-void Job::on_abort(unsigned rank, int status, const std::string& text) {
-  if (rank >= ranks_.size() || has_aborted(rank)) return;
-  failures_.push_back({rank, 0, false, Failure::Abort{status, text}});
+void Job::on(std::size_t /*host*/, const Abort& abort) {
+  if (abort.rank >= ranks_.size() || has_aborted(abort.rank)) return;
+  failures_.push_back({abort.rank, 0, false, abort});
   decide();
 }
 
@@ -314,12 +309,12 @@ void Job::on_lost(std::size_t index, int status, const std::string& why) {
   if (phase_ == Phase::done || (host.empty && phase_ == Phase::emptying)) return;
   for (const unsigned rank : host.host->ranks()) note_end(rank);
   if (continues()) {
-    host_empty(index);
+    on(index, Emptied{});
     return go_on_without(status, why);
   }
   const unsigned others = living();
   fail(status, others == 0 ? why : fmt::format("{}; ending the other {}", why, count_of_ranks(others)), SIGTERM);
-  host_empty(index);
+  on(index, Emptied{});
   if (living() == 0) empty();
 }
 
@@ -365,7 +360,7 @@ void Job::empty() {
   }
 }
 
-void Job::host_empty(std::size_t host) {
+void Job::on(std::size_t host, const Emptied& /*emptied*/) {
   hosts_[host].empty = true;
   if (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& other) { return !other.empty; })) return;
   // Posted: the last one may report from inside of kill_all().

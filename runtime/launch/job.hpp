@@ -31,9 +31,6 @@ class Job {
   /// Runs the job to its end; the exit status.
   int run();
 
-  /// A rank asked for the end of the job.
-  void on_abort(unsigned rank, int status, const std::string& text);
-
   /// A signal that the launcher was sent.
   void on_signal(int signo);
 
@@ -51,8 +48,7 @@ class Job {
   std::function<void()> on_continued = [] {};
   /// Called when a rank has ended, in whatever way, or with its host.
   std::function<void(unsigned rank)> on_ended = [](unsigned) {};
-  /// See RankHostObserver.
-  std::function<void(unsigned rank, const std::string& text)> on_checkpoint = [](unsigned, const std::string&) {};
+  std::function<void(const Checkpoint&)> on_checkpoint = [](const Checkpoint&) {};
 
  private:
   enum class Phase { running, ending, emptying, done };
@@ -69,10 +65,6 @@ class Job {
 
   /// A rank whose end is a failure; wait status 0: it did not leave the job properly.
   struct Failure {
-    struct Abort {
-      int status;
-      std::string text;
-    };
     unsigned rank;
     int wait_status;
     bool left_properly;               // or never joined
@@ -80,10 +72,15 @@ class Job {
     [[nodiscard]] int weight() const noexcept;
   };
 
-  void started(unsigned rank, pid_t pid);
-  void refused(unsigned rank, int status, const std::string& why);
-  void exited(unsigned rank, int wait_status, bool left_properly);
-  void host_empty(std::size_t host);
+  void on(std::size_t host, const Started& started);
+  void on(std::size_t host, const Refused& refused);
+  void on(std::size_t host, const Exited& exited);
+  void on(std::size_t host, const Trouble& trouble);
+  void on(std::size_t host, const Emptied& emptied);
+  void on(std::size_t host, const Abort& abort);
+  void on(std::size_t, const Checkpoint& checkpoint) { on_checkpoint(checkpoint); }
+  void on(std::size_t, const Say& text) { say(text.line); }
+  void on(std::size_t, const Answered&) { decide(); }
   bool note_end(unsigned rank);
   void decide();
   void show_progress();

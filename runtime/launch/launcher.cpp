@@ -323,7 +323,7 @@ Launch::Ended Launch::run(const Allocation& allocation, const Program& program, 
   job_->on_continued = [this] {
     if (feeder_) feeder_->recheck();
   };
-  job_->on_checkpoint = [this](unsigned rank, const std::string& text) { quiescence_->on_answer(rank, text); };
+  job_->on_checkpoint = [this](const Checkpoint& said) { quiescence_->on_answer(said.rank, said.text); };
   job_->on_ended = [this](unsigned rank) {
     local_->server()->end_names(rank);
     quiescence_->on_ended(rank);

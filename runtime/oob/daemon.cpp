@@ -104,7 +104,7 @@ void Daemon::disconnect(opal::am::Endpoint& endpoint) {
     entry->second->connection.end();
     peers_.erase(entry);
   }
-  std::erase(superseded_, &endpoint);
+  std::erase(over_, &endpoint);
   base_.context->disconnect(endpoint);
   wake();
   kick();
@@ -188,8 +188,7 @@ void Daemon::step_peer(Peer& peer) {
 void Daemon::step() {
   if (!std::exchange(step_, false)) return;
   wake();  // for the notes about ways that go out by either
-  for (opal::am::Endpoint* endpoint : std::exchange(expelled_, {})) upgrade_.context->disconnect(*endpoint);
-  for (opal::am::Endpoint* endpoint : std::exchange(superseded_, {})) base_.context->disconnect(*endpoint);
+  for (opal::am::Endpoint* endpoint : std::exchange(over_, {})) endpoint->context().disconnect(*endpoint);
   std::vector<opal::am::Endpoint*> lost;
   for (const auto& [endpoint, peer] : peers_) {
     peer->connection.step();
@@ -235,7 +234,7 @@ void Daemon::on_upgrade_piece(opal::btl::Delivery& delivery) noexcept {
   if (const auto known = by_upgrade_.find(&from); known != by_upgrade_.end()) {
     return receive(*known->second, from, delivery.data);
   }
-  const bool expelled = std::find(expelled_.begin(), expelled_.end(), &from) != expelled_.end();
+  const bool expelled = std::find(over_.begin(), over_.end(), &from) != over_.end();
   if (!expelled && !take_upgrade_hello(from, delivery.data)) expel(from);
 }
 
@@ -255,7 +254,7 @@ bool Daemon::take_upgrade_hello(opal::am::Endpoint& upgrade, ByteSpan piece) {
 }
 
 void Daemon::expel(opal::am::Endpoint& endpoint) {
-  if (std::find(expelled_.begin(), expelled_.end(), &endpoint) == expelled_.end()) expelled_.push_back(&endpoint);
+  if (std::find(over_.begin(), over_.end(), &endpoint) == over_.end()) over_.push_back(&endpoint);
   step_ = true;
   kick();
 }
@@ -281,9 +280,7 @@ void Daemon::supersede(const opal::am::Endpoint& fresh) {
   if (former == peers_.end()) return;
   opal::am::Endpoint& endpoint = *former->first;
   renew(endpoint);
-  superseded_.push_back(&endpoint);
-  step_ = true;
-  kick();
+  expel(endpoint);
 }
 
 /// The same process has a new connection in place of the old one, by the same endpoint: nothing of the old one goes on,

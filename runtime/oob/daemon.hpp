@@ -115,8 +115,7 @@ class Daemon final : private opal::am::Observer, private Upgrader {
   Side upgrade_;
   std::map<opal::am::Endpoint*, std::unique_ptr<Peer>> peers_;
   std::map<opal::am::Endpoint*, Peer*> by_upgrade_;
-  std::vector<opal::am::Endpoint*> superseded_;  // of base_: dead, their peers have come back; to be disconnected
-  std::vector<opal::am::Endpoint*> expelled_;    // of upgrade_: no peer's, to be disconnected
+  std::vector<opal::am::Endpoint*> over_;  // no peer's, or of one that has come back by another: to be disconnected
   event::Timer retry_;
   bool kicked_ = false;
   bool blocked_ = false;  // some peer's way took nothing more at the last try

@@ -33,8 +33,6 @@ class OPAL_EXPORT Stream {
 
   /// Whether everything has been handed to a transport.
   [[nodiscard]] bool idle() const noexcept { return next_ == messages_.size(); }
-  /// Whether the peer is known to have everything.
-  [[nodiscard]] bool settled() const noexcept { return messages_.empty(); }
 
   /// Takes a piece or a note, by whichever way it came; gives the message that it completes, if it does.  Errors:
   /// protocol, version_mismatch; it is then dropped.

@@ -96,50 +96,38 @@ CLI::Validator seconds(double least, double most) {
 }
 
 void declare(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("-n,-c,--np", raw.ranks, "Number of ranks (default: one per core, or per slot of --host)")
-      ->option_text("N")
+  const auto option = [&app](const char* names, auto& value, const char* takes, const char* about) {
+    return app.add_option(names, value, about)->option_text(takes);
+  };
+  const auto repeated = [&](const char* names, auto& values, const char* takes, const char* about) {
+    option(names, values, takes, about)->expected(1)->allow_extra_args(false)->take_all();
+  };
+  option("-n,-c,--np", raw.ranks, "N", "Number of ranks (default: one per core, or per slot of --host)")
       ->check(CLI::Range(1U, 1U << 20));
-  app.add_option("--host", raw.hosts, "Hosts to run on, with their numbers of slots")->option_text("NAME[:SLOTS],...");
-  app.add_option("--hostfile", options.host_file, "File with one \"NAME [slots=N]\" or \"NAME:N\" per line")
-      ->option_text("FILE");
-  app.add_option("--set", raw.settings, "Sets a configuration variable for all ranks; may be repeated")
-      ->option_text("NAME=VALUE")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  app.add_option("-x,--env", raw.environment, "Sets (or just passes on) an environment variable; may be repeated")
-      ->option_text("NAME[=VALUE]")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
-  app.add_option("--bind,--bind-to", raw.bind,
-                 "Bind each rank to such an object, or do not bind (default: as mapped; core when there are enough)")
-      ->option_text("none|hwthread|core|l2cache|l3cache|numa|package")
+  option("--host", raw.hosts, "NAME[:SLOTS],...", "Hosts to run on, with their numbers of slots");
+  option("--hostfile", options.host_file, "FILE", "File with one \"NAME [slots=N]\" or \"NAME:N\" per line");
+  repeated("--set", raw.settings, "NAME=VALUE", "Sets a configuration variable for all ranks; may be repeated");
+  repeated("-x,--env", raw.environment, "NAME[=VALUE]",
+           "Sets (or just passes on) an environment variable; may be repeated");
+  option("--bind,--bind-to", raw.bind, "none|hwthread|core|l2cache|l3cache|numa|package",
+         "Bind each rank to such an object, or do not bind (default: as mapped; core when there are enough)")
       ->check(CLI::IsMember(with_levels({"none"})));
-  app.add_option("--map,--map-by", raw.map,
-                 "Fill hosts one after the other, or go round the hosts, or round such objects in each (default: slot)")
-      ->option_text("slot|node|hwthread|core|l2cache|l3cache|numa|package")
+  option("--map,--map-by", raw.map, "slot|node|hwthread|core|l2cache|l3cache|numa|package",
+         "Fill hosts one after the other, or go round the hosts, or round such objects in each (default: slot)")
       ->check(CLI::IsMember(with_levels({"slot", "node"})));
-  app.add_option("--display", raw.display, "Say before the start where each rank runs, and then what it is bound to")
-      ->option_text("map")
+  option("--display", raw.display, "map", "Say before the start where each rank runs, and then what it is bound to")
       ->check(CLI::IsMember({"map"}));
-  app.add_option("--launch-agent", raw.agent,
-                 "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)")
-      ->option_text("CMD");
-  app.add_option("--agents", options.agents,
-                 "How many launch agents start daemons at the same time (runtime_agents; 64)")
-      ->option_text("N")
+  option("--launch-agent", raw.agent, "CMD",
+         "Starts daemons on other hosts, called as \"CMD HOST DAEMON\" (default: ssh; srun in an allocation)");
+  option("--agents", options.agents, "N", "How many launch agents start daemons at the same time (runtime_agents; 64)")
       ->check(CLI::Range(1U, 1U << 20));
-  app.add_option("--daemon-timeout", raw.daemon_timeout,
-                 "A host that is silent for so long is lost (runtime_daemon_timeout; 30)")
-      ->option_text("SECONDS")
+  option("--daemon-timeout", raw.daemon_timeout, "SECONDS",
+         "A host that is silent for so long is lost (runtime_daemon_timeout; 30)")
       ->check(seconds(0.1, 86400.0));
-  app.add_option("--start-timeout", raw.start_timeout,
-                 "A host whose daemon has not come after so long is lost (default: 60)")
-      ->option_text("SECONDS")
+  option("--start-timeout", raw.start_timeout, "SECONDS",
+         "A host whose daemon has not come after so long is lost (default: 60)")
       ->check(seconds(0.1, 86400.0));
-  app.add_option("--radix", options.radix, "Children of each daemon in the tree that connects them (runtime_radix; 16)")
-      ->option_text("N")
+  option("--radix", options.radix, "N", "Children of each daemon in the tree that connects them (runtime_radix; 16)")
       ->check(CLI::Range(1U, 4096U));
   app.add_flag("--report-bindings", options.report_bindings, "Say where each rank is bound");
   app.add_flag("--continuous", options.continuous,
@@ -148,32 +136,25 @@ void declare(CLI::App& app, Options& options, Raw& raw) {
   app.add_flag("--tag-output", options.tag_output, "Start each line of output with \"[job,rank]<stdout>: \"");
   app.add_flag("--timestamp-output", options.timestamp_output, "Start each line of output with when it was read");
   app.add_flag("--merge-stderr-to-stdout", options.merge_stderr, "Ranks' stderr goes where their stdout goes");
-  app.add_option("--output-filename", options.output_directory,
-                 "Write what rank N prints to DIR/rank.N/stdout and stderr instead of showing it")
-      ->option_text("DIR");
-  app.add_option("--stdin", raw.input, "The rank that gets the launcher's stdin, or all or none of them (default: 0)")
-      ->option_text("RANK|all|none");
-  app.add_option("--wdir,--wd", options.working_directory, "Directory to start the program in")->option_text("DIR");
-  app.add_option("--timeout", raw.timeout,
-                 "End the job after this time, with status 124; with --quiesce, wait that long for the ranks")
-      ->option_text("SECONDS")
+  option("--output-filename", options.output_directory, "DIR",
+         "Write what rank N prints to DIR/rank.N/stdout and stderr instead of showing it");
+  option("--stdin", raw.input, "RANK|all|none",
+         "The rank that gets the launcher's stdin, or all or none of them (default: 0)");
+  option("--wdir,--wd", options.working_directory, "DIR", "Directory to start the program in");
+  option("--timeout", raw.timeout, "SECONDS",
+         "End the job after this time, with status 124; with --quiesce, wait that long for the ranks")
       ->check(seconds(0.001, kLongestSeconds));
-  app.add_option("--grace", raw.grace, "Time between SIGTERM and SIGKILL when a job is ended (default: 2)")
-      ->option_text("SECONDS")
+  option("--grace", raw.grace, "SECONDS", "Time between SIGTERM and SIGKILL when a job is ended (default: 2)")
       ->check(seconds(0.0, 3600.0));
   CLI::Option* const quiesce =
-      app.add_option("--quiesce", options.quiesce,
-                     "Starts nothing: bring the MPI job of the opalrun with this process id to rest, for a checkpoint")
-          ->option_text("PID")
+      option("--quiesce", options.quiesce, "PID",
+             "Starts nothing: bring the MPI job of the opalrun with this process id to rest, for a checkpoint")
           ->check(CLI::PositiveNumber);
-  app.add_option("--resume", options.resume, "Starts nothing: let that job go on")
-      ->option_text("PID")
+  option("--resume", options.resume, "PID", "Starts nothing: let that job go on")
       ->check(CLI::PositiveNumber)
       ->excludes(quiesce);
   app.add_flag("--allow-run-as-root", raw.as_root, "Accepted for existing scripts; root may always run jobs");
-  app.add_option("--mca", raw.foreign, "Accepted for existing scripts and ignored with a warning")
-      ->option_text("NAME VALUE")
-      ->take_all();
+  option("--mca", raw.foreign, "NAME VALUE", "Accepted for existing scripts and ignored with a warning")->take_all();
 }
 
 /// Long options that other launchers spell with one dash.

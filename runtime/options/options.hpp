@@ -13,7 +13,21 @@
 #include <vector>
 
 #include "opal/core/config/store.hpp"
-#include "runtime/options/timeouts.hpp"
+
+namespace runtime::daemon {
+
+/// How long launcher and daemons wait for each other.
+struct Timeouts {
+  std::chrono::milliseconds silence{};  ///< of a daemon, until it counts as out of reach
+  std::chrono::milliseconds start{};    ///< of a daemon that is being started, until it must have come
+
+  /// Until a daemon that has come must have its place in the tree: those above it are waited for.
+  [[nodiscard]] std::chrono::milliseconds place() const noexcept { return start + silence; }
+};
+
+inline double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+}  // namespace runtime::daemon
 
 namespace runtime::launch {
 

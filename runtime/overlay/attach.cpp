@@ -121,7 +121,7 @@ void Node::on_attach(Channel from, std::uint32_t attach, const Attach& message) 
     // It has left a parent below us, which may live: what that one has not passed on for good is here.
     Child* const former = covering(member);
     if (former == nullptr) return refuse(Refusal::elsewhere);
-    if (former->channel != kNone) send_child(*former, FrameType::moved, 0, pack(Moved{member}));
+    if (former->channel != kNone) send_child(*former, FrameType::moved, 0, pack(member));
     adopt(member, former->down_acked, 0);
     entry = children_.find(member);
   }
@@ -164,7 +164,7 @@ void Node::on_moved(Id member) {
   if (!children_.contains(member)) {
     const Child* const former = covering(member);
     if (former != nullptr && former->channel != kNone) {
-      send_child(*former, FrameType::moved, 0, pack(Moved{member}));
+      send_child(*former, FrameType::moved, 0, pack(member));
     }
   }
   moved_.insert(member);

@@ -20,23 +20,22 @@ bool Node::is_full(std::size_t flight, std::size_t size) const noexcept {
 
 // --- Up
 
-Result<void> Node::send_up(std::uint16_t topic, std::string content) {
+Result<void> Node::send_up(std::uint16_t topic, std::string_view content) {
   if (state_ == State::out) return Error{Errc::peer_gone, 0, "overlay: this member is out"};
   if (content.size() > kLargestContent) return Error{Errc::limit_reached, 0, "overlay: message", content.size()};
   if (own_up_bytes_ > options_.queue) return Error{Errc::limit_reached, 0, "overlay: messages up wait", own_up_bytes_};
-  enqueue_up(topic, std::move(content));
+  enqueue_up(topic, content);
   return {};
 }
 
-void Node::enqueue_up(std::uint16_t topic, std::string content) {
-  const Up message{options_.self, ++own_sequence_, topic, std::move(content)};
+void Node::enqueue_up(std::uint16_t topic, std::string_view content) {
+  const Up message{options_.self, ++own_sequence_, topic, oob::as_bytes(content)};
   auto body = std::make_shared<const std::string>(pack(message));
   own_up_bytes_ += body->size();
   push_up({std::move(body), 0, 0});
 }
 
 void Node::push_up(UpItem item) {
-  up_bytes_ += item.body->size();
   up_.push_back(std::move(item));
   pump_up();
 }
@@ -68,7 +67,7 @@ void Node::on_up(Id from, std::uint64_t number, ByteSpan body) {
 }
 
 void Node::deliver_up(ByteSpan body) {
-  const auto message = unpack<UpView>(body);
+  const auto message = unpack<Up>(body);
   if (!message || message->origin == 0 || message->origin >= options_.count) return;
   if (lost_.contains(message->origin)) return;
   std::uint64_t& heard = heard_of_[message->origin];
@@ -87,7 +86,6 @@ void Node::on_up_ack(std::uint64_t number) {
   while (!up_.empty() && up_first_ <= std::min(number, up_sent_)) {
     const UpItem& item = up_.front();
     const std::size_t size = item.body->size();
-    up_bytes_ -= size;
     up_flight_ -= size;
     if (item.child == 0) {
       own_up_bytes_ -= size;
@@ -103,21 +101,21 @@ void Node::on_up_ack(std::uint64_t number) {
 
 // --- Down
 
-Result<void> Node::send_down(const IdSet& to, std::uint16_t topic, std::string content) {
+Result<void> Node::send_down(const IdSet& to, std::uint16_t topic, std::string_view content) {
   if (content.size() > kLargestContent) return Error{Errc::limit_reached, 0, "overlay: message", content.size()};
   if (down_bytes_ > options_.queue) return Error{Errc::limit_reached, 0, "overlay: messages down wait", down_bytes_};
-  send_down_now(to, topic, std::move(content));
+  send_down_now(to, topic, content);
   return {};
 }
 
-void Node::send_down_now(const IdSet& to, std::uint16_t topic, std::string content) {
+void Node::send_down_now(const IdSet& to, std::uint16_t topic, std::string_view content) {
   ++down_received_;
-  push_down(to, pack(Down{to, topic, std::move(content)}));
+  push_down(to, pack(Down{to, topic, oob::as_bytes(content)}));
 }
 
 void Node::on_down(std::uint64_t number, ByteSpan body) {
   if (number <= down_received_) return ack_later();
-  const auto message = unpack<DownView>(body);
+  const auto message = unpack<Down>(body);
   if (!message || !message->to.valid(options_.count)) return lose_parent(true);
   down_received_ = number;
   push_down(message->to, std::string{oob::as_text(body)});
@@ -130,7 +128,7 @@ void Node::on_down(std::uint64_t number, ByteSpan body) {
   own_down(*message);  // last: it may change anything
 }
 
-void Node::own_down(const DownView& message) {
+void Node::own_down(const Down& message) {
   if (message.topic >= kFirstUserTopic) {
     if (message.to.contains(options_.self)) client_.on_down(message.topic, message.content);
     return;

@@ -58,7 +58,7 @@ void Node::on_parent_frame(const FrameHeader& header, ByteSpan body) {
     case FrameType::refused: understood = with<Refused>(body, [&](const Refused& m) { on_refused(m); }); break;
     case FrameType::down: on_down(header.number, body); break;
     case FrameType::ack: on_up_ack(header.number); break;
-    case FrameType::moved: understood = with<Moved>(body, [&](const Moved& m) { on_moved(m.member); }); break;
+    case FrameType::moved: understood = with<Id>(body, [&](Id member) { on_moved(member); }); break;
     case FrameType::lost: understood = with<Lost>(body, [&](const Lost& m) { on_lost(m.member, m.why); }); break;
     default: break;
   }

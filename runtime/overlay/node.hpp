@@ -85,9 +85,9 @@ class Node {
 
   // --- What is wanted; topics from kFirstUserTopic on
   /// Not at the root: a message for it.  Errors: limit_reached (Options::queue: later), peer_gone (this member is out).
-  Result<void> send_up(std::uint16_t topic, std::string content);
+  Result<void> send_up(std::uint16_t topic, std::string_view content);
   /// At the root: a message for some others.  Errors: limit_reached (they do not take what they were sent: later).
-  Result<void> send_down(const IdSet& to, std::uint16_t topic, std::string content);
+  Result<void> send_down(const IdSet& to, std::uint16_t topic, std::string_view content);
   /// This member arrives at the next operation with that key; ends with Client::on_release.
   void arrive(const std::string& key, const IdSet& participants, std::int64_t status, std::string data);
   /// At the root: that member is out, by other news.
@@ -174,7 +174,7 @@ class Node {
   void on_up(Id from, std::uint64_t number, ByteSpan body);
   [[nodiscard]] bool is_full(std::size_t flight, std::size_t size) const noexcept;
   void deliver_up(ByteSpan body);
-  void enqueue_up(std::uint16_t topic, std::string content);
+  void enqueue_up(std::uint16_t topic, std::string_view content);
   void push_up(UpItem item);
   void pump_up();
   void on_up_ack(std::uint64_t number);
@@ -185,8 +185,8 @@ class Node {
   void count_flight(Child& child);
   void trim_down();
   [[nodiscard]] bool concerns(const DownItem& item, Id member, const Child& child) const noexcept;
-  void own_down(const DownView& message);
-  void send_down_now(const IdSet& to, std::uint16_t topic, std::string content);
+  void own_down(const Down& message);
+  void send_down_now(const IdSet& to, std::uint16_t topic, std::string_view content);
   void ack_later();
   void send_acks();
   void ack_parent();
@@ -197,7 +197,7 @@ class Node {
   void on_contribution(Contribution contribution);
   [[nodiscard]] bool rename(Contribution& contribution) const;
   void forget(std::uint64_t number, const Forget& message);
-  void on_release(const DownView& message);
+  void on_release(const Down& message);
   void look_at(const OperationName& name);
   void check_all();
   void release(const OperationName& name);
@@ -236,7 +236,6 @@ class Node {
   std::uint64_t up_first_ = 1;
   std::uint64_t up_sent_ = 0;  // the last number on this attachment
   std::size_t up_flight_ = 0;
-  std::size_t up_bytes_ = 0;
   std::size_t own_up_bytes_ = 0;
   std::uint64_t own_sequence_ = 0;
   std::map<Id, std::uint64_t> heard_of_;  // root: the last sequence of each origin

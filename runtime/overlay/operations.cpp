@@ -105,7 +105,7 @@ void Node::release(const OperationName& name) {
 }
 
 /// Members on the way hear of it too: they hold parts.
-void Node::on_release(const DownView& message) {
+void Node::on_release(const Down& message) {
   const auto release = unpack<Release>(message.content);
   if (!release) return;
   collectives_.end(release->name);

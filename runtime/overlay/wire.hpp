@@ -29,7 +29,7 @@ enum class FrameType : std::uint16_t {
   /// messages up to `number` that are for it.  Empty.
   ack,
   heartbeat,   ///< sent regularly, so that silence shows a failure; empty
-  moved,       ///< to a child: a member of its subtree has a parent above the child now; body Moved
+  moved,       ///< to a child: a member of its subtree has a parent above the child now; body Id
   contribute,  ///< a part of a collective operation; body Contribution
   lost,        ///< to a child, ahead of queued messages: a member counts as lost; body Lost
 };
@@ -56,10 +56,6 @@ struct Attached {
   IdSet lost;             ///< all lost members
 };
 
-struct Moved {
-  Id member = 0;
-};
-
 /// Why a member counts as lost, as far as the member that reports it knows.
 enum class Loss : std::uint8_t {
   closed = 1,  ///< its connection ended, and it did not attach again
@@ -82,26 +78,19 @@ struct Refused {
   Refusal why{};
 };
 
-template <class Content>
-struct UpOf {
+// The content of these refers to the caller's bytes, or to the frame that they were unpacked from.
+struct Up {
   Id origin = 0;
   std::uint64_t sequence = 0;  ///< of the origin's messages, from 1
   std::uint16_t topic = 0;     ///< below kFirstUserTopic: an InternalTopic
-  Content content;
+  ByteSpan content;
 };
 
-template <class Content>
-struct DownOf {
+struct Down {
   IdSet to;  ///< the receivers
   std::uint16_t topic = 0;
-  Content content;
+  ByteSpan content;
 };
-
-using Up = UpOf<std::string>;
-using Down = DownOf<std::string>;
-/// Received messages: `content` refers to the frame and is valid as long as it.
-using UpView = UpOf<ByteSpan>;
-using DownView = DownOf<ByteSpan>;
 
 /// Messages of the overlay itself, within up and down.
 enum class InternalTopic : std::uint16_t {

@@ -45,8 +45,7 @@ void finish(Core& core, const Construction& group, pmix_status_t status, const s
   if (group.wants_context) {
     const auto chosen = lowest(std::as_bytes(std::span{data}));
     if (!chosen) return reply(group.answer, group.cookie, PMIX_ERR_BAD_PARAM);
-    const std::size_t id = 1 + chosen->number * core.host_count + chosen->host;
-    infos->load(PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
+    infos->add(PMIX_GROUP_CONTEXT_ID, std::size_t{1 + chosen->number * core.job.hosts.size() + chosen->host});
   }
   core.groups[group.name] = group.members;
   reply(group.answer, group.cookie, PMIX_SUCCESS, std::move(infos));
@@ -68,7 +67,7 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
   what += '\0';
   meet_later([=](Core& core) {
     std::string data;
-    if (wanted.wants_context) data = pack(Proposal{core.own_host, core.contexts++});
+    if (wanted.wants_context) data = pack(Proposal{core.job.own_host, core.contexts++});
     join_fence(what, wanted.members, std::move(data), [=, &core](int status, const std::string& all) {
       if (constructs) return finish(core, wanted, status, all);
       core.groups.erase(wanted.name);

@@ -24,6 +24,7 @@ class InfoList {
   void add(const char* key, int value) { load(key, &value, PMIX_INT); }
   void add(const char* key, std::uint32_t value) { load(key, &value, PMIX_UINT32); }
   void add(const char* key, std::uint16_t value) { load(key, &value, PMIX_UINT16); }
+  void add(const char* key, std::size_t value) { load(key, &value, PMIX_SIZE); }
   void add_rank(const char* key, pmix_rank_t value) { load(key, &value, PMIX_PROC_RANK); }
   void add_proc(const char* key, const pmix_proc_t& value) { load(key, &value, PMIX_PROC); }
   void add_value(const char* key, const pmix_value_t& value) {

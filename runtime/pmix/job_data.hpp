@@ -21,7 +21,7 @@ struct HostRanks {
 struct JobDescription {
   std::string job_id;  ///< becomes the PMIx namespace
   std::vector<HostRanks> hosts;
-  std::size_t own_host = 0;       ///< index in `hosts`
+  std::uint32_t own_host = 0;     ///< index in `hosts`
   std::string session_directory;  ///< for files of the server and its clients
   std::string working_directory;
   unsigned ranks = 0;
@@ -29,7 +29,8 @@ struct JobDescription {
   std::vector<std::vector<std::uint32_t>> cpus;  ///< per rank of the own host, those it is bound to; empty: all
 };
 
-/// PMIx's number of the host of this index: hosts without ranks have none and are not counted.
+/// PMIx's number of the host of this index: hosts without ranks have none and are not counted.  Of the index behind the
+/// last one: how many there are.
 std::uint32_t node_id(const JobDescription& job, std::size_t host);
 
 /// The infos for PMIx_server_register_nspace; the server must be initialised.

@@ -15,23 +15,19 @@
 namespace runtime::pmix {
 namespace {
 
-/// What narrows a question down.
-struct Qualifiers {
+/// A key and what narrows the question down.
+struct Question {
+  std::string key;
   std::optional<std::string> job;  ///< PMIX_NSPACE
   std::optional<pmix_rank_t> rank;
   std::optional<std::string> group;  ///< PMIX_GROUP_ID
 };
 
-struct Question {
-  std::string key;
-  Qualifiers qualifiers;
-};
-
-Qualifiers qualifiers_of(const pmix_query_t& query) {
-  Qualifiers result;
+Question question_of(const char* key, const pmix_query_t& query) {
+  Question result{.key = key, .job = {}, .rank = {}, .group = {}};
   for (const pmix_info_t& info : std::span{query.qualifiers, query.nqual}) {
-    const auto is = [&](const char* key, pmix_data_type_t type) {
-      return PMIX_CHECK_KEY(&info, key) && info.value.type == type;
+    const auto is = [&](const char* wanted, pmix_data_type_t type) {
+      return PMIX_CHECK_KEY(&info, wanted) && info.value.type == type;
     };
     if (is(PMIX_NSPACE, PMIX_STRING) && info.value.data.string != nullptr) result.job = info.value.data.string;
     if (is(PMIX_GROUP_ID, PMIX_STRING) && info.value.data.string != nullptr) result.group = info.value.data.string;
@@ -44,58 +40,33 @@ Qualifiers qualifiers_of(const pmix_query_t& query) {
   return result;
 }
 
-/// pmix_proc_info_t's with what they own.
-class ProcTable {
- public:
-  ProcTable() noexcept = default;
-  ProcTable(const ProcTable&) = delete;
-  ProcTable& operator=(const ProcTable&) = delete;
-  ~ProcTable() {
-    for (pmix_proc_info_t& proc : procs_) PMIX_PROC_INFO_DESTRUCT(&proc);
-  }
-
-  [[nodiscard]] bool empty() const noexcept { return procs_.empty(); }
-
-  void add(const Core& core, pmix_rank_t rank) {
-    pmix_proc_info_t& proc = procs_.emplace_back();
-    PMIX_PROC_INFO_CONSTRUCT(&proc);
-    PMIX_LOAD_PROCID(&proc.proc, core.job_id.c_str(), rank);
-    proc.hostname = ::strdup(core.host_names[core.host_of[rank]].c_str());
-    proc.executable_name = ::strdup(core.host.program.c_str());
-    proc.pid = core.host.pid(rank);
-    proc.state = state_of(core, rank, proc.pid);
-  }
-
-  void give_to(InfoList& results, const char* key) {
-    const pmix_data_array_t array{PMIX_PROC_INFO, procs_.size(), procs_.data()};
-    results.load(key, &array, PMIX_DATA_ARRAY);
-  }
-
- private:
-  static pmix_proc_state_t state_of(const Core& core, pmix_rank_t rank, pid_t pid) {
-    if (core.host_of[rank] != core.own_host) return PMIX_PROC_STATE_UNDEF;
-    if (core.host.liveness(rank) == Liveness::ended) return PMIX_PROC_STATE_TERMINATED;
-    if (pid == 0) return PMIX_PROC_STATE_PREPPED;
-    return core.membership[rank] == Core::Membership::member ? PMIX_PROC_STATE_CONNECTED : PMIX_PROC_STATE_RUNNING;
-  }
-  std::vector<pmix_proc_info_t> procs_;
-};
+pmix_proc_state_t state_of(const Core& core, pmix_rank_t rank, pid_t pid) {
+  if (core.host_of[rank] != core.job.own_host) return PMIX_PROC_STATE_UNDEF;
+  if (core.host.liveness(rank) == Liveness::ended) return PMIX_PROC_STATE_TERMINATED;
+  if (pid == 0) return PMIX_PROC_STATE_PREPPED;
+  return core.membership[rank] == Core::Membership::member ? PMIX_PROC_STATE_CONNECTED : PMIX_PROC_STATE_RUNNING;
+}
 
 /// The ranks of the job, or those of this host.
 pmix_status_t add_procs(const Core& core, const Question& question, bool local, InfoList& results) {
-  ProcTable table;
+  std::vector<pmix_proc_info_t> table;
   for (pmix_rank_t rank = 0; rank < core.host_of.size(); ++rank) {
-    if (local && core.host_of[rank] != core.own_host) continue;
-    const std::optional<pmix_rank_t> wanted = question.qualifiers.rank;
-    if (!wanted || *wanted == PMIX_RANK_WILDCARD || *wanted == rank) table.add(core, rank);
+    if (local && core.host_of[rank] != core.job.own_host) continue;
+    const pmix_rank_t wanted = question.rank.value_or(PMIX_RANK_WILDCARD);
+    if (wanted != PMIX_RANK_WILDCARD && wanted != rank) continue;
+    pmix_proc_info_t& proc = table.emplace_back();
+    PMIX_PROC_INFO_CONSTRUCT(&proc);
+    proc.proc = core.proc(rank);
+    // Only read.
+    proc.hostname = const_cast<char*>(core.job.hosts[core.host_of[rank]].name.c_str());
+    proc.executable_name = const_cast<char*>(core.host.program().c_str());
+    proc.pid = core.host.pid(rank);
+    proc.state = state_of(core, rank, proc.pid);
   }
-  if (question.qualifiers.rank && table.empty()) return PMIX_ERR_NOT_FOUND;
-  table.give_to(results, question.key.c_str());
+  if (question.rank && table.empty()) return PMIX_ERR_NOT_FOUND;
+  const pmix_data_array_t array{PMIX_PROC_INFO, table.size(), table.data()};
+  results.load(question.key.c_str(), &array, PMIX_DATA_ARRAY);
   return PMIX_SUCCESS;
-}
-
-void add_number(const Question& question, std::size_t number, InfoList& results) {
-  results.load(question.key.c_str(), &number, PMIX_SIZE);
 }
 
 pmix_status_t add_group_names(const Core& core, const Question& question, InfoList& results) {
@@ -107,8 +78,8 @@ pmix_status_t add_group_names(const Core& core, const Question& question, InfoLi
 }
 
 pmix_status_t add_group_members(const Core& core, const Question& question, InfoList& results) {
-  if (!question.qualifiers.group) return PMIX_ERR_BAD_PARAM;
-  const auto group = core.groups.find(*question.qualifiers.group);
+  if (!question.group) return PMIX_ERR_BAD_PARAM;
+  const auto group = core.groups.find(*question.group);
   if (group == core.groups.end()) return PMIX_ERR_NOT_FOUND;
   const pmix_data_array_t array{PMIX_PROC, group->second.size(), const_cast<pmix_proc_t*>(group->second.data())};
   results.load(question.key.c_str(), &array, PMIX_DATA_ARRAY);
@@ -122,12 +93,6 @@ struct Answer {
   Answerer answer;
 };
 
-std::uint32_t hosts_with_ranks(const Core& core) {
-  std::vector<std::uint32_t> hosts = core.host_of;
-  std::sort(hosts.begin(), hosts.end());
-  return static_cast<std::uint32_t>(std::unique(hosts.begin(), hosts.end()) - hosts.begin());
-}
-
 /// Puts one value of the job under the key that was asked for.
 template <class Value>
 Answerer value(Value of) {
@@ -140,31 +105,23 @@ Answerer value(Value of) {
 std::string supported_keys();
 
 const std::vector<Answer>& answers() {
-  const auto ranks = [](const Core& core) { return static_cast<std::uint32_t>(core.host_of.size()); };
+  const auto ranks = [](const Core& core) { return core.job.ranks; };
   static const std::vector<Answer> all{
       {PMIX_QUERY_SUPPORTED_KEYS, value([](const Core&) { return supported_keys(); })},
-      {PMIX_QUERY_NAMESPACES, value([](const Core& core) { return core.job_id; })},
+      {PMIX_QUERY_NAMESPACES, value([](const Core& core) { return core.job.job_id; })},
       {PMIX_QUERY_PROC_TABLE,
        [](auto& core, auto& question, auto& out) { return add_procs(core, question, false, out); }},
       {PMIX_QUERY_LOCAL_PROC_TABLE,
        [](auto& core, auto& question, auto& out) { return add_procs(core, question, true, out); }},
-      {PMIX_QUERY_NUM_PSETS,  // none are defined
-       [](auto&, auto& question, auto& out) {
-         add_number(question, 0, out);
-         return PMIX_SUCCESS;
-       }},
+      {PMIX_QUERY_NUM_PSETS, value([](const Core&) { return std::size_t{0}; })},  // none are defined
       {PMIX_QUERY_PSET_NAMES, value([](const Core&) { return std::string{}; })},
-      {PMIX_QUERY_NUM_GROUPS,
-       [](auto& core, auto& question, auto& out) {
-         add_number(question, core.groups.size(), out);
-         return PMIX_SUCCESS;
-       }},
+      {PMIX_QUERY_NUM_GROUPS, value([](const Core& core) { return core.groups.size(); })},
       {PMIX_QUERY_GROUP_NAMES, add_group_names},
       {PMIX_QUERY_GROUP_MEMBERSHIP, add_group_members},
       {PMIX_JOB_SIZE, value(ranks)},
       {PMIX_UNIV_SIZE, value(ranks)},
       {PMIX_MAX_PROCS, value(ranks)},
-      {PMIX_NUM_NODES, value(hosts_with_ranks)},
+      {PMIX_NUM_NODES, value([](const Core& core) { return node_id(core.job, core.job.hosts.size()); })},
       {PMIX_RM_NAME, value([](const Core&) { return std::string("opalrun"); })},
       {PMIX_RM_VERSION, value([](const Core&) { return std::string{opal::build_info().version}; })},
   };
@@ -184,7 +141,7 @@ pmix_status_t answer_one(const Core& core, const Question& question, InfoList& r
   const std::vector<Answer>& all = answers();
   const auto known = std::find_if(all.begin(), all.end(), [&](const Answer& each) { return question.key == each.key; });
   if (known == all.end()) return PMIX_ERR_NOT_SUPPORTED;
-  if (question.qualifiers.job && *question.qualifiers.job != core.job_id) return PMIX_ERR_NOT_FOUND;
+  if (question.job && *question.job != core.job.job_id) return PMIX_ERR_NOT_FOUND;
   return known->answer(core, question, results);
 }
 
@@ -231,7 +188,7 @@ pmix_status_t query(pmix_proc_t* /*asker*/, pmix_query_t* queries, size_t nqueri
   std::vector<Question> questions;
   for (const pmix_query_t& each : std::span{queries, nqueries}) {
     for (char** key = each.keys; key != nullptr && *key != nullptr; ++key) {
-      questions.push_back({*key, qualifiers_of(each)});
+      questions.push_back(question_of(*key, each));
     }
   }
   meet_later([=](Core& core) {

@@ -56,24 +56,19 @@ void set_default(const char* name, const char* value) { ::setenv(name, value, 0)
 
 struct Server::State {
   Core core;
-  JobDescription job;
-  InfoList settings;  // libpmix keeps pointers into what it was started with
+  const JobDescription& job = core.job;
+  InfoList settings{};  // libpmix keeps pointers into what it was started with
 
   Result<void> start();
   Result<void> register_ranks();
-  [[nodiscard]] pmix_proc_t proc(pmix_rank_t rank) const {
-    pmix_proc_t proc;
-    PMIX_LOAD_PROCID(&proc, job.job_id.c_str(), rank);
-    return proc;
-  }
 };
 
 Server::Server(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 
 Server::~Server() = default;
 
-Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, Host host) {
-  std::unique_ptr<State> state{new State{Core{loop, job, std::move(host)}, job, {}}};
+Result<std::unique_ptr<Server>> Server::start(event::Loop& loop, const JobDescription& job, Host& host) {
+  std::unique_ptr<State> state{new State{Core{loop, job, host}}};
   OPAL_TRY(state->start());
   return std::unique_ptr<Server>{new Server{std::move(state)}};
 }
@@ -86,7 +81,7 @@ Result<void> Server::State::start() {
   if (job.ranks <= kSmallJob) set_default("PMIX_MCA_gds", "hash");
 
   settings.add(PMIX_SERVER_NSPACE, job.job_id + "-server");
-  settings.add_rank(PMIX_SERVER_RANK, static_cast<pmix_rank_t>(job.own_host));
+  settings.add_rank(PMIX_SERVER_RANK, job.own_host);
   settings.add(PMIX_HOSTNAME, job.hosts[job.own_host].name);
   settings.add(PMIX_SERVER_TMPDIR, job.session_directory);
   settings.add(PMIX_SYSTEM_TMPDIR, job.session_directory);
@@ -118,7 +113,7 @@ Result<void> Server::State::register_ranks() {
                  }),
                  "PMIx_server_setup_local_support"));
   for (const std::uint32_t rank : local) {
-    const pmix_proc_t client = proc(rank);
+    const pmix_proc_t client = core.proc(rank);
     OPAL_TRY(check(wait_for([&](auto done, void* cookie) {
                      return PMIx_server_register_client(&client, ::getuid(), ::getgid(), nullptr, done, cookie);
                    }),
@@ -128,7 +123,7 @@ Result<void> Server::State::register_ranks() {
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> Server::variables(unsigned rank) {
-  const pmix_proc_t client = state_->proc(rank);
+  const pmix_proc_t client = state_->core.proc(rank);
   char** environment = nullptr;
   const pmix_status_t status = PMIx_server_setup_fork(&client, &environment);
   std::vector<std::pair<std::string, std::string>> result;
@@ -140,9 +135,7 @@ Result<std::vector<std::pair<std::string, std::string>>> Server::variables(unsig
   if (environment != nullptr) pmix_argv_free(environment);
   OPAL_TRY(check(status, "PMIx_server_setup_fork"));
   // Clients must use the same store as the server.
-  for (const char* const name : {"PMIX_MCA_gds"}) {
-    if (const auto value = opal::environment(name)) result.emplace_back(name, *value);
-  }
+  if (const auto store = opal::environment("PMIX_MCA_gds")) result.emplace_back("PMIX_MCA_gds", *store);
   return result;
 }
 
@@ -175,7 +168,7 @@ void Server::on_rank_ended() {
 }
 
 void Server::announce_death(unsigned rank) {
-  const pmix_proc_t dead = state_->proc(rank);
+  const pmix_proc_t dead = state_->core.proc(rank);
   InfoList infos;
   infos.add_proc(PMIX_EVENT_AFFECTED_PROC, dead);
   infos.add(PMIX_EVENT_NON_DEFAULT, true);
@@ -199,7 +192,7 @@ void Server::announce_lost_host(std::size_t host) {
   infos.add(PMIX_HOSTNAME, lost.name);
   infos.add(PMIX_NODEID, node_id(state_->job, host));
   infos.add(PMIX_EVENT_NON_DEFAULT, true);
-  notify_clients(PMIX_EVENT_NODE_DOWN, state_->proc(lost.ranks.front()), PMIX_RANGE_NAMESPACE, std::move(infos));
+  notify_clients(PMIX_EVENT_NODE_DOWN, state_->core.proc(lost.ranks.front()), PMIX_RANGE_NAMESPACE, std::move(infos));
   for (const std::uint32_t rank : lost.ranks) announce_death(rank);
 }
 

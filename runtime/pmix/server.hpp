@@ -23,21 +23,28 @@ namespace runtime::pmix {
 enum class Liveness { alive, ending, ended };
 
 /// What the server needs from the job; called in the loop's thread.
-struct Host {
-  std::function<void(unsigned rank, int status, const std::string& text)> on_abort;
-  std::function<Liveness(unsigned rank)> liveness;  ///< of a rank of this host; of others `alive`
-  std::function<pid_t(unsigned rank)> pid;          ///< of a rank of this host; 0 of others, and until it runs
-  std::function<void()> on_joined;                  ///< a rank of this host has called PMIx_Init
-  std::function<void(unsigned rank)>
-      on_disconnected;  ///< a member of this host has lost its connection: it ends, or errs
-  std::function<void(unsigned rank, const std::string& text)> on_checkpoint;  ///< what one says (checkpoint_words.hpp)
-  std::string program;                                                        ///< that the ranks run, for queries
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void on_abort(unsigned rank, int status, const std::string& text) = 0;
+  /// Of a rank of this host; of others `alive`.
+  [[nodiscard]] virtual Liveness liveness(unsigned rank) const = 0;
+  /// Of a rank of this host; 0 of others, and until it runs.
+  [[nodiscard]] virtual pid_t pid(unsigned rank) const = 0;
+  /// A rank of this host has called PMIx_Init.
+  virtual void on_joined() = 0;
+  /// A member of this host has lost its connection: it ends, or errs.
+  virtual void on_disconnected(unsigned rank) = 0;
+  /// What a rank says (checkpoint_words.hpp).
+  virtual void on_checkpoint(unsigned rank, const std::string& text) = 0;
+  /// That the ranks run, for queries.
+  [[nodiscard]] virtual const std::string& program() const = 0;
 };
 
 class Server {
  public:
   /// Starts the server and registers the job.  Errors: os, internal (libpmix's status in the detail).
-  static Result<std::unique_ptr<Server>> start(event::Loop& loop, const JobDescription& job, Host host);
+  static Result<std::unique_ptr<Server>> start(event::Loop& loop, const JobDescription& job, Host& host);
   ~Server();
 
   /// Makes the other hosts' servers known, before any rank runs; without it all ranks are here.

@@ -23,7 +23,7 @@ bool has_key(const pmix_info_t& info, const char* key) { return std::strncmp(inf
 
 /// The rank of a process of our job; nothing for any other process.
 std::optional<unsigned> rank_of(const Core& core, const pmix_proc_t& proc) {
-  if (core.job_id != proc.nspace || proc.rank >= core.membership.size()) return {};
+  if (core.job.job_id != proc.nspace || proc.rank >= core.membership.size()) return {};
   return proc.rank;
 }
 
@@ -86,7 +86,7 @@ Liveness liveness(const Core& core, unsigned rank) {
 Liveness liveness(const Core& core, const std::vector<pmix_proc_t>& procs) {
   Liveness worst = Liveness::alive;
   for (const pmix_proc_t& proc : procs) {
-    if (core.job_id != proc.nspace) continue;
+    if (core.job.job_id != proc.nspace) continue;
     const bool all_ranks = proc.rank == PMIX_RANK_WILDCARD;
     const std::size_t first = all_ranks ? 0 : proc.rank;
     const std::size_t end = all_ranks ? core.membership.size() : first + 1;
@@ -110,21 +110,19 @@ void settle(const std::vector<pmix_proc_t>& members, const std::function<void(pm
 /// Whether a process of this host is among `members` whose end has not been reported.
 bool has_living_member(const std::vector<pmix_proc_t>& members) {
   const auto lives = [](unsigned rank) {
-    return g_core->host_of[rank] == g_core->own_host && g_core->host.liveness(rank) != Liveness::ended;
+    return g_core->host_of[rank] == g_core->job.own_host && g_core->host.liveness(rank) != Liveness::ended;
   };
   return std::any_of(members.begin(), members.end(), [&](const pmix_proc_t& member) {
     if (const auto rank = rank_of(*g_core, member)) return lives(*rank);
-    if (member.rank != PMIX_RANK_WILDCARD || g_core->job_id != member.nspace) return false;
-    for (unsigned rank = 0; rank < g_core->host_of.size(); ++rank) {
-      if (lives(rank)) return true;
-    }
-    return false;
+    if (member.rank != PMIX_RANK_WILDCARD || g_core->job.job_id != member.nspace) return false;
+    const std::vector<std::uint32_t>& ours = g_core->job.hosts[g_core->job.own_host].ranks;
+    return std::any_of(ours.begin(), ours.end(), lives);
   });
 }
 
 /// The hosts of `members`, ascending.
 std::vector<std::uint32_t> hosts_of(const std::vector<pmix_proc_t>& members) {
-  std::set<std::uint32_t> hosts{g_core->own_host};
+  std::set<std::uint32_t> hosts{g_core->job.own_host};
   for (const pmix_proc_t& member : members) {
     if (member.rank == PMIX_RANK_WILDCARD) hosts.insert(g_core->host_of.begin(), g_core->host_of.end());
     if (const auto rank = rank_of(*g_core, member)) hosts.insert(g_core->host_of[*rank]);
@@ -164,7 +162,7 @@ pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t* /*info*/,
   if (!rank) return PMIX_ERR_NOT_FOUND;
   g_core->loop.post([=] {
     const Cluster::Data reply = [=](int status, const std::string& data) { give(answer, cookie, status, data); };
-    if (g_core->cluster == nullptr || g_core->host_of[*rank] == g_core->own_host) {
+    if (g_core->cluster == nullptr || g_core->host_of[*rank] == g_core->job.own_host) {
       return local_modex(*g_core, *rank, reply);
     }
     g_core->cluster->modex(*rank, reply);
@@ -275,7 +273,7 @@ void answer_lookup(pmix_lookup_cbfunc_t answer, void* cookie, pmix_status_t stat
     std::vector<pmix_pdata_t> data(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       PMIX_PDATA_CONSTRUCT(&data[i]);
-      PMIX_LOAD_PROCID(&data[i].proc, g_core->job_id.c_str(), found[i].owner);
+      data[i].proc = g_core->proc(found[i].owner);
       PMIX_LOAD_KEY(data[i].key, found[i].name.c_str());
       (void)unpack_value(found[i].value, data[i].value);
     }
@@ -304,31 +302,15 @@ pmix_status_t unpublish(const pmix_proc_t* proc, char** keys, const pmix_info_t*
                      [=](int status, const auto&) { reply(answer, cookie, status); });
 }
 
-pmix_status_t connect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
-                            pmix_op_cbfunc_t answer, void* cookie) {
+/// Of ranks that connect, or disconnect.
+template <bool Connects>
+pmix_status_t meet(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
+                   pmix_op_cbfunc_t answer, void* cookie) {
   g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    join_fence("connect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
+    join_fence(Connects ? "connect" : "disconnect", members, {},
+               [=](int status, const std::string&) { reply(answer, cookie, status); });
   });
   return PMIX_SUCCESS;
-}
-
-pmix_status_t disconnect_ranks(const pmix_proc_t* procs, size_t nprocs, const pmix_info_t* /*info*/, size_t /*ninfo*/,
-                               pmix_op_cbfunc_t answer, void* cookie) {
-  g_core->loop.post([=, members = std::vector<pmix_proc_t>(procs, procs + nprocs)] {
-    join_fence("disconnect", members, {}, [=](int status, const std::string&) { reply(answer, cookie, status); });
-  });
-  return PMIX_SUCCESS;
-}
-
-/// Every event that a rank may want originates in this server, so registrations change nothing.
-pmix_status_t register_events(pmix_status_t* /*codes*/, size_t /*ncodes*/, const pmix_info_t* /*info*/,
-                              size_t /*ninfo*/, pmix_op_cbfunc_t /*answer*/, void* /*cookie*/) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-
-pmix_status_t deregister_events(pmix_status_t* /*codes*/, size_t /*ncodes*/, pmix_op_cbfunc_t /*answer*/,
-                                void* /*cookie*/) {
-  return PMIX_OPERATION_SUCCEEDED;
 }
 
 /// Nothing but what a rank says about a checkpoint: that is the request's id, and there is no other directive.
@@ -361,7 +343,7 @@ pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t* source, pmix_d
 
 }  // namespace
 
-const std::string& job_name() noexcept { return g_core->job_id; }
+const std::string& job_name() noexcept { return g_core->job.job_id; }
 
 void meet_later(std::function<void(Core& core)> work) {
   g_core->loop.post([work = std::move(work)] { work(*g_core); });
@@ -417,14 +399,10 @@ void raise_everywhere(const Core& core, pmix_status_t event, InfoList about) {
       opal::log::warn("runtime", "an event does not reach the other hosts: {}", opal::to_string(sent.error()));
     }
   }
-  pmix_proc_t source;
-  PMIX_LOAD_PROCID(&source, core.job_id.c_str(), PMIX_RANK_UNDEF);
-  notify_clients(event, source, PMIX_RANGE_NAMESPACE, std::move(about));
+  notify_clients(event, core.proc(PMIX_RANK_UNDEF), PMIX_RANGE_NAMESPACE, std::move(about));
 }
 
 void deliver(const Core& core, const PackedEvent& event) {
-  pmix_proc_t source;
-  PMIX_LOAD_PROCID(&source, core.job_id.c_str(), event.source);
   InfoList infos;
   for (const auto& [key, packed] : event.infos) {
     pmix_value_t value;
@@ -432,12 +410,11 @@ void deliver(const Core& core, const PackedEvent& event) {
     if (unpack_value(packed, value)) infos.add_value(key.c_str(), value);
     PMIX_VALUE_DESTRUCT(&value);
   }
-  notify_clients(event.status, source, event.range, std::move(infos));
+  notify_clients(event.status, core.proc(event.source), event.range, std::move(infos));
 }
 
 void local_modex(const Core& core, unsigned rank, Cluster::Data answer) {
-  pmix_proc_t proc;
-  PMIX_LOAD_PROCID(&proc, core.job_id.c_str(), rank);
+  const pmix_proc_t proc = core.proc(rank);
   auto kept = std::make_unique<Cluster::Data>(std::move(answer));
   const pmix_status_t status = PMIx_server_dmodex_request(&proc, answer_modex, kept.get());
   if (status != PMIX_SUCCESS) return (*kept)(status, {});
@@ -462,10 +439,11 @@ pmix_server_module_t* upcalls(Core& core) noexcept {
     module.publish = publish;
     module.lookup = lookup;
     module.unpublish = unpublish;
-    module.connect = connect_ranks;
-    module.disconnect = disconnect_ranks;
-    module.register_events = register_events;
-    module.deregister_events = deregister_events;
+    module.connect = meet<true>;
+    module.disconnect = meet<false>;
+    // Every event that a rank may want originates in this server, so registrations change nothing.
+    module.register_events = [](auto...) { return PMIX_OPERATION_SUCCEEDED; };
+    module.deregister_events = [](auto...) { return PMIX_OPERATION_SUCCEEDED; };
     module.notify_event = notify_event;
     module.query = query;
     module.job_control = control_job;

@@ -24,33 +24,32 @@ namespace runtime::pmix {
 struct Core {
   enum class Membership : std::uint8_t { outside, member, left };
 
-  Core(event::Loop& event_loop, const JobDescription& job, Host host_functions)
+  Core(event::Loop& event_loop, JobDescription description, Host& its_host)
       : loop(event_loop),
-        job_id(job.job_id),
+        job(std::move(description)),
         membership(job.ranks),
         host_of(job.ranks),
-        host_count(job.hosts.size()),
-        own_host(static_cast<std::uint32_t>(job.own_host)),
-        host(std::move(host_functions)),
+        host(its_host),
         names(event_loop) {
     for (std::uint32_t index = 0; index < job.hosts.size(); ++index) {
-      host_names.push_back(job.hosts[index].name);
       for (const std::uint32_t rank : job.hosts[index].ranks) host_of.at(rank) = index;
     }
   }
+  [[nodiscard]] pmix_proc_t proc(pmix_rank_t rank) const {
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, job.job_id.c_str(), rank);
+    return proc;
+  }
 
   event::Loop& loop;
-  const std::string job_id;
+  const JobDescription job;
   /// Index = rank; of other hosts' ranks `outside`.  libpmix's thread sets `member`, the loop's `left`.
   std::vector<std::atomic<Membership>> membership;
-  std::vector<std::uint32_t> host_of;  ///< index = rank
-  std::vector<std::string> host_names;
-  const std::size_t host_count;
-  std::uint32_t own_host = 0;
+  std::vector<std::uint32_t> host_of;                      ///< index = rank
   std::uint64_t contexts = 0;                              ///< ids of groups that this host has proposed
   std::map<std::string, std::vector<pmix_proc_t>> groups;  ///< that exist and have members on this host
   Cluster* cluster = nullptr;                              ///< null: no other hosts
-  const Host host;
+  Host& host;
   NameService names;
   std::vector<event::Callback> deferred;  ///< answers that wait for a dying rank's end to be reported
 };

@@ -96,16 +96,15 @@ struct Output::Stream {
 };
 
 Output::Output(event::Loop& loop, const OutputOptions& options, std::function<void(const std::string&)> on_trouble)
-    : loop_(loop),
-      options_(options),
-      on_trouble_(std::move(on_trouble)),
-      out_writer_(loop, [this] { drained(out_writer_); }) {
-  out_ = std::make_unique<Sink>(out_writer_, "stdout", options.out_fd);
-  if (!same_file(options.out_fd, options.err_fd)) {
-    err_writer_ = std::make_unique<Writer>(loop, [this] { drained(*err_writer_); });
-    err_ = std::make_unique<Sink>(*err_writer_, "stderr", options.err_fd);
-  }
-  if (!options.directory.empty()) file_writer_ = std::make_unique<Writer>(loop, [this] { drained(*file_writer_); });
+    : loop_(loop), options_(options), on_trouble_(std::move(on_trouble)) {
+  out_ = std::make_unique<Sink>(add_writer(), "stdout", options.out_fd);
+  if (!same_file(options.out_fd, options.err_fd)) err_ = std::make_unique<Sink>(add_writer(), "stderr", options.err_fd);
+  if (!options.directory.empty()) file_writer_ = &add_writer();
+}
+
+Writer& Output::add_writer() {
+  const std::size_t index = writers_.size();
+  return *writers_.emplace_back(std::make_unique<Writer>(loop_, [this, index] { drained(*writers_[index]); }));
 }
 
 Output::~Output() = default;
@@ -149,7 +148,7 @@ Result<Output::Sink*> Output::sink_for(int rank, Channel channel) {
 /// Closes the file when no stream goes there any more.
 void Output::release(Sink& sink) {
   if (--sink.streams != 0 || sink.path.empty()) return;
-  file_writer_->close(std::move(sink.target));
+  sink.writer.close(std::move(sink.target));
   files_.erase(std::string{sink.path});
 }
 
@@ -184,7 +183,7 @@ void Output::feed_end(int rank, Channel channel) {
 }
 
 bool Output::full() const {
-  return out_writer_.full() || (err_writer_ && err_writer_->full()) || (file_writer_ && file_writer_->full());
+  return std::any_of(writers_.begin(), writers_.end(), [](const auto& writer) { return writer->full(); });
 }
 
 void Output::drained(const Writer& writer) {
@@ -274,21 +273,18 @@ void Output::drain() {
 }
 
 std::string Output::problem() const {
-  const std::array<const Writer*, 3> writers{&out_writer_, err_writer_.get(), file_writer_.get()};
-  for (const Writer* writer : writers) {
-    if (std::string lost = writer == nullptr ? std::string{} : writer->problem(); !lost.empty()) return lost;
+  for (const auto& writer : writers_) {
+    if (std::string lost = writer->problem(); !lost.empty()) return lost;
   }
   return {};
 }
 
 bool Output::finish(std::chrono::milliseconds timeout) {
   streams_.clear();
-  for (auto& [path, sink] : files_) file_writer_->close(std::move(sink->target));
+  for (auto& [path, sink] : files_) sink->writer.close(std::move(sink->target));
   files_.clear();
   bool done = true;
-  for (Writer* writer : {&out_writer_, err_writer_.get(), file_writer_.get()}) {
-    done = (writer == nullptr || writer->finish(timeout)) && done;
-  }
+  for (const auto& writer : writers_) done = writer->finish(timeout) && done;
   return done;
 }
 

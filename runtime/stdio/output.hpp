@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "runtime/event/loop.hpp"
 #include "runtime/stdio/line_merger.hpp"
@@ -79,15 +80,15 @@ class Output {
   void end_of(Stream& stream);
   void set_reading(const Writer& writer, bool on);
   void release(Sink& sink);
+  Writer& add_writer();
   void drained(const Writer& writer);
   void flush_prompts();
 
   event::Loop& loop_;
   const OutputOptions options_;
   const std::function<void(const std::string&)> on_trouble_;
-  Writer out_writer_;
-  std::unique_ptr<Writer> err_writer_;   // null when stderr is the same file as stdout
-  std::unique_ptr<Writer> file_writer_;  // null without OutputOptions::directory
+  std::vector<std::unique_ptr<Writer>> writers_;  // of stdout, of stderr unless that is the same file, of files
+  Writer* file_writer_ = nullptr;                 // null without OutputOptions::directory
   std::unique_ptr<Sink> out_;
   std::unique_ptr<Sink> err_;                           // null when stderr is the same file as stdout
   std::map<std::string, std::unique_ptr<Sink>> files_;  // open ones, by path

@@ -62,7 +62,8 @@ class Member final : private daemon::TreeUser {
     std::vector<double> us;
     for (int round = 0; round < rounds; ++round) {
       const std::uint64_t begin = opal::now_ns();
-      (void)tree_->send_down(overlay::IdSet{overlay::Range{1, plan_.count}}, daemon::Kind::say, std::string(size, 'x'));
+      (void)tree_->send(overlay::IdSet{overlay::Range{1, plan_.count}}, daemon::kKind<daemon::Input>,
+                        std::string(size, 'x'));
       meet();
       loop_->run();
       us.push_back(static_cast<double>(opal::now_ns() - begin) / 1000);

@@ -86,7 +86,7 @@ constexpr Step step_of_launcher(const char* function, unsigned visit = 1) {
 /// The launcher's own, with daemons.
 inline constexpr std::array kLauncherHostSteps{
     step_of_launcher("runtime::daemon::RemoteHost::start_daemon", 2),
-    step_of_launcher("runtime::daemon::Agent::write_some"),
+    step_of_launcher("runtime::daemon::InputSink::add", 2),
     step_of_launcher("runtime::daemon::Hub::join", 2),
     step_of_launcher("runtime::daemon::Hub::place"),
     step_of_launcher("runtime::overlay::Node::on_attach"),

@@ -24,17 +24,20 @@ void must(bool holds) {
   if (!holds) std::abort();
 }
 
-void must_be_own(std::uint32_t rank) { must(std::find(std::begin(kOwn), std::end(kOwn), rank) != std::end(kOwn)); }
+template <class News>
+void must_be_own(const News& news) {
+  if constexpr (requires { news.rank; }) must(std::find(std::begin(kOwn), std::end(kOwn), news.rank) != std::end(kOwn));
+}
 
 template <class M>
 void round_trip(Kind kind, ByteSpan content) {
-  if (kind != M::kKind) return;
+  if (kind != kKind<M>) return;
   const auto message = unpack<M>(content);
   must(!message || pack(*message) == oob::as_text(content));
 }
 
 template <class... M>
-void round_trips(Kind kind, ByteSpan content) {
+void round_trips(Kind kind, ByteSpan content, std::tuple<M...>* /*list*/) {
   (round_trip<M>(kind, content), ...);
 }
 
@@ -62,9 +65,7 @@ struct Launcher {
 };
 
 void feed(RemoteHost& host, ProcessMap& process_map, Kind kind, ByteSpan content) {
-  round_trips<Join, Place, TurnedAway, Ready, Launch, Started, Refused, Exited, Trouble, Output, Credit, Signal,
-              KillAll, Empty, Quit, Abort, Say, Modex, ModexResult, Death, Names, Named, Input, InputTaken, Event,
-              Ended>(kind, content);
+  round_trips(kind, content, static_cast<Messages*>(nullptr));
   if (const auto launch = unpack<Launch>(content)) use(*launch);
   if (const auto ended = unpack<Ended>(content)) process_map.end(ended->ranks);
   (void)process_map.absent(std::string{oob::as_text(content)});
@@ -81,14 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                   "host",
                   Timeouts{},
                   launcher.output,
-                  {.on_started = [](unsigned rank, pid_t) { must_be_own(rank); },
-                   .on_refused = [](unsigned rank, int, const std::string&) { must_be_own(rank); },
-                   .on_exited = [](unsigned rank, int, bool) { must_be_own(rank); },
-                   .on_trouble = [](int, const std::string&) {},
-                   .on_empty = [] {},
-                   .on_abort = [](unsigned rank, int, const std::string&) { must_be_own(rank); },
-                   .on_checkpoint = [](unsigned rank, const std::string&) { must_be_own(rank); },
-                   .say = [](const std::string&) {}},
+                  [](const launch::Report& report) { std::visit([](const auto& news) { must_be_own(news); }, report); },
                   {.send = [](Kind, std::string) -> Result<void> { return {}; },
                    .on_lost = [](int, const std::string&) {},
                    .expel = [] {},
@@ -97,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ProcessMap process_map{{{"here", {0}}, {"host", {1, 2}}, {"other", {3, 4, 5}}}};
   while (rest.size() > 3) {
     const std::size_t length = std::to_integer<std::size_t>(rest[0]) + 256 * std::to_integer<std::size_t>(rest[1]);
-    const auto kind = static_cast<Kind>(static_cast<unsigned>(Kind::join) + std::to_integer<unsigned>(rest[2]) % 40);
+    const auto kind = static_cast<Kind>(kKind<Join> + std::to_integer<unsigned>(rest[2]) % 40);
     rest = rest.subspan(3);
     const std::size_t taken = std::min(length, rest.size());
     feed(host, process_map, kind, rest.first(taken));

@@ -63,17 +63,17 @@ class DirectLinksTest : public ::testing::Test {
 };
 
 TEST_F(DirectLinksTest, ALinkIsMadeWhenTheAddressIsKnownUsedAgainAndClosedWhenIdle) {
-  EXPECT_FALSE(links->ask(kHost, Kind::modex, "?")) << "where?";
+  EXPECT_FALSE(links->ask(kHost, kKind<Modex>, "?")) << "where?";
   links->learn(kHost, std::string{oob::as_text(b->address())});
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(links->ask(kHost, Kind::modex, "?"));
+    ASSERT_TRUE(links->ask(kHost, kKind<Modex>, "?"));
     run();
   }
   EXPECT_EQ(answers, 10);
   EXPECT_EQ(guests.size(), 1U) << "one link for all";
   run();
   EXPECT_EQ(closed, 1);
-  ASSERT_TRUE(links->ask(kHost, Kind::modex, "?")) << "and it is made again";
+  ASSERT_TRUE(links->ask(kHost, kKind<Modex>, "?")) << "and it is made again";
   run();
   EXPECT_EQ(answers, 11);
 }
@@ -81,7 +81,7 @@ TEST_F(DirectLinksTest, ALinkIsMadeWhenTheAddressIsKnownUsedAgainAndClosedWhenId
 TEST_F(DirectLinksTest, WhoWaitsForAnAnswerHearsThatTheLinkIsOver) {
   links->learn(kHost, std::string{oob::as_text(b->address())});
   answering = false;
-  ASSERT_TRUE(links->ask(kHost, Kind::modex, "?"));
+  ASSERT_TRUE(links->ask(kHost, kKind<Modex>, "?"));
   const auto end = loop->after(std::chrono::milliseconds{1}, [this] { b.reset(); });
   run();
   EXPECT_EQ(lost, kHost);

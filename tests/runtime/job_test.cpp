@@ -22,11 +22,11 @@ class FakeHost final : public RankHost {
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
   [[nodiscard]] const std::vector<std::uint32_t>& ranks() const noexcept override { return ranks_; }
   void start() override {
-    for (const std::uint32_t rank : ranks_) observer.on_started(rank, static_cast<pid_t>(1000 + rank));
+    for (const std::uint32_t rank : ranks_) observer(Started{rank, static_cast<pid_t>(1000 + rank)});
     on_start();
   }
   void signal(int, bool) override {}
-  void kill_all() override { observer.on_empty(); }
+  void kill_all() override { observer(Emptied{}); }
   void announce_death(unsigned) override {}
   [[nodiscard]] std::size_t starting() const noexcept override { return 0; }
   [[nodiscard]] std::vector<std::uint32_t> dying_ranks() const override { return dying; }
@@ -39,11 +39,11 @@ class FakeHost final : public RankHost {
 
   void end(unsigned rank, int wait_status, bool left = false) {
     std::erase(dying, rank);
-    observer.on_exited(rank, wait_status, left);
+    observer(Exited{rank, wait_status, left});
   }
   void answer() {
     owes = false;
-    observer.on_answered();
+    observer(Answered{});
   }
 
   RankHostObserver observer;
@@ -98,9 +98,9 @@ class BlameTest : public ::testing::Test {
 };
 
 TEST_F(BlameTest, ARankThatDiesHereIsNamedThoughAnotherAbortsBeforeItsEndIsReported) {
-  const Verdict verdict = run([&](Job& job) {
+  const Verdict verdict = run([&](Job&) {
     here.dying = {1};
-    job.on_abort(0, 58, "a peer has failed");
+    here.observer(Abort{0, 58, "a peer has failed"});
     loop->post([&] { here.end(0, exited_with(58)); });
     loop->post([&] { loop->post([&] { here.end(1, SIGSEGV); }); });
   });
@@ -110,9 +110,9 @@ TEST_F(BlameTest, ARankThatDiesHereIsNamedThoughAnotherAbortsBeforeItsEndIsRepor
 
 TEST_F(BlameTest, ARankThatExitsHereIsNamedThoughAnotherAbortsBeforeItsEndIsReported) {
   for (const int wait_status : {exited_with(3), 0}) {
-    const Verdict verdict = run([&](Job& job) {
+    const Verdict verdict = run([&](Job&) {
       here.dying = {1, 0};
-      job.on_abort(0, 58, "a peer has failed");
+      here.observer(Abort{0, 58, "a peer has failed"});
       here.end(0, exited_with(58));
       here.end(1, wait_status);
     });
@@ -126,8 +126,8 @@ TEST_F(BlameTest, ARankThatDiedOnAnotherHostIsNamedThoughItsEndIsReportedLater) 
     loop->post([&] { there.end(2, SIGKILL); });
     loop->post([&] { there.answer(); });
   };
-  const Verdict verdict = run([&](Job& job) {
-    job.on_abort(0, 58, "a peer has failed");
+  const Verdict verdict = run([&](Job&) {
+    here.observer(Abort{0, 58, "a peer has failed"});
     here.end(0, exited_with(58));
   });
   EXPECT_EQ(verdict.status, 128 + SIGKILL);
@@ -149,7 +149,7 @@ TEST_F(BlameTest, TheCauseIsNamedWhenAllRanksHaveEndedBeforeAnotherHostAnswers) 
 TEST_F(BlameTest, AHostThatIsLostIsNamedThoughARankElsewhereAbortsFirst) {
   there.on_inquired = [] {};  // it is gone
   const Verdict verdict = run([&](Job& job) {
-    job.on_abort(0, 19, "a peer has failed");
+    here.observer(Abort{0, 19, "a peer has failed"});
     here.end(0, exited_with(19));
     loop->post([&] {
       there.owes = false;
@@ -162,16 +162,16 @@ TEST_F(BlameTest, AHostThatIsLostIsNamedThoughARankElsewhereAbortsFirst) {
 
 TEST_F(BlameTest, AHostThatDoesNotAnswerIsNamedBesideTheAbort) {
   there.on_inquired = [] {};
-  const Verdict verdict = run([&](Job& job) { job.on_abort(0, 19, "a peer has failed"); });
+  const Verdict verdict = run([&](Job&) { here.observer(Abort{0, 19, "a peer has failed"}); });
   EXPECT_EQ(verdict.status, 19);
   EXPECT_THAT(verdict.text, AllOf(HasSubstr("rank 0"), HasSubstr("host h1 does not answer")));
 }
 
 TEST_F(BlameTest, AnAbortThatFollowsFromNothingIsTheCauseThoughOthersAbortAfterIt) {
-  const Verdict verdict = run([&](Job& job) {
+  const Verdict verdict = run([&](Job&) {
     here.dying = {0};  // it exits after its call
-    job.on_abort(0, 42, "no convergence");
-    job.on_abort(2, 58, "a peer has failed");
+    here.observer(Abort{0, 42, "no convergence"});
+    there.observer(Abort{2, 58, "a peer has failed"});
     there.end(2, exited_with(58));
     here.end(0, exited_with(42));
   });

@@ -24,7 +24,7 @@ int main() {
   std::string told;
   oob::DaemonHost hooks{.say = [](const std::string&) {}};
   hooks.on_daemon_message = [&](opal::am::Endpoint&, oob::Topic topic, const std::string& content) {
-    if (topic != daemon::topic(daemon::Kind::turned_away)) return;
+    if (topic != daemon::topic(daemon::kKind<daemon::TurnedAway>)) return;
     if (const auto message = unpack<daemon::TurnedAway>(oob::as_bytes(content))) told = message->why;
     (*loop)->stop();
   };
@@ -38,7 +38,7 @@ int main() {
   const daemon::Join join{
       .version = daemon::kVersion + 1, .host = bootstrap->host, .pid = 1, .job_id = "j", .address = "a"};
   const std::string message = pack(join) + "and more";
-  if (!(*oob)->send(**launcher, daemon::topic(daemon::Kind::join), message)) return 2;
+  if (!(*oob)->send(**launcher, daemon::topic(daemon::kKind<daemon::Join>), message)) return 2;
   (*loop)->run();
   return told.find("another version") == std::string::npos ? 1 : 0;
 }

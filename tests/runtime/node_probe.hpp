@@ -10,7 +10,11 @@ namespace runtime::overlay {
 struct NodeProbe {
   static std::size_t attached_children(const Node& node) noexcept { return node.by_channel_.size(); }
   /// Bytes of messages that are held for other members.
-  static std::size_t held_bytes(const Node& node) noexcept { return node.up_bytes_ + node.down_bytes_; }
+  static std::size_t held_bytes(const Node& node) noexcept {
+    std::size_t bytes = node.down_bytes_;
+    for (const auto& item : node.up_) bytes += item.body->size();
+    return bytes;
+  }
   static std::size_t remembered_keys(const Node& node) noexcept {
     return std::max(node.collectives_.uses_.size(), node.collectives_.ended_.size());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which hosts a job gets, which ranks they get, and messages between its daemons as bytes.
-#include "runtime/launch/placement.hpp"
+#include "runtime/launch/hosts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 
 #include "runtime/daemon/tree/bootstrap.hpp"
 #include "runtime/daemon/tree/messages.hpp"
-#include "runtime/launch/hosts.hpp"
 #include "runtime/packing.hpp"
 
 namespace runtime::launch {
@@ -88,7 +87,7 @@ TEST(Messages, SurviveTheirWayAndAreRefusedWhenCutOrExtended) {
     EXPECT_FALSE(unpack<daemon::Launch>(oob::as_bytes(bytes).first(size))) << size;
   }
   EXPECT_FALSE(unpack<daemon::Launch>(oob::as_bytes(bytes + "x")));
-  EXPECT_FALSE(unpack<daemon::Started>(oob::as_bytes(std::string(16, '\xff')))) << "a rank of more than 32 bits";
+  EXPECT_FALSE(unpack<Started>(oob::as_bytes(std::string(16, '\xff')))) << "a rank of more than 32 bits";
 }
 
 TEST(Messages, ABootstrapLineOfAnotherVersionIsCalledSo) {

@@ -51,20 +51,11 @@ void TreeMember::on_closed(opal::am::Endpoint& peer) {
   take({channel, {}, true});
 }
 
-Result<void> TreeMember::send_up(Kind kind, std::string content) {
+Result<void> TreeMember::send(const IdSet& to, Kind kind, std::string content) {
   if (content.size() > overlay::kLargestContent) {
     return Error{Errc::limit_reached, 0, "daemon: message", content.size()};
   }
-  waiting_.push_back({{}, kind, std::move(content)});
-  schedule();
-  return {};
-}
-
-Result<void> TreeMember::send_down(const IdSet& to, Kind kind, std::string content) {
-  if (content.size() > overlay::kLargestContent) {
-    return Error{Errc::limit_reached, 0, "daemon: message", content.size()};
-  }
-  if (!waiting_.empty()) {
+  if (!to.empty() && !waiting_.empty()) {
     Message& last = waiting_.back();
     const bool again = std::any_of(to.ranges().begin(), to.ranges().end(),
                                    [&](overlay::Range range) { return last.to.intersects(range); });
@@ -142,7 +133,7 @@ void TreeMember::send(Channel channel, std::string frame) {
   const auto entry = endpoints_.find(channel);
   if (entry == endpoints_.end()) return;
   // A peer that takes nothing any more although its window is small is as good as gone.
-  if (!oob_.send(*entry->second, topic(Kind::frame), std::move(frame))) take({channel, {}, true});
+  if (!oob_.send(*entry->second, topic(kKind<Frame>), std::move(frame))) take({channel, {}, true});
 }
 
 void TreeMember::close(Channel channel) {

@@ -13,7 +13,6 @@
 #include "runtime/daemon/tree/process_map.hpp"
 #include "runtime/event/loop.hpp"
 #include "runtime/oob/daemon.hpp"
-#include "runtime/options/timeouts.hpp"
 #include "runtime/overlay/node.hpp"
 
 namespace runtime::daemon {
@@ -44,14 +43,14 @@ class TreeMember final : private overlay::Port, private overlay::Client {
   /// Whether the tree has a use for it.
   [[nodiscard]] bool has(const opal::am::Endpoint& endpoint) const { return channels_.contains(&endpoint); }
 
-  /// For oob::DaemonHost: a message of Kind::frame, the end of a connection.
+  /// For oob::DaemonHost: a Frame, the end of a connection.
   void on_frame(opal::am::Endpoint& from, std::string frame);
   void on_closed(opal::am::Endpoint& peer);
 
-  /// To the root, or at the root to others; goes out from the loop, in order, as soon as the tree takes it.  The same
-  /// message to several members one after the other travels once.  Errors: limit_reached (longer than the tree takes).
-  Result<void> send_up(Kind kind, std::string content);
-  Result<void> send_down(const overlay::IdSet& to, Kind kind, std::string content);
+  /// At the root to others, elsewhere to the root, where `to` is empty; goes out from the loop, in order, as soon as
+  /// the tree takes it.  The same message to several members one after the other travels once.  Errors: limit_reached
+  /// (longer than the tree takes).
+  Result<void> send(const overlay::IdSet& to, Kind kind, std::string content);
 
   /// See overlay::Node::declare_lost, acknowledge.
   void declare_lost(overlay::Id member, overlay::Loss why);
@@ -75,7 +74,7 @@ class TreeMember final : private overlay::Port, private overlay::Client {
     bool closed = false;
   };
   struct Message {
-    overlay::IdSet to;  // empty: up
+    overlay::IdSet to;  // empty: the root
     Kind kind;
     std::string content;
   };

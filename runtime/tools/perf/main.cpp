@@ -13,7 +13,6 @@
 
 #include "opal/core/build_info.hpp"
 #include "runtime/tools/perf/report/report.hpp"
-#include "runtime/tools/perf/tests/floor.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 #include "runtime/tools/perf/tune.hpp"
 

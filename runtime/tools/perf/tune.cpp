@@ -20,7 +20,8 @@ namespace {
 /// How a way is forced, and which sizes it can carry.
 struct Forced {
   Path path;
-  Settings settings;
+  const char* variable;
+  const char* value;  ///< null: the default
   std::uint64_t first;
   std::uint64_t last;
   bool message;         ///< one message; else an offer and a get
@@ -28,30 +29,17 @@ struct Forced {
   bool by_single_copy;  ///< needs it
 };
 
-const std::vector<Forced>& forced_paths() {
-  // Wide enough for every message that is measured, so that only the way differs.
-  static const Settings wide{{"btl_sm_max_send", "128K"},
-                             {"btl_sm_segment_size", "4M"},
-                             {"btl_sm_fbox_size", "256K"},
-                             {"btl_sm_fbox_limit", "64K"}};
-  const auto with = [](Settings more) {
-    Settings all = wide;
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-  constexpr std::uint64_t kLargestMessage = 32 << 10;
-  constexpr std::uint64_t kLargestGet = 1 << 20;
-  static const std::vector<Forced> paths{
-      {Path::box, with({}), 64, kLargestMessage, true, false, false},
-      {Path::fragment, with({{"btl_sm_fbox_max", "0"}}), 64, kLargestMessage, true, false, false},
-      {Path::alone, with({{"btl_sm_large_get", "alone"}}), 64, kLargestGet, false, false, true},
-      {Path::cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, false, true},
-      {Path::pipelined, with({{"btl_sm_large_get", "pipelined"}}), 4096, kLargestGet, false, false, false},
-      {Path::mapped, with({{"btl_sm_large_get", "alone"}}), 4096, kLargestGet, false, true, false},
-      {Path::mapped_cooperative, with({{"btl_sm_large_get", "cooperative"}}), 4096, kLargestGet, false, true, false},
-  };
-  return paths;
-}
+constexpr std::uint64_t kLargestMessage = 32 << 10;
+constexpr std::uint64_t kLargestGet = 1 << 20;
+constexpr Forced kForced[] = {
+    {Path::box, "btl_sm_fbox_max", nullptr, 64, kLargestMessage, true, false, false},
+    {Path::fragment, "btl_sm_fbox_max", "0", 64, kLargestMessage, true, false, false},
+    {Path::alone, "btl_sm_large_get", "alone", 64, kLargestGet, false, false, true},
+    {Path::cooperative, "btl_sm_large_get", "cooperative", 4096, kLargestGet, false, false, true},
+    {Path::pipelined, "btl_sm_large_get", "pipelined", 4096, kLargestGet, false, false, false},
+    {Path::mapped, "btl_sm_large_get", "alone", 4096, kLargestGet, false, true, false},
+    {Path::mapped_cooperative, "btl_sm_large_get", "cooperative", 4096, kLargestGet, false, true, false},
+};
 
 /// The time from the post until rank 1 says that the bytes are in its buffer; the sender has just written them.
 Result<Times> deliveries(Conversation& with, const Forced& forced, const Plan& plan, const Report& report) {
@@ -87,10 +75,14 @@ Result<Times> deliveries(Conversation& with, const Forced& forced, const Plan& p
 
 Result<Measurements> measure_paths(Pairing& pairing, const Plan& plan, const Report& report) {
   Measurements measured;
-  for (const Forced& forced : forced_paths()) {
-    Conversation::Options options;
-    options.settings = forced.settings;
-    options.shared_pool = forced.shared_pool;
+  for (const Forced& forced : kForced) {
+    // Wide enough for every message that is measured, so that only the way differs.
+    Conversation::Options options{.settings = {{"btl_sm_max_send", "128K"},
+                                               {"btl_sm_segment_size", "4M"},
+                                               {"btl_sm_fbox_size", "256K"},
+                                               {"btl_sm_fbox_limit", "64K"}},
+                                  .shared_pool = forced.shared_pool};
+    if (forced.value != nullptr) options.settings.emplace_back(forced.variable, forced.value);
     OPAL_TRY_ASSIGN(const auto conversation, Conversation::open(pairing, "sm", 1 << 20, options));
     const bool possible = !forced.by_single_copy || conversation->peer().one_sided();
     if (pairing.rank() == 0) {

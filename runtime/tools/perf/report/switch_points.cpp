@@ -92,16 +92,14 @@ std::string reason(const char* ways, const Times& small, const Times& large, std
 }  // namespace
 
 const char* name(Path path) noexcept {
-  switch (path) {
-    case Path::box: return "message, fast box";
-    case Path::fragment: return "message, fragment";
-    case Path::alone: return "get, single copy";
-    case Path::cooperative: return "get, cooperative";
-    case Path::pipelined: return "get, pipelined";
-    case Path::mapped: return "get, mapped memory";
-    case Path::mapped_cooperative: return "get, mapped memory, cooperative";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"message, fast box",
+                                    "message, fragment",
+                                    "get, single copy",
+                                    "get, cooperative",
+                                    "get, pipelined",
+                                    "get, mapped memory",
+                                    "get, mapped memory, cooperative"};
+  return kNames[static_cast<std::size_t>(path)];
 }
 
 std::vector<SwitchPoint> switch_points(const Measurements& measured) {

@@ -4,7 +4,19 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/packing.hpp"
+
 namespace opal::perf {
+namespace {
+
+/// What the processes exchange before they connect.
+struct Hello {
+  ByteSpan address;
+  std::uint64_t region_address = 0;
+  ByteSpan key;
+};
+
+}  // namespace
 
 Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const std::string& transport,
                                                          std::uint64_t region_size, const Options& options) {
@@ -31,23 +43,13 @@ Result<std::unique_ptr<Conversation>> Conversation::open(Pairing& pairing, const
   };
   OPAL_TRY_ASSIGN(self->region_, context.register_memory(self->memory_.data(), region_size, Rights::all));
 
-  const ByteSpan address = context.address();
-  const ByteSpan key = self->region_.key();
-  const Hello hello{reinterpret_cast<std::uint64_t>(self->memory_.data()), region_size,
-                    static_cast<std::uint32_t>(address.size()), static_cast<std::uint32_t>(key.size())};
-  std::vector<std::byte> mine(sizeof hello + address.size() + key.size());
-  std::memcpy(mine.data(), &hello, sizeof hello);
-  std::memcpy(mine.data() + sizeof hello, address.data(), address.size());
-  std::memcpy(mine.data() + sizeof hello + address.size(), key.data(), key.size());
-  OPAL_TRY_ASSIGN(const std::vector<std::byte> theirs, pairing.exchange(mine));
-  Hello other{};
-  if (!read_object(ByteSpan{theirs}, other) ||
-      theirs.size() != sizeof other + std::size_t{other.address_size} + other.key_size) {
-    return Error{Errc::protocol, 0, "opal-perf: the other process runs another version", theirs.size()};
-  }
-  OPAL_TRY_ASSIGN(self->peer_, context.connect(ByteSpan{theirs}.subspan(sizeof other, other.address_size)));
-  OPAL_TRY_ASSIGN(self->remote_key_, self->peer_->unpack_key(ByteSpan{theirs}.last(other.key_size)));
-  self->remote_address_ = other.region_address;
+  const std::string mine =
+      ::runtime::pack(Hello{context.address(), reinterpret_cast<std::uint64_t>(memory), self->region_.key()});
+  OPAL_TRY_ASSIGN(const std::vector<std::byte> bytes, pairing.exchange(std::as_bytes(std::span{mine})));
+  OPAL_TRY_ASSIGN(const Hello theirs, ::runtime::unpack<Hello>(bytes));
+  OPAL_TRY_ASSIGN(self->peer_, context.connect(theirs.address));
+  OPAL_TRY_ASSIGN(self->remote_key_, self->peer_->unpack_key(theirs.key));
+  self->remote_address_ = theirs.region_address;
   return self;
 }
 

@@ -29,16 +29,6 @@ struct Header {
 };
 static_assert(sizeof(Header) == 8);
 
-/// What the processes exchange before they connect.
-struct Hello {
-  std::uint64_t region_address;
-  std::uint64_t region_size;
-  std::uint32_t address_size;
-  std::uint32_t key_size;
-  // address bytes, key bytes
-};
-static_assert(sizeof(Hello) == 24);
-
 /// Names and values of configuration variables.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 

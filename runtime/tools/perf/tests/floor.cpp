@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/tools/perf/tests/floor.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "opal/core/clock.hpp"
+#include "runtime/tools/perf/tests/tests.hpp"
 
 namespace opal::perf {
 namespace {

@@ -2,8 +2,6 @@
 // Active messages: latency by ping-pong, rate and bandwidth by streams with a bounded number of messages in flight.
 #include <limits>
 
-#include "runtime/tools/perf/tests/floor.hpp"
-#include "runtime/tools/perf/tests/sampling.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 
 namespace opal::perf {
@@ -58,7 +56,8 @@ Result<void> streams(Conversation& with, const Plan& plan, const Report& report,
       operations += count;
     }
     const double ns = statistics(rates).p50;
-    Row row = row_for(test, with, plan, size, operations);
+    Row row = row_for(test, with, plan, size);
+    row.iterations = operations;
     row.messages_per_s = 1e9 / ns;
     row.bandwidth_Bps = static_cast<double>(size) * 1e9 / ns;
     if (test == "am_bw") row.memcpy_Bps = memcpy_Bps(size);
@@ -71,19 +70,12 @@ Result<void> ping_pong(Conversation& with, const Plan& plan, const Report& repor
   for (const std::uint64_t size : plan.sizes) {
     if (size < sizeof(Header) || size > with.max_send()) continue;
     const ByteSpan payload = payload_of(with, size);
-    Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
-      for (std::uint64_t i = 0; i < count; ++i) {
-        const std::uint64_t answers = with.answers() + 1;
-        if (!with.send(kEcho, true, payload)) return false;
-        with.await_answers(answers);
-      }
-      return !with.peer().dead();
-    });
-    if (with.peer().dead()) return with.peer().error();
-    for (double& ns : samples.ns) ns /= 2;
-    Row row = row_for(test, with, plan, size, samples.operations);
-    row.latency = statistics(samples.ns);
-    report(row);
+    OPAL_TRY(report_latency(row_for(test, with, plan, size), plan, report, 2, [&] {
+      const std::uint64_t answers = with.answers() + 1;
+      const bool sent = with.send(kEcho, true, payload);
+      with.await_answers(answers);
+      return sent && !with.peer().dead() ? Error{} : with.peer().error();
+    }));
   }
   return {};
 }

@@ -2,8 +2,6 @@
 // Put, get and atomics: latency of one at a time, bandwidth with several in flight.
 #include <array>
 
-#include "runtime/tools/perf/tests/floor.hpp"
-#include "runtime/tools/perf/tests/sampling.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 
 namespace opal::perf {
@@ -52,19 +50,10 @@ bool run(Conversation& with, bool put, std::uint64_t size, std::uint64_t count, 
 }  // namespace
 
 Result<void> one_sided_latency(Conversation& with, const Plan& plan, const Report& report, const std::string& test) {
-  const bool put = is_put(test);
   for (const std::uint64_t size : plan.sizes) {
-    Error error{};
-    const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
-      for (std::uint64_t i = 0; i < count && error.code == Errc{}; ++i) {
-        error = with.finish([&](Completion& completion) { return post(with, put, size, completion); });
-      }
-      return error.code == Errc{};
-    });
-    if (error.code != Errc{}) return error;
-    Row row = row_for(test, with, plan, size, samples.operations);
-    row.latency = statistics(samples.ns);
-    report(row);
+    OPAL_TRY(report_latency(row_for(test, with, plan, size), plan, report, 1, [&] {
+      return with.finish([&](Completion& completion) { return post(with, is_put(test), size, completion); });
+    }));
   }
   return {};
 }
@@ -77,7 +66,8 @@ Result<void> one_sided_bandwidth(Conversation& with, const Plan& plan, const Rep
     const Samples samples = sample(
         plan.iterations, [&](std::uint64_t count) { return run(with, put, size, count, window); }, kStretchNs);
     if (window.error().code != Errc{}) return window.error();
-    Row row = row_for(test, with, plan, size, samples.operations);
+    Row row = row_for(test, with, plan, size);
+    row.iterations = samples.operations;
     row.bandwidth_Bps = static_cast<double>(size) * static_cast<double>(samples.operations) * 1e9 / samples.total_ns;
     row.memcpy_Bps = memcpy_Bps(size);
     report(row);
@@ -90,19 +80,12 @@ Result<void> atomic_latency(Conversation& with, const Plan& plan, const Report& 
                                                          {"compare_swap", AtomicOp::compare_swap}};
   for (const auto& [name, op] : operations) {
     std::uint64_t old = 0;
-    Error error{};
     const AtomicRequest request{op, AtomicType::u64, with.remote_address(), &with.remote_key(), 1, 0, &old};
-    const Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
-      for (std::uint64_t i = 0; i < count && error.code == Errc{}; ++i) {
-        error = with.finish([&](Completion& completion) { return with.peer().atomic(request, completion); });
-      }
-      return error.code == Errc{};
-    });
-    if (error.code != Errc{}) return error;
-    Row row = row_for(test, with, plan, 8, samples.operations);
-    row.latency = statistics(samples.ns);
+    Row row = row_for(test, with, plan, 8);
     row.op = name;
-    report(row);
+    OPAL_TRY(report_latency(row, plan, report, 1, [&] {
+      return with.finish([&](Completion& completion) { return with.peer().atomic(request, completion); });
+    }));
   }
   return {};
 }

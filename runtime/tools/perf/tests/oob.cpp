@@ -3,7 +3,6 @@
 #include "opal/am/context.hpp"
 #include "runtime/client/client.hpp"
 #include "runtime/oob/link.hpp"
-#include "runtime/tools/perf/tests/sampling.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
 
 namespace opal::perf {
@@ -24,19 +23,11 @@ Result<void> move_to(::runtime::oob::Link& link, const std::string& transport) {
 Result<void> measure(::runtime::oob::Link& link, const Plan& plan, const Report& report) {
   for (const std::uint64_t size : plan.sizes) {
     const std::vector<std::byte> content(size, std::byte{0x5a});
-    Result<void> last;
-    Samples samples = sample(plan.iterations, [&](std::uint64_t count) {
-      for (std::uint64_t i = 0; i < count && last; ++i) last = link.echo(content);
-      return last.has_value();
-    });
-    OPAL_TRY(last);
-    for (double& ns : samples.ns) ns /= 2;
-    Row row{.test = "oob_lat",
-            .btl = std::string{link.endpoint().attributes().transport},
-            .size = size,
-            .iterations = samples.operations};
-    row.latency = statistics(samples.ns);
-    report(row);
+    const Row row{.test = "oob_lat", .btl = std::string{link.endpoint().attributes().transport}, .size = size};
+    OPAL_TRY(report_latency(row, plan, report, 2, [&] {
+      const Result<void> echoed = link.echo(content);
+      return echoed ? Error{} : echoed.error();
+    }));
   }
   return {};
 }

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+
+#include "opal/core/environment.hpp"
+#include "runtime/packing.hpp"
 
 namespace opal::perf {
 namespace {
@@ -23,6 +25,13 @@ Result<Mapping> map_page(int memory) {
   if (::ftruncate(memory, static_cast<off_t>(kPage)) != 0) return Error{Errc::os, errno, "ftruncate(floor page)"};
   return Mapping::shared(memory, kPage);
 }
+
+/// Where rank 0 has the page.
+struct Place {
+  pid_t pid = 0;
+  int fd = 0;
+  std::string host;
+};
 
 /// Puts the calling process on the n-th of the cores that it may use; a refusal only makes the figures noisier.
 void pin(int core) {
@@ -115,16 +124,10 @@ Result<void> Pairing::share_page() {
     memory = Fd{::memfd_create("opal-perf", MFD_CLOEXEC)};
     if (!memory) return Error{Errc::os, errno, "memfd_create(floor page)"};
   }
-  struct Place {
-    pid_t pid;
-    int fd;
-    char host[64];
-  } mine{::getpid(), memory.get(), {}};
-  (void)::gethostname(mine.host, sizeof mine.host - 1);
-  OPAL_TRY_ASSIGN(const std::vector<std::byte> bytes, exchange(bytes_of(mine)));
-  Place theirs{};
-  if (!read_object(ByteSpan{bytes}, theirs)) return Error{Errc::protocol, 0, "pairing: garbled place"};
-  const bool same_host = std::strncmp(mine.host, theirs.host, sizeof mine.host) == 0;
+  const std::string mine = ::runtime::pack(Place{::getpid(), memory.get(), host_name()});
+  OPAL_TRY_ASSIGN(const std::vector<std::byte> bytes, exchange(std::as_bytes(std::span{mine})));
+  OPAL_TRY_ASSIGN(const Place theirs, ::runtime::unpack<Place>(bytes));
+  const bool same_host = theirs.host == host_name();
   if (same_host && rank_ == 1) {
     const std::string path = "/proc/" + std::to_string(theirs.pid) + "/fd/" + std::to_string(theirs.fd);
     memory = Fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
@@ -133,7 +136,7 @@ Result<void> Pairing::share_page() {
     OPAL_TRY_ASSIGN(page_, map_page(memory.get()));
   }
   // Rank 0's descriptor must live until rank 1 has opened it.
-  OPAL_TRY(exchange(bytes_of(mine)));
+  OPAL_TRY(exchange(std::as_bytes(std::span{mine})));
   return {};
 }
 

@@ -180,8 +180,6 @@ Result<std::vector<double>> burst_rates(const Case& what) {
   return found;
 }
 
-std::string name_of(const Case& what) { return what.level == am::ThreadLevel::single ? "single" : "multiple"; }
-
 std::string to(const Case& what) {
   return fmt::format("from {} to {} Context{}", what.contexts, what.peers, what.peers == 1 ? "" : "s");
 }
@@ -199,21 +197,22 @@ Result<void> thread_rates(const Plan& plan, const Report& report) {
                               {ThreadLevel::multiple, 2, 1, 1, 0}, {ThreadLevel::multiple, 2, 1, 2, 0},
                               {ThreadLevel::multiple, 2, 2, 2, 0}, {ThreadLevel::single, 2, 2, 2, 0}};
   const std::chrono::milliseconds stretch{plan.iterations != 0 ? plan.iterations : 100};
+  const auto report_rate = [&](const Case& what, const std::string& op, std::size_t samples, double rate) {
+    Row row{.test = "threads", .btl = "sm", .size = sizeof(std::uint64_t), .iterations = samples};
+    row.op = fmt::format("{}, {}", what.level == ThreadLevel::single ? "single" : "multiple", op);
+    row.threads = what.senders;
+    row.messages_per_s = rate;
+    report(row);
+  };
   for (const Case& what : kCases) {
     OPAL_TRY_ASSIGN(const std::vector<double> found, rates(what, stretch));
-    Row row{.test = "threads", .btl = "sm", .size = sizeof(std::uint64_t), .iterations = found.size()};
-    row.op = fmt::format("{}, {} polled by {}", name_of(what), to(what), what.pollers);
-    row.threads = what.senders;
-    row.messages_per_s = statistics(found).p50;
-    report(row);
+    report_rate(what, fmt::format("{} polled by {}", to(what), what.pollers), found.size(), statistics(found).p50);
   }
   for (const Case& what : kBursts) {
     OPAL_TRY_ASSIGN(const std::vector<double> found, burst_rates(what));
-    Row row{.test = "threads", .btl = "sm", .size = sizeof(std::uint64_t), .iterations = found.size()};
-    row.op = fmt::format("{}, bursts {}, the best", name_of(what), to(what));
-    row.threads = what.senders;
-    row.messages_per_s = *std::max_element(found.begin(), found.end());  // a burst has a chance to run undisturbed
-    report(row);
+    // A burst has a chance to run undisturbed.
+    report_rate(what, fmt::format("bursts {}, the best", to(what)), found.size(),
+                *std::max_element(found.begin(), found.end()));
   }
   return {};
 }
