@@ -78,7 +78,7 @@ void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, con
   schedule.end_round();
 }
 
-void build_scatter_tree(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root,
+void build_scatter_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
                         std::uint64_t bytes) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
   const Subtree packed{schedule, tree, bytes};
@@ -110,12 +110,12 @@ void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Bl
   }
 }
 
-void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+void build_scatter(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (takes_tree(schedule, bytes)) {
-    build_scatter_tree(schedule, blocks, own, root, bytes);
+    build_scatter_tree(schedule, own, blocks, root, bytes);
   } else {
-    build_scatterv(schedule, blocks, own, root);
+    build_scatterv(schedule, own, blocks, root);
   }
 }
 
@@ -135,7 +135,7 @@ void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const B
   schedule.end_round();
 }
 
-void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+void build_scatterv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   if (schedule.rank() != root) {
     schedule.receive(*own, root);
     schedule.end_round();
