@@ -1,43 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of communicators, datatypes and windows, and their keys; with the names that MPI-1 had.
+// Names and attributes of communicators, datatypes and windows, and keys of attributes; also as MPI-1 called them.
 #include <atomic>
 #include <climits>
+#include <cstring>
 #include <optional>
 
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/process/user_errors.hpp"
 #include "mpi_shim/rma/window.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::attribute::Attributes;
 
 auto& keys_of(Call& call, MPI_Comm /*kind*/) { return call.process().communicator_keys(); }
 auto& keys_of(Call& call, MPI_Win /*kind*/) { return call.process().window_keys(); }
-auto& keys_of(Call& call, MPI_Datatype /*kind*/) { return call.process().type_attributes().keys(); }
-
-// Of an object; null if it is not valid, or a type without any.
-Attributes<MPI_Comm>* attributes_of(Call& call, MPI_Comm handle) {
-  auto* const comm = call.comm(handle);
-  return comm != nullptr ? &comm->attributes : nullptr;
-}
-Attributes<MPI_Win>* attributes_of(Call& call, MPI_Win handle) {
-  auto* const window = call.window(handle);
-  return window != nullptr ? &window->attributes : nullptr;
-}
-Attributes<MPI_Datatype>* attributes_of(Call& call, MPI_Datatype handle) {
-  return call.any_type(handle) != nullptr ? call.process().type_attributes().find(handle) : nullptr;
-}
-
-// Of a valid object, to set one: a type gets a place for its first.
-Attributes<MPI_Comm>* attributes_to_set(Call& call, MPI_Comm handle) { return attributes_of(call, handle); }
-Attributes<MPI_Win>* attributes_to_set(Call& call, MPI_Win handle) { return attributes_of(call, handle); }
-Attributes<MPI_Datatype>* attributes_to_set(Call& call, MPI_Datatype handle) {
-  return &call.process().type_attributes().of(handle);
-}
+auto& keys_of(Call& call, MPI_Datatype /*kind*/) { return call.process().type_keys(); }
 
 // The attributes that the standard defines; nothing for a key that is none of them.
 std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval) {
@@ -55,7 +33,7 @@ std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval)
     case MPI_APPNUM: return &no;
     // Several threads may ask at once.
     case MPI_LASTUSEDCODE:
-      std::atomic_ref{last_code}.store(mpi_shim::UserErrors::of_process().last_used(), std::memory_order_relaxed);
+      std::atomic_ref{last_code}.store(UserErrors::of_process().last_used(), std::memory_order_relaxed);
       return &last_code;
     case MPI_UNIVERSE_SIZE:
       std::atomic_ref{universe}.store(call.process().job().size(), std::memory_order_relaxed);
@@ -64,7 +42,7 @@ std::optional<const void*> predefined(Call& call, MPI_Comm /*comm*/, int keyval)
   }
 }
 std::optional<const void*> predefined(Call& call, MPI_Win handle, int keyval) {
-  mpi_shim::rma::Window& window = *call.window(handle);
+  rma::Window& window = *call.window(handle);
   switch (keyval) {
     case MPI_WIN_BASE: return reinterpret_cast<void*>(window.own().base);
     case MPI_WIN_SIZE: return &window.size_attribute;
@@ -96,43 +74,60 @@ int free_key(const char* function, int* keyval) {
 }
 
 template <class Handle>
-int set(const char* function, Handle object, int keyval, void* value) {
+int set(const char* function, Handle handle, int keyval, void* value) {
   Call call{function};
-  (void)attributes_of(call, object);  // checks it
-  const auto key = keys_of(call, object).find(keyval);
+  auto* const object = call.object(handle);
+  const auto key = keys_of(call, handle).find(keyval);
   if (key == nullptr) call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be set");
   if (call.failed()) return call.error();
-  return call.finish(attributes_to_set(call, object)->set(object, key, value));
+  return call.finish(object->attributes.set(handle, key, value));
 }
 
 template <class Handle>
-int get(const char* function, Handle object, int keyval, void* result, int* flag) {
+int get(const char* function, Handle handle, int keyval, void* result, int* flag) {
   Call call{function};
-  auto* const attributes = attributes_of(call, object);
+  auto* const object = call.object(handle);
   call.pointer(result, "attribute_val");
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
   *flag = 1;
-  if (const auto value = predefined(call, object, keyval)) {
+  if (const auto value = predefined(call, handle, keyval)) {
     *static_cast<const void**>(result) = *value;
     return MPI_SUCCESS;
   }
-  if (!keys_of(call, object).was_created(keyval)) return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key");
+  if (!keys_of(call, handle).was_created(keyval)) return call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key");
   void* value = nullptr;
-  *flag = attributes != nullptr && attributes->get(keyval, value);
+  *flag = object->attributes.get(keyval, value);
   if (*flag != 0) *static_cast<void**>(result) = value;
   return MPI_SUCCESS;
 }
 
 template <class Handle>
-int remove(const char* function, Handle object, int keyval) {
+int remove(const char* function, Handle handle, int keyval) {
   Call call{function};
-  auto* const attributes = attributes_of(call, object);
-  if (!call.failed() && !keys_of(call, object).was_created(keyval)) {
+  auto* const object = call.object(handle);
+  if (!call.failed() && !keys_of(call, handle).was_created(keyval)) {
     call.fail(MPI_ERR_KEYVAL, "argument keyval is not a key that can be deleted");
   }
   if (call.failed()) return call.error();
-  return attributes == nullptr ? MPI_SUCCESS : call.finish(attributes->remove(object, keyval));
+  return call.finish(object->attributes.remove(handle, keyval));
+}
+
+template <class Handle>
+int set_name(const char* function, Handle handle, const char* name) {
+  Call call{function};
+  auto* const object = call.object(handle);
+  call.pointer(name, "name");
+  if (call.failed()) return call.error();
+  object->name.assign(name, ::strnlen(name, MPI_MAX_OBJECT_NAME - 1));
+  return MPI_SUCCESS;
+}
+
+template <class Handle>
+int get_name(const char* function, Handle handle, char* name, int* length, Handle null, const char* name_of_null) {
+  Call call{function};
+  const auto* const object = handle == null ? nullptr : call.object(handle);
+  return call.answer_name(object != nullptr ? object->name : name_of_null, name, length);
 }
 
 }  // namespace
@@ -157,3 +152,12 @@ OPAL_MPI_FORWARD(Keyval_free, free_key<MPI_Comm>)
 OPAL_MPI_FORWARD(Attr_put, set)
 OPAL_MPI_FORWARD(Attr_get, get)
 OPAL_MPI_FORWARD(Attr_delete, remove)
+
+OPAL_MPI_FORWARD(Comm_set_name, set_name)
+OPAL_MPI_FORWARD(Comm_get_name, get_name, MPI_COMM_NULL, "MPI_COMM_NULL")
+OPAL_MPI_FORWARD(Type_set_name, set_name)
+OPAL_MPI_FORWARD(Type_get_name, get_name, MPI_DATATYPE_NULL, "MPI_DATATYPE_NULL")
+OPAL_MPI_FORWARD(Win_set_name, set_name)
+OPAL_MPI_FORWARD(Win_get_name, get_name, MPI_WIN_NULL, "MPI_WIN_NULL")
+
+}  // namespace mpi_shim::api

@@ -114,7 +114,7 @@ void Call::fail_rank(const char* argument, int rank, const comm::Communicator& c
 
 void Call::fail_op(const op::Op& op, const datatype::Datatype& type) {
   fail(MPI_ERR_OP, fmt::format("{} is not defined for {}", op.name(),
-                               type.name().empty() ? std::string{"a derived datatype"} : type.name()));
+                               type.name.empty() ? std::string{"a derived datatype"} : type.name));
 }
 
 void Call::fail_tag(const char* argument, int tag) {

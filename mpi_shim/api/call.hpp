@@ -83,6 +83,10 @@ class Call {
     return communicator;
   }
   rma::Window* window(MPI_Win handle);
+  // An object of any kind that has names and attributes, for templates.
+  auto* object(MPI_Comm handle) { return comm(handle); }
+  auto* object(MPI_Win handle) { return window(handle); }
+  auto* object(MPI_Datatype handle) { return any_type(handle); }
   /// An error handler for objects whose own kind of function is `own`.
   std::shared_ptr<const comm::Errhandler> errhandler(MPI_Errhandler handle, comm::Errhandler::Kind own);
   void target(rma::Window* window, int rank);
@@ -183,6 +187,20 @@ class Call {
       fail_null(argument);
   }
 
+  /// What a handle argument points to; a null handle after a mistake.
+  template <class Handle>
+  Handle at(const Handle* place, const char* argument) {
+    pointer(place, argument);
+    return failed() ? nullptr : *place;
+  }
+  /// The topology of a communicator, which must be a T.
+  template <class T>
+  const T* topology(const comm::Communicator* comm, const char* kind) {
+    const T* const found = failed() ? nullptr : comm->topology_as<T>();
+    if (found == nullptr) fail(MPI_ERR_TOPOLOGY, std::string{"argument comm has no "} + kind + " topology");
+    return found;
+  }
+
   /// The end of a function that only asks: stores what `ask()` says.  Returns what the MPI function is to return.
   template <class T, class Ask>
   int answer(T* result, const char* argument, Ask&& ask) {
@@ -214,6 +232,8 @@ class Call {
   ErrorScope scope_;
   int error_ = MPI_SUCCESS;
 };
+
+inline constexpr auto kAnyTime = Call::When::any_time;
 
 /// MPI_UNDEFINED if `value` does not fit.
 template <class Integer>

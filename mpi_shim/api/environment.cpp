@@ -13,16 +13,11 @@
 #include "mpi_shim/include/mpi-ext.h"
 #include "opal/gpu/gpu.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::Process;
-using mpi_shim::Result;
-using mpi_shim::api::Call;
-
 /// Errors of starting and ending have no communicator whose handler could be asked: they end the process.
-int refuse(const char* function, const std::string& why) {
-  return mpi_shim::raise({}, MPI_ERR_OTHER, function, why.c_str());
-}
+int refuse(const char* function, const std::string& why) { return raise({}, MPI_ERR_OTHER, function, why.c_str()); }
 
 int start(const char* function, int thread_level) {
   if (Process::state() == Process::State::running) return refuse(function, "MPI was started already");
@@ -101,3 +96,5 @@ OPAL_MPI_FUNCTION(int, Get_processor_name, (char* name, int* resultlen)) {
 }
 
 extern "C" OPAL_EXPORT int MPIX_Query_cuda_support(void) { return opal::gpu::active() ? 1 : 0; }
+
+}  // namespace mpi_shim::api

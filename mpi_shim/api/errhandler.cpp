@@ -4,30 +4,26 @@
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/rma/window.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::comm::Errhandler;
-using Kind = Errhandler::Kind;
+using Kind = comm::Errhandler::Kind;
 
-Errhandler calling(MPI_Comm_errhandler_function* own) { return {Kind::comm_function, own}; }
-Errhandler calling(MPI_Win_errhandler_function* own) { return {Kind::win_function, nullptr, own}; }
+comm::Errhandler calling(MPI_Comm_errhandler_function* own) { return {Kind::comm_function, own}; }
+comm::Errhandler calling(MPI_Win_errhandler_function* own) { return {Kind::win_function, nullptr, own}; }
 
 template <class Function>
 int create(const char* function, Function* own, MPI_Errhandler* errhandler) {
-  Call call{function, Call::When::any_time};
+  Call call{function, kAnyTime};
   if (own == nullptr) call.fail(MPI_ERR_ARG, "the error handler's function is a null pointer");
   return call.answer(errhandler, "errhandler",
-                     [&] { return mpi_shim::new_handle(std::make_shared<const Errhandler>(calling(own))); });
+                     [&] { return new_handle(std::make_shared<const comm::Errhandler>(calling(own))); });
 }
-
-auto* find(Call& call, MPI_Comm comm) { return call.comm(comm); }
-auto* find(Call& call, MPI_Win win) { return call.window(win); }
 
 template <class Handle>
 int set(const char* function, Handle object, MPI_Errhandler errhandler) {
   Call call{function};
-  auto* const found = find(call, object);
+  auto* const found = call.object(object);
   const bool is_comm = std::is_same_v<Handle, MPI_Comm>;
   auto handler = call.errhandler(errhandler, is_comm ? Kind::comm_function : Kind::win_function);
   if (call.failed()) return call.error();
@@ -38,14 +34,14 @@ int set(const char* function, Handle object, MPI_Errhandler errhandler) {
 template <class Handle>
 int get(const char* function, Handle object, MPI_Errhandler* errhandler) {
   Call call{function};
-  const auto* const found = find(call, object);
-  return call.answer(errhandler, "errhandler", [&] { return mpi_shim::new_handle(found->errhandler.get()); });
+  const auto* const found = call.object(object);
+  return call.answer(errhandler, "errhandler", [&] { return new_handle(found->errhandler.get()); });
 }
 
 template <class Handle>
 int call_handler(const char* function, Handle object, int errorcode) {
   Call call{function};
-  find(call, object);
+  call.object(object);
   if (call.failed()) return call.error();
   call.fail_class(errorcode);
   return MPI_SUCCESS;
@@ -63,13 +59,13 @@ OPAL_MPI_FORWARD(Comm_call_errhandler, call_handler)
 OPAL_MPI_FORWARD(Win_call_errhandler, call_handler)
 
 OPAL_MPI_FUNCTION(int, Errhandler_free, (MPI_Errhandler * errhandler)) {
-  Call call{"MPI_Errhandler_free", Call::When::any_time};
-  call.pointer(errhandler, "errhandler");
-  if (call.failed()) return call.error();
-  if (mpi_shim::find_errhandler(*errhandler) == nullptr) {
+  Call call{"MPI_Errhandler_free", kAnyTime};
+  if (find_errhandler(call.at(errhandler, "errhandler")) == nullptr) {
     return call.fail(MPI_ERR_ERRHANDLER, "argument errhandler is not a valid error handler");
   }
-  if (auto* object = mpi_shim::handle::find<mpi_shim::ErrhandlerObject>(*errhandler)) free_handle(*object);
+  if (auto* object = handle::find<ErrhandlerObject>(*errhandler)) free_handle(*object);
   *errhandler = MPI_ERRHANDLER_NULL;
   return MPI_SUCCESS;
 }
+
+}  // namespace mpi_shim::api

@@ -6,21 +6,17 @@
 #include "mpi_shim/abi/function.hpp"
 #include "mpi_shim/api/call.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::info::Info;
-
-constexpr auto kAnyTime = Call::When::any_time;
-
-Info* find(Call& call, MPI_Info handle) {
-  auto* const info = mpi_shim::handle::find<Info>(handle);
+info::Info* find(Call& call, MPI_Info handle) {
+  auto* const info = handle::find<info::Info>(handle);
   if (info == nullptr) call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
   return info;
 }
 
-Info* find_writable(Call& call, MPI_Info handle) {
-  Info* const info = find(call, handle);
+info::Info* find_writable(Call& call, MPI_Info handle) {
+  info::Info* const info = find(call, handle);
   if (info != nullptr && info->is_predefined()) call.fail(MPI_ERR_INFO, "MPI_INFO_ENV cannot be changed");
   return info;
 }
@@ -33,7 +29,7 @@ void check_key(Call& call, const char* key) {
 
 /// The value of a key if there is one, as `flag` then says.
 const std::string* find_value(Call& call, MPI_Info handle, const char* key, int* flag) {
-  const Info* const info = find(call, handle);
+  const info::Info* const info = find(call, handle);
   check_key(call, key);
   call.pointer(flag, "flag");
   if (call.failed()) return nullptr;
@@ -56,8 +52,8 @@ OPAL_MPI_FUNCTION(int, Info_create, (MPI_Info * info)) {
 
 OPAL_MPI_FUNCTION(int, Info_create_env, (int argc, char* argv[], MPI_Info* info)) {
   const std::span<char* const> arguments{argv, argv != nullptr && argc > 0 ? static_cast<std::size_t>(argc) : 0};
-  return Call{"MPI_Info_create_env", kAnyTime}.answer_info(
-      mpi_shim::info::describe_environment(arguments, 0, MPI_THREAD_SINGLE), info);
+  return Call{"MPI_Info_create_env", kAnyTime}.answer_info(info::describe_environment(arguments, 0, MPI_THREAD_SINGLE),
+                                                           info);
 }
 
 // What the ABI leaves to the implementation or to the platform, as its type sizes.
@@ -75,15 +71,13 @@ OPAL_MPI_FUNCTION(int, Get_hw_resource_info, (MPI_Info * hw_info)) {
 
 OPAL_MPI_FUNCTION(int, Info_dup, (MPI_Info info, MPI_Info* newinfo)) {
   Call call{"MPI_Info_dup", kAnyTime};
-  const Info* const object = find(call, info);
-  return call.answer_info(call.failed() ? Info::Entries{} : object->entries(), newinfo);
+  const info::Info* const object = find(call, info);
+  return call.answer_info(call.failed() ? info::Info::Entries{} : object->entries(), newinfo);
 }
 
 OPAL_MPI_FUNCTION(int, Info_free, (MPI_Info * info)) {
   Call call{"MPI_Info_free", kAnyTime};
-  call.pointer(info, "info");
-  if (call.failed()) return call.error();
-  Info* const object = find_writable(call, *info);
+  info::Info* const object = find_writable(call, call.at(info, "info"));
   if (call.failed()) return call.error();
   object->retire();
   *info = MPI_INFO_NULL;
@@ -92,7 +86,7 @@ OPAL_MPI_FUNCTION(int, Info_free, (MPI_Info * info)) {
 
 OPAL_MPI_FUNCTION(int, Info_set, (MPI_Info info, const char* key, const char* value)) {
   Call call{"MPI_Info_set", kAnyTime};
-  Info* const object = find_writable(call, info);
+  info::Info* const object = find_writable(call, info);
   check_key(call, key);
   if (value == nullptr || std::strlen(value) > MPI_MAX_INFO_VAL - 1) {
     call.fail(MPI_ERR_INFO_VALUE, "argument value is null or longer than MPI_MAX_INFO_VAL - 1");
@@ -104,7 +98,7 @@ OPAL_MPI_FUNCTION(int, Info_set, (MPI_Info info, const char* key, const char* va
 
 OPAL_MPI_FUNCTION(int, Info_delete, (MPI_Info info, const char* key)) {
   Call call{"MPI_Info_delete", kAnyTime};
-  Info* const object = find_writable(call, info);
+  info::Info* const object = find_writable(call, info);
   check_key(call, key);
   if (call.failed()) return call.error();
   if (!object->erase(key)) return call.fail(MPI_ERR_INFO_NOKEY, "argument key is not in the info object");
@@ -140,13 +134,13 @@ OPAL_MPI_FUNCTION(int, Info_get_valuelen, (MPI_Info info, const char* key, int* 
 
 OPAL_MPI_FUNCTION(int, Info_get_nkeys, (MPI_Info info, int* nkeys)) {
   Call call{"MPI_Info_get_nkeys", kAnyTime};
-  const Info* const object = find(call, info);
+  const info::Info* const object = find(call, info);
   return call.answer(nkeys, "nkeys", [&] { return static_cast<int>(object->entries().size()); });
 }
 
 OPAL_MPI_FUNCTION(int, Info_get_nthkey, (MPI_Info info, int n, char* key)) {
   Call call{"MPI_Info_get_nthkey", kAnyTime};
-  const Info* const object = find(call, info);
+  const info::Info* const object = find(call, info);
   call.pointer(key, "key");
   if (call.failed()) return call.error();
   if (n < 0 || static_cast<std::size_t>(n) >= object->entries().size()) {
@@ -155,3 +149,5 @@ OPAL_MPI_FUNCTION(int, Info_get_nthkey, (MPI_Info info, int n, char* key)) {
   store(object->entries()[static_cast<std::size_t>(n)].first, key, MPI_MAX_INFO_KEY - 1);
   return MPI_SUCCESS;
 }
+
+}  // namespace mpi_shim::api

@@ -25,8 +25,6 @@ Schedule::Schedule(Scheduler& scheduler) noexcept : Request(kActions, &scheduler
 
 const Request::Actions Schedule::kActions{act<&Schedule::begin_rounds>, act<&Schedule::put_away>};
 
-const Config& Schedule::config() const noexcept { return scheduler_.config(); }
-
 void Schedule::send(const Buffer& buffer, int to) {
   steps_.push_back({Step::Kind::send, team_.in_channel(to), buffer, {}, nullptr, nullptr});
 }

@@ -22,7 +22,6 @@
 namespace mpi_shim::coll {
 
 class Scheduler;
-struct Config;
 using p2p::Buffer;
 /// One for each rank, as the arguments of gathers, scatters and alltoalls describe them.
 using Blocks = std::vector<Buffer>;
@@ -38,8 +37,6 @@ class Schedule final : public Request {
   /// This process in the team, and how many they are.
   [[nodiscard]] int rank() const noexcept { return team_.rank(); }
   [[nodiscard]] int size() const noexcept { return team_.size(); }
-  /// Where one algorithm takes over from another.
-  [[nodiscard]] const Config& config() const noexcept;
 
   void send(const Buffer& buffer, int to);
   void receive(const Buffer& buffer, int from);

@@ -15,7 +15,6 @@
 #include "mpi_shim/attribute/attributes.hpp"
 #include "mpi_shim/comm/errhandler.hpp"
 #include "mpi_shim/comm/group.hpp"
-#include "mpi_shim/comm/host_team_place.hpp"
 #include "mpi_shim/comm/team.hpp"
 #include "mpi_shim/comm/topology.hpp"
 #include "mpi_shim/handle/object.hpp"
@@ -25,6 +24,9 @@
 
 namespace mpi_shim {
 class Vci;
+}
+namespace mpi_shim::coll {
+class HostTeam;
 }
 
 namespace mpi_shim::comm {
@@ -85,9 +87,10 @@ class Communicator final : public handle::Object {
   ErrhandlerSlot errhandler;
   std::string name;
   attribute::Attributes<MPI_Comm> attributes;
-  p2p::AttachedBuffer buffer;                ///< for buffered sends, before the process's
-  std::shared_ptr<const Topology> topology;  ///< null without one
-  coll::HostTeamPlace host_team;
+  p2p::AttachedBuffer buffer;                 ///< for buffered sends, before the process's
+  std::shared_ptr<const Topology> topology;   ///< null without one
+  std::shared_ptr<coll::HostTeam> host_team;  ///< HostTeam::find()
+  std::uint32_t host_team_uses = 0;           ///< blocking collectives before there was one
   template <class T>
   [[nodiscard]] const T* topology_as() const noexcept {
     return std::get_if<T>(topology.get());

@@ -35,28 +35,25 @@ int Group::compare(const Group& other) const {
   return same_members ? MPI_SIMILAR : MPI_UNEQUAL;
 }
 
+namespace {
+/// Those of `a` that are in `b`, or are not.
+std::vector<int> chosen(const Group& a, const Group& b, bool in_b) {
+  std::vector<int> some;
+  for (const int process : a.processes()) {
+    if ((b.rank_of(process) != MPI_UNDEFINED) == in_b) some.push_back(process);
+  }
+  return some;
+}
+}  // namespace
+
 std::vector<int> united(const Group& a, const Group& b) {
   std::vector<int> all{a.processes().begin(), a.processes().end()};
-  for (const int process : b.processes()) {
-    if (a.rank_of(process) == MPI_UNDEFINED) all.push_back(process);
-  }
+  const std::vector<int> others = chosen(b, a, false);
+  all.insert(all.end(), others.begin(), others.end());
   return all;
 }
 
-std::vector<int> intersected(const Group& a, const Group& b) {
-  std::vector<int> both;
-  for (const int process : a.processes()) {
-    if (b.rank_of(process) != MPI_UNDEFINED) both.push_back(process);
-  }
-  return both;
-}
-
-std::vector<int> subtracted(const Group& a, const Group& b) {
-  std::vector<int> rest;
-  for (const int process : a.processes()) {
-    if (b.rank_of(process) == MPI_UNDEFINED) rest.push_back(process);
-  }
-  return rest;
-}
+std::vector<int> intersected(const Group& a, const Group& b) { return chosen(a, b, true); }
+std::vector<int> subtracted(const Group& a, const Group& b) { return chosen(a, b, false); }
 
 }  // namespace mpi_shim::comm

@@ -34,21 +34,29 @@ Datatype::Datatype(const Bounds& bounds, Layout layout, Signature signature, Rec
       signature_(std::move(signature)),
       recipe_(std::move(recipe)) {}
 
-Datatype::Datatype(std::uintptr_t handle, const char* name, Element element, std::int64_t external)
+Datatype::Datatype(std::uintptr_t handle, const char* own_name, Element element, std::int64_t external)
     : Object(kKind, handle),
+      name(own_name),
       bounds_(element_bounds(element)),
       extent_(bounds_.extent()),
       committed_(true),
+      predefined_(handle),
       element_(element),
       layout_(element_layout(element)),
-      signature_(Signature::of_element(element, external)),
-      name_(name) {
+      signature_(Signature::of_element(element, external)) {
   contiguous_ = layout_.is_one_run() && bounds_.size == extent_;
+}
+
+Datatype::Datatype(const Datatype& like, Recipe recipe)
+    : Datatype(like.bounds(), like.layout(), like.signature(), std::move(recipe)) {
+  committed_ = true;
+  predefined_ = like.predefined_;
+  element_ = like.element_;
 }
 
 std::optional<std::int64_t> Datatype::packed_size(std::int64_t count) const noexcept {
   std::int64_t bytes = 0;
-  if (count < 0 || !multiply_checked(count, size(), bytes)) return std::nullopt;
+  if (count < 0 || __builtin_mul_overflow(count, size(), &bytes)) return std::nullopt;
   Bounds whole;
   if (!contiguous_ && !whole.add(bounds_, count, extent_, 0)) return std::nullopt;
   return bytes;

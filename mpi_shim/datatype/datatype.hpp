@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // mpi_shim/datatype/datatype.hpp — an MPI datatype: bounds, layout of its bytes, signature of its elements, how it was
 // made. Owned by references (handle::Ref): the application's handle, types made of it, pending communication. Threads:
-// immutable after construction but for `commit` and the name, which the caller orders as the standard asks. Counts,
-// sizes and offsets are 64-bit; construction checks that none overflows.
+// immutable after construction but for attributes, `commit` and the name, which the caller orders as the standard asks.
+// Counts, sizes and offsets are 64-bit; construction checks that none overflows.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "mpi_shim/attribute/attributes.hpp"
 #include "mpi_shim/datatype/bounds.hpp"
-#include "mpi_shim/datatype/checked.hpp"
 #include "mpi_shim/datatype/element.hpp"
 #include "mpi_shim/datatype/layout.hpp"
 #include "mpi_shim/datatype/recipe.hpp"
@@ -27,6 +27,8 @@ class Datatype final : public handle::Object {
   /// A predefined type in static storage; predefined.hpp makes them.
   /// `external`: its bytes in "external32".
   Datatype(std::uintptr_t handle, const char* name, Element element, std::int64_t external);
+  /// A type of MPI's own behind a handle of its own, with the representation of `like`; fortran_kinds.hpp makes them.
+  Datatype(const Datatype& like, Recipe recipe);
 
   [[nodiscard]] std::int64_t size() const noexcept { return bounds_.size; }  ///< data bytes of one instance
   [[nodiscard]] std::int64_t lb() const noexcept { return bounds_.lb(); }
@@ -49,27 +51,27 @@ class Datatype final : public handle::Object {
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
   [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
   [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
-  void set_made_with_large_counts() noexcept { recipe_.large_counts = true; }
-
   /// The element of a predefined type; none for a derived one (see signature().uniform()).
   [[nodiscard]] std::optional<Element> element() const noexcept { return element_; }
+  /// The handle of the predefined type that it is or, made by MPI, is represented like; 0: the program derived it.
+  [[nodiscard]] std::uintptr_t predefined_handle() const noexcept { return predefined_; }
 
   [[nodiscard]] bool is_committed() const noexcept { return committed_; }
   void commit() noexcept { committed_ = true; }
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  void set_name(std::string name) { name_ = std::move(name); }
+  std::string name;
+  attribute::Attributes<MPI_Datatype> attributes;
 
  private:
   Bounds bounds_;
   std::int64_t extent_;
   bool contiguous_;
   bool committed_ = false;
+  std::uintptr_t predefined_ = 0;
   std::optional<Element> element_;
   Layout layout_;
   Signature signature_;
   Recipe recipe_;
-  std::string name_;
 };
 
 using DatatypeRef = handle::Ref<Datatype>;

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstring>
 
-#include "mpi_shim/datatype/checked.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
 
 namespace mpi_shim::datatype {
@@ -110,7 +109,7 @@ void walk(const Datatype& type, std::int64_t count, Before&& before, Convert&& c
 
 std::optional<std::int64_t> external32_size(const Datatype& type, std::int64_t count) noexcept {
   std::int64_t bytes = 0;
-  if (count < 0 || !multiply_checked(count, type.signature().external_bytes(), bytes)) return std::nullopt;
+  if (count < 0 || __builtin_mul_overflow(count, type.signature().external_bytes(), &bytes)) return std::nullopt;
   return bytes;
 }
 

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "mpi_shim/datatype/checked.hpp"
-
 namespace mpi_shim::datatype {
 namespace {
 
@@ -32,7 +30,7 @@ std::size_t progression(const std::vector<Item>& sequence, std::size_t first) {
   std::int64_t step = 0;
   for (; end < sequence.size() && same_shape(sequence[first], sequence[end]); ++end) {
     std::int64_t distance = 0;
-    if (!subtract_checked(sequence[end].offset, sequence[end - 1].offset, distance)) break;
+    if (__builtin_sub_overflow(sequence[end].offset, sequence[end - 1].offset, &distance)) break;
     if (end == first + 1) {
       step = distance;
     } else if (distance != step) {
@@ -84,7 +82,7 @@ bool repeat_in_place(Item& item, std::int64_t count, std::int64_t stride) noexce
     item.stride = stride;
   } else {
     std::int64_t span = 0;
-    if (!multiply_checked(item.count, item.stride, span) || span != stride) return false;
+    if (__builtin_mul_overflow(item.count, item.stride, &span) || span != stride) return false;
     item.count *= count;
   }
   if (item.body == Body::block && item.stride == item.bytes) {

@@ -105,16 +105,14 @@ class InArray {
   }
   operator const Handle*() const { return handles_.data(); }  // NOLINT(google-explicit-constructor): an argument
 
- private:
+ protected:
   std::vector<Handle> handles_;
 };
 
 /// Several requests that the function may change.
-class Requests {
+class Requests : private InArray<MPI_Request> {
  public:
-  Requests(MPI_Fint* integers, int count) : integers_(integers) {
-    for (int i = 0; i < count; ++i) handles_.push_back(handle<MPI_Request>(integers[i]));
-  }
+  Requests(MPI_Fint* integers, int count) : InArray(integers, count), integers_(integers) {}
   ~Requests() {
     for (std::size_t i = 0; i < handles_.size(); ++i) integers_[i] = to_integer(handles_[i]);
   }
@@ -124,7 +122,6 @@ class Requests {
 
  private:
   MPI_Fint* integers_;
-  std::vector<MPI_Request> handles_;
 };
 
 /// Which of several, from 1 in Fortran.

@@ -40,24 +40,11 @@ Vectors widest_vectors() noexcept {
 }
 
 Kernel find_kernel(OpKind kind, datatype::Element element, Vectors vectors) noexcept {
-  switch (kind) {
-    case OpKind::sum:
-    case OpKind::min:
-    case OpKind::max:
-    case OpKind::prod: return arithmetic_kernel(kind, element, vectors);
-    case OpKind::band:
-    case OpKind::bor:
-    case OpKind::bxor:
-    case OpKind::land:
-    case OpKind::lor:
-    case OpKind::lxor: return bit_kernel(kind, element, vectors);
-    case OpKind::minloc:
-    case OpKind::maxloc: return pair_kernel(kind, element, vectors);
-    case OpKind::replace: return copy_kernel(element);
-    case OpKind::no_op: return &keep;
-    case OpKind::user: return nullptr;
-  }
-  return nullptr;
+  if (kind <= OpKind::prod) return arithmetic_kernel(kind, element, vectors);
+  if (kind <= OpKind::lxor) return bit_kernel(kind, element, vectors);
+  if (kind <= OpKind::maxloc) return pair_kernel(kind, element, vectors);
+  if (kind == OpKind::replace) return copy_kernel(element);
+  return kind == OpKind::no_op ? &keep : nullptr;
 }
 
 }  // namespace mpi_shim::op

@@ -9,6 +9,7 @@
 
 namespace mpi_shim::op {
 
+/// Those of numbers first, then those of bits and of truth values, then those of pairs.
 enum class OpKind : std::uint8_t {
   sum,
   min,

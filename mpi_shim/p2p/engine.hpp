@@ -202,17 +202,11 @@ class Engine {
   [[nodiscard]] bool is_halted() const noexcept { return halt_.load(std::memory_order_acquire) != nullptr; }
   /// Whether a get that was posted here is in flight; under lock().
   [[nodiscard]] bool is_fetching() const noexcept { return fetching_ != 0; }
-  /// A get of another protocol, for as long as this lives.
-  class Fetching {
-   public:
-    explicit Fetching(Engine& engine) noexcept : engine_(engine) { engine_.count_fetches(1); }
-    ~Fetching() { engine_.count_fetches(-1); }
-    Fetching(const Fetching&) = delete;
-    Fetching& operator=(const Fetching&) = delete;
-
-   private:
-    Engine& engine_;
-  };
+  /// Of gets of another protocol: 1 more of them is in flight, or -1.
+  void count_fetches(int change) noexcept {
+    const am::Lock::Guard guard{lock_};
+    fetching_ += static_cast<std::uint64_t>(change);
+  }
 
   // --- One of several VCIs (vcis.hpp)
 
@@ -265,10 +259,6 @@ class Engine {
   void set_endpoint(Peer& peer, am::Endpoint& endpoint) noexcept;
   std::size_t resume_stalled() noexcept;
   void update_stalling() noexcept;
-  void count_fetches(int change) noexcept {
-    const am::Lock::Guard guard{lock_};
-    fetching_ += static_cast<std::uint64_t>(change);
-  }
   /// Peers that other VCIs have lost.
   void take_losses() noexcept;
   /// After a round in which nothing has happened: see poll().
@@ -301,7 +291,7 @@ class Engine {
   }
 
   template <class Message>
-  Send* find_send(const btl::Delivery& delivery, Message& message) noexcept;
+  Send* find_send(const btl::Delivery& delivery, Message& message, bool (Send::*awaits)() const noexcept) noexcept;
   void on_eager(btl::Delivery& delivery) noexcept;
   void on_first_message(btl::Delivery& delivery) noexcept;
   void on_matched(btl::Delivery& delivery) noexcept;

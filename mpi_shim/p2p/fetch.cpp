@@ -64,7 +64,7 @@ void Fetch::took() noexcept {
 }
 
 void Fetch::end() noexcept {
-  engine_.send_control(*from_, wire::kFinished, wire::Finished{send_id_});
+  engine_.send_control(*from_, wire::kFinished, wire::Answer{send_id_});
   receive_->end_of_data();
   --engine_.fetching_;
   engine_.fetches_.give_back(*this);

@@ -54,21 +54,22 @@ void Engine::on_first_message(btl::Delivery& delivery) noexcept {
   channel->matcher.add(new_unexpected(message));  // the matcher's until adopt()
 }
 
-/// Reads a message about one of our sends to its sender; null: it has been refused.
+/// Reads a message about one of our sends, which awaits it, to its sender; null: it has been refused.
 template <class Message>
-Send* Engine::find_send(const btl::Delivery& delivery, Message& message) noexcept {
+Send* Engine::find_send(const btl::Delivery& delivery, Message& message,
+                        bool (Send::*awaits)() const noexcept) noexcept {
   if (!read_object(delivery.data, message)) return refuse(delivery, "it is too short"), nullptr;
   Send* const send = sending_.find(message.send_id);
-  if (send != nullptr && send->peer_->endpoint == &am::sender(delivery)) return send;
-  return refuse(delivery, "no such send"), nullptr;
+  if (send == nullptr || send->peer_->endpoint != &am::sender(delivery)) {
+    return refuse(delivery, "no such send"), nullptr;
+  }
+  if (!(send->*awaits)()) return refuse(delivery, "the send does not wait for that"), nullptr;
+  return send;
 }
 
 void Engine::on_matched(btl::Delivery& delivery) noexcept {
-  wire::Matched message{};
-  Send* const send = find_send(delivery, message);
-  if (send == nullptr) return;
-  if (!send->awaits_answer(false)) return refuse(delivery, "the send does not wait for that");
-  send->end(MPI_SUCCESS);
+  wire::Answer message{};
+  if (Send* const send = find_send(delivery, message, &Send::awaits_match)) send->end(MPI_SUCCESS);
 }
 
 void Engine::on_cancel(btl::Delivery& delivery) noexcept {
@@ -92,23 +93,17 @@ void Engine::on_cancel(btl::Delivery& delivery) noexcept {
     if (from.upper != nullptr) note_received(*static_cast<Peer*>(from.upper), (*early)->message);
     early_.erase(early);
   }
-  if (found) send_control(from, wire::kCancelled, wire::Cancelled{message.send_id});
+  if (found) send_control(from, wire::kCancelled, wire::Answer{message.send_id});
 }
 
 void Engine::on_cancelled(btl::Delivery& delivery) noexcept {
-  wire::Cancelled message{};
-  Send* const send = find_send(delivery, message);
-  if (send == nullptr) return;
-  if (!send->awaits_cancelled()) return refuse(delivery, "the send does not wait for that");
-  send->on_cancelled();
+  wire::Answer message{};
+  if (Send* const send = find_send(delivery, message, &Send::awaits_cancelled)) send->on_cancelled();
 }
 
 void Engine::on_clear_to_send(btl::Delivery& delivery) noexcept {
   wire::ClearToSend message{};
-  Send* const send = find_send(delivery, message);
-  if (send == nullptr) return;
-  if (!send->awaits_answer(true)) return refuse(delivery, "the send does not wait for that");
-  send->on_clear_to_send(message);
+  if (Send* const send = find_send(delivery, message, &Send::awaits_fetch)) send->on_clear_to_send(message);
 }
 
 void Engine::on_data(btl::Delivery& delivery) noexcept {
@@ -122,11 +117,8 @@ void Engine::on_data(btl::Delivery& delivery) noexcept {
 }
 
 void Engine::on_finished(btl::Delivery& delivery) noexcept {
-  wire::Finished message{};
-  Send* const send = find_send(delivery, message);
-  if (send == nullptr) return;
-  if (!send->awaits_answer(true)) return refuse(delivery, "the send does not wait for that");
-  send->end(MPI_SUCCESS);
+  wire::Answer message{};
+  if (Send* const send = find_send(delivery, message, &Send::awaits_fetch)) send->end(MPI_SUCCESS);
 }
 
 void Engine::refuse(const btl::Delivery& delivery, const char* why) noexcept {

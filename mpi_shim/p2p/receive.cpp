@@ -78,7 +78,7 @@ void Receive::accept(const Incoming& message) noexcept {
     return end(aborted ? MPI_ERR_PROC_ABORTED : MPI_ERR_OTHER);
   }
   if (message.kind == wire::kRendezvous) return begin_rendezvous(message);
-  if (message.kind == wire::kEagerSync) engine_.send_control(*from_, wire::kMatched, wire::Matched{message.send_id});
+  if (message.kind == wire::kEagerSync) engine_.send_control(*from_, wire::kMatched, wire::Answer{message.send_id});
   accept_data(message.payload);
 }
 

@@ -53,10 +53,9 @@ class Send final : public Request, private Stalled {
   [[nodiscard]] bool given_up() const noexcept;
   void on_cancelled() noexcept;
   void end(int error_class) noexcept;
-  /// Whether the receiver may answer now, to an offer or to a synchronous message: what a peer names is only its word.
-  [[nodiscard]] bool awaits_answer(bool to_offer) const noexcept {
-    return step_ == Step::answer && offered_ == to_offer;
-  }
+  // Whether the receiver may answer now, and how: what a peer names is only its word.
+  [[nodiscard]] bool awaits_match() const noexcept { return step_ == Step::answer && !offered_; }
+  [[nodiscard]] bool awaits_fetch() const noexcept { return step_ == Step::answer && offered_; }
   [[nodiscard]] bool awaits_cancelled() const noexcept { return step_ == Step::answer && cancelling_; }
   [[nodiscard]] wire::MatchHeader match_header() const noexcept {
     return wire::match_header(channel_->context, channel_->rank, tag_);

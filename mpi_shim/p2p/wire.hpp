@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "mpi_shim/base/names.hpp"
 #include "opal/btl/tag.hpp"
@@ -18,14 +17,14 @@ inline constexpr Tag kEager = kMpiTags.first;           ///< MatchHeader, data
 inline constexpr Tag kEagerSync = kMpiTags.first + 1;   ///< SyncHeader, data; answered by Matched
 inline constexpr Tag kRendezvous = kMpiTags.first + 2;  ///< RendezvousHeader, memory handle or nothing
 inline constexpr Tag kMatched =
-    kMpiTags.first + opal::kAnswerBit;             ///< Matched: a synchronous eager message found its receive
+    kMpiTags.first + opal::kAnswerBit;             ///< Answer: a synchronous eager message found its receive
 inline constexpr Tag kClearToSend = kMatched + 1;  ///< ClearToSend: the receiver wants the data pushed
 inline constexpr Tag kData = kMpiTags.first + 3;   ///< DataHeader, data
-inline constexpr Tag kFinished = kMatched + 2;     ///< Finished: the receiver has fetched the data itself
+inline constexpr Tag kFinished = kMatched + 2;     ///< Answer: the receiver has fetched the data itself
 inline constexpr Tag kCredit = kMatched + 3;       ///< Credit: eager messages have been received
 
 inline constexpr Tag kCancel = kMpiTags.first + 4;  ///< Cancel: forget this send's message unless it was matched
-inline constexpr Tag kCancelled = kMatched + 5;     ///< Cancelled: it is forgotten; otherwise the send goes on as usual
+inline constexpr Tag kCancelled = kMatched + 5;     ///< Answer: it is forgotten; otherwise the send goes on as usual
 
 inline constexpr Tag kWaiting = kMpiTags.first + 5;  ///< to rank 0: what the sender waits for (process/deadlock.cpp)
 
@@ -72,7 +71,8 @@ struct RendezvousHeader {
 };
 static_assert(sizeof(RendezvousHeader) == 40 && offsetof(RendezvousHeader, size) == 24, "layout v1");
 
-struct Matched {
+/// Matched, Cancelled, Finished.
+struct Answer {
   std::uint64_t send_id;
 };
 
@@ -80,10 +80,6 @@ struct Cancel {
   std::uint64_t send_id;
   std::uint32_t context;
   std::uint32_t reserved;
-};
-
-struct Cancelled {
-  std::uint64_t send_id;
 };
 
 struct ClearToSend {
@@ -97,10 +93,6 @@ struct DataHeader {
   std::uint64_t offset;  ///< of these bytes in the message; pieces come in order
 };
 
-struct Finished {
-  std::uint64_t send_id;
-};
-
 struct Credit {
   std::uint64_t received;  ///< in Peer::cost(), of all eager messages of this sender so far
 };
@@ -111,7 +103,7 @@ static_assert(std::has_unique_object_representations_v<MatchHeader> &&
                   std::has_unique_object_representations_v<Cancel> &&
                   std::has_unique_object_representations_v<ClearToSend> &&
                   std::has_unique_object_representations_v<DataHeader> &&
-                  std::has_unique_object_representations_v<Finished>,
+                  std::has_unique_object_representations_v<Answer>,
               "no padding: these go out as bytes");
 
 }  // namespace mpi_shim::p2p::wire

@@ -5,7 +5,6 @@
 #include <array>
 
 #include "mpi_shim/comm/communicator.hpp"
-#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
 #include "mpi_shim/process/process.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/rma/window.hpp"
@@ -31,14 +30,14 @@ constexpr int kMostNamed = 4;  // of each kind
 std::string name_of(Kind kind, const Object& object) {
   std::string name;
   if (kind == Kind::comm) name = static_cast<const comm::Communicator&>(object).name;
-  if (kind == Kind::datatype) name = static_cast<const datatype::Datatype&>(object).name();
+  if (kind == Kind::datatype) name = static_cast<const datatype::Datatype&>(object).name;
   if (kind == Kind::win) name = static_cast<const rma::Window&>(object).name;
   return name.empty() ? fmt::format("{:#x}", object.handle()) : name;
 }
 
 /// A type of MPI's own, which the program could not free.
 bool is_our_own(Kind kind, const Object& object) {
-  return kind == Kind::datatype && predefined_handle(static_cast<const datatype::Datatype&>(object)) != 0;
+  return kind == Kind::datatype && static_cast<const datatype::Datatype&>(object).predefined_handle() != 0;
 }
 
 }  // namespace

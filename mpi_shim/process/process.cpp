@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "mpi_shim/attribute/type_attributes.hpp"
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/coll/config.hpp"
 #include "mpi_shim/coll/run.hpp"
@@ -77,7 +76,6 @@ Result<void> Process::join(int thread_level) {
   OPAL_TRY_ASSIGN(settings.messages, store.load(p2p::kGroup));
   OPAL_TRY_ASSIGN(const Config config, store.load(kGroup));
   reports_leaks_ = config.leak_report;
-  type_attributes_ = std::make_unique<attribute::TypeAttributes>();
   OPAL_TRY_ASSIGN(settings.windows, store.load(rma::kGroup));
   OPAL_TRY_ASSIGN(settings.collectives, store.load(coll::kGroup));
   OPAL_TRY_ASSIGN(std::unique_ptr<runtime::Client> client, runtime::Client::open());
@@ -97,7 +95,6 @@ Result<void> Process::join(int thread_level) {
   }
   buffer_.emplace(job_->vcis());
 
-  opal::mpi::set_raise_hook(raise);
   datatype::publish_predefined_types();
   op::publish_predefined_ops();
   info::publish_environment(job_->size(), thread_level);

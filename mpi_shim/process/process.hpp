@@ -15,10 +15,6 @@
 #include "mpi_shim/job/job.hpp"
 #include "mpi_shim/p2p/buffered/attached_buffer.hpp"
 
-namespace mpi_shim::attribute {
-class TypeAttributes;
-}
-
 namespace mpi_shim {
 class Checkpoint;
 class DeadlockDetector;
@@ -49,7 +45,7 @@ class Process final {
 
   [[nodiscard]] attribute::Keyvals<MPI_Comm>& communicator_keys() noexcept { return communicator_keys_; }
   [[nodiscard]] attribute::Keyvals<MPI_Win>& window_keys() noexcept { return window_keys_; }
-  [[nodiscard]] attribute::TypeAttributes& type_attributes() noexcept { return *type_attributes_; }
+  [[nodiscard]] attribute::Keyvals<MPI_Datatype>& type_keys() noexcept { return type_keys_; }
 
   /// For buffered sends on communicators that have no buffer of their own.
   [[nodiscard]] p2p::AttachedBuffer& buffer() noexcept { return *buffer_; }
@@ -71,9 +67,9 @@ class Process final {
   int thread_level_ = MPI_THREAD_SINGLE;
   const std::thread::id main_thread_ = std::this_thread::get_id();  // the one that starts MPI
   bool reports_leaks_ = false;
-  std::unique_ptr<attribute::TypeAttributes> type_attributes_;
   attribute::Keyvals<MPI_Comm> communicator_keys_;
   attribute::Keyvals<MPI_Win> window_keys_;
+  attribute::Keyvals<MPI_Datatype> type_keys_;
   std::optional<Job> job_;
   std::optional<p2p::AttachedBuffer> buffer_;
   std::optional<comm::Communicators> communicators_;

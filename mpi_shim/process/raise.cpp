@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <string>
 
@@ -13,6 +14,8 @@
 
 namespace mpi_shim {
 namespace {
+
+constexpr const char* kUnsupported = "is not supported yet";
 
 /// Ends the job, or, when there is none (any more), the process.
 [[noreturn]] void end(int error_class, const std::string& text) {
@@ -33,12 +36,12 @@ std::string describe(const char* where, int error_class, const char* function, c
 }  // namespace
 
 int raise(ErrorScope scope, int error_class, const char* function, const char* message) {
+  if (scope.kind == ErrorScope::Kind::file) return error_class;  // the standard's default for files
   Process* const process = Process::current();
   if (process == nullptr) {
     const char* when = Process::state() == Process::State::finished ? "after MPI_Finalize" : "before MPI_Init";
     end(error_class, describe(when, error_class, function, message));
   }
-  if (scope.kind == ErrorScope::Kind::file) return error_class;  // the standard's default for files
   if (rma::Window* window = scope.kind == ErrorScope::Kind::win ? find_window(scope) : nullptr) {
     const std::shared_ptr<const comm::Errhandler> handler = window->errhandler.get();
     if (handler->kind == comm::Errhandler::Kind::win_function) {
@@ -64,6 +67,26 @@ int raise(ErrorScope scope, int error_class, const char* function, const char* m
     case comm::Errhandler::Kind::abort: break;
   }
   end(error_class, describe(fmt::format("rank {}", process->job().rank()).c_str(), error_class, function, message));
+}
+
+int unsupported(const char* function, ErrorScope scope) {
+  // Errors of files return by default, and few programs look at them.
+  static std::atomic_flag said = ATOMIC_FLAG_INIT;
+  if (scope.kind == ErrorScope::Kind::file && !said.test_and_set()) {
+    std::fprintf(stderr, "%s %s; nor is any other function of files\n", function, kUnsupported);
+  }
+  return raise(scope, MPI_ERR_UNSUPPORTED_OPERATION, function, kUnsupported);
+}
+
+int unsupported_tool(const char* function) {
+  static std::atomic_flag said = ATOMIC_FLAG_INIT;
+  if (!said.test_and_set()) std::fprintf(stderr, "%s %s; nor is the rest of MPI_T\n", function, kUnsupported);
+  return MPI_T_ERR_NOT_SUPPORTED;
+}
+
+void unsupported_value(const char* function) {
+  unsupported(function);
+  end(MPI_ERR_UNSUPPORTED_OPERATION, std::string{function} + ' ' + kUnsupported);
 }
 
 }  // namespace mpi_shim

@@ -14,7 +14,7 @@ UserErrors& UserErrors::of_process() {
 
 int UserErrors::add_class() {
   const std::lock_guard guard{mutex_};
-  const int number = entries_.empty() ? MPI_ERR_LASTCODE + 1 : entries_.rbegin()->first + 1;
+  const int number = last() + 1;
   entries_[number] = {number, std::nullopt};
   return number;
 }
@@ -25,7 +25,7 @@ std::optional<int> UserErrors::add_code(int error_class) {
   const bool is_class =
       own != entries_.end() ? own->second.error_class == error_class : error_class_name(error_class) != nullptr;
   if (!is_class) return std::nullopt;
-  const int number = entries_.empty() ? MPI_ERR_LASTCODE + 1 : entries_.rbegin()->first + 1;
+  const int number = last() + 1;
   entries_[number] = {error_class, std::nullopt};
   return number;
 }
@@ -72,7 +72,7 @@ std::optional<std::string> UserErrors::text(int code) const {
 
 int UserErrors::last_used() const {
   const std::lock_guard guard{mutex_};
-  return entries_.empty() ? MPI_ERR_LASTCODE : entries_.rbegin()->first;
+  return last();
 }
 
 }  // namespace mpi_shim

@@ -38,6 +38,8 @@ class UserErrors {
     int error_class;
     std::optional<std::string> text;
   };
+  [[nodiscard]] int last() const noexcept { return entries_.empty() ? MPI_ERR_LASTCODE : entries_.rbegin()->first; }
+
   mutable std::mutex mutex_;
   std::map<int, Entry> entries_;  // by code; a class is its own class
 };

@@ -42,6 +42,11 @@ int begin(Access& access, MPI_Request* request) {
 
 }  // namespace
 
+int Window::begin_access(const Place& place, bool passive_only, Buffer& there) {
+  const int error = enter(place.rank, passive_only);
+  return error == MPI_SUCCESS ? locate(place, there) : error;
+}
+
 /// Whether an epoch is open in which `rank` may be accessed.
 int Window::enter(int rank, bool passive_only) {
   Target& target = this->target(rank);
@@ -154,12 +159,10 @@ int Window::find_attached(Target& target, const Buffer& there, Way& way) {
   return MPI_SUCCESS;
 }
 
-template <Transfer::Direction direction>
-int Window::move(const Buffer& origin, const Place& place, MPI_Request* request) {
-  constexpr bool puts = direction == Transfer::Direction::put;
+int Window::move(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request) {
+  const bool puts = direction == Direction::put;
   Buffer there;
-  if (const int error = enter(place.rank, request != nullptr); error != MPI_SUCCESS) return error;
-  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  if (const int error = begin_access(place, request != nullptr, there); error != MPI_SUCCESS) return error;
   const std::uint64_t bytes = puts ? origin.bytes() : there.bytes();
   if (bytes > (puts ? there : origin).bytes()) return MPI_ERR_TRUNCATE;
   if (bytes == 0) return done(request);
@@ -183,19 +186,10 @@ int Window::move(const Buffer& origin, const Place& place, MPI_Request* request)
   return begin(access, request);
 }
 
-int Window::put(const Buffer& origin, const Place& place, MPI_Request* request) {
-  return move<Transfer::Direction::put>(origin, place, request);
-}
-
-int Window::get(const Buffer& origin, const Place& place, MPI_Request* request) {
-  return move<Transfer::Direction::get>(origin, place, request);
-}
-
 int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place,
                    MPI_Request* request) {
   Buffer there;
-  if (const int error = enter(place.rank, request != nullptr); error != MPI_SUCCESS) return error;
-  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  if (const int error = begin_access(place, request != nullptr, there); error != MPI_SUCCESS) return error;
   const bool stores = kind != op::OpKind::no_op;
   if (stores && origin.bytes() != there.bytes()) return MPI_ERR_TRUNCATE;
   if (result != nullptr && there.bytes() > result->bytes()) return MPI_ERR_TRUNCATE;
@@ -221,14 +215,12 @@ int Window::update(op::OpKind kind, const Buffer& origin, const Buffer* result, 
 
 int Window::compare_and_swap(const void* origin, const void* compare, void* result, const Place& place) {
   Buffer there;
-  if (const int error = enter(place.rank, false); error != MPI_SUCCESS) return error;
-  if (const int error = locate(place, there); error != MPI_SUCCESS) return error;
+  if (const int error = begin_access(place, false, there); error != MPI_SUCCESS) return error;
   const SwapValues values{origin, compare, there.bytes()};
   Target& target = this->target(place.rank);
   Way way;
   if (const int error = find_way(target, there, way); error != MPI_SUCCESS) return error;
-  if (way.path == Target::Path::mapped) return swap_mapped(target, values, result, here(target, there));
-  if (way.path == Target::Path::one_sided) return swap_by_copy(target, *way.handle, values, result, there);
+  if (way.path != Target::Path::messages) return swap(target, way, values, result, there);
   const am::Lock::Guard guard{engine().lock()};
   MessageAccess& access = windows_.new_message_access();
   access.prepare(*this, target, wire::Action::compare_swap, op::OpKind::replace, there);

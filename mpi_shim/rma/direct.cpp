@@ -50,7 +50,7 @@ int Window::lock_updates(Control& control) noexcept {
     ::sched_yield();
     if (tries % 64 != 0) continue;
     engine().poll_all();  // a holder that copies through the transport may need it
-    if (is_update_lock_lost(control)) return MPI_ERR_PROC_ABORTED;
+    if (has_failed(control.update.holder())) return MPI_ERR_PROC_ABORTED;
   }
   return MPI_SUCCESS;
 }
@@ -98,8 +98,9 @@ int Window::copy_pieces(Target& target, const MemoryHandle& handle, const Buffer
                               : endpoint.get(dense.data(), address, handle, piece.bytes, copy);
       if (post == Post::done) break;
       if (post == Post::queued) {
-        const p2p::Engine::Fetching under_way{engine()};
+        engine().count_fetches(1);
         engine().wait_until([&] { return copy.over.load(std::memory_order_acquire); });
+        engine().count_fetches(-1);
         if (copy.ok()) break;
       }
       if (post == Post::again) {
@@ -149,29 +150,23 @@ SwapValues::SwapValues(const void* value, const void* compare, std::size_t size)
   p2p::copy_bytes(bytes_.data() + size, compare, size);
 }
 
-int Window::swap_mapped(Target& target, const SwapValues& values, void* result, const Buffer& there) {
-  std::byte* const memory = there.contiguous();
+int Window::swap(Target& target, const Way& way, const SwapValues& values, void* result, const Buffer& there) {
+  std::byte* const memory = way.path == Target::Path::mapped ? here(target, there).contiguous() : nullptr;
   std::array<std::byte, 64> room;
   const MutableBytes found = MutableBytes{room}.first(there.bytes());
   if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
   const Held held{target.control->update};
-  p2p::copy_bytes(found.data(), memory, found.size());
-  p2p::copy_bytes(result, found.data(), found.size());
-  if (std::ranges::equal(found, values.compare())) p2p::copy_bytes(memory, values.value().data(), found.size());
-  return MPI_SUCCESS;
-}
-
-int Window::swap_by_copy(Target& target, const MemoryHandle& handle, const SwapValues& values, void* result,
-                         const Buffer& there) {
-  std::array<std::byte, 64> room;
-  const MutableBytes found = MutableBytes{room}.first(there.bytes());
-  if (const int error = lock_updates(*target.control); error != MPI_SUCCESS) return error;
-  const Held held{target.control->update};
-  if (const int error = copy_pieces(target, handle, there, 0, found, false); error != MPI_SUCCESS) return error;
+  if (memory != nullptr) {
+    p2p::copy_bytes(found.data(), memory, found.size());
+  } else if (const int error = copy_pieces(target, *way.handle, there, 0, found, false); error != MPI_SUCCESS) {
+    return error;
+  }
   p2p::copy_bytes(result, found.data(), found.size());
   if (!std::ranges::equal(found, values.compare())) return MPI_SUCCESS;
   std::ranges::copy(values.value(), found.begin());
-  return copy_pieces(target, handle, there, 0, found, true);
+  if (memory == nullptr) return copy_pieces(target, *way.handle, there, 0, found, true);
+  p2p::copy_bytes(memory, found.data(), found.size());
+  return MPI_SUCCESS;
 }
 
 }  // namespace mpi_shim::rma

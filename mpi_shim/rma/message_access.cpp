@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
 #include "mpi_shim/rma/window.hpp"
 #include "mpi_shim/rma/windows.hpp"
 #include "opal/core/log.hpp"
@@ -93,7 +92,7 @@ void MessageAccess::pump(Window& window, Target& target) noexcept {
 MessageAccess::Sent MessageAccess::send_piece() noexcept {
   am::Endpoint& endpoint = *target_->peer->endpoint;
   if (!named_) {
-    if (const std::uintptr_t predefined = datatype::predefined_handle(*type_)) {
+    if (const std::uintptr_t predefined = type_->predefined_handle()) {
       header_.type = static_cast<std::uint32_t>(predefined);
     } else {
       const auto slot = windows_.describe_type(*target_->peer, *type_);

@@ -35,15 +35,6 @@ bool Window::is_access_lock_lost(const Target& target) noexcept {
   return false;
 }
 
-bool Window::has_target_failed(const Target& target) noexcept {
-  if (&target == &own()) return false;
-  const am::Lock::Guard guard{engine().lock()};
-  return engine().reach(*target.peer) != MPI_SUCCESS;
-}
-
-/// The same for the lock under which accumulates update elements.
-bool Window::is_update_lock_lost(const Control& control) noexcept { return has_failed(control.update.holder()); }
-
 /// Waits for a lock in shared memory; its release wakes no thread.  MPI_ERR_PROC_ABORTED: the holder or the target has
 /// failed.  After a failure of the target, a live holder may have stopped after an error and never unlock.
 template <class Condition>
@@ -57,7 +48,7 @@ int Window::poll_until(Target& target, Condition condition) noexcept {
       may_yield = yield_policy.give();
     } else {
       engine().context().wait(std::chrono::milliseconds{1});
-      if (is_access_lock_lost(target) || has_target_failed(target)) {
+      if (is_access_lock_lost(target) || has_failed(static_cast<int>(&target - targets_.get()))) {
         return condition() ? MPI_SUCCESS : MPI_ERR_PROC_ABORTED;
       }
     }

@@ -126,7 +126,7 @@ bool Window::serve_deferred() noexcept {
     const Deferred& next = deferred_.front();
     const bool take = next.header.action != wire::Action::transfer;
     const bool taken = take && lock.try_lock(comm_.rank());
-    if (take && !taken && !is_update_lock_lost(*own().control)) return false;
+    if (take && !taken && !has_failed(lock.holder())) return false;
     if (taken || !take) {
       serve(*next.from, next.header, *next.type, next.data);
     } else {

@@ -37,6 +37,16 @@ void Window::send_signal(Target& target, Tag tag) noexcept {
   engine().send_control(*target.peer->endpoint, tag, wire::Signal{comm_.id(), comm_.rank()});
 }
 
+/// The ranks of the group's processes.
+int Window::find_ranks(const comm::Group& group, std::vector<int>& ranks) {
+  ranks.clear();
+  for (const int process : group.processes()) {
+    ranks.push_back(comm_.group()->rank_of(process));
+    if (ranks.back() == MPI_UNDEFINED) return MPI_ERR_GROUP;
+  }
+  return MPI_SUCCESS;
+}
+
 int Window::fence(int assertion) {
   if (access_open_ || exposure_open_ || locks_ != 0 || locks_all_) return MPI_ERR_RMA_SYNC;
   constexpr int kNothingToDo = MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
@@ -53,12 +63,7 @@ int Window::fence(int assertion) {
 
 int Window::start(const comm::Group& group, int assertion) {
   if (access_open_ || locks_ != 0 || locks_all_ || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
-  start_group_.clear();
-  for (const int process : group.processes()) {
-    const int rank = comm_.group()->rank_of(process);
-    if (rank == MPI_UNDEFINED) return MPI_ERR_GROUP;
-    start_group_.push_back(rank);
-  }
+  if (const int error = find_ranks(group, start_group_); error != MPI_SUCCESS) return error;
   fence_open_ = false;
   access_open_ = true;
   for (const int rank : start_group_) {
@@ -92,17 +97,11 @@ int Window::complete() {
 
 int Window::post(const comm::Group& group, int assertion) {
   if (exposure_open_ || (fence_open_ && fence_used_)) return MPI_ERR_RMA_SYNC;
-  std::vector<int> ranks;
-  for (const int process : group.processes()) {
-    const int rank = comm_.group()->rank_of(process);
-    if (rank == MPI_UNDEFINED) return MPI_ERR_GROUP;
-    ranks.push_back(rank);
-  }
+  if (const int error = find_ranks(group, exposed_to_); error != MPI_SUCCESS) return error;
   fence_open_ = false;
   exposure_open_ = true;
-  exposed_to_ = ranks;
   if ((assertion & MPI_MODE_NOCHECK) != 0) return MPI_SUCCESS;  // then MPI_Win_start does not wait for it either
-  for (const int rank : ranks) send_signal(target(rank), wire::kPost);
+  for (const int rank : exposed_to_) send_signal(target(rank), wire::kPost);
   return MPI_SUCCESS;
 }
 

@@ -19,8 +19,6 @@ class Windows;
 
 class Transfer final : public Request, private p2p::Stalled {
  public:
-  enum class Direction : std::uint8_t { put, get };
-
   explicit Transfer(Windows& windows) noexcept;
 
   /// `there`: addresses of the target's.  To be started afterwards.

@@ -23,7 +23,6 @@
 #include "mpi_shim/op/op.hpp"
 #include "mpi_shim/p2p/stalled.hpp"
 #include "mpi_shim/rma/target/target.hpp"
-#include "mpi_shim/rma/transfer.hpp"
 #include "mpi_shim/rma/wire.hpp"
 #include "opal/am/region.hpp"
 
@@ -85,8 +84,8 @@ class Window final : public handle::Object {
 
   // --- Accesses (access.cpp).  `request`: null, or where to leave the request of an R form.
 
-  int put(const Buffer& origin, const Place& place, MPI_Request* request);
-  int get(const Buffer& origin, const Place& place, MPI_Request* request);
+  /// MPI_Put and MPI_Get.
+  int move(Direction direction, const Buffer& origin, const Place& place, MPI_Request* request);
   /// MPI_Accumulate, MPI_Get_accumulate and MPI_Fetch_and_op; `result` null: nothing is fetched.
   int update(op::OpKind kind, const Buffer& origin, const Buffer* result, const Place& place, MPI_Request* request);
   int compare_and_swap(const void* origin, const void* compare, void* result, const Place& place);
@@ -164,11 +163,10 @@ class Window final : public handle::Object {
   };
 
   // access.cpp
-  template <Transfer::Direction direction>
-  int move(const Buffer& origin, const Place& place, MPI_Request* request);
   int reach(Target& target);
   int find_way(Target& target, const Buffer& there, Way& way);
   int find_attached(Target& target, const Buffer& there, Way& way);
+  int begin_access(const Place& place, bool passive_only, Buffer& there);
   int enter(int rank, bool passive_only);
   int locate(const Place& place, Buffer& there) noexcept;
   static Buffer here(const Target& target, const Buffer& there) noexcept;
@@ -177,9 +175,7 @@ class Window final : public handle::Object {
   int update_mapped(Target& target, op::OpKind kind, const Buffer& origin, const Buffer* result, const Buffer& there);
   int update_by_copy(Target& target, const MemoryHandle& handle, op::OpKind kind, const Buffer& origin,
                      const Buffer* result, const Buffer& there);
-  int swap_mapped(Target& target, const SwapValues& values, void* result, const Buffer& there);
-  int swap_by_copy(Target& target, const MemoryHandle& handle, const SwapValues& values, void* result,
-                   const Buffer& there);
+  int swap(Target& target, const Way& way, const SwapValues& values, void* result, const Buffer& there);
   int lock_updates(Control& control) noexcept;
   int copy_pieces(Target& target, const MemoryHandle& handle, const Buffer& there, std::uint64_t first,
                   MutableBytes dense, bool store);
@@ -190,6 +186,7 @@ class Window final : public handle::Object {
   int drain(Target& target) noexcept;
   int drain_all() noexcept;
   int barrier();
+  int find_ranks(const comm::Group& group, std::vector<int>& ranks);
   void send_signal(Target& target, Tag tag) noexcept;
 
   // passive.cpp
@@ -201,8 +198,6 @@ class Window final : public handle::Object {
   int poll_until(Target& target, Condition condition) noexcept;
   [[nodiscard]] bool has_failed(int rank) noexcept;
   [[nodiscard]] bool is_access_lock_lost(const Target& target) noexcept;
-  [[nodiscard]] bool has_target_failed(const Target& target) noexcept;
-  [[nodiscard]] bool is_update_lock_lost(const Control& control) noexcept;
   /// What this process itself claims of the target's lock.
   [[nodiscard]] Claim& own_claim(const Target& target) const noexcept { return target.claims[place_]; }
 

@@ -129,7 +129,9 @@ TEST(AbiRefusal, EveryFunctionThatIsNotThereSaysItsNameAndNeverSucceeds) {
       EXPECT_NE(outcome.status, kReturnedSuccess) << name;
       // The default handler of files returns the error; every other one speaks.
       if (function.name.rfind("File_", 0) == 0 && outcome.status == kReturnedError) continue;
-      EXPECT_NE(outcome.said.find(name + " "), std::string::npos) << name << " said: " << outcome.said;
+      const bool names_it = outcome.said.find(name + " is not") != std::string::npos ||
+                            outcome.said.find(name + ": is not") != std::string::npos;
+      EXPECT_TRUE(names_it) << name << " said: " << outcome.said;
     }
   }
 }

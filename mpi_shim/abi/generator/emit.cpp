@@ -42,44 +42,37 @@ std::string refusal(const Function& function) {
   std::string named;
   std::string body;
   if (function.result != "int" || function.name.ends_with("_toint")) {
-    body = "opal::mpi::unsupported_value(" + quoted + ");";
+    body = "mpi_shim::unsupported_value(" + quoted + ");";
   } else if (function.name.starts_with("T_")) {
-    body = "return opal::mpi::unsupported_tool(" + quoted + ");";
+    body = "return mpi_shim::unsupported_tool(" + quoted + ");";
   } else {
     named = scope_parameter(function);
     // MPI_File_open takes a communicator, but errors of opening go to the handler of MPI_FILE_NULL.
     if (function.name.starts_with("File_") && (named.empty() || named == "comm")) named = "MPI_FILE_NULL";
-    body = "return opal::mpi::unsupported(" + quoted + (named.empty() ? "" : ", " + named) + ");";
+    body = "return mpi_shim::unsupported(" + quoted + (named.empty() ? "" : ", " + named) + ");";
   }
   return "OPAL_MPI_FUNCTION(" + function.result + ", " + function.name + ", (" + parameters(function, false, named) +
          ")) { " + body + " }\n";
 }
 
 struct Count {
-  int complete = 0;
-  int partly = 0;
+  int implemented = 0;
   int all = 0;
 
   void add(const Function& function) {
     ++all;
-    if (!function.implemented) return;
-    ++(function.missing.empty() ? complete : partly);
+    implemented += function.implemented ? 1 : 0;
   }
 };
 
 std::string row(std::string_view title, const Count& count) {
   std::ostringstream out;
-  out << "| " << title << " | " << count.complete << " | " << count.partly << " | "
-      << count.all - count.complete - count.partly << " | " << count.all << " |\n";
+  out << "| " << title << " | " << count.implemented << " | " << count.all - count.implemented << " | " << count.all
+      << " |\n";
   return out.str();
 }
 
-constexpr std::string_view kCountHead = " | implemented | partly | not yet | all |\n|---|---:|---:|---:|---:|\n";
-
-std::string state(const Function& function) {
-  if (!function.implemented) return "not yet";
-  return function.missing.empty() ? "yes" : "partly; missing: " + function.missing;
-}
+constexpr std::string_view kCountHead = " | implemented | not yet | all |\n|---|---:|---:|---:|\n";
 
 }  // namespace
 
@@ -132,7 +125,7 @@ std::string emit_refusals(const Table& table) {
   std::ostringstream out;
   out << "// Generated from functions.def: the functions that no object of the library defines.\n"
          "#include \"mpi_shim/abi/function.hpp\"\n"
-         "#include \"mpi_shim/abi/unsupported.hpp\"\n\n";
+         "#include \"mpi_shim/process/raise.hpp\"\n\n";
   for (const Group& group : table) {
     for (const Function& function : group.functions) {
       if (!function.implemented) out << refusal(function);
@@ -153,7 +146,8 @@ std::string emit_coverage(const Table& table) {
       count.add(function);
       all.add(function);
       tiers.at(static_cast<std::size_t>(function.tier - 1)).add(function);
-      rows << "| MPI_" << function.name << " | " << function.tier << " | " << state(function) << " |\n";
+      rows << "| MPI_" << function.name << " | " << function.tier
+           << (function.implemented ? " | yes |\n" : " | not yet |\n");
     }
     groups << row(group.title, count);
   }

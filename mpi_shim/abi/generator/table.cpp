@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_shim/abi/generator/table.hpp"
 
+#include <array>
 #include <cctype>
 #include <map>
 #include <set>
@@ -11,7 +12,15 @@
 namespace opal::mpi::abi {
 namespace {
 
-constexpr std::string_view kMissing = "missing:";
+/// The types that differ between the two forms of a function.
+struct Word {
+  std::string_view word;
+  std::string_view plain;
+  std::string_view large;  // with large counts
+};
+constexpr std::array<Word, 3> kWords = {
+    {{"Count", "int", "MPI_Count"}, {"Displ", "int", "MPI_Aint"}, {"Bytes", "MPI_Aint", "MPI_Count"}}};
+constexpr int kTierOfLargeCounts = 5;
 
 std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -39,23 +48,67 @@ Parameter parse_parameter(const std::string& text) {
   return parameter;
 }
 
-Function parse_function(const std::string& line) {
+/// Puts the type for which a word stands in its place; false: there is none.
+bool replace_word(std::string& type, bool large) {
+  const std::size_t at = type.starts_with("const ") ? 6 : 0;
+  for (const Word& one : kWords) {
+    const std::size_t end = at + one.word.size();
+    if (type.compare(at, one.word.size(), one.word) != 0 || (end != type.size() && type[end] != '*')) continue;
+    type.replace(at, one.word.size(), large ? one.large : one.plain);
+    return true;
+  }
+  return false;
+}
+
+/// The function and, if some of its types differ there, its form with large counts.
+void add_both(Function function, std::vector<Function>& functions) {
+  Function large = function;
+  large.name += "_c";
+  large.tier = kTierOfLargeCounts;
+  bool differs = false;
+  for (std::size_t i = 0; i < function.parameters.size(); ++i) {
+    differs |= replace_word(function.parameters[i].type, false);
+    (void)replace_word(large.parameters[i].type, true);
+  }
+  functions.push_back(std::move(function));
+  if (differs) functions.push_back(std::move(large));
+}
+
+/// The functions that one line stands for.
+std::vector<Function> parse_functions(const std::string& line) {
   const auto open = line.find('(');
   if (open == std::string::npos || line.back() != ')') throw std::runtime_error("expected <tier> <type> <name>(...)");
   std::istringstream head(line.substr(0, open));
   Function function;
+  std::string tiers;
   std::string rest;
-  if (!(head >> function.tier >> function.result >> function.name) || (head >> rest) || function.tier < 1 ||
-      function.tier > 5 || !is_identifier(function.name)) {
-    throw std::runtime_error("expected <tier 1..5> <type> <name>(...)");
+  const auto is_tier = [](char c) { return c >= '1' && c <= '5'; };
+  if (!(head >> tiers >> function.result >> function.name) || (head >> rest) || !is_identifier(function.name) ||
+      (tiers.size() != 1 && (tiers.size() != 5 || tiers[1] != '/' || tiers[3] != '/')) || !is_tier(tiers.front()) ||
+      !is_tier(tiers[tiers.size() / 2]) || !is_tier(tiers.back())) {
+    throw std::runtime_error("expected <tier 1..5, or three of them> <type> <name>(...)");
   }
   const std::string list = line.substr(open + 1, line.size() - open - 2);
-  if (list == "void") return function;
-  std::istringstream parameters(list);
+  std::istringstream parameters(list == "void" ? "" : list);
   for (std::string one; std::getline(parameters, one, ',');) {
     function.parameters.push_back(parse_parameter(trimmed(one)));
   }
-  return function;
+  std::vector<Function> functions;
+  function.tier = tiers.front() - '0';
+  add_both(function, functions);
+  if (tiers.size() == 1) return functions;
+  Function nonblocking = function;
+  nonblocking.tier = tiers[2] - '0';
+  nonblocking.name = 'I' + function.name;
+  nonblocking.name[1] = static_cast<char>(std::tolower(static_cast<unsigned char>(function.name.front())));
+  nonblocking.parameters.push_back({"MPI_Request*", "request", ""});
+  add_both(nonblocking, functions);
+  function.tier = tiers.back() - '0';
+  function.name += "_init";
+  function.parameters.push_back({"MPI_Info", "info", ""});
+  function.parameters.push_back({"MPI_Request*", "request", ""});
+  add_both(std::move(function), functions);
+  return functions;
 }
 
 }  // namespace
@@ -75,13 +128,10 @@ Table parse_table(std::istream& in) {
       }
       if (table.empty()) throw std::runtime_error("a function before the first [group]");
       auto& functions = table.back().functions;
-      if (line.rfind(kMissing, 0) == 0) {
-        if (functions.empty()) throw std::runtime_error("'missing:' without a function");
-        functions.back().missing = trimmed(std::string_view(line).substr(kMissing.size()));
-        continue;
+      for (Function& function : parse_functions(line)) {
+        if (!names.insert(function.name).second) throw std::runtime_error("name given twice");
+        functions.push_back(std::move(function));
       }
-      functions.push_back(parse_function(line));
-      if (!names.insert(functions.back().name).second) throw std::runtime_error("name given twice");
     } catch (const std::runtime_error& error) {
       throw std::runtime_error("functions.def:" + std::to_string(number) + ": " + error.what() + "\n  " + line);
     }

@@ -16,13 +16,12 @@ struct Parameter {
   std::string array;  ///< "[]", "[][3]" or empty
 };
 
-/// One line of the table.
+/// One function, as a line of the table has it or as a form of that.
 struct Function {
   int tier = 0;
   std::string result;  ///< return type
   std::string name;    ///< without MPI_
   std::vector<Parameter> parameters;
-  std::string missing;       ///< what an implementation does not cover; empty = complete
   bool implemented = false;  ///< some object of the library defines it
 };
 

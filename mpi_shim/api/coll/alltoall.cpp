@@ -5,19 +5,8 @@
 #include "mpi_shim/api/coll/blocks.hpp"
 #include "mpi_shim/api/coll/collective.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::api::even_blocks;
-using mpi_shim::api::Form;
-using mpi_shim::api::listed_blocks;
-using mpi_shim::api::sides_of;
-using mpi_shim::api::typed_blocks;
-using mpi_shim::coll::Blocks;
-using mpi_shim::coll::HostTeam;
-using mpi_shim::coll::Schedule;
-using mpi_shim::comm::Communicator;
-using mpi_shim::comm::Neighbours;
 
 // The processes that an exchange is with.
 enum class All { even, uneven };  ///< all of the communicator; `even`: all blocks have the same size
@@ -27,17 +16,18 @@ template <class MakeOut, class MakeIn>
 int exchange(const Form& form, const void* sendbuf, const void* /*recvbuf*/, MPI_Comm comm, All with,
              MakeOut&& make_out, MakeIn&& make_in) {
   Call call{form.function};
-  Communicator* const communicator = call.comm(comm);
+  comm::Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   const bool in_place = sendbuf == MPI_IN_PLACE;
   if (in_place && communicator->is_inter()) call.fail_in_place();
-  const Blocks out = in_place ? Blocks{} : make_out(call, communicator->remote_size());
-  const Blocks in = make_in(call, communicator->remote_size());
+  const coll::Blocks out = in_place ? coll::Blocks{} : make_out(call, communicator->remote_size());
+  const coll::Blocks in = make_in(call, communicator->remote_size());
   if (call.failed()) return call.error();
-  const auto share = [&](HostTeam& team) {
-    return (team.*(with == All::even ? &HostTeam::alltoall : &HostTeam::alltoallv))(in_place ? in : out, in);
+  const auto share = [&](coll::HostTeam& team) {
+    return (team.*(with == All::even ? &coll::HostTeam::alltoall : &coll::HostTeam::alltoallv))(in_place ? in : out,
+                                                                                                in);
   };
-  return form.run(call, *communicator, share, [&](Schedule& schedule) {
+  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_alltoall(schedule, sides_of(*communicator), out, in);
     } else if (in_place) {
@@ -52,18 +42,18 @@ template <class MakeOut, class MakeIn>
 int exchange(const Form& form, const void* sendbuf, const void* recvbuf, MPI_Comm comm, Neighbourhood /*with*/,
              MakeOut&& make_out, MakeIn&& make_in) {
   Call call{form.function};
-  Communicator* const communicator = call.comm(comm);
+  comm::Communicator* const communicator = call.comm(comm);
   if (!call.failed() && communicator->topology == nullptr) {
     call.fail(MPI_ERR_TOPOLOGY, "argument comm has no topology");
   }
   if (sendbuf == MPI_IN_PLACE || recvbuf == MPI_IN_PLACE) call.fail_in_place();
   if (call.failed()) return call.error();
-  const Neighbours neighbours = neighbours_of(*communicator->topology, communicator->rank());
-  const Blocks out = make_out(call, static_cast<int>(neighbours.destinations.size()));
-  const Blocks in = make_in(call, static_cast<int>(neighbours.sources.size()));
+  const comm::Neighbours neighbours = neighbours_of(*communicator->topology, communicator->rank());
+  const coll::Blocks out = make_out(call, static_cast<int>(neighbours.destinations.size()));
+  const coll::Blocks in = make_in(call, static_cast<int>(neighbours.sources.size()));
   if (call.failed()) return call.error();
   return form.run(call, *communicator,
-                  [&](Schedule& schedule) { build_neighbour_alltoall(schedule, neighbours, out, in); });
+                  [&](coll::Schedule& schedule) { build_neighbour_alltoall(schedule, neighbours, out, in); });
 }
 
 template <class With>
@@ -92,7 +82,7 @@ int alltoallw(const Form& form, const void* sendbuf, const Count* sendcounts, co
 /// The same block for every neighbour.
 auto repeated(const void* base, MPI_Count count, MPI_Datatype datatype) {
   return [=](Call& call, int number) {
-    return Blocks(static_cast<std::size_t>(number), call.buffer(base, count, datatype));
+    return coll::Blocks(static_cast<std::size_t>(number), call.buffer(base, count, datatype));
   };
 }
 
@@ -119,3 +109,5 @@ OPAL_MPI_COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, alltoallv, Neighbour
 OPAL_MPI_COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, alltoallw, Neighbourhood{})
 OPAL_MPI_COLLECTIVE(Neighbor_allgather, neighbor_allgather, neighbor_allgather)
 OPAL_MPI_COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, neighbor_allgatherv)
+
+}  // namespace mpi_shim::api

@@ -3,21 +3,15 @@
 #include "mpi_shim/coll/algorithms/bcast.hpp"
 #include "mpi_shim/api/coll/collective.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::api::Form;
-using mpi_shim::api::sides_of;
-using mpi_shim::coll::HostTeam;
-using mpi_shim::coll::Schedule;
-using mpi_shim::p2p::Buffer;
 
 int barrier(const Form& form, MPI_Comm comm) {
   Call call{form.function};
   auto* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
-  const auto share = [](HostTeam& team) { return team.barrier(); };
-  return form.run(call, *communicator, share, [&](Schedule& schedule) {
+  const auto share = [](coll::HostTeam& team) { return team.barrier(); };
+  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
     communicator->is_inter() ? build_inter_barrier(schedule, sides_of(*communicator)) : build_barrier(schedule);
   });
 }
@@ -26,10 +20,10 @@ int bcast(const Form& form, void* buffer, MPI_Count count, MPI_Datatype datatype
   Call call{form.function};
   auto* const communicator = call.comm(comm);
   call.root(communicator, root);
-  const auto message = root == MPI_PROC_NULL ? Buffer{} : call.buffer(buffer, count, datatype);
+  const auto message = root == MPI_PROC_NULL ? p2p::Buffer{} : call.buffer(buffer, count, datatype);
   if (call.failed()) return call.error();
-  const auto share = [&](HostTeam& team) { return team.bcast(message, root); };
-  return form.run(call, *communicator, share, [&](Schedule& schedule) {
+  const auto share = [&](coll::HostTeam& team) { return team.bcast(message, root); };
+  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
     if (communicator->is_inter()) {
       build_inter_bcast(schedule, sides_of(*communicator), message, root);
     } else {
@@ -42,3 +36,5 @@ int bcast(const Form& form, void* buffer, MPI_Count count, MPI_Datatype datatype
 
 OPAL_MPI_COLLECTIVE_OF(Barrier, barrier, , barrier)
 OPAL_MPI_COLLECTIVE(Bcast, bcast, bcast)
+
+}  // namespace mpi_shim::api

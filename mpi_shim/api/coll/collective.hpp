@@ -40,7 +40,7 @@ struct Form {
   template <class Share, class Build>
   int run(Call& call, comm::Communicator& comm, Share&& share, Build&& build) const {
     if (kind == Kind::blocking) {
-      if (coll::HostTeam* const team = comm.host_team.find(call.process().job(), comm)) {
+      if (coll::HostTeam* const team = coll::HostTeam::find(call.process().job(), comm)) {
         if (const coll::HostTeam::Outcome outcome = share(*team)) return call.finish(*outcome);
       }
     }

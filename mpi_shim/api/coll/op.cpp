@@ -4,12 +4,8 @@
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::coll::OnHost;
-using mpi_shim::op::Op;
-using mpi_shim::p2p::Buffer;
 
 template <class Function>
 int create(const char* name, Function* function, int commute, MPI_Op* op) {
@@ -17,14 +13,14 @@ int create(const char* name, Function* function, int commute, MPI_Op* op) {
   call.pointer(op, "op");
   if (function == nullptr) call.fail(MPI_ERR_ARG, "argument user_fn is a null pointer");
   if (call.failed()) return call.error();
-  auto made = mpi_shim::handle::create<Op>(function, commute != 0);
+  auto made = handle::create<op::Op>(function, commute != 0);
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  *op = mpi_shim::handle::to_handle<MPI_Op>(*made->detach());  // the program's reference
+  *op = handle::to_handle<MPI_Op>(*made->detach());  // the program's reference
   return MPI_SUCCESS;
 }
 
-Op* find(Call& call, MPI_Op handle) {
-  auto* op = mpi_shim::handle::find<Op>(handle);
+op::Op* find(Call& call, MPI_Op handle) {
+  auto* op = handle::find<op::Op>(handle);
   if (op == nullptr) call.fail(MPI_ERR_OP, "argument op is not a valid operation");
   return op;
 }
@@ -32,15 +28,15 @@ Op* find(Call& call, MPI_Op handle) {
 int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Count count, MPI_Datatype datatype,
                  MPI_Op handle) {
   Call call{function};
-  const Buffer in = call.buffer(inbuf, count, datatype);
-  const Buffer inout = call.buffer(inoutbuf, count, datatype);
-  const Op* const op = call.op(handle, datatype);
+  const p2p::Buffer in = call.buffer(inbuf, count, datatype);
+  const p2p::Buffer inout = call.buffer(inoutbuf, count, datatype);
+  const op::Op* const op = call.op(handle, datatype);
   if (inbuf == MPI_IN_PLACE || inoutbuf == MPI_IN_PLACE || (inbuf == inoutbuf && in.bytes() != 0)) {
     call.fail(MPI_ERR_BUFFER, "arguments inbuf and inoutbuf are MPI_IN_PLACE or the same memory");
   }
   if (call.failed()) return call.error();
-  OnHost in_here{in, OnHost::Use::read};
-  OnHost inout_here{inout, OnHost::Use::update};
+  coll::OnHost in_here{in, coll::OnHost::Use::read};
+  coll::OnHost inout_here{inout, coll::OnHost::Use::update};
   op->apply(in_here.buffer().base(), inout_here.buffer().base(), count, inout.type());
   return MPI_SUCCESS;
 }
@@ -51,9 +47,7 @@ OPAL_MPI_FORWARD_BOTH(Op_create, create)
 
 OPAL_MPI_FUNCTION(int, Op_free, (MPI_Op * op)) {
   Call call{"MPI_Op_free"};
-  call.pointer(op, "op");
-  if (call.failed()) return call.error();
-  Op* const object = find(call, *op);
+  op::Op* const object = find(call, call.at(op, "op"));
   if (call.failed()) return call.error();
   if (object->is_predefined()) return call.fail(MPI_ERR_OP, "a predefined operation cannot be freed");
   object->retire();
@@ -63,8 +57,10 @@ OPAL_MPI_FUNCTION(int, Op_free, (MPI_Op * op)) {
 
 OPAL_MPI_FUNCTION(int, Op_commutative, (MPI_Op op, int* commute)) {
   Call call{"MPI_Op_commutative"};
-  const Op* const object = find(call, op);
+  const op::Op* const object = find(call, op);
   return call.answer(commute, "commute", [&] { return object->is_commutative(); });
 }
 
 OPAL_MPI_FORWARD_BOTH(Reduce_local, reduce_local)
+
+}  // namespace mpi_shim::api

@@ -6,33 +6,25 @@
 
 #include "mpi_shim/api/coll/collective.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::api::Form;
-using mpi_shim::api::RootPart;
-using mpi_shim::api::sides_of;
-using mpi_shim::coll::HostTeam;
-using mpi_shim::coll::Schedule;
-using mpi_shim::comm::Communicator;
-using mpi_shim::p2p::Buffer;
 
 int reduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle,
            int root, MPI_Comm comm) {
   Call call{form.function};
-  Communicator* const communicator = call.comm(comm);
+  comm::Communicator* const communicator = call.comm(comm);
   call.root(communicator, root);
   if (call.failed()) return call.error();
   const RootPart part{*communicator, root};
   const bool sends = part.takes_part && !(communicator->is_inter() && part.is_root);
   const bool in_place = sends && sendbuf == MPI_IN_PLACE;
   if (in_place && !part.is_root) return call.fail_in_place();
-  const Buffer in = sends ? call.buffer(in_place ? recvbuf : sendbuf, count, datatype) : Buffer{};
-  const Buffer out = part.is_root ? call.buffer(recvbuf, count, datatype) : Buffer{};
+  const p2p::Buffer in = sends ? call.buffer(in_place ? recvbuf : sendbuf, count, datatype) : p2p::Buffer{};
+  const p2p::Buffer out = part.is_root ? call.buffer(recvbuf, count, datatype) : p2p::Buffer{};
   const auto* op = part.takes_part ? call.op(handle, datatype) : nullptr;
   if (call.failed()) return call.error();
-  const auto share = [&](HostTeam& team) { return team.reduce(in, out, *op, root); };
-  return form.run(call, *communicator, share, [&](Schedule& schedule) {
+  const auto share = [&](coll::HostTeam& team) { return team.reduce(in, out, *op, root); };
+  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
     if (op == nullptr) return;
     schedule.keep_op(*op);
     if (communicator->is_inter()) {
@@ -45,9 +37,9 @@ int reduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count
 
 /// The arguments that MPI_Allreduce, MPI_Scan and MPI_Exscan have in common.
 struct Everywhere {
-  Buffer in;
-  Buffer out;
-  const mpi_shim::op::Op* op;
+  p2p::Buffer in;
+  p2p::Buffer out;
+  const op::Op* op;
 
   Everywhere(Call& call, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op handle)
       : in(call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype)),
@@ -58,12 +50,12 @@ struct Everywhere {
 int allreduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
               MPI_Comm comm) {
   Call call{form.function};
-  Communicator* const communicator = call.comm(comm);
+  comm::Communicator* const communicator = call.comm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
   if (!call.failed() && communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
   if (call.failed()) return call.error();
-  const auto share = [&](HostTeam& team) { return team.allreduce(it.in, it.out, *it.op); };
-  return form.run(call, *communicator, share, [&](Schedule& schedule) {
+  const auto share = [&](coll::HostTeam& team) { return team.allreduce(it.in, it.out, *it.op); };
+  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
     schedule.keep_op(*it.op);
     if (communicator->is_inter()) {
       build_inter_allreduce(schedule, sides_of(*communicator), it.in, it.out, *it.op);
@@ -76,11 +68,11 @@ int allreduce(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count co
 int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
          MPI_Comm comm, bool exclusive) {
   Call call{form.function};
-  Communicator* const communicator = call.intracomm(comm);
+  comm::Communicator* const communicator = call.intracomm(comm);
   const Everywhere it{call, sendbuf, recvbuf, count, datatype, op};
   if (call.failed()) return call.error();
-  const auto share = [&](HostTeam& team) { return team.scan(it.in, it.out, *it.op, exclusive); };
-  return form.run(call, *communicator, share, [&](Schedule& schedule) {
+  const auto share = [&](coll::HostTeam& team) { return team.scan(it.in, it.out, *it.op, exclusive); };
+  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
     schedule.keep_op(*it.op);
     build_scan(schedule, it.in, it.out, *it.op, exclusive);
   });
@@ -91,7 +83,7 @@ template <class CountOf>
 int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& count_of, MPI_Datatype datatype,
               MPI_Op handle, MPI_Comm comm) {
   Call call{form.function};
-  Communicator* const communicator = call.comm(comm);
+  comm::Communicator* const communicator = call.comm(comm);
   if (call.failed()) return call.error();
   std::vector<std::uint64_t> counts;
   MPI_Count total = 0;
@@ -103,13 +95,13 @@ int scattered(const Form& form, const void* sendbuf, void* recvbuf, CountOf&& co
   }
   if (communicator->is_inter() && sendbuf == MPI_IN_PLACE) call.fail_in_place();
   if (call.failed()) return call.error();
-  const Buffer in = call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, total, datatype);
-  const Buffer out =
+  const p2p::Buffer in = call.buffer(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, total, datatype);
+  const p2p::Buffer out =
       call.buffer(recvbuf, static_cast<MPI_Count>(counts[static_cast<std::size_t>(communicator->rank())]), datatype);
   const auto* op = call.op(handle, datatype);
   if (call.failed()) return call.error();
-  const auto share = [&](HostTeam& team) { return team.reduce_scatter(in, out, counts, *op); };
-  return form.run(call, *communicator, share, [&](Schedule& schedule) {
+  const auto share = [&](coll::HostTeam& team) { return team.reduce_scatter(in, out, counts, *op); };
+  return form.run(call, *communicator, share, [&](coll::Schedule& schedule) {
     schedule.keep_op(*op);
     if (communicator->is_inter()) {
       build_inter_reduce_scatter(schedule, sides_of(*communicator), in, out, counts, *op);
@@ -145,3 +137,5 @@ OPAL_MPI_COLLECTIVE(Scan, scan, scan, false)
 OPAL_MPI_COLLECTIVE(Exscan, exscan, scan, true)
 OPAL_MPI_COLLECTIVE(Reduce_scatter, reduce_scatter, reduce_scatter)
 OPAL_MPI_COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, reduce_scatter_block)
+
+}  // namespace mpi_shim::api

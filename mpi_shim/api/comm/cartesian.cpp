@@ -6,29 +6,22 @@
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::comm::Cartesian;
-using mpi_shim::comm::Communicator;
-using mpi_shim::comm::Topology;
-
 /// The grid of a communicator that has one.
-const Cartesian* grid_of(Call& call, MPI_Comm comm, Communicator*& communicator) {
-  communicator = call.comm(comm);
-  if (call.failed()) return nullptr;
-  const auto* const grid = communicator->topology_as<Cartesian>();
-  if (grid == nullptr) call.fail(MPI_ERR_TOPOLOGY, "argument comm has no cartesian topology");
-  return grid;
+const comm::Cartesian* grid_of(Call& call, const comm::Communicator* communicator) {
+  return call.topology<comm::Cartesian>(communicator, "cartesian");
 }
 
-std::size_t count_of(const Cartesian& grid, int maxdims) {
+std::size_t count_of(const comm::Cartesian& grid, int maxdims) {
   return static_cast<std::size_t>(std::min(maxdims, grid.dimensions()));
 }
 
 /// The grid that the arguments describe; it must fit into the communicator.
-Cartesian described(Call& call, const Communicator* communicator, int ndims, const int dims[], const int periods[]) {
-  Cartesian grid;
+comm::Cartesian described(Call& call, const comm::Communicator* communicator, int ndims, const int dims[],
+                          const int periods[]) {
+  comm::Cartesian grid;
   if (ndims < 0) call.fail(MPI_ERR_DIMS, "argument ndims is negative");
   if (ndims > 0) {
     call.pointer(dims, "dims");
@@ -56,7 +49,7 @@ OPAL_MPI_FUNCTION(int, Dims_create, (int nnodes, int ndims, int dims[])) {
     if (dims[i] < 0) call.fail(MPI_ERR_DIMS, "dimension " + std::to_string(i) + " is negative");
   }
   if (call.failed() || ndims == 0) return call.error();
-  if (!mpi_shim::comm::balance_dimensions(nnodes, {dims, static_cast<std::size_t>(ndims)})) {
+  if (!comm::balance_dimensions(nnodes, {dims, static_cast<std::size_t>(ndims)})) {
     return call.fail(MPI_ERR_DIMS, "argument nnodes is no multiple of the dimensions that are given");
   }
   return MPI_SUCCESS;
@@ -66,36 +59,35 @@ OPAL_MPI_FUNCTION(int, Cart_create,
                   (MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int /*reorder*/,
                    MPI_Comm* comm_cart)) {
   Call call{"MPI_Cart_create"};
-  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_cart, "comm_cart");
   if (call.failed()) return call.error();
   *comm_cart = MPI_COMM_NULL;  // also if the program goes on after an error
-  Cartesian grid = described(call, parent, ndims, dims, periods);
+  comm::Cartesian grid = described(call, parent, ndims, dims, periods);
   if (call.failed()) return call.error();
   const int color = parent->rank() < grid.points() ? 0 : MPI_UNDEFINED;
   return hand_out(call, split(call.process().communicators(), *parent, color, 0), comm_cart,
-                  std::make_shared<const Topology>(std::move(grid)));
+                  std::make_shared<const comm::Topology>(std::move(grid)));
 }
 
 OPAL_MPI_FUNCTION(int, Cart_map, (MPI_Comm comm, int ndims, const int dims[], const int periods[], int* newrank)) {
   Call call{"MPI_Cart_map"};
-  const Communicator* const communicator = call.comm(comm);
-  const Cartesian grid = described(call, communicator, ndims, dims, periods);
+  const comm::Communicator* const communicator = call.comm(comm);
+  const comm::Cartesian grid = described(call, communicator, ndims, dims, periods);
   return call.answer(newrank, "newrank",
                      [&] { return communicator->rank() < grid.points() ? communicator->rank() : MPI_UNDEFINED; });
 }
 
 OPAL_MPI_FUNCTION(int, Cartdim_get, (MPI_Comm comm, int* ndims)) {
   Call call{"MPI_Cartdim_get"};
-  Communicator* communicator = nullptr;
-  const Cartesian* const grid = grid_of(call, comm, communicator);
+  const comm::Cartesian* const grid = grid_of(call, call.comm(comm));
   return call.answer(ndims, "ndims", [&] { return grid->dimensions(); });
 }
 
 OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[])) {
   Call call{"MPI_Cart_get"};
-  Communicator* communicator = nullptr;
-  const Cartesian* const grid = grid_of(call, comm, communicator);
+  comm::Communicator* const communicator = call.comm(comm);
+  const comm::Cartesian* const grid = grid_of(call, communicator);
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
   if (call.failed()) return call.error();
   const std::size_t count = count_of(*grid, maxdims);
@@ -115,8 +107,8 @@ OPAL_MPI_FUNCTION(int, Cart_get, (MPI_Comm comm, int maxdims, int dims[], int pe
 
 OPAL_MPI_FUNCTION(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int coords[])) {
   Call call{"MPI_Cart_coords"};
-  Communicator* communicator = nullptr;
-  const Cartesian* const grid = grid_of(call, comm, communicator);
+  comm::Communicator* const communicator = call.comm(comm);
+  const comm::Cartesian* const grid = grid_of(call, communicator);
   if (maxdims < 0) call.fail(MPI_ERR_DIMS, "argument maxdims is negative");
   if (!call.failed() && (rank < 0 || rank >= communicator->size())) {
     call.fail(MPI_ERR_RANK, "argument rank is " + std::to_string(rank) + ", which is not in the communicator");
@@ -131,8 +123,8 @@ OPAL_MPI_FUNCTION(int, Cart_coords, (MPI_Comm comm, int rank, int maxdims, int c
 
 OPAL_MPI_FUNCTION(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)) {
   Call call{"MPI_Cart_rank"};
-  Communicator* communicator = nullptr;
-  const Cartesian* const grid = grid_of(call, comm, communicator);
+  comm::Communicator* const communicator = call.comm(comm);
+  const comm::Cartesian* const grid = grid_of(call, communicator);
   call.pointer(rank, "rank");
   if (!call.failed() && !grid->dims.empty()) call.pointer(coords, "coords");
   if (call.failed()) return call.error();
@@ -146,8 +138,8 @@ OPAL_MPI_FUNCTION(int, Cart_rank, (MPI_Comm comm, const int coords[], int* rank)
 
 OPAL_MPI_FUNCTION(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int* rank_source, int* rank_dest)) {
   Call call{"MPI_Cart_shift"};
-  Communicator* communicator = nullptr;
-  const Cartesian* const grid = grid_of(call, comm, communicator);
+  comm::Communicator* const communicator = call.comm(comm);
+  const comm::Cartesian* const grid = grid_of(call, communicator);
   call.pointer(rank_source, "rank_source");
   call.pointer(rank_dest, "rank_dest");
   if (!call.failed() && (direction < 0 || direction >= grid->dimensions())) {
@@ -155,7 +147,7 @@ OPAL_MPI_FUNCTION(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int*
                                 std::to_string(grid->dimensions()) + " dimensions");
   }
   if (call.failed()) return call.error();
-  const Cartesian::Shift shift = grid->shift(communicator->rank(), direction, disp);
+  const comm::Cartesian::Shift shift = grid->shift(communicator->rank(), direction, disp);
   *rank_source = shift.source;
   *rank_dest = shift.destination;
   return MPI_SUCCESS;
@@ -163,15 +155,15 @@ OPAL_MPI_FUNCTION(int, Cart_shift, (MPI_Comm comm, int direction, int disp, int*
 
 OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Comm* newcomm)) {
   Call call{"MPI_Cart_sub"};
-  Communicator* parent = nullptr;
-  const Cartesian* const grid = grid_of(call, comm, parent);
+  comm::Communicator* const parent = call.comm(comm);
+  const comm::Cartesian* const grid = grid_of(call, parent);
   call.pointer(newcomm, "newcomm");
   if (!call.failed() && grid->dimensions() > 0) call.pointer(remain_dims, "remain_dims");
   if (call.failed()) return call.error();
   // Those with the same coordinates in the dimensions that are left out stay together.
   std::vector<int> here(grid->dims.size());
   grid->coordinates_of(parent->rank(), here);
-  Cartesian rest;
+  comm::Cartesian rest;
   int color = 0;
   int key = 0;
   for (std::size_t i = 0; i < here.size(); ++i) {
@@ -182,5 +174,7 @@ OPAL_MPI_FUNCTION(int, Cart_sub, (MPI_Comm comm, const int remain_dims[], MPI_Co
     rest.periodic.push_back(grid->periodic[i]);
   }
   return hand_out(call, split(call.process().communicators(), *parent, color, key), newcomm,
-                  std::make_shared<const Topology>(std::move(rest)));
+                  std::make_shared<const comm::Topology>(std::move(rest)));
 }
+
+}  // namespace mpi_shim::api

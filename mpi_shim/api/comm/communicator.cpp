@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicators: asking, creating, freeing, naming.
 #include <algorithm>
-#include <cstring>
 #include <functional>
 
 #include "mpi_shim/abi/forward.hpp"
@@ -11,23 +10,19 @@
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/info/info.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::Request;
-using mpi_shim::api::Call;
-using mpi_shim::api::hand_out;
-using mpi_shim::comm::Communicator;
 
 template <class T, class Ask>
 int ask(const char* function, MPI_Comm handle, T* result, Ask&& ask) {
   Call call{function};
-  const Communicator* const communicator = call.comm(handle);
+  const comm::Communicator* const communicator = call.comm(handle);
   return call.answer(result, "result", [&] { return std::invoke(ask, *communicator); });
 }
 
 int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
   Call call{function};
-  Communicator* const parent = call.comm(comm);
+  comm::Communicator* const parent = call.comm(comm);
   call.info(info);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
@@ -37,7 +32,7 @@ int dup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
 
 int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, MPI_Request* request) {
   Call call{function};
-  Communicator* const parent = call.comm(comm);
+  comm::Communicator* const parent = call.comm(comm);
   call.info(info);
   call.pointer(newcomm, "newcomm");
   call.pointer(request, "request");
@@ -54,13 +49,13 @@ int idup(const char* function, MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm, 
 /// Whether a guided split asks for the one resource that is known here.
 bool names_shared_memory(int split_type, MPI_Info info) {
   if (split_type != MPI_COMM_TYPE_HW_GUIDED && split_type != MPI_COMM_TYPE_RESOURCE_GUIDED) return false;
-  const auto* const hints = mpi_shim::handle::find<mpi_shim::info::Info>(info);
+  const auto* const hints = handle::find<info::Info>(info);
   const std::string* const type = hints != nullptr ? hints->find("mpi_hw_resource_type") : nullptr;
   return type != nullptr && *type == "mpi_shared_memory";
 }
 
 /// The members must be of the communicator's own side.
-void check_subset(Call& call, const Communicator& comm, const mpi_shim::comm::Group& members) {
+void check_subset(Call& call, const comm::Communicator& comm, const comm::Group& members) {
   for (const int process : members.processes()) {
     if (comm.group()->rank_of(process) != MPI_UNDEFINED) continue;
     call.fail(MPI_ERR_GROUP, "argument group has a process that is not in argument comm");
@@ -69,22 +64,20 @@ void check_subset(Call& call, const Communicator& comm, const mpi_shim::comm::Gr
 }
 
 /// Whether a message or a collective that was started on the communicator is not done.
-bool is_pending(Communicator& comm) {
+bool is_pending(comm::Communicator& comm) {
   return comm.engine().has_pending(comm.user()) || comm.vci().scheduler().has_pending(comm);
 }
 
 /// `wait`: first until everything that was started on it is over.
 int release(const char* function, MPI_Comm* comm, bool wait) {
   Call call{function};
-  call.pointer(comm, "comm");
-  if (call.failed()) return call.error();
-  Communicator* const communicator = call.comm(*comm);
+  comm::Communicator* const communicator = call.comm(call.at(comm, "comm"));
   if (call.failed()) return call.error();
   if (communicator->is_predefined()) return call.fail(MPI_ERR_COMM, "a predefined communicator cannot be freed");
   if (wait) {
     communicator->engine().wait_until([&] { return !is_pending(*communicator); },
                                       "in MPI_Comm_disconnect for pending communication");
-    if (const int error = mpi_shim::coll::run(*communicator, [&](auto& schedule) { build_barrier(schedule); });
+    if (const int error = coll::run(*communicator, [&](auto& schedule) { build_barrier(schedule); });
         error != MPI_SUCCESS)
       return call.finish(error);
   }
@@ -96,10 +89,10 @@ int release(const char* function, MPI_Comm* comm, bool wait) {
 
 }  // namespace
 
-OPAL_MPI_FORWARD(Comm_rank, ask, &Communicator::rank)
-OPAL_MPI_FORWARD(Comm_size, ask, &Communicator::size)
-OPAL_MPI_FORWARD(Comm_test_inter, ask, &Communicator::is_inter)
-OPAL_MPI_FORWARD(Comm_group, ask, [](const Communicator& comm) { return mpi_shim::new_handle(comm.group()); })
+OPAL_MPI_FORWARD(Comm_rank, ask, &comm::Communicator::rank)
+OPAL_MPI_FORWARD(Comm_size, ask, &comm::Communicator::size)
+OPAL_MPI_FORWARD(Comm_test_inter, ask, &comm::Communicator::is_inter)
+OPAL_MPI_FORWARD(Comm_group, ask, [](const comm::Communicator& comm) { return new_handle(comm.group()); })
 OPAL_MPI_FORWARD(Comm_dup_with_info, dup)
 OPAL_MPI_FORWARD(Comm_idup_with_info, idup)
 OPAL_MPI_FORWARD(Comm_free, release, false)
@@ -127,7 +120,7 @@ OPAL_MPI_FUNCTION(int, Comm_get_info, (MPI_Comm comm, MPI_Info* info_used)) {
 
 OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_split"};
-  Communicator* const parent = call.comm(comm);
+  comm::Communicator* const parent = call.comm(comm);
   call.pointer(newcomm, "newcomm");
   if (color < 0 && color != MPI_UNDEFINED) {
     call.fail(MPI_ERR_ARG, "argument color is " + std::to_string(color) + ", but colours are 0 or more");
@@ -138,7 +131,7 @@ OPAL_MPI_FUNCTION(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm*
 
 OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_split_type"};
-  Communicator* const parent = call.comm(comm);
+  comm::Communicator* const parent = call.comm(comm);
   call.pointer(newcomm, "newcomm");
   call.info(info);
   int color = MPI_UNDEFINED;
@@ -155,7 +148,7 @@ OPAL_MPI_FUNCTION(int, Comm_split_type, (MPI_Comm comm, int split_type, int key,
 
 OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_create"};
-  Communicator* const parent = call.comm(comm);
+  comm::Communicator* const parent = call.comm(comm);
   const auto members = call.group(group);
   call.pointer(newcomm, "newcomm");
   if (call.failed()) return call.error();
@@ -166,7 +159,7 @@ OPAL_MPI_FUNCTION(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm* n
 
 OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_create_group"};
-  Communicator* const parent = call.intracomm(comm);
+  comm::Communicator* const parent = call.intracomm(comm);
   const auto members = call.group(group);
   call.send_tag(tag);
   call.pointer(newcomm, "newcomm");
@@ -178,8 +171,8 @@ OPAL_MPI_FUNCTION(int, Comm_create_group, (MPI_Comm comm, MPI_Group group, int t
 
 OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* result)) {
   Call call{"MPI_Comm_compare"};
-  const Communicator* const first = call.comm(comm1, "comm1");
-  const Communicator* const second = call.comm(comm2, "comm2");
+  const comm::Communicator* const first = call.comm(comm1, "comm1");
+  const comm::Communicator* const second = call.comm(comm2, "comm2");
   call.pointer(result, "result");
   if (call.failed()) return call.error();
   if (first == second) {
@@ -197,17 +190,4 @@ OPAL_MPI_FUNCTION(int, Comm_compare, (MPI_Comm comm1, MPI_Comm comm2, int* resul
   return MPI_SUCCESS;
 }
 
-OPAL_MPI_FUNCTION(int, Comm_set_name, (MPI_Comm comm, const char* comm_name)) {
-  Call call{"MPI_Comm_set_name"};
-  Communicator* const communicator = call.comm(comm);
-  call.pointer(comm_name, "comm_name");
-  if (call.failed()) return call.error();
-  communicator->name.assign(comm_name, ::strnlen(comm_name, MPI_MAX_OBJECT_NAME - 1));
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Comm_get_name, (MPI_Comm comm, char* comm_name, int* resultlen)) {
-  Call call{"MPI_Comm_get_name"};
-  const Communicator* const communicator = comm == MPI_COMM_NULL ? nullptr : call.comm(comm);
-  return call.answer_name(communicator != nullptr ? communicator->name : "MPI_COMM_NULL", comm_name, resultlen);
-}
+}  // namespace mpi_shim::api

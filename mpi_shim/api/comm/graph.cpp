@@ -8,27 +8,13 @@
 #include "mpi_shim/comm/creation/creation.hpp"
 #include "mpi_shim/comm/creation/edges.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::comm::Cartesian;
-using mpi_shim::comm::Communicator;
-using mpi_shim::comm::DistGraph;
-using mpi_shim::comm::Edge;
-using mpi_shim::comm::Graph;
-using mpi_shim::comm::Topology;
-
-template <class T>
-const T* topology_of(Call& call, const Communicator* communicator, const char* mistake) {
-  if (call.failed()) return nullptr;
-  const T* const topology = communicator->topology_as<T>();
-  if (topology == nullptr) call.fail(MPI_ERR_TOPOLOGY, mistake);
-  return topology;
-}
-
 /// The graph that the arguments describe; it must fit into the communicator.
-Graph described(Call& call, const Communicator* communicator, int nnodes, const int* index, const int* edges) {
-  Graph graph;
+comm::Graph described(Call& call, const comm::Communicator* communicator, int nnodes, const int* index,
+                      const int* edges) {
+  comm::Graph graph;
   if (call.failed()) return graph;
   if (nnodes < 0 || nnodes > communicator->size()) {
     call.fail(MPI_ERR_ARG, "argument nnodes is not between 0 and the number of processes");
@@ -48,7 +34,7 @@ Graph described(Call& call, const Communicator* communicator, int nnodes, const 
   return graph;
 }
 
-void check_ranks(Call& call, const Communicator& comm, int count, const int* ranks, const char* argument) {
+void check_ranks(Call& call, const comm::Communicator& comm, int count, const int* ranks, const char* argument) {
   if (count > 0) call.pointer(ranks, argument);
   for (int i = 0; i < count && !call.failed(); ++i) {
     if (ranks[i] >= 0 && ranks[i] < comm.size()) continue;
@@ -81,13 +67,13 @@ void store(const std::vector<int>& values, int* target, int room) {
 
 OPAL_MPI_FUNCTION(int, Topo_test, (MPI_Comm comm, int* status)) {
   Call call{"MPI_Topo_test"};
-  const Communicator* const communicator = call.comm(comm);
+  const comm::Communicator* const communicator = call.comm(comm);
   call.pointer(status, "status");
   if (call.failed()) return call.error();
   *status = MPI_UNDEFINED;
-  if (communicator->topology_as<Cartesian>() != nullptr) *status = MPI_CART;
-  if (communicator->topology_as<Graph>() != nullptr) *status = MPI_GRAPH;
-  if (communicator->topology_as<DistGraph>() != nullptr) *status = MPI_DIST_GRAPH;
+  if (communicator->topology_as<comm::Cartesian>() != nullptr) *status = MPI_CART;
+  if (communicator->topology_as<comm::Graph>() != nullptr) *status = MPI_GRAPH;
+  if (communicator->topology_as<comm::DistGraph>() != nullptr) *status = MPI_DIST_GRAPH;
   return MPI_SUCCESS;
 }
 
@@ -95,18 +81,18 @@ OPAL_MPI_FUNCTION(int, Graph_create,
                   (MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int /*reorder*/,
                    MPI_Comm* comm_graph)) {
   Call call{"MPI_Graph_create"};
-  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_graph, "comm_graph");
-  Graph graph = described(call, parent, nnodes, indx, edges);
+  comm::Graph graph = described(call, parent, nnodes, indx, edges);
   if (call.failed()) return call.error();
   const int color = parent->rank() < nnodes ? 0 : MPI_UNDEFINED;
   return hand_out(call, split(call.process().communicators(), *parent, color, 0), comm_graph,
-                  std::make_shared<const Topology>(std::move(graph)));
+                  std::make_shared<const comm::Topology>(std::move(graph)));
 }
 
 OPAL_MPI_FUNCTION(int, Graph_map, (MPI_Comm comm, int nnodes, const int indx[], const int edges[], int* newrank)) {
   Call call{"MPI_Graph_map"};
-  const Communicator* const communicator = call.intracomm(comm);
+  const comm::Communicator* const communicator = call.intracomm(comm);
   described(call, communicator, nnodes, indx, edges);
   return call.answer(newrank, "newrank",
                      [&] { return communicator->rank() < nnodes ? communicator->rank() : MPI_UNDEFINED; });
@@ -114,7 +100,7 @@ OPAL_MPI_FUNCTION(int, Graph_map, (MPI_Comm comm, int nnodes, const int indx[], 
 
 OPAL_MPI_FUNCTION(int, Graphdims_get, (MPI_Comm comm, int* nnodes, int* nedges)) {
   Call call{"MPI_Graphdims_get"};
-  const auto* const graph = topology_of<Graph>(call, call.comm(comm), "argument comm has no graph topology");
+  const auto* const graph = call.topology<comm::Graph>(call.comm(comm), "graph");
   call.pointer(nnodes, "nnodes");
   call.pointer(nedges, "nedges");
   if (call.failed()) return call.error();
@@ -125,7 +111,7 @@ OPAL_MPI_FUNCTION(int, Graphdims_get, (MPI_Comm comm, int* nnodes, int* nedges))
 
 OPAL_MPI_FUNCTION(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[])) {
   Call call{"MPI_Graph_get"};
-  const auto* const graph = topology_of<Graph>(call, call.comm(comm), "argument comm has no graph topology");
+  const auto* const graph = call.topology<comm::Graph>(call.comm(comm), "graph");
   if (maxindex > 0) call.pointer(indx, "indx");
   if (maxedges > 0) call.pointer(edges, "edges");
   if (call.failed()) return call.error();
@@ -136,16 +122,16 @@ OPAL_MPI_FUNCTION(int, Graph_get, (MPI_Comm comm, int maxindex, int maxedges, in
 
 OPAL_MPI_FUNCTION(int, Graph_neighbors_count, (MPI_Comm comm, int rank, int* nneighbors)) {
   Call call{"MPI_Graph_neighbors_count"};
-  const Communicator* const communicator = call.comm(comm);
-  const auto* const graph = topology_of<Graph>(call, communicator, "argument comm has no graph topology");
+  const comm::Communicator* const communicator = call.comm(comm);
+  const auto* const graph = call.topology<comm::Graph>(communicator, "graph");
   if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
   return call.answer(nneighbors, "nneighbors", [&] { return static_cast<int>(graph->neighbours(rank).size()); });
 }
 
 OPAL_MPI_FUNCTION(int, Graph_neighbors, (MPI_Comm comm, int rank, int maxneighbors, int neighbors[])) {
   Call call{"MPI_Graph_neighbors"};
-  const Communicator* const communicator = call.comm(comm);
-  const auto* const graph = topology_of<Graph>(call, communicator, "argument comm has no graph topology");
+  const comm::Communicator* const communicator = call.comm(comm);
+  const auto* const graph = call.topology<comm::Graph>(communicator, "graph");
   if (!call.failed()) check_ranks(call, *communicator, 1, &rank, "rank");
   if (maxneighbors > 0) call.pointer(neighbors, "neighbors");
   if (call.failed()) return call.error();
@@ -159,7 +145,7 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
                    const int destinations[], const int destweights[], MPI_Info info, int /*reorder*/,
                    MPI_Comm* comm_dist_graph)) {
   Call call{"MPI_Dist_graph_create_adjacent"};
-  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
   if (indegree < 0 || outdegree < 0) call.fail(MPI_ERR_ARG, "argument indegree or outdegree is negative");
@@ -169,7 +155,7 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
   check_weights(call, indegree, sourceweights, "sourceweights");
   check_weights(call, outdegree, destweights, "destweights");
   if (call.failed()) return call.error();
-  DistGraph graph;
+  comm::DistGraph graph;
   graph.sources = list(indegree, sources);
   graph.destinations = list(outdegree, destinations);
   graph.weighted = sourceweights != MPI_UNWEIGHTED && destweights != MPI_UNWEIGHTED;
@@ -178,14 +164,14 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create_adjacent,
     graph.destination_weights = list(outdegree, destweights);
   }
   return hand_out(call, split(call.process().communicators(), *parent, 0, 0), comm_dist_graph,
-                  std::make_shared<const Topology>(std::move(graph)));
+                  std::make_shared<const comm::Topology>(std::move(graph)));
 }
 
 OPAL_MPI_FUNCTION(int, Dist_graph_create,
                   (MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[],
                    const int weights[], MPI_Info info, int /*reorder*/, MPI_Comm* comm_dist_graph)) {
   Call call{"MPI_Dist_graph_create"};
-  Communicator* const parent = call.intracomm(comm_old, "comm_old");
+  comm::Communicator* const parent = call.intracomm(comm_old, "comm_old");
   call.pointer(comm_dist_graph, "comm_dist_graph");
   call.info(info);
   if (n < 0) call.fail(MPI_ERR_ARG, "argument n is negative");
@@ -202,24 +188,23 @@ OPAL_MPI_FUNCTION(int, Dist_graph_create,
   check_weights(call, edge_count, weights, "weights");
   if (call.failed()) return call.error();
   const bool weighted = weights != MPI_UNWEIGHTED;
-  std::vector<Edge> edges;
+  std::vector<comm::Edge> edges;
   for (int i = 0, next = 0; i < n; ++i) {
     for (int degree = 0; degree < degrees[i]; ++degree, ++next) {
       edges.push_back({sources[i], destinations[next], weighted ? weights[next] : 0});
     }
   }
-  DistGraph graph;
+  comm::DistGraph graph;
   if (const int error = gather_edges(*parent, edges, weighted, graph); error != MPI_SUCCESS) {
     return call.finish(error);
   }
   return hand_out(call, split(call.process().communicators(), *parent, 0, 0), comm_dist_graph,
-                  std::make_shared<const Topology>(std::move(graph)));
+                  std::make_shared<const comm::Topology>(std::move(graph)));
 }
 
 OPAL_MPI_FUNCTION(int, Dist_graph_neighbors_count, (MPI_Comm comm, int* indegree, int* outdegree, int* weighted)) {
   Call call{"MPI_Dist_graph_neighbors_count"};
-  const auto* const graph =
-      topology_of<DistGraph>(call, call.comm(comm), "argument comm has no distributed graph topology");
+  const auto* const graph = call.topology<comm::DistGraph>(call.comm(comm), "distributed graph");
   call.pointer(indegree, "indegree");
   call.pointer(outdegree, "outdegree");
   call.pointer(weighted, "weighted");
@@ -234,8 +219,7 @@ OPAL_MPI_FUNCTION(int, Dist_graph_neighbors,
                   (MPI_Comm comm, int maxindegree, int sources[], int sourceweights[], int maxoutdegree,
                    int destinations[], int destweights[])) {
   Call call{"MPI_Dist_graph_neighbors"};
-  const auto* const graph =
-      topology_of<DistGraph>(call, call.comm(comm), "argument comm has no distributed graph topology");
+  const auto* const graph = call.topology<comm::DistGraph>(call.comm(comm), "distributed graph");
   if (maxindegree < 0 || maxoutdegree < 0) call.fail(MPI_ERR_ARG, "argument maxindegree or maxoutdegree is negative");
   if (maxindegree > 0) call.pointer(sources, "sources");
   if (maxoutdegree > 0) call.pointer(destinations, "destinations");
@@ -247,3 +231,5 @@ OPAL_MPI_FUNCTION(int, Dist_graph_neighbors,
   if (destweights != MPI_UNWEIGHTED) store(graph->destination_weights, destweights, maxoutdegree);
   return MPI_SUCCESS;
 }
+
+}  // namespace mpi_shim::api

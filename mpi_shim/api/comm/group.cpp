@@ -5,19 +5,17 @@
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::comm::Group;
-
 int hand_out(Call& call, std::vector<int> processes, MPI_Group* newgroup) {
-  *newgroup = mpi_shim::new_handle(std::make_shared<const Group>(std::move(processes), call.process().job().rank()));
+  *newgroup = new_handle(std::make_shared<const comm::Group>(std::move(processes), call.process().job().rank()));
   return *newgroup == MPI_GROUP_NULL ? call.finish(MPI_ERR_NO_MEM) : MPI_SUCCESS;
 }
 
 /// Two groups to a third.
 int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group* newgroup,
-            std::vector<int> (*operation)(const Group&, const Group&)) {
+            std::vector<int> (*operation)(const comm::Group&, const comm::Group&)) {
   Call call{function};
   const auto first = call.group(group1, "group1");
   const auto second = call.group(group2, "group2");
@@ -28,7 +26,7 @@ int combine(const char* function, MPI_Group group1, MPI_Group group2, MPI_Group*
 
 enum class Choice { include, exclude };
 
-int choose(Call& call, const Group& group, const std::vector<int>& ranks, Choice choice, MPI_Group* newgroup) {
+int choose(Call& call, const comm::Group& group, const std::vector<int>& ranks, Choice choice, MPI_Group* newgroup) {
   std::vector<bool> named(static_cast<std::size_t>(group.size()));
   std::vector<int> processes;
   for (const int rank : ranks) {
@@ -103,11 +101,9 @@ OPAL_MPI_FUNCTION(int, Group_rank, (MPI_Group group, int* rank)) {
 
 OPAL_MPI_FUNCTION(int, Group_free, (MPI_Group * group)) {
   Call call{"MPI_Group_free"};
-  call.pointer(group, "group");
+  call.group(call.at(group, "group"));
   if (call.failed()) return call.error();
-  call.group(*group);
-  if (call.failed()) return call.error();
-  if (auto* object = mpi_shim::handle::find<mpi_shim::GroupObject>(*group)) object->retire();
+  if (auto* object = handle::find<GroupObject>(*group)) object->retire();
   *group = MPI_GROUP_NULL;
   return MPI_SUCCESS;
 }
@@ -139,10 +135,12 @@ OPAL_MPI_FUNCTION(int, Group_translate_ranks,
   return call.error();
 }
 
-OPAL_MPI_FORWARD(Group_union, combine, mpi_shim::comm::united)
-OPAL_MPI_FORWARD(Group_intersection, combine, mpi_shim::comm::intersected)
-OPAL_MPI_FORWARD(Group_difference, combine, mpi_shim::comm::subtracted)
+OPAL_MPI_FORWARD(Group_union, combine, comm::united)
+OPAL_MPI_FORWARD(Group_intersection, combine, comm::intersected)
+OPAL_MPI_FORWARD(Group_difference, combine, comm::subtracted)
 OPAL_MPI_FORWARD(Group_incl, choose_list, Choice::include)
 OPAL_MPI_FORWARD(Group_excl, choose_list, Choice::exclude)
 OPAL_MPI_FORWARD(Group_range_incl, choose_ranges, Choice::include)
 OPAL_MPI_FORWARD(Group_range_excl, choose_ranges, Choice::exclude)
+
+}  // namespace mpi_shim::api

@@ -4,13 +4,8 @@
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/comm/creation/creation.hpp"
 
-namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::comm::Communicator;
-using mpi_shim::comm::Errhandler;
-
-}  // namespace
+namespace mpi_shim::api {
+namespace {}  // namespace
 
 // Spawning is not supported, so no process has a parent.
 OPAL_MPI_FUNCTION(int, Comm_get_parent, (MPI_Comm * parent)) {
@@ -22,7 +17,7 @@ OPAL_MPI_FUNCTION(int, Comm_create_from_group,
                    MPI_Comm* newcomm)) {
   Call call{"MPI_Comm_create_from_group"};
   const auto members = call.group(group);
-  const auto handler = call.errhandler(errhandler, Errhandler::Kind::comm_function);
+  const auto handler = call.errhandler(errhandler, comm::Errhandler::Kind::comm_function);
   call.info(info);
   call.pointer(stringtag, "stringtag");
   call.pointer(newcomm, "newcomm");
@@ -38,7 +33,7 @@ OPAL_MPI_FUNCTION(int, Intercomm_create_from_groups,
   Call call{"MPI_Intercomm_create_from_groups"};
   const auto local = call.group(local_group, "local_group");
   const auto remote = call.group(remote_group, "remote_group");
-  const auto handler = call.errhandler(errhandler, Errhandler::Kind::comm_function);
+  const auto handler = call.errhandler(errhandler, comm::Errhandler::Kind::comm_function);
   call.info(info);
   call.pointer(stringtag, "stringtag");
   call.pointer(newintercomm, "newintercomm");
@@ -60,7 +55,7 @@ OPAL_MPI_FUNCTION(int, Intercomm_create,
                   (MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
                    MPI_Comm* newintercomm)) {
   Call call{"MPI_Intercomm_create"};
-  Communicator* const local = call.intracomm(local_comm, "local_comm");
+  comm::Communicator* const local = call.intracomm(local_comm, "local_comm");
   if (!call.failed() && (local_leader < 0 || local_leader >= local->size())) {
     call.fail(MPI_ERR_RANK, "argument local_leader is " + std::to_string(local_leader) + ", but local_comm has " +
                                 std::to_string(local->size()) + " processes");
@@ -68,7 +63,7 @@ OPAL_MPI_FUNCTION(int, Intercomm_create,
   call.send_tag(tag);
   call.pointer(newintercomm, "newintercomm");
   if (call.failed()) return call.error();
-  Communicator* peer = nullptr;
+  comm::Communicator* peer = nullptr;
   if (local->rank() == local_leader) {
     peer = call.comm(peer_comm, "peer_comm");
     if (!call.failed() && (remote_leader < 0 || remote_leader >= peer->remote_size())) {
@@ -83,7 +78,7 @@ OPAL_MPI_FUNCTION(int, Intercomm_create,
 
 OPAL_MPI_FUNCTION(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm* newintracomm)) {
   Call call{"MPI_Intercomm_merge"};
-  Communicator* const parent = call.intercomm(intercomm, "intercomm");
+  comm::Communicator* const parent = call.intercomm(intercomm, "intercomm");
   call.pointer(newintracomm, "newintracomm");
   if (call.failed()) return call.error();
   return hand_out(call, merge_sides(call.process().communicators(), *parent, high != 0), newintracomm);
@@ -91,12 +86,14 @@ OPAL_MPI_FUNCTION(int, Intercomm_merge, (MPI_Comm intercomm, int high, MPI_Comm*
 
 OPAL_MPI_FUNCTION(int, Comm_remote_size, (MPI_Comm comm, int* size)) {
   Call call{"MPI_Comm_remote_size"};
-  const Communicator* const communicator = call.intercomm(comm);
+  const comm::Communicator* const communicator = call.intercomm(comm);
   return call.answer(size, "size", [&] { return communicator->remote_size(); });
 }
 
 OPAL_MPI_FUNCTION(int, Comm_remote_group, (MPI_Comm comm, MPI_Group* group)) {
   Call call{"MPI_Comm_remote_group"};
-  const Communicator* const communicator = call.intercomm(comm);
-  return call.answer(group, "group", [&] { return mpi_shim::new_handle(communicator->sides().other); });
+  const comm::Communicator* const communicator = call.intercomm(comm);
+  return call.answer(group, "group", [&] { return new_handle(communicator->sides().other); });
 }
+
+}  // namespace mpi_shim::api

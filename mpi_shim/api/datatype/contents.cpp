@@ -5,15 +5,9 @@
 
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
-#include "mpi_shim/datatype/construction/fortran_kinds.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::datatype::Combiner;
-using mpi_shim::datatype::Datatype;
-using mpi_shim::datatype::DatatypeRef;
-using mpi_shim::datatype::Recipe;
 
 /// The arguments of a constructor as the standard sorts them.
 struct Contents {
@@ -21,18 +15,18 @@ struct Contents {
   std::vector<std::int64_t> addresses;
   std::vector<std::int64_t> large_counts;
 
-  explicit Contents(const Recipe& recipe) : integers(recipe.integers), addresses(recipe.addresses) {
+  explicit Contents(const datatype::Recipe& recipe) : integers(recipe.integers), addresses(recipe.addresses) {
     if (!recipe.large_counts) return;
     // Every count, length and displacement is one; what never is large stays an integer.
     std::vector<std::int64_t> all = std::move(integers);
     integers.clear();
     switch (recipe.combiner) {
-      case Combiner::subarray: {  // n | sizes, subsizes, starts | order
+      case datatype::Combiner::subarray: {  // n | sizes, subsizes, starts | order
         integers = {all.front(), all.back()};
         large_counts.assign(all.begin() + 1, all.end() - 1);
         break;
       }
-      case Combiner::darray: {  // size, rank, n | sizes | the rest
+      case datatype::Combiner::darray: {  // size, rank, n | sizes | the rest
         const auto sizes = all.begin() + 3;
         integers.assign(all.begin(), sizes);
         large_counts.assign(sizes, sizes + all[2]);
@@ -51,14 +45,14 @@ template <class Count>
 int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count* addresses, Count* large_counts,
              Count* types, int* combiner) {
   Call call{function};
-  const Datatype* const type = call.any_type(datatype);
+  const datatype::Datatype* const type = call.any_type(datatype);
   call.pointer(integers, "num_integers");
   call.pointer(addresses, "num_addresses");
   if constexpr (sizeof(Count) > sizeof(int)) call.pointer(large_counts, "num_large_counts");
   call.pointer(types, "num_datatypes");
   call.pointer(combiner, "combiner");
   if (call.failed()) return call.error();
-  const Recipe& recipe = recipe_of(*type);
+  const datatype::Recipe& recipe = type->recipe();
   const Contents contents{recipe};
   if (large_counts == nullptr && !contents.large_counts.empty()) {
     return call.fail(MPI_ERR_TYPE, "the datatype has large counts, which only MPI_Type_get_envelope_c tells");
@@ -73,15 +67,15 @@ int envelope(const char* function, MPI_Datatype datatype, Count* integers, Count
 
 /// A handle for a part: one of MPI's own types stands for itself, of any other the program may have freed the one it
 /// had, so it gets a type of its own that is made alike.
-MPI_Datatype handle_of(Call& call, Datatype& part) {
-  if (predefined_handle(part) != 0) return mpi_shim::handle::to_handle<MPI_Datatype>(part);
-  auto made = mpi_shim::handle::create<Datatype>(part.bounds(), part.layout(), part.signature(), part.recipe());
+MPI_Datatype handle_of(Call& call, datatype::Datatype& part) {
+  if (part.predefined_handle() != 0) return handle::to_handle<MPI_Datatype>(part);
+  auto made = handle::create<datatype::Datatype>(part.bounds(), part.layout(), part.signature(), part.recipe());
   if (!made) {
     call.finish(MPI_ERR_NO_MEM);
     return MPI_DATATYPE_NULL;
   }
   if (part.is_committed()) (*made)->commit();
-  return mpi_shim::handle::to_handle<MPI_Datatype>(*made->detach());  // the program's reference
+  return handle::to_handle<MPI_Datatype>(*made->detach());  // the program's reference
 }
 
 template <class Count>
@@ -89,10 +83,11 @@ int contents(const char* function, MPI_Datatype datatype, Count max_integers, Co
              Count max_large_counts, Count max_types, int* integers, MPI_Aint* addresses, MPI_Count* large_counts,
              MPI_Datatype* types) {
   Call call{function};
-  const Datatype* const type = call.any_type(datatype);
+  const datatype::Datatype* const type = call.any_type(datatype);
   if (call.failed()) return call.error();
-  const Recipe& recipe = recipe_of(*type);
-  if (recipe.combiner == Combiner::named) return call.fail(MPI_ERR_TYPE, "a predefined datatype has no contents");
+  const datatype::Recipe& recipe = type->recipe();
+  if (recipe.combiner == datatype::Combiner::named)
+    return call.fail(MPI_ERR_TYPE, "a predefined datatype has no contents");
   const Contents found{recipe};
   const auto fits = [&](std::size_t count, Count room) { return static_cast<std::int64_t>(count) <= room; };
   if (!fits(found.integers.size(), max_integers) || !fits(found.addresses.size(), max_addresses) ||
@@ -103,7 +98,7 @@ int contents(const char* function, MPI_Datatype datatype, Count max_integers, Co
                  [](std::int64_t value) { return static_cast<int>(value); });
   std::copy(found.addresses.begin(), found.addresses.end(), addresses);
   for (std::size_t i = 0; i < found.large_counts.size(); ++i) large_counts[i] = found.large_counts[i];
-  for (const DatatypeRef& part : recipe.types) *types++ = handle_of(call, *part);
+  for (const datatype::DatatypeRef& part : recipe.types) *types++ = handle_of(call, *part);
   return call.error();
 }
 
@@ -148,7 +143,7 @@ OPAL_MPI_FUNCTION(int, Type_match_size, (int typeclass, int size, MPI_Datatype* 
   if (call.failed()) return call.error();
   const auto match = [&](std::initializer_list<MPI_Datatype> candidates) {
     for (const MPI_Datatype candidate : candidates) {
-      const auto* const type = mpi_shim::handle::find<Datatype>(candidate);
+      const auto* const type = handle::find<datatype::Datatype>(candidate);
       if (type != nullptr && type->size() == size) {
         *datatype = candidate;
         return MPI_SUCCESS;
@@ -163,3 +158,5 @@ OPAL_MPI_FUNCTION(int, Type_match_size, (int typeclass, int size, MPI_Datatype* 
     default: return call.fail(MPI_ERR_ARG, "argument typeclass is none of MPI_TYPECLASS_*");
   }
 }
+
+}  // namespace mpi_shim::api

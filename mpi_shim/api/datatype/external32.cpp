@@ -8,15 +8,12 @@
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/coll/on_host.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::coll::OnHost;
-using mpi_shim::p2p::Buffer;
 
 /// The arguments that all of them have.
 struct External {
-  const mpi_shim::datatype::Datatype* type = nullptr;
+  const datatype::Datatype* type = nullptr;
   std::int64_t bytes = 0;
 
   External(Call& call, const char* datarep, MPI_Count count, MPI_Datatype datatype) {
@@ -40,7 +37,7 @@ int pack(const char* function, const char* datarep, const void* inbuf, MPI_Count
          void* outbuf, Size outsize, Size* position) {
   Call call{function};
   const External it{call, datarep, incount, datatype};
-  const Buffer in = call.buffer(inbuf, incount, datatype);
+  const p2p::Buffer in = call.buffer(inbuf, incount, datatype);
   call.pointer(position, "position");
   if (it.bytes != 0) call.pointer(outbuf, "outbuf");
   if (call.failed()) return call.error();
@@ -48,8 +45,8 @@ int pack(const char* function, const char* datarep, const void* inbuf, MPI_Count
     return call.fail(MPI_ERR_TRUNCATE, "argument outbuf has no room for the packed data");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
-  OnHost from{in, OnHost::Use::read};
-  OnHost to{Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, bytes), OnHost::Use::write};
+  coll::OnHost from{in, coll::OnHost::Use::read};
+  coll::OnHost to{p2p::Buffer::of_bytes(static_cast<std::byte*>(outbuf) + *position, bytes), coll::OnHost::Use::write};
   pack_external32(*it.type, from.buffer().base(), incount, {to.buffer().base(), bytes});
   *position += it.bytes;
   return MPI_SUCCESS;
@@ -60,7 +57,7 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
            MPI_Count outcount, MPI_Datatype datatype) {
   Call call{function};
   const External it{call, datarep, outcount, datatype};
-  const Buffer out = call.buffer(outbuf, outcount, datatype);
+  const p2p::Buffer out = call.buffer(outbuf, outcount, datatype);
   call.pointer(position, "position");
   if (it.bytes != 0) call.pointer(inbuf, "inbuf");
   if (call.failed()) return call.error();
@@ -68,8 +65,9 @@ int unpack(const char* function, const char* datarep, const void* inbuf, Size in
     return call.fail(MPI_ERR_TRUNCATE, "argument inbuf has fewer packed data");
   }
   const auto bytes = static_cast<std::size_t>(it.bytes);
-  OnHost from{Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes), OnHost::Use::read};
-  OnHost to{out, OnHost::Use::update};
+  coll::OnHost from{p2p::Buffer::of_bytes(static_cast<const std::byte*>(inbuf) + *position, bytes),
+                    coll::OnHost::Use::read};
+  coll::OnHost to{out, coll::OnHost::Use::update};
   unpack_external32(*it.type, to.buffer().base(), outcount, {from.buffer().base(), bytes});
   *position += it.bytes;
   return MPI_SUCCESS;
@@ -87,3 +85,5 @@ int size_of(const char* function, const char* datarep, MPI_Count incount, MPI_Da
 OPAL_MPI_FORWARD_BOTH(Pack_external, pack)
 OPAL_MPI_FORWARD_BOTH(Unpack_external, unpack)
 OPAL_MPI_FORWARD_BOTH(Pack_external_size, size_of)
+
+}  // namespace mpi_shim::api

@@ -2,16 +2,55 @@
 // Buffered sends and the memory for them, of the process and of communicators.
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
-#include "mpi_shim/p2p/buffered/buffered_send.hpp"
+#include "mpi_shim/p2p/buffered/attached_buffer.hpp"
 #include "mpi_shim/request/immediate.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::api::MessageArguments;
-using mpi_shim::comm::Communicator;
-using mpi_shim::p2p::AttachedBuffer;
-using mpi_shim::p2p::BufferedSend;
+/// MPI_Bsend_init: done as soon as its message is copied.  Ends itself when the program lets it go.
+class BufferedSend final : public Request {
+ public:
+  /// Sends through `own` if something is attached there at the start, else through `shared`.
+  BufferedSend(p2p::AttachedBuffer& own, p2p::AttachedBuffer& shared, p2p::Engine& engine, p2p::Channel& channel,
+               const p2p::Buffer& message, int destination, int tag)
+      : Request(kActions, &engine),
+        own_(own),
+        shared_(shared),
+        channel_(channel),
+        message_(message),
+        destination_(destination),
+        tag_(tag) {
+    if (message.has_derived_type()) type_ = message.share_type();
+    const am::Lock::Guard guard{engine.lock()};
+    ++channel_.users;
+  }
+
+ private:
+  static const Actions kActions;
+  void send() noexcept {
+    begin();
+    outcome_.error = (own_.attached() ? own_ : shared_).send(*engine(), channel_, message_, destination_, tag_);
+    finish();
+  }
+  void put_away() noexcept {
+    {
+      const am::Lock::Guard guard{engine()->lock()};
+      --channel_.users;
+    }
+    retire();
+  }
+
+  p2p::AttachedBuffer& own_;
+  p2p::AttachedBuffer& shared_;
+  p2p::Channel& channel_;
+  const p2p::Buffer message_;
+  datatype::DatatypeRef type_;
+  const int destination_;
+  const int tag_;
+};
+
+const Request::Actions BufferedSend::kActions{act<&BufferedSend::send>, act<&BufferedSend::put_away>};
 
 /// One buffered send; `request`: of an immediate one, which is done when the message is copied.
 int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
@@ -20,7 +59,7 @@ int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype d
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   if (call.failed()) return call.error();
   if (dest != MPI_PROC_NULL) {
-    AttachedBuffer& memory = comm->buffer.attached() ? comm->buffer : call.process().buffer();
+    p2p::AttachedBuffer& memory = comm->buffer.attached() ? comm->buffer : call.process().buffer();
     const int error = memory.send(comm->engine(), comm->user(), buffer, dest, tag);
     if (error == MPI_ERR_BUFFER) {
       return call.fail(error, memory.attached() ? "the attached buffer has no room for the message"
@@ -28,7 +67,7 @@ int bsend(const char* function, const void* buf, MPI_Count count, MPI_Datatype d
     }
     if (error != MPI_SUCCESS) return call.fail_class(error);
   }
-  if (request != nullptr) *request = mpi_shim::done_send_request().mpi_handle();
+  if (request != nullptr) *request = done_send_request().mpi_handle();
   return MPI_SUCCESS;
 }
 
@@ -49,25 +88,25 @@ int bsend_init(const char* function, const void* buf, MPI_Count count, MPI_Datat
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   if (dest == MPI_PROC_NULL) {
-    *request = mpi_shim::new_immediate_request(handle, MPI_ANY_SOURCE).mpi_handle();
+    *request = new_immediate_request(handle, MPI_ANY_SOURCE).mpi_handle();
     return MPI_SUCCESS;
   }
-  auto made = mpi_shim::handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(),
-                                                     comm->user(), buffer, dest, tag);
+  auto made = handle::create<BufferedSend>(comm->buffer, call.process().buffer(), comm->engine(), comm->user(), buffer,
+                                           dest, tag);
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  return hand_over(*made->detach(), mpi_shim::api::Start::later, handle, request);  // it ends with put_back()
+  return hand_over(*made->detach(), Start::later, handle, request);  // it ends with put_back()
 }
 
 /// The buffer of a communicator, or of the process (no `comm`).
-AttachedBuffer* find(Call& call, const MPI_Comm* comm) {
+p2p::AttachedBuffer* find(Call& call, const MPI_Comm* comm) {
   if (comm == nullptr) return &call.process().buffer();
-  Communicator* const communicator = call.comm(*comm);
+  comm::Communicator* const communicator = call.comm(*comm);
   return communicator != nullptr ? &communicator->buffer : nullptr;
 }
 
 int attach(const char* function, void* memory, MPI_Count size, const MPI_Comm* comm = nullptr) {
   Call call{function};
-  AttachedBuffer* const buffer = find(call, comm);
+  p2p::AttachedBuffer* const buffer = find(call, comm);
   if (size < 0) call.fail_count(size);
   if (size > 0) call.pointer(memory, "buffer");
   if (call.failed()) return call.error();
@@ -83,14 +122,14 @@ int attach_to(const char* function, MPI_Comm comm, void* memory, MPI_Count size)
 template <class Count>
 int detach(const char* function, void* address, Count* size, const MPI_Comm* comm = nullptr) {
   Call call{function};
-  AttachedBuffer* const buffer = find(call, comm);
+  p2p::AttachedBuffer* const buffer = find(call, comm);
   call.pointer(address, "buffer_addr");
   call.pointer(size, "size");
   if (call.failed()) return call.error();
   if (!buffer->attached()) return call.fail(MPI_ERR_BUFFER, "no buffer is attached");
-  const AttachedBuffer::Memory memory = buffer->detach();
+  const p2p::AttachedBuffer::Memory memory = buffer->detach();
   *static_cast<void**>(address) = memory.base;
-  *size = mpi_shim::api::narrowed<Count>(static_cast<MPI_Count>(memory.size));
+  *size = narrowed<Count>(static_cast<MPI_Count>(memory.size));
   return MPI_SUCCESS;
 }
 template <class Count>
@@ -100,7 +139,7 @@ int detach_from(const char* function, MPI_Comm comm, void* address, Count* size)
 
 int flush(const char* function, const MPI_Comm* comm = nullptr) {
   Call call{function};
-  AttachedBuffer* const buffer = find(call, comm);
+  p2p::AttachedBuffer* const buffer = find(call, comm);
   if (call.failed()) return call.error();
   buffer->flush();
   return MPI_SUCCESS;
@@ -109,7 +148,7 @@ int flush_of(const char* function, MPI_Comm comm) { return flush(function, &comm
 
 int iflush(const char* function, MPI_Request* request, const MPI_Comm* comm = nullptr) {
   Call call{function};
-  AttachedBuffer* const buffer = find(call, comm);
+  p2p::AttachedBuffer* const buffer = find(call, comm);
   call.pointer(request, "request");
   if (call.failed()) return call.error();
   const auto started = buffer->start_flush();
@@ -132,3 +171,5 @@ OPAL_MPI_FORWARD(Buffer_flush, flush)
 OPAL_MPI_FORWARD(Comm_flush_buffer, flush_of)
 OPAL_MPI_FORWARD(Buffer_iflush, iflush)
 OPAL_MPI_FORWARD(Comm_iflush_buffer, iflush_of)
+
+}  // namespace mpi_shim::api

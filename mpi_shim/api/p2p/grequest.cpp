@@ -4,9 +4,7 @@
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/request/generalized.hpp"
 
-using mpi_shim::Generalized;
-using mpi_shim::Request;
-using mpi_shim::api::Call;
+namespace mpi_shim::api {
 
 OPAL_MPI_FUNCTION(int, Grequest_start,
                   (MPI_Grequest_query_function * query_fn, MPI_Grequest_free_function* free_fn,
@@ -14,14 +12,14 @@ OPAL_MPI_FUNCTION(int, Grequest_start,
   Call call{"MPI_Grequest_start"};
   call.pointer(request, "request");
   if (call.failed()) return call.error();
-  auto made = mpi_shim::handle::create<Generalized>(Generalized::Callbacks{query_fn, free_fn, cancel_fn, extra_state});
+  auto made = handle::create<Generalized>(Generalized::Callbacks{query_fn, free_fn, cancel_fn, extra_state});
   if (!made) return call.finish(MPI_ERR_NO_MEM);
-  return hand_over(*made->detach(), mpi_shim::api::Start::now, MPI_COMM_NULL, request);  // it ends with put_back()
+  return hand_over(*made->detach(), Start::now, MPI_COMM_NULL, request);  // it ends with put_back()
 }
 
 OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   Call call{"MPI_Grequest_complete"};
-  Request* const object = request == MPI_REQUEST_NULL ? nullptr : mpi_shim::handle::find<Request>(request);
+  Request* const object = handle::find<Request>(request);
   Generalized* const generalized = object != nullptr ? Generalized::from(*object) : nullptr;
   if (generalized == nullptr || generalized->done()) {
     return call.fail(MPI_ERR_REQUEST, "argument request is not a generalized request that is in flight");
@@ -34,3 +32,5 @@ OPAL_MPI_FUNCTION(int, Grequest_complete, (MPI_Request request)) {
   call.process().job().vcis().wake_sleepers();
   return abandoned ? call.finish(generalized->dismiss()) : MPI_SUCCESS;
 }
+
+}  // namespace mpi_shim::api

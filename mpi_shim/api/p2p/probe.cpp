@@ -2,23 +2,34 @@
 // Probing, and receiving what a probe has taken out of matching.
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
-#include "mpi_shim/p2p/message.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/request/status.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::Outcome;
-using mpi_shim::api::Call;
-using mpi_shim::api::kNoProcess;
-using mpi_shim::comm::Communicator;
-using mpi_shim::p2p::Buffer;
-using mpi_shim::p2p::MessageObject;
-using mpi_shim::p2p::Receive;
-using mpi_shim::p2p::Unexpected;
+/// A message that MPI_Mprobe has taken out of matching: the program's until MPI_Mrecv.
+class MessageObject final : public handle::Object {
+ public:
+  static constexpr handle::Kind kKind = handle::Kind::message;
+  MessageObject(std::unique_ptr<p2p::Unexpected> taken, p2p::Engine& of, p2p::Channel& from, MPI_Comm comm) noexcept
+      : Object(kKind), message(std::move(taken)), engine(of), channel(from), comm_handle(comm) {
+    const am::Lock::Guard guard{engine.lock()};
+    ++channel.users;  // the program may free the communicator before it receives
+  }
+  ~MessageObject() {
+    const am::Lock::Guard guard{engine.lock()};
+    --channel.users;
+  }
 
-Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
-  Communicator* const communicator = call.comm(comm);
+  std::unique_ptr<p2p::Unexpected> message;
+  p2p::Engine& engine;
+  p2p::Channel& channel;
+  const MPI_Comm comm_handle;
+};
+
+comm::Communicator* check(Call& call, MPI_Comm comm, int source, int tag) {
+  comm::Communicator* const communicator = call.comm(comm);
   call.source(communicator, source);
   call.receive_tag(tag);
   return communicator;
@@ -29,12 +40,12 @@ enum class Probing { once, until_found };
 constexpr const char* kNoSender = "every process that such a message could come from has failed or ended";
 
 /// Waits until there is a message, and describes it; false: there will be none.
-bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome) {
+bool wait_for_message(comm::Communicator& comm, int source, int tag, Outcome& outcome) {
   auto& engine = comm.engine();
   bool found = false;
   engine.wait_until(
       [&] {
-        const mpi_shim::am::Lock::Guard guard{engine.lock()};
+        const am::Lock::Guard guard{engine.lock()};
         found = engine.probe(comm.user(), source, tag, outcome);
         return found || engine.no_sender_left(comm.user(), source);
       },
@@ -45,7 +56,7 @@ bool wait_for_message(Communicator& comm, int source, int tag, Outcome& outcome)
 /// MPI_Probe and MPI_Iprobe.
 int probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status, Probing probing) {
   Call call{function};
-  Communicator* const communicator = check(call, comm, source, tag);
+  comm::Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
   if (call.failed()) return call.error();
   Outcome outcome = kNoProcess;
@@ -68,7 +79,7 @@ int probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, M
 int matched_probe(const char* function, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* handle,
                   MPI_Status* status, Probing probing) {
   Call call{function};
-  Communicator* const communicator = check(call, comm, source, tag);
+  comm::Communicator* const communicator = check(call, comm, source, tag);
   call.pointer(flag, "flag");
   call.pointer(handle, "message");
   if (call.failed()) return call.error();
@@ -80,7 +91,7 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, int*
   }
   auto& engine = communicator->engine();
   Outcome outcome;
-  std::unique_ptr<Unexpected> message;
+  std::unique_ptr<p2p::Unexpected> message;
   const auto try_probe = [&] {
     message = engine.take(communicator->user(), source, tag, outcome);
     return message != nullptr;
@@ -96,24 +107,22 @@ int matched_probe(const char* function, int source, int tag, MPI_Comm comm, int*
       return MPI_SUCCESS;
     }
   }
-  auto object = mpi_shim::handle::create<MessageObject>(std::move(message), engine, communicator->user(), comm);
+  auto object = handle::create<MessageObject>(std::move(message), engine, communicator->user(), comm);
   if (!object) return call.finish(MPI_ERR_NO_MEM);
-  *handle = mpi_shim::handle::to_handle<MPI_Message>(*object->detach());
+  *handle = handle::to_handle<MPI_Message>(*object->detach());
   store(outcome, status);
   return MPI_SUCCESS;
 }
 
 MessageObject* find_message(Call& call, const MPI_Message* handle) {
-  call.pointer(handle, "message");
-  if (call.failed()) return nullptr;
-  auto* message = mpi_shim::handle::find<MessageObject>(*handle);
+  auto* const message = handle::find<MessageObject>(call.at(handle, "message"));
   if (message == nullptr) call.fail(MPI_ERR_REQUEST, "argument message is not a valid message");
   return message;
 }
 
 /// A request that has the message; the handle is gone.
-Receive& start(MessageObject& message, const Buffer& buffer, MPI_Message* handle) {
-  Receive& receive = message.engine.new_receive(message.channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
+p2p::Receive& start(MessageObject& message, const p2p::Buffer& buffer, MPI_Message* handle) {
+  p2p::Receive& receive = message.engine.new_receive(message.channel, buffer, MPI_ANY_SOURCE, MPI_ANY_TAG);
   receive.set_comm(message.comm_handle);
   receive.start_matched(std::move(message.message));
   message.retire();
@@ -130,10 +139,10 @@ int matched_receive(const char* function, void* buf, MPI_Count count, MPI_Dataty
     return MPI_SUCCESS;
   }
   MessageObject* const message = find_message(call, handle);
-  const Buffer buffer = call.buffer(buf, count, datatype);
+  const p2p::Buffer buffer = call.buffer(buf, count, datatype);
   if (call.failed()) return call.error();
   const MPI_Comm comm = message->comm_handle;
-  Receive& receive = start(*message, buffer, handle);
+  p2p::Receive& receive = start(*message, buffer, handle);
   receive.engine()->wait(receive);
   const Outcome outcome = receive.outcome();
   receive.put_back();
@@ -148,11 +157,11 @@ int start_matched_receive(const char* function, void* buf, MPI_Count count, MPI_
   if (call.failed()) return call.error();
   if (handle != nullptr && *handle == MPI_MESSAGE_NO_PROC) {
     *handle = MPI_MESSAGE_NULL;
-    *request = mpi_shim::no_proc_receive_request().mpi_handle();
+    *request = no_proc_receive_request().mpi_handle();
     return MPI_SUCCESS;
   }
   MessageObject* const message = find_message(call, handle);
-  const Buffer buffer = call.buffer(buf, count, datatype);
+  const p2p::Buffer buffer = call.buffer(buf, count, datatype);
   if (call.failed()) return call.error();
   *request = start(*message, buffer, handle).mpi_handle();
   return MPI_SUCCESS;
@@ -172,3 +181,5 @@ OPAL_MPI_FORWARD(Iprobe, probe, Probing::once)
 OPAL_MPI_FORWARD(Improbe, matched_probe, Probing::once)
 OPAL_MPI_FORWARD_BOTH(Mrecv, matched_receive)
 OPAL_MPI_FORWARD_BOTH(Imrecv, start_matched_receive)
+
+}  // namespace mpi_shim::api

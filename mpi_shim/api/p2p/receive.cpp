@@ -5,23 +5,11 @@
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/p2p/arguments.hpp"
 #include "mpi_shim/api/p2p/plain.hpp"
-#include "mpi_shim/p2p/send_receive.hpp"
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/request/status.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::Outcome;
-using mpi_shim::Request;
-using mpi_shim::api::Call;
-using mpi_shim::api::kNoProcess;
-using mpi_shim::api::MessageArguments;
-using mpi_shim::api::PlainMessage;
-using mpi_shim::api::Start;
-using mpi_shim::comm::Communicator;
-using mpi_shim::p2p::Buffer;
-using mpi_shim::p2p::Mode;
-using mpi_shim::p2p::SendReceive;
 
 int receive(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
             MPI_Comm handle, MPI_Status* status) {
@@ -51,9 +39,8 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
   if (call.failed()) [[unlikely]]
     return call.error();
   if (source == MPI_PROC_NULL) {
-    *request = (start == Start::later ? mpi_shim::new_immediate_request(handle, MPI_PROC_NULL)
-                                      : mpi_shim::no_proc_receive_request())
-                   .mpi_handle();
+    *request =
+        (start == Start::later ? new_immediate_request(handle, MPI_PROC_NULL) : no_proc_receive_request()).mpi_handle();
     return MPI_SUCCESS;
   }
   return hand_over(comm->engine().new_receive(comm->user(), buffer, source, tag), start, handle, request);
@@ -72,11 +59,11 @@ int new_receive(const char* function, void* buf, MPI_Count count, MPI_Datatype d
 /// What the forms that send and receive are asked for, checked.  The communicator comes first: errors go to its
 /// handler.
 struct Exchange {
-  Communicator* comm;
-  Buffer out;
+  comm::Communicator* comm;
+  p2p::Buffer out;
   int dest;
   int sendtag;
-  Buffer in;
+  p2p::Buffer in;
   int source;
   int recvtag;
   std::unique_ptr<std::byte[]> packed{};  ///< what is sent if it is not where the program has it
@@ -109,7 +96,7 @@ struct Exchange {
     both.check(call);
     if (call.failed()) return both;
     both.packed = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(both.in.bytes()));
-    both.out = Buffer::of_bytes(both.packed.get(), both.in.bytes());
+    both.out = p2p::Buffer::of_bytes(both.packed.get(), both.in.bytes());
     copy(both.in, both.out);
     return both;
   }
@@ -132,7 +119,7 @@ int run(Call& call, const Exchange& both, MPI_Status* status) {
   if (receive != nullptr) receive->start();
   const int error = both.dest == MPI_PROC_NULL
                         ? MPI_SUCCESS
-                        : engine.send(channel, both.out, both.dest, both.sendtag, Mode::standard);
+                        : engine.send(channel, both.out, both.dest, both.sendtag, p2p::Mode::standard);
   Outcome outcome = kNoProcess;
   if (receive != nullptr) {
     engine.wait(*receive);
@@ -143,6 +130,50 @@ int run(Call& call, const Exchange& both, MPI_Status* status) {
   return call.finish(error != MPI_SUCCESS ? error : outcome.error);
 }
 
+/// A send and a receive behind one request; its status is the receive's.  Ends itself when the program lets it go.
+class SendReceive final : public Request {
+ public:
+  /// Null parts: to or from MPI_PROC_NULL.  `packed`: bytes that the send reads, kept until it is done.
+  SendReceive(p2p::Engine& engine, Request* send, Request* receive, std::unique_ptr<std::byte[]> packed) noexcept
+      : Request(kActions, &engine), send_(send), receive_(receive), packed_(std::move(packed)) {}
+
+ private:
+  static const Actions kActions;
+  void begin_both() noexcept {
+    const am::Lock::Guard guard{engine()->lock()};
+    begin();
+    if (receive_ == nullptr) outcome_.source = MPI_PROC_NULL;
+    pending_ = 1;  // so that parts done at once do not end it
+    if (receive_ != nullptr) run(*receive_);
+    if (send_ != nullptr) run(*send_);
+    if (--pending_ == 0) finish();
+  }
+  void run(Request& part) noexcept {
+    ++pending_;
+    part.set_watcher(
+        {[](void* self, Request& done) noexcept { static_cast<SendReceive*>(self)->part_done(done); }, this});
+    part.start();
+  }
+  void part_done(Request& part) noexcept {
+    const int earlier = outcome_.error;
+    if (&part == receive_) {
+      outcome_ = part.outcome();
+    } else {
+      outcome_.error = part.outcome().error;
+    }
+    if (outcome_.error == MPI_SUCCESS) outcome_.error = earlier;
+    part.put_back();
+    if (--pending_ == 0) finish();
+  }
+
+  Request* send_;
+  Request* receive_;
+  std::unique_ptr<std::byte[]> packed_;
+  int pending_ = 0;
+};
+
+const Request::Actions SendReceive::kActions{act<&SendReceive::begin_both>, act<&Object::retire>};
+
 int start(Call& call, Exchange both, MPI_Request* request) {
   call.pointer(request, "request");
   if (call.failed()) return call.error();
@@ -150,10 +181,10 @@ int start(Call& call, Exchange both, MPI_Request* request) {
   auto& channel = both.comm->user();
   Request* const send = both.dest == MPI_PROC_NULL
                             ? nullptr
-                            : &engine.new_send(channel, both.out, both.dest, both.sendtag, Mode::standard);
+                            : &engine.new_send(channel, both.out, both.dest, both.sendtag, p2p::Mode::standard);
   Request* const receive =
       both.source == MPI_PROC_NULL ? nullptr : &engine.new_receive(channel, both.in, both.source, both.recvtag);
-  auto made = mpi_shim::handle::create<SendReceive>(engine, send, receive, std::move(both.packed));
+  auto made = handle::create<SendReceive>(engine, send, receive, std::move(both.packed));
   if (!made) return call.finish(MPI_ERR_NO_MEM);
   return hand_over(*made->detach(), Start::now, both.comm->mpi_handle(), request);  // it ends with put_back()
 }
@@ -199,3 +230,5 @@ OPAL_MPI_FORWARD_BOTH(Sendrecv, sendrecv)
 OPAL_MPI_FORWARD_BOTH(Sendrecv_replace, sendrecv_replace)
 OPAL_MPI_FORWARD_BOTH(Isendrecv, isendrecv)
 OPAL_MPI_FORWARD_BOTH(Isendrecv_replace, isendrecv_replace)
+
+}  // namespace mpi_shim::api

@@ -5,15 +5,11 @@
 #include "mpi_shim/request/generalized.hpp"
 #include "mpi_shim/request/status.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::Request;
-using mpi_shim::api::Call;
-
 Request* find(Call& call, const MPI_Request* handle) {
-  call.pointer(handle, "request");
-  if (call.failed()) return nullptr;
-  Request* request = *handle == MPI_REQUEST_NULL ? nullptr : mpi_shim::handle::find<Request>(*handle);
+  auto* const request = handle::find<Request>(call.at(handle, "request"));  // null for MPI_REQUEST_NULL, too
   if (request == nullptr) call.fail(MPI_ERR_REQUEST, "argument request is not a valid request");
   return request;
 }
@@ -61,7 +57,7 @@ OPAL_MPI_FUNCTION(int, Cancel, (MPI_Request * request)) {
   Request* object = find(call, request);
   if (call.failed()) return call.error();
   if (!object->active()) return MPI_SUCCESS;
-  if (auto* const generalized = mpi_shim::Generalized::from(*object)) {
+  if (auto* const generalized = Generalized::from(*object)) {
     return call.finish(generalized->cancel_by_callback());
   }
   object->cancel();  // too late is not an error: the operation then completes as usual
@@ -69,11 +65,13 @@ OPAL_MPI_FUNCTION(int, Cancel, (MPI_Request * request)) {
 }
 
 OPAL_MPI_FUNCTION(int, Test_cancelled, (const MPI_Status* status, int* flag)) {
-  *flag = mpi_shim::is_cancelled(*status);
+  *flag = is_cancelled(*status);
   return MPI_SUCCESS;
 }
 
 OPAL_MPI_FUNCTION(int, Status_set_cancelled, (MPI_Status * status, int flag)) {
-  mpi_shim::set_cancelled(*status, flag != 0);
+  set_cancelled(*status, flag != 0);
   return MPI_SUCCESS;
 }
+
+}  // namespace mpi_shim::api

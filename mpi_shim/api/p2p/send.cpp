@@ -5,25 +5,19 @@
 #include "mpi_shim/api/p2p/plain.hpp"
 #include "mpi_shim/request/immediate.hpp"
 
-using mpi_shim::Request;
-using mpi_shim::api::Call;
-using mpi_shim::api::MessageArguments;
-using mpi_shim::api::PlainMessage;
-using mpi_shim::api::Start;
-using mpi_shim::p2p::Mode;
-
+namespace mpi_shim::api {
 namespace {
 
 /// Sends a short plain message now; false: nothing has been done.
 [[gnu::always_inline]] inline bool send_short(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest,
-                                              int tag, MPI_Comm handle, Mode mode) {
-  if (mode != Mode::standard) return false;
+                                              int tag, MPI_Comm handle, p2p::Mode mode) {
+  if (mode != p2p::Mode::standard) return false;
   const PlainMessage plain{buf, count, datatype, dest, tag, handle};
   return plain && plain.engine().send_at_once(plain.channel(), plain.buffer(), dest, tag);
 }
 
 int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-             MPI_Comm handle, Mode mode) {
+             MPI_Comm handle, p2p::Mode mode) {
   Call call{function};
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   if (call.failed()) [[unlikely]]
@@ -34,26 +28,26 @@ int send_any(const char* function, const void* buf, MPI_Count count, MPI_Datatyp
 
 /// MPI_Send and its like.
 [[gnu::always_inline]] inline int send(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype,
-                                       int dest, int tag, MPI_Comm handle, Mode mode) {
+                                       int dest, int tag, MPI_Comm handle, p2p::Mode mode) {
   if (send_short(buf, count, datatype, dest, tag, handle, mode)) return MPI_SUCCESS;
   return send_any(function, buf, count, datatype, dest, tag, handle, mode);
 }
 
 int start_any(const char* function, const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
-              MPI_Comm handle, MPI_Request* request, Mode mode, Start start) {
+              MPI_Comm handle, MPI_Request* request, p2p::Mode mode, Start start) {
   Call call{function};
   const auto [comm, buffer] = MessageArguments::of_send(call, buf, count, datatype, dest, tag, handle);
   call.pointer(request, "request");
   if (call.failed()) [[unlikely]]
     return call.error();
   if (dest == MPI_PROC_NULL) {
-    *request = (start == Start::later ? mpi_shim::new_immediate_request(handle, MPI_ANY_SOURCE)
-                                      : mpi_shim::done_send_request())
-                   .mpi_handle();
+    *request =
+        (start == Start::later ? new_immediate_request(handle, MPI_ANY_SOURCE) : done_send_request()).mpi_handle();
     return MPI_SUCCESS;
   }
-  if (start == Start::now && mode == Mode::standard && comm->engine().send_at_once(comm->user(), buffer, dest, tag)) {
-    *request = mpi_shim::done_send_request().mpi_handle();
+  if (start == Start::now && mode == p2p::Mode::standard &&
+      comm->engine().send_at_once(comm->user(), buffer, dest, tag)) {
+    *request = done_send_request().mpi_handle();
     return MPI_SUCCESS;
   }
   Request& made = comm->engine().new_send(comm->user(), buffer, dest, tag, mode);
@@ -63,9 +57,9 @@ int start_any(const char* function, const void* buf, MPI_Count count, MPI_Dataty
 /// MPI_Isend, MPI_Send_init and their like.
 [[gnu::always_inline]] inline int new_send(const char* function, const void* buf, MPI_Count count,
                                            MPI_Datatype datatype, int dest, int tag, MPI_Comm handle,
-                                           MPI_Request* request, Mode mode, Start start) {
+                                           MPI_Request* request, p2p::Mode mode, Start start) {
   if (start == Start::now && request != nullptr && send_short(buf, count, datatype, dest, tag, handle, mode)) {
-    *request = mpi_shim::done_send_request().mpi_handle();
+    *request = done_send_request().mpi_handle();
     return MPI_SUCCESS;
   }
   return start_any(function, buf, count, datatype, dest, tag, handle, request, mode, start);
@@ -73,13 +67,15 @@ int start_any(const char* function, const void* buf, MPI_Count count, MPI_Dataty
 
 }  // namespace
 
-OPAL_MPI_FORWARD_BOTH(Send, send, Mode::standard)
-OPAL_MPI_FORWARD_BOTH(Ssend, send, Mode::synchronous)
-OPAL_MPI_FORWARD_BOTH(Rsend, send, Mode::standard)
+OPAL_MPI_FORWARD_BOTH(Send, send, p2p::Mode::standard)
+OPAL_MPI_FORWARD_BOTH(Ssend, send, p2p::Mode::synchronous)
+OPAL_MPI_FORWARD_BOTH(Rsend, send, p2p::Mode::standard)
 
-OPAL_MPI_FORWARD_BOTH(Isend, new_send, Mode::standard, Start::now)
-OPAL_MPI_FORWARD_BOTH(Issend, new_send, Mode::synchronous, Start::now)
-OPAL_MPI_FORWARD_BOTH(Irsend, new_send, Mode::standard, Start::now)
-OPAL_MPI_FORWARD_BOTH(Send_init, new_send, Mode::standard, Start::later)
-OPAL_MPI_FORWARD_BOTH(Ssend_init, new_send, Mode::synchronous, Start::later)
-OPAL_MPI_FORWARD_BOTH(Rsend_init, new_send, Mode::standard, Start::later)
+OPAL_MPI_FORWARD_BOTH(Isend, new_send, p2p::Mode::standard, Start::now)
+OPAL_MPI_FORWARD_BOTH(Issend, new_send, p2p::Mode::synchronous, Start::now)
+OPAL_MPI_FORWARD_BOTH(Irsend, new_send, p2p::Mode::standard, Start::now)
+OPAL_MPI_FORWARD_BOTH(Send_init, new_send, p2p::Mode::standard, Start::later)
+OPAL_MPI_FORWARD_BOTH(Ssend_init, new_send, p2p::Mode::synchronous, Start::later)
+OPAL_MPI_FORWARD_BOTH(Rsend_init, new_send, p2p::Mode::standard, Start::later)
+
+}  // namespace mpi_shim::api

@@ -6,10 +6,8 @@
 #include "mpi_shim/api/call.hpp"
 #include "mpi_shim/request/status.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::api::narrowed;
 
 /// Whole instances of the datatype; MPI_UNDEFINED when the bytes are no whole number of them.
 template <class Count>
@@ -18,7 +16,7 @@ int get_count(const char* function, const MPI_Status* status, MPI_Datatype datat
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
   return call.answer(count, "count", [&] {
-    const auto bytes = static_cast<MPI_Count>(mpi_shim::bytes_of(*status));
+    const auto bytes = static_cast<MPI_Count>(bytes_of(*status));
     const MPI_Count size = type->size();
     if (bytes == 0) return Count{0};
     return size == 0 || bytes % size != 0 ? Count{MPI_UNDEFINED} : narrowed<Count>(bytes / size);
@@ -31,7 +29,7 @@ int get_elements(const char* function, const MPI_Status* status, MPI_Datatype da
   const auto* const type = call.type(datatype);
   call.pointer(status, "status");
   return call.answer(count, "count", [&] {
-    const auto found = type->signature().elements_in(static_cast<std::int64_t>(mpi_shim::bytes_of(*status)));
+    const auto found = type->signature().elements_in(static_cast<std::int64_t>(bytes_of(*status)));
     return found.rest == 0 ? narrowed<Count>(found.elements) : Count{MPI_UNDEFINED};
   });
 }
@@ -49,16 +47,16 @@ int set_elements(const char* function, MPI_Status* status, MPI_Datatype datatype
   if (signature.elements() != 0) {
     bytes = left / signature.elements() * signature.bytes();
     left %= signature.elements();
-    signature.for_each_run([&](const mpi_shim::datatype::SignatureRun& run) {
+    signature.for_each_run([&](const datatype::SignatureRun& run) {
       const std::int64_t taken = std::min(run.count * run.elements, left);
       bytes += taken / run.elements * run.bytes;
       if (taken % run.elements != 0) {  // the value of a pair without its index
-        bytes += mpi_shim::datatype::info(mpi_shim::datatype::info(run.element).first).size;
+        bytes += datatype::info(datatype::info(run.element).first).size;
       }
       left -= taken;
     });
   }
-  mpi_shim::set_bytes(*status, static_cast<std::uint64_t>(bytes));
+  set_bytes(*status, static_cast<std::uint64_t>(bytes));
   return MPI_SUCCESS;
 }
 
@@ -69,3 +67,5 @@ OPAL_MPI_FORWARD_BOTH(Get_elements, get_elements)
 OPAL_MPI_FORWARD(Get_elements_x, get_elements)
 OPAL_MPI_FORWARD_BOTH(Status_set_elements, set_elements)
 OPAL_MPI_FORWARD(Status_set_elements_x, set_elements)
+
+}  // namespace mpi_shim::api

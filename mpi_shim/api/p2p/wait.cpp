@@ -7,17 +7,8 @@
 #include "mpi_shim/p2p/waits/waiting.hpp"
 #include "mpi_shim/request/status.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::active_request;
-using mpi_shim::any_done;
-using mpi_shim::find_done;
-using mpi_shim::Found;
-using mpi_shim::Outcome;
-using mpi_shim::Outcomes;
-using mpi_shim::Request;
-using mpi_shim::still_active;
-using mpi_shim::api::Call;
 
 constexpr Outcome kEmpty{};
 
@@ -35,7 +26,7 @@ void check_requests(Call& call, int count, const MPI_Request* requests) {
   if (count < 0) return call.fail_count(count);
   if (count > 0) call.pointer(requests, "array_of_requests");
   for (int i = 0; i < count && !call.failed(); ++i) {
-    if (requests[i] != MPI_REQUEST_NULL && mpi_shim::handle::find<Request>(requests[i]) == nullptr) [[unlikely]]
+    if (requests[i] != MPI_REQUEST_NULL && handle::find<Request>(requests[i]) == nullptr) [[unlikely]]
       fail_request(call, i);
   }
 }
@@ -57,7 +48,7 @@ bool all_done(std::span<const MPI_Request> requests) {
 /// A round of progress that may end some of these.
 void poll(Call& call, std::span<const MPI_Request> requests) {
   auto& vcis = call.process().job().vcis();
-  vcis.poll(mpi_shim::vcis_of(vcis, requests));
+  vcis.poll(vcis_of(vcis, requests));
 }
 
 MPI_Status* entry(MPI_Status* statuses, int index) {
@@ -83,7 +74,7 @@ int hand_out_all(Call& call, int count, MPI_Request* requests, MPI_Status* statu
     const MPI_Comm of_request = request->comm();
     int error = outcome.error;
     store_with_error(outcome, entry(statuses, i));
-    if (const int refused = mpi_shim::let_go(requests[i], *request); refused != MPI_SUCCESS) [[unlikely]] {
+    if (const int refused = let_go(requests[i], *request); refused != MPI_SUCCESS) [[unlikely]] {
       error = refused;
       if (statuses != MPI_STATUSES_IGNORE) statuses[i].MPI_ERROR = refused;
     }
@@ -116,7 +107,7 @@ int hand_out_some(Call& call, std::span<MPI_Request> requests, int* outcount, in
     active = true;
     if (!request->done()) continue;
     if (!failed) comm = request->comm();
-    const Outcome outcome = outcomes == Outcomes::keep ? request->query() : mpi_shim::hand_out(handle, *request);
+    const Outcome outcome = outcomes == Outcomes::keep ? request->query() : hand_out(handle, *request);
     failed = failed || outcome.error != MPI_SUCCESS;
     store_with_error(outcome, entry(statuses, *outcount));
     indices[(*outcount)++] = static_cast<int>(&handle - requests.data());
@@ -224,7 +215,7 @@ OPAL_MPI_FUNCTION(int, Waitsome,
     const int error = hand_out_some(call, requests, outcount, array_of_indices, array_of_statuses, Outcomes::hand_out);
     if (*outcount != 0) return error;
     auto& vcis = call.process().job().vcis();
-    vcis.wait_until(mpi_shim::vcis_of(vcis, requests), [&] { return any_done(requests); });
+    vcis.wait_until(vcis_of(vcis, requests), [&] { return any_done(requests); });
   }
 }
 
@@ -240,3 +231,5 @@ OPAL_MPI_FUNCTION(int, Request_get_status, (MPI_Request request, int* flag, MPI_
 OPAL_MPI_FORWARD(Request_get_status_any, test_any, Outcomes::keep)
 OPAL_MPI_FORWARD(Request_get_status_all, test_all, Outcomes::keep)
 OPAL_MPI_FORWARD(Request_get_status_some, test_some, Outcomes::keep)
+
+}  // namespace mpi_shim::api

@@ -7,18 +7,11 @@
 #include "mpi_shim/request/immediate.hpp"
 #include "mpi_shim/rma/window.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::datatype::Datatype;
-using mpi_shim::datatype::ElementClass;
-using mpi_shim::op::Op;
-using mpi_shim::op::OpKind;
-using mpi_shim::p2p::Buffer;
-using mpi_shim::rma::Place;
-using mpi_shim::rma::Window;
-
-Place place(Call& call, Window* window, int rank, MPI_Aint displacement, MPI_Count count, MPI_Datatype datatype) {
+rma::Place place(Call& call, rma::Window* window, int rank, MPI_Aint displacement, MPI_Count count,
+                 MPI_Datatype datatype) {
   call.target(window, rank);
   if (count < 0) call.fail_count(count);
   return {rank, displacement, static_cast<std::uint64_t>(count), call.type(datatype, "target_datatype")};
@@ -26,7 +19,7 @@ Place place(Call& call, Window* window, int rank, MPI_Aint displacement, MPI_Cou
 
 /// What an access to MPI_PROC_NULL does: nothing.
 int nothing(MPI_Request* request) {
-  if (request != nullptr) *request = mpi_shim::done_send_request().mpi_handle();
+  if (request != nullptr) *request = done_send_request().mpi_handle();
   return MPI_SUCCESS;
 }
 
@@ -56,37 +49,35 @@ struct Wanted {
   }
 };
 
-using Operation = int (Window::*)(const Buffer&, const Place&, MPI_Request*);
-
 /// A put or a get; `what` names the buffer that the data go to.
 int access(const char* function, const void* origin, MPI_Count count, MPI_Datatype datatype, int rank,
            MPI_Aint displacement, MPI_Count there, MPI_Datatype type_there, MPI_Win win, const Wanted& wanted,
-           Operation operation, const char* what) {
+           rma::Direction direction, const char* what) {
   Call call{function};
-  Window* const window = call.window(win);
-  const Buffer buffer = call.buffer(origin, count, datatype);
-  const Place target = place(call, window, rank, displacement, there, type_there);
+  rma::Window* const window = call.window(win);
+  const p2p::Buffer buffer = call.buffer(origin, count, datatype);
+  const rma::Place target = place(call, window, rank, displacement, there, type_there);
   if (wanted.lacks_place(call)) return call.error();
   if (rank == MPI_PROC_NULL) return nothing(wanted.request);
-  return finish(call, (window->*operation)(buffer, target, wanted.request), what);
+  return finish(call, window->move(direction, buffer, target, wanted.request), what);
 }
 
 /// An operation for accumulation: predefined, and defined on the target's elements if there are any.
-OpKind accumulation(Call& call, MPI_Op handle, const Place& target) {
-  const auto* op = mpi_shim::handle::find<Op>(handle);
-  if (call.failed()) return OpKind::no_op;
-  if (op == nullptr || op->kind() == OpKind::user) {
+op::OpKind accumulation(Call& call, MPI_Op handle, const rma::Place& target) {
+  const auto* op = handle::find<op::Op>(handle);
+  if (call.failed()) return op::OpKind::no_op;
+  if (op == nullptr || op->kind() == op::OpKind::user) {
     call.fail(MPI_ERR_OP, "argument op is not a predefined operation");
   } else if (target.count != 0 && target.type->size() != 0 && !accumulates(op->kind(), *target.type)) {
     call.fail(MPI_ERR_OP, std::string{op->name()} + " is not defined for the elements of argument target_datatype");
   } else {
     return op->kind();
   }
-  return OpKind::no_op;
+  return op::OpKind::no_op;
 }
 
 /// Accumulation wants the same elements on both sides.
-void same_elements(Call& call, const Buffer& buffer, const Datatype* type) {
+void same_elements(Call& call, const p2p::Buffer& buffer, const datatype::Datatype* type) {
   if (call.failed() || buffer.bytes() == 0 || type->size() == 0) return;
   if (buffer.type().signature().uniform() != type->signature().uniform()) {
     call.fail(MPI_ERR_TYPE, "the origin's and the target's datatypes are not made of the same predefined one");
@@ -97,10 +88,10 @@ int accumulate(const char* function, const void* origin, MPI_Count count, MPI_Da
                MPI_Aint displacement, MPI_Count there, MPI_Datatype type_there, MPI_Op op, MPI_Win win,
                const Wanted& wanted = {}) {
   Call call{function};
-  Window* const window = call.window(win);
-  const Buffer buffer = call.buffer(origin, count, datatype);
-  const Place target = place(call, window, rank, displacement, there, type_there);
-  const OpKind kind = accumulation(call, op, target);
+  rma::Window* const window = call.window(win);
+  const p2p::Buffer buffer = call.buffer(origin, count, datatype);
+  const rma::Place target = place(call, window, rank, displacement, there, type_there);
+  const op::OpKind kind = accumulation(call, op, target);
   same_elements(call, buffer, target.type);
   if (wanted.lacks_place(call)) return call.error();
   if (rank == MPI_PROC_NULL) return nothing(wanted.request);
@@ -111,12 +102,12 @@ int get_accumulate(const char* function, const void* origin, MPI_Count count, MP
                    MPI_Count result_count, MPI_Datatype result_type, int rank, MPI_Aint displacement, MPI_Count there,
                    MPI_Datatype type_there, MPI_Op op, MPI_Win win, const Wanted& wanted = {}) {
   Call call{function};
-  Window* const window = call.window(win);
-  const Place target = place(call, window, rank, displacement, there, type_there);
-  const OpKind kind = accumulation(call, op, target);
-  Buffer buffer;  // not looked at for MPI_NO_OP
-  if (kind != OpKind::no_op) buffer = call.buffer(origin, count, datatype);
-  const Buffer fetched = call.buffer(result, result_count, result_type);
+  rma::Window* const window = call.window(win);
+  const rma::Place target = place(call, window, rank, displacement, there, type_there);
+  const op::OpKind kind = accumulation(call, op, target);
+  p2p::Buffer buffer;  // not looked at for MPI_NO_OP
+  if (kind != op::OpKind::no_op) buffer = call.buffer(origin, count, datatype);
+  const p2p::Buffer fetched = call.buffer(result, result_count, result_type);
   same_elements(call, buffer, target.type);
   if (wanted.lacks_place(call)) return call.error();
   if (rank == MPI_PROC_NULL) return nothing(wanted.request);
@@ -124,22 +115,22 @@ int get_accumulate(const char* function, const void* origin, MPI_Count count, MP
 }
 
 /// MPI_Compare_and_swap takes integers, logicals and bytes.
-bool can_swap(const Datatype& type) {
+bool can_swap(const datatype::Datatype& type) {
   if (!type.element()) return false;
-  switch (mpi_shim::datatype::info(*type.element()).element_class) {
-    case ElementClass::byte:
-    case ElementClass::integer:
-    case ElementClass::logical: return true;
+  switch (datatype::info(*type.element()).element_class) {
+    case datatype::ElementClass::byte:
+    case datatype::ElementClass::integer:
+    case datatype::ElementClass::logical: return true;
     default: return false;
   }
 }
 
 }  // namespace
 
-OPAL_MPI_FORWARD_BOTH(Put, access, {}, &Window::put, "the target's buffer")
-OPAL_MPI_FORWARD_BOTH(Rput, access, &Window::put, "the target's buffer")
-OPAL_MPI_FORWARD_BOTH(Get, access, {}, &Window::get, "the origin's buffer")
-OPAL_MPI_FORWARD_BOTH(Rget, access, &Window::get, "the origin's buffer")
+OPAL_MPI_FORWARD_BOTH(Put, access, {}, rma::Direction::put, "the target's buffer")
+OPAL_MPI_FORWARD_BOTH(Rput, access, rma::Direction::put, "the target's buffer")
+OPAL_MPI_FORWARD_BOTH(Get, access, {}, rma::Direction::get, "the origin's buffer")
+OPAL_MPI_FORWARD_BOTH(Rget, access, rma::Direction::get, "the origin's buffer")
 OPAL_MPI_FORWARD_BOTH(Accumulate, accumulate)
 OPAL_MPI_FORWARD_BOTH(Raccumulate, accumulate)
 OPAL_MPI_FORWARD_BOTH(Get_accumulate, get_accumulate)
@@ -156,8 +147,8 @@ OPAL_MPI_FUNCTION(int, Compare_and_swap,
                   (const void* origin_addr, const void* compare_addr, void* result_addr, MPI_Datatype datatype,
                    int target_rank, MPI_Aint target_disp, MPI_Win win)) {
   Call call{"MPI_Compare_and_swap"};
-  Window* const window = call.window(win);
-  const Place target = place(call, window, target_rank, target_disp, 1, datatype);
+  rma::Window* const window = call.window(win);
+  const rma::Place target = place(call, window, target_rank, target_disp, 1, datatype);
   call.pointer(origin_addr, "origin_addr");
   call.pointer(compare_addr, "compare_addr");
   call.pointer(result_addr, "result_addr");
@@ -168,3 +159,5 @@ OPAL_MPI_FUNCTION(int, Compare_and_swap,
   if (target_rank == MPI_PROC_NULL) return MPI_SUCCESS;
   return finish(call, window->compare_and_swap(origin_addr, compare_addr, result_addr, target), "the target's buffer");
 }
+
+}  // namespace mpi_shim::api

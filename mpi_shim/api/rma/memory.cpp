@@ -4,8 +4,7 @@
 #include "mpi_shim/api/call.hpp"
 #include "opal/mpool/pool.hpp"
 
-using mpi_shim::api::Call;
-
+namespace mpi_shim::api {
 namespace {
 
 constexpr std::size_t kPage = 4096;  // blocks begin on one, red zones before them or not
@@ -35,3 +34,5 @@ OPAL_MPI_FUNCTION(int, Free_mem, (void* base)) {
   }
   return MPI_SUCCESS;
 }
+
+}  // namespace mpi_shim::api

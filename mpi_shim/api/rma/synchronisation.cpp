@@ -7,16 +7,14 @@
 #include "mpi_shim/rma/window.hpp"
 #include "opal/core/sync/fence.hpp"
 
+namespace mpi_shim::api {
 namespace {
-
-using mpi_shim::api::Call;
-using mpi_shim::rma::Window;
 
 /// Calls `act(Window&)` on a window whose arguments are fine.
 template <class Act>
 int synchronise(const char* function, MPI_Win win, const char* wrong, Act&& act) {
   Call call{function};
-  Window* const window = call.window(win);
+  rma::Window* const window = call.window(win);
   if (call.failed()) return call.error();
   const int error = act(call, *window);
   if (call.failed()) return call.error();
@@ -30,7 +28,7 @@ bool asserts(Call& call, int assertion, int known) {
   return false;
 }
 
-bool is_rank(Call& call, const Window& window, int rank) {
+bool is_rank(Call& call, const rma::Window& window, int rank) {
   if (rank >= 0 && rank < window.size()) return true;
   call.fail(MPI_ERR_RANK,
             fmt::format("argument rank is {}, but the window has the ranks 0 to {}", rank, window.size() - 1));
@@ -44,27 +42,27 @@ constexpr const char* kNoEpoch = "the epoch that this call would end is not open
 constexpr const char* kNotPassive = "no passive target epoch is open towards the rank";
 
 int flush(const char* function, int rank, MPI_Win win) {
-  return synchronise(function, win, kNotPassive, [&](Call& call, Window& window) {
+  return synchronise(function, win, kNotPassive, [&](Call& call, rma::Window& window) {
     if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
     return is_rank(call, window, rank) ? window.flush(rank) : MPI_ERR_RANK;
   });
 }
 
 /// A step without arguments.
-int plain(const char* function, MPI_Win win, const char* wrong, int (Window::*step)()) {
-  return synchronise(function, win, wrong, [&](Call& /*call*/, Window& window) { return (window.*step)(); });
+int plain(const char* function, MPI_Win win, const char* wrong, int (rma::Window::*step)()) {
+  return synchronise(function, win, wrong, [&](Call& /*call*/, rma::Window& window) { return (window.*step)(); });
 }
 
 }  // namespace
 
 OPAL_MPI_FUNCTION(int, Win_fence, (int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_fence", win, kOtherEpoch, [&](Call& call, Window& window) {
+  return synchronise("MPI_Win_fence", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
     return asserts(call, assertion, kFenceAssertions) ? window.fence(assertion) : MPI_ERR_ASSERT;
   });
 }
 
 OPAL_MPI_FUNCTION(int, Win_start, (MPI_Group group, int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_start", win, kOtherEpoch, [&](Call& call, Window& window) {
+  return synchronise("MPI_Win_start", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
     const auto members = call.group(group);
     if (call.failed() || !asserts(call, assertion, MPI_MODE_NOCHECK)) return call.error();
     return window.start(*members, assertion);
@@ -72,7 +70,7 @@ OPAL_MPI_FUNCTION(int, Win_start, (MPI_Group group, int assertion, MPI_Win win))
 }
 
 OPAL_MPI_FUNCTION(int, Win_post, (MPI_Group group, int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_post", win, kOtherEpoch, [&](Call& call, Window& window) {
+  return synchronise("MPI_Win_post", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
     const auto members = call.group(group);
     if (call.failed() || !asserts(call, assertion, kPostAssertions)) return call.error();
     return window.post(*members, assertion);
@@ -80,7 +78,7 @@ OPAL_MPI_FUNCTION(int, Win_post, (MPI_Group group, int assertion, MPI_Win win)) 
 }
 
 OPAL_MPI_FUNCTION(int, Win_test, (MPI_Win win, int* flag)) {
-  return synchronise("MPI_Win_test", win, kNoEpoch, [&](Call& call, Window& window) {
+  return synchronise("MPI_Win_test", win, kNoEpoch, [&](Call& call, rma::Window& window) {
     call.pointer(flag, "flag");
     if (call.failed()) return call.error();
     bool over = false;
@@ -91,7 +89,7 @@ OPAL_MPI_FUNCTION(int, Win_test, (MPI_Win win, int* flag)) {
 }
 
 OPAL_MPI_FUNCTION(int, Win_lock, (int lock_type, int rank, int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_lock", win, kOtherEpoch, [&](Call& call, Window& window) {
+  return synchronise("MPI_Win_lock", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
     if (lock_type != MPI_LOCK_EXCLUSIVE && lock_type != MPI_LOCK_SHARED) {
       return call.fail(MPI_ERR_LOCKTYPE, "argument lock_type is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED");
     }
@@ -102,14 +100,14 @@ OPAL_MPI_FUNCTION(int, Win_lock, (int lock_type, int rank, int assertion, MPI_Wi
 }
 
 OPAL_MPI_FUNCTION(int, Win_unlock, (int rank, MPI_Win win)) {
-  return synchronise("MPI_Win_unlock", win, kNoEpoch, [&](Call& call, Window& window) {
+  return synchronise("MPI_Win_unlock", win, kNoEpoch, [&](Call& call, rma::Window& window) {
     if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
     return is_rank(call, window, rank) ? window.unlock(rank) : MPI_ERR_RANK;
   });
 }
 
 OPAL_MPI_FUNCTION(int, Win_lock_all, (int assertion, MPI_Win win)) {
-  return synchronise("MPI_Win_lock_all", win, kOtherEpoch, [&](Call& call, Window& window) {
+  return synchronise("MPI_Win_lock_all", win, kOtherEpoch, [&](Call& call, rma::Window& window) {
     return asserts(call, assertion, MPI_MODE_NOCHECK) ? window.lock_all(assertion) : MPI_ERR_ASSERT;
   });
 }
@@ -117,17 +115,19 @@ OPAL_MPI_FUNCTION(int, Win_lock_all, (int assertion, MPI_Win win)) {
 // An access is complete here only when it is complete there: the local forms wait for the same.
 OPAL_MPI_FORWARD(Win_flush, flush)
 OPAL_MPI_FORWARD(Win_flush_local, flush)
-OPAL_MPI_FORWARD(Win_flush_all, plain, kNotPassive, &Window::flush_all)
-OPAL_MPI_FORWARD(Win_flush_local_all, plain, kNotPassive, &Window::flush_all)
-OPAL_MPI_FORWARD(Win_complete, plain, kNoEpoch, &Window::complete)
-OPAL_MPI_FORWARD(Win_wait, plain, kNoEpoch, &Window::wait)
-OPAL_MPI_FORWARD(Win_unlock_all, plain, kNoEpoch, &Window::unlock_all)
+OPAL_MPI_FORWARD(Win_flush_all, plain, kNotPassive, &rma::Window::flush_all)
+OPAL_MPI_FORWARD(Win_flush_local_all, plain, kNotPassive, &rma::Window::flush_all)
+OPAL_MPI_FORWARD(Win_complete, plain, kNoEpoch, &rma::Window::complete)
+OPAL_MPI_FORWARD(Win_wait, plain, kNoEpoch, &rma::Window::wait)
+OPAL_MPI_FORWARD(Win_unlock_all, plain, kNoEpoch, &rma::Window::unlock_all)
 
 OPAL_MPI_FUNCTION(int, Win_sync, (MPI_Win win)) {
-  return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, Window& window) {
+  return synchronise("MPI_Win_sync", win, kNotPassive, [](Call& /*call*/, rma::Window& window) {
     // The memory model is unified: only the order of this process's own loads and stores is to be kept.
     opal::full_fence();
     window.engine().poll();  // programs spin on memory with it
     return MPI_SUCCESS;
   });
 }
+
+}  // namespace mpi_shim::api

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi_shim/abi/forward.hpp"
 #include "mpi_shim/api/call.hpp"
@@ -11,30 +10,23 @@
 #include "mpi_shim/rma/creation.hpp"
 #include "opal/gpu/memory.hpp"
 
+namespace mpi_shim::api {
 namespace {
 
-using mpi_shim::api::Call;
-using mpi_shim::comm::Communicator;
-using mpi_shim::info::Info;
-using mpi_shim::rma::Flavor;
-using mpi_shim::rma::Target;
-using mpi_shim::rma::Window;
-using mpi_shim::rma::Wish;
-
 /// The hints that the library knows, with their defaults.
-const Info::Entries& known_hints() {
-  static const Info::Entries known = {{"no_locks", "false"},
-                                      {"accumulate_ordering", "rar,raw,war,waw"},
-                                      {"accumulate_ops", "same_op_no_op"},
-                                      {"same_size", "false"},
-                                      {"same_disp_unit", "false"},
-                                      {"alloc_shared_noncontig", "false"}};
+const info::Info::Entries& known_hints() {
+  static const info::Info::Entries known = {{"no_locks", "false"},
+                                            {"accumulate_ordering", "rar,raw,war,waw"},
+                                            {"accumulate_ops", "same_op_no_op"},
+                                            {"same_size", "false"},
+                                            {"same_disp_unit", "false"},
+                                            {"alloc_shared_noncontig", "false"}};
   return known;
 }
 
-void set_hints(Call& call, MPI_Info handle, Info::Entries& hints) {
+void set_hints(Call& call, MPI_Info handle, info::Info::Entries& hints) {
   if (handle == MPI_INFO_NULL) return;
-  const auto* info = mpi_shim::handle::find<Info>(handle);
+  const auto* info = handle::find<info::Info>(handle);
   if (info == nullptr) {
     call.fail(MPI_ERR_INFO, "argument info is not a valid info object");
     return;
@@ -44,16 +36,16 @@ void set_hints(Call& call, MPI_Info handle, Info::Entries& hints) {
   }
 }
 
-int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+int create(const char* function, rma::Flavor flavor, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
            MPI_Comm comm, void* baseptr, MPI_Win* win) {
   Call call{function};
-  Communicator* const parent = call.intracomm(comm);
+  comm::Communicator* const parent = call.intracomm(comm);
   call.pointer(win, "win");
-  if (flavor == Flavor::allocate || flavor == Flavor::shared) call.pointer(baseptr, "baseptr");
+  if (flavor == rma::Flavor::allocate || flavor == rma::Flavor::shared) call.pointer(baseptr, "baseptr");
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (disp_unit <= 0) call.fail(MPI_ERR_DISP, fmt::format("argument disp_unit is {}", disp_unit));
-  if (base == nullptr && size != 0 && flavor == Flavor::create) call.pointer(base, "base");
-  Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, false, known_hints()};
+  if (base == nullptr && size != 0 && flavor == rma::Flavor::create) call.pointer(base, "base");
+  rma::Wish wish{flavor, base, static_cast<std::uint64_t>(size), disp_unit, true, false, known_hints()};
   set_hints(call, info, wish.hints);
   if (call.failed()) return call.error();
   const auto is_true = [&](const char* key) {
@@ -62,15 +54,15 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
   };
   wish.contiguous = !is_true("alloc_shared_noncontig");
   wish.never_locked = is_true("no_locks");
-  Window* made = nullptr;
-  const int error = mpi_shim::rma::create(call.process().communicators(), *parent, wish, made);
+  rma::Window* made = nullptr;
+  const int error = rma::create(call.process().communicators(), *parent, wish, made);
   if (error == MPI_ERR_RMA_SHARED) {
     return call.fail(error,
                      "the processes of argument comm have no memory in common: they need one host and access to "
                      "each other's /proc/PID/fd");
   }
   if (error != MPI_SUCCESS) return call.finish(error);
-  made->errhandler.set(mpi_shim::find_errhandler(MPI_ERRORS_ARE_FATAL));
+  made->errhandler.set(find_errhandler(MPI_ERRORS_ARE_FATAL));
   if (baseptr != nullptr) *static_cast<void**>(baseptr) = reinterpret_cast<void*>(made->own().base);
   *win = made->mpi_handle();
   return MPI_SUCCESS;
@@ -78,11 +70,11 @@ int create(const char* function, Flavor flavor, void* base, MPI_Aint size, MPI_A
 
 int create_at(const char* function, void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
               MPI_Win* win) {
-  return create(function, Flavor::create, base, size, disp_unit, info, comm, nullptr, win);
+  return create(function, rma::Flavor::create, base, size, disp_unit, info, comm, nullptr, win);
 }
 
 int allocate(const char* function, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void* baseptr,
-             MPI_Win* win, Flavor flavor) {
+             MPI_Win* win, rma::Flavor flavor) {
   return create(function, flavor, nullptr, size, disp_unit, info, comm, baseptr, win);
 }
 
@@ -90,12 +82,12 @@ int allocate(const char* function, MPI_Aint size, MPI_Aint disp_unit, MPI_Info i
 template <class Unit>
 int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Unit* disp_unit, void* baseptr) {
   Call call{function};
-  Window* const window = call.window(win);
+  rma::Window* const window = call.window(win);
   call.target(window, rank);
   call.pointer(size, "size");
   call.pointer(disp_unit, "disp_unit");
   call.pointer(baseptr, "baseptr");
-  if (!call.failed() && window->flavor() == Flavor::dynamic) {
+  if (!call.failed() && window->flavor() == rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "a dynamic window has no memory that could be asked for");
   }
   if (call.failed()) return call.error();
@@ -106,7 +98,7 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
     for (rank = 0; rank < window->size() && window->target(rank).size == 0;) ++rank;
     if (rank == window->size()) return MPI_SUCCESS;
   }
-  const Target& target = window->target(rank);
+  const rma::Target& target = window->target(rank);
   if (target.mapped == nullptr || target.size == 0 || !opal::gpu::is_host(target.mapped)) return MPI_SUCCESS;
   *size = static_cast<MPI_Aint>(target.size);
   *disp_unit = static_cast<Unit>(target.disp_unit);
@@ -117,20 +109,20 @@ int shared_query(const char* function, MPI_Win win, int rank, MPI_Aint* size, Un
 }  // namespace
 
 OPAL_MPI_FORWARD_BOTH(Win_create, create_at)
-OPAL_MPI_FORWARD_BOTH(Win_allocate, allocate, Flavor::allocate)
-OPAL_MPI_FORWARD_BOTH(Win_allocate_shared, allocate, Flavor::shared)
+OPAL_MPI_FORWARD_BOTH(Win_allocate, allocate, rma::Flavor::allocate)
+OPAL_MPI_FORWARD_BOTH(Win_allocate_shared, allocate, rma::Flavor::shared)
 OPAL_MPI_FORWARD_BOTH(Win_shared_query, shared_query)
 
 OPAL_MPI_FUNCTION(int, Win_create_dynamic, (MPI_Info info, MPI_Comm comm, MPI_Win* win)) {
-  return create("MPI_Win_create_dynamic", Flavor::dynamic, nullptr, 0, 1, info, comm, nullptr, win);
+  return create("MPI_Win_create_dynamic", rma::Flavor::dynamic, nullptr, 0, 1, info, comm, nullptr, win);
 }
 
 OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
   Call call{"MPI_Win_attach"};
-  Window* const window = call.window(win);
+  rma::Window* const window = call.window(win);
   if (size < 0) call.fail(MPI_ERR_SIZE, fmt::format("argument size is {}", size));
   if (size != 0) call.pointer(base, "base");
-  if (!call.failed() && window->flavor() != Flavor::dynamic) {
+  if (!call.failed() && window->flavor() != rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows take memory that is attached");
   }
   if (call.failed()) return call.error();
@@ -139,8 +131,8 @@ OPAL_MPI_FUNCTION(int, Win_attach, (MPI_Win win, void* base, MPI_Aint size)) {
 
 OPAL_MPI_FUNCTION(int, Win_detach, (MPI_Win win, const void* base)) {
   Call call{"MPI_Win_detach"};
-  Window* const window = call.window(win);
-  if (!call.failed() && window->flavor() != Flavor::dynamic) {
+  rma::Window* const window = call.window(win);
+  if (!call.failed() && window->flavor() != rma::Flavor::dynamic) {
     call.fail(MPI_ERR_RMA_FLAVOR, "only dynamic windows have memory that was attached");
   }
   if (call.failed()) return call.error();
@@ -152,9 +144,7 @@ OPAL_MPI_FUNCTION(int, Win_detach, (MPI_Win win, const void* base)) {
 
 OPAL_MPI_FUNCTION(int, Win_free, (MPI_Win * win)) {
   Call call{"MPI_Win_free"};
-  call.pointer(win, "win");
-  if (call.failed()) return call.error();
-  Window* const window = call.window(*win);
+  rma::Window* const window = call.window(call.at(win, "win"));
   if (call.failed()) return call.error();
   if (!window->is_idle()) return call.fail(MPI_ERR_RMA_SYNC, "an epoch is open");
   if (const int error = window->attributes.clear(*win); error != MPI_SUCCESS) return call.finish(error);
@@ -166,34 +156,21 @@ OPAL_MPI_FUNCTION(int, Win_free, (MPI_Win * win)) {
 
 OPAL_MPI_FUNCTION(int, Win_get_group, (MPI_Win win, MPI_Group* group)) {
   Call call{"MPI_Win_get_group"};
-  const Window* const window = call.window(win);
-  return call.answer(group, "group", [&] { return mpi_shim::new_handle(window->comm().group()); });
+  const rma::Window* const window = call.window(win);
+  return call.answer(group, "group", [&] { return new_handle(window->comm().group()); });
 }
 
 OPAL_MPI_FUNCTION(int, Win_set_info, (MPI_Win win, MPI_Info info)) {
   Call call{"MPI_Win_set_info"};
-  Window* const window = call.window(win);
+  rma::Window* const window = call.window(win);
   if (!call.failed()) set_hints(call, info, window->hints);
   return call.error();
 }
 
 OPAL_MPI_FUNCTION(int, Win_get_info, (MPI_Win win, MPI_Info* info_used)) {
   Call call{"MPI_Win_get_info"};
-  const Window* const window = call.window(win);
-  return call.answer_info(call.failed() ? Info::Entries{} : window->hints, info_used);
+  const rma::Window* const window = call.window(win);
+  return call.answer_info(call.failed() ? info::Info::Entries{} : window->hints, info_used);
 }
 
-OPAL_MPI_FUNCTION(int, Win_set_name, (MPI_Win win, const char* win_name)) {
-  Call call{"MPI_Win_set_name"};
-  Window* const window = call.window(win);
-  call.pointer(win_name, "win_name");
-  if (call.failed()) return call.error();
-  window->name.assign(win_name, ::strnlen(win_name, MPI_MAX_OBJECT_NAME - 1));
-  return MPI_SUCCESS;
-}
-
-OPAL_MPI_FUNCTION(int, Win_get_name, (MPI_Win win, char* win_name, int* resultlen)) {
-  Call call{"MPI_Win_get_name"};
-  const Window* const window = win == MPI_WIN_NULL ? nullptr : call.window(win);
-  return call.answer_name(window != nullptr ? window->name : "MPI_WIN_NULL", win_name, resultlen);
-}
+}  // namespace mpi_shim::api

@@ -10,14 +10,20 @@
 
 namespace mpi_shim::coll {
 
+/// One block for each record.
+template <class Record>
+Blocks blocks_of(std::vector<Record>& records) {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  Blocks blocks;
+  for (Record& record : records) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
+  return blocks;
+}
+
 /// Gives every rank the records of all ranks.  `records` has one record per rank; the caller fills in its own.
 /// Returns an error class.
 template <class Record>
 int exchange(comm::Communicator& comm, std::vector<Record>& records) {
-  static_assert(std::is_trivially_copyable_v<Record>);
-  Blocks blocks;
-  for (Record& record : records) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
-  return run(comm, [&](Schedule& schedule) { build_allgather(schedule, std::nullopt, blocks); });
+  return run(comm, [&](Schedule& schedule) { build_allgather(schedule, std::nullopt, blocks_of(records)); });
 }
 
 }  // namespace mpi_shim::coll

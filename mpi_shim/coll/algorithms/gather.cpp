@@ -14,40 +14,16 @@ namespace {
 
 const Buffer& block(const Blocks& blocks, int rank) { return blocks[static_cast<std::size_t>(rank)]; }
 
-/// Bruck: blocks are packed in the order of ranks rank, rank + 1, ... (modulo size).  The last round copies each to its
-/// place in `blocks`.
-void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
-  const int size = schedule.size();
-  const int rank = schedule.rank();
-  const std::uint64_t bytes = own.bytes();
-  std::byte* const packed = schedule.scratch(bytes * static_cast<std::uint64_t>(size));
-  const auto packed_blocks = [&](int first, int count) {
-    return Buffer::of_bytes(packed + bytes * static_cast<std::uint64_t>(first),
-                            bytes * static_cast<std::uint64_t>(count));
-  };
-  schedule.copy(own, packed_blocks(0, 1));
-  schedule.end_round();
-  for (int have = 1; have < size; have *= 2) {
-    const int more = std::min(have, size - have);
-    schedule.receive(packed_blocks(have, more), (rank + have) % size);
-    schedule.send(packed_blocks(0, more), (rank - have + size) % size);
-    schedule.end_round();
-  }
-  for (int i = 0; i < size; ++i) schedule.copy(packed_blocks(i, 1), block(blocks, (rank + i) % size));
-  schedule.end_round();
-}
-
 /// Whether a binomial tree is used: its extra copies pay off only for small blocks among many ranks.
 bool takes_tree(const Schedule& schedule, std::uint64_t bytes) {
   return bytes < kGatherTreeBelow.bytes && schedule.size() >= kGatherTreeRanks;
 }
 
-/// Scratch memory for the packed blocks of the process's subtree, in the order of positions (tree.hpp), its own first.
-class Subtree {
+/// Scratch memory for packed blocks.
+class Packed {
  public:
-  Subtree(Schedule& schedule, const BinomialTree& tree, std::uint64_t bytes)
-      : bytes_(bytes), packed_(schedule.scratch(bytes * static_cast<std::uint64_t>(tree.subtree()))) {}
-
+  Packed(Schedule& schedule, int number, std::uint64_t bytes)
+      : bytes_(bytes), packed_(schedule.scratch(bytes * static_cast<std::uint64_t>(number))) {}
   [[nodiscard]] Buffer blocks(int first, int count) const {
     return Buffer::of_bytes(packed_ + bytes_ * static_cast<std::uint64_t>(first),
                             bytes_ * static_cast<std::uint64_t>(count));
@@ -58,10 +34,29 @@ class Subtree {
   std::byte* packed_;
 };
 
+/// Bruck: blocks are packed in the order of ranks rank, rank + 1, ... (modulo size).  The last round copies each to its
+/// place in `blocks`.
+void build_bruck(Schedule& schedule, const Buffer& own, const Blocks& blocks) {
+  const int size = schedule.size();
+  const int rank = schedule.rank();
+  const Packed packed{schedule, size, own.bytes()};
+  schedule.copy(own, packed.blocks(0, 1));
+  schedule.end_round();
+  for (int have = 1; have < size; have *= 2) {
+    const int more = std::min(have, size - have);
+    schedule.receive(packed.blocks(have, more), (rank + have) % size);
+    schedule.send(packed.blocks(0, more), (rank - have + size) % size);
+    schedule.end_round();
+  }
+  for (int i = 0; i < size; ++i) schedule.copy(packed.blocks(i, 1), block(blocks, (rank + i) % size));
+  schedule.end_round();
+}
+
+// Along a tree: the packed blocks of the process's subtree, in the order of positions (tree.hpp), its own first.
 void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
                        std::uint64_t bytes) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
-  const Subtree packed{schedule, tree, bytes};
+  const Packed packed{schedule, tree.subtree(), bytes};
   if (own) schedule.copy(*own, packed.blocks(0, 1));
   for (const BinomialTree::Child& child : tree.children()) {
     schedule.receive(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
@@ -78,10 +73,10 @@ void build_gather_tree(Schedule& schedule, const std::optional<Buffer>& own, con
   schedule.end_round();
 }
 
-void build_scatter_tree(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root,
+void build_scatter_tree(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
                         std::uint64_t bytes) {
   const BinomialTree tree{schedule.rank(), schedule.size(), root};
-  const Subtree packed{schedule, tree, bytes};
+  const Packed packed{schedule, tree.subtree(), bytes};
   if (tree.parent() >= 0) {
     schedule.receive(packed.blocks(0, tree.subtree()), tree.parent());
   } else {
@@ -94,6 +89,23 @@ void build_scatter_tree(Schedule& schedule, const Blocks& blocks, const std::opt
     schedule.send(packed.blocks(child.position - tree.position(), child.subtree), child.rank);
   }
   if (own) schedule.copy(packed.blocks(0, 1), *own);
+  schedule.end_round();
+}
+
+/// Between the root and each other rank; `gathers`: to the root, else from it.
+void build_straight(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root,
+                    bool gathers) {
+  const auto exchange = [&](const Buffer& buffer, int rank) {
+    gathers == (schedule.rank() == root) ? schedule.receive(buffer, rank) : schedule.send(buffer, rank);
+  };
+  if (schedule.rank() != root) {
+    exchange(*own, root);
+    return schedule.end_round();
+  }
+  for (int rank = 0; rank < schedule.size(); ++rank) {
+    if (rank != root) exchange(block(blocks, rank), rank);
+  }
+  if (own) gathers ? schedule.copy(*own, block(blocks, root)) : schedule.copy(block(blocks, root), *own);
   schedule.end_round();
 }
 
@@ -110,45 +122,21 @@ void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Bl
   }
 }
 
-void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+void build_scatter(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (takes_tree(schedule, bytes)) {
-    build_scatter_tree(schedule, blocks, own, root, bytes);
+    build_scatter_tree(schedule, own, blocks, root, bytes);
   } else {
-    build_scatterv(schedule, blocks, own, root);
+    build_scatterv(schedule, own, blocks, root);
   }
 }
 
 void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
-  if (schedule.rank() != root) {
-    schedule.send(*own, root);
-    schedule.end_round();
-    return;
-  }
-  for (int rank = 0; rank < schedule.size(); ++rank) {
-    if (rank != root) {
-      schedule.receive(block(blocks, rank), rank);
-    } else if (own) {
-      schedule.copy(*own, block(blocks, rank));
-    }
-  }
-  schedule.end_round();
+  build_straight(schedule, own, blocks, root, true);
 }
 
-void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root) {
-  if (schedule.rank() != root) {
-    schedule.receive(*own, root);
-    schedule.end_round();
-    return;
-  }
-  for (int rank = 0; rank < schedule.size(); ++rank) {
-    if (rank != root) {
-      schedule.send(block(blocks, rank), rank);
-    } else if (own) {
-      schedule.copy(block(blocks, rank), *own);
-    }
-  }
-  schedule.end_round();
+void build_scatterv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root) {
+  build_straight(schedule, own, blocks, root, false);
 }
 
 void build_allgather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks) {

@@ -11,12 +11,12 @@ namespace mpi_shim::coll {
 
 /// Blocks of the same size: small ones of many ranks along a binomial tree, otherwise as build_gatherv.
 void build_gather(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
-void build_scatter(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root);
+void build_scatter(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
 
 /// Every rank sends its block to the root, which has all receives posted: no copy and no extra hop.
 void build_gatherv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
 /// The root sends each rank its block.
-void build_scatterv(Schedule& schedule, const Blocks& blocks, const std::optional<Buffer>& own, int root);
+void build_scatterv(Schedule& schedule, const std::optional<Buffer>& own, const Blocks& blocks, int root);
 
 /// Blocks of the same size: Bruck et al. 1997 for small ones (ceil(log2 n) rounds with messages), otherwise as
 /// build_allgatherv.

@@ -60,7 +60,7 @@ void build_inter_gather(Schedule& schedule, const TwoSides& sides, const Buffer&
   schedule.end_round();
 }
 
-void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Blocks& blocks, const Buffer& own, int root) {
+void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root) {
   if (root == MPI_PROC_NULL) return;
   schedule.set_team(sides.other);
   if (root != MPI_ROOT) {
@@ -123,7 +123,7 @@ void build_inter_reduce_scatter(Schedule& schedule, const TwoSides& sides, const
     if (sides.own.rank() == 0) parts.push_back(theirs.part(first, count));
     first += count;
   }
-  build_scatterv(schedule, parts, out, 0);
+  build_scatterv(schedule, out, parts, 0);
 }
 
 }  // namespace mpi_shim::coll

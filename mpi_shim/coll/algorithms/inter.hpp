@@ -18,7 +18,7 @@ void build_inter_barrier(Schedule& schedule, const TwoSides& sides);
 void build_inter_bcast(Schedule& schedule, const TwoSides& sides, const Buffer& buffer, int root);
 /// All of the other side straight to or from the root; `blocks` and `own` as their sides need them.
 void build_inter_gather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root);
-void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Blocks& blocks, const Buffer& own, int root);
+void build_inter_scatter(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks, int root);
 /// Each process's block to all of the other side.
 void build_inter_allgather(Schedule& schedule, const TwoSides& sides, const Buffer& own, const Blocks& blocks);
 void build_inter_alltoall(Schedule& schedule, const TwoSides& sides, const Blocks& out, const Blocks& in);

@@ -88,7 +88,7 @@ HostTeam::Outcome HostTeam::gather(const std::optional<Buffer>& own, const Block
   return MPI_SUCCESS;
 }
 
-HostTeam::Outcome HostTeam::scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+HostTeam::Outcome HostTeam::scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const std::uint64_t bytes = own ? own->bytes() : block(blocks, root).bytes();
   if (!takes_blocks(bytes)) return std::nullopt;
   if (bytes == 0) return MPI_SUCCESS;

@@ -147,16 +147,13 @@ std::vector<int> HostTeam::leaders_for(int root) const {
   return leaders;
 }
 
-HostTeamPlace::HostTeamPlace() noexcept = default;
-HostTeamPlace::~HostTeamPlace() = default;
-
-HostTeam* HostTeamPlace::find(Job& job, comm::Communicator& comm) {
-  if (team_ != nullptr) [[likely]]
-    return team_.get();
+HostTeam* HostTeam::find(Job& job, comm::Communicator& comm) {
+  if (comm.host_team != nullptr) [[likely]]
+    return comm.host_team.get();
   const Config& config = comm.vci().scheduler().config();
-  if (uses_ > config.share_after || !config.share || comm.is_inter() || comm.size() == 1) return nullptr;
-  if (uses_++ == config.share_after) team_ = HostTeam::make(job, comm);
-  return team_.get();
+  if (comm.host_team_uses > config.share_after || !config.share || comm.is_inter() || comm.size() == 1) return nullptr;
+  if (comm.host_team_uses++ == config.share_after) comm.host_team = make(job, comm);
+  return comm.host_team.get();
 }
 
 }  // namespace mpi_shim::coll

@@ -17,7 +17,10 @@
 #include "mpi_shim/coll/host/team_segment.hpp"
 #include "mpi_shim/coll/schedule.hpp"
 #include "mpi_shim/coll/scheduler.hpp"
-#include "mpi_shim/comm/host_team_place.hpp"
+
+namespace mpi_shim {
+class Job;
+}
 
 namespace mpi_shim::coll {
 
@@ -41,8 +44,9 @@ class HostTeam {
  public:
   using Outcome = std::optional<int>;
 
-  /// Null when shared memory is not to be had in some process, or joins no two ranks; then it is so in all.
-  static std::unique_ptr<HostTeam> make(Job& job, comm::Communicator& comm);
+  /// The team, if a blocking collective on `comm` may use it: null at first, and where there is none.  To be called
+  /// once for each of them in every process.
+  static HostTeam* find(Job& job, comm::Communicator& comm);
 
   Outcome barrier();
   Outcome bcast(const Buffer& buffer, int root);
@@ -53,7 +57,7 @@ class HostTeam {
   Outcome reduce_scatter(const Buffer& in, const Buffer& out, std::span<const std::uint64_t> counts, const op::Op& op);
   /// Blocks of the same size; a null `own` is MPI_IN_PLACE.
   Outcome gather(const std::optional<Buffer>& own, const Blocks& blocks, int root);
-  Outcome scatter(const Blocks& blocks, const std::optional<Buffer>& own, int root);
+  Outcome scatter(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome allgather(const std::optional<Buffer>& own, const Blocks& blocks);
   /// Blocks of any size, of which every rank knows all.
   Outcome allgatherv(const std::optional<Buffer>& own, const Blocks& blocks);
@@ -61,10 +65,12 @@ class HostTeam {
   Outcome alltoall(const Blocks& out, const Blocks& in);
   /// Blocks of any size, which only the two ranks know that it is from and for.
   Outcome gatherv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
-  Outcome scatterv(const Blocks& blocks, const std::optional<Buffer>& own, int root);
+  Outcome scatterv(const std::optional<Buffer>& own, const Blocks& blocks, int root);
   Outcome alltoallv(const Blocks& out, const Blocks& in);
 
  private:
+  /// Null when shared memory is not to be had in some process, or joins no two ranks; then it is so in all.
+  static std::unique_ptr<HostTeam> make(Job& job, comm::Communicator& comm);
   HostTeam(Job& job, comm::Communicator& comm, Hosts hosts, TeamSegment segment, Longest longest);
 
   [[nodiscard]] bool one_host() const noexcept { return hosts_.leaders.size() == 1; }

@@ -92,7 +92,7 @@ HostTeam::Outcome HostTeam::gatherv(const std::optional<Buffer>& own, const Bloc
   return exchange_pairs(out_to, in_from, {.to_one = true});
 }
 
-HostTeam::Outcome HostTeam::scatterv(const Blocks& blocks, const std::optional<Buffer>& own, int root) {
+HostTeam::Outcome HostTeam::scatterv(const std::optional<Buffer>& own, const Blocks& blocks, int root) {
   const bool is_root = comm_.rank() == root;
   const auto out_to = [&](int rank) { return is_root ? &blocks[at(rank)] : nullptr; };
   const auto in_from = [&](int rank) { return rank == root ? &*own : nullptr; };

@@ -10,8 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "mpi_shim/coll/algorithms/gather.hpp"
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 #include "mpi_shim/comm/communicators.hpp"
 #include "mpi_shim/comm/team.hpp"
 
@@ -38,9 +37,7 @@ struct Participants {
   int exchange(const Record& mine, std::vector<Record>& all) const {
     all.resize(static_cast<std::size_t>(team.size()));
     all[static_cast<std::size_t>(team.rank())] = mine;
-    coll::Blocks blocks;
-    for (Record& record : all) blocks.push_back(p2p::Buffer::of_bytes(&record, sizeof record));
-    return run([&](coll::Schedule& schedule) { coll::build_allgather(schedule, std::nullopt, blocks); });
+    return run([&](coll::Schedule& schedule) { build_allgather(schedule, std::nullopt, coll::blocks_of(all)); });
   }
 };
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mpi_shim/coll/algorithms/alltoall.hpp"
-#include "mpi_shim/coll/run.hpp"
+#include "mpi_shim/coll/algorithms/exchange.hpp"
 
 namespace mpi_shim::comm {
 namespace {
@@ -33,13 +33,8 @@ int gather_edges(Communicator& comm, std::span<const Edge> edges, bool weighted,
   out_counts.reserve(size);
   for (const std::vector<Edge>& list : out) out_counts.push_back(list.size());
   std::vector<std::uint64_t> in_counts(size);
-  coll::Blocks out_numbers;
-  coll::Blocks in_numbers;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    out_numbers.push_back(p2p::Buffer::of_bytes(&out_counts[rank], sizeof(std::uint64_t)));
-    in_numbers.push_back(p2p::Buffer::of_bytes(&in_counts[rank], sizeof(std::uint64_t)));
-  }
-  if (const int error = exchange(comm, out_numbers, in_numbers); error != MPI_SUCCESS) return error;
+  if (const int error = exchange(comm, coll::blocks_of(out_counts), coll::blocks_of(in_counts)); error != MPI_SUCCESS)
+    return error;
   std::vector<std::vector<Edge>> in(size);
   for (std::size_t rank = 0; rank < size; ++rank) in[rank].resize(in_counts[rank]);
   if (const int error = exchange(comm, blocks_of(out), blocks_of(in)); error != MPI_SUCCESS) return error;

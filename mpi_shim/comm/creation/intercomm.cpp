@@ -11,64 +11,48 @@
 namespace mpi_shim::comm {
 namespace {
 
-template <class T>
-p2p::Buffer buffer_of(std::vector<T>& values) {
-  return p2p::Buffer::of_bytes(values.data(), values.size() * sizeof(T));
-}
+/// A head and then the numbers of processes, with room for as many as the job has.
+using Listing = std::vector<std::int64_t>;
 
-/// What the leader found out about the other side, before its members' numbers.
-struct Announcement {
-  std::int32_t error;
-  std::int32_t size;
-  std::uint64_t tag;
-};
+p2p::Buffer buffer_of(Listing& words) { return p2p::Buffer::of_bytes(words.data(), words.size() * sizeof words[0]); }
 
-/// What one leader tells the other before that.
-struct Side {
-  std::int32_t size;
-  std::uint32_t communicator;  ///< number of the local one, 0 without one
-};
-
-/// The leaders exchange the lists of their members.  `tag` becomes one that several threads of the same processes,
-/// which may all have called with the same, do not share: their local communicators differ.
+/// The leaders exchange the lists of their members: their number | the number of the local communicator, 0 without one
+/// | the members.  `tag` becomes one that several threads of the same processes, which may all have called with the
+/// same, do not share: their local communicators differ.
 int swap_members(Communicators& communicators, const Participants& leaders, int remote_leader, const Group& own,
                  std::uint32_t communicator, std::vector<int>& other, std::uint64_t& tag) {
-  Side mine{own.size(), communicator};
-  Side theirs{};
-  const int swapped_sizes = leaders.run([&](coll::Schedule& schedule) {
-    schedule.receive(p2p::Buffer::of_bytes(&theirs, sizeof theirs), remote_leader);
-    schedule.send(p2p::Buffer::of_bytes(&mine, sizeof mine), remote_leader);
+  Listing mine{own.size(), communicator};
+  mine.insert(mine.end(), own.processes().begin(), own.processes().end());
+  Listing theirs(2 + static_cast<std::size_t>(communicators.job().size()));
+  const int swapped = leaders.run([&](coll::Schedule& schedule) {
+    schedule.receive(buffer_of(theirs), remote_leader);
+    schedule.send(buffer_of(mine), remote_leader);
     schedule.end_round();
   });
-  if (swapped_sizes != MPI_SUCCESS) return swapped_sizes;
-  if (theirs.size <= 0 || theirs.size > communicators.job().size()) return MPI_ERR_INTERN;
-  const auto [low, high] = std::minmax(mine.communicator, theirs.communicator);  // the same on both sides
-  for (const std::uint64_t part : {std::uint64_t{low}, std::uint64_t{high}}) {
-    tag = (tag ^ part) * 0xbf58476d1ce4e5b9U;
+  if (swapped != MPI_SUCCESS) return swapped;
+  if (theirs[0] <= 0 || theirs[0] > communicators.job().size()) return MPI_ERR_INTERN;
+  other.assign(theirs.begin() + 2, theirs.begin() + 2 + theirs[0]);
+  const auto [low, high] = std::minmax(mine[1], theirs[1]);  // the same on both sides
+  for (const std::int64_t part : {low, high}) {
+    tag = (tag ^ static_cast<std::uint64_t>(part)) * 0xbf58476d1ce4e5b9U;
     tag ^= tag >> 31;
   }
-  other.resize(static_cast<std::size_t>(theirs.size));
-  return leaders.run([&](coll::Schedule& schedule) {
-    const std::span<const int> members = own.processes();
-    schedule.receive(buffer_of(other), remote_leader);
-    schedule.send(p2p::Buffer::of_bytes(members.data(), members.size_bytes()), remote_leader);
-    schedule.end_round();
-  });
+  return MPI_SUCCESS;
 }
 
-/// Broadcasts the leader's list and its error to its side.
+/// Broadcasts what the leader found out to its side: error | number of members | tag | the members.
 int announce(Communicators& communicators, const Participants& own, int leader, int error, std::vector<int>& members,
              std::uint64_t& tag) {
-  Announcement head{error, static_cast<std::int32_t>(members.size()), tag};
-  const auto broadcast = [&](const p2p::Buffer& buffer) {
-    return own.run([&](coll::Schedule& schedule) { coll::build_bcast(schedule, buffer, leader); });
-  };
-  if (const int failed = broadcast(p2p::Buffer::of_bytes(&head, sizeof head)); failed != MPI_SUCCESS) return failed;
-  if (head.error != MPI_SUCCESS) return head.error;
-  if (head.size <= 0 || head.size > communicators.job().size()) return MPI_ERR_INTERN;
-  members.resize(static_cast<std::size_t>(head.size));
-  tag = head.tag;
-  return broadcast(buffer_of(members));
+  Listing words{error, static_cast<std::int64_t>(members.size()), static_cast<std::int64_t>(tag)};
+  words.insert(words.end(), members.begin(), members.end());
+  words.resize(3 + static_cast<std::size_t>(communicators.job().size()));
+  const int failed = own.run([&](coll::Schedule& schedule) { coll::build_bcast(schedule, buffer_of(words), leader); });
+  if (failed != MPI_SUCCESS) return failed;
+  if (words[0] != MPI_SUCCESS) return static_cast<int>(words[0]);
+  if (words[1] <= 0 || words[1] > communicators.job().size()) return MPI_ERR_INTERN;
+  tag = static_cast<std::uint64_t>(words[2]);
+  members.assign(words.begin() + 3, words.begin() + 3 + words[1]);
+  return MPI_SUCCESS;
 }
 
 bool is_list_of_others(Communicators& communicators, const Group& own, const std::vector<int>& members) {

@@ -13,25 +13,19 @@ namespace mpi_shim::datatype {
 
 class Assembly {
  public:
-  /// `count` copies of `part`, one extent apart, the first at `offset`.
-  void add(const Datatype& part, std::int64_t count, std::int64_t offset) {
-    if (failed_ || count == 0) return;
-    if (!bounds_.add(part.bounds(), count, part.extent(), offset)) {
-      failed_ = true;
-      return;
-    }
-    layout_.add(part.layout(), count, part.extent(), offset);
+  /// `count` copies of `part`, `stride` bytes apart, the first at `offset`.
+  void add(const Datatype& part, std::int64_t count, std::int64_t stride, std::int64_t offset) {
+    failed_ = failed_ || !bounds_.add(part.bounds(), count, stride, offset);
+    if (failed_) return;
+    layout_.add(part.layout(), count, stride, offset);
     signature_.add(part.signature(), count);
   }
 
   /// Everything so far `count` times, `stride` bytes apart.
   void repeat(std::int64_t count, std::int64_t stride) {
-    if (failed_) return;
     Bounds repeated;
-    if (!repeated.add(bounds_, count, stride, 0)) {
-      failed_ = true;
-      return;
-    }
+    failed_ = failed_ || !repeated.add(bounds_, count, stride, 0);
+    if (failed_) return;
     bounds_ = repeated;
     layout_.repeat(count, stride);
     signature_.repeat(count);
@@ -39,12 +33,9 @@ class Assembly {
 
   /// Moves everything so far by `offset` bytes.
   void shift(std::int64_t offset) {
-    if (failed_) return;
     Bounds moved;
-    if (!moved.add(bounds_, 1, 0, offset)) {
-      failed_ = true;
-      return;
-    }
+    failed_ = failed_ || !moved.add(bounds_, 1, 0, offset);
+    if (failed_) return;
     bounds_ = moved;
     layout_.shift(offset);
   }

@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <memory>
-#include <vector>
 
 #include "mpi_shim/handle/table.hpp"
 
@@ -24,7 +23,7 @@ using enum Element;
 // element of C's char.
 constexpr Element kChar = std::numeric_limits<char>::is_signed ? i8 : u8;
 
-// Handle values of the MPI ABI, ascending: predefined_types() has this order.  Fortran's default INTEGER, REAL and
+// Handle values of the MPI ABI.  Fortran's default INTEGER, REAL and
 // LOGICAL have 4 bytes.
 constexpr Named kNamed[] = {
     {0x201, "MPI_AINT", i64},
@@ -99,37 +98,27 @@ constexpr Named kNamed[] = {
     {0x2eb, "MPI_COMPLEX32", cf128},
 };
 
-struct Types {
-  std::vector<std::unique_ptr<Datatype>> owned;
-  std::vector<Datatype*> by_ascending_handle;
-  std::array<Datatype*, handle::kBuiltinEnd> by_handle{};
-
-  Types() {
-    for (const Named& named : kNamed) {
-      owned.push_back(std::make_unique<Datatype>(named.handle, named.name, named.element,
-                                                 named.external != 0 ? named.external : info(named.element).size));
-      by_ascending_handle.push_back(owned.back().get());
-      by_handle[named.handle] = owned.back().get();
-    }
-  }
-};
+using Types = std::array<std::unique_ptr<Datatype>, handle::kBuiltinEnd>;
 
 // Made on first use and never destroyed: programs call MPI from their exit handlers.
 const Types& types() {
-  static const Types& made = *new Types;
+  static const Types& made = *[] {
+    auto* const all = new Types;
+    for (const Named& named : kNamed) {
+      const std::int64_t external = named.external != 0 ? named.external : info(named.element).size;
+      (*all)[named.handle] = std::make_unique<Datatype>(named.handle, named.name, named.element, external);
+    }
+    return all;
+  }();
   return made;
 }
 
 }  // namespace
 
-std::span<Datatype* const> predefined_types() { return types().by_ascending_handle; }
-
-Datatype* predefined(std::uintptr_t handle) {
-  return handle < handle::kBuiltinEnd ? types().by_handle[handle] : nullptr;
-}
+Datatype* predefined(std::uintptr_t handle) { return handle < handle::kBuiltinEnd ? types()[handle].get() : nullptr; }
 
 void publish_predefined_types() {
-  for (Datatype* type : predefined_types()) handle::set_builtin(*type);
+  for (const Named& named : kNamed) handle::set_builtin(*predefined(named.handle));
 }
 
 }  // namespace mpi_shim::datatype

@@ -3,16 +3,13 @@
 // Threads: made on first use.  Only the name changes afterwards (MPI_Type_set_name); the program orders these calls.
 #pragma once
 #include <cstdint>
-#include <span>
 
 #include "mpi_shim/datatype/datatype.hpp"
 
 namespace mpi_shim::datatype {
 
-/// All of them, in order of their handles.  They live until the process ends.
-std::span<Datatype* const> predefined_types();
-
-/// The type with this handle value, e.g. 0x209 for MPI_INT; null when there is none (MPI_DATATYPE_NULL included).
+/// The type with this handle value, e.g. 0x209 for MPI_INT, which lives until the process ends; null when there is none
+/// (MPI_DATATYPE_NULL included).
 Datatype* predefined(std::uintptr_t handle);
 
 /// Publishes all of them in the handle table; once, while MPI is started.

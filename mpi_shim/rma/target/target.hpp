@@ -20,6 +20,8 @@ namespace mpi_shim::rma {
 class MessageAccess;
 class Window;
 
+enum class Direction : std::uint8_t { put, get };
+
 struct Target {
   /// How its memory is accessed.
   enum class Path : std::uint8_t {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "mpi.h"
-#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
+#include "tests/mpi_shim/datatype/constructors.hpp"
 
 namespace mpi_shim::datatype {
 namespace {

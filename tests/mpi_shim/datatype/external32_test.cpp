@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/include/mpi.h"
+#include "tests/mpi_shim/datatype/constructors.hpp"
 
 namespace mpi_shim::datatype {
 namespace {
@@ -86,7 +86,7 @@ TEST(External32, SizesAreThoseOfTheStandardsTable) {
                                                 {MPI_REAL8, 8},
                                                 {MPI_LONG_INT, 4 + 4},
                                                 {MPI_SHORT_INT, 2 + 4}};
-  for (const auto& [handle, size] : table) EXPECT_EQ(external32_size(type(handle), 3), 3 * size) << type(handle).name();
+  for (const auto& [handle, size] : table) EXPECT_EQ(external32_size(type(handle), 3), 3 * size) << type(handle).name;
 }
 
 TEST(External32, NumbersAreBigEndian) {

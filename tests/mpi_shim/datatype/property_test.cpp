@@ -5,9 +5,9 @@
 #include <random>
 #include <set>
 
-#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/datatype/cursor.hpp"
+#include "tests/mpi_shim/datatype/constructors.hpp"
 #include "tests/mpi_shim/datatype/typemap.hpp"
 
 namespace mpi_shim::datatype {
@@ -53,8 +53,9 @@ class Generator {
     static constexpr Element kSome[] = {Element::byte, Element::i16,  Element::i32,          Element::f64,
                                         Element::cf64, Element::fext, Element::pair_f64_i32, Element::pair_i16_i32};
     const Element element = kSome[number(0, 7)];
-    for (Datatype* type : predefined_types()) {
-      if (type->element() == element) return {DatatypeRef::share(*type), Typemap::of(element)};
+    for (std::uintptr_t handle = 0; handle < handle::kBuiltinEnd; ++handle) {
+      Datatype* const type = predefined(handle);
+      if (type != nullptr && type->element() == element) return {DatatypeRef::share(*type), Typemap::of(element)};
     }
     ADD_FAILURE() << "no predefined type of element " << info(element).name;
     return {};

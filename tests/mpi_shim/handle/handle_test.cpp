@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "mpi.h"
-#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/handle/table.hpp"
 #include "mpi_shim/op/op.hpp"
+#include "tests/mpi_shim/datatype/constructors.hpp"
 
 namespace mpi_shim::handle {
 namespace {
@@ -38,7 +38,7 @@ class Handles : public testing::Test {
 
 TEST_F(Handles, PredefinedValuesNameTheirObjects) {
   ASSERT_NE(find<Datatype>(MPI_DOUBLE), nullptr);
-  EXPECT_EQ(find<Datatype>(MPI_DOUBLE)->name(), "MPI_DOUBLE");
+  EXPECT_EQ(find<Datatype>(MPI_DOUBLE)->name, "MPI_DOUBLE");
   EXPECT_EQ(to_handle<MPI_Datatype>(*find<Datatype>(MPI_DOUBLE)), MPI_DOUBLE);
   EXPECT_EQ(find<op::Op>(MPI_SUM)->kind(), op::OpKind::sum);
 }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "mpi.h"
-#include "mpi_shim/datatype/construction/constructors.hpp"
 #include "mpi_shim/datatype/construction/predefined.hpp"
 #include "mpi_shim/handle/table.hpp"
+#include "tests/mpi_shim/datatype/constructors.hpp"
 
 namespace mpi_shim::op {
 namespace {
