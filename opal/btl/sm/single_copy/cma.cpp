@@ -26,33 +26,23 @@ Error error_of(int error, const char* where, std::uint64_t left) noexcept {
   }
 }
 
-using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+}  // namespace
 
-CopyOutcome transfer(Call call, const char* where, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
+CopyOutcome CmaMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
   CopyOutcome outcome;
   while (outcome.copied < there.size) {
     const std::uint64_t left = there.size - outcome.copied;
     const iovec local{here + outcome.copied, std::min(left, kPiece)};
     const iovec remote{reinterpret_cast<void*>(there.address + outcome.copied), local.iov_len};
-    const ssize_t copied = call(pid, &local, 1, &remote, 1, 0);
+    const ssize_t copied = (write ? ::process_vm_writev : ::process_vm_readv)(pid_, &local, 1, &remote, 1, 0);
     if (copied > 0) {
       outcome.copied += static_cast<std::uint64_t>(copied);
     } else if (copied == 0 || errno != EINTR) {
-      outcome.error = error_of(copied == 0 ? EFAULT : errno, where, left);
+      outcome.error = error_of(copied == 0 ? EFAULT : errno, write ? "process_vm_writev" : "process_vm_readv", left);
       break;
     }
   }
   return outcome;
-}
-
-}  // namespace
-
-CopyOutcome CmaMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
-  return transfer(&::process_vm_readv, "process_vm_readv", pid_, to, from);
-}
-
-CopyOutcome CmaMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
-  return transfer(&::process_vm_writev, "process_vm_writev", pid_, const_cast<std::byte*>(from), to);
 }
 
 void CmaMechanism::invite_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
