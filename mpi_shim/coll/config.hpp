@@ -41,32 +41,27 @@ struct Config {
 };
 
 inline constexpr config::Var<Config> kVars[] = {
-    {"share",
-     &Config::share,
-     {},
-     "",
-     config::Level::tuner,
+    {"share", &Config::share, config::Level::tuner,
      "Whether the ranks of a host execute their part of blocking collectives in shared memory, whatever the "
      "transports."},
     {"share_after",
      &Config::share_after,
-     {.min = 0, .max = 1U << 30},
-     "collectives",
      config::Level::tuner,
-     "Blocking collectives on a communicator before its ranks share memory for later ones."},
+     "Blocking collectives on a communicator before its ranks share memory for later ones.",
+     {.min = 0, .max = 1U << 30},
+     "collectives"},
     {"share_ranks",
      &Config::share_ranks,
-     {.min = 1, .max = 64},
-     "ranks",
      config::Level::tuner,
-     "Most ranks that share one segment; more ranks of a host form several groups, each with a leader."},
+     "Most ranks that share one segment; more ranks of a host form several groups, each with a leader.",
+     {.min = 1, .max = 64},
+     "ranks"},
     {"share_slot",
      &Config::share_slot,
-     {.min = 1024, .max = 1ULL << 24},
-     "bytes",
      config::Level::tuner,
      "Size of the pieces in which data passes through shared memory, times four if ranks share cores; each rank has "
-     "four of them per communicator."},
+     "four of them per communicator.",
+     {.min = 1024, .max = 1ULL << 24}},
 };
 inline constexpr config::Group<Config> kGroup{"mpi_coll", "MPI collective operations", kVars};
 

@@ -17,16 +17,14 @@ struct Config {
 inline constexpr config::Var<Config> kVars[] = {
     {"eager_limit",
      &Config::eager_limit,
-     {.min = 0, .max = 1ULL << 30},
-     "bytes",
      config::Level::tuner,
-     "Largest eager message; larger ones use rendezvous. 0: the limit of each transport. At most one active message."},
+     "Largest eager message; larger ones use rendezvous. 0: the limit of each transport. At most one active message.",
+     {.min = 0, .max = 1ULL << 30}},
     {"unexpected_limit",
      &Config::unexpected_limit,
-     {.min = 4096, .max = 1ULL << 40},
-     "bytes",
      config::Level::tuner,
-     "Most bytes of unexpected messages from one process to another; beyond it the sender uses rendezvous."},
+     "Most bytes of unexpected messages from one process to another; beyond it the sender uses rendezvous.",
+     {.min = 4096, .max = 1ULL << 40}},
 };
 inline constexpr config::Group<Config> kGroup{"mpi_p2p", "MPI point-to-point messages", kVars};
 

@@ -16,28 +16,23 @@ struct Config {
 };
 
 inline constexpr opal::config::Var<Config> kVars[] = {
-    {"leak_report",
-     &Config::leak_report,
-     {},
-     "",
-     opal::config::Level::user,
+    {"leak_report", &Config::leak_report, opal::config::Level::user,
      "Whether MPI_Finalize lists communicators, datatypes, windows, requests and other objects that were not freed."},
     {"vcis",
      &Config::vcis,
-     {.min = 0, .max = 16},
-     "vcis",
      opal::config::Level::user,
      "Virtual communication interfaces of a process of MPI_THREAD_MULTIPLE. Communicators are assigned to them in "
      "turn; "
      "threads on different ones take no common lock. A communicator uses as many as each of its processes has. 0: one "
-     "for each core that a process of the host can count on, at least 2 and at most 4."},
+     "for each core that a process of the host can count on, at least 2 and at most 4.",
+     {.min = 0, .max = 16},
+     "vcis"},
     {"deadlock_report",
      &Config::deadlock_report,
-     {.min = 0, .max = 86'400'000},
-     "ms",
      opal::config::Level::user,
      "When all ranks have waited for so long, twice, and no message is in flight, rank 0 prints what each rank waits "
-     "for; 0: never. The job continues, since a thread outside of MPI may still act."},
+     "for; 0: never. The job continues, since a thread outside of MPI may still act.",
+     {.min = 0, .max = 86'400'000}},
 };
 inline constexpr opal::config::Group<Config> kGroup{"mpi", "MPI processes", kVars};
 

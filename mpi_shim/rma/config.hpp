@@ -13,20 +13,15 @@ struct Config {
 };
 
 inline constexpr opal::config::Var<Config> kVars[] = {
-    {"share",
-     &Config::share,
-     {},
-     "",
-     opal::config::Level::tuner,
+    {"share", &Config::share, opal::config::Level::tuner,
      "Whether the ranks of a host share memory for the locks of windows and for MPI_Win_allocate. Otherwise "
      "MPI_Win_allocate_shared fails, and accesses go as between hosts."},
     {"helper",
      &Config::helper,
-     {.choices = "auto|on|off"},
-     "",
      opal::config::Level::user,
      "Whether a thread serves accesses to windows while the program is outside MPI. auto: in jobs of several hosts, "
-     "once a window exists to which some rank needs the help of its owner."},
+     "once a window exists to which some rank needs the help of its owner.",
+     {.choices = "auto|on|off"}},
 };
 inline constexpr opal::config::Group<Config> kGroup{"mpi_rma", "MPI one-sided communication", kVars};
 

@@ -28,19 +28,17 @@ struct Config {
 inline constexpr config::Var<Config> kVars[] = {
     {"use",
      &Config::use,
-     {.choices = "auto|on|off"},
-     "",
      config::Level::user,
      "Whether pointers may be GPU memory. auto: if there is a driver; on: the same, with a warning if there is none; "
-     "off: never."},
-    {"library", &Config::library, {}, "", config::Level::developer, "The CUDA driver's library, by name or path."},
+     "off: never.",
+     {.choices = "auto|on|off"}},
+    {"library", &Config::library, config::Level::developer, "The CUDA driver's library, by name or path."},
     {"stage_chunk",
      &Config::stage_chunk,
-     {.min = 4_KiB, .max = 64_MiB},
-     "bytes",
      config::Level::tuner,
      "Size of the pieces in which GPU memory goes through pinned host memory, if a transport does not take it "
-     "directly."},
+     "directly.",
+     {.min = 4_KiB, .max = 64_MiB}},
 };
 inline constexpr config::Group<Config> kGroup{"gpu", "GPU memory", kVars};
 

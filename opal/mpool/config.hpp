@@ -14,15 +14,10 @@ struct Config {
 inline constexpr config::Var<Config> kVars[] = {
     {"shared_size",
      &Config::shared_size,
-     {.min = 2_MiB, .max = ByteSize{std::uint64_t{1} << 46}},
-     "bytes",
      config::Level::tuner,
-     "Address space of a shared pool; memory is committed only as it is used."},
-    {"guard",
-     &Config::guard,
-     {},
-     "",
-     config::Level::user,
+     "Address space of a shared pool; memory is committed only as it is used.",
+     {.min = 2_MiB, .max = ByteSize{std::uint64_t{1} << 46}}},
+    {"guard", &Config::guard, config::Level::user,
      "Blocks of opal_mem_alloc have red zones, freed ones are poisoned and kept for a while, and what was overrun, "
      "written after its end or not freed is said in the log; read at the first block of a kind."},
 };

@@ -113,8 +113,7 @@ Lease Cache::find(const void* address, std::size_t length, Access access) noexce
   auto hold = make_hold(*request);
   if (!hold) return {};
   const Lock lock{*this};
-  Registration* weak = nullptr;
-  return hit_locked(*request, table, *hold, weak);
+  return hit_locked(*request, table, *hold);
 }
 
 Error Cache::refuse(const Error& error) noexcept {
@@ -131,10 +130,9 @@ Result<Lease> Cache::get_slowly(const Request& request, LeaseTable* table) noexc
   Prospect prospect;
   {
     const Lock lock{*this};
-    Registration* weak = nullptr;
-    if (Lease hit = hit_locked(request, table, *hold, weak)) return hit;
+    if (Lease hit = hit_locked(request, table, *hold)) return hit;
     ++statistics_.misses;
-    prospect_locked(request, weak, prospect);
+    prospect_locked(request, prospect);
   }
   auto lease = register_new(request, prospect, table, *hold);
   if (!lease) return refuse(lease.error());
@@ -149,13 +147,9 @@ Result<std::unique_ptr<PageHold>> Cache::make_hold(const Request& request) const
   return hold;
 }
 
-/// A lease of what the index has for the request; empty when that is nothing, or only `weak`, which lacks rights.
-Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold,
-                        Registration*& weak) noexcept {
-  Registration* hit = weak = index_.find_containing(request.begin, request.end, 0);
-  if (hit != nullptr && !hit->allows(request.access)) {
-    hit = index_.find_containing(request.begin, request.end, request.access);
-  }
+/// A lease of what the index has for the request; empty when that is nothing.
+Lease Cache::hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept {
+  Registration* const hit = index_.find_containing(request.begin, request.end, request.access);
   if (hit == nullptr) return {};
   ++statistics_.hits;
   if (table != nullptr) hints_.remember(request.begin, *hit);

@@ -109,19 +109,9 @@ class OPAL_EXPORT Cache final : private ForkListener {
     std::uint64_t releases_seen = 0;  // before the device was asked
     std::uint64_t entries_seen = 0;   // in the index, ever, when there was nothing like it; UINT64_MAX: unknown
   };
-  /// A range wider than its request, chosen under the lock and registered later.  An event in between may hit the part
-  /// that only the wider range has: then the wider range must not be registered any more.
-  struct Widening {
-    Request range{};
-    Request wanted{};
-    bool spoilt = false;
-    Widening* previous = nullptr;
-    Widening* next = nullptr;
-  };
   /// What a miss found out under the lock.
   struct Prospect {
-    std::optional<Widening> united;    // a better range than the request's own; in widenings_
-    std::optional<Attempt> begun;      // of the request itself, if nothing has to be done before
+    std::optional<Attempt> begun;      // if nothing has to be done before
     Registration* outgoing = nullptr;  // condemned; its end makes room
     std::uint64_t entries_seen = 0;    // in the index, ever
     bool more_retired = false;         // beyond the outgoing
@@ -170,8 +160,7 @@ class OPAL_EXPORT Cache final : private ForkListener {
                                                   Access access) const noexcept;
   [[gnu::noinline]] Result<Lease> get_slowly(const Request& request, LeaseTable* table) noexcept;
   Result<std::unique_ptr<PageHold>> make_hold(const Request& request) const noexcept;
-  Lease hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold,
-                   Registration*& weak) noexcept;
+  Lease hit_locked(const Request& request, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   Lease borrow_locked(Registration& registration, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
   void give_back_counted(Registration& registration, PageHold* hold) noexcept;
 
@@ -188,15 +177,10 @@ class OPAL_EXPORT Cache final : private ForkListener {
   // miss.cpp: new registrations
   Result<Lease> register_new(const Request& request, Prospect& prospect, LeaseTable* table,
                              std::unique_ptr<PageHold>& hold) noexcept;
-  void prospect_locked(const Request& request, Registration* weak, Prospect& prospect) noexcept;
-  void forget_locked(Widening& widening) noexcept;
-  Registration* outgoing_locked(const Request& request, bool may_evict) noexcept;
+  void prospect_locked(const Request& request, Prospect& prospect) noexcept;
+  Registration* outgoing_locked(const Request& request) noexcept;
   std::optional<Attempt> begin_after(const Request& request, const Prospect& prospect) noexcept;
-  std::optional<Request> united_locked(const Request& request, Registration* weak) noexcept;
-  Result<Lease> register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
-                                 const Widening* widening, LeaseTable* table, std::unique_ptr<PageHold>& hold) noexcept;
-  Result<Attempt> make_pending(const Request& range, const Widening* widening) noexcept;
-  [[nodiscard]] bool worthwhile_locked(const Widening& widening) const noexcept;
+  Result<Attempt> make_pending(const Request& range) noexcept;
   [[nodiscard]] std::optional<Attempt> make_pending_locked(const Request& range, std::uint64_t entries_seen) noexcept;
   Result<void> register_with_device(Attempt& attempt) noexcept;
   Result<void> grow_pool() noexcept;
@@ -213,7 +197,6 @@ class OPAL_EXPORT Cache final : private ForkListener {
   Registration* oldest_idle_locked() noexcept;
   Registration* evicted_locked() noexcept;
   void stop_serving_oldest_locked() noexcept;
-  bool withdraw_if_idle_locked(Registration& registration) noexcept;
   void withdraw_locked(Registration& registration) noexcept;
   static void serve_locked(Registration& registration) noexcept;
   void retire_locked(Registration& registration) noexcept;
@@ -246,7 +229,6 @@ class OPAL_EXPORT Cache final : private ForkListener {
   RegistrationList pending_;     // being registered by some thread right now
   RegistrationList retired_;     // serve no more; undone outside of an event when unused
   IntervalIndex retired_valid_;  // those of them that an event may still hit
-  Widening* widenings_ = nullptr;
   mutable EventBacklog backlog_;
   RegistrationPool pool_;
   std::shared_ptr<LeaseTable> tables_;   // of all threads that ever used this cache

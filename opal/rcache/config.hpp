@@ -24,25 +24,16 @@ struct Config {
 };
 
 inline constexpr config::Var<Config> kVars[] = {
-    {"leave_pinned",
-     &Config::leave_pinned,
-     {},
-     "",
-     config::Level::user,
+    {"leave_pinned", &Config::leave_pinned, config::Level::user,
      "Keep memory registered, and GPU memory of other processes mapped, after the last use, until the room is needed."},
-    {"size_limit",
-     &Config::size_limit,
-     {},
-     "bytes",
-     config::Level::user,
+    {"size_limit", &Config::size_limit, config::Level::user,
      "Bytes that are registered with one device at a time, in use or not. 0: the device decides."},
     {"max_chunk",
      &Config::max_chunk,
-     {.min = 4_KiB, .max = 1_GiB, .power_of_two = true},
-     "bytes",
      config::Level::tuner,
      "Bytes of a buffer that one transfer holds registered at a time; larger transfers move as a pipeline of pieces of "
-     "half that size."},
+     "half that size.",
+     {.min = 4_KiB, .max = 1_GiB, .power_of_two = true}},
 };
 inline constexpr config::Group<Config> kGroup{"rcache_grdma", "Registration cache for local memory", kVars};
 

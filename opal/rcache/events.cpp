@@ -81,10 +81,6 @@ std::size_t Cache::invalidate_locked(memory::Range gone) noexcept {
     r->invalidate();  // the device does not know it yet: its registration starts again
     ++count;
   }
-  for (Widening* w = widenings_; w != nullptr; w = w->next) {
-    w->spoilt =
-        w->spoilt || gone.overlaps({w->range.begin, w->wanted.begin}) || gone.overlaps({w->wanted.end, w->range.end});
-  }
   statistics_.invalidations += count;
   return count;
 }

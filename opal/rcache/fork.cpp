@@ -29,7 +29,6 @@ void Cache::after_fork_in_child() noexcept {
   hints_.abandon();
   index_.abandon();
   retired_valid_.abandon();
-  widenings_ = nullptr;
   std::construct_at(&backlog_);
   order_.abandon();
   pool_.abandon();

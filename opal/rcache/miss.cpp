@@ -20,33 +20,23 @@ bool lacks_room(const Error& error) noexcept {
 
 }  // namespace
 
-void Cache::prospect_locked(const Request& request, Registration* weak, Prospect& prospect) noexcept {
-  if (const std::optional<Request> united = united_locked(request, weak)) {
-    Widening& widening = prospect.united.emplace(Widening{.range = *united, .wanted = request, .next = widenings_});
-    if (widening.next != nullptr) widening.next->previous = &widening;
-    widenings_ = &widening;
-  }
+void Cache::prospect_locked(const Request& request, Prospect& prospect) noexcept {
   prospect.hints_wanted = !counted_under_lock_ && hints_.wanted(index_.size()) != 0;
   prospect.entries_seen = entries_;
-  prospect.outgoing = outgoing_locked(request, !prospect.united);
+  prospect.outgoing = outgoing_locked(request);
   if (prospect.outgoing != nullptr) {
     prospect.more_retired = !retired_.empty();
-  } else if (!prospect.united) {
+  } else {
     prospect.begun = make_pending_locked(request, prospect.entries_seen);
   }
 }
 
-void Cache::forget_locked(Widening& widening) noexcept {
-  (widening.previous != nullptr ? widening.previous->next : widenings_) = widening.next;
-  if (widening.next != nullptr) widening.next->previous = widening.previous;
-}
-
 /// What is undone before the request is registered: something invalid or, where a limit wants it, something idle;
 /// condemned.
-Registration* Cache::outgoing_locked(const Request& request, bool may_evict) noexcept {
+Registration* Cache::outgoing_locked(const Request& request) noexcept {
   const std::size_t length = request.end - request.begin;
   Registration* outgoing = unused_retired_locked(kLookedAt);
-  if (outgoing == nullptr && may_evict && !quiesced_ && fits_at_all(length) && !within_limits_locked(length)) {
+  if (outgoing == nullptr && !quiesced_ && fits_at_all(length) && !within_limits_locked(length)) {
     outgoing = evicted_locked();
   }
   if (outgoing != nullptr) condemn_locked(*outgoing);
@@ -58,49 +48,20 @@ std::optional<Cache::Attempt> Cache::begin_after(const Request& request, const P
   device_.deregister_memory(*prospect.outgoing);
   const Lock lock{*this};
   released_locked(*prospect.outgoing);
-  if (prospect.united) return std::nullopt;
   return make_pending_locked(request, prospect.entries_seen);
 }
 
+/// Makes a registration of the request's own range, and a lease of it.
 Result<Lease> Cache::register_new(const Request& request, Prospect& prospect, LeaseTable* table,
                                   std::unique_ptr<PageHold>& hold) noexcept {
   std::optional<Attempt> begun = prospect.begun;
   if (prospect.outgoing != nullptr) begun = begin_after(request, prospect);
   if (prospect.more_retired) release_retired(kLookedAt);
   if (prospect.hints_wanted) grow_hints();
-  if (prospect.united) {
-    // All of the union may not be there or not bear all rights (part of it may be read-only by now, or be gone without
-    // a word); what was asked for may.
-    Widening& widening = *prospect.united;
-    auto lease = register_exactly(widening.range, request, {}, &widening, table, hold);
-    {
-      const Lock lock{*this};
-      forget_locked(widening);
-    }
-    if (lease) return lease;
-  }
-  return register_exactly(request, request, begun, nullptr, table, hold);
-}
-
-/// When a registration contains the request and only lacks rights: its range with the rights of both.  Retires it if it
-/// is unused.
-std::optional<Cache::Request> Cache::united_locked(const Request& request, Registration* weak) noexcept {
-  if (weak == nullptr) return std::nullopt;
-  const Request united{weak->begin(), weak->end(), request.access | weak->access()};
-  if (withdraw_if_idle_locked(*weak)) retire_locked(*weak);
-  const bool better = united.begin != request.begin || united.end != request.end || united.access != request.access;
-  return better ? std::optional{united} : std::nullopt;
-}
-
-/// Makes a registration of `range`, `begun` or not, and a lease of it for the request `wanted`, which it contains.
-/// Null `widening`: the range is the request's own.
-Result<Lease> Cache::register_exactly(const Request& range, const Request& wanted, std::optional<Attempt> begun,
-                                      const Widening* widening, LeaseTable* table,
-                                      std::unique_ptr<PageHold>& hold) noexcept {
   constexpr int kAttempts = 16;  // other threads may unmap parts of it several times in a row
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!begun) {
-      OPAL_TRY_ASSIGN(begun, make_pending(range, widening));
+      OPAL_TRY_ASSIGN(begun, make_pending(request));
     }
     Attempt under_way = *std::exchange(begun, std::nullopt);
     if (const auto done = register_with_device(under_way); !done) {
@@ -114,13 +75,14 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
       pending_.remove(*fresh);
       if (fresh->valid()) {
         // Another thread may have registered the same meanwhile: then one of the two is enough.
-        Registration* serves =
-            entries_ == under_way.entries_seen ? nullptr : index_.find_containing(range.begin, range.end, range.access);
+        Registration* serves = entries_ == under_way.entries_seen
+                                   ? nullptr
+                                   : index_.find_containing(request.begin, request.end, request.access);
         if (serves == nullptr) {
           serves = std::exchange(fresh, nullptr);
           serves->once_ || quiesced_ ? retire_locked(*serves) : enter_index_locked(*serves);
         }
-        if (table != nullptr && serves->state_ == Registration::State::indexed) hints_.remember(wanted.begin, *serves);
+        if (table != nullptr && serves->state_ == Registration::State::indexed) hints_.remember(request.begin, *serves);
         lease = borrow_locked(*serves, table, hold);
       }
       if (fresh != nullptr) condemn_locked(*fresh);
@@ -129,7 +91,7 @@ Result<Lease> Cache::register_exactly(const Request& range, const Request& wante
     if (lease) return lease;
   }
   return Error{Errc::invalid_argument, 0, "rcache get(the memory keeps being unmapped while it is registered)",
-               wanted.begin};
+               request.begin};
 }
 
 void Cache::enter_index_locked(Registration& registration) noexcept {
@@ -142,8 +104,7 @@ void Cache::enter_index_locked(Registration& registration) noexcept {
 }
 
 /// A registration that counts as registered and hears of invalidations, but is not known to the device yet.
-/// A widening that is not worthwhile any more is refused.
-Result<Cache::Attempt> Cache::make_pending(const Request& range, const Widening* widening) noexcept {
+Result<Cache::Attempt> Cache::make_pending(const Request& range) noexcept {
   const std::size_t length = range.end - range.begin;
   if (!fits_at_all(length)) {
     return Error{Errc::limit_reached, 0, "rcache get(larger than this cache's size_limit)", length};
@@ -154,9 +115,6 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range, const Widening*
     {
       const Lock lock{*this};
       if (quiesced_) return Error{Errc::busy, 0, "rcache get(quiesced for a checkpoint)", range.begin};
-      if (widening != nullptr && !worthwhile_locked(*widening)) {
-        return Error{Errc::busy, 0, "rcache get(the wider range)", range.begin};  // never returned: see register_new()
-      }
       if (const auto begun = make_pending_locked(range, UINT64_MAX)) return *begun;
       no_object = pool_.empty();
       releases_seen = releases_;
@@ -169,12 +127,6 @@ Result<Cache::Attempt> Cache::make_pending(const Request& range, const Widening*
                        {Errc::limit_reached, 0,
                         "rcache get(beyond this cache's size_limit or count_limit, and nothing is idle)", length}));
   }
-}
-
-/// No event has hit what only the wider range has, and nothing is evicted for it alone.
-bool Cache::worthwhile_locked(const Widening& widening) const noexcept {
-  return !widening.spoilt && (within_limits_locked(widening.range.end - widening.range.begin) ||
-                              !within_limits_locked(widening.wanted.end - widening.wanted.begin));
 }
 
 /// The same if nothing has to be done for it.

@@ -79,20 +79,6 @@ void Cache::serve_locked(Registration& registration) noexcept {
   registration.serving_.store(registration.generation(), std::memory_order_seq_cst);
 }
 
-/// Takes it out of service unless it is in use.
-bool Cache::withdraw_if_idle_locked(Registration& registration) noexcept {
-  Use use;
-  if (!idle_locked(registration, use)) return false;
-  stop_serving_locked(registration);
-  know_all_users_locked(registration);
-  if (!idle_locked(registration, use)) {
-    serve_locked(registration);
-    return false;
-  }
-  withdraw_locked(registration);
-  return true;
-}
-
 /// From now on it serves no request that it does not serve already.
 void Cache::withdraw_locked(Registration& registration) noexcept {
   assert(registration.state_ == Registration::State::indexed);

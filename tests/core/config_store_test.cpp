@@ -34,15 +34,15 @@ struct EveryType {
 };
 
 constexpr Var<EveryType> kVars[] = {
-    {"flag", &EveryType::flag, {}, "", Level::user, "A switch."},
-    {"count", &EveryType::count, {.min = 1, .max = 1 << 20}, "sends", Level::tuner, "A count."},
-    {"wide", &EveryType::wide, {}, "", Level::tuner, "A wide count."},
-    {"offset", &EveryType::offset, {.min = -10, .max = 10}, "", Level::tuner, "A signed number."},
-    {"ratio", &EveryType::ratio, {.min = 0, .max = 1}, "", Level::tuner, "A fraction."},
-    {"size", &EveryType::size, {.min = 1_KiB, .max = 1_MiB, .power_of_two = true}, "bytes", Level::tuner, "A size."},
-    {"mode", &EveryType::mode, {.choices = "auto|cma|none"}, "", Level::user, "A choice."},
-    {"timeout", &EveryType::timeout, {.min = 1, .max = 60'000}, "ms", Level::user, "A time."},
-    {"spin", &EveryType::spin, {}, "us", Level::developer, "A short time."},
+    {"flag", &EveryType::flag, Level::user, "A switch."},
+    {"count", &EveryType::count, Level::tuner, "A count.", {.min = 1, .max = 1 << 20}, "sends"},
+    {"wide", &EveryType::wide, Level::tuner, "A wide count."},
+    {"offset", &EveryType::offset, Level::tuner, "A signed number.", {.min = -10, .max = 10}},
+    {"ratio", &EveryType::ratio, Level::tuner, "A fraction.", {.min = 0, .max = 1}},
+    {"size", &EveryType::size, Level::tuner, "A size.", {.min = 1_KiB, .max = 1_MiB, .power_of_two = true}},
+    {"mode", &EveryType::mode, Level::user, "A choice.", {.choices = "auto|cma|none"}},
+    {"timeout", &EveryType::timeout, Level::user, "A time.", {.min = 1, .max = 60'000}},
+    {"spin", &EveryType::spin, Level::developer, "A short time."},
 };
 constexpr Group<EveryType> kGroup{"demo", "Everything a variable can be", kVars};
 const GroupInfo* const kGroups[] = {&kGroup};

@@ -34,8 +34,8 @@ struct DemoConfig {
   std::uint32_t other = 1;
 };
 constexpr config::Var<DemoConfig> kVars[] = {
-    {"count", &DemoConfig::count, {}, "", config::Level::tuner, "A count."},
-    {"other", &DemoConfig::other, {}, "", config::Level::tuner, "Another one."},
+    {"count", &DemoConfig::count, config::Level::tuner, "A count."},
+    {"other", &DemoConfig::other, config::Level::tuner, "Another one."},
 };
 constexpr config::Group<DemoConfig> kGroup{"machinedemo", "Two counts", kVars};
 

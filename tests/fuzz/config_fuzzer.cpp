@@ -26,14 +26,14 @@ struct Settings {
 };
 
 constexpr config::Var<Settings> kVars[] = {
-    {"flag", &Settings::flag, {}, "", Level::user, "A switch."},
-    {"count", &Settings::count, {.min = 1, .max = 1 << 20}, "", Level::user, "A count."},
-    {"offset", &Settings::offset, {}, "", Level::user, "A signed number."},
-    {"ratio", &Settings::ratio, {.min = 0, .max = 1}, "", Level::user, "A fraction."},
-    {"size", &Settings::size, {.min = 1_KiB, .max = 1_GiB, .power_of_two = true}, "", Level::user, "A size."},
-    {"mode", &Settings::mode, {.choices = "auto|cma|none"}, "", Level::user, "A choice."},
-    {"timeout", &Settings::timeout, {.max = 60'000}, "ms", Level::user, "A time."},
-    {"spin", &Settings::spin, {}, "us", Level::user, "A short time."},
+    {"flag", &Settings::flag, Level::user, "A switch."},
+    {"count", &Settings::count, Level::user, "A count.", {.min = 1, .max = 1 << 20}},
+    {"offset", &Settings::offset, Level::user, "A signed number."},
+    {"ratio", &Settings::ratio, Level::user, "A fraction.", {.min = 0, .max = 1}},
+    {"size", &Settings::size, Level::user, "A size.", {.min = 1_KiB, .max = 1_GiB, .power_of_two = true}},
+    {"mode", &Settings::mode, Level::user, "A choice.", {.choices = "auto|cma|none"}},
+    {"timeout", &Settings::timeout, Level::user, "A time.", {.max = 60'000}},
+    {"spin", &Settings::spin, Level::user, "A short time."},
 };
 constexpr config::Group<Settings> kGroup{"f", "Fuzzed", kVars};
 const config::GroupInfo* const kGroups[] = {&kGroup};

@@ -6,10 +6,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "opal/memory/events/events.hpp"
@@ -24,68 +22,8 @@ using test::FakeDevice;
 using test::kPage;
 
 constexpr Access kRead = 1;
-constexpr Access kBoth = 3;
 
 const void* page(std::uintptr_t number) { return at(number * kPage); }
-
-// ---- A registration wider than its request
-
-enum class Moment : std::uint8_t { while_the_narrower_is_undone, while_the_wider_is_registered };
-
-struct Window {
-  Overlap overlap;
-  Moment moment;
-};
-
-class EventDuringWidening : public ::testing::TestWithParam<Window> {};
-
-TEST_P(EventDuringWidening, LeavesNothingRegisteredOfTheUnmappedPart) {
-  FakeDevice device;
-  Config config;
-  config.overlap = GetParam().overlap;
-  Cache cache{device, config, kPage};
-  cache.get(page(16), 8 * kPage, kRead)->reset();
-  bool happened = false;
-  const auto event = [&] {  // another thread is about to unmap pages that the request below does not use
-    if (!std::exchange(happened, true)) cache.invalidate(page(20), 4 * kPage);
-  };
-  if (GetParam().moment == Moment::while_the_narrower_is_undone) {
-    device.during_deregister = event;
-  } else {
-    device.during_register = [&](const Registration&) { event(); };
-  }
-  const Lease lease = *cache.get(page(16), 2 * kPage, kBoth);
-  ASSERT_TRUE(happened);
-  EXPECT_TRUE(lease->valid());
-  for (const auto& [key, entry] : device.table) {
-    EXPECT_LE(entry.end, 20 * kPage) << "the kernel takes these pages only now: the device holds the old ones";
-  }
-  const auto calls = device.register_calls;
-  const Lease later = *cache.get(page(20), 4 * kPage, kRead);
-  EXPECT_EQ(device.register_calls, calls + 1) << "a hit would be of the old pages";
-  device.during_deregister = nullptr;  // the cache outlives what the events use
-  device.during_register = nullptr;
-}
-
-INSTANTIATE_TEST_SUITE_P(Policies, EventDuringWidening,
-                         ::testing::Values(Window{Overlap::containing, Moment::while_the_narrower_is_undone},
-                                           Window{Overlap::containing, Moment::while_the_wider_is_registered},
-                                           Window{Overlap::page_refcount, Moment::while_the_narrower_is_undone},
-                                           Window{Overlap::page_refcount, Moment::while_the_wider_is_registered}),
-                         [](const auto& info) {
-                           return std::string{test::name(info.param.overlap)} +
-                                  (info.param.moment == Moment::while_the_narrower_is_undone ? "Undoing"
-                                                                                             : "Registering");
-                         });
-
-TEST(CacheEvents, AnEventBesideTheWiderRangeDoesNotNarrowIt) {
-  FakeDevice device;
-  Cache cache{device, {}, kPage};
-  cache.get(page(16), 8 * kPage, kRead)->reset();
-  device.during_deregister = [&] { cache.invalidate(page(24), kPage); };
-  const Lease lease = *cache.get(page(16), kPage, kBoth);
-  EXPECT_EQ(lease->length(), 8 * kPage);
-}
 
 TEST(CacheEvents, WhatIsRegisteredBetweenAnEventAndTheKernelsActServesNoLaterRequest) {
   FakeDevice device;
@@ -170,20 +108,6 @@ TEST(CacheEvents, AnEventCostsNoMoreAfterManyOthers) {
   const auto many = instructions_of_the_last_of(20'000);
   if (!few || !many) GTEST_SKIP() << kNeedsPtrace;
   EXPECT_LT(*many, *few + 2000) << "logarithmic: nothing looks at what is invalid already";
-}
-
-// ---- Eviction
-
-TEST(CacheEvents, NothingIsEvictedForAWiderRangeWhereTheRequestItselfFits) {
-  FakeDevice device;
-  Config config;
-  config.size_limit = ByteSize{16 * kPage};
-  Cache cache{device, config, kPage};
-  const Lease in_use = *cache.get(page(16), 8 * kPage, kRead);
-  cache.get(page(40), 6 * kPage, kRead)->reset();
-  const Lease narrow = *cache.get(page(16), 2 * kPage, kBoth);  // the wider one would have 8 pages
-  EXPECT_EQ(narrow->length(), 2 * kPage);
-  EXPECT_EQ(cache.statistics().evictions, 0U);
 }
 
 // ---- A signal handler

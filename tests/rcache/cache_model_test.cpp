@@ -89,8 +89,7 @@ class Comparison {
     if (hit && device_.register_calls != calls) return "registered anew what the model still has";
     if (!got) {
       if (got.error().code != Errc::limit_reached) return fmt::format("get: {}", opal::to_string(got.error()));
-      return hit || model_->make_room(range, access, range) ? std::optional<std::string>{"get found no room"}
-                                                            : std::nullopt;
+      return hit || model_->make_room() ? std::optional<std::string>{"get found no room"} : std::nullopt;
     }
     const Registration& r = **got;
     const Range made{r.begin(), r.end()};
@@ -103,9 +102,9 @@ class Comparison {
       model_->lend(key, range);
     } else {
       if (device_.register_calls == calls) return "hit something that the model has no more";
-      if (!model_->may_make(range, access, made, r.access())) return "registered another range or other rights";
-      if (!model_->make_room(range, access, made)) return "registered beyond its room";
-      model_->registered(FakeDevice::key_of(r), made, r.access(), range);
+      if (!range.contains(made) || r.access() != access) return "registered another range or other rights";
+      if (!model_->make_room()) return "registered beyond its room";
+      model_->registered(FakeDevice::key_of(r), range, access);
     }
     borrowed_.push_back({std::move(*got), range});
     return std::nullopt;

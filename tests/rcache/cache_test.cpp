@@ -77,34 +77,14 @@ TEST_F(CacheTest, ARegistrationWithMoreRightsServesFewer) {
   EXPECT_EQ(device_.register_calls, 1u);
 }
 
-TEST_F(CacheTest, MissingRightsMakeANewRegistrationWithTheUnionThatReplacesTheIdleOne) {
-  Cache cache{device_};
-  touch(cache, 0x1000, 0x4000, kRead);
-  const Lease lease = *cache.get(at(0x2000), 0x1000, kWrite);
-  EXPECT_EQ(lease->access(), kRead | kWrite);
-  EXPECT_EQ(lease->begin(), 0x1000u) << "users of the whole old range hit the new one";
-  EXPECT_EQ(lease->length(), 0x4000u);
-  EXPECT_EQ(device_.table.size(), 1u) << "the old one has no use left";
-  touch(cache, 0x1000, 0x4000, kRead);
-  EXPECT_EQ(device_.register_calls, 2u);
-}
-
-TEST_F(CacheTest, MissingRightsLeaveARegistrationInUseAlone) {
+TEST_F(CacheTest, MissingRightsMakeANewRegistrationOfTheRequestAlone) {
   Cache cache{device_};
   const Lease old = *cache.get(at(0x1000), 0x4000, kRead);
-  const Lease fresh = *cache.get(at(0x1000), 0x4000, kWrite);
+  const Lease fresh = *cache.get(at(0x2000), 0x1000, kWrite);
   EXPECT_TRUE(old->valid());
+  EXPECT_EQ(fresh->access(), kWrite);
+  EXPECT_EQ(fresh->length(), 0x1000u);
   EXPECT_EQ(device_.table.size(), 2u);
-}
-
-TEST_F(CacheTest, WhenTheUnionCannotBeRegisteredTheRequestAloneIs) {
-  Cache cache{device_};
-  constexpr Access kExecute = 4;
-  const Lease old = *cache.get(at(0x1000), 0x4000, kExecute);
-  device_.forbidden = kExecute;  // by now nothing may be registered with that right
-  const Lease lease = *cache.get(at(0x2000), 0x1000, kWrite);
-  EXPECT_EQ(lease->access(), kWrite);
-  EXPECT_EQ(lease->length(), 0x1000u);
 }
 
 TEST_F(CacheTest, EvictsTheLeastRecentlyUsedFirst) {

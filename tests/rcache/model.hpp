@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/rcache/model.hpp — what a cache should hold, as a plain list that is searched from end to end.  The three
-// policies differ in three functions: what counts as idle, what a miss takes away before it registers, and after.
+// tests/rcache/model.hpp — what a cache should hold, as a plain list that is searched from end to end.  The
+// policies differ in what counts as idle.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -48,9 +48,8 @@ class Model {
   }
   void lend(std::uint64_t key, const Range& r) { find(key).leases.push_back(r); }
 
-  /// Makes room as a miss does that ends up with `made`.  False when there is none.
-  bool make_room(const Range& request, Access access, const Range& made) {
-    before_miss(request, access, made);
+  /// Makes room as a miss does.  False when there is none.
+  bool make_room() {
     undo([](const Entry& e) { return !e.serves && e.leases.empty(); });
     while (entries.size() >= capacity_) {
       const auto oldest = std::min_element(entries.begin(), entries.end(), [this](const Entry& a, const Entry& b) {
@@ -62,8 +61,8 @@ class Model {
     }
     return true;
   }
-  void registered(std::uint64_t key, const Range& range, Access access, const Range& lease) {
-    entries.push_back({key, range, access, {lease}});
+  void registered(std::uint64_t key, const Range& range, Access access) {
+    entries.push_back({key, range, access, {range}});
   }
 
   void give(std::uint64_t key, const Range& lease) {
@@ -95,12 +94,8 @@ class Model {
         std::count_if(entries.begin(), entries.end(), [this](const Entry& e) { return idle(e); }));
   }
 
-  /// Whether a miss for the request may register this: itself, or what is better by the policy.
-  [[nodiscard]] virtual bool may_make(const Range& request, Access access, const Range& made, Access with) const = 0;
-
  protected:
   [[nodiscard]] virtual bool idle(const Entry& entry) const { return entry.serves && entry.leases.empty(); }
-  virtual void before_miss(const Range& request, Access access, const Range& made) = 0;
   virtual void note_use(const Range& /*lease*/, std::uint64_t& /*now*/) {}
 
   Entry& find(std::uint64_t key) {
@@ -121,36 +116,10 @@ class Model {
   std::uint64_t now_ = 0;
 };
 
-/// A registration that contains the request and only lacks rights is made again with the rights of both.
-class ContainingModel : public Model {
+/// A registration is in use while a lease of any registration has a page of it.
+class PageRefcountModel final : public Model {
  public:
   using Model::Model;
-  [[nodiscard]] bool may_make(const Range& request, Access access, const Range& made, Access with) const override {
-    bool some = false;
-    for (const Entry& e : entries) {
-      if (!e.serves || !e.range.contains(request)) continue;
-      some = true;
-      if (made.begin == e.range.begin && made.end == e.range.end && with == (e.access | access)) return true;
-    }
-    return !some && made.begin == request.begin && made.end == request.end && with == access;
-  }
-
- protected:
-  void before_miss(const Range& request, Access, const Range& made) override {
-    for (Entry& e : entries) {
-      const bool same = e.range.begin == made.begin && e.range.end == made.end && e.range.contains(request);
-      if (same && idle(e)) {
-        e.serves = false;
-        return;
-      }
-    }
-  }
-};
-
-/// A registration is in use while a lease of any registration has a page of it.
-class PageRefcountModel final : public ContainingModel {
- public:
-  using ContainingModel::ContainingModel;
 
  protected:
   [[nodiscard]] bool idle(const Entry& entry) const override {
@@ -173,7 +142,7 @@ class PageRefcountModel final : public ContainingModel {
 
 inline std::unique_ptr<Model> make_model(Overlap overlap, std::size_t capacity, bool leave_pinned) {
   if (overlap == Overlap::page_refcount) return std::make_unique<PageRefcountModel>(capacity, leave_pinned);
-  return std::make_unique<ContainingModel>(capacity, leave_pinned);
+  return std::make_unique<Model>(capacity, leave_pinned);
 }
 
 }  // namespace opal::rcache::test

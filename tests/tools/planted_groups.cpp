@@ -11,7 +11,7 @@ struct Planted {
   std::uint32_t depth = 3;
 };
 constexpr config::Var<Planted> kVars[] = {
-    {"depth", &Planted::depth, {.min = 1, .max = 9}, "feet", config::Level::user, "How deep it is planted."}};
+    {"depth", &Planted::depth, config::Level::user, "How deep it is planted.", {.min = 1, .max = 9}, "feet"}};
 constexpr config::Group<Planted> kGroup{"runtime_planted", "Planted by a test", kVars};
 constexpr const config::GroupInfo* kGroups[] = {&kGroup};
 

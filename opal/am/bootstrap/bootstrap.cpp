@@ -2,7 +2,6 @@
 // The listening side of the bootstrap.
 #include "opal/am/bootstrap/bootstrap.hpp"
 
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/timerfd.h>
 
@@ -13,6 +12,7 @@
 
 #include "opal/am/bootstrap/address.hpp"
 #include "opal/am/bootstrap/waiter.hpp"
+#include "opal/btl/shared/socket_address.hpp"
 #include "opal/core/log.hpp"
 
 namespace opal::am {
@@ -21,14 +21,10 @@ namespace {
 
 constexpr int kAcceptsPerRound = 64;
 
+/// "host:port"; empty where the address cannot be had.
 std::string name_of(const sockaddr_storage& address) {
-  char host[NI_MAXHOST];
-  char port[NI_MAXSERV];
-  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), sizeof address, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return {};
-  }
-  return address.ss_family == AF_INET6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+  const auto named = btl::SocketAddress::from(reinterpret_cast<const sockaddr&>(address));
+  return named ? to_string(*named) : "";
 }
 
 sockaddr_storage address_of(const Fd& socket) noexcept {

@@ -252,7 +252,7 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   }
   if (known != nullptr && known->peer_session != 0 && known->peer_session != hello.from) {
     known->break_off({Errc::peer_gone, ECONNRESET, "rails: the peer has begun anew"});
-    end(*known, known->reason());
+    end(*known);
     known = nullptr;
   }
   const bool fresh = known == nullptr;
@@ -270,8 +270,8 @@ void Module::enter(Route& incoming, const wire::Hello& hello, std::uint32_t made
   host().observer.on_accepted(*known);
 }
 
-void Module::end(Endpoint& endpoint, const Error& why) noexcept {
-  endpoint.end(why);
+void Module::end(Endpoint& endpoint) noexcept {
+  endpoint.end(endpoint.reason());
   ConnectedTransport::end(endpoint);
 }
 
@@ -414,7 +414,7 @@ std::size_t Module::settle() noexcept {
   for (Endpoint* const endpoint : std::exchange(attention_, {})) {
     if (endpoint->dead()) continue;
     if (!endpoint->settle()) {
-      end(*endpoint, endpoint->reason());
+      end(*endpoint);
     } else if (endpoint->unsettled()) {
       attend(*endpoint);
     }

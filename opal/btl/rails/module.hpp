@@ -7,7 +7,6 @@
 // not be repeated.  A peer is dead when no rail reaches it.
 // Threads: as btl::Module.
 #pragma once
-#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -93,7 +92,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
                 std::uint64_t remote_address, const MemoryHandle& remote, std::uint64_t size,
                 Completion& completion) noexcept override;
   [[nodiscard]] std::size_t settle() noexcept;
-  void end(Endpoint& endpoint, const Error& why) noexcept;
+  void end(Endpoint& endpoint) noexcept;
 
   std::unique_ptr<Below> owned_below_;
   Below& below_;

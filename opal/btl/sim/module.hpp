@@ -5,18 +5,34 @@
 // Owns its endpoints and its node on the fabric.  Threads: as btl::Module; registration from any thread.
 #pragma once
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "opal/btl/endpoint.hpp"
 #include "opal/btl/shared/message_transport.hpp"
 #include "opal/btl/shared/pipelined_transfers.hpp"
 #include "opal/btl/sim/config.hpp"
-#include "opal/btl/sim/endpoint.hpp"
 #include "opal/btl/sim/fabric.hpp"
 #include "opal/btl/sim/transfer.hpp"
 #include "opal/rcache/cache.hpp"
 
 namespace opal::btl::sim {
+
+/// One peer on the simulated fabric: a link there, and the link from there once it is known.
+class Endpoint final : public btl::Endpoint {
+ public:
+  Endpoint(btl::Module& module, const PeerId& peer, NodeId node) noexcept : btl::Endpoint(module, peer), node_(node) {}
+
+  [[nodiscard]] bool one_sided() const noexcept override { return true; }
+  [[nodiscard]] std::string describe() const override { return "simulated device " + std::to_string(node_); }
+
+ private:
+  friend class Module;
+  const NodeId node_;
+  Link* out_ = nullptr;  // ours; set right after construction
+  Link* in_ = nullptr;   // the peer's, once its connect or accept has come
+};
 
 class OPAL_EXPORT Module final : public MessageTransport {
  public:

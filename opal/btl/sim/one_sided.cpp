@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The initiator's side of put, get and atomic of one device.
-#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/shared/registrations/claims.hpp"

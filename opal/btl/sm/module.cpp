@@ -44,13 +44,11 @@ Result<void> check(const Config& config) {
 }
 
 /// btl_sm_large_get; nothing for `auto`.
-Result<std::optional<TransferMode>> parse_mode(const std::string& name) {
-  if (name == "auto") return std::optional<TransferMode>{};
-  if (name == "alone") return std::optional{TransferMode::alone};
-  if (name == "cooperative") return std::optional{TransferMode::cooperative};
-  if (name == "pipelined") return std::optional{TransferMode::pipelined};
-  log::error("btl.sm", "btl_sm_large_get: \"{}\" is none of auto, alone, cooperative, pipelined", name);
-  return Error{Errc::invalid_argument, 0, "btl_sm_large_get: allowed are auto, alone, cooperative and pipelined"};
+std::optional<TransferMode> mode_of(const std::string& name) noexcept {
+  if (name == "alone") return TransferMode::alone;
+  if (name == "cooperative") return TransferMode::cooperative;
+  if (name == "pipelined") return TransferMode::pipelined;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -81,14 +79,13 @@ Result<Module::Parts> Module::Parts::make(const Host& host, const Config& config
   OPAL_TRY_ASSIGN(MechanismOrder order, MechanismOrder::parse(config.single_copy));
   if (!devices) devices = KernelDevices::open(order);
   OPAL_TRY(check(config));
-  OPAL_TRY_ASSIGN(const std::optional<TransferMode> forced_mode, parse_mode(config.large_get));
   if (order.has(MechanismKind::cma)) CmaMechanism::invite_peers();
   OPAL_TRY_ASSIGN(Inbox inbox, Inbox::create(host.id, config.fifo_slots));
   Fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!doorbell) return Error{Errc::os, errno, "eventfd(sm doorbell)"};
   return Parts{
-      attributes_of(config), config,           std::move(order),    std::move(*devices),
-      forced_mode,           std::move(inbox), std::move(doorbell), !host.cores_shared && accept_remote_fences()};
+      attributes_of(config),     config,           std::move(order),    std::move(*devices),
+      mode_of(config.large_get), std::move(inbox), std::move(doorbell), !host.cores_shared && accept_remote_fences()};
 }
 
 Result<void> Module::start() {
@@ -183,7 +180,7 @@ Post Module::put(btl::Endpoint& to, const void* source, const MemoryHandle* loca
   const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_write);
   if (!target) return refuse(completion, target.error());
   if (initiator_.start(RdmaOperation::Kind::put, peer, from, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().write(*target, from);
+  const CopyOutcome outcome = peer.memory().move(*target, from, true);
   if (outcome.ok()) return Post::done;
   if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
   return MessageTransport::put(to, from + outcome.copied, local, remote_address + outcome.copied, remote,
@@ -198,7 +195,7 @@ Post Module::get(btl::Endpoint& to, void* destination, const MemoryHandle* local
   const auto target = peer.memory().resolve(remote, remote_address, size, Rights::remote_read);
   if (!target) return refuse(completion, target.error());
   if (initiator_.start(RdmaOperation::Kind::get, peer, into, *target, completion)) return Post::queued;
-  const CopyOutcome outcome = peer.memory().read(into, *target);
+  const CopyOutcome outcome = peer.memory().move(*target, into, false);
   if (outcome.ok()) return Post::done;
   if (outcome.error.code != Errc::not_supported) return refuse(completion, outcome.error);
   return MessageTransport::get(to, into + outcome.copied, local, remote_address + outcome.copied, remote,

@@ -20,11 +20,7 @@ struct Config {
 };
 
 inline constexpr config::Var<Config> kVars[] = {
-    {"ipc",
-     &Config::ipc,
-     {},
-     "",
-     config::Level::user,
+    {"ipc", &Config::ipc, config::Level::user,
      "Map the GPU memory of other processes if the devices allow it; otherwise it moves through host memory."},
 };
 inline constexpr config::Group<Config> kGroup{"btl_smcuda", "Shared memory with GPU memory", kVars};

@@ -50,64 +50,52 @@ struct Config {
 };
 
 inline constexpr config::Var<Config> kVars[] = {
-    {"devices",
-     &Config::devices,
-     {},
-     "",
-     config::Level::user,
+    {"devices", &Config::devices, config::Level::user,
      "Devices that may be used, by name (\"mlx5_0\"), separated by commas, the best first; of those that have an "
      "address "
      "the first btl_verbs_rails are taken.  Empty: all, in the order of their network interfaces."},
     {"rails",
      &Config::rails,
-     {.min = 1, .max = 4},
-     "devices",
      config::Level::user,
      "Devices to use at once: large puts and gets take all of them, and when one loses its port another takes over.  "
      "The "
-     "same on all sides, where the first device must reach the first, the second the second."},
+     "same on all sides, where the first device must reach the first, the second the second.",
+     {.min = 1, .max = 4},
+     "devices"},
     {"max_send",
      &Config::max_send,
-     {.min = 1_KiB, .max = 1_MiB},
-     "bytes",
      config::Level::tuner,
      "Largest active message, header and payload; the same on all sides.  Every peer costs at least 15 buffers of this "
-     "size, at most 64 and seven."},
-    {"pin_limit",
-     &Config::pin_limit,
-     {},
-     "bytes",
-     config::Level::tuner,
+     "size, at most 64 and seven.",
+     {.min = 1_KiB, .max = 1_MiB}},
+    {"pin_limit", &Config::pin_limit, config::Level::tuner,
      "Most memory that is registered with the device at a time, beside message buffers; larger regions are reached by "
      "messages.  0: half of the memory of the host, or of what this process's control group may use."},
     {"on_demand",
      &Config::on_demand,
-     {.choices = "auto|no|yes"},
-     "",
      config::Level::tuner,
      "Whether registered memory is reached by on-demand paging instead of being pinned: auto where the device offers "
-     "it and moves the right bytes in a trial when it is opened, yes without a trial, no never."},
+     "it and moves the right bytes in a trial when it is opened, yes without a trial, no never.",
+     {.choices = "auto|no|yes"}},
     {"atomics",
      &Config::atomics,
-     {.choices = "auto|device|messages"},
-     "",
      config::Level::tuner,
      "64-bit add and compare_swap by the device or by messages. auto: by the device if its atomics are atomic with "
      "those of the processor; device: whenever it has them (then no processor may touch those words); messages: "
-     "never."},
+     "never.",
+     {.choices = "auto|device|messages"}},
     {"ack_timeout",
      &Config::ack_timeout,
-     {.min = 1, .max = 31},
-     "",
      config::Level::tuner,
      "The device waits 4.096 us times two to this power for an acknowledgement; a silent peer counts as dead after "
-     "7 of these."},
+     "7 of these.",
+     {.min = 1, .max = 31}},
     {"receive_buffers",
      &Config::receive_buffers,
-     {.min = 64, .max = 1 << 20},
-     "buffers",
      config::Level::tuner,
-     "Most receive buffers of all peers together; they are allocated as peers connect."},
+     "Most receive buffers of all peers together; they are allocated as peers connect.",
+     {.min = 64, .max = 1 << 20},
+     "buffers"},
 };
 inline constexpr config::Group<Config> kGroup{"btl_verbs", "Verbs (RDMA) transport", kVars};
 

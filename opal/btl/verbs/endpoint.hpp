@@ -17,7 +17,6 @@
 #include "opal/btl/verbs/connections/handshake.hpp"
 #include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/one_sided_queue.hpp"
-#include "opal/btl/verbs/queue_user.hpp"
 #include "opal/core/clock.hpp"
 #include "opal/core/export.hpp"
 
@@ -25,7 +24,7 @@ namespace opal::btl::verbs {
 
 class Module;
 
-class OPAL_EXPORT Endpoint final : public btl::Endpoint, public QueueUser, private Connection::Owner {
+class OPAL_EXPORT Endpoint final : public btl::Endpoint, public Connection::Owner {
  public:
   enum class State : std::uint8_t { dialing, resting, half_open, connected, ended };
 

@@ -3,8 +3,6 @@
 
 #include <poll.h>
 
-#include <cstring>
-
 #include "opal/btl/shared/rdma_emulation.hpp"
 #include "opal/btl/verbs/device/host_memory.hpp"
 #include "opal/core/clock.hpp"

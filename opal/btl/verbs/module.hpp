@@ -65,7 +65,7 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
     return buffer != nullptr ? buffer : make_send_buffers();
   }
   void give_back(Buffer& buffer) noexcept { send_buffers_.give_back(buffer); }
-  void enter(const Connection& connection, QueueUser& user);
+  void enter(const Connection& connection, Connection::Owner& user);
   void leave(const Connection& connection) noexcept;
   void deliver(Endpoint& from, Tag tag, ByteSpan data) noexcept;
   void on_confirmed(Endpoint& endpoint) noexcept;
@@ -138,9 +138,9 @@ class OPAL_EXPORT Module final : public ConnectedTransport<Endpoint> {
   const bool device_atomics_;
   std::uint64_t largest_request_ = 0;  // bytes of a put or get in one work request
   Memory memory_;
-  PipelinedTransfers pipelined_;                          // of whole address spaces
-  std::deque<Transfer> transfers_;                        // by the operation's slot
-  std::unordered_map<std::uint32_t, QueueUser*> queues_;  // by number of the queue pair
+  PipelinedTransfers pipelined_;                                  // of whole address spaces
+  std::deque<Transfer> transfers_;                                // by the operation's slot
+  std::unordered_map<std::uint32_t, Connection::Owner*> queues_;  // by number of the queue pair
   HasOtherWay has_other_way_;
   Error gone_{};  // why the device can do nothing any more
   bool some_broken_ = false;

@@ -16,7 +16,6 @@
 #include "opal/btl/verbs/connections/connection.hpp"
 #include "opal/btl/verbs/device/buffers.hpp"
 #include "opal/btl/verbs/device/memory.hpp"
-#include "opal/btl/verbs/queue_user.hpp"
 #include "opal/rcache/registrations/lease.hpp"
 
 namespace opal::btl::verbs {
@@ -34,7 +33,7 @@ struct Transfer {
   std::uint64_t acknowledged = 0;  ///< bytes that have arrived
 };
 
-class OneSidedQueue final : public QueueUser, private Connection::Owner {
+class OneSidedQueue final : public Connection::Owner {
  public:
   OneSidedQueue(Module& module, Endpoint& endpoint) noexcept : verbs_(module), endpoint_(endpoint) {}
   ~OneSidedQueue() { drop(); }
@@ -54,7 +53,6 @@ class OneSidedQueue final : public QueueUser, private Connection::Owner {
   void on_time(std::uint64_t now) noexcept;
 
   void on_sent(const ibv_wc& wc) noexcept override;
-  void on_received(ByteSpan /*bytes*/) noexcept override {}  // no messages are sent on it
 
  private:
   enum class State : std::uint8_t { idle, dialing, resting, connected, broken, hopeless };

@@ -94,7 +94,9 @@ Buffer* Module::make_send_buffers() noexcept {
   return send_buffers_.take();
 }
 
-void Module::enter(const Connection& connection, QueueUser& user) { queues_[connection.pair()->qp_num] = &user; }
+void Module::enter(const Connection& connection, Connection::Owner& user) {
+  queues_[connection.pair()->qp_num] = &user;
+}
 
 void Module::leave(const Connection& connection) noexcept {
   if (connection.pair() != nullptr) queues_.erase(connection.pair()->qp_num);
@@ -233,8 +235,7 @@ Result<void> Endpoint::dial_again() {
               {}};
   sign(key_, peer(), request_);
   state_ = State::dialing;
-  Connection::Owner& owner = *this;
-  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), owner);
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
   return connection_->dial(verbs_.events(), verbs_.socket(), to_, bytes_of(request_));
 }
 
@@ -243,8 +244,7 @@ Result<void> Endpoint::accept(CmId& id, const CmEvent& event, const wire::Reques
   drop_connection();
   wire::Reply reply{window_, 0, fresh_nonce(), {}};
   sign(key, request, reply);
-  Connection::Owner& owner = *this;
-  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), owner);
+  connection_ = std::make_unique<Connection>(verbs_.device(), settings(), *this);
   if (auto accepted = connection_->accept(id, event.peer_reads, bytes_of(reply)); !accepted) {
     connection_.reset();
     if (searching()) rest(0);  // our own search goes on

@@ -27,7 +27,7 @@ constexpr std::uint64_t kReceive = std::uint64_t{1} << 63;
 
 void Module::on_completion(const ibv_wc& wc) noexcept {
   const auto found = queues_.find(wc.qp_num);
-  QueueUser* const user = found == queues_.end() ? nullptr : found->second;
+  Connection::Owner* const user = found == queues_.end() ? nullptr : found->second;
   if ((wc.wr_id & kReceive) == 0) {
     if (user != nullptr) user->on_sent(wc);
     return;

@@ -3,8 +3,8 @@
 // variable.
 //   struct Config { ByteSize fbox_size = 4_KiB; };
 //   inline constexpr config::Var<Config> kVars[] = {
-//       {"fbox_size", &Config::fbox_size, {.min = 1_KiB, .max = 1_MiB, .power_of_two = true}, "bytes", Level::tuner,
-//        "Bytes of each per-peer fast box."}};
+//       {"fbox_size", &Config::fbox_size, Level::tuner, "Bytes of each per-peer fast box.",
+//        {.min = 1_KiB, .max = 1_MiB, .power_of_two = true}}};
 //   inline constexpr config::Group<Config> kGroup{"btl_sm", "Shared-memory transport", kVars};
 // The variable is then btl_sm_fbox_size in files, for `opalrun --set` and in Store::set, OPAL_BTL_SM_FBOX_SIZE in the
 // environment.  Groups are constants without static constructors; config_store.hpp turns settings into a Config.
@@ -24,20 +24,20 @@ template <class C>
 struct Var {
   const char* name;  ///< without the group's prefix
   Member<C> member;
-  Range range;
-  const char* unit;  ///< what one of it is: "bytes", "sends", "ms"; "" when it has none
   Level level;
   const char* doc;  ///< one sentence
+  Range range{};
+  const char* unit = "";  ///< what one of a plain number is: "sends"
 };
 
 /// What a listing says about one variable, whatever struct it belongs to.
 struct VarInfo {
   const char* name;  ///< without the group's prefix
   Type type;
-  Range range;
-  const char* unit;
   Level level;
   const char* doc;
+  Range range;
+  const char* unit;
 };
 
 /// A group of variables with its struct's type erased.  Borrowed everywhere: groups live as long as their library.
@@ -81,7 +81,7 @@ class Group final : public GroupInfo {
 
   [[nodiscard]] VarInfo var(std::size_t index) const noexcept override {
     const Var<C>& row = vars_[index];
-    return {row.name, static_cast<Type>(row.member.index()), row.range, row.unit, row.level, row.doc};
+    return {row.name, static_cast<Type>(row.member.index()), row.level, row.doc, row.range, row.unit};
   }
 
   [[nodiscard]] Value default_value(std::size_t index) const override {

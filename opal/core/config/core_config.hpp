@@ -19,16 +19,11 @@ struct CoreConfig {
 inline constexpr Var<CoreConfig> kCoreVars[] = {
     {"log",
      &CoreConfig::log,
-     {.choices = "error|warn|info|debug"},
-     "",
      Level::user,
-     "Least important kind of message that is shown."},
-    {"strict", &CoreConfig::strict, {}, "", Level::user, "Treat an unknown variable as an error instead of a warning."},
-    {"config_file",
-     &CoreConfig::config_file,
-     {},
-     "",
-     Level::user,
+     "Least important kind of message that is shown.",
+     {.choices = "error|warn|info|debug"}},
+    {"strict", &CoreConfig::strict, Level::user, "Treat an unknown variable as an error instead of a warning."},
+    {"config_file", &CoreConfig::config_file, Level::user,
      "File of settings to read instead of ~/.config/opal/opal.conf; from the environment only."},
 };
 inline constexpr Group<CoreConfig> kCoreGroup{"core", "Everything", kCoreVars};

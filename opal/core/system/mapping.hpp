@@ -38,7 +38,7 @@ class OPAL_EXPORT Mapping {
   static Result<Mapping> anonymous(std::size_t size, bool reserve = true) noexcept;
 
   /// mmap()s `size` bytes readable and writable at a multiple of `alignment` (a power of two, at least a page) with
-  /// mmap's `flags` and `fd` (-1 for anonymous memory).  Errors: no_memory, os.
+  /// mmap's `flags` and `fd` (-1 for anonymous memory).  Errors: invalid_argument, no_memory, os.
   static Result<Mapping> aligned(std::size_t size, std::size_t alignment, int flags, int fd = -1) noexcept;
 
   /// Takes over a range that the caller mmap()ed in its own way.

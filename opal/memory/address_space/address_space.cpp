@@ -149,10 +149,6 @@ class Following {
   bool unclear_ = false;
 };
 
-Range range_of(long address, long length) noexcept {
-  return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
-}
-
 bool failed(long result) noexcept { return result < 0 && result > -4096; }
 
 long follow_mmap(const SystemCall& call, Following& tables) noexcept {

@@ -44,10 +44,6 @@ std::size_t segment_size(long id) noexcept {
   return raw_syscall(SYS_shmctl, id, IPC_STAT, reinterpret_cast<long>(&status)) < 0 ? 0 : status.shm_segsz;
 }
 
-Range range_of(long address, long length) noexcept {
-  return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
-}
-
 /// The smallest range that contains both.
 Range hull(Range a, Range b) noexcept {
   if (a.empty() || b.empty()) return a.empty() ? b : a;

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "opal/core/export.hpp"
+#include "opal/memory/range.hpp"
 
 namespace opal::memory {
 
@@ -14,6 +15,11 @@ struct SystemCall {
   long number = 0;
   std::array<long, 6> arguments{};
 };
+
+/// The pages that a call names by its arguments.
+inline Range range_of(long address, long length) noexcept {
+  return Range::pages(static_cast<std::uintptr_t>(address), static_cast<std::uintptr_t>(length));
+}
 
 /// True for the calls that perform() handles.
 [[nodiscard]] bool is_watched(long number) noexcept;

@@ -7,7 +7,6 @@
 // Threads: one writer at a time (AddressSpace sees to it); readers from any thread or process, without a lock.
 #pragma once
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // munmap), and not function entries, because other libraries replace those: the call itself gives way, so every call
 // through libc is seen, whatever stands before.  Patched while there is one thread: none can be in the middle.
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

@@ -9,10 +9,20 @@ namespace {
 
 using nlohmann::json;
 
+/// What one of a bare number is.
+const char* unit_of(const config::VarInfo& variable) noexcept {
+  switch (variable.type) {
+    case config::Type::size: return "bytes";
+    case config::Type::milliseconds: return "ms";
+    case config::Type::microseconds: return "us";
+    default: return variable.unit;
+  }
+}
+
 json to_json(const config::Listing& variable) {
   json object{{"name", variable.name},
               {"type", name(variable.var.type)},
-              {"unit", variable.var.unit},
+              {"unit", unit_of(variable.var)},
               {"level", name(variable.var.level)},
               {"value", variable.value},
               {"default", variable.default_text},

@@ -77,9 +77,7 @@ std::string to_markdown(const Report& report) {
       if (const std::string range = to_string(variable.var.range, variable.var.type); !range.empty()) {
         kind += ", " + range;
       }
-      if (name(variable.var.type) == std::string_view{"number"} && *variable.var.unit != '\0') {
-        kind += fmt::format(" {}", variable.var.unit);
-      }
+      if (*variable.var.unit != '\0') kind += fmt::format(" {}", variable.var.unit);
       text += item(fmt::format("`{}` = {} ({}; {}): {}", variable.name, code(variable.default_text), kind,
                                name(variable.var.level), variable.var.doc));
     }

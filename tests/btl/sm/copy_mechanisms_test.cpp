@@ -55,21 +55,16 @@ class Brittle final : public CopyMechanism {
  public:
   Brittle(MechanismKind kind, std::uint64_t budget, Errc error) : kind_(kind), budget_(budget), error_(error) {}
   [[nodiscard]] MechanismKind kind() const noexcept override { return kind_; }
-  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override {
-    return copy(to, reinterpret_cast<const std::byte*>(from.address), from.size);
-  }
-  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override {
-    return copy(reinterpret_cast<std::byte*>(to.address), from, to.size);
+  CopyOutcome copy(const RemoteRange& range, std::byte* here, bool write) noexcept override {
+    const std::uint64_t part = std::min(range.size, budget_);
+    budget_ -= part;
+    auto* const there = reinterpret_cast<std::byte*>(range.address);
+    std::memcpy(write ? there : here, write ? here : there, part);
+    if (part == range.size) return {part, {}};
+    return {part, {error_, 0, "the brittle mechanism broke"}};
   }
 
  private:
-  CopyOutcome copy(std::byte* to, const std::byte* from, std::uint64_t size) noexcept {
-    const std::uint64_t part = std::min(size, budget_);
-    budget_ -= part;
-    std::memcpy(to, from, part);
-    if (part == size) return {part, {}};
-    return {part, {error_, 0, "the brittle mechanism broke"}};
-  }
   MechanismKind kind_;
   std::uint64_t budget_;
   Errc error_;
@@ -91,14 +86,15 @@ TEST(SmCma, BuffersAtAllPlacesOfTheirLinesAreReadAndWritten) {
       range.address += there;
       range.size = kSize;
       std::fill(user.begin(), user.end(), std::byte{});
-      if (!cma.read(user.data() + here, range).ok()) GTEST_SKIP() << "needs cma: process_vm_readv is refused here";
+      if (!cma.copy(range, user.data() + here, false).ok())
+        GTEST_SKIP() << "needs cma: process_vm_readv is refused here";
       ASSERT_TRUE(std::equal(user.begin() + here, user.begin() + here + kSize, owner.begin() + there))
           << there << " " << here;
       ASSERT_EQ(user[here + kSize], std::byte{});
       const auto sent = pattern(kSize, here + 2);
       std::copy(sent.begin(), sent.end(), user.begin() + here);
       const auto behind = owner[there + kSize];
-      ASSERT_EQ(cma.write(range, user.data() + here).copied, kSize);
+      ASSERT_EQ(cma.copy(range, user.data() + here, true).copied, kSize);
       ASSERT_TRUE(std::equal(sent.begin(), sent.end(), owner.begin() + there)) << there << " " << here;
       ASSERT_EQ(owner[there + kSize], behind);
     }
@@ -117,8 +113,8 @@ TEST(SmCma, ABufferOfTheCallerThatIsNotMappedIsAnErrorAtEveryPlace) {
     RemoteRange range = range_of(owner);
     range.address += kPage - range.address % kPage;
     range.size = 20 * kPage;
-    EXPECT_EQ(cma.read(pages + place, range).error.code, Errc::invalid_argument) << place;
-    EXPECT_EQ(cma.write(range.after(place + 8), pages).error.code, Errc::invalid_argument) << place;
+    EXPECT_EQ(cma.copy(range, pages + place, false).error.code, Errc::invalid_argument) << place;
+    EXPECT_EQ(cma.copy(range.after(place + 8), pages, true).error.code, Errc::invalid_argument) << place;
   }
   ::munmap(pages, 16 * kPage);
 }
@@ -131,8 +127,8 @@ TEST(SmMechanisms, ATransferWhoseMechanismBreaksHalfWayIsFinishedByTheNextOne) {
     mechanisms.add(std::make_unique<Brittle>(MechanismKind::knem, 1 << 20, Errc::not_supported), "test");
     auto source = pattern(50'000, 1);
     std::vector<std::byte> target(source.size());
-    const CopyOutcome outcome =
-        reading ? mechanisms.read(target.data(), range_of(source)) : mechanisms.write(range_of(target), source.data());
+    const CopyOutcome outcome = reading ? mechanisms.copy(range_of(source), target.data(), false)
+                                        : mechanisms.copy(range_of(target), source.data(), true);
     EXPECT_TRUE(outcome.ok());
     EXPECT_EQ(target, source);
     EXPECT_TRUE(mechanisms.usable());
@@ -148,7 +144,7 @@ TEST(SmMechanisms, WithoutAMechanismLeftItSaysHowFarItCame) {
   mechanisms.add(std::make_unique<Brittle>(MechanismKind::cma, 500, Errc::not_supported), "test");
   auto source = pattern(50'000, 1);
   std::vector<std::byte> target(source.size());
-  const CopyOutcome outcome = mechanisms.read(target.data(), range_of(source));
+  const CopyOutcome outcome = mechanisms.copy(range_of(source), target.data(), false);
   EXPECT_EQ(outcome.error.code, Errc::not_supported);
   EXPECT_EQ(outcome.copied, 1500U);
   EXPECT_EQ(std::memcmp(target.data(), source.data(), 1500), 0);
@@ -162,7 +158,7 @@ TEST(SmMechanisms, AMechanismThatCannotServeARegionIsPassedOverAndKept) {
   mechanisms.add(std::make_unique<Brittle>(MechanismKind::cma, 1 << 20, Errc::not_supported), "test");
   auto source = pattern(5000, 1);
   std::vector<std::byte> target(source.size());
-  EXPECT_TRUE(mechanisms.read(target.data(), range_of(source)).ok());
+  EXPECT_TRUE(mechanisms.copy(range_of(source), target.data(), false).ok());
   EXPECT_EQ(target, source);
   EXPECT_EQ(mechanisms.why(), "shared: test; cma: test");
 }
@@ -172,7 +168,7 @@ TEST(SmMechanisms, AnErrorOfTheCopyItselfEndsTheTransferAndKeepsTheMechanism) {
   mechanisms.add(std::make_unique<Brittle>(MechanismKind::cma, 100, Errc::peer_gone), "test");
   auto source = pattern(5000, 1);
   std::vector<std::byte> target(source.size());
-  EXPECT_EQ(mechanisms.read(target.data(), range_of(source)).error.code, Errc::peer_gone);
+  EXPECT_EQ(mechanisms.copy(range_of(source), target.data(), false).error.code, Errc::peer_gone);
   EXPECT_TRUE(mechanisms.usable());
 }
 

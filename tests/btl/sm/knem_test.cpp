@@ -109,22 +109,22 @@ TEST_F(SmKnem, OffsetsCountFromTheBaseOfTheRegion) {
   const SoftwareHandle region = expose(memory);
   const auto mechanism = this->mechanism();
   std::vector<std::byte> copy(5000);
-  const CopyOutcome first = mechanism->read(copy.data(), range_of(region, 777, copy.size()));
+  const CopyOutcome first = mechanism->copy(range_of(region, 777, copy.size()), copy.data(), false);
   EXPECT_EQ(first.error.code, Errc::busy) << "its cookie is only being asked for";
-  ASSERT_TRUE(mechanism->read(copy.data(), range_of(region, 777, copy.size())).ok());
+  ASSERT_TRUE(mechanism->copy(range_of(region, 777, copy.size()), copy.data(), false).ok());
   EXPECT_EQ(std::memcmp(copy.data(), memory.data() + 777, copy.size()), 0);
-  const auto bytes = pattern(3000, 2);
-  ASSERT_TRUE(mechanism->write(range_of(region, 97'000, bytes.size()), bytes.data()).ok());
+  auto bytes = pattern(3000, 2);
+  ASSERT_TRUE(mechanism->copy(range_of(region, 97'000, bytes.size()), bytes.data(), true).ok());
   EXPECT_EQ(std::memcmp(memory.data() + 97'000, bytes.data(), bytes.size()), 0);
   EXPECT_EQ(asked_, 1);
   // What a handle says about its base is only a claim; the owner's table counts.
   SoftwareHandle liar = region;
   liar.base -= 4096;
-  ASSERT_TRUE(mechanism->read(copy.data(), range_of(liar, 4096 + 777, copy.size())).ok());
+  ASSERT_TRUE(mechanism->copy(range_of(liar, 4096 + 777, copy.size()), copy.data(), false).ok());
   EXPECT_EQ(std::memcmp(copy.data(), memory.data() + 777, copy.size()), 0);
-  EXPECT_EQ(mechanism->read(copy.data(), {region.base - 1, 10, region}).error.code, Errc::busy);
-  EXPECT_EQ(mechanism->read(copy.data(), {region.base + 99'999, 2, region}).error.code, Errc::busy);
-  EXPECT_EQ(mechanism->read(copy.data(), {region.base, UINT64_MAX, region}).error.code, Errc::busy);
+  EXPECT_EQ(mechanism->copy({region.base - 1, 10, region}, copy.data(), false).error.code, Errc::busy);
+  EXPECT_EQ(mechanism->copy({region.base + 99'999, 2, region}, copy.data(), false).error.code, Errc::busy);
+  EXPECT_EQ(mechanism->copy({region.base, UINT64_MAX, region}, copy.data(), false).error.code, Errc::busy);
 }
 
 TEST_F(SmKnem, ACookieEndsWithItsRegistrationAndNeverServesTheNextOne) {
@@ -147,13 +147,14 @@ TEST_F(SmKnem, CookiesAreBoundedAndALostOneIsAskedForAgain) {
   for (std::size_t i = 0; i < KnemRegions::kMost + 1; ++i) regions.push_back(expose(memory));
   const auto mechanism = this->mechanism();
   std::vector<std::byte> copy(10);
-  (void)mechanism->read(copy.data(), range_of(regions[0], 0, 10));
-  ASSERT_TRUE(mechanism->read(copy.data(), range_of(regions[0], 0, 10)).ok());
+  (void)mechanism->copy(range_of(regions[0], 0, 10), copy.data(), false);
+  ASSERT_TRUE(mechanism->copy(range_of(regions[0], 0, 10), copy.data(), false).ok());
   for (const SoftwareHandle& region : regions) (void)owner_.cookie_of(region);
   EXPECT_EQ(kernel_.regions.size(), KnemRegions::kMost);
-  EXPECT_EQ(mechanism->read(copy.data(), range_of(regions[0], 0, 10)).error.code, Errc::busy) << "destroyed meanwhile";
-  (void)mechanism->read(copy.data(), range_of(regions[0], 0, 10));
-  EXPECT_TRUE(mechanism->read(copy.data(), range_of(regions[0], 0, 10)).ok());
+  EXPECT_EQ(mechanism->copy(range_of(regions[0], 0, 10), copy.data(), false).error.code, Errc::busy)
+      << "destroyed meanwhile";
+  (void)mechanism->copy(range_of(regions[0], 0, 10), copy.data(), false);
+  EXPECT_TRUE(mechanism->copy(range_of(regions[0], 0, 10), copy.data(), false).ok());
   EXPECT_EQ(asked_, 2);
 }
 
@@ -167,7 +168,7 @@ TEST_F(SmKnem, ACookieWhoseAnswerWasLostIsAskedForAgain) {
   });
   std::vector<std::byte> copy(10);
   bool copied = false;
-  for (int i = 0; i < 1000 && !copied; ++i) copied = mechanism.read(copy.data(), range_of(region, 0, 10)).ok();
+  for (int i = 0; i < 1000 && !copied; ++i) copied = mechanism.copy(range_of(region, 0, 10), copy.data(), false).ok();
   EXPECT_TRUE(copied);
   EXPECT_EQ(asked, 2);
 }
@@ -194,7 +195,7 @@ TEST_F(SmKnem, ADeviceThatNeverKnowsItsCookiesIsGivenUp) {
   mechanisms.add(mechanism(), "double");
   std::vector<std::byte> copy(10);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(mechanisms.read(copy.data(), range_of(region, 0, 10)).error.code, Errc::not_supported);
+    EXPECT_EQ(mechanisms.copy(range_of(region, 0, 10), copy.data(), false).error.code, Errc::not_supported);
   }
   EXPECT_EQ(mechanisms.find(MechanismKind::knem), nullptr);
 }
@@ -205,10 +206,10 @@ TEST_F(SmKnem, AFailureInMidTransferKeepsWhatWasCopiedAndTakesItOffTheMechanisms
   CopyMechanisms mechanisms;
   mechanisms.add(mechanism(), "double");
   std::vector<std::byte> copy(memory.size());
-  (void)mechanisms.read(copy.data(), range_of(region, 0, copy.size()));
+  (void)mechanisms.copy(range_of(region, 0, copy.size()), copy.data(), false);
   EXPECT_TRUE(mechanisms.reaches(range_of(region, 0, copy.size())));
   kernel_.fail_after = KnemMechanism::kPiece;
-  const CopyOutcome outcome = mechanisms.read(copy.data(), range_of(region, 0, copy.size()));
+  const CopyOutcome outcome = mechanisms.copy(range_of(region, 0, copy.size()), copy.data(), false);
   EXPECT_EQ(outcome.error.code, Errc::not_supported);
   EXPECT_EQ(outcome.copied, KnemMechanism::kPiece);
   EXPECT_EQ(std::memcmp(copy.data(), memory.data(), KnemMechanism::kPiece), 0);

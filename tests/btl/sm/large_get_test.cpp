@@ -395,15 +395,5 @@ TEST(SmLargeGet, APullRequestOfAPeerOfAnotherTransportIsDropped) {
   EXPECT_FALSE(from.dead());
 }
 
-TEST(SmLargeGet, AWayThatDoesNotExistIsRefusedByName) {
-  Side host{"sm"};
-  Config config;
-  config.large_get = "fast";
-  const auto refused = Module::open(host.module().host(), config);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Errc::invalid_argument);
-  EXPECT_NE(std::string_view{refused.error().where}.find("btl_sm_large_get"), std::string_view::npos);
-}
-
 }  // namespace
 }  // namespace opal::btl::sm

@@ -16,15 +16,11 @@ class Counting final : public CopyMechanism {
  public:
   explicit Counting(int& copies) noexcept : copies_(copies) {}
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::cma; }
-  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override {
-    std::memcpy(to, reinterpret_cast<const void*>(from.address), from.size);
+  CopyOutcome copy(const RemoteRange& range, std::byte* here, bool write) noexcept override {
+    auto* const there = reinterpret_cast<std::byte*>(range.address);
+    std::memcpy(write ? there : here, write ? here : there, range.size);
     ++copies_;
-    return {from.size, {}};
-  }
-  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override {
-    std::memcpy(reinterpret_cast<void*>(to.address), from, to.size);
-    ++copies_;
-    return {to.size, {}};
+    return {range.size, {}};
   }
 
  private:

@@ -112,27 +112,27 @@ class SmXpmemDevice : public testing::Test {
 };
 
 TEST_F(SmXpmemDevice, MemoryOfAnotherProcessIsReadAndWrittenAcrossWindows) {
-  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->copy(all(), bytes_.data(), false).ok());
   EXPECT_EQ(bytes_, pattern(kSize, 1));
-  const auto other = pattern(kSize, 2);
-  ASSERT_TRUE(mechanism_->write(all(), other.data()).ok());
+  auto other = pattern(kSize, 2);
+  ASSERT_TRUE(mechanism_->copy(all(), other.data(), true).ok());
   EXPECT_TRUE(owner_->order('c'));
 }
 
 TEST_F(SmXpmemDevice, MemoryThatIsUnmappedIsAnErrorAndWhatIsMappedThereLaterIsSeen) {
-  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->copy(all(), bytes_.data(), false).ok());
   ASSERT_TRUE(owner_->order('u'));
-  EXPECT_EQ(mechanism_->read(bytes_.data(), all()).error.code, Errc::invalid_argument);
+  EXPECT_EQ(mechanism_->copy(all(), bytes_.data(), false).error.code, Errc::invalid_argument);
   ASSERT_TRUE(owner_->order('m'));
-  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->copy(all(), bytes_.data(), false).ok());
   EXPECT_EQ(bytes_, pattern(kSize, 2));
 }
 
 TEST_F(SmXpmemDevice, TheOwnersDeathIsAnErrorAndNoSignal) {
-  ASSERT_TRUE(mechanism_->read(bytes_.data(), all()).ok());
+  ASSERT_TRUE(mechanism_->copy(all(), bytes_.data(), false).ok());
   owner_->end();
-  EXPECT_FALSE(mechanism_->read(bytes_.data(), all()).ok());
-  EXPECT_FALSE(mechanism_->write(all(), bytes_.data()).ok());
+  EXPECT_FALSE(mechanism_->copy(all(), bytes_.data(), false).ok());
+  EXPECT_FALSE(mechanism_->copy(all(), bytes_.data(), true).ok());
 }
 
 TEST_F(SmXpmemDevice, EndpointsTakeIt) {

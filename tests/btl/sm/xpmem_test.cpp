@@ -93,12 +93,12 @@ TEST(SmXpmem, RandomReadsAndWritesAcrossWindowsMatchThePeersMemory) {
     const std::size_t size = 1 + random() % (i % 20 == 0 ? 2 * XpmemMechanism::kWindow : 10'000);
     const std::size_t offset = random() % (kPeerSize - size);
     if (i % 2 == 0) {
-      const auto bytes = pattern(size, static_cast<unsigned>(i));
+      auto bytes = pattern(size, static_cast<unsigned>(i));
       std::memcpy(model.data() + offset, bytes.data(), size);
-      ASSERT_TRUE(mechanism->write(at(offset, size), bytes.data()).ok());
+      ASSERT_TRUE(mechanism->copy(at(offset, size), bytes.data(), true).ok());
     } else {
       std::vector<std::byte> bytes(size);
-      ASSERT_TRUE(mechanism->read(bytes.data(), at(offset, size)).ok());
+      ASSERT_TRUE(mechanism->copy(at(offset, size), bytes.data(), false).ok());
       ASSERT_EQ(std::memcmp(bytes.data(), model.data() + offset, size), 0);
     }
   }
@@ -112,11 +112,11 @@ TEST(SmXpmem, AttachedWindowsAreBounded) {
   std::byte byte{};
   for (std::uint64_t i = 0; i < 2 * XpmemMechanism::kMost; ++i) {
     // Most of it is not the peer's memory at all.
-    (void)mechanism->read(&byte, {0x1000'0000'0000 + i * XpmemMechanism::kWindow, 1, {}});
+    (void)mechanism->copy({0x1000'0000'0000 + i * XpmemMechanism::kWindow, 1, {}}, &byte, false);
     ASSERT_LE(mechanism->attached(), XpmemMechanism::kMost);
   }
   EXPECT_EQ(device->windows(), static_cast<int>(XpmemMechanism::kMost));
-  EXPECT_TRUE(mechanism->read(&byte, at(0, 1)).ok());
+  EXPECT_TRUE(mechanism->copy(at(0, 1), &byte, false).ok());
 }
 
 TEST(SmXpmem, MemoryThatIsNotThereAndAPeersDeathAreErrorsAndNoSignals) {
@@ -124,11 +124,11 @@ TEST(SmXpmem, MemoryThatIsNotThereAndAPeersDeathAreErrorsAndNoSignals) {
   CopyMechanisms mechanisms;
   mechanisms.add(*XpmemMechanism::open(device, 77), "double");
   std::vector<std::byte> bytes(100'000);
-  EXPECT_TRUE(mechanisms.read(bytes.data(), at(0, bytes.size())).ok());
-  EXPECT_EQ(mechanisms.read(bytes.data(), at(kPeerSize - 10, bytes.size())).error.code, Errc::invalid_argument);
+  EXPECT_TRUE(mechanisms.copy(at(0, bytes.size()), bytes.data(), false).ok());
+  EXPECT_EQ(mechanisms.copy(at(kPeerSize - 10, bytes.size()), bytes.data(), false).error.code, Errc::invalid_argument);
   device->die();
-  EXPECT_EQ(mechanisms.read(bytes.data(), at(0, bytes.size())).error.code, Errc::invalid_argument);
-  EXPECT_EQ(mechanisms.write(at(0, bytes.size()), bytes.data()).error.code, Errc::invalid_argument);
+  EXPECT_EQ(mechanisms.copy(at(0, bytes.size()), bytes.data(), false).error.code, Errc::invalid_argument);
+  EXPECT_EQ(mechanisms.copy(at(0, bytes.size()), bytes.data(), true).error.code, Errc::invalid_argument);
 }
 
 TEST(SmXpmem, AProbePutsItAmongTheMechanismsAndAFailingAttachTakesItOff) {
@@ -142,7 +142,7 @@ TEST(SmXpmem, AProbePutsItAmongTheMechanismsAndAFailingAttachTakesItOff) {
   EXPECT_EQ(mechanisms.why(), "xpmem: probe copied 4096 bytes");
   device->refuse_attaching();
   std::vector<std::byte> bytes(2 * XpmemMechanism::kWindow);
-  const CopyOutcome outcome = mechanisms.read(bytes.data(), at(0, bytes.size()));
+  const CopyOutcome outcome = mechanisms.copy(at(0, bytes.size()), bytes.data(), false);
   EXPECT_EQ(outcome.error.code, Errc::not_supported);
   EXPECT_EQ(outcome.copied, XpmemMechanism::kWindow - kPeerBase % XpmemMechanism::kWindow)
       << "what the attached window had";

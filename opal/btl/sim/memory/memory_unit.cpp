@@ -94,25 +94,17 @@ Result<void> MemoryUnit::remove(const MemoryHandle& handle) noexcept {
 void MemoryUnit::invalidate(const MemoryHandle& handle) noexcept {
   const auto key = key_of(handle);
   if (!key) return;
-  constexpr int kAttempts = 1000;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    for (std::atomic<std::uint32_t>& place : stale_) {
-      std::uint32_t none = 0;
-      if (place.compare_exchange_strong(none, key->slot + 1, std::memory_order_release)) return;
-    }
-    // Full.  This very thread may be the one that holds the lock.
-    if (const std::unique_lock lock{mutex_, std::try_to_lock}; lock) take_over_stale_locked();
-  }
-  stale_overflow_.store(true, std::memory_order_release);
+  stale_.add(key->slot);
+  // This very thread may be the one that holds the lock.
+  if (const std::unique_lock lock{mutex_, std::try_to_lock}; lock) take_over_stale_locked();
 }
 
 /// The registration of a slot named here is still the one that was invalidated: remove() takes over first.
 void MemoryUnit::take_over_stale_locked() noexcept {
-  for (std::atomic<std::uint32_t>& place : stale_) {
-    const std::uint32_t slot = place.exchange(0, std::memory_order_acquire);
-    if (slot != 0 && slot <= slots_.size()) slots_[slot - 1].stale = true;
-  }
-  if (stale_overflow_.exchange(false, std::memory_order_acquire)) {
+  const bool some_lost = stale_.take([this](std::uint32_t slot) {
+    if (slot < slots_.size()) slots_[slot].stale = true;
+  });
+  if (some_lost) {
     for (Slot& slot : slots_) slot.stale = true;
   }
 }

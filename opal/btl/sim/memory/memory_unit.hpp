@@ -4,13 +4,12 @@
 // device is, with limit_reached to order.
 // Threads: safe from any thread, since registration caches call from any.
 #pragma once
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
 #include "opal/btl/memory_handle.hpp"
+#include "opal/btl/shared/registrations/stale_slots.hpp"
 #include "opal/btl/sim/config.hpp"
 #include "opal/btl/sim/memory/pages.hpp"
 #include "opal/core/export.hpp"
@@ -83,8 +82,6 @@ class OPAL_EXPORT MemoryUnit {
     Pin pin;
     bool stale = false;  // its memory is gone
   };
-  /// Keys that invalidate() was given and no access has taken over into the slots yet: slot + 1, 0 = none.
-  static constexpr std::size_t kStale = 64;
   enum class Mode : std::uint8_t { automatic, pinned, on_demand };
 
   Result<Pin> pin(void* base, std::uint64_t size, Rights rights) noexcept;
@@ -100,8 +97,7 @@ class OPAL_EXPORT MemoryUnit {
   std::uint64_t next_generation_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  std::array<std::atomic<std::uint32_t>, kStale> stale_{};
-  std::atomic<bool> stale_overflow_{false};  // too many at once: then every key of that moment is
+  StaleSlots stale_;  // of invalidate(); when some were lost, every key of that moment is stale
 };
 
 }  // namespace opal::btl::sim

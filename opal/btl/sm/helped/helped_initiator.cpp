@@ -147,14 +147,8 @@ std::size_t HelpedInitiator::copy_share(Endpoint& peer) noexcept {
   // The transfer waited in a queue or for its target.  Meanwhile the registration may have ended, the pool may have
   // been unmapped for another one, or the peer may have ended and another process may have its PID.
   const Result<Target> target = peer.memory().recheck(there, transfer.wanted());
-  CopyOutcome outcome;
-  if (!target) {
-    outcome.error = target.error();
-  } else if (transfer.is_put()) {
-    outcome = peer.memory().write(*target, transfer.here() + offset);
-  } else {
-    outcome = peer.memory().read(transfer.here() + offset, *target);
-  }
+  const CopyOutcome outcome = target ? peer.memory().move(*target, transfer.here() + offset, transfer.is_put())
+                                     : CopyOutcome{0, target.error()};
   if (outcome.ok()) return 1;
   if (outcome.error.code == Errc::not_supported) {  // no mechanism is left
     if (transfer.is_put()) {

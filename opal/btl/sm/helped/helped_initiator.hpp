@@ -3,7 +3,6 @@
 // What a target leaves undone is copied here.  Owned by the module.  Threads: as the module.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "opal/btl/shared/rdma_emulation.hpp"

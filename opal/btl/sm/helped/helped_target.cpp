@@ -80,7 +80,7 @@ bool HelpedTarget::copy_in_place(Endpoint& peer, std::byte* bytes, const RemoteR
   if (std::byte* const there = memory.map(place)) {
     return put ? guarded_copy(bytes, there, place.size) : guarded_copy(there, bytes, place.size);
   }
-  return put ? memory.copy.read(bytes, place).ok() : memory.copy.write(place, bytes).ok();
+  return memory.copy.copy(place, bytes, !put).ok();
 }
 
 /// Copies pieces while chunks are free.  The claim word tells when the transfer is over.  Returns whether anything was

@@ -45,22 +45,18 @@ Error error_of(int error, const char* where, std::uint64_t left) noexcept {
   }
 }
 
-enum class Direction : std::uint8_t { read, write };
-
 /// One call, repeated until all is copied or it fails.
-CopyOutcome call_kernel(Direction direction, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
+CopyOutcome call_kernel(pid_t pid, const RemoteRange& there, std::byte* here, bool write) noexcept {
   CopyOutcome outcome;
   while (outcome.copied < there.size) {
     const std::uint64_t left = there.size - outcome.copied;
     const iovec local{here + outcome.copied, std::min(left, kPiece)};
     const iovec remote{reinterpret_cast<void*>(there.address + outcome.copied), local.iov_len};
-    const ssize_t copied = direction == Direction::read ? ::process_vm_readv(pid, &local, 1, &remote, 1, 0)
-                                                        : ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
+    const ssize_t copied = (write ? ::process_vm_writev : ::process_vm_readv)(pid, &local, 1, &remote, 1, 0);
     if (copied > 0) {
       outcome.copied += static_cast<std::uint64_t>(copied);
     } else if (copied == 0 || errno != EINTR) {
-      const char* const where = direction == Direction::read ? "process_vm_readv" : "process_vm_writev";
-      outcome.error = error_of(copied == 0 ? EFAULT : errno, where, left);
+      outcome.error = error_of(copied == 0 ? EFAULT : errno, write ? "process_vm_writev" : "process_vm_readv", left);
       break;
     }
   }
@@ -70,9 +66,9 @@ CopyOutcome call_kernel(Direction direction, pid_t pid, std::byte* here, const R
 /// Where the kernel's copy is slow for the two addresses (opal/core/copy.hpp): the kernel copies between the peer and a
 /// buffer in the cache that has the place of the peer's bytes in a line; this process copies between the buffer and
 /// `here`.
-CopyOutcome copy_in_two_steps(Direction direction, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
+CopyOutcome copy_in_two_steps(pid_t pid, const RemoteRange& there, std::byte* here, bool write) noexcept {
   std::byte* const buffer = two_step_buffer();
-  if (buffer == nullptr) return call_kernel(direction, pid, here, there);
+  if (buffer == nullptr) return call_kernel(pid, there, here, write);
   CopyOutcome outcome;
   while (outcome.copied < there.size) {
     RemoteRange piece = there.after(outcome.copied);
@@ -81,12 +77,12 @@ CopyOutcome copy_in_two_steps(Direction direction, pid_t pid, std::byte* here, c
     std::byte* const user = here + outcome.copied;
     const Error bad_buffer{Errc::invalid_argument, EFAULT, "put or get: the caller's buffer",
                            there.size - outcome.copied};
-    if (direction == Direction::write && !guarded_copy(between, user, piece.size)) {
+    if (write && !guarded_copy(between, user, piece.size)) {
       outcome.error = bad_buffer;
       return outcome;
     }
-    const CopyOutcome copied = call_kernel(direction, pid, between, piece);
-    if (direction == Direction::read && !guarded_copy(user, between, copied.copied)) {
+    const CopyOutcome copied = call_kernel(pid, piece, between, write);
+    if (!write && !guarded_copy(user, between, copied.copied)) {
       outcome.error = bad_buffer;
       return outcome;
     }
@@ -97,22 +93,13 @@ CopyOutcome copy_in_two_steps(Direction direction, pid_t pid, std::byte* here, c
   return outcome;
 }
 
-CopyOutcome transfer(Direction direction, pid_t pid, std::byte* here, const RemoteRange& there) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(here);
-  const bool slow = direction == Direction::read ? kernel_copies_slowly(address, there.address)
-                                                 : kernel_copies_slowly(there.address, address);
-  return slow && there.size >= kTwoStepsFrom ? copy_in_two_steps(direction, pid, here, there)
-                                             : call_kernel(direction, pid, here, there);
-}
-
 }  // namespace
 
-CopyOutcome CmaMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
-  return transfer(Direction::read, pid_, to, from);
-}
-
-CopyOutcome CmaMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
-  return transfer(Direction::write, pid_, const_cast<std::byte*>(from), to);
+CopyOutcome CmaMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(here);
+  const bool slow = write ? kernel_copies_slowly(there.address, address) : kernel_copies_slowly(address, there.address);
+  return slow && there.size >= kTwoStepsFrom ? copy_in_two_steps(pid_, there, here, write)
+                                             : call_kernel(pid_, there, here, write);
 }
 
 void CmaMechanism::invite_peers() noexcept { (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }

@@ -18,8 +18,7 @@ class OPAL_EXPORT CmaMechanism final : public CopyMechanism {
   explicit CmaMechanism(pid_t pid) noexcept : pid_(pid) {}
 
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::cma; }
-  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
-  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
+  CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept override;
 
   /// Under Yama's ptrace_scope 1 only descendants may read our memory unless we say otherwise; it can be said for one
   /// process or for all, and there are many peers.  Elsewhere the call fails and is not needed.

@@ -2,6 +2,7 @@
 // opal/btl/sm/single_copy/copy_mechanism.hpp — one mechanism that copies between this process's memory and a peer's
 // without a bounce buffer.  A CopyMechanisms owns the mechanisms of one peer.  Threads: as the module.
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -46,17 +47,11 @@ struct CopyOutcome {
 /// When to repeat a question to a peer whose answer does not come: question or answer are lost where a socket is full.
 class AskAgain {
  public:
-  /// Called at each use that would have needed the answer; true at the 64th, then after twice as many each time.
-  bool is_due() noexcept {
-    if (++uses_ != limit_) return false;
-    limit_ = limit_ < UINT32_MAX / 2 ? 2 * limit_ : limit_;
-    uses_ = 0;
-    return true;
-  }
+  /// Called at each use that would have needed the answer; true after 64, 128, 256 and so on of them.
+  bool is_due() noexcept { return ++uses_ >= 64 && std::has_single_bit(uses_); }
 
  private:
-  std::uint32_t uses_ = 0;
-  std::uint32_t limit_ = 64;
+  std::uint64_t uses_ = 0;
 };
 
 class CopyMechanism {
@@ -73,8 +68,8 @@ class CopyMechanism {
   /// Whether this range can be reached now.
   [[nodiscard]] virtual bool reaches(const RemoteRange& /*range*/) noexcept { return true; }
 
-  virtual CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept = 0;
-  virtual CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept = 0;
+  /// Reads from the peer's memory `there`, or writes to it; then `here` is only read.
+  virtual CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept = 0;
 };
 
 }  // namespace opal::btl::sm

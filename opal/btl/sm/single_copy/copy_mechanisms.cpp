@@ -60,7 +60,7 @@ void CopyMechanisms::add(std::unique_ptr<CopyMechanism> mechanism, std::string w
 void CopyMechanisms::try_mechanism(std::unique_ptr<CopyMechanism> mechanism, const RemoteRange& page,
                                    std::uint64_t seed) {
   std::array<std::byte, ProbePage::kSize> copy{};
-  const CopyOutcome outcome = mechanism->read(copy.data(), page);
+  const CopyOutcome outcome = mechanism->copy(page, copy.data(), false);
   if (!outcome.ok()) {
     refuse(mechanism->kind(),
            text_of(outcome.error) + (mechanism->kind() == MechanismKind::cma ? CmaMechanism::ptrace_rule() : ""));
@@ -97,6 +97,21 @@ CopyMechanism* CopyMechanisms::find(MechanismKind kind) const noexcept {
   const auto found = std::find_if(mechanisms_.begin(), mechanisms_.end(),
                                   [&](const Step& step) { return step.mechanism->kind() == kind; });
   return found == mechanisms_.end() ? nullptr : found->mechanism.get();
+}
+
+CopyOutcome CopyMechanisms::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
+  std::uint64_t done = 0;
+  for (std::size_t i = 0; i < mechanisms_.size();) {
+    const CopyOutcome outcome = mechanisms_[i].mechanism->copy(there.after(done), here + done, write);
+    done += outcome.copied;
+    if (outcome.ok()) return {there.size, {}};
+    switch (outcome.error.code) {
+      case Errc::busy: ++i; break;
+      case Errc::not_supported: demote(i, outcome.error); break;
+      default: return {done, outcome.error};
+    }
+  }
+  return {done, {Errc::not_supported, 0, "sm: no single-copy mechanism reaches this memory", there.address}};
 }
 
 void CopyMechanisms::demote(std::size_t index, const Error& error) noexcept {

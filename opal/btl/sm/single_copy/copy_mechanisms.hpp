@@ -53,15 +53,7 @@ class OPAL_EXPORT CopyMechanisms {
 
   /// Copies as much as it can; all of it unless `error` is set: not_supported (no mechanism is left that reaches this
   /// range; the caller goes on after `copied`), peer_gone, invalid_argument (the peer has no such memory), os.
-  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept {
-    return climb(from, [&](CopyMechanism& mechanism, std::uint64_t done) {
-      return mechanism.read(to + done, from.after(done));
-    });
-  }
-  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept {
-    return climb(
-        to, [&](CopyMechanism& mechanism, std::uint64_t done) { return mechanism.write(to.after(done), from + done); });
-  }
+  CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept;
 
  private:
   struct Step {
@@ -69,21 +61,6 @@ class OPAL_EXPORT CopyMechanisms {
     std::string why;
   };
 
-  template <class Copy>
-  CopyOutcome climb(const RemoteRange& range, Copy copy) noexcept {
-    std::uint64_t done = 0;
-    for (std::size_t i = 0; i < mechanisms_.size();) {
-      CopyOutcome outcome = copy(*mechanisms_[i].mechanism, done);
-      done += outcome.copied;
-      if (outcome.ok()) return {range.size, {}};
-      switch (outcome.error.code) {
-        case Errc::busy: ++i; break;
-        case Errc::not_supported: demote(i, outcome.error); break;
-        default: return {done, outcome.error};
-      }
-    }
-    return {done, {Errc::not_supported, 0, "sm: no single-copy mechanism reaches this memory", range.address}};
-  }
   [[gnu::cold]] void demote(std::size_t index, const Error& error) noexcept;
   void update() noexcept;
 

@@ -115,7 +115,7 @@ KnemMechanism::Entry* KnemMechanism::find(const RemoteRange& range) noexcept {
   return nullptr;
 }
 
-CopyOutcome KnemMechanism::transfer(const RemoteRange& there, std::byte* here, bool write) noexcept {
+CopyOutcome KnemMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
   Entry* const entry = find(there);
   if (entry == nullptr) return {0, {Errc::busy, 0, "sm: no knem cookie for this memory", there.address}};
   CopyOutcome outcome;
@@ -138,12 +138,6 @@ CopyOutcome KnemMechanism::transfer(const RemoteRange& there, std::byte* here, b
     if (++stale_ == kMostStale) outcome.error.code = Errc::not_supported;
   }
   return outcome;
-}
-
-CopyOutcome KnemMechanism::read(std::byte* to, const RemoteRange& from) noexcept { return transfer(from, to, false); }
-
-CopyOutcome KnemMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
-  return transfer(to, const_cast<std::byte*>(from), true);
 }
 
 }  // namespace opal::btl::sm

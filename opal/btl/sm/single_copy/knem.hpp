@@ -96,8 +96,7 @@ class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::knem; }
   [[nodiscard]] bool reaches_all() const noexcept override { return false; }
   [[nodiscard]] bool reaches(const RemoteRange& range) noexcept override { return find(range) != nullptr; }
-  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
-  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
+  CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept override;
 
  private:
   struct Entry {
@@ -108,7 +107,6 @@ class OPAL_EXPORT KnemMechanism final : public CopyMechanism {
   };
   /// The cookie that covers a range; asks for it when it is not known.
   Entry* find(const RemoteRange& range) noexcept;
-  CopyOutcome transfer(const RemoteRange& there, std::byte* here, bool write) noexcept;
 
   std::shared_ptr<KnemDevice> device_;
   Ask ask_;

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opal/btl/sm/single_copy/remote_memory.hpp"
 
-#include <cstring>
-
 #include "opal/core/copy.hpp"
 
 namespace opal::btl::sm {
-namespace {
-
-CopyOutcome out_of_reach(const Target& target) noexcept {
-  return {0, {Errc::not_supported, 0, "sm: no copy mechanism reaches this memory", target.range.address}};
-}
-
-}  // namespace
-
 Result<void> RemoteMemory::check(const SoftwareHandle& region, std::uint64_t address, std::uint64_t size,
                                  Rights wanted) const noexcept {
   if (hung_up->load(std::memory_order_acquire)) return Error{Errc::peer_gone, 0, "sm: the peer has hung up"};
@@ -45,22 +35,15 @@ Result<Target> RemoteMemory::resolve(const MemoryHandle& handle, std::uint64_t a
   return recheck({address, size, region}, wanted);
 }
 
-CopyOutcome RemoteMemory::read(std::byte* to, const Target& from) noexcept {
-  switch (from.access) {
-    case Target::Access::mapped: copy_bytes(to, from.mapped, from.range.size); return {from.range.size, {}};
-    case Target::Access::mechanism: return copy.read(to, from.range);
+CopyOutcome RemoteMemory::move(const Target& target, std::byte* here, bool write) noexcept {
+  switch (target.access) {
+    case Target::Access::mapped:
+      copy_bytes(write ? target.mapped : here, write ? here : target.mapped, target.range.size);
+      return {target.range.size, {}};
+    case Target::Access::mechanism: return copy.copy(target.range, here, write);
     case Target::Access::messages: break;
   }
-  return out_of_reach(from);
-}
-
-CopyOutcome RemoteMemory::write(const Target& to, const std::byte* from) noexcept {
-  switch (to.access) {
-    case Target::Access::mapped: copy_bytes(to.mapped, from, to.range.size); return {to.range.size, {}};
-    case Target::Access::mechanism: return copy.write(to.range, from);
-    case Target::Access::messages: break;
-  }
-  return out_of_reach(to);
+  return {0, {Errc::not_supported, 0, "sm: no copy mechanism reaches this memory", target.range.address}};
 }
 
 }  // namespace opal::btl::sm

@@ -52,9 +52,8 @@ struct RemoteMemory {
                                  Rights wanted) const noexcept;
 
   /// Copies as much as can be copied from here.  Errors: not_supported (the rest goes by messages), and those of
-  /// CopyMechanisms::read().
-  CopyOutcome read(std::byte* to, const Target& from) noexcept;
-  CopyOutcome write(const Target& to, const std::byte* from) noexcept;
+  /// CopyMechanisms::copy().
+  CopyOutcome move(const Target& target, std::byte* here, bool write) noexcept;
 
   /// Where a range of the peer's pools is mapped here; null: it is not.
   [[nodiscard]] std::byte* map(const RemoteRange& range) const noexcept {

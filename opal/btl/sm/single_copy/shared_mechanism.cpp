@@ -60,18 +60,11 @@ std::byte* SharedMechanism::map(const RemoteRange& range) noexcept {
   return nullptr;
 }
 
-CopyOutcome SharedMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
-  const std::byte* const here = map(from);
-  if (here == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", from.address}};
-  copy_bytes(to, here, from.size);
-  return {from.size, {}};
-}
-
-CopyOutcome SharedMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
-  std::byte* const here = map(to);
-  if (here == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", to.address}};
-  copy_bytes(here, from, to.size);
-  return {to.size, {}};
+CopyOutcome SharedMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
+  std::byte* const mapped = map(there);
+  if (mapped == nullptr) return {0, {Errc::busy, 0, "sm: not in a mapped pool", there.address}};
+  copy_bytes(write ? mapped : here, write ? here : mapped, there.size);
+  return {there.size, {}};
 }
 
 std::size_t SharedMechanism::mapped() const noexcept {

@@ -38,8 +38,7 @@ class OPAL_EXPORT SharedMechanism final : public CopyMechanism {
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::shared; }
   [[nodiscard]] bool reaches_all() const noexcept override { return false; }
   [[nodiscard]] bool reaches(const RemoteRange& range) noexcept override { return map(range) != nullptr; }
-  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
-  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
+  CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept override;
   /// Where the range is mapped here; null: it is not in a pool, or the pool is not mapped (yet).
   std::byte* map(const RemoteRange& range) noexcept;
 

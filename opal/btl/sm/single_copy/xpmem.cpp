@@ -118,38 +118,27 @@ Result<std::byte*> XpmemMechanism::window(std::uint64_t base) noexcept {
   return here;
 }
 
-template <class Copy>
-CopyOutcome XpmemMechanism::each_window(const RemoteRange& range, Copy copy) noexcept {
+CopyOutcome XpmemMechanism::copy(const RemoteRange& there, std::byte* here, bool write) noexcept {
   CopyOutcome outcome;
-  while (outcome.copied < range.size) {
-    const std::uint64_t address = range.address + outcome.copied;
+  while (outcome.copied < there.size) {
+    const std::uint64_t address = there.address + outcome.copied;
     const std::uint64_t inside = address % kWindow;
-    const std::uint64_t piece = std::min(range.size - outcome.copied, kWindow - inside);
-    const auto here = window(address - inside);
-    if (!here) {
-      outcome.error = here.error();
-      return outcome;
+    const std::uint64_t piece = std::min(there.size - outcome.copied, kWindow - inside);
+    const auto attached = window(address - inside);
+    if (!attached) {
+      outcome.error = attached.error();
+      break;
     }
-    if (!copy(*here + inside, outcome.copied, piece)) {
+    std::byte* const theirs = *attached + inside;
+    std::byte* const ours = here + outcome.copied;
+    if (!guarded_copy(write ? theirs : ours, write ? ours : theirs, piece)) {
       // The peer has unmapped it, or is gone; the connection manager will tell which.
       outcome.error = {Errc::invalid_argument, EFAULT, "xpmem: the peer's memory is not there", address};
-      return outcome;
+      break;
     }
     outcome.copied += piece;
   }
   return outcome;
-}
-
-CopyOutcome XpmemMechanism::read(std::byte* to, const RemoteRange& from) noexcept {
-  return each_window(from, [&](const std::byte* here, std::uint64_t done, std::uint64_t size) {
-    return guarded_copy(to + done, here, size);
-  });
-}
-
-CopyOutcome XpmemMechanism::write(const RemoteRange& to, const std::byte* from) noexcept {
-  return each_window(to, [&](std::byte* here, std::uint64_t done, std::uint64_t size) {
-    return guarded_copy(here, from + done, size);
-  });
 }
 
 }  // namespace opal::btl::sm

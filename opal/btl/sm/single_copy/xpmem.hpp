@@ -42,8 +42,7 @@ class OPAL_EXPORT XpmemMechanism final : public CopyMechanism {
   ~XpmemMechanism() override;
 
   [[nodiscard]] MechanismKind kind() const noexcept override { return MechanismKind::xpmem; }
-  CopyOutcome read(std::byte* to, const RemoteRange& from) noexcept override;
-  CopyOutcome write(const RemoteRange& to, const std::byte* from) noexcept override;
+  CopyOutcome copy(const RemoteRange& there, std::byte* here, bool write) noexcept override;
 
   [[nodiscard]] std::size_t attached() const noexcept { return windows_.size(); }
 
@@ -56,8 +55,6 @@ class OPAL_EXPORT XpmemMechanism final : public CopyMechanism {
   XpmemMechanism(std::shared_ptr<XpmemDevice> device, std::int64_t permit) noexcept
       : device_(std::move(device)), permit_(permit) {}
   Result<std::byte*> window(std::uint64_t base) noexcept;
-  template <class Copy>
-  CopyOutcome each_window(const RemoteRange& range, Copy copy) noexcept;
 
   std::shared_ptr<XpmemDevice> device_;
   std::int64_t permit_;

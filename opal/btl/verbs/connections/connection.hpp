@@ -35,6 +35,11 @@ class Connection {
     virtual void on_refused(ByteSpan refusal) noexcept = 0;
     /// It did not come to a connection, or the peer has ended it.
     virtual void on_lost(const Error& why) noexcept = 0;
+    /// A send request, or several of which it is the last, ended.  `wc.wr_id` is as posted; only that, status and
+    /// vendor_err are valid in a failed one.
+    virtual void on_sent(const ibv_wc& /*wc*/) noexcept {}
+    /// A message arrived; `bytes` are valid during the call, and the peer's.
+    virtual void on_received(ByteSpan /*bytes*/) noexcept {}
 
    protected:
     ~Owner() = default;

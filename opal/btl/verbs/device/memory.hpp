@@ -12,9 +12,9 @@
 
 #include "opal/btl/memory_handle.hpp"
 #include "opal/btl/shared/registrations/registration_table.hpp"
+#include "opal/btl/shared/registrations/stale_slots.hpp"
 #include "opal/btl/verbs/device/device.hpp"
 #include "opal/btl/verbs/device/on_demand.hpp"
-#include "opal/btl/verbs/device/stale_slots.hpp"
 #include "opal/btl/verbs/wire.hpp"
 
 namespace opal::btl::verbs {

@@ -16,8 +16,8 @@ struct OnDemand {
   MemoryRegion everything;  ///< all that this process has mapped, for its own puts and gets; null: register it
 };
 
-/// `wanted`: Config::on_demand; `port`, `ip`: of the module, as Loopback has them.  Says in one line of the log why a
-/// device that offers it is used without, or why one that was to be used with it is not.
+/// `wanted`: Config::on_demand; `port`, `ip`: of the module, the address whose GID is used.  Says in one line of the
+/// log why a device that offers it is used without, or why one that was to be used with it is not.
 OnDemand find_on_demand(const Device& device, std::string_view wanted, std::uint8_t port,
                         const std::array<std::uint8_t, 16>& ip);
 

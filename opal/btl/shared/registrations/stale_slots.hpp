@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/btl/verbs/device/stale_slots.hpp — registrations whose memory goes away, noted inside the event that says so and
-// taken by the module's next progress().  When more come between two than there is room for, all have to be looked at.
-// Threads: add() from any, inside an event (no lock, allocation or system call); take() from the module's.
+// opal/btl/shared/registrations/stale_slots.hpp — registrations whose memory goes away, noted inside the event that
+// says so and taken by the module later.  When more come between two than there is room for, all have to be looked at.
+// Threads: add() from any, inside an event (no lock, allocation or system call); take() from one at a time.
 #pragma once
 #include <array>
 #include <atomic>
 #include <cstdint>
 
-namespace opal::btl::verbs {
+namespace opal::btl {
 
 class StaleSlots {
  public:
@@ -40,4 +40,4 @@ class StaleSlots {
   std::atomic<bool> any_{false};
 };
 
-}  // namespace opal::btl::verbs
+}  // namespace opal::btl

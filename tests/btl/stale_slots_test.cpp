@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "opal/btl/verbs/device/stale_slots.hpp"
+#include "opal/btl/shared/registrations/stale_slots.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace opal::btl::verbs {
+namespace opal::btl {
 namespace {
 
 TEST(StaleSlots, WhatIsAddedIsTakenOnce) {
@@ -58,4 +58,4 @@ TEST(StaleSlots, NothingAddedByOtherThreadsIsMissed) {
 }
 
 }  // namespace
-}  // namespace opal::btl::verbs
+}  // namespace opal::btl
