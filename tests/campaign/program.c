@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The job of the fault campaign: three ranks, one kind of traffic, data checked on arrival.
  * usage: campaign_program messages|large|windows|locks|collectives|communicators|aborted [ROUNDS [abort]]
- * A rank that learns of a failure checks that the surviving ranks still exchange messages, says "rank N survived" and
- * ends without MPI_Finalize; with "abort", where every process lives and only a connection is lost, it aborts the job.
- * A rank that meets no failure says "rank N complete" after MPI_Finalize.  "aborted": messages, after which rank 1
- * aborts the job. */
+ * All ranks exchange a last message at the end.  A rank that learns of a failure does that at once, says "rank N
+ * survived" and ends without MPI_Finalize; with "abort", where every process lives and only a connection is lost, it
+ * aborts the job. A rank that meets no failure says "rank N complete" after MPI_Finalize.  "aborted": messages, after
+ * which rank 1 aborts the job. */
 #include <unistd.h>
 
 #include "tests/mpi_shim/programs/check.h"
@@ -22,9 +22,9 @@ static void wrong(const char* what, int round) {
   _exit(77);
 }
 
-/* Survivors of one failure: each pair of ranks that still reaches the other exchanges a last message.  A rank that has
- * not met the failure yet may still wait for its messages of a round to be received. */
-static void survive(void) {
+/* Each pair of ranks that still reaches the other exchanges a last message; returns the number of such partners.  A
+ * rank that has not met a failure yet may still wait for its messages of a round to be received. */
+static int exchange_last(void) {
   static long theirs[kLarge];
   long mine = word(rank, kEnd, 0);
   int partners = 0;
@@ -42,7 +42,11 @@ static void survive(void) {
     if (theirs[0] != word(other, kEnd, 0)) wrong("the last message", kEnd);
     ++partners;
   }
-  printf("rank %d survived with %d partners\n", rank, partners);
+  return partners;
+}
+
+static void survive(void) {
+  printf("rank %d survived with %d partners\n", rank, exchange_last());
   fflush(stdout);
   _exit(0);
 }
@@ -154,6 +158,8 @@ int main(int argc, char** argv) {
   }
   if (kind[0] == 'a' && rank == 1) MPI_Abort(MPI_COMM_WORLD, 3);
   if (window != MPI_WIN_NULL) check(MPI_Win_free(&window));
+  /* One that met no failure still answers those that did: in MPI_Finalize it would wait for them, and they for it. */
+  exchange_last();
   check(MPI_Finalize());
   printf("rank %d complete\n", rank);
   return 0;
