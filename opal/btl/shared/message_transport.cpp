@@ -2,6 +2,7 @@
 #include "opal/btl/shared/message_transport.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "opal/core/copy.hpp"

@@ -14,7 +14,6 @@
 #pragma once
 #include <cstddef>
 #include <memory>
-#include <new>
 
 #include "opal/btl/module.hpp"
 #include "opal/btl/shared/rdma_emulation.hpp"
@@ -77,7 +76,9 @@ class OPAL_EXPORT MessageTransport : public Module {
   /// Fragments that are allocated and not sent, at most.
   static constexpr std::size_t kBuffers = 256;
   /// Takes back a buffer of alloc().
-  void give_back(void* slot) noexcept { idle_buffers_ = new (slot) IdleBuffer{idle_buffers_}; }
+  void give_back(void* slot) noexcept {
+    idle_buffers_ = std::construct_at(static_cast<IdleBuffer*>(slot), IdleBuffer{idle_buffers_});
+  }
 
  private:
   RdmaEmulation* own_emulation() noexcept final { return emulation_.get(); }

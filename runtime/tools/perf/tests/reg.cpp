@@ -20,9 +20,7 @@
 #include "opal/rcache/cache.hpp"
 #include "runtime/tools/perf/tests/crowd.hpp"
 #include "runtime/tools/perf/tests/tests.hpp"
-#ifdef OPAL_PERF_UCX
 #include "runtime/tools/perf/tests/ucx_cache.hpp"
-#endif
 
 namespace opal::perf {
 namespace {

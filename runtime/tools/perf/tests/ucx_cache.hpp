@@ -3,6 +3,7 @@
 // that costs nothing, to be measured beside OPAL's.  Loaded at run time: opal-perf does not depend on UCX. Threads:
 // safe from any thread.
 #pragma once
+#ifdef OPAL_PERF_UCX  // its headers are here
 extern "C" {
 #include <ucs/memory/rcache.h>
 }
@@ -105,3 +106,5 @@ class UcxCache {
 };
 
 }  // namespace opal::perf
+
+#endif
