@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// opal/memory/process_maps.hpp — reads the kernel's list of this process's mappings (/proc/self/maps).  It uses no
-// heap, no lock, and no libc function that makes a patched system call, so it may run inside malloc. Threads: one
-// thread per object.  If other threads change mappings meanwhile, the result is of no single moment.
+// opal/memory/process_maps.hpp — reads the kernel's list of this process's mappings (/proc/self/maps).  It uses neither
+// heap nor lock, and no libc function with a patched system call, so it may run inside malloc.
+// Threads: one thread per object.  If other threads change mappings meanwhile, the result is of no single moment.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/event_backlog.hpp — events that a cache cannot apply at once, because they come from a signal handler
-// that interrupted a thread inside the cache's lock.  The next thread that releases the lock applies them. If more than
-// 16 wait, the others become one event for the whole address space. Threads: add() from any thread and from signal
-// handlers, lock-free; take() under the cache's lock.
+// that interrupted a thread inside the cache's lock.  The next thread that releases the lock applies them.
+// If more than 16 wait, the others become one event for the whole address space.
+// Threads: add() from any thread and from signal handlers, lock-free; take() under the cache's lock.
 #pragma once
 #include <array>
 #include <atomic>

@@ -2,8 +2,8 @@
 // opal/core/system/fork_listener.hpp — base class of objects that act before and after a fork() of the process.
 // Reasons: a lock must be free in the child; the child has only the thread that forked; the child must close
 // descriptors whose last close has a meaning for a peer.  All listeners share one pthread_atfork().  clone() and
-// vfork() call no handler; an exec closes descriptors that are CLOEXEC. Threads: safe from any thread.  A fork blocks
-// until before_fork() of each listener has returned.
+// vfork() call no handler; an exec closes descriptors that are CLOEXEC.
+// Threads: safe from any thread.  A fork blocks until before_fork() of each listener has returned.
 #pragma once
 #include "opal/core/export.hpp"
 

@@ -2,8 +2,8 @@
 // Two locks, both spinning, because this runs inside malloc.  The gate: a mapping call holds it shared from its first
 // table update to its last one; refresh() holds it exclusively, so that the kernel's list does not change while it is
 // read.  `changing` protects the tables during one update.  A signal handler that maps memory and interrupts a thread
-// in this code takes no lock and updates no table; the interrupted call refreshes the tables when it ends. All state is
-// on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
+// in this code takes no lock and updates no table; the interrupted call refreshes the tables when it ends.
+// All state is on a page that the kernel clears in a forked child (MADV_WIPEONFORK).
 #include "opal/memory/address_space/address_space.hpp"
 
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/registrations/lease.hpp — one use of a registration of a cache.  While a lease exists, the cache does not
 // deregister the memory.  The cache outlives the lease.
-// If all memory of the registration is unmapped meanwhile, the registration becomes invalid (Registration::valid()). If
-// a part is unmapped, only this part becomes invalid.
+// If all memory of the registration is unmapped meanwhile, the registration becomes invalid: Registration::valid().
+// If a part is unmapped, only this part becomes invalid.
 // Threads: one thread at a time; another thread than the one that made it may end it.
 #pragma once
 #include <utility>

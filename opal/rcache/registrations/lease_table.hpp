@@ -3,11 +3,12 @@
 // So threads that use the same registration write to no common cache line.
 // Writer: its thread only.  Readers: threads that hold the cache's lock; they add the slots of all tables, and last
 // Registration::users_.  users_ counts the leases that have no slot, and may be negative: it goes down when a lease
-// ends on a thread whose slot does not count it.  Only the sum is the number of leases. Why the sum misses no lease:
-// the thread of a hit calls add() and then loads Registration::serving_.  The thread that withdraws the registration
-// clears serving_, makes all threads fence (asymmetric_fence.hpp), and then reads the sum. So either the hit sees that
-// the registration does not serve, or the sum contains its lease.  After the fence slots only shrink.  A count that
-// moves from a slot to users_ is added to users_ first, and users_ is read last.  So the sum is never too small.
+// ends on a thread whose slot does not count it.  Only the sum is the number of leases.
+//
+// Why the sum misses no lease: the thread of a hit calls add() and then loads Registration::serving_.  The thread that
+// withdraws the registration clears serving_, makes all threads fence (asymmetric_fence.hpp), and then reads the sum.
+// So either the hit finds serving_ cleared, or the sum contains its lease.  After the fence slots only shrink.  A count
+// that moves from a slot to users_ is added to users_ first, and users_ is read last.  So the sum is never too small.
 #pragma once
 #include <algorithm>
 #include <array>

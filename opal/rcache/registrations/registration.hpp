@@ -2,9 +2,9 @@
 // opal/rcache/registrations/registration.hpp — memory that is registered with a device, as an object of a cache.
 // The cache owns it, and a Lease borrows it; range, rights and cookie do not change while a Lease exists.
 // The generation is even while the registration is valid, and odd after its invalidation.  So a handle that contains
-// the even number is refused from then on.  Threads: getters are safe while a Lease exists. The object exists as long
-// as its cache, and is reused for other memory: a thread with an old pointer may find another registration, but never
-// freed memory.  Therefore the members that a hit reads are atomic.
+// the even number is refused from then on.  Threads: getters are safe while a Lease exists.
+// The object exists as long as its cache, and is reused for other memory: a thread with an old pointer may find another
+// registration, but never freed memory.  Therefore the members that a hit reads are atomic.
 #pragma once
 #include <array>
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal/rcache/registrations/registration_pool.hpp — allocates the Registration objects of a cache.  It frees none
-// before its destructor, so a thread with an old pointer still finds a Registration.  Owns: all of them. Threads: under
-// the cache's lock, but for make_slab() and go_on().
+// before its destructor, so a thread with an old pointer still finds a Registration.  Owns: all of them.
+// Threads: under the cache's lock, but for make_slab().
 #pragma once
 #include <cstddef>
 #include <memory>
